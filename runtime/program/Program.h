@@ -1,0 +1,215 @@
+//===- Program.h - The compiled training program as plain data ---------------------------------===//
+//
+// What joins compiler and runtime (docs/program.md). Plain structs, no behaviour beyond
+// evaluation of sizes; reading, writing, verification and printing live beside this file.
+// Units: sizes and offsets are bytes unless a name says elements; strides are elements.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_PROGRAM_PROGRAM_H
+#define RUNTIME_PROGRAM_PROGRAM_H
+
+#include "runtime/core/Types.h"
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// What a formal buffer of a function is to its caller.
+enum class Role {
+  Input,        ///< activation entering the layer (read only)
+  Output,       ///< activation leaving the layer
+  Parameter,    ///< read only
+  ParameterGrad,///< accumulated into (+=), never overwritten
+  Saved,        ///< written by forward, read by backward, held in between
+  GradOutput,   ///< gradient of an Output, read by backward
+  GradInput,    ///< gradient of an Input, written (=) by backward
+  Batch,        ///< a value of the micro-batch that the runtime provides (ids, positions, ...)
+  Constant,     ///< read-only data of the program
+  Result,       ///< per-token results of evaluation (loss, prediction)
+  Temporary     ///< inside the function's workspace, at `offset`
+};
+
+struct Buffer {
+  std::string name;
+  Role role = Role::Temporary;
+  DType dtype = DType::F32;
+  std::vector<Extent> shape; ///< dense row-major
+  int64_t offset = 0;        ///< Temporary only: bytes into the function's workspace
+};
+
+/// A strided window of one buffer; all in elements of the buffer's dtype. Stride 0 broadcasts.
+struct View {
+  int32_t buffer = -1; ///< index into Function::buffers
+  Extent offset;
+  std::vector<Extent> shape;
+  std::vector<Extent> strides;
+};
+
+/// One step of a function: a library kernel or (kernel == "fused") a generated one.
+/// Operands are named; docs/kernels.md lists names, shapes and attributes of each kernel.
+struct KernelCall {
+  std::string kernel;
+  std::vector<std::pair<std::string, View>> operands;
+  nlohmann::json attributes = nlohmann::json::object();
+  std::string label; ///< where it comes from (ONNX node or op), for profiles and errors
+};
+
+/// The code of one layer for one purpose (forward, backward, ...); shared by all equal layers.
+struct Function {
+  std::string name;
+  std::vector<Buffer> buffers; ///< formals first (in binding order), then temporaries
+  int32_t formals = 0;
+  int64_t workspaceBytes = 0; ///< at the caps
+  std::vector<KernelCall> calls;
+};
+
+/// Where the actual of a formal lies. Address = arena + base(space, index, micro-batch) + offset.
+enum class Space {
+  Parameter, ///< index: Stage::parameters
+  Gradient,  ///< index: Stage::parameters
+  Constant,  ///< index: Stage::constants
+  Region     ///< index: Mode::regions (base depends on the micro-batch)
+};
+struct Location {
+  Space space = Space::Region;
+  int32_t index = 0;
+  int64_t offset = 0;
+};
+
+struct LayerCall {
+  std::string layer;  ///< e.g. "vision.layers.3"
+  int32_t function = 0; ///< index into Program::functions
+  std::vector<Location> bindings; ///< one per formal
+  int32_t workspaceRegion = 0;    ///< region that holds the function's temporaries
+  int64_t workspaceOffset = 0;
+};
+
+/// A family of allocations, one per micro-batch; two micro-batches may share an offset when their
+/// lifetimes do not meet. offsets has one entry per micro-batch of the mode.
+struct Region {
+  std::string name;
+  int64_t bytes = 0; ///< at the caps
+  std::vector<int64_t> offsets; ///< into the arena
+};
+
+/// A value of the micro-batch that the runtime writes before the first action that reads it.
+/// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values (docs/program.md)
+/// and the graph's further per-token inputs.
+struct BatchValue {
+  std::string name;
+  DType dtype = DType::I32;
+  std::vector<Extent> shape;
+  int32_t region = 0;
+  int64_t offset = 0;
+};
+
+/// One tensor of a message.
+struct Piece {
+  std::string name;
+  std::vector<Extent> shape; ///< float32, dense
+  int64_t sendOffset = 0, recvOffset = 0; ///< within the regions
+};
+/// Message from one chunk to another, for one direction; the same for every micro-batch.
+struct Transfer {
+  int32_t id = 0; ///< unique in the program; with the micro-batch number it makes the tag
+  bool gradient = false;
+  int32_t fromStage = 0, toStage = 0, fromChunk = 0, toChunk = 0;
+  int32_t sendRegion = 0, recvRegion = 0; ///< regions of the sending / receiving stage's mode
+  std::vector<Piece> pieces;
+};
+
+enum class ActionKind {
+  Forward, Backward, InputGrad, WeightGrad,
+  PostRecv, ///< start receiving transfer `index`; does not block
+  WaitRecv, ///< block until that receive is complete
+  Send,     ///< start sending transfer `index`; does not block
+  WaitSend, ///< block until the send buffer may be reused
+  ReduceShared,    ///< sum gradients of shared group `index` over its stages, in stage order
+  ReduceGradients, ///< sum gradient bucket `index` over data-parallel ranks, in rank order
+  ReduceScalars,   ///< loss, label count, squared norm over all ranks
+  Update           ///< AdamW with the clipping scale
+};
+struct Action {
+  ActionKind kind = ActionKind::Forward;
+  int32_t microbatch = 0;
+  int32_t index = 0; ///< chunk, transfer, shared group or bucket
+};
+
+struct Chunk {
+  int32_t id = 0;
+  std::vector<std::string> layers;
+  std::vector<LayerCall> forward, backward, inputGrad, weightGrad;
+};
+
+/// What one stage does in one mode of the program ("train", "evaluate", "forward").
+struct Mode {
+  int32_t microbatches = 1;
+  std::vector<Region> regions;
+  std::vector<BatchValue> batchValues;
+  std::vector<Chunk> chunks;
+  std::vector<Transfer> transfers; ///< those this stage sends or receives
+  std::vector<Action> actions;
+  /// mode "evaluate": per-token results (name "loss" f32 [N], "prediction" i32 [N]);
+  /// mode "forward": graph outputs under their ONNX names. Only where this stage makes them.
+  std::vector<BatchValue> results;
+};
+
+struct Parameter {
+  std::string name;           ///< in the source checkpoint
+  std::vector<int64_t> shape; ///< as in the checkpoint
+  bool trainable = true;
+  bool decay = true;          ///< at least two dimensions in the checkpoint
+  bool counted = true;        ///< false on the second copy of a shared parameter
+  bool transposed = false;    ///< stored [in, out] in the arena although the checkpoint has [out, in]
+  int32_t sharedGroup = -1;   ///< copies of one parameter on several stages, else -1
+  int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1, moment2Offset = -1; ///< into the arena; -1 = none
+};
+
+struct Constant {
+  std::string name; ///< tensor in constants.safetensors
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  int64_t offset = 0; ///< into the arena
+};
+
+struct Bucket { std::vector<int32_t> parameters; }; ///< stage-local parameter numbers
+
+struct Stage {
+  int32_t id = 0;
+  int64_t arenaBytes = 0;
+  int64_t persistentBytes = 0; ///< parameters, gradients, moments, constants: [0, persistentBytes)
+  int64_t reservedBytes = 0;   ///< messages, library workspaces, ... (part of arenaBytes)
+  std::vector<Parameter> parameters;
+  std::vector<Constant> constants;
+  std::vector<Bucket> buckets;
+  std::map<std::string, Mode> modes;
+};
+
+/// Facts about the model that the feeder needs.
+struct ModelInfo {
+  int64_t imageTokenId = -1;   ///< -1: no image merge
+  int64_t tokensPerTile = 0;
+  std::vector<int64_t> tileShape; ///< pixel_values without its first dimension, e.g. [3, 448, 448]
+  std::vector<std::string> tokenInputs; ///< further per-token inputs by ONNX name (token_type_ids)
+  int64_t vocabulary = 0;
+};
+
+struct Program {
+  int32_t version = 1;
+  std::string target = "host";
+  std::string cpu;           ///< x86-64-v3 | native (the CPU's name then)
+  std::string model;         ///< file name of the source model
+  int64_t tilesCap = 0, tokensCap = 0;
+  int32_t rowBucket = 64;    ///< row counts of buffers are rounded up to this
+  int32_t stages = 1, dataParallel = 1, microbatches = 1;
+  std::string schedule;
+  ModelInfo info;
+  std::vector<Function> functions;
+  std::vector<Stage> stageList;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_PROGRAM_PROGRAM_H
