@@ -1,0 +1,130 @@
+//===- Safetensors.h - Reading and writing safetensors files ---------------------------------------===//
+//
+// The reader maps the file and checks its header completely before anything is used: size, no
+// duplicate names, dtype x shape = bytes, no holes or overlaps, data ends where the file ends.
+// A model is one file or a folder (sharded with model.safetensors.index.json, or not); TensorFiles
+// is the view of either. The writer streams tensors into a temporary that is renamed at the end.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_CORE_SAFETENSORS_H
+#define RUNTIME_CORE_SAFETENSORS_H
+
+#include "runtime/core/AtomicFile.h"
+#include "runtime/core/Status.h"
+#include "runtime/core/Types.h"
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// Element types of safetensors files that we read.
+enum class StoredType { Bool, U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64 };
+int64_t byteSize(StoredType type);
+/// The name in the file's header, e.g. "BF16".
+std::string_view storedTypeName(StoredType type);
+/// The type that holds a runtime type without conversion.
+StoredType storedTypeOf(DType type);
+
+/// A tensor inside a mapped file; valid as long as the SafetensorsFile lives.
+struct StoredTensor {
+  std::string name;
+  StoredType dtype = StoredType::F32;
+  std::vector<int64_t> shape;
+  int64_t elements = 1;
+  const std::byte *data = nullptr; ///< dense row-major; not necessarily aligned
+  int64_t bytes = 0;
+  int64_t fileOffset = 0; ///< of `data` from the start of the file
+};
+
+/// Writes elements [first, first + count) of `tensor`, converted, to `out` (dense). Every type
+/// converts to F32 and F64 (nearest); integers and booleans convert to I32, I64 and Bool when the
+/// value fits; anything else is InvalidArgument with the tensor's name.
+Status convertTensor(const StoredTensor &tensor, DType to, void *out, int64_t first, int64_t count);
+/// The whole tensor.
+Status convertTensor(const StoredTensor &tensor, DType to, void *out);
+
+/// One mapped file.
+class SafetensorsFile {
+public:
+  static Result<std::shared_ptr<const SafetensorsFile>> open(const std::string &path);
+  /// Over bytes that someone else mapped; they must outlive the result. `label` names them in errors.
+  static Result<std::shared_ptr<const SafetensorsFile>> view(std::span<const std::byte> bytes,
+                                                             std::string label);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile &) = delete;
+  SafetensorsFile &operator=(const SafetensorsFile &) = delete;
+
+  const std::string &path() const { return label; }
+  /// In the order of their data.
+  const std::vector<StoredTensor> &tensors() const { return list; }
+  /// Null if there is none of that name.
+  const StoredTensor *find(std::string_view name) const;
+  /// The tensor whose data is exactly [fileOffset, fileOffset + bytes); null if there is none. This
+  /// is how ONNX external data finds its parameter's name.
+  const StoredTensor *findAt(int64_t fileOffset, int64_t bytes) const;
+  const std::map<std::string, std::string> &metadata() const { return meta; }
+
+private:
+  SafetensorsFile() = default;
+  Status parse();
+
+  std::string label;
+  std::span<const std::byte> bytes;
+  bool mapped = false;
+  std::vector<StoredTensor> list;
+  std::map<std::string, size_t, std::less<>> byName;
+  std::map<std::string, std::string> meta;
+};
+
+/// All tensors of a model: `path` is a .safetensors file, a model.safetensors.index.json, or a
+/// folder with either (a folder with exactly one .safetensors file of another name will do).
+class TensorFiles {
+public:
+  static Result<TensorFiles> open(const std::string &path);
+
+  /// Null if there is none of that name.
+  const StoredTensor *find(std::string_view name) const;
+  /// Sorted by name.
+  std::vector<std::string> names() const;
+  const std::vector<std::shared_ptr<const SafetensorsFile>> &files() const { return parts; }
+  /// The folder that holds the files (configuration files lie beside them).
+  const std::string &folder() const { return directory; }
+  const std::string &path() const { return given; }
+
+private:
+  std::string given, directory;
+  std::vector<std::shared_ptr<const SafetensorsFile>> parts;
+  std::map<std::string, const StoredTensor *, std::less<>> index;
+};
+
+struct TensorHeader {
+  std::string name;
+  StoredType dtype = StoredType::F32;
+  std::vector<int64_t> shape;
+};
+
+/// Writes one file: layout first, then every tensor's bytes in the order of the layout, in pieces
+/// of any size. The file appears under its name only when finish() succeeds.
+class SafetensorsWriter {
+public:
+  static Result<SafetensorsWriter> create(const std::string &path,
+                                          const std::vector<TensorHeader> &layout,
+                                          const std::map<std::string, std::string> &metadata = {});
+  Status append(const void *data, size_t bytes);
+  /// Fails if the bytes written are not those of the layout; otherwise flushes and renames.
+  Status finish();
+
+private:
+  explicit SafetensorsWriter(AtomicFile file) : file(std::move(file)) {}
+  AtomicFile file;
+  int64_t expected = 0, written = 0;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_CORE_SAFETENSORS_H
