@@ -1,0 +1,68 @@
+//===- Checkpoint.h - Saving and resuming a run ----------------------------------------------------===//
+//
+//   FOLDER/latest                       "step-00000200"
+//   FOLDER/step-00000200/manifest.json  version, state, files with size and checksum
+//   FOLDER/step-00000200/stage-0.safetensors ...
+//
+// A checkpoint is complete or invisible: every rank writes its shard below
+// FOLDER/step-00000200.incomplete and flushes it; the ranks agree; the leader writes the manifest,
+// flushes the folder, renames it to its final name, flushes FOLDER, and moves `latest` last.
+// Tensors are stored in the source checkpoint's orientation under "weight/NAME", "moment1/NAME",
+// "moment2/NAME", so that a run with other cuts can read them too (it finds them by name).
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_CHECKPOINT_CHECKPOINT_H
+#define RUNTIME_CHECKPOINT_CHECKPOINT_H
+
+#include "runtime/checkpoint/Agreement.h"
+#include "runtime/core/Safetensors.h"
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// What a run needs besides tensors; the same on all ranks.
+struct RunState {
+  int64_t step = 0;         ///< steps completed
+  int64_t dataPosition = 0; ///< steps of the step list consumed
+  uint64_t seed = 0;
+  /// The layout and settings that make the continuation bit-equal (stages, cuts, data-parallel
+  /// ranks, learning-rate schedule, ...). open() does not judge it; the caller compares.
+  nlohmann::json settings = nlohmann::json::object();
+};
+
+struct CheckpointWriteOptions {
+  std::string folder;
+  int stage = 0, stages = 1;
+  bool writes = true;  ///< false on data-parallel replicas other than the first
+  bool leads = true;   ///< exactly one rank; must also write
+  int keep = 2;        ///< complete checkpoints left on the disk, at least 1
+};
+
+/// Every rank of the run calls this. `tensors`: this stage's, named as described above.
+/// After an error the earlier checkpoints are untouched.
+Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
+                      const std::vector<NamedTensor> &tensors, const Agreement &agree);
+
+class Checkpoint {
+public:
+  /// `path`: a checkpoint folder (the newest complete and undamaged step is taken; `notices` says
+  /// which were passed over and why) or one step's folder (then a defect is an error). Every file's
+  /// size and checksum is verified.
+  static Result<Checkpoint> open(const std::string &path, std::vector<std::string> *notices = nullptr);
+
+  const RunState &state() const { return run; }
+  const std::string &path() const { return folder; }
+  /// Fills `tensor` bit by bit; a missing tensor or another shape is an error.
+  Status read(const NamedTensor &tensor) const;
+
+private:
+  std::string folder;
+  RunState run;
+  std::vector<std::shared_ptr<const SafetensorsFile>> shards;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_CHECKPOINT_CHECKPOINT_H

@@ -1,0 +1,50 @@
+//===- BatchLoader.h - Micro-batches read and decoded ahead of time --------------------------------===//
+//
+// The owner announces micro-batches in the order in which it will take them; threads read their
+// samples and decode their tiles ahead, within a bound on the tiles held. take() normally only
+// copies. The result does not depend on the number of threads.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_DATA_BATCHLOADER_H
+#define RUNTIME_DATA_BATCHLOADER_H
+
+#include "runtime/data/Dataset.h"
+#include <chrono>
+
+namespace omnibal::rt {
+
+struct LoadedBatch {
+  std::vector<Sample> samples;   ///< in the announced order
+  int64_t tiles = 0, tokens = 0; ///< sums over the samples
+  std::vector<float> pixels;     ///< [tiles, 3, height, width]; empty if pixels are not wanted
+};
+
+struct LoaderOptions {
+  int threads = 1;
+  bool pixels = true;            ///< false on stages that read no pictures
+  int64_t tileHeight = 0, tileWidth = 0;
+  int64_t tilesAhead = 256;      ///< decoded tiles held at most (one micro-batch always fits)
+  int64_t batchesAhead = 64;     ///< micro-batches read ahead at most
+  SampleRules rules;             ///< checked for every sample
+};
+
+class BatchLoader {
+public:
+  BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess preprocess, LoaderOptions options);
+  ~BatchLoader(); ///< stops the threads; announced work is dropped
+  BatchLoader(const BatchLoader &) = delete;
+  BatchLoader &operator=(const BatchLoader &) = delete;
+
+  /// Sample numbers of the next micro-batch (may be empty). Never blocks.
+  void announce(std::vector<int64_t> samples);
+  /// The oldest micro-batch not yet taken. DeadlineExceeded names its samples; the first error in
+  /// announced order is returned, and again on every later call.
+  Result<LoadedBatch> take(std::chrono::milliseconds deadline);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DATA_BATCHLOADER_H

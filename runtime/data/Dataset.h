@@ -1,0 +1,76 @@
+//===- Dataset.h - WebDataset shards as samples that can be read in any order ----------------------===//
+//
+// open() reads only the tar headers: per sample its key, where its KEY.json lies and where its
+// pictures KEY.0.png, KEY.1.png, ... lie. Samples are numbered in the order of the shards. Reading
+// a sample or its tiles is thread-safe and touches only its own bytes. Every error names shard,
+// member and field.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_DATA_DATASET_H
+#define RUNTIME_DATA_DATASET_H
+
+#include "runtime/core/Status.h"
+#include "runtime/data/Preprocess.h"
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// Label of a token without loss, as in Hugging Face models.
+constexpr int32_t ignoredLabel = -100;
+
+/// The contents of KEY.json. Labels are not shifted: the loss at t predicts labels[t + 1].
+struct Sample {
+  std::string key;
+  std::vector<int32_t> inputIds, labels; ///< same length, at least 1
+  std::map<std::string, std::vector<int32_t>> tokenInputs; ///< further per-token inputs by name
+  int64_t tiles = 0;                     ///< pictures of the sample
+  int64_t tokens() const { return static_cast<int64_t>(inputIds.size()); }
+};
+
+/// What the program demands of a sample; 0 or -1 = not checked.
+struct SampleRules {
+  int64_t vocabulary = 0;      ///< ids and labels lie in [0, vocabulary), labels may be -100
+  int64_t imageTokenId = -1;   ///< as often in input_ids as tiles * tokensPerTile
+  int64_t tokensPerTile = 0;
+  int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
+  std::vector<std::string> tokenInputs;  ///< must be present in KEY.json
+};
+/// InvalidArgument with the sample's key, the field and what to do.
+Status checkSample(const Sample &sample, const SampleRules &rules);
+
+class Dataset {
+public:
+  /// `shards`: tar files, or folders whose *.tar are taken in the order of their names.
+  static Result<std::shared_ptr<const Dataset>> open(const std::vector<std::string> &shards);
+  ~Dataset();
+  Dataset(const Dataset &) = delete;
+  Dataset &operator=(const Dataset &) = delete;
+
+  int64_t size() const;
+  const std::string &key(int64_t index) const;
+  /// Number of the sample with that key, or -1.
+  int64_t find(std::string_view key) const;
+  /// Number of pictures; known without reading the sample.
+  int64_t tiles(int64_t index) const;
+  /// Reads and checks KEY.json.
+  Result<Sample> sample(int64_t index) const;
+  /// Decodes all pictures of a sample to [tiles, 3, height, width]; a picture of another size is an
+  /// error.
+  Status decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height, int64_t width,
+                     float *out) const;
+  /// "shard.tar: key", for error messages.
+  std::string describe(int64_t index) const;
+
+private:
+  struct Impl;
+  explicit Dataset(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DATA_DATASET_H
