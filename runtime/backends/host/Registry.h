@@ -1,0 +1,32 @@
+//===- Registry.h - Kernel families of the host backend
+//-------------------------------------------===//
+//
+// A family is one file that adds its kernels; Registry.cpp lists the families.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_HOST_REGISTRY_H
+#define RUNTIME_BACKENDS_HOST_REGISTRY_H
+
+#include "runtime/backends/host/SiteReader.h"
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace omnibal::rt {
+
+using KernelFactory = Result<std::unique_ptr<Kernel>> (*)(const KernelSite &site);
+using KernelTable = std::map<std::string, KernelFactory>;
+
+/// The usual factory: a kernel class whose constructor reads the site through the SiteReader.
+template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) {
+  SiteReader reader(site);
+  auto kernel = std::make_unique<K>(reader, site);
+  OMNIBAL_RETURN_IF_ERROR(reader.finish());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void addGemmKernels(KernelTable &table);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BACKENDS_HOST_REGISTRY_H
