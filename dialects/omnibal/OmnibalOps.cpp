@@ -1,0 +1,23 @@
+//===- OmnibalOps.cpp - Dialect registration and generated definitions ---------------------------------===//
+#include "dialects/omnibal/OmnibalOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace omnibal;
+
+#include "dialects/omnibal/OmnibalDialect.cpp.inc"
+#include "dialects/omnibal/OmnibalEnums.cpp.inc"
+#include "dialects/omnibal/OmnibalInterfaces.cpp.inc"
+
+void OmnibalDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/omnibal/OmnibalOps.cpp.inc"
+      >();
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+#define GET_OP_CLASSES
+#include "dialects/omnibal/OmnibalOps.cpp.inc"

@@ -1,0 +1,26 @@
+//===- OmnibalOps.h - The omnibal dialect -----------------------------------------------------------===//
+#ifndef DIALECTS_OMNIBAL_OMNIBALOPS_H
+#define DIALECTS_OMNIBAL_OMNIBALOPS_H
+
+#include "dialects/omnibal/OpCost.h"
+#include "dialects/omnibal/SymbolicShape.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/omnibal/OmnibalDialect.h.inc"
+#include "dialects/omnibal/OmnibalEnums.h.inc"
+#include "dialects/omnibal/OmnibalInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/omnibal/OmnibalOps.h.inc"
+
+#endif // DIALECTS_OMNIBAL_OMNIBALOPS_H

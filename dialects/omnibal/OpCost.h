@@ -1,0 +1,19 @@
+//===- OpCost.h - Work and traffic of one op ----------------------------------------------------------===//
+#ifndef DIALECTS_OMNIBAL_OPCOST_H
+#define DIALECTS_OMNIBAL_OPCOST_H
+
+#include "dialects/omnibal/SymbolicShape.h"
+
+namespace omnibal {
+
+/// FLOPs (a multiply-add is 2) and bytes moved, affine in V and N, plus the part of packed
+/// attention that grows with the sum of squared sample lengths.
+struct OpCost {
+  SymbolicDim flops;
+  SymbolicDim bytes;
+  int64_t flopsPerSquaredToken = 0; ///< times the sum over samples of length^2
+  bool isMatrixProduct = false;     ///< runs at the matrix peak, else bound by memory
+};
+
+} // namespace omnibal
+#endif // DIALECTS_OMNIBAL_OPCOST_H
