@@ -1,4 +1,5 @@
-//===- Safetensors.h - Reading and writing safetensors files ---------------------------------------===//
+//===- Safetensors.h - Reading and writing safetensors files
+//---------------------------------------===//
 //
 // The reader maps the file and checks its header completely before anything is used: size, no
 // duplicate names, dtype x shape = bytes, no holes or overlaps, data ends where the file ends.
@@ -53,7 +54,8 @@ Status convertTensor(const StoredTensor &tensor, DType to, void *out);
 class SafetensorsFile {
 public:
   static Result<std::shared_ptr<const SafetensorsFile>> open(const std::string &path);
-  /// Over bytes that someone else mapped; they must outlive the result. `label` names them in errors.
+  /// Over bytes that someone else mapped; they must outlive the result. `label` names them in
+  /// errors.
   static Result<std::shared_ptr<const SafetensorsFile>> view(std::span<const std::byte> bytes,
                                                              std::string label);
   ~SafetensorsFile();
@@ -108,6 +110,16 @@ struct TensorHeader {
   StoredType dtype = StoredType::F32;
   std::vector<int64_t> shape;
 };
+
+/// The header of a file and where each tensor's data lies.
+struct SafetensorsLayout {
+  std::string header;           ///< length field and JSON, a multiple of 8 bytes
+  std::vector<int64_t> offsets; ///< from the start of the file, one per tensor
+  int64_t fileBytes = 0;
+};
+/// In the given order, without gaps.
+Result<SafetensorsLayout> layOut(const std::vector<TensorHeader> &tensors,
+                                 const std::map<std::string, std::string> &metadata = {});
 
 /// Writes one file: layout first, then every tensor's bytes in the order of the layout, in pieces
 /// of any size. The file appears under its name only when finish() succeeds.
