@@ -1,0 +1,86 @@
+//===- Lowering.h - From a layer's function to a list of kernel calls
+//-------------------------------===//
+//
+// Entry points of the lowering phase. A function of form C (docs/contract-compiler.md) becomes an
+// rt::Function; its generated kernels gather in a KernelLibrary, which ends as one shared object.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef PASSES_LOWER_LOWERING_H
+#define PASSES_LOWER_LOWERING_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/program/Program.h"
+#include "llvm/Support/LogicalResult.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace omnibal::lower {
+
+struct LoweringOptions {
+  int64_t tilesCap = 0, tokensCap = 0; ///< V and N that temporaries must hold
+  int32_t rowBucket = 64;              ///< row counts of temporaries are rounded up to this
+};
+
+/// Data of a constant that a function reads; equal data has one name.
+struct ConstantData {
+  std::string name; ///< "constant_<hash of dtype, shape and bytes>"
+  rt::DType dtype = rt::DType::F32;
+  std::vector<int64_t> shape;
+  std::string bytes; ///< dense row-major, little endian
+};
+
+/// What a formal stands for, in the terms of form C.
+struct Formal {
+  rt::Role role = rt::Role::Input;
+  int32_t index = -1; ///< `omnibal.index`; -1 for batch values, constants and results of evaluation
+  std::string name;   ///< batch value or constant name, "loss", "prediction"; else "<role>_<index>"
+};
+
+struct LoweredFunction {
+  /// Formals in order: arguments, results, batch values, constants (the last two in order of first
+  /// use, each name once). buffers[i].name == formals[i].name for i < function.formals.
+  rt::Function function;
+  std::vector<Formal> formals;
+  std::vector<ConstantData> constants; ///< one per formal of role Constant, in their order
+};
+
+/// The generated kernels of a program. Structurally equal kernels are one symbol, whose name is a
+/// hash of the structure: the library's bytes depend on the set of kernels only.
+class KernelLibrary {
+public:
+  explicit KernelLibrary(mlir::MLIRContext *context);
+  ~KernelLibrary();
+  KernelLibrary(const KernelLibrary &) = delete;
+  KernelLibrary &operator=(const KernelLibrary &) = delete;
+
+  bool empty() const;
+  /// Symbols in the order of the library (sorted).
+  std::vector<std::string> symbols() const;
+  /// The bytes of kernels.so for `cpu`: "x86-64-v3" or "native". Reports on the context's
+  /// diagnostics. Legal for an empty library too.
+  llvm::FailureOr<std::string> compileSharedObject(llvm::StringRef cpu);
+  /// The CPU's name that `cpu` stands for ("native" resolved), as Program::cpu wants it.
+  static std::string resolveCpu(llvm::StringRef cpu);
+
+  struct Impl;
+  Impl &impl() { return *state; }
+
+private:
+  std::unique_ptr<Impl> state;
+};
+
+/// Makes the values that `forward` saves and `backward` reads lie as the kernels want them
+/// (token-major heads): inserts the transposes on both sides and changes both signatures. Call it
+/// once per pair before lowerFunction; `backward` may be null.
+llvm::LogicalResult layOutSavedValues(mlir::func::FuncOp forward, mlir::func::FuncOp backward);
+
+/// Lowers a copy of `fn` (which stays as it is): forms GEMMs, fuses, assigns buffers, emits calls.
+llvm::FailureOr<LoweredFunction> lowerFunction(mlir::func::FuncOp fn, KernelLibrary &kernels,
+                                               const LoweringOptions &options);
+
+/// Registers the passes of this folder (omnibal-form-gemms, omnibal-fuse, ...).
+void registerLowerPasses();
+
+} // namespace omnibal::lower
+#endif // PASSES_LOWER_LOWERING_H
