@@ -1,4 +1,5 @@
-//===- BatchLoader.h - Micro-batches read and decoded ahead of time --------------------------------===//
+//===- BatchLoader.h - Micro-batches read and decoded ahead of time
+//--------------------------------===//
 //
 // The owner announces micro-batches in the order in which it will take them; threads read their
 // samples and decode their tiles ahead, within a bound on the tiles held. take() normally only
@@ -21,11 +22,11 @@ struct LoadedBatch {
 
 struct LoaderOptions {
   int threads = 1;
-  bool pixels = true;            ///< false on stages that read no pictures
+  bool pixels = true; ///< false on stages that read no pictures
   int64_t tileHeight = 0, tileWidth = 0;
-  int64_t tilesAhead = 256;      ///< decoded tiles held at most (one micro-batch always fits)
-  int64_t batchesAhead = 64;     ///< micro-batches read ahead at most
-  SampleRules rules;             ///< checked for every sample
+  int64_t tilesAhead = 256;  ///< decoded tiles held at most (one micro-batch always fits)
+  int64_t batchesAhead = 64; ///< micro-batches read ahead at most
+  SampleRules rules;         ///< checked for every sample
 };
 
 class BatchLoader {

@@ -1,4 +1,5 @@
-//===- Dataset.h - WebDataset shards as samples that can be read in any order ----------------------===//
+//===- Dataset.h - WebDataset shards as samples that can be read in any order
+//----------------------===//
 //
 // open() reads only the tar headers: per sample its key, where its KEY.json lies and where its
 // pictures KEY.0.png, KEY.1.png, ... lie. Samples are numbered in the order of the shards. Reading
@@ -26,16 +27,16 @@ constexpr int32_t ignoredLabel = -100;
 /// The contents of KEY.json. Labels are not shifted: the loss at t predicts labels[t + 1].
 struct Sample {
   std::string key;
-  std::vector<int32_t> inputIds, labels; ///< same length, at least 1
+  std::vector<int32_t> inputIds, labels;                   ///< same length, at least 1
   std::map<std::string, std::vector<int32_t>> tokenInputs; ///< further per-token inputs by name
-  int64_t tiles = 0;                     ///< pictures of the sample
+  int64_t tiles = 0;                                       ///< pictures of the sample
   int64_t tokens() const { return static_cast<int64_t>(inputIds.size()); }
 };
 
 /// What the program demands of a sample; 0 or -1 = not checked.
 struct SampleRules {
-  int64_t vocabulary = 0;      ///< ids and labels lie in [0, vocabulary), labels may be -100
-  int64_t imageTokenId = -1;   ///< as often in input_ids as tiles * tokensPerTile
+  int64_t vocabulary = 0;    ///< ids and labels lie in [0, vocabulary), labels may be -100
+  int64_t imageTokenId = -1; ///< as often in input_ids as tiles * tokensPerTile
   int64_t tokensPerTile = 0;
   int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
   std::vector<std::string> tokenInputs;  ///< must be present in KEY.json

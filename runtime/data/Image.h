@@ -1,4 +1,5 @@
-//===- Image.h - PNG, JPEG and WebP to 8-bit RGB -------------------------------------------------===//
+//===- Image.h - PNG, JPEG and WebP to 8-bit RGB
+//-------------------------------------------------===//
 #ifndef RUNTIME_DATA_IMAGE_H
 #define RUNTIME_DATA_IMAGE_H
 

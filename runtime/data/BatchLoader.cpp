@@ -1,0 +1,161 @@
+#include "runtime/data/BatchLoader.h"
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace omnibal::rt {
+namespace {
+
+struct Batch {
+  std::vector<int64_t> indices;
+  std::vector<int64_t> firstTile; ///< of each sample, in the batch
+  LoadedBatch result;
+  size_t remaining = 0;
+  size_t failedAt = SIZE_MAX; ///< the earliest sample in error
+  Status error;
+};
+
+struct Task {
+  std::shared_ptr<Batch> batch;
+  size_t sample = 0;
+};
+
+} // namespace
+
+struct BatchLoader::State {
+  std::shared_ptr<const Dataset> dataset;
+  Preprocess preprocess;
+  LoaderOptions options;
+
+  std::mutex mutex;
+  std::condition_variable work, done;
+  std::deque<std::shared_ptr<Batch>> announced, active; ///< waiting for room; being loaded or ready
+  std::deque<Task> tasks;
+  int64_t tilesHeld = 0;
+  Status failure;
+  bool stop = false;
+  std::vector<std::thread> threads;
+
+  void admit();
+  void run();
+  Status load(Batch &batch, size_t sample);
+};
+
+/// Moves announced micro-batches to the threads as far as the bounds allow. Needs the lock.
+void BatchLoader::State::admit() {
+  while (!announced.empty()) {
+    auto &batch = announced.front();
+    int64_t tiles = options.pixels ? batch->result.tiles : 0;
+    if (!active.empty() && (tilesHeld + tiles > options.tilesAhead ||
+                            static_cast<int64_t>(active.size()) >= options.batchesAhead))
+      return;
+    tilesHeld += tiles;
+    batch->result.samples.resize(batch->indices.size());
+    batch->result.pixels.resize(
+        static_cast<size_t>(tiles * 3 * options.tileHeight * options.tileWidth));
+    for (size_t s = 0; s < batch->indices.size(); ++s)
+      tasks.push_back({batch, s});
+    active.push_back(std::move(batch));
+    announced.pop_front();
+    work.notify_all();
+  }
+}
+
+Status BatchLoader::State::load(Batch &batch, size_t s) {
+  int64_t index = batch.indices[s];
+  Result<Sample> sample = dataset->sample(index);
+  if (!sample)
+    return std::move(sample).status();
+  OMNIBAL_RETURN_IF_ERROR(checkSample(*sample, options.rules).context(dataset->describe(index)));
+  batch.result.samples[s] = *std::move(sample);
+  if (!options.pixels || dataset->tiles(index) == 0)
+    return Status::ok();
+  return dataset->decodeTiles(index, preprocess, options.tileHeight, options.tileWidth,
+                              batch.result.pixels.data() +
+                                  batch.firstTile[s] * 3 * options.tileHeight * options.tileWidth);
+}
+
+void BatchLoader::State::run() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    work.wait(lock, [&] { return stop || !tasks.empty(); });
+    if (stop)
+      return;
+    Task task = std::move(tasks.front());
+    tasks.pop_front();
+    lock.unlock();
+    Status status = load(*task.batch, task.sample);
+    lock.lock();
+    if (!status && task.sample < task.batch->failedAt) {
+      task.batch->failedAt = task.sample;
+      task.batch->error = std::move(status);
+    }
+    if (--task.batch->remaining == 0)
+      done.notify_all();
+  }
+}
+
+BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess preprocess,
+                         LoaderOptions options)
+    : state(std::make_unique<State>()) {
+  state->dataset = std::move(dataset);
+  state->preprocess = preprocess;
+  state->options = std::move(options);
+  for (int t = 0; t < std::max(1, state->options.threads); ++t)
+    state->threads.emplace_back([s = state.get()] { s->run(); });
+}
+
+BatchLoader::~BatchLoader() {
+  {
+    std::lock_guard lock(state->mutex);
+    state->stop = true;
+  }
+  state->work.notify_all();
+  for (std::thread &thread : state->threads)
+    thread.join();
+}
+
+void BatchLoader::announce(std::vector<int64_t> samples) {
+  auto batch = std::make_shared<Batch>();
+  for (int64_t index : samples) {
+    batch->firstTile.push_back(batch->result.tiles);
+    batch->result.tiles += state->dataset->tiles(index);
+  }
+  batch->indices = std::move(samples);
+  batch->remaining = batch->indices.size();
+  std::lock_guard lock(state->mutex);
+  state->announced.push_back(std::move(batch));
+  state->admit();
+}
+
+Result<LoadedBatch> BatchLoader::take(std::chrono::milliseconds deadline) {
+  std::unique_lock lock(state->mutex);
+  if (!state->failure)
+    return state->failure;
+  if (state->active.empty())
+    return Status(Code::Internal, "a micro-batch is taken that was never announced");
+  std::shared_ptr<Batch> batch = state->active.front();
+  if (!state->done.wait_for(lock, deadline, [&] { return batch->remaining == 0; })) {
+    std::string names;
+    for (int64_t index : batch->indices)
+      names += (names.empty() ? "" : ", ") + state->dataset->key(index);
+    return Status(Code::DeadlineExceeded, "reading the samples " + names + " took more than " +
+                                              std::to_string(deadline.count()) + " ms");
+  }
+  if (batch->failedAt != SIZE_MAX) {
+    state->failure = batch->error;
+    return state->failure;
+  }
+  state->active.pop_front();
+  if (state->options.pixels)
+    state->tilesHeld -= batch->result.tiles;
+  state->admit();
+  LoadedBatch result = std::move(batch->result);
+  for (const Sample &sample : result.samples)
+    result.tokens += sample.tokens();
+  return result;
+}
+
+} // namespace omnibal::rt

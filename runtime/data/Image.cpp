@@ -1,0 +1,97 @@
+#include "runtime/data/Image.h"
+#include <cstring>
+#include <memory>
+#include <spng.h>
+#include <string>
+#include <turbojpeg.h>
+#include <webp/decode.h>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr int64_t maxPixels = 64'000'000;
+
+Status corrupt(const std::string &what) { return {Code::DataLoss, what}; }
+
+/// Allocates the picture if its size is sane.
+Result<Image> allocate(int64_t width, int64_t height) {
+  if (width <= 0 || height <= 0 || width > maxPixels || height > maxPixels ||
+      width * height > maxPixels)
+    return corrupt("the picture claims " + std::to_string(width) + " x " + std::to_string(height) +
+                   " pixels; at most 64 million are accepted");
+  Image image;
+  image.width = width;
+  image.height = height;
+  image.rgb.resize(static_cast<size_t>(width * height * 3));
+  return image;
+}
+
+Result<Image> decodePng(std::span<const uint8_t> file) {
+  std::unique_ptr<spng_ctx, void (*)(spng_ctx *)> context(spng_ctx_new(0), spng_ctx_free);
+  if (!context)
+    return Status(Code::OutOfMemory, "no memory for a PNG decoder");
+  spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_ERROR);
+  spng_set_chunk_limits(context.get(), size_t{64} << 20, size_t{64} << 20);
+  spng_ihdr header{};
+  int error = spng_set_png_buffer(context.get(), file.data(), file.size());
+  if (!error)
+    error = spng_get_ihdr(context.get(), &header);
+  if (error)
+    return corrupt(std::string("corrupt PNG: ") + spng_strerror(error));
+  Result<Image> image = allocate(header.width, header.height);
+  if (!image)
+    return image;
+  error = spng_decode_image(context.get(), image->rgb.data(), image->rgb.size(), SPNG_FMT_RGB8, 0);
+  if (!error)
+    error = spng_decode_chunks(context.get()); // to the end: a truncated file is an error
+  if (error)
+    return corrupt(std::string("corrupt PNG: ") + spng_strerror(error));
+  return image;
+}
+
+Result<Image> decodeJpeg(std::span<const uint8_t> file) {
+  std::unique_ptr<void, int (*)(void *)> handle(tjInitDecompress(), tjDestroy);
+  if (!handle)
+    return Status(Code::OutOfMemory, "no memory for a JPEG decoder");
+  int width = 0, height = 0, sampling = 0, space = 0;
+  if (tjDecompressHeader3(handle.get(), file.data(), file.size(), &width, &height, &sampling,
+                          &space))
+    return corrupt(std::string("corrupt JPEG: ") + tjGetErrorStr2(handle.get()));
+  Result<Image> image = allocate(width, height);
+  if (!image)
+    return image;
+  // Also a warning counts: a truncated JPEG only warns and leaves the rest grey.
+  if (tjDecompress2(handle.get(), file.data(), file.size(), image->rgb.data(), width, 0, height,
+                    TJPF_RGB, TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING))
+    return corrupt(std::string("corrupt JPEG: ") + tjGetErrorStr2(handle.get()));
+  return image;
+}
+
+Result<Image> decodeWebp(std::span<const uint8_t> file) {
+  int width = 0, height = 0;
+  if (!WebPGetInfo(file.data(), file.size(), &width, &height))
+    return corrupt("corrupt WebP: its header cannot be read");
+  Result<Image> image = allocate(width, height);
+  if (!image)
+    return image;
+  if (!WebPDecodeRGBInto(file.data(), file.size(), image->rgb.data(), image->rgb.size(), width * 3))
+    return corrupt("corrupt WebP: decoding failed (truncated, damaged or animated)");
+  return image;
+}
+
+} // namespace
+
+Result<Image> decodeImage(std::span<const uint8_t> file) {
+  auto startsWith = [&](size_t at, const char *magic, size_t length) {
+    return file.size() >= at + length && !std::memcmp(file.data() + at, magic, length);
+  };
+  if (startsWith(0, "\x89PNG\r\n\x1a\n", 8))
+    return decodePng(file);
+  if (startsWith(0, "\xff\xd8\xff", 3))
+    return decodeJpeg(file);
+  if (startsWith(0, "RIFF", 4) && startsWith(8, "WEBP", 4))
+    return decodeWebp(file);
+  return corrupt("neither PNG nor JPEG nor WebP");
+}
+
+} // namespace omnibal::rt
