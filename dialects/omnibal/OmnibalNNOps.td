@@ -107,8 +107,9 @@ def ImageMergeGradOp : Omnibal_PureOp<"image_merge_grad"> {
 
 def CrossEntropyOp : Omnibal_PureOp<"cross_entropy", [Diff]> {
   let summary = "Per-row loss of logits [.., W] at targets (i32, -1 = none: loss 0); result [..]";
+  let description = "`prediction` (i32 [..]): arg max, lowest index, at rows with a target, else -1.";
   let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets);
-  let results = (outs FloatTensor:$loss);
+  let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
 }
 def CrossEntropyGradOp : Omnibal_PureOp<"cross_entropy_grad"> {
   let summary = "Gradient of the SUM of losses times nothing else; also gives the losses";
@@ -117,9 +118,10 @@ def CrossEntropyGradOp : Omnibal_PureOp<"cross_entropy_grad"> {
 }
 def LinearCrossEntropyOp : Omnibal_PureOp<"linear_cross_entropy", [Diff]> {
   let summary = "cross_entropy(scale * (hidden weight^T) + bias) without keeping logits";
+  let description = "`prediction` as in cross_entropy.";
   let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
                        IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale);
-  let results = (outs FloatTensor:$loss);
+  let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
 }
 def LinearCrossEntropyGradOp : Omnibal_PureOp<"linear_cross_entropy_grad"> {
   let summary = "Losses and gradients of their sum in one pass; unused gradients cost nothing";
