@@ -1,0 +1,37 @@
+//===- Device.h - What a device can do, from data
+//--------------------------------------------------------===//
+#ifndef PASSES_COST_DEVICE_H
+#define PASSES_COST_DEVICE_H
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace omnibal::cost {
+
+struct Device {
+  std::string name;
+  std::map<std::string, int64_t> flops; ///< dense FLOP/s per element type ("float32", "bfloat16")
+  int64_t memoryBytes = 0;
+  int64_t bytesPerSecond = 0;
+};
+
+/// Work of one layer in one direction.
+struct Work {
+  int64_t matrixFlops = 0; ///< multiply-add = 2
+  int64_t bytes = 0;       ///< memory traffic of everything that is not a matrix product
+};
+
+/// A device of the built-in table (devices.json); an unknown name is an error that lists the known.
+llvm::Expected<Device> findDevice(llvm::StringRef name);
+/// A device given as a JSON object; `where` names file and key in messages.
+llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef where);
+
+/// Roofline time of the work: matrix products at the peak of `elementType`, the rest at the
+/// memory's speed, one after the other. The device must have that element type.
+int64_t rooflineNs(const Device &device, llvm::StringRef elementType, const Work &work);
+
+} // namespace omnibal::cost
+#endif // PASSES_COST_DEVICE_H
