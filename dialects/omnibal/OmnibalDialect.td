@@ -20,7 +20,6 @@ def Omnibal_Dialect : Dialect {
     `tensor<?x17x48xf32, affine_map<(d0, d1) -> (d0, 17, 48)>>` with d0 = V and d1 = N
     (SymbolicShape.h). Straight after import, dynamic dimensions may have no encoding yet.
   }];
-  let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
 }

@@ -19,5 +19,7 @@ void OmnibalDialect::initialize() {
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
+void YieldOp::build(OpBuilder &, OperationState &) {}
+
 #define GET_OP_CLASSES
 #include "dialects/omnibal/OmnibalOps.cpp.inc"

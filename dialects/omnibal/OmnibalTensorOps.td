@@ -76,10 +76,10 @@ def SelectOp : Omnibal_ElementwiseOp<"select",
 
 //--- Constants and values of the micro-batch -----------------------------------------------------------
 
-def ConstantOp : Omnibal_Op<"constant", [Pure, ConstantLike]> {
+def ConstantOp : Omnibal_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "attr-dict $value `:` type($result)";
+  let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
 }
 
