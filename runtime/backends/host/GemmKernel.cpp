@@ -1,0 +1,179 @@
+//===- GemmKernel.cpp - The `gemm` kernel: batches, folding, tasks
+//---------------------------------===//
+#include "runtime/backends/host/Gemm.h"
+#include "runtime/backends/host/HostKernel.h"
+#include <algorithm>
+
+namespace omnibal::rt {
+namespace {
+
+class GemmKernel final : public HostKernel {
+public:
+  GemmKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
+    a = site.operand("a");
+    b = site.operand("b");
+    c = site.operand("c");
+    bias = site.optionalOperand("bias");
+    residual = site.optionalOperand("residual");
+    pre = site.optionalOperand("pre");
+    accumulate = site.flag("accumulate", false);
+    alpha = static_cast<float>(site.number("alpha", 1));
+    activation = static_cast<Activation>(
+        site.choice("activation", {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"}));
+    if (accumulate && (activation != Activation::None || bias >= 0 || residual >= 0 || pre >= 0))
+      site.fail("'accumulate' cannot be combined with bias, residual, pre or an activation");
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    const TensorView &vc = views[c];
+    if (vc.elements() == 0)
+      return Status::ok();
+    Product product;
+    product.a = matrix(views[a]);
+    product.b = matrix(views[b]);
+    product.c = matrix(vc);
+    product.alpha = alpha;
+    product.accumulate = accumulate;
+    product.activation = activation;
+    if (bias >= 0) {
+      product.bias = dataOf<float>(views[bias]);
+      product.biasColStride = views[bias].strides[0];
+    }
+    if (residual >= 0)
+      product.residual = matrix(views[residual]);
+    if (pre >= 0)
+      product.pre = matrix(views[pre]);
+
+    Batch batch = fold(views, product);
+    if (!isDense(product.a) || !isDense(product.b) || !isDense(product.c))
+      return bad("a matrix of shape " + printShape(vc) +
+                 " has no unit stride in its last two dimensions; copy it first");
+    bool swapped = normalise(product);
+    return runTasks(product, batch, swapped, pool);
+  }
+
+private:
+  /// Leading dimensions that remain after folding, with the element strides of each operand.
+  struct Batch {
+    enum { A, B, C, Residual, Pre, operands };
+    int rank = 0;
+    int64_t count = 1, shape[TensorView::maxRank] = {};
+    int64_t strides[operands][TensorView::maxRank] = {};
+  };
+
+  static Matrix matrix(const TensorView &v) {
+    int r = v.rank;
+    return {dataOf<float>(v), v.shape[r - 2], v.shape[r - 1], v.strides[r - 2], v.strides[r - 1]};
+  }
+
+  Status checkShapes(std::span<const TensorView> views) const {
+    const TensorView &va = views[a], &vb = views[b], &vc = views[c];
+    OMNIBAL_RETURN_IF_ERROR(check(vc, "c", -1, DType::F32));
+    if (vc.rank < 2)
+      return bad("operand 'c' has shape " + printShape(vc) + "; at least 2 dimensions are needed");
+    OMNIBAL_RETURN_IF_ERROR(check(va, "a", vc.rank, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(check(vb, "b", vc.rank, DType::F32));
+    int r = vc.rank;
+    bool fits = va.shape[r - 2] == vc.shape[r - 2] && vb.shape[r - 1] == vc.shape[r - 1] &&
+                va.shape[r - 1] == vb.shape[r - 2];
+    for (int i = 0; i < r - 2; ++i)
+      fits &= va.shape[i] == vc.shape[i] && vb.shape[i] == vc.shape[i];
+    if (!fits)
+      return bad("shapes " + printShape(va) + " x " + printShape(vb) + " do not make " +
+                 printShape(vc));
+    if (bias >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(check(views[bias], "bias", 1, DType::F32));
+      if (views[bias].shape[0] != vc.shape[r - 1])
+        return bad("operand 'bias' has shape " + printShape(views[bias]) + ", but 'c' " +
+                   printShape(vc));
+    }
+    for (auto [index, name] : {std::pair{residual, "residual"}, std::pair{pre, "pre"}})
+      if (index >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, r, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(same(views[index], name, vc, "c"));
+      }
+    return Status::ok();
+  }
+
+  /// Moves innermost batch dimensions that continue the rows of a and c, with one b for all, into
+  /// M.
+  Batch fold(std::span<const TensorView> views, Product &p) const {
+    Batch batch;
+    const TensorView &vc = views[c];
+    const int index[Batch::operands] = {a, b, c, residual, pre};
+    bool folding = true;
+    for (int i = vc.rank - 3; i >= 0; --i) {
+      if (vc.shape[i] == 1)
+        continue;
+      auto continues = [&](int operand, const Matrix &m) {
+        return operand < 0 || views[operand].strides[i] == m.rowStride * m.rows;
+      };
+      bool rowsFold = folding && views[b].strides[i] == 0;
+      if (rowsFold && p.c.rows == 1) { // one row each: the batch stride becomes the row stride
+        p.a.rowStride = views[a].strides[i];
+        p.c.rowStride = vc.strides[i];
+        if (residual >= 0)
+          p.residual.rowStride = views[residual].strides[i];
+        if (pre >= 0)
+          p.pre.rowStride = views[pre].strides[i];
+      } else {
+        rowsFold = rowsFold && continues(a, p.a) && continues(c, p.c) &&
+                   continues(residual, p.residual) && continues(pre, p.pre);
+      }
+      if (rowsFold) {
+        for (Matrix *m : {&p.a, &p.c, &p.residual, &p.pre})
+          m->rows *= vc.shape[i];
+        continue;
+      }
+      folding = false;
+      batch.shape[batch.rank] = vc.shape[i];
+      batch.count *= vc.shape[i];
+      for (int o = 0; o < Batch::operands; ++o)
+        batch.strides[o][batch.rank] = index[o] < 0 ? 0 : views[index[o]].strides[i];
+      ++batch.rank;
+    }
+    return batch;
+  }
+
+  Status runTasks(const Product &product, const Batch &batch, bool swapped, ThreadPool &pool) {
+    Tiling tiling = chooseTiling(product, batch.count);
+    // Many small products: several of them make one task.
+    double flops = 2.0 * tiling.rows * tiling.cols * std::max<int64_t>(product.a.cols, 1);
+    int64_t total = batch.count * tiling.tasks();
+    int64_t group =
+        std::clamp<int64_t>(static_cast<int64_t>(1e6 / flops), 1, std::max<int64_t>(1, total / 16));
+    TaskStatus status;
+    pool.parallelFor((total + group - 1) / group, [&](int64_t task, int worker) {
+      auto *scratch = static_cast<float *>(pool.scratch(worker));
+      for (int64_t item = task * group; item < std::min(total, (task + 1) * group); ++item) {
+        Product p = product;
+        int64_t rest = item / tiling.tasks();
+        for (int i = 0; i < batch.rank; ++i) {
+          int64_t at = rest % batch.shape[i];
+          rest /= batch.shape[i];
+          (swapped ? p.b : p.a).data += at * batch.strides[Batch::A][i];
+          (swapped ? p.a : p.b).data += at * batch.strides[Batch::B][i];
+          p.c.data += at * batch.strides[Batch::C][i];
+          if (p.residual.data)
+            p.residual.data += at * batch.strides[Batch::Residual][i];
+          if (p.pre.data)
+            p.pre.data += at * batch.strides[Batch::Pre][i];
+        }
+        status.note(multiplyTile(p, tiling, item % tiling.tasks(), scratch));
+      }
+    });
+    return status.take();
+  }
+
+  int a, b, c, bias, residual, pre;
+  bool accumulate;
+  float alpha;
+  Activation activation;
+};
+
+} // namespace
+
+void addGemmKernels(KernelTable &table) { table["gemm"] = createKernel<GemmKernel>; }
+
+} // namespace omnibal::rt
