@@ -95,7 +95,8 @@ struct Region {
   std::vector<int64_t> offsets; ///< into the arena
 };
 
-/// A value of the micro-batch that the runtime writes before the first action that reads it.
+/// A value of the micro-batch that the runtime writes before the first action that reads it (at the
+/// start of that action, for all of its layers).
 /// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values (docs/program.md)
 /// and the graph's further per-token inputs.
 struct BatchValue {
@@ -135,7 +136,9 @@ enum class ActionKind {
 struct Action {
   ActionKind kind = ActionKind::Forward;
   int32_t microbatch = 0;
-  int32_t index = 0; ///< chunk, transfer, shared group or bucket
+  /// Position in Mode::chunks, in Mode::transfers or in Stage::buckets; ReduceShared: the number of
+  /// the shared group.
+  int32_t index = 0;
 };
 
 struct Chunk {

@@ -1,0 +1,60 @@
+//===- ProgramIO.h - Program directories: write, load
+//-------------------------------------------===//
+//
+//   PROGRAM/manifest.json          version "omnibal.program/1", settings, size and checksum of the
+//   rest PROGRAM/functions.json         one function a line PROGRAM/stages.json            one
+//   stage a line PROGRAM/constants.safetensors  the tensors that Stage::constants name
+//   PROGRAM/kernels.so             generated code (absent if no function calls "fused")
+//
+// The same input gives the same bytes. The manifest is written last, so that a directory without
+// one was never finished.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_PROGRAM_PROGRAMIO_H
+#define RUNTIME_PROGRAM_PROGRAMIO_H
+
+#include "runtime/core/Safetensors.h"
+#include "runtime/core/Status.h"
+#include "runtime/program/Program.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+inline constexpr const char *programVersion = "omnibal.program/1";
+
+/// Data of one constant: what Stage::constants refers to by name.
+struct ConstantTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::string bytes; ///< dense, little endian
+};
+
+/// Verifies `program` (Verifier.h) and writes the directory, creating it if need be.
+/// `sharedObject`: the bytes of kernels.so, empty if there is no generated code. Constants are
+/// written sorted by name. An earlier program in the directory is replaced.
+Status writeProgram(const Program &program, std::vector<ConstantTensor> constants,
+                    const std::string &sharedObject, const std::string &directory);
+
+struct LoadedProgram {
+  Program program;
+  std::string directory;
+  std::string kernels; ///< path of kernels.so; empty if there is none
+  std::shared_ptr<const SafetensorsFile> constants;
+};
+
+/// Reads a directory, checks versions, sizes and checksums, and verifies the program.
+Result<LoadedProgram> loadProgram(const std::string &directory);
+
+/// The JSON of the two large files and of the manifest's own fields, and back. Reading checks types
+/// and keys strictly and names the path of what is wrong; it does not verify the program.
+std::string functionsToJson(const Program &program);
+std::string stagesToJson(const Program &program);
+nlohmann::json settingsToJson(const Program &program);
+Result<Program> programFromJson(const nlohmann::json &settings, const nlohmann::json &functions,
+                                const nlohmann::json &stages);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_PROGRAM_PROGRAMIO_H
