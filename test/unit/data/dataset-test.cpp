@@ -1,0 +1,244 @@
+// Samples against what PyTorch was given, and every kind of damage.
+#include "runtime/core/Safetensors.h"
+#include "runtime/data/Dataset.h"
+#include "runtime/data/TarIndex.h"
+#include "test/unit/data/TestTar.h"
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace omnibal::rt;
+using namespace omnibal::test;
+
+namespace {
+
+const std::string model = OMNIBAL_TEST_DATA "/tiny-internvl/";
+
+TEST(Dataset, GivesPyTorchItsInputsBitByBit) {
+  auto data = Dataset::open({model + "data-000000.tar"});
+  ASSERT_TRUE(data) << data.status().message();
+  EXPECT_EQ((*data)->size(), 64);
+  auto preprocess = Preprocess::read(model + "preprocessor_config.json");
+  ASSERT_TRUE(preprocess) << preprocess.status().message();
+  auto expected = SafetensorsFile::open(model + "forward.safetensors");
+  ASSERT_TRUE(expected);
+  for (int64_t i = 0; i < 4; ++i) {
+    std::string key = (*data)->key(i);
+    EXPECT_EQ((*data)->find(key), i);
+    auto sample = (*data)->sample(i);
+    ASSERT_TRUE(sample) << sample.status().message();
+    const StoredTensor *ids = (*expected)->find(key + ".input_ids");
+    ASSERT_NE(ids, nullptr);
+    std::vector<int32_t> wanted(size_t(ids->elements));
+    ASSERT_TRUE(convertTensor(*ids, DType::I32, wanted.data()));
+    EXPECT_EQ(sample->inputIds, wanted);
+    const StoredTensor *pixels = (*expected)->find(key + ".pixel_values");
+    ASSERT_EQ(pixels ? pixels->shape[0] : 0, sample->tiles);
+    if (!pixels)
+      continue;
+    std::vector<float> got(size_t(pixels->elements)), want(size_t(pixels -> elements));
+    ASSERT_TRUE(convertTensor(*pixels, DType::F32, want.data()));
+    ASSERT_TRUE((*data)->decodeTiles(i, *preprocess, 28, 28, got.data()));
+    EXPECT_EQ(got, want) << key;
+  }
+  EXPECT_EQ((*data)->find("nobody"), -1);
+}
+
+/// A sample with one good picture, to be damaged one field at a time.
+struct Parts {
+  std::string json = R"({"input_ids":[1,4,4,2],"labels":[-100,-100,5,2],"images":1,)"
+                     R"("token_type_ids":[0,1,1,0],"source":"x"})";
+  std::string picture = readFile(OMNIBAL_TEST_DATA "/images/rgb.png");
+};
+
+struct Outcome {
+  Status opened, sample, tiles, rules;
+};
+
+/// What goes wrong with a shard of these members.
+Outcome outcomeOf(const std::string &tar) {
+  TemporaryFolder folder;
+  writeFile(folder / "shard-000000.tar", tar);
+  Outcome out;
+  auto data = Dataset::open({folder / "shard-000000.tar"});
+  out.opened = data.status();
+  if (!data)
+    return out;
+  auto sample = (*data)->sample(0);
+  out.sample = sample.status();
+  if (!sample)
+    return out;
+  SampleRules rules;
+  rules.vocabulary = 10;
+  rules.imageTokenId = 4;
+  rules.tokensPerTile = 2;
+  rules.tilesCap = 1;
+  rules.tokensCap = 4;
+  rules.tokenInputs = {"token_type_ids"};
+  out.rules = checkSample(*sample, rules);
+  std::vector<float> pixels(size_t(std::max<int64_t>(1, (*data)->tiles(0)) * 3 * 20 * 28));
+  out.tiles = (*data)->decodeTiles(0, *Preprocess::parse("{}", ""), 20, 28, pixels.data());
+  return out;
+}
+
+Outcome outcomeOf(const std::function<void(Parts &)> &damage) {
+  Parts parts;
+  damage(parts);
+  return outcomeOf(makeTar({{"k.json", parts.json}, {"k.0.png", parts.picture}}));
+}
+
+void expectError(const Status &status, std::initializer_list<const char *> words) {
+  ASSERT_FALSE(status);
+  for (const char *word : words)
+    EXPECT_NE(status.message().find(word), std::string::npos)
+        << "no \"" << word << "\" in: " << status.message();
+}
+
+TEST(Dataset, AGoodShardIsGood) {
+  Outcome good = outcomeOf([](Parts &) {});
+  EXPECT_TRUE(good.opened && good.sample && good.tiles && good.rules)
+      << good.opened.message() << good.sample.message() << good.tiles.message()
+      << good.rules.message();
+}
+
+TEST(Dataset, NamesTheDamagedField) {
+  auto json = [](const std::string &text) {
+    return outcomeOf([&](Parts &p) { p.json = text; }).sample;
+  };
+  expectError(json("{"), {"shard-000000.tar", "k.json", "JSON"});
+  expectError(json("[]"), {"k.json", "object"});
+  expectError(json(R"({"labels":[1],"images":1})"), {"k.json", "input_ids", "missing"});
+  expectError(json(R"({"input_ids":[1],"images":1})"), {"k.json", "labels", "missing"});
+  expectError(json(R"({"input_ids":[],"labels":[],"images":1})"), {"input_ids", "empty"});
+  expectError(json(R"({"input_ids":[1,2],"labels":[1],"images":1})"), {"labels", "1 entries"});
+  expectError(json(R"({"input_ids":[1,2.5],"labels":[1,2],"images":1})"), {"input_ids", "[1]"});
+  expectError(json(R"({"input_ids":[1,3000000000],"labels":[1,2],"images":1})"), {"[1]"});
+  expectError(json(R"({"input_ids":[1],"labels":["a"],"images":1})"), {"labels", "[0]"});
+  expectError(json(R"({"input_ids":[1],"labels":[1],"images":-1})"), {"images"});
+  expectError(json(R"({"input_ids":[1],"labels":[1],"images":2})"),
+              {"images", "is 2", "1 picture"});
+  expectError(json(R"({"input_ids":[1],"input_ids":[1],"labels":[1],"images":1})"),
+              {"input_ids", "twice"});
+}
+
+TEST(Dataset, ChecksWhatTheProgramDemands) {
+  auto rules = [](const std::string &text) {
+    return outcomeOf([&](Parts &p) { p.json = text; }).rules;
+  };
+  const std::string tail = R"(,"images":1,"token_type_ids":[0,1,1,0]})";
+  expectError(rules(R"({"input_ids":[1,4,4,10],"labels":[-100,-100,5,2])" + tail),
+              {"\"k\"", "input_ids", "[3] is 10", "vocabulary of 10"});
+  expectError(rules(R"({"input_ids":[1,4,4,2],"labels":[-100,-100,11,2])" + tail),
+              {"labels", "[2] is 11"});
+  expectError(rules(R"({"input_ids":[1,4,4,2],"labels":[-100,-99,5,2])" + tail),
+              {"labels", "[1] is -99"});
+  expectError(rules(R"({"input_ids":[1,4,3,2],"labels":[-100,-100,5,2])" + tail),
+              {"image token 4 1 times", "1 tiles", "need 2"});
+  expectError(rules(R"({"input_ids":[1,4,4,2],"labels":[-100,-100,5,2],"images":1})"),
+              {"token_type_ids", "missing"});
+  expectError(rules(R"({"input_ids":[1,4,4,2,2],"labels":[1,1,1,1,1],"images":1,)"
+                    R"("token_type_ids":[0,1,1,0,0]})"),
+              {"5 tokens", "--tokens"});
+  Sample many;
+  many.key = "k";
+  many.tiles = 2;
+  many.inputIds = many.labels = {1};
+  SampleRules caps;
+  caps.tilesCap = 1;
+  expectError(checkSample(many, caps), {"2 tiles", "--tiles"});
+}
+
+TEST(Dataset, NamesTheDamagedPicture) {
+  expectError(outcomeOf([](Parts &p) { p.picture.resize(60); }).tiles,
+              {"shard-000000.tar", "k, picture 0", "PNG"});
+  expectError(outcomeOf([](Parts &p) { p.picture[50] ^= 1; }).tiles, {"k, picture 0", "corrupt"});
+  expectError(outcomeOf([](Parts &p) {
+                p.picture = readFile(OMNIBAL_TEST_DATA "/images/colour.jpg").substr(0, 500);
+              }).tiles,
+              {"picture 0", "JPEG"});
+  TemporaryFolder folder;
+  writeFile(folder / "s.tar", makeTar({{"k.json", Parts().json}, {"k.0.png", Parts().picture}}));
+  auto data = Dataset::open({folder / "s.tar"});
+  ASSERT_TRUE(data);
+  std::vector<float> pixels(3 * 14 * 14);
+  expectError((*data)->decodeTiles(0, *Preprocess::parse("{}", ""), 14, 14, pixels.data()),
+              {"28 x 20", "14 x 14"});
+}
+
+TEST(Dataset, NamesMissingAndDoubleMembers) {
+  Parts p;
+  expectError(outcomeOf(makeTar({{"k.json", p.json}})).sample, {"images", "0 pictures"});
+  expectError(outcomeOf(makeTar({{"k.json", p.json}, {"k.1.png", p.picture}})).opened,
+              {"k.0", "missing"});
+  expectError(outcomeOf(makeTar({{"k.0.png", p.picture}})).opened, {"k.json", "missing"});
+  expectError(outcomeOf(makeTar({{"k.json", p.json}, {"k.json", p.json}})).opened, {"twice"});
+  expectError(outcomeOf(makeTar({{"k.json", p.json}, {"k.0.png", "a"}, {"k.0.jpg", "b"}})).opened,
+              {"k.0.jpg", "twice"});
+  expectError(outcomeOf(makeTar({{"readme.txt", "x"}})).opened, {"no sample"});
+  TemporaryFolder folder;
+  writeFile(folder / "a.tar", makeTar({{"k.json", p.json}, {"k.0.png", p.picture}}));
+  writeFile(folder / "b.tar", makeTar({{"k.json", p.json}, {"k.0.png", p.picture}}));
+  expectError(Dataset::open({folder.path}).status(), {"a.tar", "b.tar", "unique"});
+  expectError(Dataset::open({folder / "c.tar"}).status(), {"c.tar"});
+}
+
+TEST(Dataset, SeveralShardsKeepTheirOrder) {
+  Parts p;
+  TemporaryFolder folder;
+  writeFile(folder / "s-1.tar", makeTar({{"c.json", p.json}, {"c.0.png", p.picture}}));
+  writeFile(folder / "s-0.tar", makeTar({{"b.json", p.json},
+                                         {"./", ""},
+                                         {"b.0.png", p.picture},
+                                         {"a.x.json", p.json},
+                                         {"a.x.0.png", p.picture}}));
+  auto data = Dataset::open({folder.path});
+  ASSERT_TRUE(data) << data.status().message();
+  ASSERT_EQ((*data)->size(), 3);
+  EXPECT_EQ((*data)->key(0), "b");
+  EXPECT_EQ((*data)->key(1), "a.x");
+  EXPECT_EQ((*data)->key(2), "c");
+  EXPECT_TRUE((*data)->sample(1));
+  EXPECT_EQ((*data)->sample(0)->tokenInputs.at("token_type_ids"),
+            (std::vector<int32_t>{0, 1, 1, 0}));
+}
+
+TEST(TarIndex, NoTruncationIsAccepted) {
+  std::string whole = readFile(model + "data-000000.tar");
+  TemporaryFolder folder;
+  // Python pads the archive with zeros to 10 KiB; the first block of them is the marker.
+  auto members = indexTar(model + "data-000000.tar");
+  ASSERT_TRUE(members);
+  size_t end = size_t(members->back().offset + (members->back().bytes + 511) / 512 * 512);
+  for (size_t keep = 0; keep < end + 512; keep += keep < 4096 ? 256 : 4608) {
+    writeFile(folder / "t.tar", whole.substr(0, keep));
+    auto cut = indexTar(folder / "t.tar");
+    EXPECT_FALSE(cut) << keep;
+    if (!cut)
+      EXPECT_NE(cut.status().message().find("t.tar"), std::string::npos);
+  }
+  writeFile(folder / "t.tar", whole.substr(0, end));
+  expectError(indexTar(folder / "t.tar").status(), {"end-of-archive"});
+}
+
+TEST(TarIndex, OffsetsAreThoseOfTheContents) {
+  // A name of almost the full length of a header, and one that is not ASCII.
+  std::string longName = std::string(90, 'd') + ".json";
+  TemporaryFolder folder;
+  writeFile(folder / "t.tar", makeTar({{longName, "hello"}, {"b\xc3\xa4.json", "world!"}}));
+  auto members = indexTar(folder / "t.tar");
+  ASSERT_TRUE(members) << members.status().message();
+  std::string whole = readFile(folder / "t.tar");
+  ASSERT_EQ(members->size(), 2u);
+  EXPECT_EQ(whole.substr(size_t((*members)[0].offset), size_t((*members)[0].bytes)), "hello");
+  EXPECT_EQ(whole.substr(size_t((*members)[1].offset), size_t((*members)[1].bytes)), "world!");
+  EXPECT_EQ((*members)[1].name, "b\xc3\xa4.json");
+}
+
+TEST(TarIndex, RefusesLinksAndCompression) {
+  TemporaryFolder folder;
+  writeFile(folder / "t.tar", makeTar({{"k.json", ""}}, true, '2'));
+  expectError(indexTar(folder / "t.tar").status(), {"k.json", "link"});
+  writeFile(folder / "t.tar", "\x1f\x8b\x08 no tar at all");
+  expectError(indexTar(folder / "t.tar").status(), {"plain tar"});
+}
+
+} // namespace
