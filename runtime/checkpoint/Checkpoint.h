@@ -1,4 +1,5 @@
-//===- Checkpoint.h - Saving and resuming a run ----------------------------------------------------===//
+//===- Checkpoint.h - Saving and resuming a run
+//----------------------------------------------------===//
 //
 //   FOLDER/latest                       "step-00000200"
 //   FOLDER/step-00000200/manifest.json  version, state, files with size and checksum
@@ -36,9 +37,9 @@ struct RunState {
 struct CheckpointWriteOptions {
   std::string folder;
   int stage = 0, stages = 1;
-  bool writes = true;  ///< false on data-parallel replicas other than the first
-  bool leads = true;   ///< exactly one rank; must also write
-  int keep = 2;        ///< complete checkpoints left on the disk, at least 1
+  bool writes = true; ///< false on data-parallel replicas other than the first
+  bool leads = true;  ///< exactly one rank; must also write
+  int keep = 2;       ///< complete checkpoints left on the disk, at least 1
 };
 
 /// Every rank of the run calls this. `tensors`: this stage's, named as described above.
@@ -51,7 +52,8 @@ public:
   /// `path`: a checkpoint folder (the newest complete and undamaged step is taken; `notices` says
   /// which were passed over and why) or one step's folder (then a defect is an error). Every file's
   /// size and checksum is verified.
-  static Result<Checkpoint> open(const std::string &path, std::vector<std::string> *notices = nullptr);
+  static Result<Checkpoint> open(const std::string &path,
+                                 std::vector<std::string> *notices = nullptr);
 
   const RunState &state() const { return run; }
   const std::string &path() const { return folder; }

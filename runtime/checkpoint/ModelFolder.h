@@ -1,4 +1,5 @@
-//===- ModelFolder.h - A trained model as a Hugging Face folder ---------------------------------------===//
+//===- ModelFolder.h - A trained model as a Hugging Face folder
+//---------------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_MODELFOLDER_H
 #define RUNTIME_CHECKPOINT_MODELFOLDER_H
 

@@ -1,0 +1,193 @@
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/TensorBytes.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+
+namespace omnibal::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status makeFolder(const std::string &path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    return {Code::Unavailable, path + ": creating the folder failed: " + error.message()};
+  return syncFolder(fs::absolute(path).parent_path().string());
+}
+
+std::string shardName(int stage) { return "stage-" + std::to_string(stage) + ".safetensors"; }
+
+Status writeShard(const std::string &path, const std::vector<NamedTensor> &tensors) {
+  std::vector<TensorHeader> layout;
+  for (const NamedTensor &tensor : tensors)
+    layout.push_back({tensor.name, StoredType::F32, tensor.shape});
+  OMNIBAL_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::create(path, layout));
+  for (const NamedTensor &tensor : tensors)
+    OMNIBAL_RETURN_IF_ERROR(streamTensor(
+        tensor, [&](const void *data, size_t bytes) { return writer.append(data, bytes); }));
+  return writer.finish();
+}
+
+/// Step folders below `folder`, newest first.
+std::vector<std::string> listSteps(const std::string &folder) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::error_code error;
+  for (const auto &entry : fs::directory_iterator(folder, error))
+    if (int64_t step = stepOf(entry.path().filename().string()); step >= 0)
+      found.emplace_back(step, entry.path().filename().string());
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> names;
+  for (auto &[step, name] : found)
+    names.push_back(std::move(name));
+  return names;
+}
+
+/// Gives the finished folder its name. The same step may exist (written before a resume from an
+/// older one): then the two change names in one operation, so that there is always a complete one.
+Status takePlace(const std::string &incomplete, const std::string &final) {
+  if (::rename(incomplete.c_str(), final.c_str()) == 0)
+    return Status::ok();
+  if ((errno == ENOTEMPTY || errno == EEXIST) &&
+      ::renameat2(AT_FDCWD, incomplete.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0)
+    return Status::ok();
+  return {Code::Unavailable, final + ": renaming the folder failed: " + std::strerror(errno)};
+}
+
+/// The leader's part: manifest, the folder's final name, the pointer.
+Status commitStep(const CheckpointWriteOptions &options, const RunState &state,
+                  const std::string &incomplete) {
+  Manifest manifest;
+  manifest.state = state;
+  for (int stage = 0; stage < options.stages; ++stage) {
+    OMNIBAL_ASSIGN_OR_RETURN(ManifestFile file, measureFile(incomplete, shardName(stage)));
+    manifest.files.push_back(std::move(file));
+  }
+  OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(incomplete + "/manifest.json", manifest.print()));
+  std::string name = stepName(state.step), final = options.folder + "/" + name;
+  OMNIBAL_RETURN_IF_ERROR(takePlace(incomplete, final));
+  OMNIBAL_RETURN_IF_ERROR(syncFolder(options.folder));
+  return writeFileAtomically(options.folder + "/latest", name + "\n");
+}
+
+/// Removes checkpoints beyond the newest `keep` up to the one just written, and what killed runs
+/// left. What cannot be removed costs space only, so it is no error.
+void prune(const CheckpointWriteOptions &options, int64_t step) {
+  int left = std::max(1, options.keep);
+  std::error_code ignored;
+  for (const std::string &name : listSteps(options.folder)) {
+    if (stepOf(name) > step || --left >= 0)
+      continue;
+    // Out of sight first: a half-removed folder must not look like a checkpoint.
+    std::string path = options.folder + "/" + name;
+    fs::rename(path, path + ".removed", ignored);
+  }
+  std::vector<fs::path> leftovers;
+  for (const auto &entry : fs::directory_iterator(options.folder, ignored)) {
+    std::string suffix = entry.path().extension().string();
+    if ((suffix == ".removed" || suffix == ".incomplete") &&
+        stepOf(entry.path().stem().string()) >= 0)
+      leftovers.push_back(entry.path());
+  }
+  for (const fs::path &path : leftovers)
+    fs::remove_all(path, ignored);
+}
+
+} // namespace
+
+Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
+                      const std::vector<NamedTensor> &tensors, const Agreement &agree) {
+  std::string incomplete = options.folder + "/" + stepName(state.step) + ".incomplete";
+  Status status;
+  if (options.leads) {
+    std::error_code ignored;
+    fs::remove_all(incomplete, ignored); // left by a run that was killed
+    status = makeFolder(options.folder);
+    if (status)
+      status = makeFolder(incomplete);
+  }
+  OMNIBAL_RETURN_IF_ERROR(agree(std::move(status)));
+  if (options.writes)
+    status = writeShard(incomplete + "/" + shardName(options.stage), tensors);
+  status = agree(std::move(status));
+  if (!status) {
+    if (options.leads) {
+      std::error_code ignored;
+      fs::remove_all(incomplete, ignored);
+    }
+    return std::move(status).context("saving the checkpoint of step " + std::to_string(state.step));
+  }
+  if (options.leads) {
+    status = commitStep(options, state, incomplete);
+    if (status)
+      prune(options, state.step);
+  }
+  return agree(std::move(status))
+      .context("saving the checkpoint of step " + std::to_string(state.step));
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::string> *notices) {
+  std::error_code error;
+  auto load = [](const std::string &folder) -> Result<Checkpoint> {
+    OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, verifyStep(folder));
+    Checkpoint checkpoint;
+    checkpoint.folder = folder;
+    checkpoint.run = manifest.state;
+    for (const ManifestFile &file : manifest.files) {
+      OMNIBAL_ASSIGN_OR_RETURN(auto shard, SafetensorsFile::open(folder + "/" + file.name));
+      checkpoint.shards.push_back(std::move(shard));
+    }
+    return checkpoint;
+  };
+  if (fs::exists(path + "/manifest.json", error))
+    return load(path);
+  if (!fs::is_directory(path, error))
+    return Status(Code::NotFound, path + ": no such checkpoint folder");
+  // `latest` tells which one was finished last; older ones are the fall-back.
+  std::vector<std::string> candidates = listSteps(path);
+  if (auto latest = readWholeFile(path + "/latest")) {
+    std::string name = latest->substr(0, latest->find('\n'));
+    auto it = std::find(candidates.begin(), candidates.end(), name);
+    if (it != candidates.end())
+      std::rotate(candidates.begin(), it, it + 1);
+  }
+  std::string reasons;
+  for (const std::string &name : candidates) {
+    auto checkpoint = load(path + "/" + name);
+    if (checkpoint)
+      return checkpoint;
+    reasons += "\n  " + checkpoint.status().message();
+    if (notices)
+      notices->push_back("passed over: " + checkpoint.status().message());
+  }
+  return Status(Code::DataLoss,
+                path + (candidates.empty() ? ": the folder holds no checkpoint (step-...)"
+                                           : ": no checkpoint is complete:" + reasons));
+}
+
+Status Checkpoint::read(const NamedTensor &tensor) const {
+  for (const auto &shard : shards) {
+    const StoredTensor *stored = shard->find(tensor.name);
+    if (!stored)
+      continue;
+    if (stored->shape != tensor.shape || stored->dtype != StoredType::F32)
+      return {Code::InvalidArgument, shard->path() + ": tensor \"" + tensor.name +
+                                         "\" has another shape than the program's parameter "
+                                         "(the checkpoint belongs to another model)"};
+    if (!tensor.transposed)
+      return convertTensor(*stored, DType::F32, tensor.data);
+    std::vector<float> dense(static_cast<size_t>(stored->elements));
+    OMNIBAL_RETURN_IF_ERROR(convertTensor(*stored, DType::F32, dense.data()));
+    unstreamTensor(tensor, dense.data());
+    return Status::ok();
+  }
+  return {Code::NotFound, folder + ": no shard holds the tensor \"" + tensor.name +
+                              "\" (the checkpoint belongs to another model or freezing)"};
+}
+
+} // namespace omnibal::rt

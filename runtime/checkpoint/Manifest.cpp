@@ -1,0 +1,130 @@
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/core/AtomicFile.h"
+#include "runtime/core/Json.h"
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr int manifestVersion = 1;
+
+bool isCount(const nlohmann::json &object, const char *field) {
+  return object.contains(field) && object[field].is_number_unsigned() &&
+         object[field].get<uint64_t>() <= uint64_t(INT64_MAX);
+}
+
+} // namespace
+
+std::string stepName(int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return name;
+}
+
+int64_t stepOf(const std::string &name) {
+  int64_t step = -1;
+  const char *begin = name.data() + 5, *end = name.data() + name.size();
+  if (name.compare(0, 5, "step-") != 0 || name.size() < 13 ||
+      std::from_chars(begin, end, step).ptr != end || step < 0)
+    return -1;
+  return step;
+}
+
+std::string Manifest::print() const {
+  nlohmann::ordered_json root;
+  root["version"] = manifestVersion;
+  root["step"] = state.step;
+  root["data_position"] = state.dataPosition;
+  root["seed"] = state.seed;
+  root["settings"] = state.settings;
+  root["files"] = nlohmann::ordered_json::array();
+  for (const ManifestFile &file : files)
+    root["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.crc32}});
+  return root.dump(1) + "\n";
+}
+
+Result<Manifest> Manifest::parse(const std::string &text, const std::string &label) {
+  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json root, parseJson(text, label));
+  auto bad = [&](const std::string &what) { return Status(Code::DataLoss, label + ": " + what); };
+  if (!root.is_object() || !isCount(root, "version"))
+    return bad("not a checkpoint manifest (no version)");
+  if (root["version"] != manifestVersion)
+    return bad("version " + root["version"].dump() + " was written by another release; this one " +
+               "reads version " + std::to_string(manifestVersion));
+  if (!isCount(root, "step") || !isCount(root, "data_position") || !root.contains("seed") ||
+      !root["seed"].is_number_unsigned() || !root.contains("settings"))
+    return bad("step, data_position, seed or settings is missing or not a number");
+  if (!root.contains("files") || !root["files"].is_array() || root["files"].empty())
+    return bad("files is missing or empty");
+  Manifest manifest;
+  manifest.state.step = root["step"].get<int64_t>();
+  manifest.state.dataPosition = root["data_position"].get<int64_t>();
+  manifest.state.seed = root["seed"].get<uint64_t>();
+  manifest.state.settings = root["settings"];
+  for (const auto &item : root["files"]) {
+    if (!item.is_object() || !item.contains("name") || !item["name"].is_string() ||
+        !isCount(item, "bytes") || !isCount(item, "crc32") ||
+        item["crc32"].get<uint64_t>() > UINT32_MAX)
+      return bad("an entry of files lacks name, bytes or crc32");
+    ManifestFile file{item["name"].get<std::string>(), item["bytes"].get<int64_t>(),
+                      item["crc32"].get<uint32_t>()};
+    if (file.name.empty() || file.name.find('/') != std::string::npos)
+      return bad("files names \"" + file.name + "\", which is not a file of this folder");
+    manifest.files.push_back(std::move(file));
+  }
+  return manifest;
+}
+
+Result<ManifestFile> measureFile(const std::string &folder, const std::string &name) {
+  std::string path = folder + "/" + name;
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return Status(errno == ENOENT ? Code::DataLoss : Code::Unavailable,
+                  path + ": " + std::strerror(errno));
+  ManifestFile file{name, 0, 0};
+  std::vector<unsigned char> block(1 << 20);
+  uLong sum = ::crc32(0, nullptr, 0);
+  ssize_t got;
+  while ((got = ::read(fd, block.data(), block.size())) != 0) {
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0) {
+      int error = errno;
+      ::close(fd);
+      return Status(Code::Unavailable, path + ": reading failed: " + std::strerror(error));
+    }
+    sum = ::crc32(sum, block.data(), static_cast<uInt>(got));
+    file.bytes += got;
+  }
+  ::close(fd);
+  file.crc32 = static_cast<uint32_t>(sum);
+  return file;
+}
+
+Result<Manifest> verifyStep(const std::string &folder) {
+  std::string label = folder + "/manifest.json";
+  auto text = readWholeFile(label);
+  if (!text)
+    return Status(Code::DataLoss, text.status().message() + " (the checkpoint is incomplete)");
+  OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, Manifest::parse(*text, label));
+  for (const ManifestFile &file : manifest.files) {
+    OMNIBAL_ASSIGN_OR_RETURN(ManifestFile found, measureFile(folder, file.name));
+    if (found.bytes != file.bytes)
+      return Status(Code::DataLoss, folder + "/" + file.name + ": has " +
+                                        std::to_string(found.bytes) + " bytes, the manifest says " +
+                                        std::to_string(file.bytes) + " (truncated?)");
+    if (found.crc32 != file.crc32)
+      return Status(Code::DataLoss, folder + "/" + file.name +
+                                        ": damaged: its checksum is not "
+                                        "that of the manifest");
+  }
+  return manifest;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,38 @@
+//===- Manifest.h - What a step's folder must contain to be complete
+//--------------------------------===//
+#ifndef RUNTIME_CHECKPOINT_MANIFEST_H
+#define RUNTIME_CHECKPOINT_MANIFEST_H
+
+#include "runtime/checkpoint/Checkpoint.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+struct ManifestFile {
+  std::string name; ///< plain name in the step's folder
+  int64_t bytes = 0;
+  uint32_t crc32 = 0;
+};
+
+struct Manifest {
+  RunState state;
+  std::vector<ManifestFile> files;
+
+  std::string print() const;
+  static Result<Manifest> parse(const std::string &text, const std::string &label);
+};
+
+/// "step-00000042".
+std::string stepName(int64_t step);
+/// The number in such a name, else -1.
+int64_t stepOf(const std::string &name);
+
+/// Size and checksum of a file.
+Result<ManifestFile> measureFile(const std::string &folder, const std::string &name);
+/// Reads a step's manifest and compares every file with it.
+Result<Manifest> verifyStep(const std::string &folder);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_CHECKPOINT_MANIFEST_H
