@@ -1,0 +1,160 @@
+//===- ExportProgram.cpp
+//---------------------------------------------------------------------------------------===//
+#include "passes/export/ExportProgram.h"
+#include "passes/export/PersistentLayout.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace omnibal::exporter {
+namespace {
+
+class Exporter {
+public:
+  Exporter(ModuleOp module, const planner::Plan &plan, const ExportOptions &options)
+      : module(module), plan(plan), options(options), kernels(module.getContext()) {}
+
+  FailureOr<ExportedProgram> run() {
+    FailureOr<CallGraph> graph = readCallGraph(module);
+    if (failed(graph))
+      return failure();
+    parts.graph = std::move(*graph);
+    parts.chunkStage.assign(plan.chunkRank.begin(), plan.chunkRank.end());
+    parts.trainActions = plan.actions;
+    parts.microbatches = options.microbatches;
+    parts.tilesCap = options.tilesCap;
+    parts.tokensCap = options.tokensCap;
+    parts.dataParallel = options.dataParallel;
+    if (static_cast<int64_t>(plan.chunkRank.size()) != parts.graph.chunks)
+      return module.emitError("the plan has ")
+                 << plan.chunkRank.size() << " chunks, the module " << parts.graph.chunks,
+             failure();
+    if (failed(lowerCallees()))
+      return failure();
+
+    std::vector<rt::Stage> stages(options.stages);
+    for (size_t s = 0; s < stages.size(); ++s)
+      stages[s].id = static_cast<int32_t>(s);
+    layOutPersistent(parts, options.gradientBucketBytes, stages);
+    if (llvm::none_of(parts.callees, [](const CalleeFunctions &c) { return c.backward >= 0; }))
+      return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
+    for (Purpose purpose : {Purpose::Train, Purpose::Evaluate, Purpose::Predict})
+      if (std::string error = layOutMode(parts, purpose, stages); !error.empty())
+        return module.emitError(error), failure();
+    return assemble(std::move(stages));
+  }
+
+private:
+  /// Lowers the functions of a layer once, however many layers call them.
+  LogicalResult lowerCallees() {
+    std::map<std::string, CalleeFunctions> done;
+    for (const Call &call : parts.graph.calls) {
+      auto [it, fresh] = done.try_emplace(call.callee.getSymName().str());
+      if (fresh && failed(lowerCallee(call.callee, it->second)))
+        return failure();
+      parts.callees.push_back(it->second);
+    }
+    return success();
+  }
+
+  LogicalResult lowerCallee(LayerFnOp callee, CalleeFunctions &out) {
+    auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
+    auto backward = callee.getBackward() ? module.lookupSymbol<func::FuncOp>(*callee.getBackward())
+                                         : func::FuncOp();
+    if (failed(lower::layOutSavedValues(forward, backward)))
+      return failure();
+    auto lowerOne = [&](llvm::StringRef symbol, int64_t &index) -> LogicalResult {
+      auto [it, fresh] = functionIndex.try_emplace(symbol.str(), parts.functions.size());
+      index = it->second;
+      if (!fresh)
+        return success();
+      lower::LoweringOptions lowering;
+      lowering.tilesCap = options.tilesCap;
+      lowering.tokensCap = options.tokensCap;
+      lowering.rowBucket = 1;
+      auto lowered =
+          lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), kernels, lowering);
+      if (failed(lowered))
+        return failure();
+      parts.functions.push_back(std::move(*lowered));
+      return success();
+    };
+    if (failed(lowerOne(callee.getForward(), out.forward)) ||
+        failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
+        failed(lowerOne(callee.getPredict(), out.predict)))
+      return failure();
+    return backward ? lowerOne(*callee.getBackward(), out.backward) : success();
+  }
+
+  FailureOr<ExportedProgram> assemble(std::vector<rt::Stage> stages) {
+    ExportedProgram result;
+    rt::Program &program = result.program;
+    program.target = options.target;
+    program.cpu = lower::KernelLibrary::resolveCpu(options.cpu);
+    program.model = options.model;
+    program.tilesCap = options.tilesCap;
+    program.tokensCap = options.tokensCap;
+    program.rowBucket = 1;
+    program.stages = static_cast<int32_t>(options.stages);
+    program.dataParallel = static_cast<int32_t>(options.dataParallel);
+    program.microbatches = static_cast<int32_t>(options.microbatches);
+    program.schedule = plan.schedule;
+    program.stageList = std::move(stages);
+    fillInfo(program);
+
+    llvm::StringSet<> seen;
+    for (lower::LoweredFunction &lowered : parts.functions) {
+      for (lower::ConstantData &data : lowered.constants)
+        if (seen.insert(data.name).second)
+          result.constants.push_back({data.name, data.dtype, data.shape, std::move(data.bytes)});
+      program.functions.push_back(std::move(lowered.function));
+    }
+    if (options.generateCode && !kernels.empty()) {
+      FailureOr<std::string> object = kernels.compileSharedObject(options.cpu);
+      if (failed(object))
+        return failure();
+      result.sharedObject = std::move(*object);
+    }
+    return result;
+  }
+
+  void fillInfo(rt::Program &program) {
+    rt::ModelInfo &info = program.info;
+    if (auto id = module->getAttrOfType<IntegerAttr>("omnibal.image_token_id"))
+      info.imageTokenId = id.getInt();
+    if (auto count = module->getAttrOfType<IntegerAttr>("omnibal.tokens_per_tile"))
+      info.tokensPerTile = count.getInt();
+    static const llvm::StringSet<> provided = {"input_ids",  "targets",    "positions",
+                                               "cu_seqlens", "image_rows", "pixel_values"};
+    llvm::StringSet<> extra;
+    module.walk([&](Operation *op) {
+      if (auto value = dyn_cast<BatchValueOp>(op)) {
+        if (value.getName() == "pixel_values" && info.tileShape.empty()) {
+          auto type = cast<RankedTensorType>(value.getType());
+          info.tileShape.assign(type.getShape().begin() + 1, type.getShape().end());
+        }
+        if (!provided.contains(value.getName()) && extra.insert(value.getName()).second)
+          info.tokenInputs.push_back(value.getName().str());
+      }
+      if (auto embedding = dyn_cast<EmbeddingOp>(op))
+        info.vocabulary = std::max(
+            info.vocabulary, cast<RankedTensorType>(embedding.getTable().getType()).getDimSize(0));
+    });
+  }
+
+  ModuleOp module;
+  const planner::Plan &plan;
+  const ExportOptions &options;
+  lower::KernelLibrary kernels;
+  ProgramParts parts;
+  std::map<std::string, int64_t> functionIndex;
+};
+
+} // namespace
+
+FailureOr<ExportedProgram> exportProgram(ModuleOp module, const planner::Plan &plan,
+                                         const ExportOptions &options) {
+  return Exporter(module, plan, options).run();
+}
+
+} // namespace omnibal::exporter

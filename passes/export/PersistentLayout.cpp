@@ -1,0 +1,136 @@
+//===- PersistentLayout.cpp
+//-----------------------------------------------------------------------------------===//
+#include "passes/export/PersistentLayout.h"
+#include "passes/export/OffsetAssignment.h"
+#include <set>
+
+namespace omnibal::exporter {
+namespace {
+
+rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient) {
+  rt::Parameter parameter;
+  parameter.name = op.getSymName().str();
+  auto type = cast<mlir::RankedTensorType>(op.getType());
+  parameter.shape.assign(type.getShape().begin(), type.getShape().end());
+  parameter.transposed = op.getTransposed();
+  if (parameter.transposed)
+    std::swap(parameter.shape[0], parameter.shape[1]);
+  // A parameter that no gradient reaches is never touched, as in PyTorch.
+  parameter.trainable = !op.getFrozen() && withGradient.count(parameter.name);
+  parameter.decay = type.getRank() >= 2;
+  return parameter;
+}
+
+int64_t elements(const rt::Parameter &parameter) {
+  int64_t count = 1;
+  for (int64_t size : parameter.shape)
+    count *= size;
+  return count;
+}
+
+/// Names of the parameters whose gradient some backward function yields.
+std::set<std::string> parametersWithGradient(const ProgramParts &parts) {
+  std::set<std::string> names;
+  for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
+    int64_t backward = parts.callees[index].backward;
+    if (backward < 0)
+      continue;
+    for (const lower::Formal &formal : parts.functions[backward].formals)
+      if (formal.role == rt::Role::ParameterGrad)
+        names.insert(call.parameters[formal.index]);
+  }
+  return names;
+}
+
+/// Last gradients first: backward completes them in the reverse order of the layers.
+void fillBuckets(rt::Stage &stage, int64_t bucketBytes) {
+  int64_t bytes = 0;
+  for (size_t i = stage.parameters.size(); i-- > 0;) {
+    if (!stage.parameters[i].trainable)
+      continue;
+    int64_t size = elements(stage.parameters[i]) * 4;
+    if (stage.buckets.empty() || (bytes > 0 && bytes + size > bucketBytes)) {
+      stage.buckets.emplace_back();
+      bytes = 0;
+    }
+    stage.buckets.back().parameters.push_back(static_cast<int32_t>(i));
+    bytes += size;
+  }
+}
+
+void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
+  auto place = [&](int64_t rt::Parameter::*field, bool trainableOnly) {
+    for (rt::Parameter &parameter : stage.parameters)
+      if (parameter.trainable || !trainableOnly) {
+        parameter.*field = offset;
+        offset = alignUp(offset + elements(parameter) * 4);
+      }
+  };
+  place(&rt::Parameter::dataOffset, false);
+  place(&rt::Parameter::gradOffset, true);
+  place(&rt::Parameter::moment1Offset, true);
+  place(&rt::Parameter::moment2Offset, true);
+}
+
+} // namespace
+
+void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::Stage> &stages) {
+  std::set<std::string> withGradient = parametersWithGradient(parts);
+  std::map<std::string, std::vector<int64_t>> stagesOf;
+  parts.parameterIndex.assign(stages.size(), {});
+  parts.constantIndex.assign(stages.size(), {});
+  parts.sharedGroups.assign(stages.size(), {});
+  std::map<std::string, ParameterOp> ops;
+  for (ParameterOp op : parts.graph.parameters)
+    ops[op.getSymName().str()] = op;
+
+  for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
+    int64_t s = parts.chunkStage[call.chunk];
+    rt::Stage &stage = stages[s];
+    for (const std::string &name : call.parameters) {
+      auto [it, fresh] = parts.parameterIndex[s].try_emplace(name, stage.parameters.size());
+      if (!fresh)
+        continue;
+      stage.parameters.push_back(describe(ops.at(name), withGradient));
+      stagesOf[name].push_back(s);
+    }
+    const CalleeFunctions &callee = parts.callees[index];
+    for (int64_t function : {callee.forward, callee.backward, callee.evaluate, callee.predict}) {
+      if (function < 0)
+        continue;
+      for (const lower::ConstantData &data : parts.functions[function].constants)
+        if (parts.constantIndex[s].try_emplace(data.name, stage.constants.size()).second)
+          stage.constants.push_back({data.name, data.dtype, data.shape, 0});
+    }
+  }
+
+  int32_t group = 0;
+  for (auto &[name, list] : stagesOf) {
+    if (list.size() < 2)
+      continue;
+    for (int64_t s : list) {
+      rt::Parameter &parameter = stages[s].parameters[parts.parameterIndex[s].at(name)];
+      parameter.sharedGroup = group;
+      parameter.counted = s == list.front();
+      if (parameter.trainable)
+        parts.sharedGroups[s].push_back(group);
+    }
+    ++group;
+  }
+
+  for (rt::Stage &stage : stages) {
+    int64_t offset = 0;
+    for (rt::Constant &constant : stage.constants) {
+      constant.offset = offset;
+      int64_t count = 1;
+      for (int64_t size : constant.shape)
+        count *= size;
+      offset = alignUp(offset + count * rt::byteSize(constant.dtype));
+    }
+    assignParameterOffsets(stage, offset);
+    stage.persistentBytes = offset;
+    fillBuckets(stage, bucketBytes);
+  }
+}
+
+} // namespace omnibal::exporter

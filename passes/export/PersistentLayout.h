@@ -1,0 +1,17 @@
+//===- PersistentLayout.h - Parameters, optimizer state and constants of a stage
+//-----------------------------===//
+#ifndef PASSES_EXPORT_PERSISTENTLAYOUT_H
+#define PASSES_EXPORT_PERSISTENTLAYOUT_H
+
+#include "passes/export/ModeLayout.h"
+
+namespace omnibal::exporter {
+
+/// Gives every stage its parameters (data, and for trainable ones gradient and two moments, each
+/// group contiguous), shared groups, gradient buckets and constants, and fills the index maps of
+/// `parts`. A parameter used on two stages has a copy on each; the copy of the lowest stage is
+/// counted in the norm.
+void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::Stage> &stages);
+
+} // namespace omnibal::exporter
+#endif // PASSES_EXPORT_PERSISTENTLAYOUT_H
