@@ -4,6 +4,7 @@ namespace omnibal::rt {
 
 static KernelTable buildTable() {
   KernelTable table;
+  addAttentionKernels(table);
   addGemmKernels(table);
   return table;
 }

@@ -26,6 +26,7 @@ template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const KernelS
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
+void addAttentionKernels(KernelTable &table);
 void addGemmKernels(KernelTable &table);
 
 } // namespace omnibal::rt

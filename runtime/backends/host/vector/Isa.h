@@ -12,7 +12,8 @@
 namespace omnibal::rt {
 
 enum class Isa { Generic, Avx2, Avx512 };
-/// The best instruction set that both this build and this processor have.
+/// The best instruction set that this processor has, or the one of the environment variable
+/// OMNIBAL_ISA (generic, avx2) if that is less.
 Isa hostIsa();
 
 #if defined(__x86_64__)

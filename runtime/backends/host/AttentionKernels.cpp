@@ -1,0 +1,216 @@
+//===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks
+//----------------===//
+#include "runtime/backends/host/HostKernel.h"
+#include "runtime/backends/host/vector/Attention.h"
+#include <algorithm>
+
+namespace omnibal::rt {
+namespace {
+
+class AttentionKernel final : public HostKernel {
+public:
+  AttentionKernel(SiteReader &site, const KernelSite &description, bool backward)
+      : HostKernel(description), backward(backward) {
+    q = site.operand("q");
+    k = site.operand("k");
+    v = site.operand("v");
+    out = site.operand("out");
+    lse = site.operand("lse");
+    if (backward) {
+      dout = site.operand("dout");
+      dq = site.operand("dq");
+      dk = site.operand("dk");
+      dv = site.operand("dv");
+    }
+    borders = site.optionalOperand("cu_seqlens");
+    types = site.optionalOperand("types");
+    scale = static_cast<float>(site.number("scale", 1));
+    mask = static_cast<MaskKind>(site.choice("mask", {"full", "causal", "sliding", "prefix"}));
+    window = site.integer("window", 0);
+    segmentRows = site.integer("segment_rows", 0);
+    if (mask == MaskKind::Sliding && window <= 0)
+      site.fail("mask 'sliding' needs a positive attribute 'window'");
+    if (mask == MaskKind::Prefix && types < 0)
+      site.fail("mask 'prefix' needs operand 'types'");
+    if ((segmentRows > 0) == (borders >= 0))
+      site.fail("either operand 'cu_seqlens' or a positive attribute 'segment_rows' must be given");
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    const TensorView &vq = views[q], &vk = views[k];
+    AttentionTask common;
+    common.q = heads(vq);
+    common.k = heads(vk);
+    common.v = heads(views[v]);
+    common.out = heads(views[out]);
+    common.lse = heads(views[lse]);
+    if (backward) {
+      common.dout = heads(views[dout]);
+      common.dq = heads(views[dq]);
+      common.dk = heads(views[dk]);
+      common.dv = heads(views[dv]);
+    }
+    common.size = vq.shape[2];
+    common.valueSize = views[v].shape[2];
+    common.scale = scale;
+    common.mask = mask;
+    common.window = window;
+    if (mask == MaskKind::Prefix) {
+      common.types = dataOf<int32_t>(views[types]);
+      common.typeStride = views[types].strides[0];
+    }
+    Result<std::vector<AttentionTask>> tasks = split(views, common);
+    if (!tasks)
+      return std::move(tasks).status();
+    if (static_cast<int64_t>(pool.scratchBytes()) < scratchNeeded)
+      return {Code::Internal, where + ": needs " + std::to_string(scratchNeeded) +
+                                  " bytes of scratch a thread, but the pool has " +
+                                  std::to_string(pool.scratchBytes())};
+    pool.parallelFor((tasks->size() + group - 1) / group, [&](int64_t number, int worker) {
+      size_t first = number * group, last = std::min(tasks->size(), first + group);
+      for (size_t i = first; i < last; ++i) {
+        AttentionTask task = (*tasks)[i];
+        task.scratch = static_cast<float *>(pool.scratch(worker));
+        backward ? attentionBackwardTable().run(task) : attentionForwardTable().run(task);
+      }
+    });
+    return Status::ok();
+  }
+
+private:
+  static Heads heads(const TensorView &v) {
+    return {dataOf<float>(v), v.strides[0], v.strides[1], v.rank > 2 ? v.strides[2] : 0};
+  }
+
+  Status checkShapes(std::span<const TensorView> views) const {
+    const TensorView &vq = views[q], &vk = views[k], &vv = views[v];
+    for (auto [view, name] : {std::pair{&vq, "q"}, {&vk, "k"}, {&vv, "v"}, {&views[out], "out"}})
+      OMNIBAL_RETURN_IF_ERROR(check(*view, name, 3, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(check(views[lse], "lse", 2, DType::F32));
+    const int64_t tokens = vq.shape[0], queryHeads = vq.shape[1], keyHeads = vk.shape[1];
+    const TensorView &vo = views[out], &vl = views[lse];
+    if (vk.shape[0] != tokens || vv.shape[0] != tokens || vv.shape[1] != keyHeads ||
+        vk.shape[2] != vq.shape[2] || vo.shape[0] != tokens || vo.shape[1] != queryHeads ||
+        vo.shape[2] != vv.shape[2] || vl.shape[0] != tokens || vl.shape[1] != queryHeads)
+      return bad("shapes do not fit together: q " + printShape(vq) + ", k " + printShape(vk) +
+                 ", v " + printShape(vv) + ", out " + printShape(vo) + ", lse " + printShape(vl));
+    if (keyHeads == 0 || queryHeads % keyHeads != 0)
+      return bad(std::to_string(queryHeads) + " query heads do not divide among " +
+                 std::to_string(keyHeads) + " key heads");
+    if (backward)
+      for (auto [view, name, like, likeName] : {std::tuple{dout, "dout", out, "out"},
+                                                {dq, "dq", q, "q"},
+                                                {dk, "dk", k, "k"},
+                                                {dv, "dv", v, "v"}}) {
+        OMNIBAL_RETURN_IF_ERROR(check(views[view], name, 3, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
+      }
+    if (mask == MaskKind::Prefix) {
+      OMNIBAL_RETURN_IF_ERROR(check(views[types], "types", 1, DType::I32));
+      if (views[types].shape[0] != tokens)
+        return bad("operand 'types' has shape " + printShape(views[types]) + " for " +
+                   std::to_string(tokens) + " tokens");
+    }
+    if (borders >= 0)
+      OMNIBAL_RETURN_IF_ERROR(check(views[borders], "cu_seqlens", 1, DType::I32));
+    if (segmentRows > 0 && tokens % segmentRows != 0)
+      return bad(std::to_string(tokens) +
+                 " rows are not a multiple of 'segment_rows' = " + std::to_string(segmentRows));
+    return Status::ok();
+  }
+
+  Result<std::vector<std::pair<int64_t, int64_t>>> segments(std::span<const TensorView> views) {
+    std::vector<std::pair<int64_t, int64_t>> list;
+    const int64_t tokens = views[q].shape[0];
+    if (segmentRows > 0) {
+      for (int64_t t = 0; t < tokens; t += segmentRows)
+        list.push_back({t, t + segmentRows});
+      return list;
+    }
+    const TensorView &view = views[borders];
+    auto at = [&](int64_t i) { return dataOf<int32_t>(view)[i * view.strides[0]]; };
+    int64_t previous = 0;
+    for (int64_t i = 0; i < view.shape[0]; ++i) {
+      int64_t border = at(i);
+      if (border < previous || border > tokens || (i == 0 && border != 0))
+        return bad("cu_seqlens[" + std::to_string(i) + "] is " + std::to_string(border) +
+                   "; borders rise from 0 to the number of tokens, " + std::to_string(tokens));
+      if (border > previous)
+        list.push_back({previous, border});
+      previous = border;
+    }
+    if (previous != tokens)
+      return bad("cu_seqlens ends at " + std::to_string(previous) + ", not at the " +
+                 std::to_string(tokens) + " tokens");
+    return list;
+  }
+
+  /// Tasks by segment, key head and, forward, ranges of queries and of the heads of a group.
+  Result<std::vector<AttentionTask>> split(std::span<const TensorView> views,
+                                           const AttentionTask &common) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto list, segments(views));
+    const int64_t keyHeads = views[k].shape[1], perKey = views[q].shape[1] / keyHeads;
+    // Scratch holds a state per query and head: 384 of them keep it within a cache.
+    const int64_t headsAtOnce = backward ? perKey : std::min<int64_t>(perKey, 4);
+    const int64_t queriesAtOnce = 96 * (4 / std::min<int64_t>(headsAtOnce, 4));
+    std::vector<AttentionTask> tasks;
+    double work = 0;
+    for (auto [begin, end] : list)
+      for (int64_t keyHead = 0; keyHead < keyHeads; ++keyHead) {
+        AttentionTask task = common;
+        task.begin = begin;
+        task.end = end;
+        task.keyHead = keyHead;
+        for (int64_t h = 0; h < perKey; h += headsAtOnce) {
+          task.firstHead = keyHead * perKey + h;
+          task.heads = std::min(headsAtOnce, perKey - h);
+          // From the end: with a causal mask the last queries see most, and come first.
+          for (int64_t last = end; last > begin;) {
+            task.queryEnd = last;
+            task.queryBegin =
+                backward ? begin : begin + (last - begin - 1) / queriesAtOnce * queriesAtOnce;
+            last = task.queryBegin;
+            tasks.push_back(task);
+            work += double(task.queryEnd - task.queryBegin) * task.heads * double(end - begin) *
+                    double(task.size + task.valueSize);
+          }
+        }
+      }
+    int64_t floats = backward
+                         ? attentionBackwardTable().scratchFloats(common.size, common.valueSize)
+                         : attentionForwardTable().scratchFloats(common.size, common.valueSize,
+                                                                 headsAtOnce, queriesAtOnce);
+    scratchNeeded = floats * static_cast<int64_t>(sizeof(float));
+    // Short segments: enough of them in one call of the pool to be worth handing out.
+    double each = tasks.empty() ? 0 : work / static_cast<double>(tasks.size());
+    group = std::clamp<int64_t>(static_cast<int64_t>(2e5 / std::max(each, 1.0)), 1,
+                                std::max<int64_t>(1, static_cast<int64_t>(tasks.size()) / 16));
+    return tasks;
+  }
+
+  bool backward;
+  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
+  float scale;
+  MaskKind mask;
+  int64_t window, segmentRows, scratchNeeded = 0, group = 1;
+};
+
+template <bool backward> class Attention {
+public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelSite &site) {
+    SiteReader reader(site);
+    auto kernel = std::make_unique<AttentionKernel>(reader, site, backward);
+    OMNIBAL_RETURN_IF_ERROR(reader.finish());
+    return std::unique_ptr<Kernel>(std::move(kernel));
+  }
+};
+
+} // namespace
+
+void addAttentionKernels(KernelTable &table) {
+  table["attention"] = Attention<false>::create;
+  table["attention_backward"] = Attention<true>::create;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,287 @@
+#include "test/unit/backends/KernelTest.h"
+#include <limits>
+
+using namespace omnibal::rt;
+using namespace omnibal::rt::test;
+
+namespace {
+
+struct Case {
+  std::vector<int64_t> lengths;
+  int64_t heads, keyHeads, size, valueSize;
+  std::string mask = "full";
+  int64_t window = 0;
+  bool packed = false;       ///< q, k, v are windows of one [T, heads, ...] projection
+  bool featureMajor = false; ///< features do not have unit stride
+  bool equalSegments = false;
+};
+
+/// Attention by its definition, in double, with gradients by the chain rule.
+struct Reference {
+  const Case &test;
+  int64_t tokens;
+  std::vector<int> segment;
+  std::vector<int64_t> start;
+  std::vector<int32_t> types;
+  double scale;
+  std::vector<double> q, k, v, dout, out, lse, dq, dk, dv;
+
+  bool sees(int64_t i, int64_t j) const {
+    if (segment[i] != segment[j])
+      return false;
+    if (test.mask == "causal")
+      return j <= i;
+    if (test.mask == "sliding")
+      return j <= i && i - j < test.window;
+    if (test.mask == "prefix")
+      return j <= i || (types[j] == 0 && types[i] >= 0);
+    return true;
+  }
+
+  double &at(std::vector<double> &x, int64_t t, int64_t h, int64_t f, int64_t heads, int64_t size) {
+    return x[(t * heads + h) * size + f];
+  }
+
+  void run(bool backward) {
+    const int64_t d = test.size, e = test.valueSize, hq = test.heads, hk = test.keyHeads;
+    out.assign(tokens * hq * e, 0);
+    lse.assign(tokens * hq, -std::numeric_limits<double>::infinity());
+    dq.assign(q.size(), 0), dk.assign(k.size(), 0), dv.assign(v.size(), 0);
+    for (int64_t h = 0; h < hq; ++h)
+      for (int64_t i = 0; i < tokens; ++i) {
+        const int64_t g = h * hk / hq;
+        std::vector<double> p(tokens, 0);
+        double sum = 0, top = -1e300;
+        for (int64_t j = 0; j < tokens; ++j)
+          if (sees(i, j)) {
+            for (int64_t f = 0; f < d; ++f)
+              p[j] += scale * at(q, i, h, f, hq, d) * at(k, j, g, f, hk, d);
+            top = std::max(top, p[j]);
+          }
+        for (int64_t j = 0; j < tokens; ++j)
+          sum += p[j] = sees(i, j) ? std::exp(p[j] - top) : 0;
+        if (sum == 0)
+          continue;
+        lse[i * hq + h] = top + std::log(sum);
+        double delta = 0;
+        for (int64_t f = 0; f < e; ++f) {
+          double value = 0;
+          for (int64_t j = 0; j < tokens; ++j)
+            value += p[j] / sum * at(v, j, g, f, hk, e);
+          at(out, i, h, f, hq, e) = value;
+          delta += value * at(dout, i, h, f, hq, e);
+        }
+        if (!backward)
+          continue;
+        for (int64_t j = 0; j < tokens; ++j) {
+          double dp = 0;
+          for (int64_t f = 0; f < e; ++f) {
+            dp += at(dout, i, h, f, hq, e) * at(v, j, g, f, hk, e);
+            at(dv, j, g, f, hk, e) += p[j] / sum * at(dout, i, h, f, hq, e);
+          }
+          double ds = p[j] / sum * (dp - delta) * scale;
+          for (int64_t f = 0; f < d; ++f) {
+            at(dq, i, h, f, hq, d) += ds * at(k, j, g, f, hk, d);
+            at(dk, j, g, f, hk, d) += ds * at(q, i, h, f, hq, d);
+          }
+        }
+      }
+  }
+
+  double objective() {
+    run(false);
+    double sum = 0;
+    for (size_t i = 0; i < out.size(); ++i)
+      sum += out[i] * dout[i];
+    return sum;
+  }
+};
+
+Reference makeReference(const Case &test, std::mt19937 &random) {
+  Reference r{test, 0,  {}, {}, {}, 0.8 / std::sqrt(double(test.size)), {}, {}, {}, {},
+              {},   {}, {}, {}, {}};
+  for (size_t s = 0; s < test.lengths.size(); ++s)
+    for (int64_t i = 0; i < test.lengths[s]; ++i) {
+      r.segment.push_back(static_cast<int>(s));
+      // A prefix of zeros in most samples, zeros again further on in some, and one that sees
+      // nothing of a prefix (-1).
+      r.types.push_back(
+          i < test.lengths[s] / 3 ? 0 : (s % 2 && i % 7 == 3 ? 0 : (i % 11 == 5 ? -1 : 1)));
+      ++r.tokens;
+    }
+  std::normal_distribution<float> normal(0, 1);
+  auto draw = [&](std::vector<double> &x, int64_t n) {
+    x.resize(n);
+    for (double &value : x)
+      value = normal(random);
+  };
+  draw(r.q, r.tokens * test.heads * test.size);
+  draw(r.k, r.tokens * test.keyHeads * test.size);
+  draw(r.v, r.tokens * test.keyHeads * test.valueSize);
+  draw(r.dout, r.tokens * test.heads * test.valueSize);
+  return r;
+}
+
+void runCase(const Case &test, int seed) {
+  std::mt19937 random(seed);
+  Reference want = makeReference(test, random);
+  want.run(true);
+  std::vector<int> order =
+      test.featureMajor ? std::vector<int>{1, 2, 0} : std::vector<int>{0, 1, 2};
+  auto tensor = [&](int64_t heads, int64_t size, const std::vector<double> &values) {
+    Tensor<float> t({want.tokens, heads, size}, order, test.packed ? 5 : 0);
+    std::fill(t.memory.begin(), t.memory.end(), NAN);
+    if (!values.empty())
+      t.fill([&](int64_t i) { return static_cast<float>(values[i]); });
+    return t;
+  };
+  Tensor<float> q = tensor(test.heads, test.size, want.q),
+                k = tensor(test.keyHeads, test.size, want.k),
+                v = tensor(test.keyHeads, test.valueSize, want.v),
+                dout = tensor(test.heads, test.valueSize, want.dout);
+  std::vector<int32_t> borders = {0};
+  for (int64_t n : test.lengths)
+    borders.push_back(borders.back() + static_cast<int32_t>(n));
+  borders.push_back(borders.back()); // past the last sample
+  Tensor<int32_t> cu({static_cast<int64_t>(borders.size())}), types({want.tokens});
+  cu.fill([&](int64_t i) { return borders[i]; });
+  types.fill([&](int64_t i) { return want.types[i]; });
+
+  nlohmann::json attributes = {{"scale", want.scale}, {"mask", test.mask}};
+  if (test.window)
+    attributes["window"] = test.window;
+  if (test.equalSegments)
+    attributes["segment_rows"] = test.lengths[0];
+  std::string what = test.mask + " " + std::to_string(test.heads) + ":" +
+                     std::to_string(test.keyHeads) + "x" + std::to_string(test.size) +
+                     " T=" + std::to_string(want.tokens);
+  Tensor<float> first[5];
+  for (int threads : {1, 3}) {
+    Tensor<float> out = tensor(test.heads, test.valueSize, {}), lse({want.tokens, test.heads}),
+                  dq = tensor(test.heads, test.size, {}), dk = tensor(test.keyHeads, test.size, {}),
+                  dv = tensor(test.keyHeads, test.valueSize, {});
+    Operands operands = {
+        {"q", q.view}, {"k", k.view}, {"v", v.view}, {"out", out.view}, {"lse", lse.view}};
+    if (!test.equalSegments)
+      operands.push_back({"cu_seqlens", cu.view});
+    if (test.mask == "prefix")
+      operands.push_back({"types", types.view});
+    EXPECT_OK(runKernel("attention", operands, attributes, threads));
+    expectNear(out, want.out, 3e-6, 1e-5, what + " out");
+    expectNear(lse, want.lse, 3e-6, 1e-6, what + " lse");
+    for (auto [name, view] :
+         {std::pair{"dout", dout.view}, {"dq", dq.view}, {"dk", dk.view}, {"dv", dv.view}})
+      operands.push_back({name, view});
+    EXPECT_OK(runKernel("attention_backward", operands, attributes, threads));
+    expectNear(dq, want.dq, 2e-5, 2e-5, what + " dq");
+    expectNear(dk, want.dk, 2e-5, 2e-5, what + " dk");
+    expectNear(dv, want.dv, 2e-5, 2e-5, what + " dv");
+    Tensor<float> *now[5] = {&out, &lse, &dq, &dk, &dv};
+    for (int i = 0; i < 5; ++i) {
+      if (threads == 1)
+        first[i] = *now[i];
+      else
+        for (int64_t j = 0; j < now[i]->elements(); ++j)
+          ASSERT_EQ((*now[i])[j], first[i][j]) << "threads change the result: " << what;
+    }
+  }
+}
+
+} // namespace
+
+TEST(Attention, ReferenceGradientsMatchFiniteDifferences) {
+  std::mt19937 random(1);
+  Case test{{5, 3}, 4, 2, 3, 2, "prefix"};
+  Reference r = makeReference(test, random);
+  r.run(true);
+  auto analytic = std::array{r.dq, r.dk, r.dv};
+  std::vector<double> *inputs[] = {&r.q, &r.k, &r.v};
+  for (int which = 0; which < 3; ++which)
+    for (size_t i = 0; i < inputs[which]->size(); ++i) {
+      double &x = (*inputs[which])[i], keep = x, step = 1e-5;
+      x = keep + step;
+      double up = r.objective();
+      x = keep - step;
+      double down = r.objective();
+      x = keep;
+      ASSERT_NEAR((up - down) / (2 * step), analytic[which][i], 1e-7);
+    }
+}
+
+TEST(Attention, FullOverTiles) {
+  runCase({{17, 17, 17}, 4, 4, 16, 16, "full", 0, false, false, true}, 1);
+  runCase({{97, 97}, 2, 2, 32, 32, "full", 0, true, false, true}, 2);
+  runCase({{1, 1, 1, 1}, 2, 2, 8, 8, "full", 0, false, false, true}, 3);
+}
+
+TEST(Attention, PackedSamples) {
+  for (const char *mask : {"full", "causal", "sliding", "prefix"}) {
+    int64_t window = std::string(mask) == "sliding" ? 40 : 0;
+    runCase({{100, 7, 0, 193, 1}, 4, 2, 32, 32, mask, window}, 4);
+    runCase({{13, 260}, 2, 1, 64, 64, mask, window, true}, 5);
+    runCase({{64, 96, 48}, 3, 3, 24, 24, mask, window, true}, 6);
+  }
+}
+
+TEST(Attention, AnyHeadSize) {
+  for (int64_t size : {1, 5, 20, 72, 80, 129})
+    runCase({{50, 30}, 2, 2, size, size, "causal"}, 7);
+  runCase({{50, 30}, 4, 1, 24, 40, "causal"}, 8); // values of another size; one key head
+  runCase({{50, 30}, 10, 2, 16, 16, "causal"}, 9);
+}
+
+TEST(Attention, AnyStride) {
+  runCase({{50, 61}, 4, 2, 16, 16, "causal", 0, false, true}, 10);
+  runCase({{50, 61}, 4, 2, 13, 9, "full", 0, true, true}, 11);
+}
+
+TEST(Attention, WindowOfOneSeesItselfOnly) { runCase({{150, 3}, 2, 2, 16, 16, "sliding", 1}, 12); }
+
+TEST(Attention, NoRows) {
+  runCase({{}, 2, 2, 16, 16, "causal"}, 13);
+  Tensor<float> empty({0, 2, 8}), lse({0, 2});
+  EXPECT_OK(runKernel("attention",
+                      {{"q", empty.view},
+                       {"k", empty.view},
+                       {"v", empty.view},
+                       {"out", empty.view},
+                       {"lse", lse.view}},
+                      {{"scale", 1.0}, {"segment_rows", 5}}, 2));
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  Tensor<float> q({3, 1, 2}), out({3, 1, 2}), lse({3, 1});
+  q.fill([](int64_t i) { return i % 2 ? 200.f : -150.f * float(i); });
+  EXPECT_OK(
+      runKernel("attention",
+                {{"q", q.view}, {"k", q.view}, {"v", q.view}, {"out", out.view}, {"lse", lse.view}},
+                {{"segment_rows", 3}}));
+  for (int64_t i = 0; i < 6; ++i)
+    EXPECT_TRUE(std::isfinite(out[i]));
+}
+
+TEST(Attention, RejectsBrokenBorders) {
+  Tensor<float> x({4, 1, 2}), out({4, 1, 2}), lse({4, 1});
+  auto message = [&](std::vector<int32_t> values) {
+    Tensor<int32_t> cu({static_cast<int64_t>(values.size())});
+    cu.fill([&](int64_t i) { return values[i]; });
+    return runKernel("attention", {{"q", x.view},
+                                   {"k", x.view},
+                                   {"v", x.view},
+                                   {"out", out.view},
+                                   {"lse", lse.view},
+                                   {"cu_seqlens", cu.view}})
+        .message();
+  };
+  EXPECT_NE(message({0, 5}).find("cu_seqlens[1] is 5"), std::string::npos);
+  EXPECT_NE(message({0, 3, 2, 4}).find("cu_seqlens[2] is 2"), std::string::npos);
+  EXPECT_NE(message({1, 4}).find("cu_seqlens[0] is 1"), std::string::npos);
+  EXPECT_NE(message({0, 3}).find("ends at 3"), std::string::npos);
+  EXPECT_EQ(message({0, 1, 4, 4, 4}), "");
+  EXPECT_NE(
+      runKernel("attention",
+                {{"q", x.view}, {"k", x.view}, {"v", x.view}, {"out", out.view}, {"lse", lse.view}})
+          .message()
+          .find("cu_seqlens"),
+      std::string::npos);
+}
