@@ -1,4 +1,5 @@
-//===- Program.h - The compiled training program as plain data ---------------------------------===//
+//===- Program.h - The compiled training program as plain data
+//---------------------------------===//
 //
 // What joins compiler and runtime (docs/program.md). Plain structs, no behaviour beyond
 // evaluation of sizes; reading, writing, verification and printing live beside this file.
@@ -19,17 +20,17 @@ namespace omnibal::rt {
 
 /// What a formal buffer of a function is to its caller.
 enum class Role {
-  Input,        ///< activation entering the layer (read only)
-  Output,       ///< activation leaving the layer
-  Parameter,    ///< read only
-  ParameterGrad,///< accumulated into (+=), never overwritten
-  Saved,        ///< written by forward, read by backward, held in between
-  GradOutput,   ///< gradient of an Output, read by backward
-  GradInput,    ///< gradient of an Input, written (=) by backward
-  Batch,        ///< a value of the micro-batch that the runtime provides (ids, positions, ...)
-  Constant,     ///< read-only data of the program
-  Result,       ///< per-token results of evaluation (loss, prediction)
-  Temporary     ///< inside the function's workspace, at `offset`
+  Input,         ///< activation entering the layer (read only)
+  Output,        ///< activation leaving the layer
+  Parameter,     ///< read only
+  ParameterGrad, ///< accumulated into (+=), never overwritten
+  Saved,         ///< written by forward, read by backward, held in between
+  GradOutput,    ///< gradient of an Output, read by backward
+  GradInput,     ///< gradient of an Input, written (=) by backward
+  Batch,         ///< a value of the micro-batch that the runtime provides (ids, positions, ...)
+  Constant,      ///< read-only data of the program
+  Result,        ///< per-token results of evaluation (loss, prediction)
+  Temporary      ///< inside the function's workspace, at `offset`
 };
 
 struct Buffer {
@@ -80,8 +81,8 @@ struct Location {
 };
 
 struct LayerCall {
-  std::string layer;  ///< e.g. "vision.layers.3"
-  int32_t function = 0; ///< index into Program::functions
+  std::string layer;              ///< e.g. "vision.layers.3"
+  int32_t function = 0;           ///< index into Program::functions
   std::vector<Location> bindings; ///< one per formal
   int32_t workspaceRegion = 0;    ///< region that holds the function's temporaries
   int64_t workspaceOffset = 0;
@@ -91,14 +92,14 @@ struct LayerCall {
 /// lifetimes do not meet. offsets has one entry per micro-batch of the mode.
 struct Region {
   std::string name;
-  int64_t bytes = 0; ///< at the caps
+  int64_t bytes = 0;            ///< at the caps
   std::vector<int64_t> offsets; ///< into the arena
 };
 
 /// A value of the micro-batch that the runtime writes before the first action that reads it (at the
 /// start of that action, for all of its layers).
-/// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values (docs/program.md)
-/// and the graph's further per-token inputs.
+/// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values
+/// (docs/program.md) and the graph's further per-token inputs.
 struct BatchValue {
   std::string name;
   DType dtype = DType::I32;
@@ -110,7 +111,7 @@ struct BatchValue {
 /// One tensor of a message.
 struct Piece {
   std::string name;
-  std::vector<Extent> shape; ///< float32, dense
+  std::vector<Extent> shape;              ///< float32, dense
   int64_t sendOffset = 0, recvOffset = 0; ///< within the regions
 };
 /// Message from one chunk to another, for one direction; the same for every micro-batch.
@@ -123,11 +124,14 @@ struct Transfer {
 };
 
 enum class ActionKind {
-  Forward, Backward, InputGrad, WeightGrad,
-  PostRecv, ///< start receiving transfer `index`; does not block
-  WaitRecv, ///< block until that receive is complete
-  Send,     ///< start sending transfer `index`; does not block
-  WaitSend, ///< block until the send buffer may be reused
+  Forward,
+  Backward,
+  InputGrad,
+  WeightGrad,
+  PostRecv,        ///< start receiving transfer `index`; does not block
+  WaitRecv,        ///< block until that receive is complete
+  Send,            ///< start sending transfer `index`; does not block
+  WaitSend,        ///< block until the send buffer may be reused
   ReduceShared,    ///< sum gradients of shared group `index` over its stages, in stage order
   ReduceGradients, ///< sum gradient bucket `index` over data-parallel ranks, in rank order
   ReduceScalars,   ///< loss, label count, squared norm over all ranks
@@ -164,11 +168,12 @@ struct Parameter {
   std::string name;           ///< in the source checkpoint
   std::vector<int64_t> shape; ///< as in the checkpoint
   bool trainable = true;
-  bool decay = true;          ///< at least two dimensions in the checkpoint
-  bool counted = true;        ///< false on the second copy of a shared parameter
-  bool transposed = false;    ///< stored [in, out] in the arena although the checkpoint has [out, in]
-  int32_t sharedGroup = -1;   ///< copies of one parameter on several stages, else -1
-  int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1, moment2Offset = -1; ///< into the arena; -1 = none
+  bool decay = true;        ///< at least two dimensions in the checkpoint
+  bool counted = true;      ///< false on the second copy of a shared parameter
+  bool transposed = false;  ///< stored [in, out] in the arena although the checkpoint has [out, in]
+  int32_t sharedGroup = -1; ///< copies of one parameter on several stages, else -1
+  int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1,
+          moment2Offset = -1; ///< into the arena; -1 = none
 };
 
 struct Constant {
@@ -178,7 +183,9 @@ struct Constant {
   int64_t offset = 0; ///< into the arena
 };
 
-struct Bucket { std::vector<int32_t> parameters; }; ///< stage-local parameter numbers
+struct Bucket {
+  std::vector<int32_t> parameters;
+}; ///< stage-local parameter numbers
 
 struct Stage {
   int32_t id = 0;
@@ -193,7 +200,7 @@ struct Stage {
 
 /// Facts about the model that the feeder needs.
 struct ModelInfo {
-  int64_t imageTokenId = -1;   ///< -1: no image merge
+  int64_t imageTokenId = -1; ///< -1: no image merge
   int64_t tokensPerTile = 0;
   std::vector<int64_t> tileShape; ///< pixel_values without its first dimension, e.g. [3, 448, 448]
   std::vector<std::string> tokenInputs; ///< further per-token inputs by ONNX name (token_type_ids)
@@ -203,10 +210,10 @@ struct ModelInfo {
 struct Program {
   int32_t version = 1;
   std::string target = "host";
-  std::string cpu;           ///< x86-64-v3 | native (the CPU's name then)
-  std::string model;         ///< file name of the source model
+  std::string cpu;   ///< x86-64-v3 | native (the CPU's name then)
+  std::string model; ///< file name of the source model
   int64_t tilesCap = 0, tokensCap = 0;
-  int32_t rowBucket = 64;    ///< row counts of buffers are rounded up to this
+  int32_t rowBucket = 64; ///< row counts of buffers are rounded up to this
   int32_t stages = 1, dataParallel = 1, microbatches = 1;
   std::string schedule;
   ModelInfo info;

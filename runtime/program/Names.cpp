@@ -1,0 +1,93 @@
+#include "runtime/program/Names.h"
+#include <array>
+#include <cstdio>
+
+namespace omnibal::rt {
+namespace {
+
+template <typename E> struct Words;
+template <> struct Words<DType> {
+  static constexpr std::array<const char *, 5> list = {"f32", "i32", "i64", "bool", "f64"};
+};
+template <> struct Words<Role> {
+  static constexpr std::array<const char *, 11> list = {
+      "input",      "output", "parameter", "parameter_grad", "saved",    "grad_output",
+      "grad_input", "batch",  "constant",  "result",         "temporary"};
+};
+template <> struct Words<Space> {
+  static constexpr std::array<const char *, 4> list = {"parameter", "gradient", "constant",
+                                                       "region"};
+};
+template <> struct Words<ActionKind> {
+  static constexpr std::array<const char *, 12> list = {
+      "forward", "backward",  "input_grad",    "weight_grad",      "post_recv",      "wait_recv",
+      "send",    "wait_send", "reduce_shared", "reduce_gradients", "reduce_scalars", "update"};
+};
+
+template <typename E> const char *word(E value) {
+  return Words<E>::list[static_cast<size_t>(value)];
+}
+
+} // namespace
+
+const char *nameOf(DType type) { return word(type); }
+const char *nameOf(Role role) { return word(role); }
+const char *nameOf(Space space) { return word(space); }
+const char *nameOf(ActionKind kind) { return word(kind); }
+
+template <typename E> std::optional<E> fromName(std::string_view name) {
+  for (size_t i = 0; i < Words<E>::list.size(); ++i)
+    if (name == Words<E>::list[i])
+      return static_cast<E>(i);
+  return std::nullopt;
+}
+template std::optional<DType> fromName<DType>(std::string_view);
+template std::optional<Role> fromName<Role>(std::string_view);
+template std::optional<Space> fromName<Space>(std::string_view);
+template std::optional<ActionKind> fromName<ActionKind>(std::string_view);
+
+std::string toString(const Extent &extent) {
+  std::string text;
+  auto add = [&](int64_t factor, const char *symbol) {
+    if (factor == 0)
+      return;
+    if (!text.empty())
+      text += " + ";
+    if (factor != 1 || !*symbol)
+      text += std::to_string(factor) + (*symbol ? " " : "");
+    text += symbol;
+  };
+  add(extent.constant, "");
+  add(extent.perTile, "V");
+  add(extent.perToken, "N");
+  return text.empty() ? "0" : text;
+}
+
+std::string toString(const std::vector<Extent> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + toString(shape[i]);
+  return text + "]";
+}
+
+std::string toString(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::string bytesToString(int64_t bytes) {
+  const char *units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 10000.0 && unit < 5) {
+    value /= 1000.0;
+    ++unit;
+  }
+  char text[40];
+  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,151 @@
+#include "runtime/program/ProgramIO.h"
+#include "runtime/core/AtomicFile.h"
+#include "runtime/core/Checksum.h"
+#include "runtime/core/Json.h"
+#include "runtime/program/JsonFields.h"
+#include "runtime/program/Names.h"
+#include "runtime/program/Verifier.h"
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace omnibal::rt {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char *functionsFile = "functions.json", *stagesFile = "stages.json",
+                     *constantsFile = "constants.safetensors", *kernelsFile = "kernels.so";
+
+json describeFile(const std::string &bytes) {
+  return {{"bytes", bytes.size()}, {"checksum", checksumText(fnv1a(bytes))}};
+}
+
+Status writeConstants(const std::vector<ConstantTensor> &constants, const std::string &path) {
+  std::vector<TensorHeader> layout;
+  for (const ConstantTensor &c : constants)
+    layout.push_back({c.name, storedTypeOf(c.dtype), c.shape});
+  OMNIBAL_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::create(path, layout));
+  for (const ConstantTensor &c : constants)
+    OMNIBAL_RETURN_IF_ERROR(writer.append(c.bytes.data(), c.bytes.size()));
+  return writer.finish();
+}
+
+Status checkConstants(const LoadedProgram &loaded) {
+  for (const Stage &stage : loaded.program.stageList)
+    for (const Constant &c : stage.constants) {
+      const StoredTensor *t = loaded.constants->find(c.name);
+      std::string where = loaded.constants->path() + ": constant \"" + c.name + "\"";
+      if (!t)
+        return {Code::DataLoss, where + " is missing; compile the program again"};
+      if (t->dtype != storedTypeOf(c.dtype) || t->shape != c.shape)
+        return {Code::DataLoss, where + " has another type or shape than stages.json says; "
+                                        "compile the program again"};
+    }
+  return Status::ok();
+}
+
+/// Reads a file that the manifest lists and compares size and checksum.
+Result<std::string> readListed(const std::string &directory, const std::string &name,
+                               JsonField files) {
+  JsonField entry = files[name.c_str()];
+  entry.onlyKeys({"bytes", "checksum"});
+  int64_t bytes = entry["bytes"].integer(0);
+  std::string checksum = entry["checksum"].text();
+  if (entry.failed())
+    return std::string();
+  std::string path = directory + "/" + name;
+  OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
+  if (static_cast<int64_t>(text.size()) != bytes)
+    return Status(Code::DataLoss, path + ": " + std::to_string(text.size()) +
+                                      " bytes, but the manifest says " + std::to_string(bytes) +
+                                      "; compile the program again or copy it again");
+  if (checksumText(fnv1a(text)) != checksum)
+    return Status(Code::DataLoss, path + ": the contents do not match the manifest's checksum; "
+                                         "compile the program again or copy it again");
+  return text;
+}
+
+} // namespace
+
+Status writeProgram(const Program &program, std::vector<ConstantTensor> constants,
+                    const std::string &sharedObject, const std::string &directory) {
+  OMNIBAL_RETURN_IF_ERROR(verifyProgram(program).context("the program to be written"));
+  std::error_code failure;
+  fs::create_directories(directory, failure);
+  if (failure)
+    return {Code::Unavailable, directory + ": cannot create the folder: " + failure.message()};
+  // Without a manifest the directory is no program: what follows may stop anywhere.
+  fs::remove(directory + "/manifest.json", failure);
+
+  std::sort(constants.begin(), constants.end(),
+            [](const auto &a, const auto &b) { return a.name < b.name; });
+  std::string functions = functionsToJson(program), stages = stagesToJson(program);
+  OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(directory + "/" + functionsFile, functions));
+  OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(directory + "/" + stagesFile, stages));
+  std::string constantsPath = directory + "/" + constantsFile;
+  OMNIBAL_RETURN_IF_ERROR(writeConstants(constants, constantsPath));
+  OMNIBAL_ASSIGN_OR_RETURN(std::string constantBytes, readWholeFile(constantsPath));
+
+  json files = {{functionsFile, describeFile(functions)},
+                {stagesFile, describeFile(stages)},
+                {constantsFile, describeFile(constantBytes)}};
+  if (sharedObject.empty()) {
+    fs::remove(directory + "/" + kernelsFile, failure);
+  } else {
+    OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(directory + "/" + kernelsFile, sharedObject));
+    files[kernelsFile] = describeFile(sharedObject);
+  }
+  json manifest = settingsToJson(program);
+  manifest["version"] = programVersion;
+  manifest["files"] = files;
+  return writeFileAtomically(directory + "/manifest.json",
+                             manifest.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+Result<LoadedProgram> loadProgram(const std::string &directory) {
+  LoadedProgram loaded;
+  loaded.directory = directory;
+  std::string manifestPath = directory + "/manifest.json";
+  if (!fs::exists(manifestPath))
+    return Status(Code::NotFound, directory + ": no manifest.json here; this is no program "
+                                              "directory, or omnibal-compile did not finish it");
+  OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(manifestPath));
+  OMNIBAL_ASSIGN_OR_RETURN(json manifest, parseJson(text, manifestPath));
+  Status error;
+  JsonField root(manifest, manifestPath, error);
+  std::string version = root["version"].text();
+  if (!root.failed() && version != programVersion)
+    return Status(Code::InvalidArgument, manifestPath + ": version \"" + version +
+                                             "\", but this omnibal-run reads \"" + programVersion +
+                                             "\"; compile the program again");
+  root.onlyKeys({"version", "files", "target", "cpu", "model", "tiles_cap", "tokens_cap",
+                 "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
+  JsonField files = root["files"];
+  files.onlyKeys({functionsFile, stagesFile, constantsFile, kernelsFile});
+  OMNIBAL_RETURN_IF_ERROR(error);
+
+  OMNIBAL_ASSIGN_OR_RETURN(std::string functionsText, readListed(directory, functionsFile, files));
+  OMNIBAL_ASSIGN_OR_RETURN(std::string stagesText, readListed(directory, stagesFile, files));
+  OMNIBAL_ASSIGN_OR_RETURN(std::string constantsText, readListed(directory, constantsFile, files));
+  if (files.has(kernelsFile)) {
+    OMNIBAL_ASSIGN_OR_RETURN(std::string kernels, readListed(directory, kernelsFile, files));
+    loaded.kernels = directory + "/" + kernelsFile;
+  }
+  OMNIBAL_RETURN_IF_ERROR(error);
+  OMNIBAL_ASSIGN_OR_RETURN(json functions,
+                           parseJson(functionsText, directory + "/" + functionsFile));
+  OMNIBAL_ASSIGN_OR_RETURN(json stages, parseJson(stagesText, directory + "/" + stagesFile));
+  auto program = programFromJson(manifest, functions, stages);
+  if (!program)
+    return std::move(program).status().context(directory);
+  loaded.program = *std::move(program);
+  OMNIBAL_RETURN_IF_ERROR(verifyProgram(loaded.program).context(directory));
+  OMNIBAL_ASSIGN_OR_RETURN(loaded.constants,
+                           SafetensorsFile::open(directory + "/" + constantsFile));
+  OMNIBAL_RETURN_IF_ERROR(checkConstants(loaded));
+  return loaded;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,375 @@
+//===- ProgramJson.cpp - Programs to JSON and back
+//--------------------------------------------------===//
+//
+// Sizes are an integer or [constant, per tile, per token]; views, locations, pieces and actions are
+// short arrays, because there are many of them. docs/program.md describes every field.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/program/JsonFields.h"
+#include "runtime/program/Names.h"
+#include "runtime/program/ProgramIO.h"
+
+namespace omnibal::rt {
+namespace {
+
+using nlohmann::json;
+using Field = JsonField;
+
+template <typename T, typename F> json listOf(const std::vector<T> &values, F f) {
+  json result = json::array();
+  for (const T &value : values)
+    result.push_back(f(value));
+  return result;
+}
+
+json write(const Extent &e) {
+  if (e.isStatic())
+    return e.constant;
+  return json::array({e.constant, e.perTile, e.perToken});
+}
+json write(const std::vector<Extent> &shape) {
+  return listOf(shape, [](const Extent &e) { return write(e); });
+}
+json write(const Location &l) { return json::array({nameOf(l.space), l.index, l.offset}); }
+json write(const View &v) {
+  return json::array({v.buffer, write(v.offset), write(v.shape), write(v.strides)});
+}
+json write(const Buffer &b) {
+  json j = {{"name", b.name},
+            {"role", nameOf(b.role)},
+            {"dtype", nameOf(b.dtype)},
+            {"shape", write(b.shape)}};
+  if (b.role == Role::Temporary)
+    j["offset"] = b.offset;
+  return j;
+}
+json write(const KernelCall &c) {
+  return {
+      {"kernel", c.kernel},
+      {"operands",
+       listOf(c.operands, [](const auto &o) { return json::array({o.first, write(o.second)}); })},
+      {"attributes", c.attributes},
+      {"label", c.label}};
+}
+json write(const Function &f) {
+  return {{"name", f.name},
+          {"formals", f.formals},
+          {"workspace_bytes", f.workspaceBytes},
+          {"buffers", listOf(f.buffers, [](const Buffer &b) { return write(b); })},
+          {"calls", listOf(f.calls, [](const KernelCall &c) { return write(c); })}};
+}
+json write(const BatchValue &v) {
+  return {{"name", v.name},
+          {"dtype", nameOf(v.dtype)},
+          {"shape", write(v.shape)},
+          {"region", v.region},
+          {"offset", v.offset}};
+}
+json write(const std::vector<LayerCall> &calls) {
+  return listOf(calls, [](const LayerCall &c) -> json {
+    return {{"layer", c.layer},
+            {"function", c.function},
+            {"bindings", listOf(c.bindings, [](const Location &l) { return write(l); })},
+            {"workspace", json::array({c.workspaceRegion, c.workspaceOffset})}};
+  });
+}
+json write(const Chunk &c) {
+  return {{"id", c.id},
+          {"layers", c.layers},
+          {"forward", write(c.forward)},
+          {"backward", write(c.backward)},
+          {"input_grad", write(c.inputGrad)},
+          {"weight_grad", write(c.weightGrad)}};
+}
+json write(const Transfer &t) {
+  return {{"id", t.id},
+          {"gradient", t.gradient},
+          {"from", json::array({t.fromStage, t.fromChunk, t.sendRegion})},
+          {"to", json::array({t.toStage, t.toChunk, t.recvRegion})},
+          {"pieces", listOf(t.pieces, [](const Piece &p) {
+             return json::array({p.name, write(p.shape), p.sendOffset, p.recvOffset});
+           })}};
+}
+json write(const Mode &m) {
+  auto values = [](const std::vector<BatchValue> &list) {
+    return listOf(list, [](const BatchValue &v) { return write(v); });
+  };
+  return {{"microbatches", m.microbatches},
+          {"regions", listOf(m.regions,
+                             [](const Region &r) -> json {
+                               return {
+                                   {"name", r.name}, {"bytes", r.bytes}, {"offsets", r.offsets}};
+                             })},
+          {"batch_values", values(m.batchValues)},
+          {"results", values(m.results)},
+          {"chunks", listOf(m.chunks, [](const Chunk &c) { return write(c); })},
+          {"transfers", listOf(m.transfers, [](const Transfer &t) { return write(t); })},
+          {"actions", listOf(m.actions, [](const Action &a) {
+             return json::array({nameOf(a.kind), a.microbatch, a.index});
+           })}};
+}
+json write(const Stage &s) {
+  json modes = json::object();
+  for (const auto &[name, mode] : s.modes)
+    modes[name] = write(mode);
+  return {{"id", s.id},
+          {"arena_bytes", s.arenaBytes},
+          {"persistent_bytes", s.persistentBytes},
+          {"reserved_bytes", s.reservedBytes},
+          {"parameters",
+           listOf(s.parameters,
+                  [](const Parameter &p) -> json {
+                    return {{"name", p.name},
+                            {"shape", p.shape},
+                            {"trainable", p.trainable},
+                            {"decay", p.decay},
+                            {"counted", p.counted},
+                            {"transposed", p.transposed},
+                            {"shared_group", p.sharedGroup},
+                            {"offsets",
+                             {p.dataOffset, p.gradOffset, p.moment1Offset, p.moment2Offset}}};
+                  })},
+          {"constants", listOf(s.constants,
+                               [](const Constant &c) -> json {
+                                 return {{"name", c.name},
+                                         {"dtype", nameOf(c.dtype)},
+                                         {"shape", c.shape},
+                                         {"offset", c.offset}};
+                               })},
+          {"buckets", listOf(s.buckets, [](const Bucket &b) { return json(b.parameters); })},
+          {"modes", modes}};
+}
+
+template <typename T, typename F> std::string lines(const std::vector<T> &values, F f) {
+  std::string text = "[";
+  for (size_t i = 0; i < values.size(); ++i)
+    text += (i ? ",\n" : "\n") + f(values[i]).dump(-1, ' ', false, json::error_handler_t::replace);
+  return text + "\n]\n";
+}
+
+// Reading.
+
+template <typename E> E readName(Field f, const char *what) {
+  std::string name = f.text();
+  if (auto value = fromName<E>(name))
+    return *value;
+  f.fail(std::string("\"") + name + "\" is no " + what);
+  return E{};
+}
+Extent readExtent(Field f) {
+  if (!f.json().is_array())
+    return {f.integer(), 0, 0};
+  auto t = f.tuple(3);
+  return {t[0].integer(), t[1].integer(), t[2].integer()};
+}
+std::vector<Extent> readShape(Field f) { return f.list(readExtent); }
+std::vector<int64_t> readIntegers(Field f) {
+  return f.list([](Field e) { return e.integer(); });
+}
+Location readLocation(Field f) {
+  auto t = f.tuple(3);
+  return {readName<Space>(t[0], "space"), t[1].small(), t[2].integer()};
+}
+View readView(Field f) {
+  auto t = f.tuple(4);
+  return {t[0].small(), readExtent(t[1]), readShape(t[2]), readShape(t[3])};
+}
+Buffer readBuffer(Field f) {
+  f.onlyKeys({"name", "role", "dtype", "shape", "offset"});
+  Buffer b;
+  b.name = f["name"].text();
+  b.role = readName<Role>(f["role"], "role");
+  b.dtype = readName<DType>(f["dtype"], "dtype");
+  b.shape = readShape(f["shape"]);
+  if (b.role == Role::Temporary)
+    b.offset = f["offset"].integer();
+  return b;
+}
+KernelCall readCall(Field f) {
+  f.onlyKeys({"kernel", "operands", "attributes", "label"});
+  KernelCall c;
+  c.kernel = f["kernel"].text();
+  c.operands = f["operands"].list([](Field e) {
+    auto t = e.tuple(2);
+    return std::make_pair(t[0].text(), readView(t[1]));
+  });
+  c.attributes = f["attributes"].json();
+  if (!c.attributes.is_object())
+    f["attributes"].fail("an object is expected");
+  c.label = f["label"].text();
+  return c;
+}
+Function readFunction(Field f) {
+  f.onlyKeys({"name", "formals", "workspace_bytes", "buffers", "calls"});
+  Function r;
+  r.name = f["name"].text();
+  r.formals = f["formals"].small();
+  r.workspaceBytes = f["workspace_bytes"].integer();
+  r.buffers = f["buffers"].list(readBuffer);
+  r.calls = f["calls"].list(readCall);
+  return r;
+}
+BatchValue readBatchValue(Field f) {
+  f.onlyKeys({"name", "dtype", "shape", "region", "offset"});
+  BatchValue v;
+  v.name = f["name"].text();
+  v.dtype = readName<DType>(f["dtype"], "dtype");
+  v.shape = readShape(f["shape"]);
+  v.region = f["region"].small();
+  v.offset = f["offset"].integer();
+  return v;
+}
+LayerCall readLayerCall(Field f) {
+  f.onlyKeys({"layer", "function", "bindings", "workspace"});
+  LayerCall c;
+  c.layer = f["layer"].text();
+  c.function = f["function"].small();
+  c.bindings = f["bindings"].list(readLocation);
+  auto t = f["workspace"].tuple(2);
+  c.workspaceRegion = t[0].small();
+  c.workspaceOffset = t[1].integer();
+  return c;
+}
+Chunk readChunk(Field f) {
+  f.onlyKeys({"id", "layers", "forward", "backward", "input_grad", "weight_grad"});
+  Chunk c;
+  c.id = f["id"].small();
+  c.layers = f["layers"].list([](Field e) { return e.text(); });
+  c.forward = f["forward"].list(readLayerCall);
+  c.backward = f["backward"].list(readLayerCall);
+  c.inputGrad = f["input_grad"].list(readLayerCall);
+  c.weightGrad = f["weight_grad"].list(readLayerCall);
+  return c;
+}
+Transfer readTransfer(Field f) {
+  f.onlyKeys({"id", "gradient", "from", "to", "pieces"});
+  Transfer t;
+  t.id = f["id"].small();
+  t.gradient = f["gradient"].flag();
+  auto from = f["from"].tuple(3), to = f["to"].tuple(3);
+  t.fromStage = from[0].small();
+  t.fromChunk = from[1].small();
+  t.sendRegion = from[2].small();
+  t.toStage = to[0].small();
+  t.toChunk = to[1].small();
+  t.recvRegion = to[2].small();
+  t.pieces = f["pieces"].list([](Field e) {
+    auto p = e.tuple(4);
+    return Piece{p[0].text(), readShape(p[1]), p[2].integer(), p[3].integer()};
+  });
+  return t;
+}
+Mode readMode(Field f) {
+  f.onlyKeys(
+      {"microbatches", "regions", "batch_values", "results", "chunks", "transfers", "actions"});
+  Mode m;
+  m.microbatches = f["microbatches"].small();
+  m.regions = f["regions"].list([](Field e) {
+    e.onlyKeys({"name", "bytes", "offsets"});
+    return Region{e["name"].text(), e["bytes"].integer(), readIntegers(e["offsets"])};
+  });
+  m.batchValues = f["batch_values"].list(readBatchValue);
+  m.results = f["results"].list(readBatchValue);
+  m.chunks = f["chunks"].list(readChunk);
+  m.transfers = f["transfers"].list(readTransfer);
+  m.actions = f["actions"].list([](Field e) {
+    auto t = e.tuple(3);
+    return Action{readName<ActionKind>(t[0], "action"), t[1].small(), t[2].small()};
+  });
+  return m;
+}
+Parameter readParameter(Field f) {
+  f.onlyKeys(
+      {"name", "shape", "trainable", "decay", "counted", "transposed", "shared_group", "offsets"});
+  Parameter p;
+  p.name = f["name"].text();
+  p.shape = readIntegers(f["shape"]);
+  p.trainable = f["trainable"].flag();
+  p.decay = f["decay"].flag();
+  p.counted = f["counted"].flag();
+  p.transposed = f["transposed"].flag();
+  p.sharedGroup = f["shared_group"].small();
+  auto t = f["offsets"].tuple(4);
+  p.dataOffset = t[0].integer();
+  p.gradOffset = t[1].integer();
+  p.moment1Offset = t[2].integer();
+  p.moment2Offset = t[3].integer();
+  return p;
+}
+Stage readStage(Field f) {
+  f.onlyKeys({"id", "arena_bytes", "persistent_bytes", "reserved_bytes", "parameters", "constants",
+              "buckets", "modes"});
+  Stage s;
+  s.id = f["id"].small();
+  s.arenaBytes = f["arena_bytes"].integer();
+  s.persistentBytes = f["persistent_bytes"].integer();
+  s.reservedBytes = f["reserved_bytes"].integer();
+  s.parameters = f["parameters"].list(readParameter);
+  s.constants = f["constants"].list([](Field e) {
+    e.onlyKeys({"name", "dtype", "shape", "offset"});
+    return Constant{e["name"].text(), readName<DType>(e["dtype"], "dtype"),
+                    readIntegers(e["shape"]), e["offset"].integer()};
+  });
+  s.buckets =
+      f["buckets"].list([](Field e) { return Bucket{e.list([](Field i) { return i.small(); })}; });
+  f["modes"].members([&](const std::string &name, Field m) { s.modes[name] = readMode(m); });
+  return s;
+}
+void readSettings(Field f, Program &p) {
+  p.target = f["target"].text();
+  p.cpu = f["cpu"].text();
+  p.model = f["model"].text();
+  p.tilesCap = f["tiles_cap"].integer();
+  p.tokensCap = f["tokens_cap"].integer();
+  p.rowBucket = f["row_bucket"].small();
+  p.stages = f["stages"].small();
+  p.dataParallel = f["data_parallel"].small();
+  p.microbatches = f["microbatches"].small();
+  p.schedule = f["schedule"].text();
+  Field i = f["info"];
+  i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary"});
+  p.info.imageTokenId = i["image_token_id"].integer();
+  p.info.tokensPerTile = i["tokens_per_tile"].integer();
+  p.info.tileShape = readIntegers(i["tile_shape"]);
+  p.info.tokenInputs = i["token_inputs"].list([](Field e) { return e.text(); });
+  p.info.vocabulary = i["vocabulary"].integer();
+}
+
+} // namespace
+
+std::string functionsToJson(const Program &program) {
+  return lines(program.functions, [](const Function &f) { return write(f); });
+}
+std::string stagesToJson(const Program &program) {
+  return lines(program.stageList, [](const Stage &s) { return write(s); });
+}
+json settingsToJson(const Program &p) {
+  return {{"target", p.target},
+          {"cpu", p.cpu},
+          {"model", p.model},
+          {"tiles_cap", p.tilesCap},
+          {"tokens_cap", p.tokensCap},
+          {"row_bucket", p.rowBucket},
+          {"stages", p.stages},
+          {"data_parallel", p.dataParallel},
+          {"microbatches", p.microbatches},
+          {"schedule", p.schedule},
+          {"info",
+           {{"image_token_id", p.info.imageTokenId},
+            {"tokens_per_tile", p.info.tokensPerTile},
+            {"tile_shape", p.info.tileShape},
+            {"token_inputs", p.info.tokenInputs},
+            {"vocabulary", p.info.vocabulary}}}};
+}
+
+Result<Program> programFromJson(const json &settings, const json &functions, const json &stages) {
+  Program p;
+  Status error;
+  readSettings(Field(settings, "manifest", error), p);
+  p.functions = Field(functions, "functions", error).list(readFunction);
+  p.stageList = Field(stages, "stages", error).list(readStage);
+  OMNIBAL_RETURN_IF_ERROR(error);
+  return p;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,44 @@
+//===- VerifierInternal.h - What the parts of the verifier share
+//--------------------------------------===//
+#ifndef RUNTIME_PROGRAM_VERIFIERINTERNAL_H
+#define RUNTIME_PROGRAM_VERIFIERINTERNAL_H
+
+#include "runtime/core/Status.h"
+#include "runtime/program/Names.h"
+#include "runtime/program/Program.h"
+#include <string>
+#include <string_view>
+
+namespace omnibal::rt {
+
+inline Status broken(const char *rule, const std::string &where, const std::string &what) {
+  return {Code::DataLoss, std::string(rule) + ": " + where + ": " + what};
+}
+
+/// Bytes of a dense tensor; -1 if a dimension is negative or the product does not fit.
+int64_t denseBytes(const std::vector<Extent> &shape, DType type, int64_t tiles, int64_t tokens);
+int64_t denseBytes(const std::vector<int64_t> &shape, DType type);
+
+/// [offset, offset + bytes) lies in [0, size).
+constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
+  return offset >= 0 && bytes >= 0 && size >= 0 && bytes <= size && offset <= size - bytes;
+}
+
+inline bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
+
+/// The layer calls of a computing action.
+inline const std::vector<LayerCall> &callsOf(const Chunk &chunk, ActionKind kind) {
+  switch (kind) {
+  case ActionKind::Backward:
+    return chunk.backward;
+  case ActionKind::InputGrad:
+    return chunk.inputGrad;
+  case ActionKind::WeightGrad:
+    return chunk.weightGrad;
+  default:
+    return chunk.forward;
+  }
+}
+
+} // namespace omnibal::rt
+#endif // RUNTIME_PROGRAM_VERIFIERINTERNAL_H

@@ -1,0 +1,249 @@
+//===- VerifyActions.cpp - Rules p6-p8: action lists, messages, deadlock
+//------------------------------===//
+#include "runtime/program/Verifier.h"
+#include "runtime/program/VerifierInternal.h"
+#include <algorithm>
+#include <set>
+
+namespace omnibal::rt {
+namespace {
+
+std::string describe(const Action &a) {
+  return std::string(nameOf(a.kind)) + "(micro-batch " + std::to_string(a.microbatch) + ", index " +
+         std::to_string(a.index) + ")";
+}
+
+using Key = std::pair<int32_t, int32_t>; ///< index, micro-batch
+
+/// Position of each action of one kind; an error if one occurs twice.
+struct Positions {
+  std::map<Key, int64_t> byKind[12];
+  int64_t of(ActionKind kind, int32_t index, int32_t microbatch) const {
+    const auto &map = byKind[static_cast<size_t>(kind)];
+    auto found = map.find({index, microbatch});
+    return found == map.end() ? -1 : found->second;
+  }
+  size_t count(ActionKind kind) const { return byKind[static_cast<size_t>(kind)].size(); }
+};
+
+Status checkIndices(const Stage &stage, const Mode &mode, bool train, const std::string &where,
+                    Positions &positions) {
+  std::set<int32_t> groups;
+  for (const Parameter &q : stage.parameters)
+    if (q.trainable && q.sharedGroup >= 0)
+      groups.insert(q.sharedGroup);
+  for (size_t i = 0; i < mode.actions.size(); ++i) {
+    Action a = mode.actions[i];
+    std::string at = where + ", action " + std::to_string(i) + " " + describe(a);
+    bool perMicrobatch = a.kind <= ActionKind::WaitSend;
+    int64_t limit = 1;
+    if (isCompute(a.kind))
+      limit = mode.chunks.size();
+    else if (perMicrobatch)
+      limit = mode.transfers.size();
+    else if (a.kind == ActionKind::ReduceGradients)
+      limit = stage.buckets.size();
+    bool indexOk = a.kind == ActionKind::ReduceShared ? groups.count(a.index) == 1
+                                                      : a.index >= 0 && a.index < limit;
+    if (!indexOk)
+      return broken("p6", at, "the index is out of range");
+    if (a.microbatch < 0 || a.microbatch >= (perMicrobatch ? mode.microbatches : 1))
+      return broken("p6", at, "the micro-batch is out of range");
+    if (!train && (!perMicrobatch || (isCompute(a.kind) && a.kind != ActionKind::Forward)))
+      return broken("p6", at, "only mode train has such actions");
+    if (!isCompute(a.kind) && perMicrobatch) {
+      bool sends = a.kind == ActionKind::Send || a.kind == ActionKind::WaitSend;
+      if (sends != (mode.transfers[a.index].fromStage == stage.id))
+        return broken("p7", at, "the transfer goes the other way");
+    }
+    auto &map = positions.byKind[static_cast<size_t>(a.kind)];
+    if (!map.emplace(Key{a.index, a.microbatch}, i).second)
+      return broken("p6", at, "it occurs twice");
+  }
+  return Status::ok();
+}
+
+/// Every chunk computes every micro-batch once, forward before backward.
+Status checkCompute(const Mode &mode, bool train, const std::string &where, const Positions &at) {
+  for (size_t c = 0; c < mode.chunks.size(); ++c)
+    for (int32_t m = 0; m < mode.microbatches; ++m) {
+      auto position = [&](ActionKind kind) { return at.of(kind, c, m); };
+      std::string which =
+          where + ", chunk " + std::to_string(c) + ", micro-batch " + std::to_string(m);
+      int64_t f = position(ActionKind::Forward), b = position(ActionKind::Backward),
+              i = position(ActionKind::InputGrad), w = position(ActionKind::WeightGrad);
+      if (f < 0)
+        return broken("p6", which, "forward is missing");
+      if (!train)
+        continue;
+      const Chunk &chunk = mode.chunks[c];
+      bool needed = !chunk.backward.empty();
+      bool split = i >= 0 || w >= 0;
+      if (split && (b >= 0 || (i >= 0 && w >= 0 && w < i)))
+        return broken("p6", which, "backward, input_grad and weight_grad do not go together");
+      if (needed && b < 0 && (i < 0 || w < 0))
+        return broken("p6", which, "backward is missing");
+      for (int64_t later : {b, i, w})
+        if (later >= 0 && later < f)
+          return broken("p6", which, "backward comes before forward");
+    }
+  return Status::ok();
+}
+
+/// The order per parameter: last gradient, shared reduction, bucket, scalars, update.
+Status checkEpilogue(const Program &p, const Stage &stage, const Mode &mode,
+                     const std::string &where, const Positions &at) {
+  int64_t scalars = at.of(ActionKind::ReduceScalars, 0, 0),
+          update = at.of(ActionKind::Update, 0, 0);
+  if (scalars < 0 || update != static_cast<int64_t>(mode.actions.size()) - 1 || scalars > update)
+    return broken("p6", where, "a step ends with reduce_scalars and, last of all, update");
+  std::vector<int64_t> lastGradient(stage.parameters.size(), -1);
+  for (size_t i = 0; i < mode.actions.size(); ++i) {
+    const Action &a = mode.actions[i];
+    if (!isCompute(a.kind))
+      continue;
+    for (const LayerCall &call : callsOf(mode.chunks[a.index], a.kind))
+      for (const Location &l : call.bindings)
+        if (l.space == Space::Gradient)
+          lastGradient[l.index] = i;
+  }
+  std::vector<int64_t> bucketAt(stage.parameters.size(), -1);
+  for (size_t b = 0; b < stage.buckets.size(); ++b)
+    for (int32_t q : stage.buckets[b].parameters)
+      bucketAt[q] = at.of(ActionKind::ReduceGradients, b, 0);
+  std::map<int32_t, std::set<int32_t>> holders;
+  for (const Stage &s : p.stageList)
+    for (const Parameter &q : s.parameters)
+      if (q.trainable && q.sharedGroup >= 0)
+        holders[q.sharedGroup].insert(s.id);
+  for (size_t i = 0; i < stage.parameters.size(); ++i) {
+    const Parameter &q = stage.parameters[i];
+    if (!q.trainable)
+      continue;
+    std::string which = where + ", parameter \"" + q.name + "\"";
+    int64_t time = lastGradient[i];
+    auto next = [&](int64_t position, bool required, const char *what) {
+      if (position < 0)
+        return required ? broken("p6", which, std::string(what) + " is missing") : Status::ok();
+      if (position < time)
+        return broken("p6", which, std::string(what) + " comes too early");
+      time = position;
+      return Status::ok();
+    };
+    bool shared = q.sharedGroup >= 0 && holders[q.sharedGroup].size() > 1;
+    int64_t reduce = q.sharedGroup < 0 ? -1 : at.of(ActionKind::ReduceShared, q.sharedGroup, 0);
+    OMNIBAL_RETURN_IF_ERROR(next(reduce, shared, "its reduce_shared"));
+    OMNIBAL_RETURN_IF_ERROR(next(bucketAt[i], p.dataParallel > 1, "its reduce_gradients"));
+    OMNIBAL_RETURN_IF_ERROR(next(scalars, true, "reduce_scalars"));
+  }
+  return Status::ok();
+}
+
+/// Each message: posted and awaited once on either side, in that order.
+Status checkMessages(const Mode &mode, int32_t stage, const std::string &where,
+                     const Positions &at) {
+  for (size_t t = 0; t < mode.transfers.size(); ++t)
+    for (int32_t m = 0; m < mode.microbatches; ++m) {
+      bool sends = mode.transfers[t].fromStage == stage;
+      int64_t start = at.of(sends ? ActionKind::Send : ActionKind::PostRecv, t, m);
+      int64_t wait = at.of(sends ? ActionKind::WaitSend : ActionKind::WaitRecv, t, m);
+      std::string which = where + ", transfer " + std::to_string(mode.transfers[t].id) +
+                          ", micro-batch " + std::to_string(m);
+      if (start < 0)
+        return broken("p7", which, sends ? "its send is missing" : "its post_recv is missing");
+      if (wait < 0)
+        return broken("p7", which, "nothing waits for it");
+      if (wait < start)
+        return broken("p7", which, "the wait comes before its post");
+    }
+  return Status::ok();
+}
+
+/// Runs all stages of a replica with zero-buffer messages until all are done or none can move.
+class Rendezvous {
+public:
+  Rendezvous(const Program &p, const std::string &modeName) : name(modeName) {
+    for (const Stage &stage : p.stageList) {
+      modes.push_back(&stage.modes.at(modeName));
+      for (const Parameter &q : stage.parameters)
+        if (q.trainable && q.sharedGroup >= 0)
+          members[q.sharedGroup].insert(stage.id);
+    }
+    at.resize(modes.size());
+  }
+
+  Status run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t s = 0; s < modes.size(); ++s)
+        while (at[s] < modes[s]->actions.size() && step(s, modes[s]->actions[at[s]])) {
+          ++at[s];
+          moved = true;
+        }
+    }
+    std::string stuck;
+    for (size_t s = 0; s < modes.size(); ++s)
+      if (at[s] < modes[s]->actions.size())
+        stuck += (stuck.empty() ? "stage " : "; stage ") + std::to_string(s) + " at action " +
+                 std::to_string(at[s]) + " " + describe(modes[s]->actions[at[s]]);
+    return stuck.empty() ? Status::ok()
+                         : broken("p8", "mode " + name, "the stages wait for each other: " + stuck);
+  }
+
+private:
+  using Message = std::pair<int32_t, int32_t>; ///< Transfer::id, micro-batch
+
+  bool step(size_t stage, const Action &a) {
+    Message message;
+    if (a.kind >= ActionKind::PostRecv && a.kind <= ActionKind::WaitSend)
+      message = {modes[stage]->transfers[a.index].id, a.microbatch};
+    switch (a.kind) {
+    case ActionKind::PostRecv:
+      posted.insert(message);
+      return true;
+    case ActionKind::Send:
+      sent.insert(message);
+      return true;
+    case ActionKind::WaitRecv:
+      return sent.count(message);
+    case ActionKind::WaitSend:
+      return posted.count(message);
+    case ActionKind::ReduceShared:
+      arrived[a.index].insert(stage);
+      return arrived[a.index].size() == members[a.index].size();
+    case ActionKind::ReduceScalars:
+      arrived[-1].insert(stage);
+      return arrived[-1].size() == modes.size();
+    default:
+      return true;
+    }
+  }
+
+  std::string name;
+  std::vector<const Mode *> modes;
+  std::vector<size_t> at;
+  std::set<Message> posted, sent;
+  std::map<int32_t, std::set<int32_t>> members;
+  std::map<int32_t, std::set<size_t>> arrived; ///< shared group, or -1 for the scalars
+};
+
+} // namespace
+
+Status verifyActions(const Program &p) {
+  for (const Stage &stage : p.stageList)
+    for (const auto &[name, mode] : stage.modes) {
+      std::string where = "stage " + std::to_string(stage.id) + ", mode " + name;
+      bool train = name == "train";
+      Positions positions;
+      OMNIBAL_RETURN_IF_ERROR(checkIndices(stage, mode, train, where, positions));
+      OMNIBAL_RETURN_IF_ERROR(checkCompute(mode, train, where, positions));
+      OMNIBAL_RETURN_IF_ERROR(checkMessages(mode, stage.id, where, positions));
+      if (train)
+        OMNIBAL_RETURN_IF_ERROR(checkEpilogue(p, stage, mode, where, positions));
+    }
+  for (const auto &[name, mode] : p.stageList[0].modes)
+    OMNIBAL_RETURN_IF_ERROR(Rendezvous(p, name).run());
+  return Status::ok();
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,274 @@
+//===- VerifyMemory.cpp - Rules p9, p10: every value lives as long as it is needed
+//--------------------===//
+//
+// The action list is run on a shadow of the arena that knows, for every byte, which allocation
+// (region, micro-batch) wrote it last. A read must find its own allocation there: otherwise two
+// allocations that live at the same time overlap, or nobody wrote the value. Bytes of a message
+// under way belong to the communicator. All sizes are those at the caps: they contain the others.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/program/Verifier.h"
+#include "runtime/program/VerifierInternal.h"
+#include <map>
+#include <set>
+
+namespace omnibal::rt {
+namespace {
+
+struct Owner {
+  int32_t region = -1, microbatch = -1;
+  bool operator==(const Owner &) const = default;
+};
+
+/// Byte ranges and their last writers.
+class Shadow {
+public:
+  void write(int64_t begin, int64_t end, Owner owner) {
+    if (begin >= end)
+      return;
+    erase(begin, end);
+    ranges[begin] = {end, owner};
+  }
+  /// Whether all of [begin, end) was last written by `owner`; else `other` is who did.
+  bool owned(int64_t begin, int64_t end, Owner owner, Owner &other) const {
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin())
+      --it;
+    int64_t at = begin;
+    while (at < end) {
+      other = Owner{};
+      if (it == ranges.end() || it->first > at)
+        return false;
+      if (it->second.end > at) {
+        other = it->second.owner;
+        if (!(other == owner))
+          return false;
+        at = it->second.end;
+      }
+      ++it;
+    }
+    return true;
+  }
+
+private:
+  struct Range {
+    int64_t end;
+    Owner owner;
+  };
+  void erase(int64_t begin, int64_t end) {
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin()) {
+      --it;
+      if (it->second.end > begin) {
+        Range old = it->second;
+        if (it->first < begin)
+          it->second.end = begin, ++it;
+        else
+          it = ranges.erase(it);
+        if (old.end > end) {
+          ranges[end] = old;
+          return;
+        }
+      } else {
+        ++it;
+      }
+    }
+    while (it != ranges.end() && it->first < end) {
+      Range old = it->second;
+      it = ranges.erase(it);
+      if (old.end > end) {
+        ranges[end] = old;
+        break;
+      }
+    }
+  }
+  std::map<int64_t, Range> ranges;
+};
+
+struct Bytes {
+  int64_t begin, end;
+  bool meets(const Bytes &o) const { return begin < o.end && o.begin < end; }
+};
+
+class StageRun {
+public:
+  StageRun(const Program &p, const Stage &stage, const std::string &name)
+      : program(p), mode(stage.modes.at(name)), provided(mode.batchValues.size()),
+        base("stage " + std::to_string(stage.id) + ", mode " + name) {}
+
+  Status run() {
+    for (size_t i = 0; i < mode.actions.size(); ++i) {
+      const Action &a = mode.actions[i];
+      where = base + ", action " + std::to_string(i) + " " + nameOf(a.kind) + " of micro-batch " +
+              std::to_string(a.microbatch);
+      if (isCompute(a.kind))
+        OMNIBAL_RETURN_IF_ERROR(compute(a));
+      else if (a.kind <= ActionKind::WaitSend)
+        OMNIBAL_RETURN_IF_ERROR(communicate(a));
+    }
+    return Status::ok();
+  }
+
+private:
+  Bytes at(int32_t region, int32_t microbatch, int64_t offset, int64_t bytes) const {
+    int64_t begin = mode.regions[region].offsets[microbatch] + offset;
+    return {begin, begin + bytes};
+  }
+  int64_t bytesOf(const std::vector<Extent> &shape, DType type) const {
+    return denseBytes(shape, type, program.tilesCap, program.tokensCap);
+  }
+  std::string name(Owner o) const {
+    return o.region < 0 ? "nobody"
+                        : "region \"" + mode.regions[o.region].name + "\" of micro-batch " +
+                              std::to_string(o.microbatch);
+  }
+
+  Status checkNotInFlight(Bytes b, bool writes, const std::string &what) const {
+    for (const auto &[key, list] : inFlight)
+      for (const Bytes &f : list)
+        if (f.meets(b) && (writes || receives.count(key))) // what is being sent may be read
+          return broken("p10", where, what + " is touched while a message is under way there");
+    return Status::ok();
+  }
+  Status read(Bytes b, Owner owner, const std::string &what) const {
+    OMNIBAL_RETURN_IF_ERROR(checkNotInFlight(b, false, what));
+    Owner other;
+    if (!shadow.owned(b.begin, b.end, owner, other))
+      return broken("p9", where,
+                    what + " is read from " + name(owner) + ", but was last written by " +
+                        name(other));
+    return Status::ok();
+  }
+  Status write(Bytes b, Owner owner, const std::string &what) {
+    OMNIBAL_RETURN_IF_ERROR(checkNotInFlight(b, true, what));
+    shadow.write(b.begin, b.end, owner);
+    return Status::ok();
+  }
+
+  /// The batch values that an action reads appear at its start, once a micro-batch.
+  Status provide(const Action &a, const std::vector<LayerCall> &calls) {
+    for (const LayerCall &call : calls) {
+      const Function &f = program.functions[call.function];
+      for (int32_t i = 0; i < f.formals; ++i) {
+        if (f.buffers[i].role != Role::Batch)
+          continue;
+        const Location &l = call.bindings[i];
+        size_t v = 0;
+        while (v < mode.batchValues.size() &&
+               (mode.batchValues[v].region != l.index || mode.batchValues[v].offset != l.offset ||
+                mode.batchValues[v].dtype != f.buffers[i].dtype))
+          ++v;
+        if (v == mode.batchValues.size())
+          return broken("p9", where,
+                        "\"" + f.buffers[i].name + "\" of layer \"" + call.layer +
+                            "\" is bound to no batch value");
+        const BatchValue &value = mode.batchValues[v];
+        if (provided[v].insert(a.microbatch).second)
+          OMNIBAL_RETURN_IF_ERROR(
+              write(at(value.region, a.microbatch, value.offset, bytesOf(value.shape, value.dtype)),
+                    {value.region, a.microbatch}, "batch value \"" + value.name + "\""));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status compute(const Action &a) {
+    const std::vector<LayerCall> &calls = callsOf(mode.chunks[a.index], a.kind);
+    OMNIBAL_RETURN_IF_ERROR(provide(a, calls));
+    for (const LayerCall &call : calls)
+      OMNIBAL_RETURN_IF_ERROR(runLayer(a, call));
+    return Status::ok();
+  }
+
+  Status runLayer(const Action &a, const LayerCall &call) {
+    const Function &f = program.functions[call.function];
+    std::vector<std::pair<Bytes, std::string>> reads, writes;
+    auto noteWrite = [&](Bytes b, Owner owner, const std::string &what) {
+      for (const auto &[other, name] : reads)
+        if (other.meets(b))
+          return broken("p9", where, what + " overlaps " + name + ", which the same layer reads");
+      for (const auto &[other, name] : writes)
+        if (other.meets(b))
+          return broken("p9", where, what + " overlaps " + name + ", which the same layer writes");
+      writes.push_back({b, what});
+      return write(b, owner, what);
+    };
+    auto nameOfFormal = [&](int32_t i) {
+      return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
+    };
+    auto isRead = [&](int32_t i, Bytes b) {
+      Role role = f.buffers[i].role;
+      if (role == Role::Saved) { // input_grad saves for weight_grad what forward did not
+        Owner other, mine{call.bindings[i].index, a.microbatch};
+        return a.kind == ActionKind::Backward || a.kind == ActionKind::WeightGrad ||
+               (a.kind == ActionKind::InputGrad && shadow.owned(b.begin, b.end, mine, other));
+      }
+      return role == Role::Input || role == Role::GradOutput || role == Role::Batch;
+    };
+    for (bool pass : {true, false})
+      for (int32_t i = 0; i < f.formals; ++i) {
+        const Location &l = call.bindings[i];
+        if (l.space != Space::Region)
+          continue;
+        Bytes b =
+            at(l.index, a.microbatch, l.offset, bytesOf(f.buffers[i].shape, f.buffers[i].dtype));
+        bool listed = false;
+        for (const auto &[other, what] : reads)
+          listed |= what == nameOfFormal(i);
+        if (pass && isRead(i, b)) {
+          OMNIBAL_RETURN_IF_ERROR(read(b, {l.index, a.microbatch}, nameOfFormal(i)));
+          reads.push_back({b, nameOfFormal(i)});
+        } else if (!pass && !listed) {
+          OMNIBAL_RETURN_IF_ERROR(noteWrite(b, {l.index, a.microbatch}, nameOfFormal(i)));
+        }
+      }
+    if (f.workspaceBytes == 0)
+      return Status::ok();
+    return noteWrite(at(call.workspaceRegion, a.microbatch, call.workspaceOffset, f.workspaceBytes),
+                     {call.workspaceRegion, a.microbatch},
+                     "the workspace of layer \"" + call.layer + "\"");
+  }
+
+  Status communicate(const Action &a) {
+    const Transfer &t = mode.transfers[a.index];
+    std::pair<int32_t, int32_t> key{a.index, a.microbatch};
+    bool receiving = a.kind == ActionKind::PostRecv || a.kind == ActionKind::WaitRecv;
+    std::vector<std::pair<Bytes, std::string>> pieces;
+    int32_t region = receiving ? t.recvRegion : t.sendRegion;
+    for (const Piece &piece : t.pieces)
+      pieces.push_back({at(region, a.microbatch, receiving ? piece.recvOffset : piece.sendOffset,
+                           bytesOf(piece.shape, DType::F32)),
+                        "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id)});
+    Owner owner{region, a.microbatch};
+    if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {
+      for (const auto &[b, what] : pieces)
+        OMNIBAL_RETURN_IF_ERROR(receiving ? write(b, owner, what) : read(b, owner, what));
+      for (const auto &[b, what] : pieces)
+        inFlight[key].push_back(b);
+      if (receiving)
+        receives.insert(key);
+    } else {
+      inFlight.erase(key);
+    }
+    return Status::ok();
+  }
+
+  const Program &program;
+  const Mode &mode;
+  std::vector<std::set<int32_t>> provided; ///< micro-batches for which a batch value was written
+  Shadow shadow;
+  std::map<std::pair<int32_t, int32_t>, std::vector<Bytes>> inFlight;
+  std::set<std::pair<int32_t, int32_t>> receives;
+  std::string base, where;
+};
+
+} // namespace
+
+Status verifyMemory(const Program &p) {
+  for (const Stage &stage : p.stageList)
+    for (const auto &[name, mode] : stage.modes)
+      OMNIBAL_RETURN_IF_ERROR(StageRun(p, stage, name).run());
+  return Status::ok();
+}
+
+} // namespace omnibal::rt

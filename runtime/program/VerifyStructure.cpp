@@ -1,0 +1,408 @@
+//===- VerifyStructure.cpp - Rules p1-p5: indices, offsets, sizes
+//-------------------------------------===//
+#include "runtime/core/Kernel.h"
+#include "runtime/program/Verifier.h"
+#include "runtime/program/VerifierInternal.h"
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace omnibal::rt {
+
+int64_t denseBytes(const std::vector<Extent> &shape, DType type, int64_t tiles, int64_t tokens) {
+  std::vector<int64_t> actual;
+  for (const Extent &e : shape)
+    actual.push_back(e.evaluate(tiles, tokens));
+  return denseBytes(actual, type);
+}
+
+int64_t denseBytes(const std::vector<int64_t> &shape, DType type) {
+  int64_t bytes = byteSize(type);
+  for (int64_t d : shape)
+    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes))
+      return -1;
+  return bytes;
+}
+
+namespace {
+
+/// Sizes that no honest program reaches, and with which no sum of ours can overflow.
+constexpr int64_t sizeLimit = int64_t{1} << 50;
+bool sane(int64_t n) { return n >= 0 && n <= sizeLimit; }
+bool sane(const Extent &e) {
+  auto ok = [](int64_t n) { return n >= -sizeLimit && n <= sizeLimit; };
+  return ok(e.constant) && ok(e.perTile) && ok(e.perToken);
+}
+bool sane(const std::vector<Extent> &list) {
+  return std::all_of(list.begin(), list.end(), [](const Extent &e) { return sane(e); });
+}
+
+/// Extents are affine, so that a view's reach is quadratic in V and N at most: these points bound
+/// it for every view that a compiler writes.
+std::array<std::pair<int64_t, int64_t>, 6> probes(const Program &p) {
+  int64_t v = p.tilesCap, n = p.tokensCap;
+  return {{{0, 0},
+           {v, 0},
+           {0, n},
+           {v, n},
+           {std::min<int64_t>(v, 1), std::min<int64_t>(n, 1)},
+           {v / 2, n / 2}}};
+}
+
+Status checkHeader(const Program &p) {
+  auto bad = [](const std::string &what) { return broken("p1", "manifest", what); };
+  if (p.stages < 1 || p.stages > 65536 || p.stages != static_cast<int64_t>(p.stageList.size()))
+    return bad("stages is " + std::to_string(p.stages) + ", but stages.json has " +
+               std::to_string(p.stageList.size()));
+  if (p.dataParallel < 1 || p.dataParallel > 65536 || p.microbatches < 1 ||
+      p.microbatches > 1000000)
+    return bad("data_parallel and microbatches must be at least 1");
+  // A cap is the number of rows of many buffers: 2^31 keeps every product far from overflow.
+  if (p.tilesCap < 0 || p.tilesCap > INT32_MAX || p.tokensCap < 0 || p.tokensCap > INT32_MAX)
+    return bad("tiles_cap and tokens_cap must lie in [0, 2^31)");
+  if (p.rowBucket < 1)
+    return bad("row_bucket must be at least 1");
+  for (size_t s = 0; s < p.stageList.size(); ++s)
+    if (p.stageList[s].id != static_cast<int32_t>(s))
+      return bad("stage " + std::to_string(s) + " has id " + std::to_string(p.stageList[s].id));
+  return Status::ok();
+}
+
+Status checkView(const Program &p, const Function &f, const View &v, const std::string &where) {
+  if (v.buffer < 0 || v.buffer >= static_cast<int64_t>(f.buffers.size()))
+    return broken("p2", where, "buffer " + std::to_string(v.buffer) + " does not exist");
+  if (v.shape.size() != v.strides.size() || v.shape.size() > TensorView::maxRank)
+    return broken("p2", where,
+                  "the shape has " + std::to_string(v.shape.size()) + " dimensions, the strides " +
+                      std::to_string(v.strides.size()) + " (at most " +
+                      std::to_string(TensorView::maxRank) + ")");
+  if (!sane(v.shape) || !sane(v.strides) || !sane(v.offset))
+    return broken("p2", where, "a size is out of range");
+  const Buffer &buffer = f.buffers[v.buffer];
+  for (auto [tiles, tokens] : probes(p)) {
+    __int128 last = v.offset.evaluate(tiles, tokens), first = last;
+    bool empty = false;
+    for (size_t d = 0; d < v.shape.size(); ++d) {
+      int64_t extent = v.shape[d].evaluate(tiles, tokens);
+      int64_t stride = v.strides[d].evaluate(tiles, tokens);
+      if (extent < 0)
+        return broken("p2", where, "dimension " + std::to_string(d) + " is negative");
+      empty |= extent == 0;
+      (stride < 0 ? first : last) += static_cast<__int128>(extent - 1) * stride;
+    }
+    int64_t elements =
+        denseBytes(buffer.shape, buffer.dtype, tiles, tokens) / byteSize(buffer.dtype);
+    if (!empty && (first < 0 || last >= elements))
+      return broken("p2", where,
+                    "the view leaves its buffer \"" + buffer.name + "\" of " +
+                        std::to_string(elements) + " elements at V = " + std::to_string(tiles) +
+                        ", N = " + std::to_string(tokens));
+  }
+  return Status::ok();
+}
+
+Status checkFunction(const Program &p, const Function &f, const std::string &where) {
+  if (f.formals < 0 || f.formals > static_cast<int64_t>(f.buffers.size()))
+    return broken("p2", where, "formals is out of range");
+  if (!sane(f.workspaceBytes))
+    return broken("p2", where, "workspace_bytes is out of range");
+  for (size_t b = 0; b < f.buffers.size(); ++b) {
+    const Buffer &buffer = f.buffers[b];
+    std::string at = where + ", buffer \"" + buffer.name + "\"";
+    bool temporary = buffer.role == Role::Temporary;
+    if (temporary != (static_cast<int64_t>(b) >= f.formals))
+      return broken("p2", at, "formals come first, then temporaries");
+    if (!sane(buffer.shape))
+      return broken("p2", at, "a size is out of range");
+    for (auto [tiles, tokens] : probes(p))
+      if (!sane(denseBytes(buffer.shape, buffer.dtype, tiles, tokens)))
+        return broken("p2", at, "its size is out of range");
+    int64_t bytes = denseBytes(buffer.shape, buffer.dtype, p.tilesCap, p.tokensCap);
+    if (temporary &&
+        (!inside(buffer.offset, bytes, f.workspaceBytes) || buffer.offset % byteSize(buffer.dtype)))
+      return broken("p2", at,
+                    "it does not lie in the workspace of " + std::to_string(f.workspaceBytes) +
+                        " bytes, or not aligned");
+  }
+  for (size_t c = 0; c < f.calls.size(); ++c) {
+    const KernelCall &call = f.calls[c];
+    std::string at = where + ", call " + std::to_string(c) + " (" + call.kernel + ")";
+    if (call.kernel.empty() || !call.attributes.is_object())
+      return broken("p2", at, "a kernel needs a name and an object of attributes");
+    std::set<std::string> names;
+    for (const auto &[name, view] : call.operands) {
+      if (!names.insert(name).second)
+        return broken("p2", at, "operand \"" + name + "\" occurs twice");
+      OMNIBAL_RETURN_IF_ERROR(checkView(p, f, view, at + ", operand \"" + name + "\""));
+    }
+  }
+  return Status::ok();
+}
+
+Status checkPersistent(const Stage &stage, const std::string &where) {
+  if (!sane(stage.arenaBytes) || !sane(stage.reservedBytes) || stage.persistentBytes < 0 ||
+      stage.persistentBytes > stage.arenaBytes || stage.reservedBytes > stage.arenaBytes)
+    return broken("p3", where, "persistent_bytes and reserved_bytes must lie in [0, arena_bytes]");
+  struct Range {
+    int64_t begin, end;
+    std::string name;
+  };
+  std::vector<Range> ranges;
+  auto add = [&](int64_t offset, int64_t bytes, DType type, const std::string &name) {
+    if (!inside(offset, bytes, stage.persistentBytes) || offset % byteSize(type))
+      return broken("p3", where + ", " + name,
+                    "it does not lie in the persistent part, or not aligned");
+    ranges.push_back({offset, offset + bytes, name});
+    return Status::ok();
+  };
+  std::set<std::string> names;
+  for (const Parameter &q : stage.parameters) {
+    std::string name = "parameter \"" + q.name + "\"";
+    int64_t bytes = denseBytes(q.shape, DType::F32);
+    if (!names.insert(q.name).second)
+      return broken("p3", where + ", " + name, "the name occurs twice");
+    if (!sane(bytes) || (q.transposed && q.shape.size() != 2))
+      return broken("p3", where + ", " + name, "bad shape (transposed needs rank 2)");
+    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, bytes, DType::F32, name));
+    if (q.trainable) {
+      OMNIBAL_RETURN_IF_ERROR(add(q.gradOffset, bytes, DType::F32, name + " (gradient)"));
+      OMNIBAL_RETURN_IF_ERROR(add(q.moment1Offset, bytes, DType::F32, name + " (moment 1)"));
+      OMNIBAL_RETURN_IF_ERROR(add(q.moment2Offset, bytes, DType::F32, name + " (moment 2)"));
+    } else if (q.gradOffset != -1 || q.moment1Offset != -1 || q.moment2Offset != -1) {
+      return broken("p3", where + ", " + name, "a frozen parameter has no gradient and no moments");
+    }
+  }
+  for (const Constant &c : stage.constants)
+    OMNIBAL_RETURN_IF_ERROR(
+        add(c.offset, denseBytes(c.shape, c.dtype), c.dtype, "constant \"" + c.name + "\""));
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range &a, const Range &b) { return a.begin < b.begin; });
+  const Range *before = nullptr;
+  for (const Range &r : ranges) {
+    if (before && r.begin < before->end && r.begin < r.end)
+      return broken("p3", where, before->name + " and " + r.name + " overlap");
+    if (!before || r.end > before->end)
+      before = &r;
+  }
+  std::vector<int> inBucket(stage.parameters.size());
+  for (const Bucket &bucket : stage.buckets)
+    for (int32_t i : bucket.parameters) {
+      if (i < 0 || i >= static_cast<int64_t>(stage.parameters.size()) ||
+          !stage.parameters[i].trainable || inBucket[i]++)
+        return broken("p3", where,
+                      "a bucket holds parameter " + std::to_string(i) +
+                          ", which does not exist, is frozen, or is in two buckets");
+    }
+  return Status::ok();
+}
+
+/// Copies of one parameter have one shape, one group, one counted copy.
+Status checkShared(const Program &p) {
+  std::map<std::string, std::vector<std::pair<int32_t, const Parameter *>>> copies;
+  std::map<int32_t, std::string> groups;
+  for (const Stage &stage : p.stageList)
+    for (const Parameter &q : stage.parameters) {
+      copies[q.name].push_back({stage.id, &q});
+      if (q.sharedGroup < -1)
+        return broken("p3", "parameter \"" + q.name + "\"", "shared_group is out of range");
+      if (q.sharedGroup >= 0 && groups.emplace(q.sharedGroup, q.name).first->second != q.name)
+        return broken("p3", "parameter \"" + q.name + "\"",
+                      "its shared group holds another parameter too");
+    }
+  for (const auto &[name, list] : copies) {
+    std::string where = "parameter \"" + name + "\"";
+    int counted = 0;
+    const Parameter &first = *list[0].second;
+    for (const auto &[stage, q] : list) {
+      counted += q->counted;
+      if (q->shape != first.shape || q->trainable != first.trainable || q->decay != first.decay ||
+          q->sharedGroup != first.sharedGroup)
+        return broken("p3", where, "its copies differ");
+      // Gradients of copies are added and copies must stay equal, element by element.
+      if (q->transposed != first.transposed)
+        return broken("p3", where, "its copies differ in layout");
+    }
+    if (counted != 1)
+      return broken("p3", where, "exactly one copy must be counted");
+    if (list.size() > 1 && first.trainable && first.sharedGroup < 0)
+      return broken("p3", where, "it is on several stages without a shared group");
+  }
+  return Status::ok();
+}
+
+Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, const LayerCall &call,
+                      const std::string &where) {
+  if (call.function < 0 || call.function >= static_cast<int64_t>(p.functions.size()))
+    return broken("p4", where, "function " + std::to_string(call.function) + " does not exist");
+  const Function &f = p.functions[call.function];
+  if (static_cast<int64_t>(call.bindings.size()) != f.formals)
+    return broken("p4", where,
+                  "function \"" + f.name + "\" has " + std::to_string(f.formals) +
+                      " formals, but " + std::to_string(call.bindings.size()) + " are bound");
+  if (f.workspaceBytes > 0 &&
+      (call.workspaceRegion < 0 ||
+       call.workspaceRegion >= static_cast<int64_t>(mode.regions.size()) ||
+       !inside(call.workspaceOffset, f.workspaceBytes, mode.regions[call.workspaceRegion].bytes)))
+    return broken("p4", where, "the workspace of \"" + f.name + "\" does not fit its region");
+  for (int32_t i = 0; i < f.formals; ++i) {
+    const Buffer &formal = f.buffers[i];
+    const Location &l = call.bindings[i];
+    std::string at = where + ", formal \"" + formal.name + "\"";
+    Space expected = formal.role == Role::Parameter       ? Space::Parameter
+                     : formal.role == Role::ParameterGrad ? Space::Gradient
+                     : formal.role == Role::Constant      ? Space::Constant
+                                                          : Space::Region;
+    if (l.space != expected)
+      return broken("p4", at,
+                    std::string("a ") + nameOf(formal.role) + " is bound to a " + nameOf(l.space));
+    size_t count = l.space == Space::Region     ? mode.regions.size()
+                   : l.space == Space::Constant ? stage.constants.size()
+                                                : stage.parameters.size();
+    if (l.index < 0 || l.index >= static_cast<int64_t>(count))
+      return broken("p4", at,
+                    std::string(nameOf(l.space)) + " " + std::to_string(l.index) +
+                        " does not exist");
+    int64_t size = 0;
+    DType stored = formal.dtype;
+    if (l.space == Space::Region) {
+      size = mode.regions[l.index].bytes;
+    } else if (l.space == Space::Constant) {
+      size = denseBytes(stage.constants[l.index].shape, stage.constants[l.index].dtype);
+      stored = stage.constants[l.index].dtype;
+    } else {
+      size = denseBytes(stage.parameters[l.index].shape, DType::F32);
+      stored = DType::F32;
+      if (l.space == Space::Gradient && !stage.parameters[l.index].trainable)
+        return broken("p4", at, "a frozen parameter has no gradient");
+    }
+    if (stored != formal.dtype)
+      return broken("p4", at, "the type differs from that of what it is bound to");
+    int64_t bytes = denseBytes(formal.shape, formal.dtype, p.tilesCap, p.tokensCap);
+    if (!inside(l.offset, bytes, size) || l.offset % byteSize(formal.dtype))
+      return broken("p4", at,
+                    std::to_string(bytes) + " bytes at offset " + std::to_string(l.offset) +
+                        " do not fit the " + nameOf(l.space) + " of " + std::to_string(size) +
+                        " bytes, or are not aligned");
+  }
+  return Status::ok();
+}
+
+Status checkValue(const Program &p, const Mode &mode, const BatchValue &v,
+                  const std::string &where) {
+  int64_t bytes = sane(v.shape) ? denseBytes(v.shape, v.dtype, p.tilesCap, p.tokensCap) : -1;
+  if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) || !sane(bytes) ||
+      !inside(v.offset, bytes, mode.regions[v.region].bytes) || v.offset % byteSize(v.dtype))
+    return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
+  return Status::ok();
+}
+
+Status checkMode(const Program &p, const Stage &stage, const Mode &mode, const std::string &where) {
+  if (mode.microbatches < 1 || mode.microbatches > 1000000)
+    return broken("p4", where, "microbatches must be at least 1");
+  for (const Region &r : mode.regions) {
+    std::string at = where + ", region \"" + r.name + "\"";
+    if (static_cast<int64_t>(r.offsets.size()) != mode.microbatches)
+      return broken("p4", at, "it needs one offset a micro-batch");
+    for (int64_t offset : r.offsets)
+      if (offset < stage.persistentBytes || !inside(offset, r.bytes, stage.arenaBytes) ||
+          offset % 8)
+        return broken("p4", at,
+                      "offset " + std::to_string(offset) + " with " + std::to_string(r.bytes) +
+                          " bytes does not lie between the persistent part and the "
+                          "arena's end, or is no multiple of 8");
+  }
+  for (const BatchValue &v : mode.batchValues)
+    OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
+  for (const BatchValue &v : mode.results)
+    OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
+  for (const Chunk &chunk : mode.chunks)
+    for (ActionKind kind :
+         {ActionKind::Forward, ActionKind::Backward, ActionKind::InputGrad, ActionKind::WeightGrad})
+      for (const LayerCall &call : callsOf(chunk, kind))
+        OMNIBAL_RETURN_IF_ERROR(
+            checkLayerCall(p, stage, mode, call,
+                           where + ", " + nameOf(kind) + " of layer \"" + call.layer + "\""));
+  return Status::ok();
+}
+
+/// Both ends describe a message alike, and it fits their regions.
+Status checkTransfers(const Program &p, const std::string &modeName) {
+  std::map<int32_t, std::pair<const Transfer *, int>> seen;
+  for (const Stage &stage : p.stageList) {
+    const Mode &mode = stage.modes.at(modeName);
+    for (const Transfer &t : mode.transfers) {
+      std::string where = "mode " + modeName + ", stage " + std::to_string(stage.id) +
+                          ", transfer " + std::to_string(t.id);
+      bool sends = t.fromStage == stage.id;
+      if (t.fromStage == t.toStage || t.fromStage < 0 || t.toStage < 0 || t.fromStage >= p.stages ||
+          t.toStage >= p.stages || (!sends && t.toStage != stage.id))
+        return broken("p5", where, "its stages are wrong");
+      int32_t region = sends ? t.sendRegion : t.recvRegion;
+      if (region < 0 || region >= static_cast<int64_t>(mode.regions.size()))
+        return broken("p5", where, "its region does not exist");
+      for (const Piece &piece : t.pieces) {
+        int64_t bytes =
+            sane(piece.shape) ? denseBytes(piece.shape, DType::F32, p.tilesCap, p.tokensCap) : -1;
+        int64_t offset = sends ? piece.sendOffset : piece.recvOffset;
+        if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) || offset % 4)
+          return broken("p5", where, "piece \"" + piece.name + "\" does not fit its region");
+      }
+      auto [entry, first] = seen.emplace(t.id, std::make_pair(&t, 1));
+      const Transfer &o = *entry->second.first;
+      if (first)
+        continue;
+      bool same = ++entry->second.second == 2 && o.gradient == t.gradient &&
+                  o.fromStage == t.fromStage && o.toStage == t.toStage &&
+                  o.fromChunk == t.fromChunk && o.toChunk == t.toChunk &&
+                  o.pieces.size() == t.pieces.size();
+      for (size_t i = 0; same && i < t.pieces.size(); ++i)
+        same = o.pieces[i].shape == t.pieces[i].shape && o.pieces[i].name == t.pieces[i].name;
+      if (!same)
+        return broken("p5", where,
+                      "sender and receiver describe it differently, or its number is "
+                      "used twice");
+    }
+  }
+  for (const auto &[id, entry] : seen)
+    if (entry.second != 2)
+      return broken("p5", "mode " + modeName + ", transfer " + std::to_string(id),
+                    "only one of its stages knows it");
+  return Status::ok();
+}
+
+} // namespace
+
+Status verifyStructure(const Program &p) {
+  OMNIBAL_RETURN_IF_ERROR(checkHeader(p));
+  for (const Function &f : p.functions)
+    OMNIBAL_RETURN_IF_ERROR(checkFunction(p, f, "function \"" + f.name + "\""));
+  for (const Stage &stage : p.stageList)
+    OMNIBAL_RETURN_IF_ERROR(checkPersistent(stage, "stage " + std::to_string(stage.id)));
+  OMNIBAL_RETURN_IF_ERROR(checkShared(p));
+  const auto &modes = p.stageList[0].modes;
+  for (const Stage &stage : p.stageList) {
+    if (stage.modes.size() != modes.size())
+      return broken("p4", "stage " + std::to_string(stage.id), "it lacks a mode of another stage");
+    for (const auto &[name, mode] : stage.modes) {
+      std::string where = "stage " + std::to_string(stage.id) + ", mode " + name;
+      auto first = modes.find(name);
+      if (first == modes.end() || mode.microbatches != first->second.microbatches)
+        return broken("p4", where, "the stages have different modes or numbers of micro-batches");
+      OMNIBAL_RETURN_IF_ERROR(checkMode(p, stage, mode, where));
+    }
+  }
+  if (auto train = modes.find("train");
+      train != modes.end() && train->second.microbatches != p.microbatches)
+    return broken("p4", "mode train", "its micro-batches are not those of the manifest");
+  for (const auto &[name, mode] : modes)
+    OMNIBAL_RETURN_IF_ERROR(checkTransfers(p, name));
+  return Status::ok();
+}
+
+Status verifyProgram(const Program &program) {
+  OMNIBAL_RETURN_IF_ERROR(verifyStructure(program));
+  OMNIBAL_RETURN_IF_ERROR(verifyActions(program));
+  return verifyMemory(program);
+}
+
+} // namespace omnibal::rt
