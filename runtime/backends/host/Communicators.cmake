@@ -1,0 +1,10 @@
+# Ranks as threads; as processes where an MPI is installed.
+find_package(MPI COMPONENTS C)
+add_library(OmnibalHostCommunicators STATIC MpiCommunicator.cpp ThreadCommunicator.cpp)
+target_link_libraries(OmnibalHostCommunicators PUBLIC OmnibalRuntimeCore)
+if(MPI_C_FOUND)
+  target_compile_definitions(OmnibalHostCommunicators PRIVATE OMNIBAL_HAVE_MPI)
+  target_link_libraries(OmnibalHostCommunicators PRIVATE MPI::MPI_C)
+else()
+  message(STATUS "No MPI found: ranks run as threads only")
+endif()

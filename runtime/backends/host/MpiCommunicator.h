@@ -1,0 +1,23 @@
+//===- MpiCommunicator.h - One process a rank, over MPI
+//------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_HOST_MPICOMMUNICATOR_H
+#define RUNTIME_BACKENDS_HOST_MPICOMMUNICATOR_H
+
+#include "runtime/core/Communicator.h"
+#include <memory>
+
+namespace omnibal::rt {
+
+/// Whether mpirun (or srun with an MPI plugin) started this process as one of several ranks.
+bool launchedByMpi();
+
+/// Initialises MPI; the communicator finalises it. Once a process. Unavailable if this build has no
+/// MPI. abort() ends the whole job with exit code 1: callers print their message first.
+Result<std::unique_ptr<Communicator>>
+createMpiCommunicator(Communicator::Milliseconds deadline = Communicator::defaultDeadline);
+
+/// Ranks on this machine (to share its cores fairly).
+int mpiLocalRanks();
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BACKENDS_HOST_MPICOMMUNICATOR_H

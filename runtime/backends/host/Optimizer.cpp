@@ -1,0 +1,103 @@
+#include "runtime/backends/host/Optimizer.h"
+#include "runtime/backends/host/vector/Update.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr int64_t blockSize = 16384; // values; what one sum of squares covers
+constexpr int64_t taskSize = 65536;  // values worth handing out
+
+struct Block {
+  size_t run;
+  int64_t begin, size;
+};
+
+template <typename Run> std::vector<Block> cutIntoBlocks(std::span<const Run> runs) {
+  std::vector<Block> blocks;
+  for (size_t r = 0; r < runs.size(); ++r)
+    for (int64_t begin = 0; begin < runs[r].elements; begin += blockSize)
+      blocks.push_back({r, begin, std::min(blockSize, runs[r].elements - begin)});
+  return blocks;
+}
+
+/// Runs body(block number) for every block, several small ones a task.
+void forBlocks(const std::vector<Block> &blocks, ThreadPool &pool,
+               const std::function<void(size_t)> &body) {
+  std::vector<size_t> starts = {0};
+  int64_t size = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    size += blocks[i].size;
+    if (size >= taskSize || i + 1 == blocks.size()) {
+      starts.push_back(i + 1);
+      size = 0;
+    }
+  }
+  pool.parallelFor(static_cast<int64_t>(starts.size()) - 1, [&](int64_t task, int) {
+    for (size_t i = starts[task]; i < starts[task + 1]; ++i)
+      body(i);
+  });
+}
+
+} // namespace
+
+void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool) {
+  AdamWFactors factors;
+  factors.gradientScale = static_cast<float>(options.gradientScale);
+  factors.take1 = static_cast<float>(1 - options.beta1);
+  factors.keep2 = static_cast<float>(options.beta2);
+  factors.take2 = static_cast<float>(1 - options.beta2);
+  const double step = static_cast<double>(options.step);
+  factors.stepSize = static_cast<float>(options.learningRate / (1 - std::pow(options.beta1, step)));
+  factors.rootScale = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
+  factors.epsilon = static_cast<float>(options.epsilon);
+  factors.zeroGradients = options.zeroGradients;
+  const float shrink = static_cast<float>(1 - options.learningRate * options.weightDecay);
+
+  std::vector<Block> blocks = cutIntoBlocks(tensors);
+  forBlocks(blocks, pool, [&](size_t number) {
+    const Block &block = blocks[number];
+    const AdamWTensor &t = tensors[block.run];
+    AdamWFactors mine = factors;
+    mine.shrink = t.decay ? shrink : 1.f;
+    updateTable().adamW(t.param + block.begin, t.grad + block.begin, t.moment1 + block.begin,
+                        t.moment2 + block.begin, block.size, mine);
+  });
+}
+
+double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool) {
+  std::vector<Block> blocks = cutIntoBlocks(runs);
+  std::vector<double> partial(blocks.size());
+  forBlocks(blocks, pool, [&](size_t number) {
+    const Block &block = blocks[number];
+    partial[number] = updateTable().squares(runs[block.run].data + block.begin, block.size);
+  });
+  double sum = 0;
+  for (double value : partial)
+    sum += value;
+  return sum;
+}
+
+void scale(std::span<const FloatRun> runs, double factor, ThreadPool &pool) {
+  const float f = static_cast<float>(factor);
+  std::vector<Block> blocks = cutIntoBlocks(runs);
+  forBlocks(blocks, pool, [&](size_t number) {
+    const Block &block = blocks[number];
+    float *x = runs[block.run].data + block.begin;
+    for (int64_t i = 0; i < block.size; ++i)
+      x[i] *= f;
+  });
+}
+
+void fillZero(std::span<const FloatRun> runs, ThreadPool &pool) {
+  std::vector<Block> blocks = cutIntoBlocks(runs);
+  forBlocks(blocks, pool, [&](size_t number) {
+    const Block &block = blocks[number];
+    std::memset(runs[block.run].data + block.begin, 0, block.size * sizeof(float));
+  });
+}
+
+} // namespace omnibal::rt
