@@ -17,7 +17,9 @@ struct Operation {
   std::vector<Piece> pieces;
   int owner = 0, peer = 0;
   int64_t tag = 0;
-  bool sends = false, done = false;
+  bool sends = false;
+  bool matched = false; ///< the peer copies from or to this side's memory until `done`
+  bool done = false;
   Status failure;
 };
 
@@ -75,6 +77,7 @@ public:
       return operation->failure;
     if (came)
       return abortion();
+    open[handle] = operation; // its memory stays in use until abort()
     std::string text = "rank " + std::to_string(me) + " (" + toString(world->activity[me]) +
                        ") waited " + std::to_string(deadline.count() / 1000.0) + " s for rank " +
                        std::to_string(operation->peer) + " (" +
@@ -83,11 +86,19 @@ public:
   }
 
   void abort(const Status &reason) override {
-    std::lock_guard lock(world->mutex);
+    std::unique_lock lock(world->mutex);
     if (!world->aborted)
       world->aborted = reason;
     for (auto &condition : world->wake)
       condition.notify_all();
+    // Nothing new is matched from here on; when no copy touches our memory it may be freed.
+    world->wake[me].wait(lock, [&] {
+      for (const auto &[handle, operation] : open)
+        if (operation->matched && !operation->done)
+          return false;
+      return true;
+    });
+    open.clear();
   }
 
   void announce(const Activity &activity) override {
@@ -118,6 +129,7 @@ private:
       auto &waiting = sends ? world->receives : world->sends;
       if (auto found = waiting.find(key); found != waiting.end()) {
         theirs = found->second.front();
+        theirs->matched = mine->matched = true;
         found->second.pop_front();
         if (found->second.empty())
           waiting.erase(found);

@@ -1,0 +1,135 @@
+#include "runtime/core/Communicator.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace omnibal::rt {
+namespace {
+
+/// Tag of collectives: callers' tags are not negative.
+constexpr int64_t collectiveTag = -1;
+/// Elements of each rank's share of one round; bounds the staging memory.
+constexpr int64_t shareElements = 1 << 16;
+
+} // namespace
+
+std::string toString(const Activity &a) {
+  std::string text = a.step >= 0 ? "step " + std::to_string(a.step) + ", " : "";
+  text += "stage " + std::to_string(a.stage);
+  if (a.microbatch >= 0)
+    text += ", micro-batch " + std::to_string(a.microbatch);
+  return text + ", " + a.action;
+}
+
+Communicator::Milliseconds deadlineFromEnvironment() {
+  if (const char *text = std::getenv("OMNIBAL_DEADLINE_SECONDS")) {
+    char *end = nullptr;
+    double seconds = std::strtod(text, &end);
+    if (end != text && *end == 0 && seconds > 0 && seconds < 1e9)
+      return Communicator::Milliseconds(static_cast<int64_t>(seconds * 1000));
+  }
+  return Communicator::defaultDeadline;
+}
+
+std::vector<int> Communicator::everyone() const {
+  std::vector<int> ranks(size());
+  for (int r = 0; r < size(); ++r)
+    ranks[r] = r;
+  return ranks;
+}
+
+/// In rounds of `shareElements` a rank: everyone sends each rank its share, that rank adds the
+/// shares in rank order and sends the sum back to all.
+template <typename T> Status Communicator::sum(std::span<T> data, std::span<const int> ranks) {
+  int64_t members = ranks.size();
+  auto found = std::find(ranks.begin(), ranks.end(), rank());
+  if (found == ranks.end() || !std::is_sorted(ranks.begin(), ranks.end()))
+    return {Code::Internal, "a collective's ranks must be ascending and contain the caller"};
+  if (members == 1)
+    return Status::ok();
+  int64_t me = found - ranks.begin(), total = data.size();
+  int64_t round = std::min(shareElements * members, total);
+  // The share of rank i in a round of n elements is [n * i / members, n * (i + 1) / members).
+  auto bound = [&](int64_t n, int64_t i) { return n * i / members; };
+  int64_t largest = (round + members - 1) / members;
+  staging.resize(std::max<size_t>(staging.size(), largest * members * sizeof(T)));
+  T *parts = reinterpret_cast<T *>(staging.data());
+  std::vector<Handle> handles;
+  auto start = [&](Result<Handle> handle) {
+    if (!handle)
+      return std::move(handle).status();
+    handles.push_back(*handle);
+    return Status::ok();
+  };
+  auto finish = [&] {
+    for (Handle handle : handles)
+      OMNIBAL_RETURN_IF_ERROR(wait(handle));
+    handles.clear();
+    return Status::ok();
+  };
+  for (int64_t begin = 0; begin < total; begin += round) {
+    int64_t n = std::min(round, total - begin);
+    T *values = data.data() + begin;
+    auto share = [&](int64_t i) {
+      return Piece{values + bound(n, i),
+                   static_cast<int64_t>((bound(n, i + 1) - bound(n, i)) * sizeof(T))};
+    };
+    Piece mine = share(me);
+    int64_t mineCount = mine.bytes / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      Piece in{parts + i * largest, mine.bytes}, out = share(i);
+      OMNIBAL_RETURN_IF_ERROR(start(receive(ranks[i], collectiveTag, {&in, 1})));
+      OMNIBAL_RETURN_IF_ERROR(start(send(ranks[i], collectiveTag, {&out, 1})));
+    }
+    OMNIBAL_RETURN_IF_ERROR(finish());
+    T *own = static_cast<T *>(mine.data);
+    for (int64_t e = 0; e < mineCount; ++e) {
+      T value = me == 0 ? own[e] : parts[e];
+      for (int64_t i = 1; i < members; ++i)
+        value += i == me ? own[e] : parts[i * largest + e];
+      own[e] = value;
+    }
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      Piece in = share(i);
+      OMNIBAL_RETURN_IF_ERROR(start(receive(ranks[i], collectiveTag, {&in, 1})));
+      OMNIBAL_RETURN_IF_ERROR(start(send(ranks[i], collectiveTag, {&mine, 1})));
+    }
+    OMNIBAL_RETURN_IF_ERROR(finish());
+  }
+  return Status::ok();
+}
+
+Status Communicator::allReduce(std::span<float> data, std::span<const int> ranks) {
+  return sum(data, ranks);
+}
+Status Communicator::allReduce(std::span<double> data, std::span<const int> ranks) {
+  return sum(data, ranks);
+}
+
+Status Communicator::broadcast(std::span<std::byte> data, int root, std::span<const int> ranks) {
+  Piece piece{data.data(), static_cast<int64_t>(data.size())};
+  if (rank() != root) {
+    OMNIBAL_ASSIGN_OR_RETURN(Handle handle, receive(root, collectiveTag, {&piece, 1}));
+    return wait(handle);
+  }
+  std::vector<Handle> handles;
+  for (int peer : ranks)
+    if (peer != root) {
+      OMNIBAL_ASSIGN_OR_RETURN(Handle handle, send(peer, collectiveTag, {&piece, 1}));
+      handles.push_back(handle);
+    }
+  for (Handle handle : handles)
+    OMNIBAL_RETURN_IF_ERROR(wait(handle));
+  return Status::ok();
+}
+
+Status Communicator::barrier(std::span<const int> ranks) {
+  double nothing = 0;
+  return allReduce(std::span<double>(&nothing, 1), ranks);
+}
+
+} // namespace omnibal::rt

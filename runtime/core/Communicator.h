@@ -1,0 +1,86 @@
+//===- Communicator.h - What ranks share
+//--------------------------------------------------------------===//
+//
+// Ranks exchange messages and nothing else. Point-to-point operations are asynchronous: a call
+// starts one, wait() ends it. A send ends when its receiver has taken it (zero-buffer semantics),
+// so a program that runs here runs on any transport. Collectives are built once, from messages, and
+// add in rank order: every transport gives the same bits. One thread a rank calls its communicator.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_CORE_COMMUNICATOR_H
+#define RUNTIME_CORE_COMMUNICATOR_H
+
+#include "runtime/core/Status.h"
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// What a rank is doing, for messages about ranks that are late.
+struct Activity {
+  int64_t step = -1;
+  int32_t stage = 0;
+  int32_t microbatch = -1;
+  const char *action = "starting"; ///< a string that lives for ever
+};
+/// "step 3, stage 1, micro-batch 2, backward".
+std::string toString(const Activity &activity);
+
+class Communicator {
+public:
+  using Milliseconds = std::chrono::milliseconds;
+  static constexpr Milliseconds defaultDeadline{600'000};
+
+  struct Piece {
+    void *data = nullptr;
+    int64_t bytes = 0;
+  };
+  using Handle = int64_t;
+
+  explicit Communicator(Milliseconds deadline) : deadline(deadline) {}
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Start a message of several pieces; sender and receiver name the same number of pieces of the
+  /// same sizes. Messages of one pair and tag match in the order of their calls. The memory belongs
+  /// to the communicator until wait(). Tags of callers are not negative.
+  virtual Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) = 0;
+  virtual Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) = 0;
+  /// Ends an operation. DeadlineExceeded names the peer that did not come; Aborted carries the
+  /// reason of the rank that failed first.
+  virtual Status wait(Handle handle) = 0;
+  /// Lets messages under way advance; cheap.
+  virtual void progress() {}
+  /// Makes every present and future operation of all ranks fail with this reason (the first one
+  /// counts). After it returns nothing touches the memory of this rank's messages. A rank calls it
+  /// after every error, also after Aborted, before it frees that memory.
+  virtual void abort(const Status &reason) = 0;
+  /// Tells the other ranks (where the transport can) what this rank does now.
+  virtual void announce(const Activity &activity) {}
+
+  /// Sums over `ranks` (ascending, this rank among them), element by element in the order of ranks;
+  /// all get the same bits.
+  Status allReduce(std::span<float> data, std::span<const int> ranks);
+  Status allReduce(std::span<double> data, std::span<const int> ranks);
+  Status broadcast(std::span<std::byte> data, int root, std::span<const int> ranks);
+  Status barrier(std::span<const int> ranks);
+  std::vector<int> everyone() const;
+
+protected:
+  Milliseconds deadline;
+
+private:
+  template <typename T> Status sum(std::span<T> data, std::span<const int> ranks);
+  std::vector<std::byte> staging; ///< of collectives; bounded
+};
+
+/// `seconds` from OMNIBAL_DEADLINE_SECONDS if that is set and valid, else the default.
+Communicator::Milliseconds deadlineFromEnvironment();
+
+} // namespace omnibal::rt
+#endif // RUNTIME_CORE_COMMUNICATOR_H
