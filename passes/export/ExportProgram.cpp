@@ -15,7 +15,7 @@ public:
       : module(module), plan(plan), options(options), kernels(module.getContext()) {}
 
   FailureOr<ExportedProgram> run() {
-    FailureOr<CallGraph> graph = readCallGraph(module);
+    FailureOr<CallGraph> graph = partition::readCallGraph(module);
     if (failed(graph))
       return failure();
     parts.graph = std::move(*graph);
@@ -48,7 +48,7 @@ private:
   /// Lowers the functions of a layer once, however many layers call them.
   LogicalResult lowerCallees() {
     std::map<std::string, CalleeFunctions> done;
-    for (const Call &call : parts.graph.calls) {
+    for (Call &call : parts.graph.calls) {
       auto [it, fresh] = done.try_emplace(call.callee.getSymName().str());
       if (fresh && failed(lowerCallee(call.callee, it->second)))
         return failure();

@@ -9,13 +9,17 @@
 #ifndef PASSES_EXPORT_MODELAYOUT_H
 #define PASSES_EXPORT_MODELAYOUT_H
 
-#include "passes/export/CallGraph.h"
 #include "passes/lower/Lowering.h"
+#include "passes/partition/CallGraph.h"
 #include "passes/planner/Plan.h"
 #include "runtime/program/Program.h"
 #include <map>
 
 namespace omnibal::exporter {
+
+using partition::Call;
+using partition::CallGraph;
+using partition::Edge;
 
 enum class Purpose { Train, Evaluate, Predict };
 

@@ -9,8 +9,9 @@ namespace omnibal::exporter {
 Placement assignOffsets(const std::vector<Block> &blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_pair(-blocks[a].bytes, a) < std::make_pair(-blocks[b].bytes, b);
+  });
   Placement placement;
   placement.offsets.assign(blocks.size(), 0);
   std::vector<size_t> placed;

@@ -1,11 +1,10 @@
 //===- CallGraph.cpp
 //--------------------------------------------------------------------------------------===//
-#include "passes/export/CallGraph.h"
-#include "llvm/ADT/MapVector.h"
+#include "passes/partition/CallGraph.h"
 
 using namespace mlir;
 
-namespace omnibal::exporter {
+namespace omnibal::partition {
 namespace {
 
 class Reader {
@@ -108,4 +107,4 @@ private:
 
 FailureOr<CallGraph> readCallGraph(ModuleOp module) { return Reader(module).run(); }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::partition

@@ -1,12 +1,12 @@
 //===- CallGraph.h - Form C as plain data
 //-----------------------------------------------------------------===//
-#ifndef PASSES_EXPORT_CALLGRAPH_H
-#define PASSES_EXPORT_CALLGRAPH_H
+#ifndef PASSES_PARTITION_CALLGRAPH_H
+#define PASSES_PARTITION_CALLGRAPH_H
 
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace omnibal::exporter {
+namespace omnibal::partition {
 
 /// An activation between layers (or a result of the head).
 struct Edge {
@@ -38,5 +38,5 @@ struct CallGraph {
 /// Reads @main of a module in form C; chunks must be non-decreasing along the calls.
 llvm::FailureOr<CallGraph> readCallGraph(mlir::ModuleOp module);
 
-} // namespace omnibal::exporter
-#endif // PASSES_EXPORT_CALLGRAPH_H
+} // namespace omnibal::partition
+#endif // PASSES_PARTITION_CALLGRAPH_H

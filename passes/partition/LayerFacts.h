@@ -1,0 +1,29 @@
+//===- LayerFacts.h - What each layer of form C costs
+//-----------------------------------------------------===//
+#ifndef PASSES_PARTITION_LAYERFACTS_H
+#define PASSES_PARTITION_LAYERFACTS_H
+
+#include "passes/cost/Device.h"
+#include "passes/partition/CallGraph.h"
+
+namespace omnibal::partition {
+
+/// A full micro-batch of one sample: what costs are stated for.
+struct Load {
+  int64_t tiles = 0, tokens = 0;
+};
+
+/// Work and bytes of one layer, from the functions that it calls.
+struct LayerFacts {
+  cost::Work forward, inputGrad, weightGrad;
+  int64_t savedBytes = 0;     ///< saved values and the inputs and outputs that backward reads
+  int64_t workspaceBytes = 0; ///< largest sum of live intermediate values of backward
+  int64_t parameterElements = 0, trainableElements = 0;
+};
+
+/// One entry a call, in order. Backward work whose result is needed for the gradient of an input
+/// counts as inputGrad, the rest as weightGrad.
+std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load);
+
+} // namespace omnibal::partition
+#endif // PASSES_PARTITION_LAYERFACTS_H

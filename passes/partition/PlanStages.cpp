@@ -1,0 +1,234 @@
+//===- PlanStages.cpp
+//---------------------------------------------------------------------------------------===//
+#include "passes/partition/PlanStages.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/planner/Partition.h"
+#include "passes/planner/PlanJson.h"
+#include "passes/planner/ScheduleRules.h"
+#include "passes/train/Passes.h"
+
+using namespace mlir;
+
+namespace omnibal::partition {
+namespace {
+
+constexpr int64_t optimizerBytesPerElement = 12; ///< gradient and two moments, float32
+
+/// A copy of the module in form C with every layer's remat set to `remat`.
+FailureOr<OwningOpRef<ModuleOp>> materialized(ModuleOp module, StringRef remat) {
+  OwningOpRef<ModuleOp> copy(module.clone());
+  copy->walk([&](LayerOp layer) {
+    layer->setAttr("omnibal.remat", StringAttr::get(module.getContext(), remat));
+  });
+  PassManager passes(module.getContext());
+  passes.addPass(createMaterializeLayers());
+  if (failed(passes.run(*copy)))
+    return failure();
+  return copy;
+}
+
+class StagePlanner {
+public:
+  StagePlanner(ModuleOp module, const PlanOptions &options) : module(module), options(options) {}
+
+  FailureOr<PlannedModule> run() {
+    if (failed(readProblem()) || failed(chooseCuts()) || failed(chooseSchedule()) ||
+        failed(chooseRemat()))
+      return failure();
+    result.timeline = planner::simulate(result.problem, result.plan);
+    if (!result.timeline.error.empty())
+      return module.emitError("the plan cannot run: ") << result.timeline.error, failure();
+    result.plan.stepNs = result.timeline.stepNs;
+    result.plan.ranks = result.timeline.ranks;
+    writeAttributes();
+    return std::move(result);
+  }
+
+private:
+  LogicalResult readProblem() {
+    auto keep = materialized(module, "keep");
+    auto full = materialized(module, "full");
+    if (failed(keep) || failed(full))
+      return failure();
+    auto graph = readCallGraph(**keep);
+    auto fullGraph = readCallGraph(**full);
+    if (failed(graph) || failed(fullGraph))
+      return failure();
+    std::vector<LayerFacts> facts = readLayerFacts(**keep, *graph, options.load);
+    std::vector<LayerFacts> fullFacts = readLayerFacts(**full, *fullGraph, options.load);
+    planner::Problem &problem = result.problem;
+    problem.cluster = options.cluster;
+    problem.microbatches = options.microbatches;
+    problem.schedule = options.schedule;
+    auto time = [&](const cost::Work &work) {
+      return cost::rooflineNs(options.device, options.elementType, work);
+    };
+    for (auto [i, call] : llvm::enumerate(graph->calls)) {
+      planner::Layer layer;
+      layer.name = call.name;
+      layer.kind = call.kind;
+      layer.forwardNs = time(facts[i].forward);
+      layer.inputGradNs = time(facts[i].inputGrad);
+      layer.weightGradNs = time(facts[i].weightGrad);
+      layer.paramBytes =
+          facts[i].parameterElements * 4 + facts[i].trainableElements * optimizerBytesPerElement;
+      layer.gradBytes = facts[i].trainableElements * 4;
+      layer.remat.push_back({"keep", facts[i].savedBytes, 0, facts[i].workspaceBytes});
+      bool backward = layer.inputGradNs + layer.weightGradNs > 0;
+      layer.remat.push_back({"full", fullFacts[i].savedBytes, backward ? layer.forwardNs : 0,
+                             fullFacts[i].workspaceBytes});
+      problem.layers.push_back(std::move(layer));
+    }
+    addEdges(*graph, facts);
+    int64_t layers = static_cast<int64_t>(problem.layers.size());
+    if (options.cluster.stages > layers)
+      return module.emitError("infeasible: ")
+             << options.cluster.stages << " stages for " << layers << " layers; at most " << layers
+             << " stages are possible";
+    return success();
+  }
+
+  void addEdges(const CallGraph &graph, const std::vector<LayerFacts> &facts) {
+    // An activation's gradient flows back where something trains in or upstream of its producer.
+    std::vector<bool> trains(graph.calls.size(), false);
+    for (auto [i, call] : llvm::enumerate(graph.calls)) {
+      trains[i] = facts[i].trainableElements > 0;
+      for (int64_t edge : call.inputs)
+        trains[i] = trains[i] || trains[graph.edges[edge].producer];
+    }
+    for (const Edge &edge : graph.edges) {
+      int64_t bytes = 4;
+      for (const SymbolicDim &dim : edge.shape)
+        bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
+      for (auto [call, input] : edge.consumers)
+        result.problem.edges.push_back(
+            {edge.producer, call, bytes, trains[edge.producer] ? bytes : 0});
+    }
+  }
+
+  LogicalResult chooseCuts() {
+    planner::Plan &plan = result.plan;
+    if (!options.planFile.empty()) {
+      auto read = planner::readPlan(options.planFile);
+      if (!read)
+        return module.emitError() << llvm::toString(read.takeError());
+      plan = std::move(*read);
+      return checkCuts();
+    }
+    if (options.method == "layers")
+      plan.cuts = planner::cutsByLayerCount(result.problem);
+    else if (options.method == "parameters")
+      plan.cuts = planner::cutsByParameters(result.problem);
+    else if (options.method == "greedy")
+      plan.cuts = planner::cutsByTime(result.problem);
+    else
+      return module.emitError("unknown partition method `")
+             << options.method << "` (known: layers, parameters, greedy)";
+    return success();
+  }
+
+  LogicalResult checkCuts() {
+    const std::vector<int64_t> &cuts = result.plan.cuts;
+    int64_t layers = static_cast<int64_t>(result.problem.layers.size());
+    if (static_cast<int64_t>(cuts.size()) != options.cluster.stages + 1)
+      return module.emitError() << options.planFile << ": `cuts` has " << cuts.size()
+                                << " entries, " << options.cluster.stages << " stages need "
+                                << options.cluster.stages + 1;
+    if (cuts.front() != 0 || cuts.back() != layers)
+      return module.emitError() << options.planFile << ": `cuts` must run from 0 to the number of "
+                                << "layers, " << layers;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i)
+      if (cuts[i] >= cuts[i + 1])
+        return module.emitError() << options.planFile << ": `cuts`: stage " << i << " is empty";
+    if (!result.plan.remat.empty() && static_cast<int64_t>(result.plan.remat.size()) != layers)
+      return module.emitError() << options.planFile << ": `remat` has " << result.plan.remat.size()
+                                << " entries for " << layers << " layers";
+    for (const std::string &name : result.plan.remat)
+      if (name != "keep" && name != "full")
+        return module.emitError() << options.planFile << ": `remat`: unknown option " << name
+                                  << " (known: keep, full)";
+    return success();
+  }
+
+  LogicalResult chooseSchedule() {
+    planner::Plan &plan = result.plan;
+    if (plan.schedule.empty())
+      plan.schedule = options.schedule;
+    plan.chunkRank.clear();
+    for (int64_t s = 0; s < options.cluster.stages; ++s)
+      plan.chunkRank.push_back(s);
+    auto actions =
+        planner::scheduleActions(plan.schedule, options.cluster.stages, options.microbatches);
+    if (!actions)
+      return module.emitError("unknown schedule `") << plan.schedule << "` (known: 1f1b, gpipe)";
+    plan.actions = std::move(*actions);
+    return success();
+  }
+
+  LogicalResult chooseRemat() {
+    planner::Plan &plan = result.plan;
+    size_t layers = result.problem.layers.size();
+    if (!plan.remat.empty())
+      return success();
+    plan.remat.assign(layers, options.remat == "full" ? "full" : "keep");
+    if (options.remat != "auto" || options.cluster.memoryBytes.empty())
+      return success();
+    for (int64_t s = 0; s < options.cluster.stages; ++s)
+      if (failed(fitStage(s)))
+        return failure();
+    return success();
+  }
+
+  /// Recomputes layers of the stage, those that free most bytes per nanosecond first, until it
+  /// fits.
+  LogicalResult fitStage(int64_t s) {
+    planner::Plan &plan = result.plan;
+    std::vector<int64_t> order;
+    for (int64_t l = plan.cuts[s]; l < plan.cuts[s + 1]; ++l)
+      order.push_back(l);
+    auto gain = [&](int64_t l) {
+      const planner::Layer &layer = result.problem.layers[l];
+      int64_t freed = layer.remat[0].savedBytes - layer.remat[1].savedBytes;
+      return static_cast<double>(freed) / static_cast<double>(layer.remat[1].recomputeNs + 1);
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return gain(a) > gain(b); });
+    for (size_t next = 0;; ++next) {
+      planner::Timeline timeline = planner::simulate(result.problem, plan);
+      const planner::RankFigures &figures = timeline.ranks[s];
+      if (figures.peakBytes <= figures.limitBytes)
+        return success();
+      if (next == order.size())
+        return module.emitError("infeasible: stage ")
+               << s << " needs " << figures.peakBytes << " bytes with everything recomputed, "
+               << figures.peakBytes - figures.limitBytes
+               << " more than its limit; use more stages or a larger limit";
+      plan.remat[order[next]] = "full";
+    }
+  }
+
+  void writeAttributes() {
+    Builder builder(module.getContext());
+    int64_t index = 0;
+    for (LayerOp layer : module.lookupSymbol<func::FuncOp>("main").getOps<LayerOp>()) {
+      int64_t chunk = 0;
+      while (result.plan.cuts[chunk + 1] <= index)
+        ++chunk;
+      layer->setAttr("omnibal.chunk", builder.getI64IntegerAttr(chunk));
+      layer->setAttr("omnibal.remat", builder.getStringAttr(result.plan.remat[index]));
+      ++index;
+    }
+  }
+
+  ModuleOp module;
+  const PlanOptions &options;
+  PlannedModule result;
+};
+
+} // namespace
+
+FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options) {
+  return StagePlanner(module, options).run();
+}
+
+} // namespace omnibal::partition
