@@ -51,6 +51,8 @@ def ShapeInferenceOpInterface : OpInterface<"ShapeInferenceOpInterface"> {
            "::llvm::function_ref<std::optional<::omnibal::SymbolicShape>(unsigned)>":$contents,
            "::llvm::SmallVectorImpl<::omnibal::SymbolicShape> &":$resultShapes)>
   ];
+  // Every op of the interface has its shapes and element types verified by its own rules.
+  let verify = [{ return ::omnibal::detail::verifyShapesAndTypes($_op); }];
 }
 
 def CostOpInterface : OpInterface<"CostOpInterface"> {

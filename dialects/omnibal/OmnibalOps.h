@@ -16,6 +16,12 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace omnibal::detail {
+/// Verifier of ShapeInferenceOpInterface: element types follow the op's rule, and result shapes agree
+/// with the inferred ones where both are known (ShapeVerification.cpp).
+llvm::LogicalResult verifyShapesAndTypes(mlir::Operation *op);
+} // namespace omnibal::detail
+
 #include "dialects/omnibal/OmnibalDialect.h.inc"
 #include "dialects/omnibal/OmnibalEnums.h.inc"
 #include "dialects/omnibal/OmnibalInterfaces.h.inc"
