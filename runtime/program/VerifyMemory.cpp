@@ -203,6 +203,8 @@ private:
         return a.kind == ActionKind::Backward || a.kind == ActionKind::WeightGrad ||
                (a.kind == ActionKind::InputGrad && shadow.owned(b.begin, b.end, mine, other));
       }
+      if (role == Role::Output) // backward may read what forward left
+        return a.kind != ActionKind::Forward;
       return role == Role::Input || role == Role::GradOutput || role == Role::Batch;
     };
     for (bool pass : {true, false})

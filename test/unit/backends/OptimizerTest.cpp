@@ -1,4 +1,4 @@
-#include "runtime/backends/host/Optimizer.h"
+#include "runtime/core/Optimizer.h"
 #include "test/unit/backends/KernelTest.h"
 
 using namespace omnibal::rt;

@@ -1,13 +1,13 @@
 //===- Optimizer.h - AdamW and the sums around it, over many tensors
 //-------------------------------===//
 //
-// Called by the executor's update and scalar-reduction actions. All tensors of a call are treated
+// What a backend offers beside kernels; the executor's update and scalar reduction call it. All tensors of a call are treated
 // as one sequence of fixed blocks that depends on the sizes only, so no result depends on the
 // number of threads. Pointers need the alignment of float only.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_BACKENDS_HOST_OPTIMIZER_H
-#define RUNTIME_BACKENDS_HOST_OPTIMIZER_H
+#ifndef RUNTIME_CORE_OPTIMIZER_H
+#define RUNTIME_CORE_OPTIMIZER_H
 
 #include "runtime/core/ThreadPool.h"
 #include <cstdint>
@@ -51,4 +51,4 @@ void scale(std::span<const FloatRun> runs, double factor, ThreadPool &pool);
 void fillZero(std::span<const FloatRun> runs, ThreadPool &pool);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_BACKENDS_HOST_OPTIMIZER_H
+#endif // RUNTIME_CORE_OPTIMIZER_H
