@@ -1,0 +1,226 @@
+//===- CompileDriver.cpp
+//-----------------------------------------------------------------------------------------===//
+#include "tools/omnibal-compile/CompileDriver.h"
+#include "dialects/omnibal/OmnibalOps.h"
+#include "importers/onnx/OnnxImporter.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+#include "passes/export/ExportProgram.h"
+#include "passes/planner/ClusterJson.h"
+#include "passes/planner/PlanJson.h"
+#include "runtime/core/AtomicFile.h"
+#include "tools/omnibal-compile/Diagnostics.h"
+#include "tools/omnibal-compile/Progress.h"
+#include "tools/omnibal-compile/StageTable.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace omnibal::compile {
+namespace {
+
+constexpr int mostFittingRounds = 8;
+
+class Driver {
+public:
+  explicit Driver(const Options &options) : options(options) {
+    DialectRegistry registry;
+    registry.insert<OmnibalDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  int run() {
+    DiagnosticPrinter printer(context, "omnibal-compile", options.model);
+    if (failed(readCluster()) || failed(importModel()) || failed(runFront()) ||
+        failed(planAndExport()))
+      return 1;
+    llvm::outs() << stageTable(planned, exported.program, planOptions.device.name);
+    llvm::outs().flush();
+    return failed(writeFiles()) ? 1 : 0;
+  }
+
+private:
+  LogicalResult fail(const llvm::Twine &message) {
+    llvm::errs() << "omnibal-compile: error: " << message << "\n";
+    return failure();
+  }
+
+  LogicalResult readCluster() {
+    planner::Cluster &cluster = planOptions.cluster;
+    std::string device = options.device;
+    llvm::Expected<cost::Device> found = llvm::createStringError("");
+    if (!options.cluster.empty()) {
+      auto buffer = llvm::MemoryBuffer::getFile(options.cluster);
+      if (!buffer)
+        return fail(options.cluster + ": cannot be read: " + buffer.getError().message());
+      auto value = llvm::json::parse((*buffer)->getBuffer());
+      if (!value)
+        return fail(options.cluster + ": not JSON: " + llvm::toString(value.takeError()));
+      const llvm::json::Object *object = value->getAsObject();
+      if (!object)
+        return fail(options.cluster + ": a cluster is a JSON object");
+      auto read = planner::readCluster(*object, options.cluster, {"device"});
+      if (!read)
+        return fail(llvm::toString(read.takeError()));
+      cluster = *read;
+      if (options.stages != 1 && cluster.stages != options.stages)
+        return fail(options.cluster + ": `stages` is " + llvm::Twine(cluster.stages) +
+                    ", --stages says " + llvm::Twine(options.stages));
+      if (options.dataParallel != 1 && cluster.dataParallel != options.dataParallel)
+        return fail(options.cluster + ": `data_parallel.size` is " +
+                    llvm::Twine(cluster.dataParallel) + ", --data-parallel says " +
+                    llvm::Twine(options.dataParallel));
+      if (const llvm::json::Object *custom = object->getObject("device")) {
+        llvm::consumeError(found.takeError());
+        found = cost::readDevice(*custom, options.cluster + ".device");
+        return useDevice(std::move(found));
+      }
+      if (auto name = object->getString("device"); name && !options.deviceGiven)
+        device = name->str();
+    } else {
+      cluster.stages = options.stages;
+      cluster.dataParallel = options.dataParallel;
+      cluster.link = cluster.dataParallelLink = {10000, 10000000000};
+    }
+    llvm::consumeError(found.takeError());
+    return useDevice(cost::findDevice(device));
+  }
+
+  LogicalResult useDevice(llvm::Expected<cost::Device> device) {
+    if (!device)
+      return fail(llvm::toString(device.takeError()));
+    planOptions.device = std::move(*device);
+    if (options.memoryLimitBytes)
+      planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
+    planOptions.method = options.partition;
+    planOptions.remat = options.remat;
+    planOptions.schedule = options.schedule;
+    planOptions.microbatches = options.microbatches;
+    planOptions.load = {options.tiles, options.tokens};
+    planOptions.planFile = options.plan;
+    return success();
+  }
+
+  LogicalResult importModel() {
+    Progress phase("reading the model");
+    ImportOptions import;
+    import.weights = options.weights;
+    if (!options.linkRoot.empty())
+      import.linkFolders = {options.linkRoot};
+    FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.model, import, context);
+    if (failed(imported))
+      return failure();
+    module = std::move(*imported);
+    return success();
+  }
+
+  LogicalResult runFront() {
+    Progress phase("finding layers");
+    PassManager passes(&context);
+    FrontOptions front;
+    front.tokens = options.tokens;
+    front.freezeParts = options.freeze;
+    front.freezeMatch = options.freezeMatch;
+    buildFrontPipeline(passes, front);
+    return passes.run(*module);
+  }
+
+  /// Plans, lays out, and where the exact memory of a stage is above its limit plans again with
+  /// what the plan did not count (messages, workspaces) taken off the limit.
+  LogicalResult planAndExport() {
+    Progress phase("planning and lowering");
+    std::vector<int64_t> limits = planOptions.cluster.memoryBytes;
+    if (limits.size() == 1)
+      limits.assign(planOptions.cluster.stages, limits.front());
+    planOptions.cluster.memoryBytes = limits;
+    for (int round = 0; round < mostFittingRounds; ++round) {
+      if (failed(planOnce()))
+        return failure();
+      bool fits = true, canAdapt = options.remat == "auto" && options.plan.empty();
+      for (size_t s = 0; s < limits.size(); ++s) {
+        int64_t used = exported.program.stageList[s].arenaBytes;
+        planned.timeline.ranks[s].limitBytes = limits[s];
+        if (used <= limits[s])
+          continue;
+        if (!canAdapt || round + 1 == mostFittingRounds)
+          return fail("infeasible: stage " + llvm::Twine(s) + " needs " + llvm::Twine(used) +
+                      " bytes, " + llvm::Twine(used - limits[s]) +
+                      " more than its limit; use more stages, --remat auto or a larger limit");
+        fits = false;
+        planOptions.cluster.memoryBytes[s] =
+            planned.timeline.ranks[s].peakBytes - (used - limits[s]);
+      }
+      if (fits)
+        return generateCode();
+    }
+    return failure();
+  }
+
+  LogicalResult planOnce() {
+    functions = OwningOpRef<ModuleOp>(module->clone());
+    FailureOr<partition::PlannedModule> plan = partition::planStages(*functions, planOptions);
+    if (failed(plan))
+      return failure();
+    planned = std::move(*plan);
+    PassManager passes(&context);
+    buildFunctionsPipeline(passes);
+    if (failed(passes.run(*functions)))
+      return failure();
+    return exportOnce(/*generateCode=*/false);
+  }
+
+  LogicalResult exportOnce(bool generateCode) {
+    exporter::ExportOptions exportOptions;
+    exportOptions.model = llvm::sys::path::filename(options.model).str();
+    exportOptions.target = options.target;
+    exportOptions.cpu = options.cpu;
+    exportOptions.tilesCap = options.tiles;
+    exportOptions.tokensCap = options.tokens;
+    exportOptions.stages = planOptions.cluster.stages;
+    exportOptions.dataParallel = planOptions.cluster.dataParallel;
+    exportOptions.microbatches = options.microbatches;
+    exportOptions.generateCode = generateCode;
+    OwningOpRef<ModuleOp> copy(functions->clone());
+    auto result = exporter::exportProgram(*copy, planned.plan, exportOptions);
+    if (failed(result))
+      return failure();
+    exported = std::move(*result);
+    return success();
+  }
+
+  LogicalResult generateCode() { return options.dryRun ? success() : exportOnce(true); }
+
+  LogicalResult writeText(const std::string &path, const std::string &text) {
+    if (path.empty())
+      return success();
+    rt::Status status = rt::writeFileAtomically(path, text);
+    return status ? success() : fail(status.message());
+  }
+
+  LogicalResult writeFiles() {
+    if (failed(writeText(options.emitProblem, planner::writeProblem(planned.problem))) ||
+        failed(writeText(options.trace, predictedTrace(planned))))
+      return failure();
+    if (options.dryRun)
+      return success();
+    rt::Status status = rt::writeProgram(exported.program, std::move(exported.constants),
+                                         exported.sharedObject, options.output);
+    return status ? success() : fail(status.message());
+  }
+
+  const Options &options;
+  MLIRContext context;
+  partition::PlanOptions planOptions;
+  OwningOpRef<ModuleOp> module, functions;
+  partition::PlannedModule planned;
+  exporter::ExportedProgram exported;
+};
+
+} // namespace
+
+int compileModel(const Options &options) { return Driver(options).run(); }
+
+} // namespace omnibal::compile

@@ -1,0 +1,95 @@
+//===- Options.cpp
+//--------------------------------------------------------------------------------------------===//
+#include "tools/omnibal-compile/Options.h"
+#include <CLI/CLI.hpp>
+
+namespace omnibal::compile {
+namespace {
+
+constexpr const char *example = R"(Example:
+  omnibal-compile model.onnx --tiles 9 --tokens 4096 --stages 2 --microbatches 8 -o program/
+then train with
+  omnibal-run program/ --weights model.safetensors --data data-*.tar --preprocess preprocessor_config.json \
+      --steps-file steps.jsonl)";
+
+void describe(CLI::App &app, Options &o) {
+  app.add_option("model", o.model, "exported model (ONNX)")->required()->check(CLI::ExistingFile);
+  app.add_option("-o,--output", o.output, "program directory to write");
+  app.add_option("--tiles", o.tiles, "largest number of image tiles in a micro-batch")
+      ->required()
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  app.add_option("--tokens", o.tokens, "largest number of tokens in a micro-batch")
+      ->required()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  CLI::Range count(int64_t{1}, int64_t{1} << 20);
+  app.add_option("--stages", o.stages, "pipeline stages")->capture_default_str()->check(count);
+  app.add_option("--data-parallel", o.dataParallel, "data-parallel replicas")
+      ->capture_default_str()
+      ->check(count);
+  app.add_option("--microbatches", o.microbatches, "micro-batches of a step per replica")
+      ->capture_default_str()
+      ->check(count);
+  app.add_option("--schedule", o.schedule, "pipeline schedule")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"1f1b", "gpipe"}));
+  app.add_option("--partition", o.partition, "how stages are cut")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"layers", "parameters", "greedy"}));
+  app.add_option("--remat", o.remat, "rematerialisation: as memory demands, none, or every layer")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "none", "full"}));
+  app.add_option("--plan", o.plan, "plan by hand (JSON; `cuts` alone are enough)")
+      ->check(CLI::ExistingFile);
+  app.add_option("--cluster", o.cluster, "cluster description (JSON)")->check(CLI::ExistingFile);
+  app.add_option("--freeze", o.freeze, "parts that do not train: vision,projector,language")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"vision", "projector", "language"}));
+  app.add_option("--freeze-match", o.freezeMatch,
+                 "regular expression over parameter names that do not train");
+  app.add_option("--target", o.target, "backend")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"host"}));
+  app.add_option("--weights", o.weights,
+                 "checkpoint (safetensors file or folder) to match by content")
+      ->check(CLI::ExistingPath);
+  app.add_option("--allow-links-within", o.linkRoot,
+                 "admit external data behind symbolic links that stay within this folder")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one rank, bytes")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device", o.device, "device whose speed predictions use")->capture_default_str();
+  app.add_option("--cpu", o.cpu, "processor that generated code is for")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"x86-64-v3", "native"}));
+  app.add_option("--emit-problem", o.emitProblem, "write the planning problem (JSON)");
+  app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
+  app.add_option("--report", o.report, "write the plan as a self-contained HTML page");
+  app.add_flag("--dry-run", o.dryRun, "plan and print only; write no program");
+}
+
+} // namespace
+
+bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
+  CLI::App app(
+      "omnibal-compile: an exported vision-language model becomes a pipelined training program",
+      "omnibal-compile");
+  app.footer(example);
+  app.set_version_flag("--version", std::string("omnibal-compile ") + OMNIBAL_VERSION);
+  app.set_config("--config", "", "TOML file that may hold any of these options");
+  describe(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    exitCode = app.exit(error) == 0 ? 0 : 2;
+    return false;
+  }
+  options.deviceGiven = app.count("--device") > 0;
+  if (options.output.empty() && !options.dryRun) {
+    std::cerr << "omnibal-compile: give -o PROGRAM/ (or --dry-run to plan only)\n";
+    exitCode = 2;
+    return false;
+  }
+  return true;
+}
+
+} // namespace omnibal::compile

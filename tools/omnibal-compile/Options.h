@@ -1,0 +1,30 @@
+//===- Options.h - The command line of omnibal-compile
+//-----------------------------------------------------===//
+#ifndef TOOLS_OMNIBAL_COMPILE_OPTIONS_H
+#define TOOLS_OMNIBAL_COMPILE_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace omnibal::compile {
+
+struct Options {
+  std::string model, output;
+  int64_t tiles = 0, tokens = 0, stages = 1, dataParallel = 1, microbatches = 4;
+  std::string schedule = "1f1b", partition = "layers", remat = "auto";
+  std::string plan, cluster, weights, device = "cpu", target = "host", cpu = "x86-64-v3";
+  bool deviceGiven = false;
+  std::vector<std::string> freeze;
+  std::string freezeMatch, linkRoot;
+  int64_t memoryLimitBytes = 0; ///< 0: none
+  std::string emitProblem, trace, report;
+  bool dryRun = false;
+};
+
+/// Parses argv. Returns true when there is work to do; otherwise `exitCode` is what main returns
+/// (0 after --help or --version, 2 for wrong usage).
+bool parseOptions(int argc, char **argv, Options &options, int &exitCode);
+
+} // namespace omnibal::compile
+#endif // TOOLS_OMNIBAL_COMPILE_OPTIONS_H

@@ -1,0 +1,38 @@
+//===- Progress.h - Phases on a terminal
+//----------------------------------------------------------------------===//
+#ifndef TOOLS_OMNIBAL_COMPILE_PROGRESS_H
+#define TOOLS_OMNIBAL_COMPILE_PROGRESS_H
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <unistd.h>
+
+namespace omnibal::compile {
+
+/// Shows a phase on stderr while it runs, with its time at the end; silent unless stderr is a
+/// terminal.
+class Progress {
+public:
+  explicit Progress(std::string phase) : phase(std::move(phase)), shown(isatty(2)) {
+    if (shown)
+      std::fprintf(stderr, "%s ...", this->phase.c_str());
+  }
+  ~Progress() {
+    if (!shown)
+      return;
+    double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::fprintf(stderr, "\r%s: %.1f s\n", phase.c_str(), seconds);
+  }
+  Progress(const Progress &) = delete;
+  Progress &operator=(const Progress &) = delete;
+
+private:
+  std::string phase;
+  bool shown;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+} // namespace omnibal::compile
+#endif // TOOLS_OMNIBAL_COMPILE_PROGRESS_H

@@ -1,0 +1,157 @@
+//===- StageTable.cpp
+//--------------------------------------------------------------------------------------------===//
+#include "tools/omnibal-compile/StageTable.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace omnibal::compile {
+namespace {
+
+std::string bytesText(int64_t bytes) {
+  double value = static_cast<double>(bytes);
+  for (const char *unit : {"B", "KiB", "MiB", "GiB"}) {
+    if (value < 1024 || unit == llvm::StringRef("GiB"))
+      return llvm::formatv("{0:f1} {1}", value, unit).str();
+    value /= 1024;
+  }
+  return "";
+}
+
+std::string milliseconds(int64_t ns) { return llvm::formatv("{0:f2}", ns / 1e6).str(); }
+
+std::string countText(int64_t count) {
+  if (count >= 1000000000)
+    return llvm::formatv("{0:f2}G", count / 1e9).str();
+  if (count >= 1000000)
+    return llvm::formatv("{0:f2}M", count / 1e6).str();
+  return llvm::formatv("{0:f1}k", count / 1e3).str();
+}
+
+int64_t parameterCount(const rt::Stage &stage) {
+  int64_t total = 0;
+  for (const rt::Parameter &parameter : stage.parameters) {
+    int64_t elements = 1;
+    for (int64_t size : parameter.shape)
+      elements *= size;
+    total += elements;
+  }
+  return total;
+}
+
+/// Splits "vision.layers.12" into its stem and number; number -1 where there is none.
+std::pair<llvm::StringRef, int64_t> splitName(llvm::StringRef name) {
+  auto [stem, last] = name.rsplit('.');
+  int64_t number = -1;
+  if (last.empty() || last.getAsInteger(10, number))
+    return {name, -1};
+  return {stem, number};
+}
+
+} // namespace
+
+std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t end) {
+  std::string text;
+  for (int64_t i = begin; i < end;) {
+    auto [stem, first] = splitName(problem.layers[i].name);
+    int64_t last = first, next = i + 1;
+    while (first >= 0 && next < end && splitName(problem.layers[next].name).first == stem &&
+           splitName(problem.layers[next].name).second == last + 1) {
+      ++last;
+      ++next;
+    }
+    text += (text.empty() ? "" : ", ") + problem.layers[i].name;
+    if (last > first)
+      text += "-" + std::to_string(last);
+    i = next;
+  }
+  return text;
+}
+
+std::string stageTable(const partition::PlannedModule &planned, const rt::Program &program,
+                       const std::string &device) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  const planner::Plan &plan = planned.plan;
+  out << llvm::formatv("plan: {0} stages x {1} replicas, {2} micro-batches, schedule {3}; caps {4} "
+                       "tiles, {5} tokens; predicted for {6}, a full micro-batch of one sample\n",
+                       program.stages, program.dataParallel, program.microbatches, plan.schedule,
+                       program.tilesCap, program.tokensCap, device);
+  std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
+                                                 "recomputed", "memory", "limit", "bubble",
+                                                 "layers"}};
+  for (const rt::Stage &stage : program.stageList) {
+    int64_t s = stage.id, recomputed = 0;
+    for (int64_t l = plan.cuts[s]; l < plan.cuts[s + 1]; ++l)
+      recomputed += plan.remat[l] != "keep";
+    const planner::RankFigures &rank = planned.timeline.ranks[s];
+    int64_t microbatches = std::max<int64_t>(1, program.microbatches);
+    rows.push_back(
+        {std::to_string(s), countText(parameterCount(stage)),
+         milliseconds(rank.forwardNs / microbatches), milliseconds(rank.backwardNs / microbatches),
+         llvm::formatv("{0} of {1}", recomputed, plan.cuts[s + 1] - plan.cuts[s]).str(),
+         bytesText(stage.arenaBytes), rank.limitBytes ? bytesText(rank.limitBytes) : "none",
+         llvm::formatv("{0:f1}%", planned.timeline.stepNs
+                                      ? 100.0 * rank.idleNs / planned.timeline.stepNs
+                                      : 0.0)
+             .str(),
+         layerRange(planned.problem, plan.cuts[s], plan.cuts[s + 1])});
+  }
+  std::vector<size_t> width(rows.front().size(), 0);
+  for (const auto &row : rows)
+    for (size_t c = 0; c < row.size(); ++c)
+      width[c] = std::max(width[c], row[c].size());
+  for (const auto &row : rows) {
+    for (size_t c = 0; c + 1 < row.size(); ++c)
+      out << std::string(width[c] - row[c].size(), ' ') << row[c] << "  ";
+    out << row.back() << "\n";
+  }
+  out << llvm::formatv("predicted step: {0} ms\n", milliseconds(planned.timeline.stepNs));
+  if (planned.problem.cluster.memoryBytes.empty())
+    out << "no memory limit was given (--memory-limit-bytes or --cluster)\n";
+  return text;
+}
+
+std::string predictedTrace(const partition::PlannedModule &planned) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream out(stream);
+  const planner::Plan &plan = planned.plan;
+  static const char *kinds[] = {"F", "B", "I", "W"};
+  out.object([&] {
+    out.attributeArray("traceEvents", [&] {
+      for (size_t rank = 0; rank < plan.actions.size(); ++rank) {
+        out.object([&] {
+          out.attribute("ph", "M");
+          out.attribute("name", "process_name");
+          out.attribute("pid", static_cast<int64_t>(rank));
+          out.attributeObject("args", [&] {
+            out.attribute("name", llvm::formatv("stage {0} / rank {0} (predicted)", rank).str());
+          });
+        });
+        for (size_t k = 0; k < plan.actions[rank].size(); ++k) {
+          const planner::Action &action = plan.actions[rank][k];
+          const planner::ActionTime &time = planned.timeline.times[rank][k];
+          out.object([&] {
+            out.attribute("ph", "X");
+            out.attribute("name", llvm::formatv("{0}{1}", kinds[static_cast<int>(action.kind)],
+                                                action.microbatch)
+                                      .str());
+            out.attribute("pid", static_cast<int64_t>(rank));
+            out.attribute("tid", "compute");
+            out.attribute("ts", time.startNs / 1e3);
+            out.attribute("dur", (time.endNs - time.startNs) / 1e3);
+            out.attributeObject("args", [&] {
+              out.attribute("mb", action.microbatch);
+              out.attribute("chunk", action.chunk);
+            });
+          });
+        }
+      }
+    });
+  });
+  stream << "\n";
+  return text;
+}
+
+} // namespace omnibal::compile
