@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Trains an exported model with the groups of reference.json and compares with PyTorch's numbers.
+
+Every step's loss and gradient norm must lie within four times the deviation of PyTorch's own float32
+run from float64, or within 2e-5 relative, whichever is larger; the norm of every parameter's gradient
+of step 0 within 2e-5 relative plus 1e-6 of the global norm.
+
+    reference_losses.py --bin BUILD/bin --model test/data/tiny-internvl --graph model.onnx \
+        --variant train_all --stages 2 --data-parallel 1 --remat none --launch threads --work DIR
+"""
+import argparse, json, math, os, struct, subprocess, sys, tarfile
+
+FREEZE = {"train_all": [], "freeze_vision": ["vision"], "freeze_llm": ["vision", "language"]}
+
+
+def sample_sizes(tar_path):
+    """key -> (tiles, tokens) of every sample of a shard."""
+    sizes = {}
+    with tarfile.open(tar_path) as tar:
+        for member in tar:
+            if member.name.endswith(".json"):
+                sample = json.load(tar.extractfile(member))
+                sizes[member.name[:-5]] = (sample["images"], len(sample["input_ids"]))
+    return sizes
+
+
+def read_safetensors(path):
+    """name -> list of float32 values, read without dependencies."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        base = 8 + length
+        tensors = {}
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            assert entry["dtype"] == "F32", (name, entry)
+            begin, end = entry["data_offsets"]
+            file.seek(base + begin)
+            tensors[name] = struct.unpack(f"<{(end - begin) // 4}f", file.read(end - begin))
+    return tensors
+
+
+def run(command, **kwargs):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
+    if result.returncode != 0:
+        sys.exit(f"exit {result.returncode} from {' '.join(command)}\n{result.stdout}")
+    return result.stdout
+
+
+def compile_and_train(args, reference, steps_file, tiles, tokens, groups):
+    program = os.path.join(args.work, "program")
+    log = os.path.join(args.work, "run.jsonl")
+    gradients = os.path.join(args.work, "gradients.safetensors")
+    command = [os.path.join(args.bin, "omnibal-compile"), os.path.join(args.model, args.graph),
+               "--tiles", str(tiles), "--tokens", str(tokens), "--stages", str(args.stages),
+               "--data-parallel", str(args.data_parallel), "--microbatches", str(groups // args.data_parallel),
+               "--schedule", args.schedule, "--remat", args.remat, "--partition", args.partition, "-o", program]
+    if FREEZE[args.variant]:
+        command += ["--freeze", ",".join(FREEZE[args.variant])]
+    run(command)
+    optimizer = reference["optimizer"]
+    command = [os.path.join(args.bin, "omnibal-run"), program,
+               "--weights", os.path.join(args.model, "model.safetensors"),
+               "--data", os.path.join(args.model, "data-000000.tar"),
+               "--preprocess", os.path.join(args.model, "preprocessor_config.json"),
+               "--steps-file", steps_file, "--lr", str(optimizer["lr"]),
+               "--beta1", str(optimizer["betas"][0]), "--beta2", str(optimizer["betas"][1]),
+               "--eps", str(optimizer["eps"]), "--weight-decay", str(optimizer["weight_decay"]),
+               "--clip", str(optimizer["clip_grad_norm"]), "--threads", str(args.threads),
+               "--log", log, "--save-gradients", gradients]
+    if args.launch == "mpirun":
+        ranks = args.stages * args.data_parallel
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] + command
+    run(command)
+    with open(log) as file:
+        return [json.loads(line) for line in file], read_safetensors(gradients)
+
+
+def share(value, exact, float32):
+    """Deviation as a share of what is allowed; above 1 is a failure."""
+    exact, float32 = float(exact), float(float32)
+    allowed = max(4 * abs(float32 - exact), 2e-5 * abs(exact))
+    return abs(value - exact) / allowed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--graph", default="model.onnx")
+    parser.add_argument("--variant", default="train_all", choices=FREEZE)
+    parser.add_argument("--stages", type=int, default=1)
+    parser.add_argument("--data-parallel", type=int, default=1)
+    parser.add_argument("--remat", default="none")
+    parser.add_argument("--schedule", default="1f1b")
+    parser.add_argument("--partition", default="layers")
+    parser.add_argument("--launch", default="threads", choices=["threads", "mpirun"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--work", required=True)
+    args = parser.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+
+    with open(os.path.join(args.model, "reference.json")) as file:
+        reference = json.load(file)
+    variant = reference["variants"][args.variant]
+    sizes = sample_sizes(os.path.join(args.model, "data-000000.tar"))
+    steps_file = os.path.join(args.work, "steps.jsonl")
+    tiles = tokens = 0
+    with open(steps_file, "w") as file:
+        for step in variant["steps"]:
+            file.write(json.dumps({"groups": step["groups"]}) + "\n")
+            for group in step["groups"]:
+                tiles = max(tiles, sum(sizes[key][0] for key in group))
+                tokens = max(tokens, sum(sizes[key][1] for key in group))
+    groups = len(variant["steps"][0]["groups"])
+    log, gradients = compile_and_train(args, reference, steps_file, tiles, tokens, groups)
+
+    failures = []
+    if len(log) != len(variant["steps"]):
+        failures.append(f"{len(log)} steps in the log, expected {len(variant['steps'])}")
+    worst_loss = worst_norm = 0.0
+    for entry, step in zip(log, variant["steps"]):
+        if entry["label_tokens"] != step["label_tokens"]:
+            failures.append(f"step {step['step']}: {entry['label_tokens']} label tokens, expected {step['label_tokens']}")
+        loss = share(entry["loss"], step["loss_float64"], step["loss_float32"])
+        norm = share(entry["grad_norm"], step["grad_norm_float64"], step["grad_norm_float32"])
+        worst_loss, worst_norm = max(worst_loss, loss), max(worst_norm, norm)
+        if not loss <= 1:
+            failures.append(f"step {step['step']}: loss {entry['loss']!r}, PyTorch {step['loss_float64']}")
+        if not norm <= 1:
+            failures.append(f"step {step['step']}: gradient norm {entry['grad_norm']!r}, PyTorch {step['grad_norm_float64']}")
+
+    expected = {name: float(value) for name, value in variant["gradient_norms_step0_float64"].items()}
+    global_norm = math.sqrt(sum(value * value for value in expected.values()))
+    if set(expected) != set(gradients):
+        failures.append(f"gradients of other parameters: missing {sorted(set(expected) - set(gradients))[:5]}, "
+                        f"surplus {sorted(set(gradients) - set(expected))[:5]}")
+    worst_gradient = 0.0
+    for name, value in expected.items():
+        norm = math.sqrt(math.fsum(x * x for x in gradients.get(name, ())))
+        part = abs(norm - value) / (2e-5 * value + 1e-6 * global_norm)
+        worst_gradient = max(worst_gradient, part)
+        if not part <= 1:
+            failures.append(f"gradient of {name}: norm {norm!r}, PyTorch {value!r}")
+
+    print(f"share of the tolerance used: loss {worst_loss:.3f}, gradient norm {worst_norm:.3f}, "
+          f"parameter gradients {worst_gradient:.3f}")
+    for failure in failures[:20]:
+        print("FAIL", failure)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
