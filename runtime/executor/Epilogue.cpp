@@ -1,0 +1,136 @@
+//===- Epilogue.cpp - The end of a step: reductions, clipping, update (ARCHITECTURE D3)
+//-----------------===//
+#include "runtime/executor/Executor.h"
+#include "runtime/executor/ExecutorInternal.h"
+#include <algorithm>
+#include <cmath>
+
+namespace omnibal::rt {
+namespace {
+
+int64_t elements(const Parameter &q) {
+  int64_t n = 1;
+  for (int64_t d : q.shape)
+    n *= d;
+  return n;
+}
+
+/// As in PyTorch's clip_grad_norm_: keeps the factor finite where the norm is 0.
+constexpr double clipEpsilon = 1e-6;
+
+} // namespace
+
+std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)> &which) const {
+  std::vector<int> ranks;
+  for (const Stage &stage : loaded.program.stageList)
+    if (which(stage))
+      ranks.push_back(theReplica * loaded.program.stages + stage.id);
+  return ranks;
+}
+
+std::vector<FloatRun> Executor::gradients(bool countedOnly) {
+  std::vector<FloatRun> runs;
+  for (const Parameter &q : stageInfo().parameters)
+    if (q.trainable && (q.counted || !countedOnly))
+      runs.push_back({at(q.gradOffset), elements(q)});
+  return runs;
+}
+
+Status Executor::reduceShared(int32_t group) {
+  auto member = [&](const Parameter &q) { return q.trainable && q.sharedGroup == group; };
+  std::vector<int> ranks = ranksOfStages([&](const Stage &stage) {
+    return std::any_of(stage.parameters.begin(), stage.parameters.end(), member);
+  });
+  for (const Parameter &q : stageInfo().parameters)
+    if (member(q))
+      OMNIBAL_RETURN_IF_ERROR(
+          communicator.allReduce(std::span<float>(at(q.gradOffset), elements(q)), ranks));
+  return Status::ok();
+}
+
+Status Executor::reduceBucket(const Bucket &bucket) {
+  if (loaded.program.dataParallel == 1)
+    return Status::ok();
+  std::vector<int> ranks;
+  for (int d = 0; d < loaded.program.dataParallel; ++d)
+    ranks.push_back(d * loaded.program.stages + theStage);
+  // Neighbours in the arena go together: fewer messages.
+  std::vector<std::pair<int64_t, int64_t>> runs;
+  for (int32_t i : bucket.parameters) {
+    const Parameter &q = stageInfo().parameters[i];
+    if (!runs.empty() && runs.back().first + runs.back().second * 4 == q.gradOffset)
+      runs.back().second += elements(q);
+    else
+      runs.push_back({q.gradOffset, elements(q)});
+  }
+  for (auto [offset, count] : runs)
+    OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<float>(at(offset), count), ranks));
+  return Status::ok();
+}
+
+Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
+  // Loss, label count, squared norm, tokens, tiles, busy and pipeline time; then one flag a rank
+  // that tells who produced a number that is none.
+  enum { Loss, Labels, Norm, Tokens, Tiles, Busy, Pipeline, Flags };
+  std::vector<double> v(Flags + communicator.size());
+  for (double loss : impl->losses)
+    v[Loss] += loss;
+  // Replicas hold the same sums by now: one of them counts.
+  if (theReplica == 0)
+    v[Norm] = squaredNorm(gradients(true), threads);
+  v[Labels] = static_cast<double>(result.labelTokens);
+  v[Tokens] = static_cast<double>(result.tokens);
+  v[Tiles] = static_cast<double>(result.tiles);
+  v[Busy] = impl->busySeconds;
+  v[Pipeline] = result.pipelineSeconds;
+  v[Flags + communicator.rank()] = !std::isfinite(v[Loss]) ? 1 : !std::isfinite(v[Norm]) ? 2 : 0;
+  std::vector<int> everyone = communicator.everyone();
+  OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(v), everyone));
+
+  for (int r = 0; r < communicator.size(); ++r)
+    if (double flag = v[Flags + r]; flag != 0)
+      return {Code::InvalidArgument,
+              "step " + std::to_string(options.step) + ": the " +
+                  (flag == 1 ? "loss" : "gradient norm") + " of rank " + std::to_string(r) +
+                  " (stage " + std::to_string(r % loaded.program.stages) +
+                  ") is not a finite number; nothing was updated. Lower --lr, raise "
+                  "--warmup-steps, or check the data and the weights"};
+  if (!std::isfinite(v[Loss]) || !std::isfinite(v[Norm]))
+    return {Code::InvalidArgument, "step " + std::to_string(options.step) +
+                                       ": the sum of loss or squared gradients over the ranks is "
+                                       "not a finite number; nothing was updated. Lower --lr"};
+  result.labelTokens = std::llround(v[Labels]);
+  result.tokens = std::llround(v[Tokens]);
+  result.tiles = std::llround(v[Tiles]);
+  if (result.labelTokens > 0) {
+    result.loss = v[Loss] / v[Labels];
+    result.gradientNorm = std::sqrt(v[Norm]) / v[Labels];
+  }
+  result.bubble = v[Pipeline] > 0 ? std::max(0.0, 1.0 - v[Busy] / v[Pipeline]) : 0;
+  return Status::ok();
+}
+
+Status Executor::update(const StepOptions &options, const StepResult &result) {
+  if (options.beforeUpdate)
+    OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(static_cast<double>(result.labelTokens)));
+  if (result.labelTokens == 0) {
+    // Without a label every gradient is zero, and AdamW would still decay: there is no update.
+    fillZero(gradients(false), threads);
+    return Status::ok();
+  }
+  AdamWOptions adam = options.adamW;
+  adam.step = ++updates;
+  adam.gradientScale = 1.0 / static_cast<double>(result.labelTokens);
+  if (options.clip > 0)
+    adam.gradientScale *= std::min(1.0, options.clip / (result.gradientNorm + clipEpsilon));
+  adam.zeroGradients = true; // the next step's sums start here
+  std::vector<AdamWTensor> tensors;
+  for (const Parameter &q : stageInfo().parameters)
+    if (q.trainable)
+      tensors.push_back({at(q.dataOffset), at(q.gradOffset), at(q.moment1Offset),
+                         at(q.moment2Offset), elements(q), q.decay});
+  adamW(tensors, adam, threads);
+  return Status::ok();
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,256 @@
+//===- Executor.cpp - The action loop
+//-------------------------------------------------------------------===//
+#include "runtime/executor/Executor.h"
+#include "runtime/executor/ExecutorInternal.h"
+#include "runtime/program/Names.h"
+#include <cstring>
+
+namespace omnibal::rt {
+namespace {
+
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
+
+/// One letter, as in pictures of schedules.
+const char *shortName(ActionKind kind) {
+  const char *names[] = {"F", "B", "I", "W"};
+  return names[static_cast<size_t>(kind)];
+}
+
+/// Runs one mode's action list once.
+class Run {
+public:
+  Run(const LoadedProgram &loaded, const PreparedMode &prepared, Executor::Impl &state,
+      FunctionTable &functions, ThreadPool &pool, Communicator &communicator, std::byte *arena,
+      int replica, MicrobatchSource &source, const ResultSink &sink, Trace *trace)
+      : program(loaded.program), prepared(prepared), mode(*prepared.mode), state(state),
+        functions(functions), pool(pool), communicator(communicator), arena(arena),
+        replica(replica), source(source), sink(sink), trace(trace) {}
+
+  Status compute(const Action &a) {
+    OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+    const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
+    auto begin = Clock::now();
+    for (int32_t number : phase.batchValues)
+      OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
+    for (const PreparedLayer &layer : phase.layers) {
+      formals.clear();
+      for (const PreparedBinding &b : layer.bindings)
+        formals.push_back(address(b, a.microbatch));
+      Status status =
+          functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
+                        batch->tiles, batch->tokens, pool);
+      if (!status)
+        return std::move(status).context("layer \"" + layer.call->layer + "\"");
+      communicator.progress();
+    }
+    auto end = Clock::now();
+    state.busySeconds += seconds(end - begin);
+    if (trace)
+      record(a, phase, *batch, begin, end);
+    for (int32_t number : phase.results) {
+      const BatchValue &r = mode.results[number];
+      const Region &region = mode.regions[r.region];
+      OMNIBAL_RETURN_IF_ERROR(
+          sink(a.microbatch, r, arena + region.offsets[a.microbatch] + r.offset, *batch));
+    }
+    return Status::ok();
+  }
+
+  Status communicate(const Action &a) {
+    const Transfer &t = mode.transfers[a.index];
+    std::pair<int32_t, int32_t> key{a.index, a.microbatch};
+    bool sends = a.kind == ActionKind::Send || a.kind == ActionKind::WaitSend;
+    int64_t tag = int64_t{t.id} * mode.microbatches + a.microbatch;
+    auto begin = Clock::now();
+    OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+    int64_t bytes = 0;
+    if (a.kind == ActionKind::Send || a.kind == ActionKind::PostRecv) {
+      const Region &region = mode.regions[sends ? t.sendRegion : t.recvRegion];
+      pieces.clear();
+      for (const Piece &p : t.pieces) {
+        int64_t size = sizeof(float);
+        for (const Extent &e : p.shape)
+          size *= e.evaluate(batch->tiles, batch->tokens);
+        pieces.push_back(
+            {arena + region.offsets[a.microbatch] + (sends ? p.sendOffset : p.recvOffset), size});
+        bytes += size;
+      }
+      int peer = replica * program.stages + (sends ? t.toStage : t.fromStage);
+      OMNIBAL_ASSIGN_OR_RETURN(state.handles[key], sends ? communicator.send(peer, tag, pieces)
+                                                         : communicator.receive(peer, tag, pieces));
+    } else {
+      Communicator::Handle handle = state.handles[key];
+      state.handles.erase(key);
+      OMNIBAL_RETURN_IF_ERROR(communicator.wait(handle));
+    }
+    if (!trace)
+      return Status::ok();
+    auto end = Clock::now();
+    // Posting a receive takes no time worth a bar; the wait shows what the rank waited for.
+    if (a.kind != ActionKind::PostRecv)
+      trace->span(sends ? Lane::Send : Lane::Receive, nameOf(a.kind), begin, end, a.microbatch,
+                  batch->tiles, batch->tokens, bytes);
+    int64_t flow = (tag * program.dataParallel + replica) + 1;
+    if (a.kind == ActionKind::Send)
+      trace->flow(Lane::Send, flow, begin, true);
+    if (a.kind == ActionKind::WaitRecv)
+      trace->flow(Lane::Receive, flow, end, false);
+    return Status::ok();
+  }
+
+private:
+  std::byte *address(const PreparedBinding &b, int32_t microbatch) const {
+    return b.base + (b.region ? b.region->offsets[microbatch] : 0);
+  }
+
+  Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch) {
+    char &done = state.provided[number * mode.microbatches + microbatch];
+    if (done)
+      return Status::ok();
+    done = 1;
+    const BatchValue &value = mode.batchValues[number];
+    OMNIBAL_ASSIGN_OR_RETURN(auto data, batchData(value, batch));
+    if (data.second > 0)
+      std::memcpy(arena + mode.regions[value.region].offsets[microbatch] + value.offset, data.first,
+                  data.second);
+    return Status::ok();
+  }
+
+  void record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
+              Clock::time_point begin, Clock::time_point end) {
+    trace->span(Lane::Compute, shortName(a.kind), begin, end, a.microbatch, batch.tiles,
+                batch.tokens);
+    int64_t kept = 0;
+    const auto &forward = prepared.chunks[a.index][static_cast<size_t>(ActionKind::Forward)].kept;
+    for (const Extent &e : forward)
+      kept += e.evaluate(batch.tiles, batch.tokens);
+    if (a.kind == ActionKind::Forward)
+      state.activationBytes += kept;
+    else if (a.kind != ActionKind::InputGrad)
+      state.activationBytes -= kept;
+    trace->memory(end, state.activationBytes);
+  }
+
+  const Program &program;
+  const PreparedMode &prepared;
+  const Mode &mode;
+  Executor::Impl &state;
+  FunctionTable &functions;
+  ThreadPool &pool;
+  Communicator &communicator;
+  std::byte *arena;
+  int replica;
+  MicrobatchSource &source;
+  const ResultSink &sink;
+  Trace *trace;
+  std::vector<std::byte *> formals;
+  std::vector<Communicator::Piece> pieces;
+};
+
+} // namespace
+
+std::string Executor::recentActions() const {
+  std::string text;
+  size_t count = std::min(impl->notes, impl->ring.size());
+  for (size_t i = impl->notes - count; i < impl->notes; ++i) {
+    const Impl::Note &note = impl->ring[i % impl->ring.size()];
+    text += (text.empty() ? "" : ", ") + std::string(nameOf(note.action.kind)) + "(mb " +
+            std::to_string(note.action.microbatch) + ", " + std::to_string(note.action.index) + ")";
+  }
+  return text;
+}
+
+Status Executor::runActions(const std::string &modeName, MicrobatchSource &source,
+                            const ResultSink &sink, const StepOptions *step, StepResult *result) {
+  auto found = impl->modes.find(modeName);
+  if (found == impl->modes.end())
+    return invalid("the program has no mode \"" + modeName + "\"");
+  const PreparedMode &prepared = found->second;
+  const Mode &mode = *prepared.mode;
+  impl->provided.assign(mode.batchValues.size() * mode.microbatches, 0);
+  impl->handles.clear();
+  impl->busySeconds = 0;
+  impl->activationBytes = 0;
+  Run run(loaded, prepared, *impl, functions, threads, communicator, arena.data(), theReplica,
+          source, sink, tracing);
+  Activity activity;
+  activity.step = step ? step->step : -1;
+  activity.stage = theStage;
+  impl->started = Clock::now();
+  bool epilogue = false;
+  for (const Action &a : mode.actions) {
+    bool perMicrobatch = a.kind <= ActionKind::WaitSend;
+    activity.microbatch = perMicrobatch ? a.microbatch : -1;
+    activity.action = nameOf(a.kind);
+    communicator.announce(activity);
+    impl->ring[impl->notes++ % impl->ring.size()] = {found->first.c_str(), a};
+    if (!perMicrobatch && !epilogue) {
+      epilogue = true;
+      result->pipelineSeconds = seconds(Clock::now() - impl->started);
+    }
+    auto begin = Clock::now();
+    Status status;
+    if (isCompute(a.kind))
+      status = run.compute(a);
+    else if (perMicrobatch)
+      status = run.communicate(a);
+    else if (a.kind == ActionKind::ReduceShared)
+      status = reduceShared(a.index);
+    else if (a.kind == ActionKind::ReduceGradients)
+      status = reduceBucket(stageInfo().buckets[a.index]);
+    else if (a.kind == ActionKind::ReduceScalars)
+      status = reduceScalars(*step, *result);
+    else
+      status = update(*step, *result);
+    if (status)
+      status = arena.checkGuards();
+    if (!status)
+      return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
+                                       toString(activity));
+    if (tracing && !perMicrobatch)
+      tracing->span(a.kind == ActionKind::Update ? Lane::Compute : Lane::Reduce, nameOf(a.kind),
+                    begin, Clock::now(), -1, 0, 0);
+  }
+  if (result)
+    result->epilogueSeconds = seconds(Clock::now() - impl->started) - result->pipelineSeconds;
+  return Status::ok();
+}
+
+Status Executor::run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink) {
+  if (mode == "train")
+    return {Code::Internal, "mode train runs through trainStep()"};
+  return runActions(mode, source, sink, nullptr, nullptr);
+}
+
+Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptions &options) {
+  auto found = stageInfo().modes.find("train");
+  if (found == stageInfo().modes.end())
+    return invalid("the program has no mode \"train\"");
+  int32_t microbatches = found->second.microbatches;
+  impl->losses.assign(microbatches, 0.0);
+  StepResult result;
+  ResultSink sink = [&](int32_t microbatch, const BatchValue &value, const std::byte *data,
+                        const PackedMicrobatch &batch) {
+    if (value.name != "loss")
+      return Status::ok();
+    const float *losses = reinterpret_cast<const float *>(data);
+    double sum = 0;
+    for (int64_t t = 0; t < batch.tokens; ++t)
+      sum += losses[t];
+    impl->losses[microbatch] = sum;
+    result.labelTokens += batch.labelTokens;
+    return Status::ok();
+  };
+  if (theStage == 0)
+    for (int32_t m = 0; m < microbatches; ++m) {
+      OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
+      result.tiles += batch->tiles;
+      result.tokens += batch->tokens;
+    }
+  OMNIBAL_RETURN_IF_ERROR(runActions("train", source, sink, &options, &result));
+  return result;
+}
+
+} // namespace omnibal::rt

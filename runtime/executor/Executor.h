@@ -1,0 +1,116 @@
+//===- Executor.h - Runs the action lists of one rank
+//--------------------------------------------------===//
+//
+// prepare() does everything that can fail because of the program or the machine: kernels, arena,
+// addresses. initialise() loads the weights. After that a step only executes actions: it allocates
+// nothing in the arena's name and decides nothing by the data.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_EXECUTOR_EXECUTOR_H
+#define RUNTIME_EXECUTOR_EXECUTOR_H
+
+#include "runtime/batching/Packing.h"
+#include "runtime/core/Communicator.h"
+#include "runtime/core/Optimizer.h"
+#include "runtime/core/Safetensors.h"
+#include "runtime/executor/Arena.h"
+#include "runtime/executor/FunctionTable.h"
+#include "runtime/executor/Trace.h"
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace omnibal::rt {
+
+struct ExecutorOptions {
+  int threads = 1;
+  bool guarded = false; ///< Arena.h; guards are checked after every action
+};
+
+/// The micro-batches of one run of a mode, for one replica. get() may block while data is read; the
+/// result stays valid until the run ends.
+class MicrobatchSource {
+public:
+  virtual ~MicrobatchSource() = default;
+  virtual Result<const PackedMicrobatch *> get(int32_t microbatch) = 0;
+};
+
+/// Receives a result of the mode right after the action that wrote it (on the stage that makes it).
+using ResultSink = std::function<Status(int32_t microbatch, const BatchValue &result,
+                                        const std::byte *data, const PackedMicrobatch &batch)>;
+
+struct StepOptions {
+  AdamWOptions adamW; ///< step and gradientScale are set by the executor
+  double clip = 1.0;  ///< of the global norm; 0 or less = off
+  int64_t step = 0;   ///< for messages
+  /// Called between the reductions and the update with the step's label count (0: no update).
+  std::function<Status(double labelTokens)> beforeUpdate;
+};
+
+/// The same on all ranks except for the times.
+struct StepResult {
+  double loss = 0, gradientNorm = 0; ///< mean loss of a label token; norm before clipping
+  int64_t labelTokens = 0, tokens = 0, tiles = 0;
+  double bubble = 0; ///< 1 - busy time / pipeline time, over all ranks
+  double pipelineSeconds = 0, epilogueSeconds = 0; ///< of this rank
+};
+
+class Executor {
+public:
+  /// Ranks are replica * stages + stage. `program` and `communicator` outlive the executor.
+  static Result<std::unique_ptr<Executor>>
+  prepare(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options);
+  ~Executor();
+
+  /// Loads this stage's parameters and constants; gradients and moments become zero.
+  Status initialise(const TensorFiles &weights);
+
+  /// Mode "train": a whole step with its epilogue (ARCHITECTURE D3).
+  Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
+  /// Any mode without an epilogue.
+  Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
+
+  int stage() const { return theStage; }
+  int replica() const { return theReplica; }
+  const Stage &stageInfo() const;
+  /// Address in the arena; offset -1 gives null.
+  float *at(int64_t offset);
+  int64_t adamStep() const { return updates; }
+  void setAdamStep(int64_t count) { updates = count; }
+  ThreadPool &pool() { return threads; }
+
+  /// Records the next runs into `trace` until it is reset with null.
+  void setTrace(Trace *trace) { tracing = trace; }
+  /// The last actions, newest last, for messages about failures.
+  std::string recentActions() const;
+
+  struct Impl; // ExecutorInternal.h
+
+private:
+  Executor(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options,
+           Arena arena, FunctionTable functions);
+
+  Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
+                    const StepOptions *step, StepResult *result);
+  Status reduceShared(int32_t group);
+  Status reduceBucket(const Bucket &bucket);
+  Status reduceScalars(const StepOptions &options, StepResult &result);
+  Status update(const StepOptions &options, const StepResult &result);
+  std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
+  std::vector<FloatRun> gradients(bool countedOnly);
+
+  const LoadedProgram &loaded;
+  Communicator &communicator;
+  ExecutorOptions options;
+  int theStage = 0, theReplica = 0;
+  ThreadPool threads;
+  Arena arena;
+  FunctionTable functions;
+  Trace *tracing = nullptr;
+  int64_t updates = 0; ///< completed AdamW updates
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_EXECUTOR_H

@@ -1,0 +1,66 @@
+//===- ExecutorInternal.h - Modes with everything looked up that can be
+//---------------------------------===//
+#ifndef RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
+#define RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
+
+#include "runtime/executor/Executor.h"
+#include <array>
+#include <map>
+
+namespace omnibal::rt {
+
+/// A binding: an address, plus the offset of the micro-batch's region if there is one.
+struct PreparedBinding {
+  std::byte *base = nullptr;
+  const Region *region = nullptr;
+};
+
+struct PreparedLayer {
+  const LayerCall *call = nullptr;
+  std::vector<PreparedBinding> bindings;
+  PreparedBinding workspace;
+};
+
+/// What one computing action of a chunk does.
+struct PreparedPhase {
+  std::vector<PreparedLayer> layers;
+  std::vector<int32_t> batchValues; ///< read here; numbers in Mode::batchValues
+  std::vector<int32_t> results;     ///< written here; numbers in Mode::results
+  std::vector<Extent> kept;         ///< bytes that outlive a forward, for the trace's memory curve
+};
+
+struct PreparedMode {
+  const Mode *mode = nullptr;
+  std::vector<std::array<PreparedPhase, 4>> chunks; ///< by ActionKind Forward..WeightGrad
+};
+
+PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
+                         std::byte *arena);
+/// Functions that any mode of the stage calls.
+std::vector<int32_t> usedFunctions(const Stage &stage);
+
+/// The bytes of a batch value in a packed micro-batch; an error if it has none of that size.
+Result<std::pair<const void *, int64_t>> batchData(const BatchValue &value,
+                                                   const PackedMicrobatch &batch);
+
+struct Executor::Impl {
+  std::map<std::string, PreparedMode> modes;
+
+  struct Note {
+    const char *mode = "";
+    Action action;
+  };
+  std::array<Note, 16> ring;
+  size_t notes = 0;
+
+  // State of one run.
+  std::vector<char> provided; ///< batch value x micro-batch
+  std::map<std::pair<int32_t, int32_t>, Communicator::Handle> handles; ///< transfer, micro-batch
+  std::vector<double> losses; ///< sum of token losses of each micro-batch
+  double busySeconds = 0;
+  int64_t activationBytes = 0;
+  Clock::time_point started;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_EXECUTORINTERNAL_H

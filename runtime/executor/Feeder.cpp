@@ -1,0 +1,92 @@
+#include "runtime/executor/Feeder.h"
+#include <algorithm>
+
+namespace omnibal::rt {
+namespace {
+
+/// Steps announced beyond the current one. Micro-batches without pictures are small; the loader
+/// itself bounds the decoded tiles.
+constexpr int64_t stepsAhead = 3;
+
+LoaderOptions loaderOptions(const Program &program, const FeederOptions &options) {
+  LoaderOptions result;
+  result.threads = options.threads;
+  result.pixels = options.pixels;
+  const auto &tile = program.info.tileShape;
+  if (tile.size() == 3) {
+    result.tileHeight = tile[1];
+    result.tileWidth = tile[2];
+  }
+  result.rules = sampleRules(program);
+  return result;
+}
+
+} // namespace
+
+bool readsPixels(const Stage &stage, const std::string &mode) {
+  auto found = stage.modes.find(mode);
+  if (found == stage.modes.end())
+    return false;
+  const auto &values = found->second.batchValues;
+  return std::any_of(values.begin(), values.end(),
+                     [](const BatchValue &v) { return v.name == "pixel_values"; });
+}
+
+PackingRules packingRules(const Program &p) {
+  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary,
+          p.tilesCap,          p.tokensCap,          p.info.tokenInputs};
+}
+
+SampleRules sampleRules(const Program &p) {
+  SampleRules rules;
+  rules.vocabulary = p.info.vocabulary;
+  rules.imageTokenId = p.info.imageTokenId;
+  rules.tokensPerTile = p.info.tokensPerTile;
+  rules.tilesCap = p.tilesCap;
+  rules.tokensCap = p.tokensCap;
+  rules.tokenInputs = p.info.tokenInputs;
+  return rules;
+}
+
+Feeder::Feeder(std::shared_ptr<const Dataset> data, const Preprocess &preprocess,
+               const Program &program, std::shared_ptr<const std::vector<StepGroups>> list,
+               const FeederOptions &settings)
+    : dataset(std::move(data)), steps(std::move(list)), options(settings),
+      rules(packingRules(program)), loader(dataset, preprocess, loaderOptions(program, settings)),
+      announcedSteps(settings.firstStep), currentStep(settings.firstStep) {
+  announce();
+}
+
+void Feeder::announce() {
+  int64_t end = std::min(options.lastStep, currentStep + stepsAhead);
+  for (; announcedSteps < end; ++announcedSteps) {
+    const StepGroups &groups = (*steps)[announcedSteps % steps->size()];
+    for (int32_t m = 0; m < options.microbatches; ++m)
+      loader.announce(groups[m * options.dataParallel + options.replica]);
+  }
+}
+
+void Feeder::nextStep() {
+  taken.clear();
+  ++currentStep;
+  announce();
+}
+
+Result<const PackedMicrobatch *> Feeder::get(int32_t microbatch) {
+  while (static_cast<int32_t>(taken.size()) <= microbatch) {
+    OMNIBAL_ASSIGN_OR_RETURN(LoadedBatch batch, loader.take(options.deadline));
+    std::vector<SampleView> views;
+    for (const Sample &s : batch.samples) {
+      SampleView view{s.key, s.inputIds, s.labels, {}, s.tiles};
+      for (const auto &[name, values] : s.tokenInputs)
+        view.tokenInputs[name] = values;
+      views.push_back(std::move(view));
+    }
+    OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, rules));
+    packed.pixels = std::move(batch.pixels);
+    taken.push_back(std::make_unique<PackedMicrobatch>(std::move(packed)));
+  }
+  return taken[microbatch].get();
+}
+
+} // namespace omnibal::rt

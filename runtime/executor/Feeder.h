@@ -1,0 +1,54 @@
+//===- Feeder.h - The micro-batches of one replica, read and decoded ahead
+//-----------------------------===//
+#ifndef RUNTIME_EXECUTOR_FEEDER_H
+#define RUNTIME_EXECUTOR_FEEDER_H
+
+#include "runtime/batching/Steps.h"
+#include "runtime/data/BatchLoader.h"
+#include "runtime/executor/Executor.h"
+#include "runtime/program/Program.h"
+#include <memory>
+#include <vector>
+
+namespace omnibal::rt {
+
+struct FeederOptions {
+  int32_t microbatches = 1, dataParallel = 1, replica = 0;
+  bool pixels = true; ///< whether this stage reads pixel_values
+  int threads = 1;    ///< that read and decode
+  std::chrono::milliseconds deadline{600'000};
+  int64_t firstStep = 0;
+  int64_t lastStep = 0; ///< one past; step s takes the groups of entry s modulo their number
+};
+
+/// Every rank has its own: all of them read the samples' tokens, only those with `pixels` decode.
+class Feeder final : public MicrobatchSource {
+public:
+  Feeder(std::shared_ptr<const Dataset> dataset, const Preprocess &preprocess,
+         const Program &program, std::shared_ptr<const std::vector<StepGroups>> steps,
+         const FeederOptions &options);
+
+  /// Forgets the last step's micro-batches; the next get() belongs to the next step.
+  void nextStep();
+  Result<const PackedMicrobatch *> get(int32_t microbatch) override;
+
+private:
+  void announce();
+
+  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const std::vector<StepGroups>> steps;
+  FeederOptions options;
+  PackingRules rules;
+  BatchLoader loader;
+  int64_t announcedSteps = 0; ///< number of the first step that is not announced
+  int64_t currentStep = 0;
+  std::vector<std::unique_ptr<PackedMicrobatch>> taken;
+};
+
+/// Whether any chunk of the stage reads pixel_values in this mode.
+bool readsPixels(const Stage &stage, const std::string &mode);
+PackingRules packingRules(const Program &program);
+SampleRules sampleRules(const Program &program);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_FEEDER_H

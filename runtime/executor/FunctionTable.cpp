@@ -1,0 +1,107 @@
+#include "runtime/executor/FunctionTable.h"
+#include <dlfcn.h>
+
+namespace omnibal::rt {
+
+FunctionTable::~FunctionTable() = default;
+
+FunctionTable::Library::~Library() {
+  if (handle)
+    dlclose(handle);
+}
+
+Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
+                                             const std::vector<int32_t> &used) {
+  FunctionTable table;
+  if (!program.kernels.empty()) {
+    // dlopen looks along the library path unless the name has a slash.
+    std::string path =
+        program.kernels.find('/') == std::string::npos ? "./" + program.kernels : program.kernels;
+    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      const char *why = dlerror();
+      return Status(Code::Unavailable, path + ": cannot be loaded: " + (why ? why : "no reason"));
+    }
+    table.library = std::make_unique<Library>(handle);
+  }
+  table.functions.resize(program.program.functions.size());
+  for (int32_t index : used) {
+    Prepared &p = table.functions[index];
+    if (p.function)
+      continue;
+    const Function &f = program.program.functions[index];
+    p.function = &f;
+    p.bases.resize(f.buffers.size());
+    for (size_t c = 0; c < f.calls.size(); ++c) {
+      const KernelCall &call = f.calls[c];
+      KernelSite site;
+      site.kernel = call.kernel;
+      site.attributes = call.attributes;
+      site.label = call.label;
+      if (table.library) {
+        site.library = table.library->handle;
+        site.symbol = [](void *library, const char *name) { return dlsym(library, name); };
+      }
+      Call prepared;
+      prepared.firstView = p.sources.size();
+      prepared.views = call.operands.size();
+      for (const auto &[name, view] : call.operands) {
+        site.operands.push_back(name);
+        p.sources.push_back(&view);
+      }
+      auto kernel = createHostKernel(site);
+      if (!kernel)
+        return std::move(kernel).status().context("function \"" + f.name + "\", call " +
+                                                  std::to_string(c) + " (" + call.kernel + ")");
+      prepared.kernel = *std::move(kernel);
+      p.calls.push_back(std::move(prepared));
+    }
+    p.views.resize(p.sources.size());
+    p.byteOffsets.resize(p.sources.size());
+  }
+  return table;
+}
+
+void FunctionTable::evaluate(Prepared &p, int64_t tiles, int64_t tokens) {
+  for (size_t i = 0; i < p.sources.size(); ++i) {
+    const View &source = *p.sources[i];
+    TensorView &view = p.views[i];
+    view.dtype = p.function->buffers[source.buffer].dtype;
+    view.rank = static_cast<int>(source.shape.size());
+    for (int d = 0; d < view.rank; ++d) {
+      view.shape[d] = source.shape[d].evaluate(tiles, tokens);
+      view.strides[d] = source.strides[d].evaluate(tiles, tokens);
+    }
+    p.byteOffsets[i] = source.offset.evaluate(tiles, tokens) * byteSize(view.dtype);
+  }
+  p.tiles = tiles;
+  p.tokens = tokens;
+}
+
+Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
+                          std::byte *workspace, int64_t tiles, int64_t tokens, ThreadPool &pool) {
+  Prepared &p = functions[function];
+  if (p.tiles != tiles || p.tokens != tokens)
+    evaluate(p, tiles, tokens);
+  const std::vector<Buffer> &buffers = p.function->buffers;
+  for (size_t b = 0; b < formals.size(); ++b)
+    p.bases[b] = formals[b];
+  for (size_t b = formals.size(); b < buffers.size(); ++b)
+    p.bases[b] = workspace + buffers[b].offset;
+  for (size_t i = 0; i < p.views.size(); ++i)
+    p.views[i].data = p.bases[p.sources[i]->buffer] + p.byteOffsets[i];
+  for (size_t c = 0; c < p.calls.size(); ++c) {
+    const Call &call = p.calls[c];
+    Status status =
+        call.kernel->run({p.views.data() + call.firstView, call.views}, tiles, tokens, pool);
+    if (!status) {
+      const KernelCall &source = p.function->calls[c];
+      return std::move(status).context("function \"" + p.function->name + "\", call " +
+                                       std::to_string(c) + " (" + source.kernel + ", " +
+                                       source.label + ")");
+    }
+  }
+  return Status::ok();
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,56 @@
+//===- FunctionTable.h - A program's functions, ready to run
+//------------------------------------------===//
+#ifndef RUNTIME_EXECUTOR_FUNCTIONTABLE_H
+#define RUNTIME_EXECUTOR_FUNCTIONTABLE_H
+
+#include "runtime/core/Kernel.h"
+#include "runtime/program/ProgramIO.h"
+#include <memory>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// Kernels are created once per call site of a function; operand shapes are evaluated only when V
+/// or N change, so that a call costs little beyond setting its pointers.
+class FunctionTable {
+public:
+  /// Opens kernels.so and creates the kernels of the functions in `used` (indices).
+  static Result<FunctionTable> prepare(const LoadedProgram &program,
+                                       const std::vector<int32_t> &used);
+  FunctionTable(FunctionTable &&) noexcept = default;
+  ~FunctionTable();
+
+  /// Runs a function. `formals`: address of each formal; temporaries lie at `workspace`.
+  Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
+             int64_t tiles, int64_t tokens, ThreadPool &pool);
+
+private:
+  struct Call {
+    std::unique_ptr<Kernel> kernel;
+    size_t firstView = 0, views = 0;
+  };
+  struct Prepared {
+    const Function *function = nullptr;
+    std::vector<Call> calls;
+    std::vector<const View *> sources;
+    std::vector<TensorView> views;
+    std::vector<int64_t> byteOffsets; ///< of each view within its buffer
+    std::vector<std::byte *> bases;   ///< of each buffer
+    int64_t tiles = -1, tokens = -1;  ///< what the shapes were evaluated for
+  };
+  struct Library {
+    explicit Library(void *handle) : handle(handle) {}
+    ~Library();
+    void *handle;
+  };
+
+  FunctionTable() = default;
+  static void evaluate(Prepared &p, int64_t tiles, int64_t tokens);
+
+  // Declared before the kernels, which may call into it: destroyed after them.
+  std::unique_ptr<Library> library;
+  std::vector<Prepared> functions;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_FUNCTIONTABLE_H

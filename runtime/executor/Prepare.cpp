@@ -1,0 +1,210 @@
+//===- Prepare.cpp - From program to addresses; weights into the arena
+//----------------------------------===//
+#include "runtime/executor/ExecutorInternal.h"
+#include "runtime/program/Names.h"
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace omnibal::rt {
+namespace {
+
+const std::vector<LayerCall> &phaseCalls(const Chunk &chunk, size_t kind) {
+  const std::vector<LayerCall> *lists[] = {&chunk.forward, &chunk.backward, &chunk.inputGrad,
+                                           &chunk.weightGrad};
+  return *lists[kind];
+}
+
+PreparedBinding bind(const Stage &stage, const Mode &mode, std::byte *arena, const Location &l) {
+  switch (l.space) {
+  case Space::Parameter:
+    return {arena + stage.parameters[l.index].dataOffset + l.offset, nullptr};
+  case Space::Gradient:
+    return {arena + stage.parameters[l.index].gradOffset + l.offset, nullptr};
+  case Space::Constant:
+    return {arena + stage.constants[l.index].offset + l.offset, nullptr};
+  case Space::Region:
+    break;
+  }
+  return {arena + l.offset, &mode.regions[l.index]};
+}
+
+/// Number of the value at a location, or -1.
+int32_t findValue(const std::vector<BatchValue> &values, const Location &l, DType dtype) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (l.space == Space::Region && values[i].region == l.index && values[i].offset == l.offset &&
+        values[i].dtype == dtype)
+      return static_cast<int32_t>(i);
+  return -1;
+}
+
+/// Copies a [rows, columns] tensor into memory as [columns, rows], a few rows at a time.
+Status loadTransposed(const StoredTensor &tensor, float *out) {
+  int64_t rows = tensor.shape[0], columns = tensor.shape[1];
+  std::vector<float> buffer;
+  int64_t step = std::max<int64_t>(1, 65536 / std::max<int64_t>(columns, 1));
+  for (int64_t r = 0; r < rows; r += step) {
+    int64_t n = std::min(step, rows - r);
+    buffer.resize(n * columns);
+    OMNIBAL_RETURN_IF_ERROR(
+        convertTensor(tensor, DType::F32, buffer.data(), r * columns, n * columns));
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t i = 0; i < n; ++i)
+        out[c * rows + r + i] = buffer[i * columns + c];
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+std::vector<int32_t> usedFunctions(const Stage &stage) {
+  std::set<int32_t> used;
+  for (const auto &[name, mode] : stage.modes)
+    for (const Chunk &chunk : mode.chunks)
+      for (size_t kind = 0; kind < 4; ++kind)
+        for (const LayerCall &call : phaseCalls(chunk, kind))
+          used.insert(call.function);
+  return {used.begin(), used.end()};
+}
+
+PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
+                         std::byte *arena) {
+  PreparedMode prepared;
+  prepared.mode = &mode;
+  for (const Chunk &chunk : mode.chunks) {
+    auto &phases = prepared.chunks.emplace_back();
+    for (size_t kind = 0; kind < 4; ++kind) {
+      PreparedPhase &phase = phases[kind];
+      auto note = [](std::vector<int32_t> &list, int32_t number) {
+        if (number >= 0 && std::find(list.begin(), list.end(), number) == list.end())
+          list.push_back(number);
+      };
+      for (const LayerCall &call : phaseCalls(chunk, kind)) {
+        const Function &f = program.functions[call.function];
+        PreparedLayer &layer = phase.layers.emplace_back();
+        layer.call = &call;
+        layer.workspace = {arena + call.workspaceOffset, nullptr};
+        if (f.workspaceBytes > 0)
+          layer.workspace.region = &mode.regions[call.workspaceRegion];
+        for (int32_t i = 0; i < f.formals; ++i) {
+          const Buffer &formal = f.buffers[i];
+          const Location &l = call.bindings[i];
+          layer.bindings.push_back(bind(stage, mode, arena, l));
+          bool writes = formal.role == Role::Result ||
+                        (formal.role == Role::Output && kind == size_t(ActionKind::Forward));
+          if (formal.role == Role::Batch)
+            note(phase.batchValues, findValue(mode.batchValues, l, formal.dtype));
+          else if (writes)
+            note(phase.results, findValue(mode.results, l, formal.dtype));
+          if (formal.role == Role::Saved || (writes && formal.role == Role::Output)) {
+            // Only the leading dimension depends on V and N in what layers keep.
+            Extent bytes{byteSize(formal.dtype), 0, 0};
+            for (const Extent &e : formal.shape)
+              bytes = e.isStatic() ? Extent{bytes.constant * e.constant, bytes.perTile * e.constant,
+                                            bytes.perToken * e.constant}
+                                   : Extent{bytes.constant * e.constant, bytes.constant * e.perTile,
+                                            bytes.constant * e.perToken};
+            phase.kept.push_back(bytes);
+          }
+        }
+      }
+    }
+  }
+  return prepared;
+}
+
+Result<std::pair<const void *, int64_t>> batchData(const BatchValue &value,
+                                                   const PackedMicrobatch &batch) {
+  const std::vector<int32_t> *tokens = nullptr;
+  if (value.name == "input_ids")
+    tokens = &batch.inputIds;
+  else if (value.name == "targets")
+    tokens = &batch.targets;
+  else if (value.name == "positions")
+    tokens = &batch.positions;
+  else if (value.name == "cu_seqlens")
+    tokens = &batch.cuSeqlens;
+  else if (value.name == "image_rows")
+    tokens = &batch.imageRows;
+  else if (auto found = batch.tokenInputs.find(value.name); found != batch.tokenInputs.end())
+    tokens = &found->second;
+  bool pixels = value.name == "pixel_values";
+  if (!tokens && !pixels)
+    return invalid("the program reads \"" + value.name +
+                   "\", which the data does not have: every sample must hold it");
+  if (value.dtype != (pixels ? DType::F32 : DType::I32))
+    return Status(Code::DataLoss, "batch value \"" + value.name + "\" has type " +
+                                      nameOf(value.dtype) + " in the program");
+  int64_t expected = 1;
+  for (const Extent &e : value.shape)
+    expected *= e.evaluate(batch.tiles, batch.tokens);
+  int64_t have = pixels ? batch.pixels.size() : tokens->size();
+  if (have != expected)
+    return Status(Code::Internal, "batch value \"" + value.name + "\" has " + std::to_string(have) +
+                                      " elements, but the program needs " +
+                                      std::to_string(expected));
+  const void *data = pixels ? static_cast<const void *>(batch.pixels.data()) : tokens->data();
+  return std::make_pair(data, expected * 4);
+}
+
+Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program,
+                                                    Communicator &communicator,
+                                                    const ExecutorOptions &options) {
+  const Program &p = program.program;
+  if (communicator.size() != p.stages * p.dataParallel)
+    return invalid("the program needs " + std::to_string(p.stages * p.dataParallel) + " ranks (" +
+                   std::to_string(p.stages) + " stages x " + std::to_string(p.dataParallel) +
+                   " data-parallel ranks), but there are " + std::to_string(communicator.size()));
+  const Stage &stage = p.stageList[communicator.rank() % p.stages];
+  auto functions = FunctionTable::prepare(program, usedFunctions(stage));
+  if (!functions)
+    return std::move(functions).status();
+  auto arena = Arena::allocate(stage.arenaBytes, options.guarded);
+  if (!arena)
+    return std::move(arena).status().context("stage " + std::to_string(stage.id));
+  return std::unique_ptr<Executor>(
+      new Executor(program, communicator, options, *std::move(arena), *std::move(functions)));
+}
+
+Executor::Executor(const LoadedProgram &program, Communicator &communicator,
+                   const ExecutorOptions &options, Arena memory, FunctionTable table)
+    : loaded(program), communicator(communicator), options(options),
+      theStage(communicator.rank() % program.program.stages),
+      theReplica(communicator.rank() / program.program.stages), threads(options.threads),
+      arena(std::move(memory)), functions(std::move(table)), impl(std::make_unique<Impl>()) {
+  for (const auto &[name, mode] : stageInfo().modes)
+    impl->modes[name] = prepareMode(program.program, stageInfo(), mode, arena.data());
+}
+
+Executor::~Executor() = default;
+
+const Stage &Executor::stageInfo() const { return loaded.program.stageList[theStage]; }
+
+float *Executor::at(int64_t offset) {
+  return offset < 0 ? nullptr : reinterpret_cast<float *>(arena.data() + offset);
+}
+
+Status Executor::initialise(const TensorFiles &weights) {
+  for (const Parameter &q : stageInfo().parameters) {
+    const StoredTensor *tensor = weights.find(q.name);
+    std::string where = weights.path() + ": parameter \"" + q.name + "\"";
+    if (!tensor)
+      return {Code::NotFound, where + " is missing; these weights belong to another model than " +
+                                  loaded.program.model};
+    if (tensor->shape != q.shape)
+      return invalid(where + " has shape " + toString(tensor->shape) + ", but the program needs " +
+                     toString(q.shape));
+    OMNIBAL_RETURN_IF_ERROR((q.transposed ? loadTransposed(*tensor, at(q.dataOffset))
+                                          : convertTensor(*tensor, DType::F32, at(q.dataOffset)))
+                                .context(weights.path()));
+    for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
+      if (offset >= 0)
+        std::memset(at(offset), 0, tensor->elements * sizeof(float));
+  }
+  for (const Constant &c : stageInfo().constants)
+    OMNIBAL_RETURN_IF_ERROR(
+        convertTensor(*loaded.constants->find(c.name), c.dtype, arena.data() + c.offset));
+  return Status::ok();
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,43 @@
+//===- Trace.h - What a rank did when, for Perfetto
+//----------------------------------------------------===//
+#ifndef RUNTIME_EXECUTOR_TRACE_H
+#define RUNTIME_EXECUTOR_TRACE_H
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+using Clock = std::chrono::steady_clock;
+
+enum class Lane { Compute, Send, Receive, Reduce };
+
+/// Events of one rank in Chrome's trace format. Times count from start(), which all ranks call
+/// right after a barrier: this aligns the clocks of several machines.
+class Trace {
+public:
+  Trace(int rank, int stage) : rank(rank), stage(stage) {}
+
+  void start() { origin = Clock::now(); }
+  void span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
+            int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes = 0);
+  /// A message leaves (begins) or arrives (ends); `id` is the same at both ends.
+  void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
+  void memory(Clock::time_point when, int64_t activationBytes);
+
+  /// Events separated by commas, to be put between "[" and "]" with those of other ranks.
+  std::string toJson() const;
+
+private:
+  double micros(Clock::time_point t) const {
+    return std::chrono::duration<double, std::micro>(t - origin).count();
+  }
+  int rank, stage;
+  Clock::time_point origin = Clock::now();
+  std::vector<std::string> events;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_TRACE_H
