@@ -25,6 +25,8 @@ Type omnibal::inferElementType(Operation *op, unsigned result) {
     return builder.getI64Type();
   if (isa<CastOp>(op))
     return nullptr;
+  if (isa<CrossEntropyOp, LinearCrossEntropyOp>(op) && result == 1) // the predictions
+    return builder.getI32Type();
   return elementOf(op->getOperand(isa<SelectOp>(op) ? 1 : 0));
 }
 
