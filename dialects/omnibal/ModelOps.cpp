@@ -142,7 +142,7 @@ LogicalResult verifyTargets(Operation *op, ArrayRef<SymbolicDim> rows,
 OMNIBAL_SHAPE_RULE(CrossEntropyOp) {
   if (failed(verifyTargets(*this, shapes[0], shapes[1]))) // cross_entropy_c1
     return failure();
-  results.push_back(shapes[1]);
+  results.append(getNumResults(), shapes[1]); // loss and, if asked for, prediction
   return success();
 }
 
@@ -171,7 +171,7 @@ LogicalResult verifyLinearLoss(OpT op, ShapeList shapes, const SymbolicShape &ta
 OMNIBAL_SHAPE_RULE(LinearCrossEntropyOp) {
   if (failed(verifyLinearLoss(*this, shapes, shapes.back()))) // linear_cross_entropy_c1
     return failure();
-  results.push_back(shapes.back());
+  results.append(getNumResults(), shapes.back()); // loss and, if asked for, prediction
   return success();
 }
 
