@@ -60,17 +60,17 @@ public:
       common.types = dataOf<int32_t>(views[types]);
       common.typeStride = views[types].strides[0];
     }
-    Result<std::vector<AttentionTask>> tasks = split(views, common);
-    if (!tasks)
-      return std::move(tasks).status();
-    if (static_cast<int64_t>(pool.scratchBytes()) < scratchNeeded)
-      return {Code::Internal, where + ": needs " + std::to_string(scratchNeeded) +
+    OMNIBAL_ASSIGN_OR_RETURN(const Plan plan, split(views, common));
+    const std::vector<AttentionTask> &tasks = plan.tasks;
+    const size_t group = plan.group;
+    if (static_cast<int64_t>(pool.scratchBytes()) < plan.scratchBytes)
+      return {Code::Internal, where + ": needs " + std::to_string(plan.scratchBytes) +
                                   " bytes of scratch a thread, but the pool has " +
                                   std::to_string(pool.scratchBytes())};
-    pool.parallelFor((tasks->size() + group - 1) / group, [&](int64_t number, int worker) {
-      size_t first = number * group, last = std::min(tasks->size(), first + group);
+    pool.parallelFor((tasks.size() + group - 1) / group, [&](int64_t number, int worker) {
+      size_t first = number * group, last = std::min(tasks.size(), first + group);
       for (size_t i = first; i < last; ++i) {
-        AttentionTask task = (*tasks)[i];
+        AttentionTask task = tasks[i];
         task.scratch = static_cast<float *>(pool.scratch(worker));
         backward ? attentionBackwardTable().run(task) : attentionForwardTable().run(task);
       }
@@ -79,6 +79,12 @@ public:
   }
 
 private:
+  struct Plan {
+    std::vector<AttentionTask> tasks;
+    int64_t scratchBytes = 0;
+    int64_t group = 1; ///< tasks in one call of the pool
+  };
+
   static Heads heads(const TensorView &v) {
     return {dataOf<float>(v), v.strides[0], v.strides[1], v.rank > 2 ? v.strides[2] : 0};
   }
@@ -120,7 +126,8 @@ private:
     return Status::ok();
   }
 
-  Result<std::vector<std::pair<int64_t, int64_t>>> segments(std::span<const TensorView> views) {
+  Result<std::vector<std::pair<int64_t, int64_t>>>
+  segments(std::span<const TensorView> views) const {
     std::vector<std::pair<int64_t, int64_t>> list;
     const int64_t tokens = views[q].shape[0];
     if (segmentRows > 0) {
@@ -147,14 +154,14 @@ private:
   }
 
   /// Tasks by segment, key head and, forward, ranges of queries and of the heads of a group.
-  Result<std::vector<AttentionTask>> split(std::span<const TensorView> views,
-                                           const AttentionTask &common) {
+  Result<Plan> split(std::span<const TensorView> views, const AttentionTask &common) const {
     OMNIBAL_ASSIGN_OR_RETURN(auto list, segments(views));
     const int64_t keyHeads = views[k].shape[1], perKey = views[q].shape[1] / keyHeads;
     // Scratch holds a state per query and head: 384 of them keep it within a cache.
     const int64_t headsAtOnce = backward ? perKey : std::min<int64_t>(perKey, 4);
     const int64_t queriesAtOnce = 96 * (4 / std::min<int64_t>(headsAtOnce, 4));
-    std::vector<AttentionTask> tasks;
+    Plan plan;
+    std::vector<AttentionTask> &tasks = plan.tasks;
     double work = 0;
     for (auto [begin, end] : list)
       for (int64_t keyHead = 0; keyHead < keyHeads; ++keyHead) {
@@ -181,19 +188,19 @@ private:
                          ? attentionBackwardTable().scratchFloats(common.size, common.valueSize)
                          : attentionForwardTable().scratchFloats(common.size, common.valueSize,
                                                                  headsAtOnce, queriesAtOnce);
-    scratchNeeded = floats * static_cast<int64_t>(sizeof(float));
+    plan.scratchBytes = floats * static_cast<int64_t>(sizeof(float));
     // Short segments: enough of them in one call of the pool to be worth handing out.
     double each = tasks.empty() ? 0 : work / static_cast<double>(tasks.size());
-    group = std::clamp<int64_t>(static_cast<int64_t>(2e5 / std::max(each, 1.0)), 1,
-                                std::max<int64_t>(1, static_cast<int64_t>(tasks.size()) / 16));
-    return tasks;
+    plan.group = std::clamp<int64_t>(static_cast<int64_t>(2e5 / std::max(each, 1.0)), 1,
+                                     std::max<int64_t>(1, static_cast<int64_t>(tasks.size()) / 16));
+    return plan;
   }
 
   bool backward;
   int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
   float scale;
   MaskKind mask;
-  int64_t window, segmentRows, scratchNeeded = 0, group = 1;
+  int64_t window, segmentRows;
 };
 
 template <bool backward> class Attention {

@@ -5,7 +5,13 @@ namespace omnibal::rt {
 static KernelTable buildTable() {
   KernelTable table;
   addAttentionKernels(table);
+  addCopyKernels(table);
+  addCrossEntropyKernels(table);
+  addEmbeddingKernels(table);
+  addFusedKernels(table);
   addGemmKernels(table);
+  addReduceKernels(table);
+  addRopeKernels(table);
   return table;
 }
 

@@ -27,7 +27,13 @@ template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const KernelS
 }
 
 void addAttentionKernels(KernelTable &table);
+void addCopyKernels(KernelTable &table);
+void addCrossEntropyKernels(KernelTable &table);
+void addEmbeddingKernels(KernelTable &table);
+void addFusedKernels(KernelTable &table);
 void addGemmKernels(KernelTable &table);
+void addReduceKernels(KernelTable &table);
+void addRopeKernels(KernelTable &table);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_REGISTRY_H

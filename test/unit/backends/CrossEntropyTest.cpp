@@ -1,0 +1,205 @@
+#include "test/unit/backends/KernelTest.h"
+
+using namespace omnibal::rt;
+using namespace omnibal::rt::test;
+
+namespace {
+
+struct Loss {
+  std::vector<double> loss, dlogits;
+  std::vector<int32_t> prediction;
+};
+
+Loss reference(const std::vector<double> &logits, const std::vector<int32_t> &targets,
+               int64_t width) {
+  Loss r;
+  r.dlogits.assign(logits.size(), 0);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    r.loss.push_back(0);
+    r.prediction.push_back(-1);
+    if (targets[i] < 0)
+      continue;
+    const double *x = &logits[i * width];
+    int64_t arg = std::max_element(x, x + width) - x;
+    double sum = 0;
+    for (int64_t j = 0; j < width; ++j)
+      sum += std::exp(x[j] - x[arg]);
+    r.loss.back() = x[arg] + std::log(sum) - x[targets[i]];
+    r.prediction.back() = static_cast<int32_t>(arg);
+    for (int64_t j = 0; j < width; ++j)
+      r.dlogits[i * width + j] = std::exp(x[j] - x[arg]) / sum - (j == targets[i]);
+  }
+  return r;
+}
+
+std::vector<int32_t> makeTargets(int64_t rows, int64_t width, std::mt19937 &random) {
+  std::vector<int32_t> targets(rows);
+  for (int32_t &t : targets)
+    t = random() % 3 == 0 ? -1 : static_cast<int32_t>(random() % width);
+  return targets;
+}
+
+Tensor<int32_t> ints(const std::vector<int32_t> &values) {
+  Tensor<int32_t> t({static_cast<int64_t>(values.size())});
+  return t.fill([&](int64_t i) { return values[i]; });
+}
+
+} // namespace
+
+TEST(CrossEntropy, LossGradientPrediction) {
+  std::mt19937 random(1);
+  for (auto [rows, width] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {1, 1}, {9, 33}, {70, 1000}}) {
+    Tensor<float> logits = randomTensor(random, {rows, width}, {}, 3, 5.f);
+    std::vector<int32_t> targets = makeTargets(rows, width, random);
+    std::vector<double> values;
+    for (int64_t i = 0; i < logits.elements(); ++i)
+      values.push_back(logits[i]);
+    Loss want = reference(values, targets, width);
+    Tensor<int32_t> t = ints(targets), prediction({rows});
+    Tensor<float> loss({rows});
+    EXPECT_OK(runKernel("cross_entropy",
+                        {{"logits", logits.view},
+                         {"targets", t.view},
+                         {"loss", loss.view},
+                         {"dlogits", logits.view},
+                         {"prediction", prediction.view}},
+                        {}, 2));
+    expectNear(loss, want.loss, 2e-6, 2e-6, "loss");
+    expectNear(logits, want.dlogits, 1e-6, 1e-5, "dlogits");
+    for (int64_t i = 0; i < rows; ++i)
+      ASSERT_EQ(prediction[i], want.prediction[i]);
+  }
+}
+
+TEST(CrossEntropy, EqualLogitsPredictTheLowest) {
+  Tensor<float> logits({1, 40}), loss({1});
+  logits.fill([](int64_t i) { return i == 7 || i == 30 ? 2.f : 1.f; });
+  Tensor<int32_t> targets = ints({3}), prediction({1});
+  EXPECT_OK(runKernel("cross_entropy", {{"logits", logits.view},
+                                        {"targets", targets.view},
+                                        {"loss", loss.view},
+                                        {"prediction", prediction.view}}));
+  EXPECT_EQ(prediction[0], 7);
+}
+
+TEST(CrossEntropy, RejectsLabelsOutOfRange) {
+  Tensor<float> logits({2, 4}), loss({2});
+  Tensor<int32_t> targets = ints({0, 4});
+  EXPECT_NE(runKernel("cross_entropy",
+                      {{"logits", logits.view}, {"targets", targets.view}, {"loss", loss.view}})
+                .message()
+                .find("target 4 of row 1 is outside the 4 classes"),
+            std::string::npos);
+}
+
+namespace {
+
+void linearCase(int64_t rows, int64_t width, int64_t features, int64_t scratchRows,
+                bool transposedWeight, bool withBias, bool withGradients, double scale, int seed) {
+  std::mt19937 random(seed);
+  std::vector<int> order = transposedWeight ? std::vector<int>{1, 0} : std::vector<int>{0, 1};
+  Tensor<float> hidden = randomTensor(random, {rows, features}, {}, 2);
+  Tensor<float> weight = randomTensor(random, {width, features}, order, 1, 0.3f);
+  Tensor<float> bias = randomTensor(random, {width});
+  Tensor<float> dweight = randomTensor(random, {width, features}, order, 1);
+  Tensor<float> dbias = randomTensor(random, {width});
+  std::vector<int32_t> targets = makeTargets(rows, width, random);
+
+  std::vector<double> logits(rows * width);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < width; ++j) {
+      double sum = 0;
+      for (int64_t f = 0; f < features; ++f)
+        sum += double(hidden.at(i, f)) * weight.at(j, f);
+      logits[i * width + j] = scale * sum + (withBias ? bias[j] : 0);
+    }
+  Loss want = reference(logits, targets, width);
+  std::vector<double> wantHidden(rows * features, 0), wantWeight, wantBias;
+  for (int64_t i = 0; i < dweight.elements(); ++i)
+    wantWeight.push_back(dweight[i]);
+  for (int64_t j = 0; j < width; ++j)
+    wantBias.push_back(dbias[j]);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < width; ++j) {
+      double d = want.dlogits[i * width + j];
+      wantBias[j] += d;
+      for (int64_t f = 0; f < features; ++f) {
+        wantHidden[i * features + f] += scale * d * weight.at(j, f);
+        wantWeight[j * features + f] += scale * d * hidden.at(i, f);
+      }
+    }
+
+  Tensor<int32_t> t = ints(targets);
+  Tensor<float> firstHidden, firstWeight;
+  for (int threads : {1, 3}) {
+    Tensor<float> loss({rows}), scratch({scratchRows, width}), dhidden({rows, features});
+    Tensor<float> gradWeight = dweight, gradBias = dbias;
+    Tensor<int32_t> prediction({rows});
+    std::fill(dhidden.memory.begin(), dhidden.memory.end(), NAN);
+    Operands operands = {{"hidden", hidden.view},   {"weight", weight.view},
+                         {"targets", t.view},       {"loss", loss.view},
+                         {"scratch", scratch.view}, {"prediction", prediction.view}};
+    if (withBias)
+      operands.push_back({"bias", bias.view});
+    if (withGradients) {
+      operands.push_back({"dhidden", dhidden.view});
+      operands.push_back({"dweight", gradWeight.view});
+      if (withBias)
+        operands.push_back({"dbias", gradBias.view});
+    }
+    EXPECT_OK(runKernel("linear_cross_entropy", operands, {{"scale", scale}}, threads));
+    expectNear(loss, want.loss, 1e-5, 1e-5, "loss");
+    for (int64_t i = 0; i < rows; ++i)
+      ASSERT_EQ(prediction[i], want.prediction[i]);
+    if (!withGradients)
+      continue;
+    expectNear(dhidden, wantHidden, 1e-5, 1e-5, "dhidden");
+    expectNear(gradWeight, wantWeight, 2e-5, 1e-5, "dweight");
+    if (withBias)
+      expectNear(gradBias, wantBias, 2e-5, 1e-5, "dbias");
+    if (threads == 1) {
+      firstHidden = dhidden;
+      firstWeight = gradWeight;
+    } else {
+      for (int64_t i = 0; i < dhidden.elements(); ++i)
+        ASSERT_EQ(dhidden[i], firstHidden[i]);
+      for (int64_t i = 0; i < gradWeight.elements(); ++i)
+        ASSERT_EQ(gradWeight[i], firstWeight[i]);
+    }
+  }
+}
+
+} // namespace
+
+TEST(LinearCrossEntropy, BlocksOfRows) {
+  linearCase(50, 120, 30, 100, false, false, true, 1, 1);
+  linearCase(50, 120, 30, 4, false, true, true, 1, 2); // many blocks
+  linearCase(77, 64, 96, 20, true, true, true, 0.5, 3);
+  linearCase(77, 64, 96, 20, false, true, false, 1, 4);
+  linearCase(0, 64, 16, 4, false, false, true, 1, 5);
+  linearCase(300, 500, 40, 300, true, false, true, 1, 6);
+}
+
+TEST(LinearCrossEntropy, NoLabelsAtAll) {
+  Tensor<float> hidden({3, 4}), weight({5, 4}), loss({3}), scratch({1, 5}), dhidden({3, 4}),
+      dweight({5, 4});
+  hidden.fill([](int64_t) { return 1.f; });
+  dhidden.fill([](int64_t) { return 9.f; });
+  dweight.fill([](int64_t) { return 9.f; });
+  loss.fill([](int64_t) { return 9.f; });
+  Tensor<int32_t> targets = ints({-1, -1, -1});
+  EXPECT_OK(runKernel("linear_cross_entropy", {{"hidden", hidden.view},
+                                               {"weight", weight.view},
+                                               {"targets", targets.view},
+                                               {"loss", loss.view},
+                                               {"scratch", scratch.view},
+                                               {"dhidden", dhidden.view},
+                                               {"dweight", dweight.view}}));
+  for (int64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(loss[i], 0);
+  for (int64_t i = 0; i < 12; ++i)
+    EXPECT_EQ(dhidden[i], 0);
+  for (int64_t i = 0; i < 20; ++i)
+    EXPECT_EQ(dweight[i], 9);
+}
