@@ -1,0 +1,19 @@
+//===- Passes.td - Rematerialisation passes -----------------------------------------------------------===//
+#ifndef PASSES_REMAT_PASSES_TD
+#define PASSES_REMAT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SelectRemat : Pass<"omnibal-select-remat", "::mlir::ModuleOp"> {
+  let summary = "Decide for all layers alike whether backward recomputes them";
+  let description = [{
+    Input: form L. Writes `omnibal.remat` on every layer that has none yet: "keep" (backward keeps
+    what is dear to recompute, see SavedValues.h) or "full" (only the layer's inputs are kept).
+    A plan decides layer by layer instead; `omnibal-materialize-layers` acts on the attribute.
+  }];
+  let options = [
+    Option<"choice", "choice", "std::string", "\"keep\"", "keep or full">
+  ];
+}
+
+#endif // PASSES_REMAT_PASSES_TD

@@ -1,0 +1,32 @@
+//===- SelectRemat.cpp - One choice for all layers
+//----------------------------------------------------===//
+#include "dialects/omnibal/OmnibalOps.h"
+#include "passes/remat/Passes.h"
+
+namespace omnibal {
+#define GEN_PASS_DEF_SELECTREMAT
+#include "passes/remat/Passes.h.inc"
+} // namespace omnibal
+
+using namespace mlir;
+using namespace omnibal;
+
+namespace {
+struct SelectRematPass : omnibal::impl::SelectRematBase<SelectRematPass> {
+  using SelectRematBase::SelectRematBase;
+
+  void runOnOperation() override {
+    if (choice != "keep" && choice != "full") {
+      getOperation().emitError() << "omnibal-select-remat: choice is '" << choice
+                                 << "'; known are 'keep' and 'full'";
+      return signalPassFailure();
+    }
+    auto attribute = StringAttr::get(&getContext(), choice);
+    getOperation().walk([&](LayerOp layer) {
+      if (!layer->hasAttr("omnibal.remat"))
+        layer->setAttr("omnibal.remat", attribute);
+      return WalkResult::skip();
+    });
+  }
+};
+} // namespace

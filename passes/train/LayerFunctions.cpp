@@ -1,0 +1,373 @@
+//===- LayerFunctions.cpp - The functions of one distinct layer
+//----------------------------------------===//
+//
+// A scratch function holds the layer's ops and behind them the gradient ops. From it, forward is
+// the first part with the values that are kept as further results; backward is the second part, in
+// front of each of whose ops what it reads of the first part is computed again or is an argument.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "passes/train/LayerFunctions.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/remat/SavedValues.h"
+#include "passes/train/Autodiff.h"
+
+using namespace mlir;
+using namespace omnibal;
+
+namespace {
+/// A formal of a function: its role and index (docs/contract-compiler.md) and what stands for it.
+struct Formal {
+  StringRef role;
+  int64_t index;
+  Value value;
+};
+
+DictionaryAttr getRoleAttr(OpBuilder &builder, const Formal &formal) {
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr("omnibal.index", builder.getI64IntegerAttr(formal.index)),
+       builder.getNamedAttr("omnibal.role", builder.getStringAttr(formal.role))});
+}
+
+void eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+/// A detached function with these formals as arguments and an empty body.
+OwningOpRef<func::FuncOp> createFunction(OpBuilder &builder, Location loc,
+                                         ArrayRef<Formal> arguments) {
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (const Formal &formal : arguments) {
+    types.push_back(formal.value.getType());
+    attributes.push_back(getRoleAttr(builder, formal));
+  }
+  auto function = func::FuncOp::create(loc, "unnamed", builder.getFunctionType(types, {}));
+  function.setAllArgAttrs(attributes);
+  Block *entry = function.addEntryBlock();
+  for (auto [argument, formal] : llvm::zip_equal(entry->getArguments(), arguments))
+    argument.setLoc(formal.value.getLoc());
+  builder.setInsertionPointToEnd(entry);
+  return function;
+}
+
+/// Ends the function; `values` of the formals belong to it.
+void finishFunction(OpBuilder &builder, func::FuncOp function, ArrayRef<Formal> results) {
+  SmallVector<Value> values;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (const Formal &formal : results) {
+    values.push_back(formal.value);
+    types.push_back(formal.value.getType());
+    attributes.push_back(getRoleAttr(builder, formal));
+  }
+  func::ReturnOp::create(builder, function.getLoc(), values);
+  function.setType(builder.getFunctionType(function.getArgumentTypes(), types));
+  function.setAllResultAttrs(attributes);
+  eraseDeadOps(function.getBody().front());
+}
+
+class FunctionBuilder {
+public:
+  FunctionBuilder(LayerOp layer, const LayerSignature &signature)
+      : layer(layer), signature(signature), builder(layer.getContext()),
+        body(layer.getBody().front()) {}
+
+  FailureOr<LayerFunctions> run() {
+    LayerFunctions functions;
+    functions.inputGradient.assign(layer.getInputs().size(), false);
+    functions.parameterGradient.assign(layer.getParameters().size(), false);
+    if (trainsAnything()) {
+      if (failed(buildScratch()))
+        return failure();
+      markGradients(functions);
+    }
+    if (!gradients.empty() && failed(selectSaved()))
+      return failure();
+    functions.forward = buildForward();
+    functions.evaluate = buildClone(/*withLoss=*/true, /*allOutputs=*/false);
+    functions.predict = buildClone(/*withLoss=*/false, /*allOutputs=*/true);
+    if (!gradients.empty())
+      functions.backward = buildBackward();
+    return functions;
+  }
+
+private:
+  unsigned inputCount() { return layer.getInputs().size(); }
+
+  bool trainsAnything() {
+    return llvm::is_contained(signature.inputActive, true) ||
+           llvm::is_contained(signature.trains, true);
+  }
+
+  /// Inputs, then parameters: the arguments of the body and of every function but backward.
+  SmallVector<Formal> bodyFormals(ArrayRef<BlockArgument> arguments) {
+    SmallVector<Formal> formals;
+    for (BlockArgument argument : arguments) {
+      int64_t number = argument.getArgNumber(), inputs = inputCount();
+      formals.push_back(number < inputs ? Formal{"input", number, argument}
+                                        : Formal{"parameter", number - inputs, argument});
+    }
+    return formals;
+  }
+
+  /// Clones the body's ops into the function at the insertion point.
+  IRMapping cloneBody(func::FuncOp function) {
+    IRMapping mapping;
+    for (auto [from, to] : llvm::zip(body.getArguments(), function.getArguments()))
+      mapping.map(from, to);
+    for (Operation &op : body.without_terminator())
+      builder.clone(op, mapping);
+    return mapping;
+  }
+
+  //--- The scratch function
+  //---------------------------------------------------------------------------
+
+  LogicalResult buildScratch() {
+    SmallVector<Formal> formals = bodyFormals(body.getArguments());
+    auto yield = cast<YieldOp>(body.getTerminator());
+    SmallVector<unsigned> seeded;
+    for (auto [index, value] : llvm::enumerate(yield.getOperands()))
+      if (signature.outputGradient[index]) {
+        seeded.push_back(index);
+        formals.push_back({"grad_output", static_cast<int64_t>(index), value});
+      }
+    scratch = createFunction(builder, layer.getLoc(), formals);
+    IRMapping mapping = cloneBody(*scratch);
+    Block &block = scratch->getBody().front();
+    SmallVector<Operation *> ops;
+    for (Operation &op : block)
+      ops.push_back(&op);
+    forwardOps.insert(ops.begin(), ops.end());
+
+    SmallVector<Value> active;
+    for (unsigned i = 0, end = body.getNumArguments(); i < end; ++i)
+      if (i < inputCount() ? signature.inputActive[i] : signature.trains[i - inputCount()])
+        active.push_back(block.getArgument(i));
+    for (auto [index, value] : llvm::enumerate(yield.getOperands()))
+      outputs.push_back(mapping.lookupOrDefault(value));
+    SmallVector<std::pair<Value, Value>> seeds;
+    for (auto [position, index] : llvm::enumerate(seeded))
+      seeds.push_back({outputs[index], block.getArgument(body.getNumArguments() + position)});
+
+    FailureOr<Gradients> built = buildGradients(builder, ops, seeds, findActiveValues(ops, active));
+    if (failed(built))
+      return failure();
+    bool any = false;
+    for (const Formal &formal :
+         bodyFormals(block.getArguments().take_front(body.getNumArguments())))
+      if (Value gradient = built->of.lookup(formal.value)) {
+        any = true;
+        gradients.push_back(
+            {formal.role == "input" ? "grad_input" : "parameter_grad", formal.index, gradient});
+      }
+    if (any && built->loss)
+      for (unsigned i = 0, end = outputs.size(); i < end; ++i)
+        if (getOutputKind(layer, i) == OutputKind::Loss)
+          gradients.push_back({"loss", i, built->loss});
+    return success();
+  }
+
+  void markGradients(LayerFunctions &functions) {
+    for (const Formal &formal : gradients) {
+      if (formal.role == "grad_input")
+        functions.inputGradient[formal.index] = true;
+      else if (formal.role == "parameter_grad")
+        functions.parameterGradient[formal.index] = true;
+    }
+  }
+
+  //--- What backward keeps
+  //----------------------------------------------------------------------------
+
+  bool isForwardValue(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return argument.getArgNumber() < body.getNumArguments();
+    return forwardOps.contains(value.getDefiningOp());
+  }
+
+  LogicalResult selectSaved() {
+    // Only live gradient ops count; a return in the scratch function keeps them alive.
+    SmallVector<Value> results;
+    for (const Formal &formal : gradients)
+      results.push_back(formal.value);
+    auto end = func::ReturnOp::create(builder, layer.getLoc(), results);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(scratch->getBody().front())))
+      if (!forwardOps.contains(&op) && isOpTriviallyDead(&op))
+        op.erase();
+
+    RematQuery query;
+    query.recomputeAll = signature.recomputeAll;
+    for (Operation &op : scratch->getBody().front())
+      if (!forwardOps.contains(&op))
+        for (Value operand : op.getOperands())
+          if (isForwardValue(operand))
+            query.needed.insert(operand);
+    for (unsigned i = inputCount(), last = body.getNumArguments(); i < last; ++i)
+      query.available.insert(scratch->getArgument(i));
+    end.erase();
+    FailureOr<llvm::SetVector<Value>> selected = selectSavedValues(query);
+    if (failed(selected))
+      return failure();
+    kept = *selected;
+    return success();
+  }
+
+  /// The output that `value` is, if another layer holds it anyway.
+  std::optional<int64_t> findOutput(Value value) {
+    for (auto [index, output] : llvm::enumerate(outputs))
+      if (output == value && signature.outputRead[index])
+        return index;
+    return std::nullopt;
+  }
+
+  /// Formals of backward for the values that are kept; those of role "saved" are forward's results.
+  SmallVector<Formal> keptFormals() {
+    SmallVector<Formal> formals;
+    int64_t saved = 0;
+    for (Value value : kept) {
+      if (auto argument = dyn_cast<BlockArgument>(value))
+        formals.push_back({"input", argument.getArgNumber(), value});
+      else if (std::optional<int64_t> output = findOutput(value))
+        formals.push_back({"output", *output, value});
+      else
+        formals.push_back({"saved", saved++, value});
+    }
+    return formals;
+  }
+
+  //--- The functions
+  //------------------------------------------------------------------------------------
+
+  OwningOpRef<func::FuncOp> buildForward() {
+    auto function = createFunction(builder, layer.getLoc(), bodyFormals(body.getArguments()));
+    IRMapping mapping = cloneBody(*function);
+    SmallVector<Formal> results;
+    for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (signature.outputRead[index])
+        results.push_back({"output", static_cast<int64_t>(index), mapping.lookup(value)});
+    // The scratch function begins with the same ops in the same order.
+    llvm::DenseMap<Value, Value> fromScratch;
+    if (scratch)
+      for (auto [ours, theirs] : llvm::zip(function->getBody().front(), scratch->getBody().front()))
+        for (auto [our, their] : llvm::zip(ours.getResults(), theirs.getResults()))
+          fromScratch[their] = our;
+    for (const Formal &formal : keptFormals())
+      if (formal.role == "saved")
+        results.push_back({formal.role, formal.index, fromScratch.lookup(formal.value)});
+    finishFunction(builder, *function, results);
+    return function;
+  }
+
+  OwningOpRef<func::FuncOp> buildClone(bool withLoss, bool allOutputs) {
+    auto function = createFunction(builder, layer.getLoc(), bodyFormals(body.getArguments()));
+    IRMapping mapping = cloneBody(*function);
+    SmallVector<Formal> results;
+    for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+      OutputKind kind = getOutputKind(layer, index);
+      StringRef role = kind == OutputKind::Output ? "output"
+                       : kind == OutputKind::Loss ? "loss"
+                                                  : "prediction";
+      if (kind == OutputKind::Output ? signature.outputRead[index] || allOutputs : withLoss)
+        results.push_back({role, static_cast<int64_t>(index), mapping.lookup(value)});
+    }
+    finishFunction(builder, *function, results);
+    return function;
+  }
+
+  /// What backward reads from outside: kept values, gradients of outputs, parameters; in this
+  /// order.
+  SmallVector<Formal> backwardArguments() {
+    llvm::DenseSet<Value> read;
+    SmallVector<Value> stack;
+    for (const Formal &formal : gradients)
+      stack.push_back(formal.value);
+    while (!stack.empty()) {
+      Value value = stack.pop_back_val();
+      if (!read.insert(value).second || kept.contains(value) || isa<BlockArgument>(value))
+        continue;
+      llvm::append_range(stack, value.getDefiningOp()->getOperands());
+    }
+    SmallVector<Formal> formals;
+    for (StringRef role : {"input", "output", "saved"})
+      for (const Formal &formal : keptFormals())
+        if (formal.role == role)
+          formals.push_back(formal);
+    unsigned position = body.getNumArguments();
+    for (unsigned i = 0, end = outputs.size(); i < end; ++i) {
+      if (!signature.outputGradient[i])
+        continue;
+      BlockArgument argument = scratch->getArgument(position++);
+      if (read.contains(argument))
+        formals.push_back({"grad_output", i, argument});
+    }
+    for (unsigned i = inputCount(), end = body.getNumArguments(); i < end; ++i)
+      if (read.contains(scratch->getArgument(i)))
+        formals.push_back({"parameter", i - inputCount(), scratch->getArgument(i)});
+    return formals;
+  }
+
+  OwningOpRef<func::FuncOp> buildBackward() {
+    SmallVector<Formal> arguments = backwardArguments();
+    auto function = createFunction(builder, layer.getLoc(), arguments);
+    IRMapping mapping;
+    for (auto [argument, formal] : llvm::zip_equal(function->getArguments(), arguments))
+      mapping.map(formal.value, argument);
+    // A value is recomputed right before its first reader, so that it lives no longer than needed.
+    for (Operation &op : scratch->getBody().front())
+      if (!forwardOps.contains(&op))
+        cloneWithOperands(&op, mapping);
+    SmallVector<Formal> results;
+    for (const Formal &formal : gradients) {
+      if (isForwardValue(formal.value) && !mapping.contains(formal.value))
+        cloneWithOperands(formal.value.getDefiningOp(), mapping);
+      results.push_back({formal.role, formal.index, mapping.lookup(formal.value)});
+    }
+    finishFunction(builder, *function, results);
+    return function;
+  }
+
+  void cloneWithOperands(Operation *op, IRMapping &mapping) {
+    SmallVector<std::pair<Operation *, bool>> stack = {{op, false}};
+    while (!stack.empty()) {
+      auto [current, ready] = stack.pop_back_val();
+      bool done = llvm::all_of(current->getResults(), [&](Value v) { return mapping.contains(v); });
+      if (done)
+        continue;
+      if (ready) {
+        builder.clone(*current, mapping);
+        continue;
+      }
+      stack.push_back({current, true});
+      for (Value operand : llvm::reverse(current->getOperands()))
+        if (!mapping.contains(operand))
+          stack.push_back({operand.getDefiningOp(), false});
+    }
+  }
+
+  LayerOp layer;
+  const LayerSignature &signature;
+  OpBuilder builder;
+  Block &body;
+
+  OwningOpRef<func::FuncOp> scratch;
+  llvm::DenseSet<Operation *> forwardOps; ///< of the scratch function
+  SmallVector<Value> outputs;             ///< yielded values in the scratch function
+  SmallVector<Formal> gradients;          ///< results of backward, values of the scratch function
+  llvm::SetVector<Value> kept;            ///< values of the scratch function
+};
+} // namespace
+
+FailureOr<LayerFunctions> omnibal::buildLayerFunctions(LayerOp layer,
+                                                       const LayerSignature &signature) {
+  return FunctionBuilder(layer, signature).run();
+}
+
+bool omnibal::areSameFunction(func::FuncOp a, func::FuncOp b) {
+  return a.getFunctionType() == b.getFunctionType() && a.getAllArgAttrs() == b.getAllArgAttrs() &&
+         a.getAllResultAttrs() == b.getAllResultAttrs() &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                    OperationEquivalence::Flags::IgnoreLocations);
+}

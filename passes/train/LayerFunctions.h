@@ -1,0 +1,36 @@
+//===- LayerFunctions.h - The functions of one distinct layer
+//------------------------------------------===//
+#ifndef PASSES_TRAIN_LAYERFUNCTIONS_H
+#define PASSES_TRAIN_LAYERFUNCTIONS_H
+
+#include "mlir/IR/OwningOpRef.h"
+#include "passes/train/LayerGraph.h"
+
+namespace omnibal {
+
+/// What besides its body makes a layer's functions what they are.
+struct LayerSignature {
+  llvm::SmallVector<bool> inputActive;    ///< something upstream of the input trains
+  llvm::SmallVector<bool> trains;         ///< one a parameter
+  llvm::SmallVector<bool> outputRead;     ///< another layer reads the output
+  llvm::SmallVector<bool> outputGradient; ///< such a layer gives a gradient of it
+  bool recomputeAll = false;              ///< omnibal.remat = "full"
+  bool operator==(const LayerSignature &) const = default;
+};
+
+/// Functions before they have names and a place in the module.
+struct LayerFunctions {
+  mlir::OwningOpRef<mlir::func::FuncOp> forward, backward, evaluate,
+      predict;                               ///< backward may be null
+  llvm::SmallVector<bool> inputGradient;     ///< backward gives a gradient of the input
+  llvm::SmallVector<bool> parameterGradient; ///< and of the parameter
+};
+
+/// Builds the functions that docs/contract-compiler.md lists; `layer` is left as it is.
+mlir::FailureOr<LayerFunctions> buildLayerFunctions(LayerOp layer, const LayerSignature &signature);
+
+/// True if both compute the same from the same arguments.
+bool areSameFunction(mlir::func::FuncOp a, mlir::func::FuncOp b);
+
+} // namespace omnibal
+#endif // PASSES_TRAIN_LAYERFUNCTIONS_H
