@@ -1,4 +1,5 @@
-//===- Builders.h - Creating ops without spelling result types ---------------------------------------===//
+//===- Builders.h - Creating ops without spelling result types
+//---------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_BUILDERS_H
 #define DIALECTS_OMNIBAL_BUILDERS_H
 

@@ -1,4 +1,5 @@
-//===- ElementwiseEmit.cpp - Elementwise ops as arith and math ops -----------------------------------------===//
+//===- ElementwiseEmit.cpp - Elementwise ops as arith and math ops
+//-----------------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -132,9 +133,7 @@ EMIT(NegOp) {
     return s.op<arith::NegFOp>(x[0]);
   return s.op<arith::SubIOp>(s.constant(x[0], 0), x[0]);
 }
-EMIT(AbsOp) {
-  return s.isFloat(x[0]) ? s.op<math::AbsFOp>(x[0]) : s.op<math::AbsIOp>(x[0]);
-}
+EMIT(AbsOp) { return s.isFloat(x[0]) ? s.op<math::AbsFOp>(x[0]) : s.op<math::AbsIOp>(x[0]); }
 EMIT(SignOp) {
   Value zero = s.constant(x[0], 0); // 0 and NaN pass through
   Value negative = s.select(s.less(x[0], zero), s.constant(x[0], -1), x[0]);
@@ -164,8 +163,8 @@ EMIT(GeluGradOp) {
     Value tail = s.mul(s.mul(v, s.sub(one, s.mul(t, t))), slope);
     return s.mul(x[1], s.mul(s.add(s.add(one, t), tail), 0.5));
   }
-  Value density = s.mul(s.op<math::ExpOp>(s.mul(s.mul(v, v), -0.5)),
-                        1 / std::sqrt(2 * std::numbers::pi));
+  Value density =
+      s.mul(s.op<math::ExpOp>(s.mul(s.mul(v, v), -0.5)), 1 / std::sqrt(2 * std::numbers::pi));
   return s.mul(x[1], s.add(normalDistribution(s, v), s.mul(v, density)));
 }
 EMIT(AddOp) { return s.isFloat(x[0]) ? s.add(x[0], x[1]) : s.op<arith::AddIOp>(x[0], x[1]); }

@@ -1,4 +1,5 @@
-//===- ElementwiseOps.cpp - Elementwise ops: shapes, float64 values -------------------------------------===//
+//===- ElementwiseOps.cpp - Elementwise ops: shapes, float64 values
+//-------------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 #include <cmath>
 #include <limits>
@@ -34,8 +35,7 @@ double gelu(double x, bool tanh) {
 double geluDerivative(double x, bool tanh) {
   if (tanh) {
     double t = std::tanh(tanhGeluScale * (x + tanhGeluCubic * x * x * x));
-    return 0.5 * (1 + t) +
-           0.5 * x * (1 - t * t) * tanhGeluScale * (1 + 3 * tanhGeluCubic * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * tanhGeluScale * (1 + 3 * tanhGeluCubic * x * x);
   }
   return 0.5 * (1 + std::erf(x / std::numbers::sqrt2)) +
          x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
@@ -145,9 +145,13 @@ VALUE(ModOp) {
   // Without fmod the result has the divisor's sign, as in Python.
   return !getFmod() && rest != 0 && (rest < 0) != (x[1] < 0) ? rest + x[1] : rest;
 }
-VALUE(AndOp) { return static_cast<double>(static_cast<int64_t>(x[0]) & static_cast<int64_t>(x[1])); }
+VALUE(AndOp) {
+  return static_cast<double>(static_cast<int64_t>(x[0]) & static_cast<int64_t>(x[1]));
+}
 VALUE(OrOp) { return static_cast<double>(static_cast<int64_t>(x[0]) | static_cast<int64_t>(x[1])); }
-VALUE(XorOp) { return static_cast<double>(static_cast<int64_t>(x[0]) ^ static_cast<int64_t>(x[1])); }
+VALUE(XorOp) {
+  return static_cast<double>(static_cast<int64_t>(x[0]) ^ static_cast<int64_t>(x[1]));
+}
 VALUE(CompareOp) {
   switch (getPredicate()) {
   case ComparePredicate::EQ:

@@ -1,4 +1,5 @@
-//===- IndexingOps.cpp - Shape rules of gathers and scatters --------------------------------------------===//
+//===- IndexingOps.cpp - Shape rules of gathers and scatters
+//--------------------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
-//===- LayoutOps.cpp - Shape rules of layout ops, shapes and ranges ----------------------------------------===//
+//===- LayoutOps.cpp - Shape rules of layout ops, shapes and ranges
+//----------------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;
@@ -223,7 +224,8 @@ OMNIBAL_SHAPE_RULE(SliceOp) {
     if (step == 0) // slice_c2
       return emitOpError() << "has step 0 on axis " << *axis;
     SymbolicDim one(1), low = step > 0 ? SymbolicDim(0) : SymbolicDim(-1);
-    auto start = clampBound(*this, (*starts)[i], size, SymbolicDim(0), step > 0 ? size : size - one);
+    auto start =
+        clampBound(*this, (*starts)[i], size, SymbolicDim(0), step > 0 ? size : size - one);
     auto end = clampBound(*this, (*ends)[i], size, low, step > 0 ? size : size - one);
     if (failed(start) || failed(end))
       return failure();
@@ -251,7 +253,8 @@ OMNIBAL_SHAPE_RULE(ConcatOp) {
   SymbolicShape result = shapes[0];
   for (const SymbolicShape &shape : shapes.drop_front()) {
     for (size_t i = 0; i < result.size(); ++i)
-      if (shape.size() != result.size() || (int64_t(i) != *axis && shape[i] != result[i])) // concat_c2
+      if (shape.size() != result.size() ||
+          (int64_t(i) != *axis && shape[i] != result[i])) // concat_c2
         return emitOpError() << "cannot join " << toString(shapes[0]) << " and " << toString(shape)
                              << " along axis " << *axis;
     result[*axis] = result[*axis] + shape[*axis];
@@ -272,9 +275,9 @@ OMNIBAL_SHAPE_RULE(PadOp) {
       return emitOpError() << "needs low >= 0 and step != 0 on axis " << i;
     if (shapes[0][i] == SymbolicDim(0))
       continue;
-    SymbolicDim last =
-        *multiply(shapes[0][i] - SymbolicDim(1), step) + SymbolicDim(getLow()[i]);
-    SymbolicDim room = (*declared)[i] - SymbolicDim(1) - (step > 0 ? last : SymbolicDim(getLow()[i]));
+    SymbolicDim last = *multiply(shapes[0][i] - SymbolicDim(1), step) + SymbolicDim(getLow()[i]);
+    SymbolicDim room =
+        (*declared)[i] - SymbolicDim(1) - (step > 0 ? last : SymbolicDim(getLow()[i]));
     if ((room.isStatic() && room.constant < 0) ||
         (step < 0 && last.isStatic() && last.constant < 0)) // pad_c3
       return emitOpError() << "result axis " << i << " of size " << toString((*declared)[i])
@@ -331,8 +334,8 @@ OMNIBAL_SHAPE_RULE(RangeOp) {
     return emitOpError("'delta' must be a constant other than 0");
   int64_t delta = bound[2].constant;
   if (span.isStatic()) {
-    int64_t count = delta > 0 ? (span.constant + delta - 1) / delta
-                              : (-span.constant - delta - 1) / -delta;
+    int64_t count =
+        delta > 0 ? (span.constant + delta - 1) / delta : (-span.constant - delta - 1) / -delta;
     results.push_back({SymbolicDim(std::max<int64_t>(0, count))});
     return success();
   }

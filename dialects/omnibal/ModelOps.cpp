@@ -1,4 +1,5 @@
-//===- ModelOps.cpp - Shape rules of attention, embeddings, image merge and losses ------------------------===//
+//===- ModelOps.cpp - Shape rules of attention, embeddings, image merge and losses
+//------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;
@@ -108,8 +109,8 @@ OMNIBAL_SHAPE_RULE(ImageMergeOp) {
     return emitOpError() << "cannot merge features " << toString(features) << " into text "
                          << toString(text);
   if (product(shapes[2]) != text[1]) // image_merge_c2
-    return emitOpError() << "has " << toString(shapes[2]) << " image rows for "
-                         << toString(text[1]) << " tokens";
+    return emitOpError() << "has " << toString(shapes[2]) << " image rows for " << toString(text[1])
+                         << " tokens";
   results.push_back(text);
   return success();
 }

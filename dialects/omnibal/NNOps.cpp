@@ -1,4 +1,5 @@
-//===- NNOps.cpp - Shape rules of matrix products and convolutions ----------------------------------------===//
+//===- NNOps.cpp - Shape rules of matrix products and convolutions
+//----------------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

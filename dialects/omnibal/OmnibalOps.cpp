@@ -1,4 +1,5 @@
-//===- OmnibalOps.cpp - Dialect registration and generated definitions ---------------------------------===//
+//===- OmnibalOps.cpp - Dialect registration and generated definitions
+//---------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

@@ -1,4 +1,5 @@
-//===- OmnibalOps.h - The omnibal dialect -----------------------------------------------------------===//
+//===- OmnibalOps.h - The omnibal dialect
+//-----------------------------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALOPS_H
 #define DIALECTS_OMNIBAL_OMNIBALOPS_H
 
@@ -17,8 +18,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace omnibal::detail {
-/// Verifier of ShapeInferenceOpInterface: element types follow the op's rule, and result shapes agree
-/// with the inferred ones where both are known (ShapeVerification.cpp).
+/// Verifier of ShapeInferenceOpInterface: element types follow the op's rule, and result shapes
+/// agree with the inferred ones where both are known (ShapeVerification.cpp).
 llvm::LogicalResult verifyShapesAndTypes(mlir::Operation *op);
 } // namespace omnibal::detail
 

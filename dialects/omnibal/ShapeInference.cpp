@@ -1,4 +1,5 @@
-//===- ShapeInference.cpp - Helpers of the shape rules --------------------------------------------------===//
+//===- ShapeInference.cpp - Helpers of the shape rules
+//--------------------------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 #include "dialects/omnibal/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -88,8 +89,8 @@ std::optional<SymbolicShape> omnibal::getConstantContents(Value value) {
   if (!elements || elements.getNumElements() > 4096)
     return std::nullopt;
   SymbolicShape shape;
-  bool isUnsigned = elements.getElementType().isInteger(1) ||
-                    elements.getElementType().isUnsignedInteger();
+  bool isUnsigned =
+      elements.getElementType().isInteger(1) || elements.getElementType().isUnsignedInteger();
   for (const APInt &element : elements.getValues<APInt>())
     shape.push_back(isUnsigned ? int64_t(element.getZExtValue()) : element.getSExtValue());
   return shape;

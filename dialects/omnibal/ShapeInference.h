@@ -1,4 +1,5 @@
-//===- ShapeInference.h - Helpers of the shape rules (internal to the dialect) ------------------------===//
+//===- ShapeInference.h - Helpers of the shape rules (internal to the dialect)
+//------------------------===//
 #ifndef DIALECTS_OMNIBAL_SHAPEINFERENCE_H
 #define DIALECTS_OMNIBAL_SHAPEINFERENCE_H
 
@@ -28,7 +29,8 @@ bool isAlwaysAtMost(const SymbolicDim &a, const SymbolicDim &b);
 std::optional<SymbolicShape> getResultShape(mlir::Operation *op, unsigned i = 0);
 /// Elements of a constant integer value with at most 4096 elements.
 std::optional<SymbolicShape> getConstantContents(mlir::Value value);
-/// Number of the op's operand that must be known to infer shapes and `value` is (reshape's shape, ...).
+/// Number of the op's operand that must be known to infer shapes and `value` is (reshape's shape,
+/// ...).
 bool shapeDependsOnContents(mlir::Operation *op, unsigned operand);
 
 /// Contents as plain integers; a diagnostic if they are not known or not static.

@@ -2,8 +2,14 @@
 #include "dialects/omnibal/OmnibalOps.h"
 using namespace mlir;
 using namespace omnibal;
-#define SHAPE(OP) OpCost OP::getCost() { return {}; } bool OP::isCheapToRecompute() { return false; }
-#define DIFF(OP) LogicalResult OP::buildGradients(OpBuilder &, ValueRange, ArrayRef<bool>, SmallVectorImpl<Value> &) { return emitOpError("has no gradient rule yet"); }
+#define SHAPE(OP)                                                                                  \
+  OpCost OP::getCost() { return {}; }                                                              \
+  bool OP::isCheapToRecompute() { return false; }
+#define DIFF(OP)                                                                                   \
+  LogicalResult OP::buildGradients(OpBuilder &, ValueRange, ArrayRef<bool>,                        \
+                                   SmallVectorImpl<Value> &) {                                     \
+    return emitOpError("has no gradient rule yet");                                                \
+  }
 SHAPE(NegOp)
 DIFF(NegOp)
 SHAPE(ExpOp)

@@ -1,4 +1,5 @@
-//===- TypeRules.cpp - Element types of operands and results --------------------------------------------===//
+//===- TypeRules.cpp - Element types of operands and results
+//--------------------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

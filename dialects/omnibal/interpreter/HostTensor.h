@@ -1,4 +1,5 @@
-//===- HostTensor.h - A dense tensor of the interpreter ---------------------------------------------===//
+//===- HostTensor.h - A dense tensor of the interpreter
+//---------------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_INTERPRETER_HOSTTENSOR_H
 #define DIALECTS_OMNIBAL_INTERPRETER_HOSTTENSOR_H
 

@@ -1,4 +1,5 @@
-//===- Interpreter.h - Reference interpreter of the dialect -----------------------------------------===//
+//===- Interpreter.h - Reference interpreter of the dialect
+//-----------------------------------------===//
 //
 // Evaluates any op of the dialect on the host: the judge of every lowering, the folder of shape,
 // mask and position subgraphs, and the means to check gradient rules. Correct before fast; the
@@ -39,8 +40,8 @@ public:
   llvm::FailureOr<llvm::SmallVector<HostTensor>>
   evaluateOp(mlir::Operation *op, llvm::ArrayRef<const HostTensor *> operands);
 
-  /// The value, evaluating what it depends on, in one block. Values in `bindings` are taken as they are
-  /// (graph inputs, cut points); every value computed on the way is added to it. Fails with a
+  /// The value, evaluating what it depends on, in one block. Values in `bindings` are taken as they
+  /// are (graph inputs, cut points); every value computed on the way is added to it. Fails with a
   /// diagnostic if a block argument that is needed is not bound.
   llvm::FailureOr<HostTensor> evaluate(mlir::Value value, Bindings &bindings);
 

@@ -1,0 +1,96 @@
+//===- LossEval.cpp - Cross entropies and their gradients
+//---------------------------------------------------===//
+#include "dialects/omnibal/interpreter/Evaluation.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace omnibal {
+namespace {
+
+/// Loss of one row of logits; with `grad`, its gradient.
+FailureOr<double> rowLoss(Operation *op, const double *logits, int64_t width, int64_t target,
+                          double *grad) {
+  if (target < 0)
+    return 0.0; // no label
+  if (target >= width)
+    return op->emitOpError() << "target " << target << " is out of range for " << width
+                             << " classes";
+  double top = *std::max_element(logits, logits + width), sum = 0;
+  for (int64_t c = 0; c < width; ++c)
+    sum += std::exp(logits[c] - top);
+  double norm = top + std::log(sum);
+  for (int64_t c = 0; grad && c < width; ++c)
+    grad[c] = std::exp(logits[c] - norm) - (c == target);
+  return norm - logits[target];
+}
+
+LogicalResult crossEntropy(Evaluation &e, bool withGradient) {
+  const HostTensor &logits = e.operand(0), &targets = e.operand(1);
+  HostTensor &loss = e.addResult(targets.shape);
+  HostTensor *grad = withGradient ? &e.addResult(logits.shape) : nullptr;
+  int64_t width = logits.shape.back();
+  for (int64_t row = 0; row < targets.size(); ++row) {
+    auto value = rowLoss(e.op, &logits.floats[row * width], width, targets.ints[row],
+                         grad ? &grad->floats[row * width] : nullptr);
+    if (failed(value))
+      return failure();
+    loss.floats[row] = *value;
+  }
+  return success();
+}
+
+LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, bool withGradients,
+                                 bool withBiasGradient) {
+  const HostTensor &hidden = e.operand(0), &weight = e.operand(1), &targets = *e.operands.back();
+  const HostTensor *bias = hasBias ? e.operands[2] : nullptr;
+  int64_t size = weight.shape[1], width = weight.shape[0];
+  HostTensor &loss = e.addResult(targets.shape);
+  HostTensor *dhidden = withGradients ? &e.addResult(hidden.shape) : nullptr;
+  HostTensor *dweight = withGradients ? &e.addResult(weight.shape) : nullptr;
+  HostTensor *dbias = withBiasGradient ? &e.addResult(bias->shape) : nullptr;
+  std::vector<double> logits(width), grad(width);
+  std::vector<double> byColumn = transposed(weight.floats.data(), width, size);
+  for (int64_t row = 0; row < targets.size(); ++row) {
+    if (targets.ints[row] < 0)
+      continue;
+    const double *x = &hidden.floats[row * size];
+    std::fill(logits.begin(), logits.end(), 0.0);
+    multiplyAdd(logits.data(), x, byColumn.data(), 1, width, size);
+    for (int64_t c = 0; c < width; ++c)
+      logits[c] = scale * logits[c] + (bias ? bias->floats[c] : 0);
+    auto value = rowLoss(e.op, logits.data(), width, targets.ints[row], grad.data());
+    if (failed(value))
+      return failure();
+    loss.floats[row] = *value;
+    for (int64_t c = 0; withGradients && c < width; ++c) {
+      if (dbias)
+        dbias->floats[c] += grad[c];
+      double g = scale * grad[c];
+      for (int64_t i = 0; i < size; ++i) {
+        dhidden->floats[row * size + i] += g * weight.floats[c * size + i];
+        dweight->floats[c * size + i] += g * x[i];
+      }
+    }
+  }
+  return success();
+}
+
+} // namespace
+
+std::optional<LogicalResult> evaluateLoss(Evaluation &e) {
+  return llvm::TypeSwitch<Operation *, std::optional<LogicalResult>>(e.op)
+      .Case([&](CrossEntropyOp) { return crossEntropy(e, false); })
+      .Case([&](CrossEntropyGradOp) { return crossEntropy(e, true); })
+      .Case([&](LinearCrossEntropyOp op) {
+        return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(), false,
+                                  false);
+      })
+      .Case([&](LinearCrossEntropyGradOp op) {
+        return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(), true,
+                                  bool(op.getDbias()));
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+} // namespace omnibal
