@@ -134,7 +134,6 @@ def worker(args):
     rival = Rival(args, packed == "packed", compiled == "compile")
     if compiled == "compile":
         rival.steps(2)  # compilation is not timed
-        rival = rival
     times, loss = rival.steps(args.steps)
     print(json.dumps({"times": times, "loss": loss}))
 
