@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# All set-up and the tests that fit a coffee break. The last line is "N passed, N failed".
+#
+#   test/run_tests.sh [ctest options]        e.g. -R checkpoint
+set -uo pipefail
+root="$(cd "$(dirname "$0")/.." && pwd)"
+build="${OMNIBAL_BUILD:-$root/build}"
+"$root/tools/scripts/setup.sh" && "$root/tools/scripts/build.sh" || {
+  echo "run_tests.sh: set-up or build failed" >&2
+  echo "0 passed, 1 failed"
+  exit 1
+}
+exec "$root/test/ctest_summary.sh" "$build" -LE full "$@"
