@@ -1,0 +1,102 @@
+//===- CallBuilder.h - A function's ops become calls on roots -----------------------------------------===//
+#ifndef PASSES_LOWER_CALLBUILDER_H
+#define PASSES_LOWER_CALLBUILDER_H
+
+#include "dialects/omnibal/OmnibalOps.h"
+#include "passes/lower/CallList.h"
+#include "passes/lower/KernelLibraryInternal.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace omnibal::lower {
+
+/// Walks a function after omnibal-fuse in program order. View ops change places only; every other
+/// op appends calls. The emit* methods live in one file a theme (Emit*.cpp).
+class CallBuilder {
+public:
+  CallBuilder(mlir::func::FuncOp fn, KernelLibrary &kernels, const LoweringOptions &options)
+      : fn(fn), kernels(kernels), options(options) {}
+
+  llvm::FailureOr<CallList> run();
+
+private:
+  //--- Formals, places, lifetimes (CallBuilder.cpp) --------------------------------------------------
+  llvm::LogicalResult addFormals();
+  llvm::LogicalResult emit(mlir::Operation *op);
+  llvm::LogicalResult bindResults(mlir::func::ReturnOp op);
+  /// Whether all of `value` can be added to the gradient at `target` by the call that computes it.
+  bool markAccumulated(mlir::Value value, const Place &target);
+  void replaceRoot(int from, int to);
+
+  Place placeOf(mlir::Value value) { return places.lookup(value); }
+  /// Binds a value to a place; its uses keep the root alive.
+  void set(mlir::Value value, const Place &place);
+  int addRoot(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape);
+  Place dense(int root, llvm::ArrayRef<SymbolicDim> shape);
+  Place fresh(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape) {
+    return dense(addRoot(elementType, shape), shape);
+  }
+  Place fresh(mlir::Value value) { return fresh(elementType(value), shapeOf(value)); }
+  /// A dense copy.
+  Place materialise(const Place &place, mlir::Operation *op);
+  /// reshape(), after a copy if strides cannot say it.
+  Place reshaped(const Place &place, llvm::ArrayRef<SymbolicDim> shape, mlir::Operation *op);
+  /// The place itself if its last dimension has unit stride, else a copy.
+  Place unitStride(const Place &place, mlir::Operation *op);
+  /// [.., C] as [product of .., C] with unit stride.
+  Place matrix(mlir::Value value, mlir::Operation *op);
+  /// All elements in one dimension.
+  Place flat(mlir::Value value, mlir::Operation *op);
+  Place batchValue(llvm::StringRef name, mlir::Value value);
+  llvm::FailureOr<Place> constant(ConstantOp op);
+  /// A temporary whose last reader is `op`.
+  bool diesAt(const Place &place, mlir::Operation *op);
+
+  Call &call(mlir::Operation *op, llvm::StringRef kernel,
+             std::vector<std::pair<std::string, Place>> operands);
+
+  static SymbolicShape shapeOf(mlir::Value value) {
+    return *getSymbolicShape(mlir::cast<mlir::RankedTensorType>(value.getType()));
+  }
+  static mlir::Type elementType(mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  }
+
+  //--- Ops -------------------------------------------------------------------------------------------
+  llvm::LogicalResult emitReshape(mlir::Operation *op);     // EmitLayout.cpp
+  llvm::LogicalResult emitSlice(SliceOp op);
+  llvm::LogicalResult emitPad(PadOp op);
+  llvm::LogicalResult emitConcat(ConcatOp op);
+  llvm::LogicalResult emitReduce(ReduceOp op);
+  llvm::LogicalResult emitGemm(GemmOp op);                  // EmitGemm.cpp
+  llvm::LogicalResult emitFused(FusedOp op);                // EmitFusedCall.cpp
+  FusedAccess accessInput(FusedOp op, unsigned index, Place &place);
+  llvm::LogicalResult emitAttention(AttentionOp op);        // EmitModel.cpp
+  llvm::LogicalResult emitAttentionGrad(AttentionGradOp op);
+  llvm::LogicalResult emitRope(RopeOp op);
+  llvm::LogicalResult emitEmbedding(EmbeddingOp op);
+  llvm::LogicalResult emitEmbeddingGrad(EmbeddingGradOp op);
+  llvm::LogicalResult emitImageMerge(ImageMergeOp op);
+  llvm::LogicalResult emitImageMergeGrad(ImageMergeGradOp op);
+  llvm::LogicalResult emitCrossEntropy(mlir::Operation *op); // EmitLoss.cpp
+  llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
+  llvm::LogicalResult emitPlain(mlir::Operation *op);       // EmitPlain.cpp
+
+  /// [B, H, L, D] as [B * L, H, D].
+  Place tokenMajor(const Place &place, mlir::Operation *op);
+  /// Memory for a [B, H, L, ..] result that lies as [B, L, H, ..].
+  Place freshTokenMajor(mlir::Value value);
+  /// Where a gradient goes: into the formal (accumulated) or a zeroed temporary.
+  Place gradientTarget(mlir::Value value, mlir::Operation *op);
+
+  mlir::func::FuncOp fn;
+  KernelLibrary &kernels;
+  LoweringOptions options;
+  CallList list;
+  std::vector<FormalRoot> batchFormals, constantFormals;
+  std::vector<int> resultRoots;
+  llvm::DenseMap<mlir::Value, Place> places, accumulated;
+  std::vector<int> liveUses; ///< by root
+};
+
+} // namespace omnibal::lower
+#endif // PASSES_LOWER_CALLBUILDER_H

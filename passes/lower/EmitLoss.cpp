@@ -1,0 +1,79 @@
+//===- EmitLoss.cpp - Cross entropy, with and without the output projection ---------------------------===//
+#include "passes/lower/CallBuilder.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace omnibal::lower {
+namespace {
+
+constexpr int64_t scratchElements = 1 << 22; ///< logits that exist at a time
+constexpr int64_t minScratchRows = 32, maxScratchRows = 512;
+
+} // namespace
+
+LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
+  std::vector<std::pair<std::string, Place>> operands{{"logits", matrix(op->getOperand(0), op)},
+                                                      {"targets", flat(op->getOperand(1), op)}};
+  auto add = [&](StringRef name, Value value, bool rows) {
+    if (!value || value.use_empty())
+      return;
+    set(value, fresh(value));
+    operands.emplace_back(name, rows ? matrix(value, op) : flat(value, op));
+  };
+  // `loss` is always written.
+  Value loss = op->getResult(0);
+  set(loss, fresh(loss));
+  operands.emplace_back("loss", flat(loss, op));
+  if (auto forward = dyn_cast<CrossEntropyOp>(op))
+    add("prediction", forward.getPrediction(), false);
+  else
+    add("dlogits", cast<CrossEntropyGradOp>(op).getDlogits(), true);
+  call(op, "cross_entropy", std::move(operands));
+  return success();
+}
+
+LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
+  auto forward = dyn_cast<LinearCrossEntropyOp>(op);
+  auto backward = dyn_cast<LinearCrossEntropyGradOp>(op);
+  Value hidden = op->getOperand(0), weight = op->getOperand(1);
+  Value bias = forward ? forward.getBias() : backward.getBias();
+  Value targets = forward ? forward.getTargets() : backward.getTargets();
+  int64_t vocabulary = shapeOf(weight)[0].constant;
+  int64_t rows = std::clamp(scratchElements / std::max<int64_t>(1, vocabulary), minScratchRows,
+                            maxScratchRows);
+  SymbolicDim tokens = *product(shapeOf(targets));
+  int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
+  rows = std::min<int64_t>(rows, std::max<int64_t>(1, atCap));
+
+  std::vector<std::pair<std::string, Place>> operands{{"hidden", matrix(hidden, op)},
+                                                      {"weight", matrix(weight, op)},
+                                                      {"targets", flat(targets, op)}};
+  if (bias)
+    operands.emplace_back("bias", placeOf(bias));
+  Value loss = op->getResult(0);
+  set(loss, fresh(loss));
+  operands.emplace_back("loss", flat(loss, op));
+  operands.emplace_back("scratch", fresh(elementType(hidden), {rows, vocabulary}));
+  if (forward && forward.getPrediction()) {
+    set(forward.getPrediction(), fresh(forward.getPrediction()));
+    operands.emplace_back("prediction", flat(forward.getPrediction(), op));
+  }
+  if (backward) {
+    if (!backward.getDhidden().use_empty()) {
+      set(backward.getDhidden(), fresh(backward.getDhidden()));
+      operands.emplace_back("dhidden", matrix(backward.getDhidden(), op));
+    }
+    if (!backward.getDweight().use_empty())
+      operands.emplace_back("dweight", gradientTarget(backward.getDweight(), op));
+    if (backward.getDbias() && !backward.getDbias().use_empty())
+      operands.emplace_back("dbias", gradientTarget(backward.getDbias(), op));
+  }
+  double scale = (forward ? forward.getScale() : backward.getScale()).convertToDouble();
+  Call &entropy = call(op, "linear_cross_entropy", std::move(operands));
+  if (scale != 1.0)
+    entropy.attributes["scale"] = scale;
+  return success();
+}
+
+} // namespace omnibal::lower

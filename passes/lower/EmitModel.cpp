@@ -1,0 +1,171 @@
+//===- EmitModel.cpp - Attention, rotary embedding, embedding, image merge ----------------------------===//
+#include "passes/lower/CallBuilder.h"
+
+using namespace mlir;
+
+namespace omnibal::lower {
+
+Place CallBuilder::tokenMajor(const Place &place, Operation *op) {
+  Place tokens = permute(place, {0, 2, 1, 3});
+  SymbolicShape shape{*multiply(tokens.shape[0], tokens.shape[1]), tokens.shape[2],
+                      tokens.shape[3]};
+  return unitStride(reshaped(tokens, shape, op), op);
+}
+
+Place CallBuilder::freshTokenMajor(Value value) {
+  SymbolicShape shape = shapeOf(value), memory = shape;
+  std::swap(memory[1], memory[2]);
+  llvm::SmallVector<int64_t> permutation{0, 2, 1};
+  for (size_t i = 3; i < shape.size(); ++i)
+    permutation.push_back(i);
+  Place place = permute(fresh(elementType(value), memory), permutation);
+  set(value, place);
+  return place;
+}
+
+namespace {
+
+/// [B, H, L] as [B * L, H].
+std::optional<Place> perToken(const Place &place) {
+  Place tokens = permute(place, {0, 2, 1});
+  auto rows = multiply(tokens.shape[0], tokens.shape[1]);
+  return rows ? reshape(tokens, {*rows, tokens.shape[2]}) : std::nullopt;
+}
+
+template <typename OpT> LogicalResult setMask(OpT op, SymbolicShape query, Call &call) {
+  call.attributes["scale"] = op.getScale().convertToDouble();
+  call.attributes["mask"] = stringifyMaskKind(op.getMaskKind()).str();
+  if (op.getWindow())
+    call.attributes["window"] = *op.getWindow();
+  if (!op.getCuSeqlens()) {
+    if (!query[2].isStatic())
+      return op.emitOpError("without cu_seqlens needs a length known at compile time, but it is ")
+             << toString(query[2]);
+    call.attributes["segment_rows"] = query[2].constant;
+  }
+  return success();
+}
+
+template <typename OpT> LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
+  if (op.getMaskKind() == MaskKind::Explicit)
+    return op.emitOpError("its mask was not recognised (omnibal-raise), and there is no kernel for "
+                          "a mask operand");
+  if (query[0] != key[0] || query[2] != key[2])
+    return op.emitOpError("queries and keys must be of the same tokens to run in a kernel");
+  return success();
+}
+
+} // namespace
+
+LogicalResult CallBuilder::emitAttention(AttentionOp op) {
+  SymbolicShape query = shapeOf(op.getQuery());
+  if (op.getMask() || op.getSoftcap())
+    return op.emitOpError(op.getMask() ? "its mask was not recognised (omnibal-raise)"
+                                       : "soft capping has no kernel");
+  if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
+    return failure();
+  Place q = tokenMajor(placeOf(op.getQuery()), op), k = tokenMajor(placeOf(op.getKey()), op),
+        v = tokenMajor(placeOf(op.getValue()), op);
+  Place out = tokenMajor(freshTokenMajor(op.getResult()), op);
+  Place lse = *perToken(freshTokenMajor(op.getLse()));
+  std::vector<std::pair<std::string, Place>> operands{
+      {"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}};
+  if (op.getCuSeqlens())
+    operands.emplace_back("cu_seqlens", flat(op.getCuSeqlens(), op));
+  if (op.getTypes())
+    operands.emplace_back("types", flat(op.getTypes(), op));
+  return setMask(op, query, call(op, "attention", std::move(operands)));
+}
+
+LogicalResult CallBuilder::emitAttentionGrad(AttentionGradOp op) {
+  SymbolicShape query = shapeOf(op.getQuery());
+  if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
+    return failure();
+  std::vector<std::pair<std::string, Place>> operands;
+  for (auto [name, value] : {std::pair("q", op.getQuery()), {"k", op.getKey()},
+                             {"v", op.getValue()}, {"out", op.getResult()}})
+    operands.emplace_back(name, tokenMajor(placeOf(value), op));
+  auto lse = perToken(placeOf(op.getLse()));
+  operands.emplace_back("lse", lse ? *lse : *perToken(materialise(placeOf(op.getLse()), op)));
+  operands.emplace_back("dout", tokenMajor(placeOf(op.getGrad()), op));
+  for (auto [name, value] :
+       {std::pair("dq", op.getDquery()), {"dk", op.getDkey()}, {"dv", op.getDvalue()}})
+    operands.emplace_back(name, tokenMajor(freshTokenMajor(value), op));
+  if (op.getCuSeqlens())
+    operands.emplace_back("cu_seqlens", flat(op.getCuSeqlens(), op));
+  if (op.getTypes())
+    operands.emplace_back("types", flat(op.getTypes(), op));
+  return setMask(op, query, call(op, "attention_backward", std::move(operands)));
+}
+
+LogicalResult CallBuilder::emitRope(RopeOp op) {
+  SymbolicShape shape = shapeOf(op.getInput());
+  if (shape.size() != 4)
+    return op.emitOpError("needs an input [batch, heads, tokens, features]");
+  Place x = tokenMajor(placeOf(op.getInput()), op);
+  Place positions = broadcast(flat(op.getPositions(), op), {shape[0], shape[2]});
+  positions = reshaped(positions, {x.shape[0]}, op);
+  Place out = tokenMajor(freshTokenMajor(op.getResult()), op);
+  Call &rope = call(op, "rope",
+                    {{"x", x},
+                     {"positions", positions},
+                     {"cos", matrix(op.getCos(), op)},
+                     {"sin", matrix(op.getSin(), op)},
+                     {"out", out}});
+  if (op.getInterleaved())
+    rope.attributes["interleaved"] = true;
+  if (op.getInverse())
+    rope.attributes["inverse"] = true;
+  return success();
+}
+
+LogicalResult CallBuilder::emitEmbedding(EmbeddingOp op) {
+  set(op.getResult(), fresh(op.getResult()));
+  Place table = matrix(op.getTable(), op), ids = flat(op.getIds(), op);
+  call(op, "embedding", {{"table", table}, {"ids", ids}, {"out", matrix(op.getResult(), op)}});
+  return success();
+}
+
+Place CallBuilder::gradientTarget(Value value, Operation *op) {
+  if (auto target = accumulated.find(value); target != accumulated.end())
+    return target->second;
+  Place place = fresh(value);
+  set(value, place);
+  call(op, "fill", {{"dst", place}}).attributes["value"] = 0;
+  return place;
+}
+
+LogicalResult CallBuilder::emitEmbeddingGrad(EmbeddingGradOp op) {
+  Place dout = matrix(op.getGrad(), op), ids = flat(op.getIds(), op);
+  Place target = gradientTarget(op.getResult(), op);
+  call(op, "embedding_backward", {{"dout", dout}, {"ids", ids}, {"dtable", target}});
+  return success();
+}
+
+LogicalResult CallBuilder::emitImageMerge(ImageMergeOp op) {
+  set(op.getResult(), fresh(op.getResult()));
+  Place text = matrix(op.getText(), op), features = matrix(op.getFeatures(), op),
+        rows = flat(op.getImageRows(), op);
+  call(op, "image_merge",
+       {{"text", text},
+        {"features", features},
+        {"image_rows", rows},
+        {"out", matrix(op.getResult(), op)}});
+  return success();
+}
+
+LogicalResult CallBuilder::emitImageMergeGrad(ImageMergeGradOp op) {
+  std::vector<std::pair<std::string, Place>> operands{{"dout", matrix(op.getGrad(), op)},
+                                                      {"image_rows", flat(op.getImageRows(), op)}};
+  for (auto [name, value] :
+       {std::pair("dtext", op.getDtext()), {"dfeatures", op.getDfeatures()}}) {
+    if (value.use_empty())
+      continue;
+    set(value, fresh(value));
+    operands.emplace_back(name, matrix(value, op));
+  }
+  call(op, "image_merge_backward", std::move(operands));
+  return success();
+}
+
+} // namespace omnibal::lower

@@ -1,0 +1,210 @@
+//===- KernelLibrary.cpp - Generated kernels become a shared object ----------------------------------===//
+#include "passes/lower/KernelLibraryInternal.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/ExecutionEngine/OptUtils.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/SHA1.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+
+namespace omnibal::lower {
+
+KernelLibrary::KernelLibrary(MLIRContext *context) : state(std::make_unique<Impl>()) {
+  context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, vector::VectorDialect,
+                       arith::ArithDialect, math::MathDialect, func::FuncDialect>();
+  registerBuiltinDialectTranslation(*context);
+  registerLLVMDialectTranslation(*context);
+  state->module = ModuleOp::create(UnknownLoc::get(context));
+}
+KernelLibrary::~KernelLibrary() = default;
+bool KernelLibrary::empty() const { return state->keys.empty(); }
+
+std::vector<std::string> KernelLibrary::symbols() const {
+  std::vector<std::string> names;
+  for (const auto &[symbol, key] : state->keys)
+    names.push_back(symbol);
+  return names;
+}
+
+std::string KernelLibrary::resolveCpu(llvm::StringRef cpu) {
+  return cpu == "native" ? llvm::sys::getHostCPUName().str() : cpu.str();
+}
+
+FailureOr<std::string> KernelLibrary::Impl::add(const FusedKernel &kernel) {
+  std::string key = kernel.key();
+  auto digest = llvm::SHA1::hash(llvm::arrayRefFromStringRef(key));
+  std::string symbol = "fused_" + llvm::toHex(ArrayRef<uint8_t>(digest).take_front(8), true);
+  auto [it, isNew] = keys.try_emplace(symbol, key);
+  if (!isNew) {
+    if (it->second != key)
+      return FusedOp(kernel.op).emitOpError("internal error: two generated kernels have the name ") << symbol;
+    return symbol;
+  }
+  if (failed(emitFusedKernel(kernel, symbol, *module)))
+    return failure();
+  return symbol;
+}
+
+namespace {
+
+LogicalResult lowerToLLVM(ModuleOp module) {
+  if (failed(expandMath(module)))
+    return failure();
+  PassManager manager(module.getContext());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(createLoopInvariantCodeMotionPass());
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(createConvertVectorToLLVMPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createConvertFuncToLLVMPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+  return manager.run(module);
+}
+
+std::unique_ptr<llvm::TargetMachine> makeTarget(ModuleOp module, llvm::StringRef cpu,
+                                                const llvm::Triple &triple) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) {
+    module.emitError("no code generator for ") << triple.str() << ": " << error;
+    return nullptr;
+  }
+  std::string features;
+  if (cpu == "native")
+    for (const auto &feature : llvm::sys::getHostCPUFeatures())
+      features += (features.empty() ? "" : ",") + std::string(feature.second ? "+" : "-") +
+                  feature.first().str();
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  options.UniqueSectionNames = false;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, KernelLibrary::resolveCpu(cpu), features, options, llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
+}
+
+FailureOr<llvm::SmallString<0>> generateObject(ModuleOp module, llvm::StringRef cpu) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context, "kernels");
+  if (!code)
+    return module.emitError("the generated kernels do not translate to LLVM");
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  auto target = makeTarget(module, cpu, triple);
+  if (!target)
+    return failure();
+  code->setTargetTriple(triple);
+  code->setDataLayout(target->createDataLayout());
+  bool wide = target->getMCSubtargetInfo()->checkFeatures("+avx512f");
+  for (llvm::Function &function : *code)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("prefer-vector-width", wide ? "512" : "256");
+      function.addFnAttr(llvm::Attribute::NoUnwind);
+    }
+  if (llvm::Error error = makeOptimizingTransformer(3, 0, target.get())(code.get()))
+    return module.emitError("optimising the generated kernels failed: ")
+           << llvm::toString(std::move(error));
+  llvm::SmallString<0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return module.emitError("this target cannot write object files");
+  passes.run(*code);
+  return object;
+}
+
+/// A folder in the system's temporary folder that goes away with its files.
+class TemporaryFolder {
+public:
+  TemporaryFolder() { error = llvm::sys::fs::createUniqueDirectory("omnibal-kernels", path); }
+  ~TemporaryFolder() {
+    if (!error)
+      llvm::sys::fs::remove_directories(path);
+  }
+  std::string file(llvm::StringRef name) const { return (path + "/" + name).str(); }
+  std::error_code error;
+
+private:
+  llvm::SmallString<128> path;
+};
+
+FailureOr<std::string> link(ModuleOp module, llvm::StringRef object) {
+  std::string linker;
+  for (const char *name : {"ld", "ld.lld", "ld.lld-22", "mold", "ld.bfd", "ld.gold"})
+    if (auto found = llvm::sys::findProgramByName(name)) {
+      linker = *found;
+      break;
+    }
+  if (linker.empty())
+    return module.emitError("no linker found: install binutils or lld (ld must be on PATH)");
+  TemporaryFolder folder;
+  std::string input = folder.file("kernels.o"), output = folder.file("kernels.so"),
+              log = folder.file("log");
+  std::error_code error = folder.error;
+  if (!error) {
+    llvm::raw_fd_ostream stream(input, error);
+    if (!error) {
+      stream << object;
+      stream.close();
+      error = stream.error();
+    }
+  }
+  if (error)
+    return module.emitError("cannot write a temporary file: ") << error.message();
+  std::string message;
+  SmallVector<llvm::StringRef> arguments{linker,        "-shared", "--build-id=none", "-z",
+                                         "noexecstack", "-soname", "kernels.so",      "-o",
+                                         output,        input};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
+                                                llvm::StringRef(log)};
+  int status = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects,
+                                         /*SecondsToWait=*/120, /*MemoryLimit=*/0, &message);
+  auto bytes = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (status != 0 || !bytes) {
+    auto said = llvm::MemoryBuffer::getFile(log);
+    return module.emitError("linking the generated kernels with ")
+           << linker << " failed: " << message << (said ? (*said)->getBuffer() : "");
+  }
+  return (*bytes)->getBuffer().str();
+}
+
+} // namespace
+
+FailureOr<std::string> KernelLibrary::compileSharedObject(llvm::StringRef cpu) {
+  OwningOpRef<ModuleOp> module(cast<ModuleOp>(state->module.get()->clone()));
+  if (cpu != "native" && cpu != "x86-64-v3")
+    return module->emitError("unknown target CPU '") << cpu << "': use x86-64-v3 or native";
+  // Symbols in order: the bytes do not depend on the order in which kernels were added.
+  SmallVector<func::FuncOp> functions(module->getOps<func::FuncOp>());
+  llvm::sort(functions, [](func::FuncOp a, func::FuncOp b) { return a.getName() < b.getName(); });
+  for (func::FuncOp function : functions)
+    function->moveBefore(module->getBody(), module->getBody()->end());
+  if (failed(lowerToLLVM(*module)))
+    return failure();
+  auto object = generateObject(*module, cpu);
+  if (failed(object))
+    return failure();
+  return link(*module, *object);
+}
+
+} // namespace omnibal::lower

@@ -1,0 +1,21 @@
+//===- KernelLibraryInternal.h - What the lowering itself adds to a kernel library -------------------===//
+#ifndef PASSES_LOWER_KERNELLIBRARYINTERNAL_H
+#define PASSES_LOWER_KERNELLIBRARYINTERNAL_H
+
+#include "mlir/IR/OwningOpRef.h"
+#include "passes/lower/FusedKernel.h"
+#include "passes/lower/Lowering.h"
+#include <map>
+
+namespace omnibal::lower {
+
+struct KernelLibrary::Impl {
+  /// The symbol of the kernel, which is generated if no equal one exists.
+  llvm::FailureOr<std::string> add(const FusedKernel &kernel);
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::map<std::string, std::string> keys; ///< by symbol
+};
+
+} // namespace omnibal::lower
+#endif // PASSES_LOWER_KERNELLIBRARYINTERNAL_H

@@ -1,0 +1,32 @@
+//===- Passes.td - Passes of the lowering phase --------------------------------------------------------===//
+#ifndef PASSES_LOWER_PASSES_TD
+#define PASSES_LOWER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ExpandNorms : Pass<"omnibal-expand-norms", "::mlir::func::FuncOp"> {
+  let summary = "Writes rms_norm, layer_norm, softmax and log_softmax as reductions and elementwise ops";
+  let description = [{
+    So that fusion sees one kind of thing. Softmax along another axis than the last, or along one whose
+    size is not known at compile time, stays a call.
+  }];
+}
+
+def FormGemms : Pass<"omnibal-form-gemms", "::mlir::func::FuncOp"> {
+  let summary = "linear, matmul and linear_weight_grad become gemm with bias, activation, residual";
+  let description = [{
+    An activation joins its gemm only if nothing else reads the pre-activation (backward usually does);
+    an addition of the same shape joins as the residual of the operand that is computed last.
+  }];
+}
+
+def Fuse : Pass<"omnibal-fuse", "::mlir::func::FuncOp"> {
+  let summary = "Groups elementwise ops, broadcasts and reductions into omnibal.fused";
+  let description = [{
+    Two ops join when they iterate over the same rows x cols, share data and no path leaves the group
+    and returns. A reduction over the columns stays inside; one over the rows ends the group. Values of
+    one row (Gemma's 1 + weight) are recomputed where they are used.
+  }];
+}
+
+#endif // PASSES_LOWER_PASSES_TD
