@@ -103,7 +103,7 @@ Tiling chooseTiling(const Product &p, int64_t copies) {
     t.cols = equalParts(p.c.cols, colLimit);
     t.rowTiles = (p.c.rows + t.rows - 1) / t.rows;
     t.colTiles = (p.c.cols + t.cols - 1) / t.cols;
-    if (copies * t.tasks() >= enough || 2.0 * t.rows * t.cols * p.a.cols < 8e6)
+    if (copies * t.tasks() >= enough || 2.0 * t.rows * t.cols * p.a.cols < 3e6)
       return t;
     if (colLimit > 128 && t.cols > 128)
       colLimit = std::max<int64_t>(128, t.cols / 2);
@@ -124,7 +124,7 @@ Status multiplyTile(const Product &p, const Tiling &tiling, int64_t tile, float 
   bool hasResidual = p.residual.data != nullptr, accumulate = p.accumulate;
   if (hasResidual && p.residual.data == p.c.data) {
     bool identical = p.residual.rowStride == p.c.rowStride && p.residual.colStride == 1;
-    if (identical && p.activation == Activation::None && !p.bias && !p.pre.data) {
+    if (identical && p.activation == Activation::None && !p.pre.data) {
       accumulate = true;
       hasResidual = false;
     } else {

@@ -3,22 +3,6 @@
 
 namespace omnibal::rt {
 
-const char *nameOf(DType type) {
-  switch (type) {
-  case DType::F32:
-    return "f32";
-  case DType::I32:
-    return "i32";
-  case DType::I64:
-    return "i64";
-  case DType::Bool:
-    return "bool";
-  case DType::F64:
-    return "f64";
-  }
-  return "unknown";
-}
-
 std::string printShape(const TensorView &view) {
   std::string text = "[";
   for (int i = 0; i < view.rank; ++i)

@@ -47,7 +47,6 @@ private:
 
 template <typename T> T *dataOf(const TensorView &view) { return static_cast<T *>(view.data); }
 
-const char *nameOf(DType type);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_HOSTKERNEL_H

@@ -1,9 +1,12 @@
 #include "runtime/backends/host/MpiCommunicator.h"
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <thread>
+#include <unistd.h>
 
 #ifdef OMNIBAL_HAVE_MPI
 #include <mpi.h>
@@ -33,6 +36,14 @@ int mpiLocalRanks() {
 
 #ifdef OMNIBAL_HAVE_MPI
 namespace {
+
+/// Written by announce(), read by a signal handler of the same process.
+char lastActivity[256];
+
+void onTermination(int) {
+  [[maybe_unused]] ssize_t ignored = write(2, lastActivity, strnlen(lastActivity, 256));
+  _exit(1);
+}
 
 /// MPI counts are int: larger pieces go in parts.
 constexpr int64_t partBytes = int64_t{1} << 30;
@@ -109,7 +120,12 @@ public:
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
-  void announce(const Activity &now) override { activity = now; }
+  void announce(const Activity &now) override {
+    activity = now;
+    std::snprintf(lastActivity, sizeof lastActivity,
+                  "omnibal-run: rank %d was stopped in step %lld, stage %d, micro-batch %d, %s\n",
+                  me, static_cast<long long>(now.step), now.stage, now.microbatch, now.action);
+  }
 
 private:
   struct Operation {
@@ -171,7 +187,11 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator(Communicator::Millis
   return std::unique_ptr<Communicator>(std::make_unique<MpiCommunicator>(deadline));
 }
 
+void reportActivityOnTermination() { std::signal(SIGTERM, onTermination); }
+
 #else
+
+void reportActivityOnTermination() {}
 
 Result<std::unique_ptr<Communicator>> createMpiCommunicator(Communicator::Milliseconds) {
   return Status(Code::Unavailable,

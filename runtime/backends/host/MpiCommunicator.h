@@ -16,6 +16,10 @@ bool launchedByMpi();
 Result<std::unique_ptr<Communicator>>
 createMpiCommunicator(Communicator::Milliseconds deadline = Communicator::defaultDeadline);
 
+/// Installs a handler that writes what this rank was doing to stderr when the job is terminated
+/// (after another rank's failure), and ends the process.
+void reportActivityOnTermination();
+
 /// Ranks on this machine (to share its cores fairly).
 int mpiLocalRanks();
 

@@ -5,11 +5,15 @@ namespace omnibal::rt {
 static KernelTable buildTable() {
   KernelTable table;
   addAttentionKernels(table);
+  addConvKernels(table);
   addCopyKernels(table);
   addCrossEntropyKernels(table);
+  addElementwiseKernels(table);
   addEmbeddingKernels(table);
   addFusedKernels(table);
   addGemmKernels(table);
+  addIndexingKernels(table);
+  addNormaliseKernels(table);
   addReduceKernels(table);
   addRopeKernels(table);
   return table;

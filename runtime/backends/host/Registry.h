@@ -27,11 +27,15 @@ template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const KernelS
 }
 
 void addAttentionKernels(KernelTable &table);
+void addConvKernels(KernelTable &table);
 void addCopyKernels(KernelTable &table);
 void addCrossEntropyKernels(KernelTable &table);
+void addElementwiseKernels(KernelTable &table);
 void addEmbeddingKernels(KernelTable &table);
 void addFusedKernels(KernelTable &table);
 void addGemmKernels(KernelTable &table);
+void addIndexingKernels(KernelTable &table);
+void addNormaliseKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);
 void addRopeKernels(KernelTable &table);
 

@@ -47,6 +47,8 @@ bool SiteReader::flag(const std::string &name, bool byDefault) {
     return byDefault;
   if (value->is_boolean())
     return value->get<bool>();
+  if (value->is_null()) // present without a value, like a unit attribute
+    return true;
   if (value->is_number_integer())
     return value->get<int64_t>() != 0;
   fail("attribute '" + name + "' must be true or false");
