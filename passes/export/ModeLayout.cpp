@@ -79,6 +79,21 @@ void appendEpilogue(const ProgramParts &parts, const rt::Stage &stage,
   actions.push_back({rt::ActionKind::Update, 0, 0});
 }
 
+/// Actions name chunks and transfers by their place in the mode's lists.
+void useLocalNumbers(rt::Mode &mode) {
+  std::map<int32_t, int32_t> chunks, transfers;
+  for (const rt::Chunk &chunk : mode.chunks)
+    chunks.emplace(chunk.id, static_cast<int32_t>(chunks.size()));
+  for (const rt::Transfer &transfer : mode.transfers)
+    transfers.emplace(transfer.id, static_cast<int32_t>(transfers.size()));
+  for (rt::Action &action : mode.actions) {
+    if (action.kind <= rt::ActionKind::WeightGrad)
+      action.index = chunks.at(action.index);
+    else if (action.kind <= rt::ActionKind::WaitSend)
+      action.index = transfers.at(action.index);
+  }
+}
+
 } // namespace
 
 int64_t bytesAtCaps(const ProgramParts &parts, const std::vector<rt::Extent> &shape,
@@ -121,6 +136,7 @@ std::string layOutMode(ProgramParts &parts, Purpose purpose, std::vector<rt::Sta
     int64_t end = stage.persistentBytes + layout.placeRegions(stage.persistentBytes);
     stage.arenaBytes = std::max(stage.arenaBytes, end);
     stage.reservedBytes = std::max(stage.reservedBytes, layout.messageBytes());
+    useLocalNumbers(layout.mode());
     stage.modes[modeName(purpose)] = std::move(layout.mode());
   }
   return "";
