@@ -51,7 +51,7 @@ def problems_of(path, text):
 
 
 def main():
-    for path, text in (("a/B.cpp", 'open("/home/me/x")'), ("a/B.cpp", "// TO" "DO later"), ("a/B.h", "#ifndef B_H\n"),
+    for path, text in (("a/B.cpp", 'open("/ho' 'me/me/x")'), ("a/B.cpp", "// TO" "DO later"), ("a/B.h", "#ifndef B_H\n"),
                        ("a/B.cpp", "\n" * 601), ("a/b.cpp", "GTEST_SK" "IP()")):
         if not problems_of(path, text):
             sys.exit(f"repository.py: does not see what is wrong with {text.strip() or 'a long file'}")
