@@ -1,0 +1,174 @@
+//===- Parameters.cpp - Which initialisers are parameters, and their names
+//-----------------------------===//
+#include "importers/onnx/Parameters.h"
+#include "dialects/omnibal/OmnibalOps.h"
+#include "importers/onnx/CheckpointMatch.h"
+#include "importers/onnx/Diagnostics.h"
+#include "importers/onnx/Tensors.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace omnibal::onnx {
+
+namespace {
+
+bool isExternal(const TensorProto &tensor) {
+  return tensor.data_location() == TensorProto::EXTERNAL;
+}
+
+class Classifier {
+public:
+  Classifier(const GraphProto &graph, Initialisers &initialisers, ExternalFiles &files,
+             const ImportOptions &options, OpBuilder &builder, Location where)
+      : graph(graph), initialisers(initialisers), files(files), options(options), builder(builder),
+        where(where) {}
+
+  LogicalResult run() {
+    bool anyExternal = false;
+    for (const TensorProto &tensor : graph.initializer()) {
+      anyExternal |= isExternal(tensor);
+      Initialiser &initialiser = initialisers[tensor.name()];
+      if (initialiser.uses == 0)
+        continue;
+      FailureOr<RankedTensorType> type = tensorType(tensor, where);
+      if (failed(type))
+        return failure();
+      initialiser.type = *type;
+    }
+    for (const TensorProto &tensor : graph.initializer()) {
+      Initialiser &initialiser = initialisers[tensor.name()];
+      if (initialiser.uses == 0 || !isFloat(tensor.data_type()))
+        continue;
+      if (isExternal(tensor)) {
+        if (failed(nameByLocation(initialiser)))
+          return failure();
+      } else {
+        initialiser.isParameter = !anyExternal && options.weights.empty();
+        initialiser.parameter = tensor.name();
+      }
+    }
+    if (!options.weights.empty() && failed(matchCheckpoint()))
+      return failure();
+    for (const TensorProto &tensor : graph.initializer()) {
+      Initialiser &initialiser = initialisers[tensor.name()];
+      if (initialiser.uses == 0)
+        continue;
+      if (initialiser.isParameter ? failed(createParameter(initialiser))
+                                  : failed(checkConstant(initialiser)))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  /// External data in a safetensors file names its tensor.
+  LogicalResult nameByLocation(Initialiser &initialiser) {
+    const TensorProto &tensor = *initialiser.tensor;
+    FailureOr<ExternalRange> range = files.locate(tensor, where);
+    if (failed(range))
+      return failure();
+    initialiser.isParameter = true;
+    initialiser.parameter = tensor.name();
+    if (!range->file->safetensors)
+      return success();
+    const rt::StoredTensor *stored = range->file->safetensors->findAt(range->offset, range->length);
+    if (!stored)
+      return invalidModel(where) << "initialiser '" << tensor.name() << "' points at bytes ["
+                                 << range->offset << ", " << range->offset + range->length
+                                 << ") of '" << range->location
+                                 << "', where no tensor lies; is it the checkpoint exported?";
+    if (llvm::ArrayRef<int64_t>(stored->shape) != initialiser.type.getShape())
+      return invalidModel(where) << "initialiser '" << tensor.name() << "' of type "
+                                 << initialiser.type << " points at tensor '" << stored->name
+                                 << "' of '" << range->location << "', which has another shape";
+    initialiser.parameter = stored->name;
+    named.insert(tensor.name());
+    return success();
+  }
+
+  LogicalResult matchCheckpoint() {
+    std::vector<Initialiser *> unnamed;
+    for (const TensorProto &tensor : graph.initializer()) {
+      Initialiser &initialiser = initialisers[tensor.name()];
+      if (initialiser.uses != 0 && isFloat(tensor.data_type()) && !named.contains(tensor.name()))
+        unnamed.push_back(&initialiser);
+    }
+    return matchToCheckpoint(options.weights, unnamed, files, where);
+  }
+
+  LogicalResult checkConstant(const Initialiser &initialiser) {
+    const TensorProto &tensor = *initialiser.tensor;
+    if (!isFloat(tensor.data_type()) || initialiser.type.getRank() < 2)
+      return success();
+    auto diagnostic = invalidModel(where);
+    diagnostic << "initialiser '" << tensor.name() << "' of type " << initialiser.type;
+    if (options.weights.empty())
+      return diagnostic << " is neither external data nor certainly a constant; pass --weights "
+                           "with the checkpoint that the model was exported from";
+    return diagnostic << " is no tensor of '" << options.weights
+                      << "', neither by name nor by content; pass the checkpoint that the model "
+                         "was exported from as --weights, or export with optimize=False";
+  }
+
+  LogicalResult createParameter(Initialiser &initialiser) {
+    const TensorProto &tensor = *initialiser.tensor;
+    RankedTensorType type = initialiser.type;
+    if (initialiser.transposed)
+      type = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
+    StringAttr file;
+    IntegerAttr offset, length;
+    ElementsAttr value;
+    if (isExternal(tensor)) {
+      FailureOr<ExternalRange> range = files.locate(tensor, where);
+      if (failed(range))
+        return failure();
+      if (!initialiser.transposed) { // else only the checkpoint has the bytes in this order
+        file = builder.getStringAttr(range->location);
+        offset = builder.getI64IntegerAttr(range->offset);
+        length = builder.getI64IntegerAttr(range->length);
+      }
+    } else {
+      FailureOr<DenseElementsAttr> elements = tensorValue(tensor, {}, where);
+      if (failed(elements))
+        return failure();
+      if (options.weights.empty())
+        value = *elements;
+    }
+    // Tied weights: two initialisers with one tensor of the checkpoint are one parameter.
+    auto [entry, isNew] = created.try_emplace(initialiser.parameter);
+    if (!isNew) {
+      ParameterOp other = entry->second;
+      if (other.getType() == type && other.getFileAttr() == file && other.getOffsetAttr() == offset)
+        return success();
+      if (other.getType() == type && !options.weights.empty())
+        return success();
+      return invalidModel(where) << "two initialisers are the parameter '" << initialiser.parameter
+                                 << "', with different shapes or data";
+    }
+    entry->second = ParameterOp::create(builder, NameLoc::get(builder.getStringAttr(tensor.name())),
+                                        builder.getStringAttr(initialiser.parameter),
+                                        TypeAttr::get(type), file, offset, length, value,
+                                        /*frozen=*/UnitAttr(), /*transposed=*/UnitAttr());
+    return success();
+  }
+
+  const GraphProto &graph;
+  Initialisers &initialisers;
+  ExternalFiles &files;
+  const ImportOptions &options;
+  OpBuilder &builder;
+  Location where;
+  llvm::StringSet<> named; ///< initialisers whose name a safetensors file gave
+  llvm::StringMap<ParameterOp> created;
+};
+
+} // namespace
+
+LogicalResult classifyInitialisers(const GraphProto &graph, Initialisers &initialisers,
+                                   ExternalFiles &files, const ImportOptions &options,
+                                   OpBuilder &builder, Location where) {
+  return Classifier(graph, initialisers, files, options, builder, where).run();
+}
+
+} // namespace omnibal::onnx

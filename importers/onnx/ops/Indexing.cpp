@@ -1,0 +1,104 @@
+//===- Indexing.cpp - Gather, Scatter, NonZero, Trilu
+//--------------------------------------------------===//
+#include "importers/onnx/OpTable.h"
+
+using namespace mlir;
+
+namespace omnibal::onnx {
+
+namespace {
+
+LogicalResult buildGather(NodeContext &c) {
+  return c.give(c.e.gather(c.input(0), c.input(1), c.getInt("axis", 0)));
+}
+
+LogicalResult buildGatherElements(NodeContext &c) {
+  return c.give(c.e.gatherElements(c.input(0), c.input(1), c.getInt("axis", 0)));
+}
+
+LogicalResult buildGatherND(NodeContext &c) {
+  Emitter &e = c.e;
+  Value x = c.input(0), indices = c.input(1);
+  if (!e.requireInt(indices, "indices"))
+    return failure();
+  int64_t batch = c.getInt("batch_dims", 0), rank = rankOf(x), last = rankOf(indices) - 1;
+  if (last < 0 || batch < 0 || batch > last || batch > rank)
+    return e.invalid("batch_dims does not fit the ranks"), failure();
+  int64_t depth = shapeOf(indices)[last];
+  if (depth == kDynamic)
+    return e.unsupported("an index length that is not constant"), failure();
+  if (batch + depth > rank)
+    return e.invalid("indices are longer than the data's rank"), failure();
+  llvm::SmallVector<int64_t> dims(shapeOf(indices).drop_back());
+  llvm::append_range(dims, shapeOf(x).drop_front(batch + depth));
+  return c.give(GatherNDOp::create(e.builder, e.loc, RankedTensorType::get(dims, elementOf(x)), x,
+                                   indices, batch));
+}
+
+/// "none" and, from opset 16, "add" and "mul", from 18 "max" and "min".
+std::optional<std::string> reductionOf(NodeContext &c) {
+  std::string reduction = c.opset >= 16 ? c.getString("reduction", "none") : "none";
+  bool fits = reduction == "none" || reduction == "add" || reduction == "mul" ||
+              (c.opset >= 18 && (reduction == "max" || reduction == "min"));
+  if (fits)
+    return reduction;
+  c.e.invalid("reduction is '" + reduction + "'");
+  return std::nullopt;
+}
+
+LogicalResult buildScatterND(NodeContext &c) {
+  std::optional<std::string> reduction = reductionOf(c);
+  if (!reduction || !c.e.requireInt(c.input(1), "indices"))
+    return failure();
+  if (elementOf(c.input(0)) != elementOf(c.input(2)))
+    return c.e.invalid("data and updates of different element types"), failure();
+  int64_t depth = rankOf(c.input(1)) == 0 ? 0 : shapeOf(c.input(1)).back();
+  if (depth != kDynamic && depth > rankOf(c.input(0)))
+    return c.e.invalid("indices are longer than the data's rank"), failure();
+  return c.give(ScatterNDOp::create(c.e.builder, c.e.loc, c.input(0).getType(), c.input(0),
+                                    c.input(1), c.input(2), *reduction));
+}
+
+LogicalResult buildScatterElements(NodeContext &c) {
+  std::optional<std::string> reduction = reductionOf(c);
+  std::optional<int64_t> axis = c.e.axis(c.getInt("axis", 0), rankOf(c.input(0)));
+  if (!reduction || !axis || !c.e.requireInt(c.input(1), "indices"))
+    return failure();
+  if (elementOf(c.input(0)) != elementOf(c.input(2)))
+    return c.e.invalid("data and updates of different element types"), failure();
+  return c.give(ScatterElementsOp::create(c.e.builder, c.e.loc, c.input(0).getType(), c.input(0),
+                                          c.input(1), c.input(2), *axis, *reduction));
+}
+
+LogicalResult buildNonZero(NodeContext &c) {
+  auto type = RankedTensorType::get({std::max<int64_t>(rankOf(c.input(0)), 1), kDynamic},
+                                    c.e.builder.getI64Type());
+  return c.give(NonZeroOp::create(c.e.builder, c.e.loc, type, c.input(0)));
+}
+
+LogicalResult buildTrilu(NodeContext &c) {
+  Value x = c.input(0);
+  if (rankOf(x) < 2)
+    return c.e.invalid("the input must have rank 2 at least"), failure();
+  if (c.input(1) && !c.e.requireInt(c.input(1), "k"))
+    return failure();
+  return c.give(
+      TriluOp::create(c.e.builder, c.e.loc, x.getType(), x, c.input(1), c.getInt("upper", 1) != 0));
+}
+
+} // namespace
+
+llvm::ArrayRef<OpEntry> indexingOps() {
+  static const OpEntry table[] = {
+      {"Gather", kFirst, kLast, 2, 2, buildGather},
+      {"GatherElements", kFirst, kLast, 2, 2, buildGatherElements},
+      {"GatherND", kFirst, kLast, 2, 2, buildGatherND},
+      {"NonZero", kFirst, kLast, 1, 1, buildNonZero},
+      {"ScatterElements", kFirst, kLast, 3, 3, buildScatterElements},
+      {"ScatterND", kFirst, kLast, 3, 3, buildScatterND},
+      {"Trilu", 14, kLast, 1, 2, buildTrilu},
+  };
+  return table;
+}
+
+} // namespace omnibal::onnx
