@@ -55,6 +55,13 @@ bool omnibal::sameElementCount(ArrayRef<SymbolicDim> a, ArrayRef<SymbolicDim> b)
   return productPolynomial(a) == productPolynomial(b);
 }
 
+SymbolicDim omnibal::affineProduct(ArrayRef<SymbolicDim> dims, int64_t *squaredTokens) {
+  Polynomial terms = productPolynomial(dims);
+  if (squaredTokens)
+    *squaredTokens = terms[{0, 2}];
+  return {terms[{0, 0}], terms[{1, 0}], terms[{0, 1}]};
+}
+
 std::optional<SymbolicDim> omnibal::divideProducts(ArrayRef<SymbolicDim> whole,
                                                    ArrayRef<SymbolicDim> part) {
   // Equal factors cancel first, so that N * N / N stays affine.

@@ -22,6 +22,10 @@ bool sameElementCount(llvm::ArrayRef<SymbolicDim> a, llvm::ArrayRef<SymbolicDim>
 /// d with product(whole) = d * product(part), if there is such an affine d.
 std::optional<SymbolicDim> divideProducts(llvm::ArrayRef<SymbolicDim> whole,
                                           llvm::ArrayRef<SymbolicDim> part);
+/// Affine part of the product of all dimensions and, if wanted, the coefficient of N^2. Other terms
+/// are dropped: in raised graphs a tile attends to itself, and tiles never meet tokens in one
+/// product.
+SymbolicDim affineProduct(llvm::ArrayRef<SymbolicDim> dims, int64_t *squaredTokens = nullptr);
 /// a <= b for every V >= 0 and N >= 1 (a micro-batch holds at least one token).
 bool isAlwaysAtMost(const SymbolicDim &a, const SymbolicDim &b);
 
