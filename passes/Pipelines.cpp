@@ -1,4 +1,9 @@
 //===- Pipelines.cpp - The named pipelines ----------------------------------------------------------===//
 #include "passes/Pipelines.h"
+#include "passes/raise/Passes.h"
+#include "passes/specialize/Passes.h"
 
-void omnibal::registerAllPasses() {}
+void omnibal::registerAllPasses() {
+  registerOmnibalSpecializePasses();
+  registerRaisePasses();
+}

@@ -22,8 +22,8 @@ struct SpecializeOptions {
 /// Takes a function of form I to form S; diagnostics are located and name the ONNX node.
 llvm::LogicalResult specialize(mlir::func::FuncOp function, const SpecializeOptions &options);
 
-/// "node 'x' (omnibal.conv)": an op as the user knows it. The node's name is the innermost
-/// NameLoc of the location.
+/// "node 'x' (omnibal.conv)": an op as the user knows it. The node's name is the outermost
+/// NameLoc of the location; the NameLoc in it is the module path.
 std::string describe(mlir::Operation *op);
 /// Name of the ONNX node, "" if the location has none.
 std::string nodeName(mlir::Location location);

@@ -10,10 +10,8 @@ using namespace mlir;
 namespace omnibal {
 
 std::string nodeName(Location location) {
-  if (auto name = dyn_cast<NameLoc>(location)) {
-    std::string inner = nodeName(name.getChildLoc());
-    return inner.empty() ? name.getName().str() : inner;
-  }
+  if (auto name = dyn_cast<NameLoc>(location))
+    return name.getName().str();
   if (auto fused = dyn_cast<FusedLoc>(location))
     for (Location part : fused.getLocations())
       if (std::string name = nodeName(part); !name.empty())

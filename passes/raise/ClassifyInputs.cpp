@@ -1,0 +1,101 @@
+//===- ClassifyInputs.cpp - omnibal-classify-inputs
+//-------------------------------------------------===//
+#include "passes/raise/Dependence.h"
+#include "passes/raise/Passes.h"
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_CLASSIFYINPUTSPASS
+#include "passes/raise/Passes.h.inc"
+
+namespace raise {
+namespace {
+
+class InputClassifier {
+public:
+  explicit InputClassifier(func::FuncOp function) : function(function), dependence(function) {}
+
+  LogicalResult run() {
+    SmallVector<unsigned> tokenInputs;
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned index = argument.getArgNumber();
+      SymbolicShape shape = shapeOf(argument);
+      int64_t tokenDims =
+          llvm::count_if(shape, [](const SymbolicDim &d) { return d.perToken != 0; });
+      if (shape.size() == 4 && tokenDims == 2)
+        setRole(function, index, Role::Mask);
+      else if (tokenDims == 0 && shape.size() >= 3)
+        setRole(function, index, Role::Image);
+      else if (tokenDims == 1)
+        tokenInputs.push_back(index);
+    }
+    std::optional<unsigned> ids = findIds(tokenInputs);
+    if (!ids)
+      return function.emitError()
+             << "no graph input looks up the rows of an embedding (token ids, integer [1, N]); "
+             << "export the model with its embedding";
+    for (unsigned index : tokenInputs)
+      setRole(function, index,
+              index == *ids             ? Role::Ids
+              : reachesPositions(index) ? Role::Positions
+                                        : Role::Visibility);
+    return success();
+  }
+
+private:
+  /// The input whose values alone are row numbers of a parameter; with several (tables of
+  /// positions), the one named by convention, else the one with the largest table.
+  std::optional<unsigned> findIds(ArrayRef<unsigned> tokenInputs) {
+    std::optional<unsigned> best;
+    int64_t bestRows = -1;
+    function.walk([&](EmbeddingOp op) {
+      for (unsigned index : tokenInputs) {
+        if (!(dependence.of(op.getIds()) & Dependence::argument(index)))
+          continue;
+        int64_t rows = typeOf(op.getTable()).getDimSize(0);
+        if (inputName(function, index) == "input_ids")
+          rows = std::numeric_limits<int64_t>::max();
+        if (rows > bestRows) {
+          best = index;
+          bestRows = rows;
+        }
+      }
+    });
+    return best;
+  }
+
+  /// Row numbers of a table of positions, or angles of sines and cosines.
+  bool reachesPositions(unsigned index) {
+    Dependence::Set self = Dependence::argument(index);
+    bool found = false;
+    function.walk([&](Operation *op) {
+      Value read;
+      if (isa<CosOp, SinOp>(op))
+        read = op->getOperand(0);
+      else if (auto embedding = dyn_cast<EmbeddingOp>(op))
+        read = embedding.getIds();
+      else if (auto gather = dyn_cast<GatherOp>(op);
+               gather && isa<FloatType>(typeOf(gather.getResult()).getElementType()))
+        read = gather.getIndices();
+      found = found || (read && (dependence.of(read) & self));
+    });
+    return found;
+  }
+
+  func::FuncOp function;
+  Dependence dependence;
+};
+} // namespace
+} // namespace raise
+
+namespace {
+struct ClassifyInputsPass : impl::ClassifyInputsPassBase<ClassifyInputsPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(raise::InputClassifier(function).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace
+} // namespace omnibal

@@ -1,0 +1,103 @@
+//===- LayerSearch.cpp
+//------------------------------------------------------------------------------===//
+#include "passes/raise/LayerSearch.h"
+#include "passes/raise/ModuleWords.h"
+
+using namespace mlir;
+
+namespace omnibal::raise {
+namespace {
+
+void append(LayerPlan &layer, const Segmentation &part, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i)
+    layer.ops.insert(part.segments[i].begin(), part.segments[i].end());
+}
+
+void addLayer(std::vector<LayerPlan> &layers, LayerPlan layer) {
+  if (!layer.ops.empty())
+    layers.push_back(std::move(layer));
+}
+
+void addBlocks(std::vector<LayerPlan> &layers, const Segmentation &part, StringRef prefix,
+               LayerKind kind) {
+  for (size_t i = 0; i + 1 < part.starts.size(); ++i) {
+    LayerPlan block{(prefix + ".layers." + Twine(i)).str(), kind, {}};
+    append(block, part, part.starts[i], part.starts[i + 1]);
+    layers.push_back(std::move(block));
+  }
+}
+
+bool readsAnyParameter(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value v) { return readsParameter(v); });
+}
+
+/// Segments at the start of the tail that module paths place in the vision tower and that hold
+/// parameters (a norm after the last block) do not belong to the projector.
+size_t endOfVisionTail(const Segmentation &part, size_t begin) {
+  size_t end = begin;
+  for (size_t i = begin; i < part.segments.size(); ++i)
+    for (Operation *op : part.segments[i]) {
+      auto kind = partOfModule(modulePathOf(op));
+      if (kind && *kind == LayerKind::Projector)
+        return end;
+      if (kind && *kind == LayerKind::Vision && readsAnyParameter(op))
+        end = i + 1;
+    }
+  return end;
+}
+} // namespace
+
+FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const ContentOps &content) {
+  std::vector<LayerPlan> layers;
+  SmallVector<Value> features, texts;
+  for (Operation *op : content.all())
+    if (auto merge = dyn_cast<ImageMergeOp>(op)) {
+      features.push_back(merge.getFeatures());
+      if (texts.empty())
+        texts.push_back(merge.getText());
+    }
+  llvm::SetVector<Operation *> vision = content.backwardFrom(features);
+  llvm::SetVector<Operation *> text = content.backwardFrom(texts);
+
+  if (!vision.empty()) {
+    Segmentation part = segmentPart(vision.getArrayRef(), content);
+    size_t first = part.starts.empty() ? 0 : part.starts.front();
+    size_t last = part.starts.empty() ? 0 : part.starts.back();
+    LayerPlan embedding{"vision.embedding", LayerKind::Vision, {}};
+    append(embedding, part, 0, first);
+    addLayer(layers, std::move(embedding));
+    addBlocks(layers, part, "vision", LayerKind::Vision);
+    size_t tail = endOfVisionTail(part, last);
+    LayerPlan output{"vision.output", LayerKind::Vision, {}};
+    append(output, part, last, tail);
+    addLayer(layers, std::move(output));
+    LayerPlan projector{"projector", LayerKind::Projector, {}};
+    append(projector, part, tail, part.segments.size());
+    addLayer(layers, std::move(projector));
+  }
+
+  LayerPlan embedding{"language.embedding", LayerKind::Language, {}};
+  for (Operation *op : text)
+    if (!vision.contains(op))
+      embedding.ops.insert(op);
+  SmallVector<Operation *> rest;
+  for (Operation *op : content.all())
+    if (!vision.contains(op) && !embedding.ops.contains(op))
+      rest.push_back(op);
+  if (rest.empty())
+    return function.emitError() << "no op depends on the token ids";
+  Segmentation part = segmentPart(rest, content);
+  size_t first = part.starts.empty() ? 1 : part.starts.front();
+  size_t last = part.starts.empty() ? 1 : part.starts.back();
+  append(embedding, part, 0, first);
+  addLayer(layers, std::move(embedding));
+  addBlocks(layers, part, "language", LayerKind::Language);
+  LayerPlan head{"head", LayerKind::Head, {}};
+  append(head, part, last, part.segments.size());
+  addLayer(layers, std::move(head));
+  if (layers.back().kind != LayerKind::Head)
+    return function.emitError() << "nothing follows the last block: the graph has no output layer";
+  return layers;
+}
+
+} // namespace omnibal::raise

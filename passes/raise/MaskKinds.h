@@ -1,0 +1,34 @@
+//===- MaskKinds.h - What an attention mask means
+//---------------------------------------------------===//
+#ifndef PASSES_RAISE_MASKKINDS_H
+#define PASSES_RAISE_MASKKINDS_H
+
+#include "passes/raise/Dependence.h"
+
+namespace omnibal::raise {
+
+struct MaskClass {
+  MaskKind kind = MaskKind::Full;
+  int64_t window = 0;                    ///< sliding: query - key < window
+  std::optional<unsigned> typesArgument; ///< prefix: the graph input with the token types
+};
+
+/// Classifies masks by evaluation; results are kept per mask value.
+class MaskClassifier {
+public:
+  MaskClassifier(mlir::func::FuncOp function, Dependence &dependence)
+      : function(function), dependence(dependence) {}
+
+  /// `user` is the op that applies the mask, for messages.
+  llvm::FailureOr<MaskClass> classify(mlir::Value mask, mlir::Operation *user);
+
+private:
+  llvm::FailureOr<MaskClass> evaluateAndClassify(mlir::Value mask, mlir::Operation *user);
+
+  mlir::func::FuncOp function;
+  Dependence &dependence;
+  llvm::DenseMap<mlir::Value, MaskClass> known;
+};
+
+} // namespace omnibal::raise
+#endif // PASSES_RAISE_MASKKINDS_H

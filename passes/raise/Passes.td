@@ -1,0 +1,79 @@
+//===- Passes.td - Raising by meaning: form S to form R to form L ------------------------------------===//
+#ifndef PASSES_RAISE_PASSES_TD
+#define PASSES_RAISE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class RaisingPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::omnibal::OmnibalDialect"];
+}
+
+def SelectLogitsPass : RaisingPass<"omnibal-select-logits"> {
+  let summary = "Keeps the logits [1, N, W] as the only result";
+  let description = [{
+    Exporters return caches and hidden states as well. The logits are the result with that name,
+    else the float result of shape [1, N, static] that most of the graph feeds.
+  }];
+}
+def ShortenLayoutPass : RaisingPass<"omnibal-shorten-layout"> {
+  let summary = "Chains of reshape and transpose become at most reshape, transpose, reshape";
+}
+def RaiseNormsPass : RaisingPass<"omnibal-raise-norms"> {
+  let summary = "Decomposed RMSNorm and LayerNorm become rms_norm and layer_norm";
+}
+def RaiseActivationsPass : RaisingPass<"omnibal-raise-activations"> {
+  let summary = "Decomposed gelu (erf, tanh), quick_gelu and silu become one op each";
+}
+def RaiseLinearPass : RaisingPass<"omnibal-raise-linear"> {
+  let summary = "Products with a parameter become linear, sums with a vector parameter its bias";
+}
+def RaiseEmbeddingPass : RaisingPass<"omnibal-raise-embedding"> {
+  let summary = "Gathers of a parameter's rows become embedding; of all rows in order, the parameter";
+}
+def RaisePatchConvPass : RaisingPass<"omnibal-raise-patch-conv"> {
+  let summary = "A convolution whose stride is its kernel becomes a linear over patches";
+}
+def RaiseImageMergePass : RaisingPass<"omnibal-raise-image-merge"> {
+  let summary = "Both forms of masked_scatter over placeholder tokens become image_merge";
+  let description = [{
+    Records `omnibal.image_token_id` and `omnibal.tokens_per_tile` on the module.
+  }];
+}
+def ClassifyInputsPass : RaisingPass<"omnibal-classify-inputs"> {
+  let summary = "Marks each graph input with its role: ids, positions, mask, types, image, token";
+  let description = [{
+    By use, not by name: ids are what rows of an embedding are looked up by; positions reach
+    rotary angles or a table of positions; the other token inputs only reach masks.
+  }];
+}
+def RaiseAttentionPass : RaisingPass<"omnibal-raise-attention"> {
+  let summary = "softmax(q k^T) v in any form becomes attention with a classified mask";
+  let description = [{
+    The mask's subgraph is evaluated by the interpreter for probe lengths around every integer
+    constant in it and classified as full, causal, sliding or prefix. Repeated key and value heads
+    are undone, constant factors become the scale.
+  }];
+}
+def RaiseRopePass : RaisingPass<"omnibal-raise-rope"> {
+  let summary = "Rotary embeddings become rope with tables of cos and sin";
+  let options = [
+    Option<"tokens", "tokens", "int64_t", /*default=*/"4096",
+           "Positions in the tables: the largest number of tokens of a micro-batch">
+  ];
+}
+def RaisePositionsPass : RaisingPass<"omnibal-raise-positions"> {
+  let summary = "Graph inputs and ranges over the tokens become batch values";
+}
+def VerifyRaisedPass : RaisingPass<"omnibal-verify-raised"> {
+  let summary = "Checks form R: nothing is left that mixes tokens of different samples";
+}
+def FormLayersPass : RaisingPass<"omnibal-form-layers"> {
+  let summary = "Groups the ops of form R into layers (form L)";
+  let description = [{
+    Parts by the graph: what feeds image_merge is vision, its tail after the last repeated block the
+    projector, the rest language. Layers are cut at values through which everything flows and found
+    as repeated structure.
+  }];
+}
+
+#endif // PASSES_RAISE_PASSES_TD

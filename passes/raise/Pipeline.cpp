@@ -1,0 +1,51 @@
+//===- Pipeline.cpp - omnibal-raise
+//-----------------------------------------------------------------===//
+#include "mlir/Pass/PassRegistry.h"
+#include "passes/raise/Passes.h"
+
+using namespace mlir;
+
+namespace omnibal {
+namespace {
+struct RaiseOptions : PassPipelineOptions<RaiseOptions> {
+  Option<int64_t> tokens{
+      *this, "tokens", llvm::cl::desc("Largest number of tokens of a micro-batch: rows of tables"),
+      llvm::cl::init(4096)};
+};
+} // namespace
+
+void buildRaisePipeline(OpPassManager &manager, int64_t tokens) {
+  // Less to look at: everything below works on the logits' part of the graph.
+  manager.addPass(createSelectLogitsPass());
+  // Local forms, in any order. Embeddings come before inputs are classified: they tell the ids.
+  manager.addPass(createShortenLayoutPass());
+  manager.addPass(createRaiseNormsPass());
+  manager.addPass(createRaiseActivationsPass());
+  manager.addPass(createRaisePatchConvPass());
+  manager.addPass(createRaiseLinearPass());
+  manager.addPass(createRaiseEmbeddingPass());
+  // Roles of inputs first: what depends on ids and pictures is content, the rest masks and
+  // positions.
+  manager.addPass(createClassifyInputsPass());
+  manager.addPass(createRaiseImageMergePass());
+  manager.addPass(createRaiseAttentionPass());
+  RaiseRopePassOptions rope;
+  rope.tokens = tokens;
+  manager.addPass(createRaiseRopePass(rope));
+  // Last: masks and rotary tables are gone, other uses of positions remain.
+  manager.addPass(createRaisePositionsPass());
+  // Raising moved transposes around.
+  manager.addPass(createShortenLayoutPass());
+  manager.addPass(createVerifyRaisedPass());
+}
+
+void registerRaisePasses() {
+  registerOmnibalRaisePasses();
+  static PassPipelineRegistration<RaiseOptions> pipeline(
+      "omnibal-raise", "Form S to form R: attention, norms, rotary embeddings, image merge",
+      [](OpPassManager &manager, const RaiseOptions &options) {
+        buildRaisePipeline(manager, options.tokens);
+      });
+}
+
+} // namespace omnibal

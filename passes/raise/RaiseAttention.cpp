@@ -1,0 +1,312 @@
+//===- RaiseAttention.cpp - omnibal-raise-attention
+//-------------------------------------------------===//
+#include "passes/raise/LayoutChain.h"
+#include "passes/raise/MaskKinds.h"
+#include "passes/raise/Passes.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_RAISEATTENTIONPASS
+#include "passes/raise/Passes.h.inc"
+
+namespace raise {
+namespace {
+
+/// softmax(scale * cap(q k^T) + mask) v as found in the graph.
+struct Found {
+  Value query, key, value, mask; ///< key as [.., S, D]
+  double scale = 1;
+  std::optional<double> softcap;
+  bool causal = false;
+  Value result; ///< what the attention replaces
+};
+
+class AttentionRaiser {
+public:
+  explicit AttentionRaiser(func::FuncOp function)
+      : function(function), builder(function), dependence(function),
+        classifier(function, dependence) {}
+
+  LogicalResult run() {
+    SmallVector<Operation *> roots;
+    for (Operation &op : function.getBody().front())
+      if (isa<SoftmaxOp, AttentionOp>(op))
+        roots.push_back(&op);
+    for (Operation *op : roots) {
+      std::optional<Found> found;
+      if (auto softmax = dyn_cast<SoftmaxOp>(op))
+        found = match(softmax);
+      else if (auto attention = dyn_cast<AttentionOp>(op))
+        found = match(attention);
+      if (found && failed(raise(op, *found)))
+        return failure();
+    }
+    eliminateDeadAndEqual(function);
+    return success();
+  }
+
+private:
+  std::optional<Found> match(SoftmaxOp op);
+  std::optional<Found> match(AttentionOp op);
+  bool matchScores(Value scores, Found &found);
+  Value stripScale(Value value, double &scale);
+  Value stripRepeat(Value heads);
+  LogicalResult raise(Operation *op, Found found);
+  Value batchValue(Location loc, StringRef name, SymbolicDim size);
+
+  func::FuncOp function;
+  OpBuilder builder;
+  Dependence dependence;
+  MaskClassifier classifier;
+};
+
+Value stripCasts(Value value) {
+  while (auto cast = value.getDefiningOp<CastOp>()) {
+    if (!isa<FloatType>(typeOf(cast.getOperand()).getElementType()))
+      break;
+    value = cast.getOperand();
+  }
+  return value;
+}
+
+/// Constant factors of a query or key go into the scale.
+Value AttentionRaiser::stripScale(Value value, double &scale) {
+  for (;;) {
+    value = stripCasts(value);
+    if (auto product = matchWithConstant<MulOp>(value)) {
+      scale *= product->second;
+      value = product->first;
+    } else if (auto quotient = value.getDefiningOp<DivOp>();
+               quotient && splatConstant(quotient.getRhs())) {
+      scale /= *splatConstant(quotient.getRhs());
+      value = quotient.getLhs();
+    } else {
+      return value;
+    }
+  }
+}
+
+bool AttentionRaiser::matchScores(Value scores, Found &found) {
+  for (int depth = 0; depth < 16; ++depth) {
+    scores = stripCasts(scores);
+    Operation *op = scores.getDefiningOp();
+    if (!op)
+      return false;
+    if (auto matmul = dyn_cast<MatMulOp>(op)) {
+      if (matmul.getTransposeLhs())
+        return false;
+      found.query = stripScale(matmul.getLhs(), found.scale);
+      Value key = stripScale(matmul.getRhs(), found.scale);
+      int64_t rank = rankOf(key);
+      if (rank < 3 || rank > 4 || rankOf(found.query) != rank)
+        return false;
+      if (!matmul.getTransposeRhs()) {
+        SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+        std::swap(swap[rank - 1], swap[rank - 2]);
+        builder.setInsertionPoint(matmul);
+        key = transposed(builder, matmul.getLoc(), key, swap);
+        key = shortenLayout(builder, key);
+        // A factor may hide between layout ops: k * s before the transpose.
+        key = stripScale(key, found.scale);
+      }
+      found.key = key;
+      return true;
+    }
+    if (auto add = dyn_cast<AddOp>(op)) {
+      bool left = dependence.isAuxiliary(add.getLhs()),
+           right = dependence.isAuxiliary(add.getRhs());
+      if (left == right || found.mask)
+        return false;
+      found.mask = left ? add.getLhs() : add.getRhs();
+      scores = left ? add.getRhs() : add.getLhs();
+    } else if (auto select = dyn_cast<SelectOp>(op)) { // where(mask, scores, minimum)
+      auto minimum = splatConstant(select.getOnFalse());
+      if (!minimum || *minimum > -1e3 || found.mask ||
+          !dependence.isAuxiliary(select.getCondition()))
+        return false;
+      found.mask = select.getCondition();
+      scores = select.getOnTrue();
+    } else if (auto product = matchWithConstant<MulOp>(scores)) {
+      Value inner = stripCasts(product->first);
+      if (auto tanh = inner.getDefiningOp<TanhOp>()) { // c * tanh(s / c)
+        double unused = 1;
+        Value capped = stripScale(tanh.getOperand(), unused);
+        if (found.softcap || std::abs(unused * product->second - 1) > 1e-5)
+          return false;
+        found.softcap = product->second;
+        scores = capped;
+        if (found.scale != 1)
+          return false; // scaled after the cap
+      } else {
+        if (found.mask && product->second == 0)
+          return false;
+        found.scale *= product->second;
+        scores = product->first;
+      }
+    } else if (auto div = dyn_cast<DivOp>(op); div && splatConstant(div.getRhs())) {
+      found.scale /= *splatConstant(div.getRhs());
+      scores = div.getLhs();
+    } else {
+      return false;
+    }
+  }
+  return false;
+}
+
+std::optional<Found> AttentionRaiser::match(SoftmaxOp op) {
+  int64_t rank = rankOf(op.getInput());
+  if (!isLastAxis(op.getAxis(), rank) || rank < 3)
+    return std::nullopt;
+  // Forward: guard against rows that see nothing, casts, then the product with the values.
+  Value weights = op.getResult();
+  MatMulOp product;
+  for (bool moved = true; moved && !product;) {
+    moved = false;
+    for (Operation *user : weights.getUsers()) {
+      if (auto matmul = dyn_cast<MatMulOp>(user); matmul && matmul.getLhs() == weights)
+        product = matmul;
+      else if (isa<CastOp>(user) || (isa<SelectOp>(user) && user->getOperand(2) == weights &&
+                                     user->getOperand(0).getDefiningOp<IsNaNOp>())) {
+        weights = user->getResult(0);
+        moved = true;
+        break;
+      }
+    }
+  }
+  if (!product || product.getTransposeLhs() || product.getTransposeRhs())
+    return std::nullopt;
+  Found found;
+  found.value = stripCasts(product.getRhs());
+  found.result = product.getResult();
+  if (!matchScores(op.getInput(), found))
+    return std::nullopt;
+  return found;
+}
+
+std::optional<Found> AttentionRaiser::match(AttentionOp op) {
+  if (op.getCuSeqlens() ||
+      (op.getMaskKind() != MaskKind::Explicit && op.getMaskKind() != MaskKind::Full &&
+       op.getMaskKind() != MaskKind::Causal))
+    return std::nullopt;
+  Found found;
+  found.scale = op.getScale().convertToDouble();
+  found.query = stripScale(op.getQuery(), found.scale);
+  found.key = stripScale(op.getKey(), found.scale);
+  found.value = op.getValue();
+  found.mask = op.getMask();
+  found.causal = op.getMaskKind() == MaskKind::Causal;
+  if (op.getSoftcap())
+    found.softcap = op.getSoftcap()->convertToDouble();
+  found.result = op.getResult();
+  return found;
+}
+
+/// [B, Hk, S, D] behind reshape(expand([B, Hk, 1, S, D] to [B, Hk, G, S, D])); null if there is no
+/// such repetition.
+Value AttentionRaiser::stripRepeat(Value heads) {
+  auto merge = heads.getDefiningOp<ReshapeOp>();
+  auto expand = merge ? merge.getInput().getDefiningOp<ExpandOp>() : ExpandOp();
+  if (!expand)
+    return {};
+  SymbolicShape to = shapeOf(expand.getResult()), from = shapeOf(expand.getInput()),
+                merged = shapeOf(heads);
+  if (to.size() != 5 || from.size() != 5 || merged.size() != 4)
+    return {};
+  if (!from[2].isOne() || to[0] != merged[0] || multiply(to[1], to[2]) != merged[1] ||
+      to[3] != merged[2] || to[4] != merged[3])
+    return {};
+  for (int i : {0, 1, 3, 4})
+    if (from[i] != to[i])
+      return {};
+  Value source =
+      reshapeTo(builder, heads.getLoc(), expand.getInput(), {from[0], from[1], from[3], from[4]});
+  return shortenLayout(builder, source);
+}
+
+Value AttentionRaiser::batchValue(Location loc, StringRef name, SymbolicDim size) {
+  return BatchValueOp::create(builder, loc,
+                              makeTensorType(builder.getContext(), {size}, builder.getI32Type()),
+                              builder.getStringAttr(name));
+}
+
+LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
+  Location loc = op->getLoc();
+  builder.setInsertionPoint(found.result.getDefiningOp());
+  SymbolicShape resultShape = shapeOf(found.result);
+  if (rankOf(found.query) == 3) { // [B * H, L, D]: heads as batch, or as heads of the one row
+    for (Value *operand : {&found.query, &found.key, &found.value}) {
+      SymbolicShape shape = shapeOf(*operand);
+      bool tokens = shape[1].perToken != 0;
+      shape.insert(tokens ? shape.begin() : shape.begin() + 1, SymbolicDim(1));
+      *operand = reshapeTo(builder, loc, *operand, shape);
+    }
+  }
+  if (rankOf(found.query) != 4 || rankOf(found.key) != 4 || rankOf(found.value) != 4)
+    return success(); // no form of attention: the verifier says so where it matters
+  found.key = shortenLayout(builder, found.key);
+  found.value = shortenLayout(builder, found.value);
+  Value key = stripRepeat(found.key), value = stripRepeat(found.value);
+  if (key && value && shapeOf(key)[1] == shapeOf(value)[1]) {
+    found.key = key;
+    found.value = value;
+  }
+
+  SymbolicShape query = shapeOf(found.query);
+  bool overTokens = query[2].perToken != 0;
+  MaskClass mask;
+  mask.kind = found.causal ? MaskKind::Causal : MaskKind::Full;
+  if (found.mask) {
+    if (!dependence.isAuxiliary(found.mask) && !isParameterLike(found.mask))
+      return op->emitError() << describe(op) << ": the attention mask depends on token ids or "
+                             << "pictures, which is not supported";
+    if (!overTokens)
+      return op->emitError() << describe(op) << ": a mask on attention within a picture is not "
+                             << "supported";
+    auto classified = classifier.classify(found.mask, op);
+    if (failed(classified))
+      return failure();
+    mask = *classified;
+  }
+  Value segments, types;
+  if (overTokens) {
+    if (!query[0].isOne())
+      return op->emitError() << describe(op) << ": attention over tokens with a batch of "
+                             << toString(query[0]) << "; the batch must be 1";
+    segments = batchValue(loc, "cu_seqlens", SymbolicDim(1) + SymbolicDim::tokens());
+    if (mask.typesArgument)
+      types = batchValue(loc, inputName(function, *mask.typesArgument), SymbolicDim::tokens());
+  }
+  SymbolicShape result = query;
+  result[3] = shapeOf(found.value)[3];
+  Type element = typeOf(found.query).getElementType();
+  MLIRContext *context = function.getContext();
+  // Scales are products of float32 roots: sqrt(s) * sqrt(s). Undo that rounding where it shows.
+  double ideal = 1 / std::sqrt(static_cast<double>(query[3].constant));
+  if (std::abs(found.scale - ideal) < 1e-6 * ideal)
+    found.scale = ideal;
+  auto attention = AttentionOp::create(
+      builder, loc, makeTensorType(context, result, element),
+      makeTensorType(context, ArrayRef<SymbolicDim>(result).drop_back(), element), found.query,
+      found.key, found.value, Value(), segments, types, llvm::APFloat(found.scale), mask.kind,
+      mask.kind == MaskKind::Sliding ? builder.getI64IntegerAttr(mask.window) : IntegerAttr(),
+      found.softcap ? builder.getF64FloatAttr(*found.softcap) : FloatAttr());
+  Value output = reshapeTo(builder, loc, attention.getResult(), resultShape);
+  output = castTo(builder, loc, output, typeOf(found.result).getElementType());
+  found.result.replaceAllUsesWith(output);
+  return success();
+}
+} // namespace
+} // namespace raise
+
+namespace {
+struct RaiseAttentionPass : impl::RaiseAttentionPassBase<RaiseAttentionPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(raise::AttentionRaiser(function).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace
+} // namespace omnibal

@@ -1,0 +1,80 @@
+//===- RaiseEmbedding.cpp - omnibal-raise-embedding
+//-------------------------------------------------===//
+#include "mlir/IR/Matchers.h"
+#include "passes/raise/Match.h"
+#include "passes/raise/Passes.h"
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_RAISEEMBEDDINGPASS
+#include "passes/raise/Passes.h.inc"
+
+namespace raise {
+namespace {
+
+/// First row, if constant ids name consecutive rows.
+std::optional<int64_t> consecutive(Value ids) {
+  DenseIntElementsAttr elements;
+  if (!matchPattern(ids, m_Constant(&elements)) || elements.empty())
+    return std::nullopt;
+  int64_t first = (*elements.begin()).getSExtValue(), next = first;
+  for (const APInt &id : elements)
+    if (id.getSExtValue() != next++)
+      return std::nullopt;
+  return first >= 0 ? std::optional(first) : std::nullopt;
+}
+
+/// Ids that the kernels take: i32.
+Value narrowed(OpBuilder &builder, Value ids) {
+  DenseIntElementsAttr elements;
+  if (!matchPattern(ids, m_Constant(&elements)) || elements.getElementType().isInteger(32))
+    return ids;
+  auto type = RankedTensorType::get(elements.getType().getShape(), builder.getI32Type());
+  auto narrow = elements.mapValues(builder.getI32Type(),
+                                   [](const APInt &value) { return value.sextOrTrunc(32); });
+  return ConstantOp::create(builder, ids.getLoc(), type, cast<ElementsAttr>(narrow));
+}
+
+void raiseGather(OpBuilder &builder, GatherOp op) {
+  Value table = op.getInput(), ids = op.getIndices();
+  if (op.getAxis() != 0 || rankOf(table) != 2 || !readsParameter(table) ||
+      !isa<FloatType>(typeOf(table).getElementType()))
+    return;
+  builder.setInsertionPoint(op);
+  Location loc = op.getLoc();
+  if (auto first = consecutive(ids)) {
+    // Rows in order are a part of the table itself.
+    SymbolicShape shape = shapeOf(table);
+    int64_t rows = typeOf(ids).getNumElements();
+    Value part = table;
+    if (*first != 0 || SymbolicDim(rows) != shape[0]) {
+      shape[0] = rows;
+      auto type = makeTensorType(op.getContext(), shape, typeOf(table).getElementType());
+      part = SliceOp::create(builder, loc, type, table, Value(), Value(), Value(), Value(),
+                             builder.getDenseI64ArrayAttr({*first, 0}),
+                             builder.getDenseI64ArrayAttr({1, 1}));
+    }
+    op.getResult().replaceAllUsesWith(reshapeTo(builder, loc, part, shapeOf(op.getResult())));
+    return;
+  }
+  Value rows = EmbeddingOp::create(builder, loc, op.getType(), table, narrowed(builder, ids));
+  op.getResult().replaceAllUsesWith(rows);
+}
+} // namespace
+} // namespace raise
+
+namespace {
+struct RaiseEmbeddingPass : impl::RaiseEmbeddingPassBase<RaiseEmbeddingPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      OpBuilder builder(function);
+      raise::forEachOp(function, [&](Operation *op) {
+        if (auto gather = dyn_cast<GatherOp>(op))
+          raise::raiseGather(builder, gather);
+      });
+    }
+  }
+};
+} // namespace
+} // namespace omnibal

@@ -1,0 +1,153 @@
+//===- RaisePositions.cpp - omnibal-raise-positions
+//-------------------------------------------------===//
+#include "passes/raise/Dependence.h"
+#include "passes/raise/Passes.h"
+#include "passes/raise/Probe.h"
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_RAISEPOSITIONSPASS
+#include "passes/raise/Passes.h.inc"
+
+namespace raise {
+namespace {
+
+class PositionRaiser {
+public:
+  explicit PositionRaiser(func::FuncOp function)
+      : function(function), builder(function), dependence(function) {}
+
+  LogicalResult run() {
+    raiseRowNumbers();
+    eliminateDeadAndEqual(function);
+    raiseRanges();
+    bool firstImage = true;
+    for (BlockArgument argument : function.getArguments())
+      if (failed(raiseArgument(argument, firstImage)))
+        return failure();
+    eliminateDeadAndEqual(function);
+    return failure(
+        function.eraseArguments(llvm::BitVector(function.getNumArguments(), true)).failed());
+  }
+
+private:
+  Value batchValue(Location loc, StringRef name, ArrayRef<SymbolicDim> shape, Type element) {
+    return BatchValueOp::create(builder, loc, makeTensorType(builder.getContext(), shape, element),
+                                builder.getStringAttr(name));
+  }
+  Value perToken(Location loc, StringRef name) {
+    return batchValue(loc, name, {SymbolicDim::tokens()}, builder.getI32Type());
+  }
+  Value plus(Value value, int64_t offset) {
+    if (offset == 0)
+      return value;
+    auto type = RankedTensorType::get({}, typeOf(value).getElementType());
+    Value constant = ConstantOp::create(
+        builder, value.getLoc(), type,
+        DenseElementsAttr::get(type, builder.getIntegerAttr(type.getElementType(), offset)));
+    return AddOp::create(builder, value.getLoc(), value.getType(), value, constant);
+  }
+
+  /// c if the value is 0 + c, 1 + c, .. for any number of tokens.
+  std::optional<int64_t> offsetOfPositions(Value value) {
+    std::optional<int64_t> offset;
+    for (int64_t tokens : {1, 2, 7}) {
+      ProbeInputs inputs;
+      inputs.tokens = tokens;
+      auto result = probe(function, value, inputs);
+      if (failed(result) || result->size() != tokens)
+        return std::nullopt;
+      for (int64_t i = 0; i < tokens; ++i) {
+        int64_t difference = static_cast<int64_t>(result->at(i)) - i;
+        if (offset.value_or(difference) != difference)
+          return std::nullopt;
+        offset = difference;
+      }
+    }
+    return offset;
+  }
+
+  /// Rows of a table of positions, whatever computes their numbers (ranges, sums of the mask).
+  void raiseRowNumbers() {
+    for (Operation &op : function.getBody().front()) {
+      auto embedding = dyn_cast<EmbeddingOp>(op);
+      if (!embedding || !dependence.isAuxiliary(embedding.getIds()))
+        continue;
+      auto offset = offsetOfPositions(embedding.getIds());
+      if (!offset)
+        continue;
+      builder.setInsertionPoint(&op);
+      Value rows = plus(perToken(op.getLoc(), "positions"), *offset);
+      embedding.getIdsMutable().assign(
+          reshapeTo(builder, op.getLoc(), rows, shapeOf(embedding.getIds())));
+    }
+  }
+
+  void raiseRanges() {
+    for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+      auto range = dyn_cast<RangeOp>(op);
+      if (!range || shapeOf(range.getResult()) != SymbolicShape{SymbolicDim::tokens()} ||
+          !isConstant(range.getDelta(), 1))
+        continue;
+      auto start = splatConstant(range.getStart());
+      if (!start)
+        continue;
+      builder.setInsertionPoint(range);
+      Value value = plus(perToken(op.getLoc(), "positions"), static_cast<int64_t>(*start));
+      range.getResult().replaceAllUsesWith(
+          castTo(builder, op.getLoc(), value, typeOf(range.getResult()).getElementType()));
+    }
+  }
+
+  LogicalResult raiseArgument(BlockArgument argument, bool &firstImage) {
+    if (argument.use_empty())
+      return success();
+    unsigned index = argument.getArgNumber();
+    StringRef name = inputName(function, index);
+    Location loc = argument.getLoc();
+    builder.setInsertionPointToStart(&function.getBody().front());
+    SymbolicShape shape = shapeOf(argument);
+    Type element = typeOf(argument).getElementType();
+    Role role = roleOf(function, index);
+    if (role == Role::Image) {
+      SymbolicShape tiles = shape;
+      if (tiles.front().isOne())
+        tiles.erase(tiles.begin());
+      Value images = batchValue(loc, firstImage ? "pixel_values" : name, tiles, element);
+      firstImage = false;
+      argument.replaceAllUsesWith(reshapeTo(builder, loc, images, shape));
+      return success();
+    }
+    if (role == Role::Visibility || role == Role::Mask || role == Role::None) {
+      Operation *user = *argument.user_begin();
+      return user->emitError() << describe(user) << " reads graph input '" << name
+                               << "' outside of an attention mask, which is not supported";
+    }
+    Value tokens = perToken(loc, role == Role::Ids ? "input_ids" : "positions");
+    Value shaped = reshapeTo(builder, loc, tokens, shape);
+    for (OpOperand &use : llvm::make_early_inc_range(argument.getUses()))
+      if (auto embedding = dyn_cast<EmbeddingOp>(use.getOwner()))
+        use.set(shaped);
+    if (!argument.use_empty())
+      argument.replaceAllUsesWith(castTo(builder, loc, shaped, element));
+    return success();
+  }
+
+  func::FuncOp function;
+  OpBuilder builder;
+  Dependence dependence;
+};
+} // namespace
+} // namespace raise
+
+namespace {
+struct RaisePositionsPass : impl::RaisePositionsPassBase<RaisePositionsPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(raise::PositionRaiser(function).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace
+} // namespace omnibal

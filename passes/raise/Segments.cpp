@@ -1,0 +1,196 @@
+//===- Segments.cpp - Cuts of a part, repeated blocks
+//-----------------------------------------------===//
+#include "passes/raise/LayerSearch.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace omnibal::raise {
+namespace {
+
+/// Writes the structure of a segment: ops in the order of a walk from its result, so that neither
+/// names nor the order of independent ops matter. Numbers that differ between equal layers of one
+/// model (windows, scales, tables) do not count: alternating kinds of layers are one repetition.
+class StructureWriter {
+public:
+  StructureWriter(ArrayRef<Operation *> segment, const ContentOps &content)
+      : inside(segment.begin(), segment.end()), content(content), out(text) {}
+
+  std::string write(Operation *last) {
+    visit(last);
+    return text;
+  }
+
+private:
+  void visit(Operation *op) {
+    if (numbers.contains(op))
+      return;
+    for (Value operand : op->getOperands()) {
+      Operation *source = operand.getDefiningOp();
+      // Copied into the segment, or part of it; other content comes from outside.
+      if (source && (inside.contains(source) || !content.contains(source)))
+        visit(source);
+    }
+    numbers[op] = numbers.size();
+    out << op->getName().getStringRef() << '(';
+    for (Value operand : op->getOperands()) {
+      auto it = numbers.find(operand.getDefiningOp());
+      if (it == numbers.end())
+        out << "in,";
+      else
+        out << it->second << ',';
+    }
+    out << ')';
+    for (NamedAttribute attribute : op->getAttrs()) {
+      static const llvm::StringLiteral ignored[] = {"mask_kind", "window",    "softcap", "scale",
+                                                    "epsilon",   "parameter", "value"};
+      if (!llvm::is_contained(ignored, attribute.getName().getValue()))
+        out << attribute.getName().getValue() << '=' << attribute.getValue().getAsOpaquePointer()
+            << ',';
+    }
+    for (Type type : op->getResultTypes())
+      out << type.getAsOpaquePointer() << ';';
+  }
+
+  llvm::DenseSet<Operation *> inside;
+  const ContentOps &content;
+  llvm::DenseMap<Operation *, size_t> numbers;
+  std::string text;
+  llvm::raw_string_ostream out;
+};
+
+bool hasAttention(ArrayRef<Operation *> segment) {
+  return llvm::any_of(segment, llvm::IsaPred<AttentionOp>);
+}
+
+/// True if the segment adds to the value that enters it.
+bool isResidual(ArrayRef<Operation *> segment, Value entry) {
+  Operation *last = segment.back();
+  return isa<AddOp>(last) && llvm::is_contained(last->getOperands(), entry);
+}
+
+struct Run {
+  size_t start = 0, period = 0, repeats = 0, weight = 0;
+};
+
+/// The repetition that covers most ops; at equal cover the shorter period, then the earlier start.
+Run findRun(ArrayRef<size_t> letters, const std::vector<SmallVector<Operation *>> &segments) {
+  bool anyAttention = llvm::any_of(segments, [](const auto &s) { return hasAttention(s); });
+  Run best;
+  size_t count = letters.size();
+  for (size_t period = 1; period * 2 <= count; ++period) {
+    for (size_t start = 0; start + 2 * period <= count;) {
+      size_t end = start;
+      while (end + period < count && letters[end] == letters[end + period])
+        ++end;
+      size_t length = end - start + period; // letters of the run
+      if (length < 2 * period) {
+        start = end + 1;
+        continue;
+      }
+      // The phase: a block starts with its attention where that is possible.
+      size_t first = start, slack = length % period;
+      for (size_t shift = 0; shift <= slack && anyAttention; ++shift)
+        if (hasAttention(segments[start + shift])) {
+          first = start + shift;
+          break;
+        }
+      Run run{first, period, (start + length - first) / period, 0};
+      bool attends = false;
+      for (size_t i = first; i < first + run.repeats * period; ++i) {
+        run.weight += segments[i].size();
+        attends |= hasAttention(segments[i]);
+      }
+      if ((attends || !anyAttention) && run.repeats >= 2 && run.weight > best.weight)
+        best = run;
+      start = end + 1;
+    }
+  }
+  return best;
+}
+} // namespace
+
+ContentOps::ContentOps(func::FuncOp function) {
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    auto batch = dyn_cast<BatchValueOp>(op);
+    bool isSource = batch && batch.getName() != "positions" && batch.getName() != "cu_seqlens" &&
+                    batch.getName() != "image_rows";
+    // Token types are read by attention only: they are facts about tokens, not content.
+    if (isSource && llvm::all_of(batch->getUsers(), llvm::IsaPred<AttentionOp>))
+      isSource = false;
+    if (isSource || llvm::any_of(op.getOperands(), [&](Value v) { return contains(v); }))
+      ops.insert(&op);
+  }
+}
+
+llvm::SetVector<Operation *> ContentOps::backwardFrom(ArrayRef<Value> values) const {
+  llvm::DenseSet<Operation *> reached;
+  SmallVector<Value> worklist(values.begin(), values.end());
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (op && contains(op) && reached.insert(op).second)
+      llvm::append_range(worklist, op->getOperands());
+  }
+  llvm::SetVector<Operation *> ordered;
+  for (Operation *op : ops)
+    if (reached.contains(op))
+      ordered.insert(op);
+  return ordered;
+}
+
+Segmentation segmentPart(ArrayRef<Operation *> ops, const ContentOps &content) {
+  Segmentation result;
+  llvm::DenseMap<Operation *, size_t> place;
+  for (auto [i, op] : llvm::enumerate(ops))
+    place[op] = i;
+  // For each op the last place that reads one of its results.
+  SmallVector<size_t> lastUse(ops.size());
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    lastUse[i] = i;
+    for (Operation *user : op->getUsers()) {
+      auto it = place.find(user);
+      lastUse[i] = std::max(lastUse[i], it == place.end() ? ops.size() : it->second);
+    }
+  }
+  SmallVector<int> ends(ops.size() + 1, 0);
+  int alive = 0;
+  result.segments.emplace_back();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    result.segments.back().push_back(ops[i]);
+    ++alive;
+    ++ends[lastUse[i]];
+    alive -= ends[i];
+    bool selfAlive = lastUse[i] > i;
+    if (alive == 1 && selfAlive && i + 1 < ops.size())
+      result.segments.emplace_back();
+  }
+
+  llvm::StringMap<size_t> known;
+  SmallVector<size_t> letters;
+  for (const auto &segment : result.segments)
+    letters.push_back(
+        known.try_emplace(StructureWriter(segment, content).write(segment.back()), known.size())
+            .first->second);
+  Run run = findRun(letters, result.segments);
+  if (run.repeats >= 2) {
+    for (size_t i = 0; i <= run.repeats; ++i)
+      result.starts.push_back(run.start + i * run.period);
+    return result;
+  }
+  // Nothing repeats (one layer, or all layers differ): a block is an attention and the residual
+  // sums that follow it.
+  for (size_t i = 0; i < result.segments.size(); ++i)
+    if (hasAttention(result.segments[i]))
+      result.starts.push_back(i);
+  if (!result.starts.empty()) {
+    size_t end = result.starts.back() + 1;
+    while (end < result.segments.size() &&
+           isResidual(result.segments[end], result.segments[end - 1].back()->getResult(0)))
+      ++end;
+    result.starts.push_back(end);
+  }
+  return result;
+}
+
+} // namespace omnibal::raise

@@ -1,0 +1,97 @@
+//===- VerifyRaised.cpp - omnibal-verify-raised
+//-----------------------------------------------------===//
+#include "passes/raise/Match.h"
+#include "passes/raise/Passes.h"
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_VERIFYRAISEDPASS
+#include "passes/raise/Passes.h.inc"
+
+namespace raise {
+namespace {
+
+bool isTokenDim(const SymbolicDim &dim) { return dim.perToken != 0; }
+
+/// What is wrong with the op in form R; empty if nothing is. Packing must stay invisible (D3): an
+/// op may not carry values from one token to another except where samples are told apart.
+std::string problemWith(Operation *op) {
+  for (Value result : op->getResults()) {
+    if (!getSymbolicShape(typeOf(result)))
+      return "has a result whose size depends on the data; an image merge was not recognised";
+    if (llvm::count_if(shapeOf(result), isTokenDim) > 1)
+      return "computes on pairs of tokens; an attention was not recognised";
+  }
+  auto along = [](Value value, int64_t axis) {
+    SymbolicShape shape = shapeOf(value);
+    return isTokenDim(shape[axis < 0 ? axis + shape.size() : axis]);
+  };
+  if (isa<RangeOp>(op))
+    return "counts tokens, but its values are not recognised as positions";
+  if (isa<ShapeOp, SizeOp>(op))
+    return "uses the number of tiles or tokens as data, which packing changes";
+  if (isa<NonZeroOp>(op))
+    return "has a result whose size depends on the data; an image merge was not recognised";
+  if (auto attention = dyn_cast<AttentionOp>(op)) {
+    if (attention.getMask() || attention.getMaskKind() == MaskKind::Explicit)
+      return "is an attention whose mask was not classified";
+    if (!attention.getCuSeqlens() && isTokenDim(shapeOf(attention.getQuery())[2]))
+      return "is an attention over tokens that does not separate samples";
+  } else if (auto softmax = dyn_cast<SoftmaxOp>(op)) {
+    if (along(softmax.getInput(), softmax.getAxis()))
+      return "is a softmax over tokens; an attention was not recognised";
+  } else if (auto cumsum = dyn_cast<CumSumOp>(op)) {
+    if (cumsum.getAxis() && along(cumsum.getInput(), *cumsum.getAxis()))
+      return "sums over tokens of the row, also across samples";
+  } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    for (int64_t axis : reduce.getAxes().value_or(ArrayRef<int64_t>()))
+      if (along(reduce.getInput(), axis))
+        return "reduces over tokens of the row, also across samples";
+  } else if (auto matmul = dyn_cast<MatMulOp>(op)) {
+    int64_t rank = rankOf(matmul.getLhs());
+    if (rank >= 2 && along(matmul.getLhs(), matmul.getTransposeLhs() ? rank - 2 : rank - 1))
+      return "sums over tokens of the row, also across samples";
+  } else if (auto slice = dyn_cast<SliceOp>(op)) {
+    SymbolicShape from = shapeOf(slice.getInput()), to = shapeOf(slice.getResult());
+    for (auto [before, after] : llvm::zip_equal(from, to))
+      if (isTokenDim(before) && before != after)
+        return "takes a part of the tokens of the row";
+  } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+    if (along(concat.getResult(), concat.getAxis()))
+      return "puts rows of tokens together";
+  }
+  return {};
+}
+
+LogicalResult verify(func::FuncOp function) {
+  if (function.getNumArguments() != 0 || function.getNumResults() != 1)
+    return function.emitError() << "form R has no arguments and one result, the logits";
+  Operation *images = nullptr;
+  bool merged = false;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    std::string problem = problemWith(&op);
+    if (!problem.empty())
+      return op.emitError() << describe(&op) << " " << problem;
+    merged |= isa<ImageMergeOp>(op);
+    if (auto batch = dyn_cast<BatchValueOp>(op); batch && batch.getName() == "pixel_values")
+      images = &op;
+  }
+  if (images && !merged)
+    return images->emitError() << "the pictures reach the text, but the place where their features "
+                               << "replace placeholder tokens was not recognised (image merge)";
+  return success();
+}
+} // namespace
+} // namespace raise
+
+namespace {
+struct VerifyRaisedPass : impl::VerifyRaisedPassBase<VerifyRaisedPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(raise::verify(function)))
+        return signalPassFailure();
+  }
+};
+} // namespace
+} // namespace omnibal
