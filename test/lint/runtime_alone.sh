@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The runtime configures, builds, installs and runs with nothing of LLVM: with the system's own compiler, and with the
+# packages hidden from CMake. Neither the compiled sources nor the installed programs touch a file of LLVM or MLIR.
+#
+#   runtime_alone.sh SOURCE_FOLDER WORK_FOLDER [PROGRAM]      PROGRAM: a program directory to print with the result
+set -euo pipefail
+source="$1" work="$2" program="${3:-}"
+fail() { echo "runtime_alone: $*" >&2; exit 1; }
+
+compiler="$(command -v g++)" || fail "g++ is not installed (tools/scripts/setup.sh --runtime)"
+mkdir -p "$work"
+cmake -G Ninja -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$(command -v gcc)" \
+  -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_BUILD_TESTS=OFF \
+  -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON >"$work/configure.log" ||
+  fail "configuring failed, see $work/configure.log"
+ninja -C "$work/build" >"$work/build.log" 2>&1 || { tail -30 "$work/build.log"; fail "building failed"; }
+rm -rf "$work/prefix"
+cmake --install "$work/build" --prefix "$work/prefix" >/dev/null
+
+grep -qiE "[lL][lL][vV][mM]|mlir" <<<"$(ninja -C "$work/build" -t deps)" && fail "a source includes a file of LLVM"
+grep -qiE "llvm|mlir" "$work/build/CMakeCache.txt" && grep -iE "(LLVM|MLIR)_DIR:PATH=/" "$work/build/CMakeCache.txt" &&
+  fail "CMake found LLVM"
+run="$work/prefix/bin/omnibal-run"
+[ -x "$run" ] || fail "no omnibal-run was installed"
+ldd "$run" | grep -iE "llvm|mlir|not found" && fail "the installed program needs the libraries above"
+"$run" --version
+"$run" --help >/dev/null
+if [ -n "$program" ]; then
+  "$run" --print "$program" >"$work/print.txt"
+  [ -s "$work/print.txt" ] || fail "printing a program gave nothing"
+fi
+echo "runtime_alone: $(find "$work/prefix" -type f | wc -l) installed files, nothing of LLVM"
