@@ -22,6 +22,22 @@ constexpr int64_t byteSize(DType type) {
   return 0;
 }
 
+constexpr const char *nameOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return "f32";
+  case DType::I32:
+    return "i32";
+  case DType::I64:
+    return "i64";
+  case DType::Bool:
+    return "bool";
+  case DType::F64:
+    return "f64";
+  }
+  return "?";
+}
+
 /// A size that is affine in the two symbols of a micro-batch: V (image tiles) and N (tokens).
 struct Extent {
   int64_t constant = 0, perTile = 0, perToken = 0;

@@ -30,7 +30,6 @@ template <typename E> const char *word(E value) {
 
 } // namespace
 
-const char *nameOf(DType type) { return word(type); }
 const char *nameOf(Role role) { return word(role); }
 const char *nameOf(Space space) { return word(space); }
 const char *nameOf(ActionKind kind) { return word(kind); }

@@ -10,7 +10,6 @@
 
 namespace omnibal::rt {
 
-const char *nameOf(DType type);
 const char *nameOf(Role role);
 const char *nameOf(Space space);
 const char *nameOf(ActionKind kind);

@@ -1,0 +1,153 @@
+#include "runtime/program/Printer.h"
+#include "runtime/program/Names.h"
+#include "runtime/program/VerifierInternal.h"
+#include <algorithm>
+#include <sstream>
+
+namespace omnibal::rt {
+namespace {
+
+int64_t parameterBytes(const Parameter &q) { return denseBytes(q.shape, DType::F32); }
+
+void printMemory(std::ostream &out, const Stage &stage) {
+  int64_t weights = 0, optimizer = 0, constants = 0;
+  for (const Parameter &q : stage.parameters) {
+    weights += parameterBytes(q);
+    optimizer += q.trainable ? 3 * parameterBytes(q) : 0;
+  }
+  for (const Constant &c : stage.constants)
+    constants += denseBytes(c.shape, c.dtype);
+  out << "  memory: arena " << stage.arenaBytes << " bytes (" << bytesToString(stage.arenaBytes)
+      << ")\n"
+      << "    parameters " << weights << ", gradients and moments " << optimizer << ", constants "
+      << constants << ", persistent part " << stage.persistentBytes << "\n"
+      << "    micro-batches " << stage.arenaBytes - stage.persistentBytes << ", of it reserved "
+      << stage.reservedBytes << "\n";
+}
+
+void printParameters(std::ostream &out, const Stage &stage) {
+  out << "  parameters:\n";
+  for (const Parameter &q : stage.parameters) {
+    out << "    " << q.name << " " << toString(q.shape) << " "
+        << (q.trainable ? "trainable" : "frozen");
+    if (q.trainable && !q.decay)
+      out << ", no decay";
+    if (q.transposed)
+      out << ", stored transposed";
+    if (q.sharedGroup >= 0)
+      out << ", shared group " << q.sharedGroup << (q.counted ? "" : " (copy)");
+    out << ", at " << q.dataOffset << "\n";
+  }
+  for (const Constant &c : stage.constants)
+    out << "    constant " << c.name << " " << nameOf(c.dtype) << " " << toString(c.shape)
+        << ", at " << c.offset << "\n";
+}
+
+void printCalls(std::ostream &out, const Program &p, const char *what,
+                const std::vector<LayerCall> &calls) {
+  if (calls.empty())
+    return;
+  out << "      " << what << ":";
+  for (const LayerCall &call : calls)
+    out << " " << call.layer << "=@" << p.functions[call.function].name;
+  out << "\n";
+}
+
+void printMode(std::ostream &out, const Program &p, const std::string &name, const Mode &mode) {
+  out << "  mode " << name << ": " << mode.microbatches << " micro-batches\n    regions:\n";
+  for (const Region &r : mode.regions) {
+    out << "      " << r.name << " " << r.bytes << " bytes at";
+    std::vector<int64_t> places;
+    for (int64_t o : r.offsets)
+      if (std::find(places.begin(), places.end(), o) == places.end())
+        places.push_back(o);
+    for (int64_t o : places)
+      out << " " << o;
+    out << "\n";
+  }
+  auto values = [&](const char *what, const std::vector<BatchValue> &list) {
+    for (const BatchValue &v : list)
+      out << "    " << what << " " << v.name << " " << nameOf(v.dtype) << " " << toString(v.shape)
+          << " in " << mode.regions[v.region].name << "\n";
+  };
+  values("reads", mode.batchValues);
+  values("gives", mode.results);
+  for (const Chunk &c : mode.chunks) {
+    out << "    chunk " << c.id << ":\n";
+    printCalls(out, p, "forward", c.forward);
+    printCalls(out, p, "backward", c.backward);
+    printCalls(out, p, "input_grad", c.inputGrad);
+    printCalls(out, p, "weight_grad", c.weightGrad);
+  }
+  for (const Transfer &t : mode.transfers) {
+    out << "    transfer " << t.id << (t.gradient ? " (gradients)" : " (activations)") << ": stage "
+        << t.fromStage << " -> stage " << t.toStage << ":";
+    for (const Piece &piece : t.pieces)
+      out << " " << piece.name << toString(piece.shape);
+    out << "\n";
+  }
+  out << "    actions:\n";
+  for (const Action &a : mode.actions) {
+    out << "      " << nameOf(a.kind);
+    if (isCompute(a.kind))
+      out << " chunk " << mode.chunks[a.index].id << " mb " << a.microbatch;
+    else if (a.kind <= ActionKind::WaitSend)
+      out << " transfer " << mode.transfers[a.index].id << " mb " << a.microbatch;
+    else if (a.kind == ActionKind::ReduceShared || a.kind == ActionKind::ReduceGradients)
+      out << " " << a.index;
+    out << "\n";
+  }
+}
+
+} // namespace
+
+std::string printFunction(const Function &f) {
+  std::ostringstream out;
+  out << "function @" << f.name << ", workspace " << f.workspaceBytes << " bytes\n";
+  for (int32_t i = 0; i < f.formals; ++i)
+    out << "    " << nameOf(f.buffers[i].role) << " " << f.buffers[i].name << ": "
+        << nameOf(f.buffers[i].dtype) << " " << toString(f.buffers[i].shape) << "\n";
+  for (const KernelCall &call : f.calls) {
+    out << "  " << call.kernel;
+    if (auto symbol = call.attributes.find("symbol"); symbol != call.attributes.end())
+      out << " " << symbol->dump();
+    for (const auto &[name, view] : call.operands)
+      out << " " << name << "=" << f.buffers[view.buffer].name << toString(view.shape);
+    nlohmann::json rest = call.attributes;
+    rest.erase("symbol");
+    if (!rest.empty())
+      out << " " << rest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (!call.label.empty())
+      out << "   // " << call.label;
+    out << "\n";
+  }
+  return out.str();
+}
+
+std::string printStage(const Program &p, const Stage &stage) {
+  std::ostringstream out;
+  out << "stage " << stage.id << ", ranks";
+  for (int d = 0; d < p.dataParallel; ++d)
+    out << " " << d * p.stages + stage.id;
+  out << "\n";
+  printMemory(out, stage);
+  printParameters(out, stage);
+  for (const auto &[name, mode] : stage.modes)
+    printMode(out, p, name, mode);
+  return out.str();
+}
+
+std::string printProgram(const Program &p) {
+  std::ostringstream out;
+  out << "program for " << p.model << ", target " << p.target << " (" << p.cpu
+      << "), caps V = " << p.tilesCap << " tiles, N = " << p.tokensCap << " tokens, " << p.stages
+      << " stages x " << p.dataParallel << " data-parallel ranks, " << p.microbatches
+      << " micro-batches, " << p.schedule << "\n\n";
+  for (const Function &f : p.functions)
+    out << printFunction(f) << "\n";
+  for (const Stage &stage : p.stageList)
+    out << printStage(p, stage) << "\n";
+  return out.str();
+}
+
+} // namespace omnibal::rt

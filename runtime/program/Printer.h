@@ -1,0 +1,19 @@
+//===- Printer.h - A program as text for people
+//---------------------------------------------------------===//
+#ifndef RUNTIME_PROGRAM_PRINTER_H
+#define RUNTIME_PROGRAM_PRINTER_H
+
+#include "runtime/program/Program.h"
+#include <string>
+
+namespace omnibal::rt {
+
+/// Settings; per function its kernel calls with shapes in V and N; per stage its memory, parameters
+/// and, for every mode, chunks, transfers and actions.
+std::string printProgram(const Program &program);
+
+std::string printFunction(const Function &function);
+std::string printStage(const Program &program, const Stage &stage);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_PROGRAM_PRINTER_H

@@ -1,0 +1,121 @@
+//===- Evaluate.cpp - Loss and accuracy over a whole data set
+//---------------------------------------------===//
+#include "runtime/core/AtomicFile.h"
+#include "runtime/executor/Feeder.h"
+#include "tools/omnibal-run/Session.h"
+#include <cstdio>
+#include <iostream>
+
+namespace omnibal::rt {
+namespace {
+
+/// Sums over the data set; what ranks add up.
+struct Scores {
+  double loss = 0, labels = 0, right = 0, answers = 0, answersRight = 0, samples = 0;
+};
+
+/// Every sample once, in order, cut into runs of the mode.
+Result<std::vector<StepGroups>> everySample(const Session &s, const DataSource &data,
+                                            int64_t groupsPerRun) {
+  const Program &p = s.program();
+  SampleRules rules = sampleRules(p);
+  std::vector<std::pair<int64_t, int64_t>> loads;
+  for (int64_t i = 0; i < data.dataset->size(); ++i) {
+    OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(i));
+    OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(data.dataset->describe(i)));
+    loads.push_back({sample.tiles, sample.tokens()});
+  }
+  std::vector<StepGroups> runs;
+  for (auto &group : cutInOrder(loads, p.tilesCap, p.tokensCap)) {
+    if (runs.empty() || static_cast<int64_t>(runs.back().size()) == groupsPerRun)
+      runs.emplace_back();
+    runs.back().push_back(std::move(group));
+  }
+  if (runs.empty())
+    return invalid("--data holds no samples");
+  runs.back().resize(groupsPerRun);
+  return runs;
+}
+
+void countPredictions(const PackedMicrobatch &batch, const int32_t *predictions, Scores &scores) {
+  for (size_t i = 0; i + 1 < batch.borders.size(); ++i) {
+    bool labelled = false, allRight = true;
+    for (int64_t t = batch.borders[i]; t < batch.borders[i + 1]; ++t) {
+      if (batch.targets[t] == noTarget)
+        continue;
+      labelled = true;
+      bool right = predictions[t] == batch.targets[t];
+      allRight &= right;
+      scores.labels += 1;
+      scores.right += right;
+    }
+    scores.samples += 1;
+    scores.answers += labelled;
+    scores.answersRight += labelled && allRight;
+  }
+}
+
+Status print(const Session &s, const Scores &total) {
+  if (!s.leads())
+    return Status::ok();
+  auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
+  double loss = share(total.loss, total.labels), accuracy = share(total.right, total.labels),
+         exact = share(total.answersRight, total.answers);
+  std::printf("samples %.0f  label tokens %.0f\nloss %.6f\ntoken accuracy %.2f %%\n"
+              "answers entirely right %.2f %% (%.0f of %.0f)\n",
+              total.samples, total.labels, loss, accuracy * 100, exact * 100, total.answersRight,
+              total.answers);
+  std::fflush(stdout);
+  if (s.options.log.empty())
+    return Status::ok();
+  nlohmann::ordered_json line = {{"samples", static_cast<int64_t>(total.samples)},
+                                 {"label_tokens", static_cast<int64_t>(total.labels)},
+                                 {"loss", loss},
+                                 {"token_accuracy", accuracy},
+                                 {"answers_right", exact}};
+  return writeFileAtomically(s.options.log, line.dump() + "\n");
+}
+
+} // namespace
+
+Status evaluate(Session &s, const DataSource &data) {
+  const Stage &stage = s.executor->stageInfo();
+  auto mode = stage.modes.find("evaluate");
+  if (mode == stage.modes.end())
+    return invalid("the program has no mode \"evaluate\"; compile it again");
+  FeederOptions options;
+  options.microbatches = mode->second.microbatches;
+  options.dataParallel = s.program().dataParallel;
+  options.replica = s.executor->replica();
+  options.pixels = readsPixels(stage, "evaluate");
+  options.threads = loaderThreads(s, "evaluate");
+  options.deadline = deadlineFromEnvironment();
+  auto runs = everySample(s, data, int64_t{options.microbatches} * options.dataParallel);
+  OMNIBAL_RETURN_IF_ERROR(s.agree(runs.status()));
+  auto steps = std::make_shared<const std::vector<StepGroups>>(*std::move(runs));
+  options.lastStep = steps->size();
+  Feeder feeder(data.dataset, data.preprocess, s.program(), steps, options);
+  Scores scores;
+  ResultSink sink = [&](int32_t, const BatchValue &result, const std::byte *bytes,
+                        const PackedMicrobatch &batch) {
+    if (result.name == "loss") {
+      const float *losses = reinterpret_cast<const float *>(bytes);
+      for (int64_t t = 0; t < batch.tokens; ++t)
+        scores.loss += losses[t];
+    } else if (result.name == "prediction") {
+      countPredictions(batch, reinterpret_cast<const int32_t *>(bytes), scores);
+    }
+    return Status::ok();
+  };
+  for (int64_t run = 0; run < options.lastStep; ++run) {
+    OMNIBAL_RETURN_IF_ERROR(s.executor->run("evaluate", feeder, sink));
+    feeder.nextStep();
+  }
+  double sums[] = {scores.loss,    scores.labels,       scores.right,
+                   scores.answers, scores.answersRight, scores.samples};
+  OMNIBAL_RETURN_IF_ERROR(
+      s.communicator.allReduce(std::span<double>(sums), s.communicator.everyone()));
+  return s.agree(print(s, {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]}));
+}
+
+} // namespace omnibal::rt

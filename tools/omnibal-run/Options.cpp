@@ -1,0 +1,143 @@
+#include "tools/omnibal-run/Options.h"
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <numbers>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr const char *example = R"(Examples:
+  Train (all ranks as threads of this process):
+    omnibal-run program/ --weights model.safetensors --data train-*.tar \
+        --preprocess preprocessor_config.json --steps-file steps.jsonl --log run.jsonl --save out/
+  One rank a process (stages x data-parallel ranks of the program):
+    mpirun -n 2 omnibal-run program/ --weights model.safetensors --data train-*.tar \
+        --preprocess preprocessor_config.json --steps-file steps.jsonl
+  Measure on held-out data:
+    omnibal-run program/ --weights out/ --data test-*.tar --preprocess preprocessor_config.json --evaluate
+  The graph's own inputs and outputs (rows are run one by one, padding by attention_mask is removed;
+  outputs at padded positions are zeros):
+    omnibal-run program/ --weights out/ --forward inputs.safetensors -o outputs.safetensors
+  What the program does:
+    omnibal-run --print program/
+
+Environment: OMNIBAL_DEADLINE_SECONDS limits every wait for another rank (default 600);
+OMNIBAL_GUARD=1 poisons and guards the memory of every rank (slow, for finding faults).)";
+
+/// What is needed for what; an empty string if all is well.
+std::string check(const RunOptions &o) {
+  if (o.print)
+    return "";
+  if (o.weights.empty())
+    return "--weights is required (a .safetensors file or a folder with the model's weights)";
+  if (!o.forward.empty())
+    return o.output.empty() ? "--forward needs -o OUTPUTS.safetensors" : "";
+  if (o.data.empty())
+    return "--data is required: WebDataset shards (.tar) or folders with them";
+  if (o.evaluate)
+    return "";
+  if (o.stepsFile.empty() == o.batches.empty())
+    return "training needs either --steps-file or --batches";
+  if (o.checkpointEvery > 0 && o.checkpoint.empty())
+    return "--checkpoint-every needs --checkpoint FOLDER";
+  return "";
+}
+
+} // namespace
+
+bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
+  CLI::App app("omnibal-run: trains, evaluates or runs a program made by omnibal-compile");
+  app.footer(example);
+  app.set_version_flag("--version", "omnibal-run " OMNIBAL_VERSION);
+  app.set_config("--config", "", "TOML file that can hold any of these flags");
+  app.add_option("program", o.program, "Program directory made by omnibal-compile")->required();
+  app.add_option("--weights", o.weights,
+                 "Weights: a .safetensors file or a folder (sharded or not)");
+  app.add_option("--data", o.data, "WebDataset shards (.tar) or folders with them");
+  app.add_option("--preprocess", o.preprocess, "preprocessor_config.json of the model");
+  app.add_option("--steps-file", o.stepsFile, "steps.jsonl: the groups of samples of every step");
+  app.add_option("--batches", o.batches, "Folder written by omnibal-batch");
+  app.add_option("--steps", o.steps,
+                 "Steps to train, counted from the start of the run (default: the whole list once; "
+                 "more than that begins the list again)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--lr", o.learningRate, "Learning rate")->capture_default_str();
+  app.add_option(
+         "--schedule-lr", o.schedule,
+         "Learning rate after the warm-up: constant, linear or cosine decay to the last step")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, LearningRateSchedule>{{"constant", LearningRateSchedule::Constant},
+                                                      {"linear", LearningRateSchedule::Linear},
+                                                      {"cosine", LearningRateSchedule::Cosine}}))
+      ->default_str("constant");
+  app.add_option("--warmup-steps", o.warmupSteps,
+                 "Steps of linear warm-up: step s (from 0) runs at (s + 1) / warm-up")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--min-lr-ratio", o.minLearningRateRatio, "The schedule's end as a part of --lr")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--beta1", o.adamW.beta1, "AdamW")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--beta2", o.adamW.beta2, "AdamW")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--eps", o.adamW.epsilon, "AdamW")->capture_default_str();
+  app.add_option("--weight-decay", o.adamW.weightDecay,
+                 "AdamW, decoupled, on parameters with at least two dimensions")
+      ->default_str("0.05");
+  app.add_option("--clip", o.clip, "Largest global gradient norm; 0 = no clipping")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--log", o.log,
+                 "JSON lines, one a step (truncated at the start, appended on --resume)");
+  app.add_option("--trace", o.trace,
+                 "Chrome trace of one step (the third, or the last of fewer), for Perfetto");
+  app.add_option("--save", o.save, "Folder for the trained weights, loadable by Transformers");
+  app.add_option("--save-gradients", o.saveGradients,
+                 "Gradients of the first step's mean loss, before clipping (.safetensors)");
+  app.add_option("--threads", o.threads,
+                 "Compute threads a rank (default: cores / ranks on this machine)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--checkpoint", o.checkpoint,
+                 "Folder for checkpoints; one is written at the end too");
+  app.add_option("--checkpoint-every", o.checkpointEvery, "Steps between checkpoints")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--resume", o.resume,
+                 "Folder of checkpoints (or one step's) to continue from, bit by bit");
+  app.add_flag("--evaluate", o.evaluate,
+               "Loss, token accuracy and share of answers entirely right");
+  app.add_option("--forward", o.forward, "Run the graph on the inputs in this .safetensors file");
+  app.add_option("-o,--output", o.output, "Where --forward writes the outputs (.safetensors)");
+  app.add_flag("--print", o.print, "Print the program: actions, kernel calls, parameters, memory");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    exitCode = app.exit(error) == 0 ? 0 : 2;
+    return false;
+  }
+  if (std::string problem = check(o); !problem.empty()) {
+    std::cerr << "omnibal-run: " << problem << "\nRun with --help for more information.\n";
+    exitCode = 2;
+    return false;
+  }
+  return true;
+}
+
+double learningRateAt(const RunOptions &o, int64_t step, int64_t steps) {
+  if (step < o.warmupSteps)
+    return o.learningRate * static_cast<double>(step + 1) / static_cast<double>(o.warmupSteps);
+  if (o.schedule == LearningRateSchedule::Constant)
+    return o.learningRate;
+  double span = static_cast<double>(std::max<int64_t>(1, steps - o.warmupSteps));
+  double progress = std::min(1.0, static_cast<double>(step - o.warmupSteps) / span);
+  double factor = o.schedule == LearningRateSchedule::Linear
+                      ? 1 - progress
+                      : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  return o.learningRate * (o.minLearningRateRatio + (1 - o.minLearningRateRatio) * factor);
+}
+
+} // namespace omnibal::rt

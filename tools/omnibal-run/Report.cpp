@@ -1,0 +1,196 @@
+#include "tools/omnibal-run/Report.h"
+#include "runtime/core/AtomicFile.h"
+#include "runtime/program/Names.h"
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+namespace omnibal::rt {
+namespace {
+
+/// "vision.layers.12" -> ("vision.layers.", 12); no number at the end gives -1.
+std::pair<std::string, int64_t> splitNumber(const std::string &name) {
+  size_t at = name.find_last_not_of("0123456789") + 1;
+  if (at == name.size() || name.size() - at > 9)
+    return {name, -1};
+  return {name.substr(0, at), std::stoll(name.substr(at))};
+}
+
+std::string duration(double seconds) {
+  char text[64];
+  auto s = static_cast<long long>(seconds + 0.5);
+  if (s >= 3600)
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
+  return text;
+}
+
+} // namespace
+
+std::string summarise(const std::vector<std::string> &layers) {
+  std::string text;
+  for (size_t i = 0; i < layers.size();) {
+    auto [prefix, number] = splitNumber(layers[i]);
+    size_t end = i + 1;
+    while (number >= 0 && end < layers.size() &&
+           splitNumber(layers[end]) ==
+               std::make_pair(prefix, number + static_cast<int64_t>(end - i)))
+      ++end;
+    text += (text.empty() ? "" : ", ") + layers[i];
+    if (end > i + 1)
+      text += "-" + std::to_string(number + static_cast<int64_t>(end - i) - 1);
+    i = end;
+  }
+  return text;
+}
+
+std::string banner(const Program &p, int threads) {
+  std::string text = "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
+                     std::to_string(p.dataParallel) + " data-parallel ranks, " + p.schedule +
+                     ", micro-batches " + std::to_string(p.microbatches) + ", caps " +
+                     std::to_string(p.tilesCap) + " tiles and " + std::to_string(p.tokensCap) +
+                     " tokens, " + std::to_string(threads) + " threads a rank\n";
+  for (const Stage &stage : p.stageList) {
+    int64_t parameters = 0, trainable = 0;
+    for (const Parameter &q : stage.parameters) {
+      int64_t n = 1;
+      for (int64_t d : q.shape)
+        n *= d;
+      parameters += n;
+      trainable += q.trainable ? n : 0;
+    }
+    std::vector<std::string> layers;
+    const Mode &mode =
+        stage.modes.count("train") ? stage.modes.at("train") : stage.modes.begin()->second;
+    for (const Chunk &chunk : mode.chunks)
+      layers.insert(layers.end(), chunk.layers.begin(), chunk.layers.end());
+    std::string ranks;
+    for (int d = 0; d < p.dataParallel; ++d)
+      ranks += (d ? "," : "") + std::to_string(d * p.stages + stage.id);
+    text += "  stage " + std::to_string(stage.id) + "  rank " + ranks + "  " +
+            std::to_string(parameters) + " parameters (" + std::to_string(trainable) +
+            " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +
+            bytesToString(stage.persistentBytes) + ")  layers " + summarise(layers) + "\n";
+  }
+  return text;
+}
+
+Reporter::Reporter(const Session &session, int64_t firstStep, int64_t steps)
+    : session(session), first(firstStep), total(steps),
+      terminal(session.leads() && isatty(STDERR_FILENO)) {}
+
+Reporter::~Reporter() {
+  if (lineOpen)
+    std::cerr << std::endl;
+}
+
+Status Reporter::open() {
+  const std::string &path = session.options.log;
+  if (!session.leads() || path.empty())
+    return Status::ok();
+  bool append = !session.options.resume.empty();
+  if (append && std::filesystem::exists(path)) {
+    // A killed run may have logged steps after its last checkpoint: they are computed again.
+    OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
+    std::string kept;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = text.find('\n', at);
+      std::string line = text.substr(at, end == std::string::npos ? end : end - at + 1);
+      at += line.size();
+      auto value = nlohmann::json::parse(line, nullptr, false);
+      if (value.is_object() && value.value("step", first) < first)
+        kept += line;
+    }
+    OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(path, kept));
+  }
+  log.open(path, append ? std::ios::app : std::ios::trunc);
+  if (!log)
+    return {Code::Unavailable, path + ": cannot be opened for writing (--log)"};
+  return Status::ok();
+}
+
+void Reporter::note(const std::string &text) {
+  if (!session.leads())
+    return;
+  if (lineOpen)
+    std::cerr << "\n";
+  lineOpen = false;
+  std::cerr << "omnibal-run: " << text << std::endl;
+}
+
+Status Reporter::step(int64_t step, const StepResult &r, double learningRate, double seconds) {
+  if (!session.leads())
+    return Status::ok();
+  double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
+  if (log.is_open()) {
+    nlohmann::ordered_json line = {{"step", step},
+                                   {"loss", r.loss},
+                                   {"grad_norm", r.gradientNorm},
+                                   {"lr", learningRate},
+                                   {"label_tokens", r.labelTokens},
+                                   {"tokens", r.tokens},
+                                   {"tiles", r.tiles},
+                                   {"step_ms", seconds * 1e3},
+                                   {"tokens_per_s", rate},
+                                   {"bubble", r.bubble},
+                                   {"pipeline_ms", r.pipelineSeconds * 1e3},
+                                   {"epilogue_ms", r.epilogueSeconds * 1e3}};
+    log << line.dump() << std::endl;
+    if (!log)
+      return {Code::Unavailable,
+              session.options.log + ": writing the log failed; is the disk full?"};
+  }
+  double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+  double left =
+      elapsed / static_cast<double>(step - first + 1) * static_cast<double>(total - step - 1);
+  char text[256];
+  std::snprintf(
+      text, sizeof text,
+      "step %lld/%lld  loss %.4f  gnorm %.3f  lr %.2e  %.1f ms  %.0f tok/s  bubble %.1f %%  "
+      "ETA %s",
+      static_cast<long long>(step + 1), static_cast<long long>(total), r.loss, r.gradientNorm,
+      learningRate, seconds * 1e3, rate, r.bubble * 100, duration(left).c_str());
+  bool last = step + 1 == total;
+  if (terminal) {
+    std::cerr << "\r\x1b[K" << text << std::flush;
+    lineOpen = true;
+  } else if (last || step == first || (step + 1) % std::max<int64_t>(1, total / 20) == 0) {
+    std::cerr << text << std::endl;
+  }
+  return Status::ok();
+}
+
+Status writeTrace(Session &s, const Trace &trace) {
+  std::string mine = trace.toJson();
+  constexpr int64_t tag = 0; // no message of the program is under way between steps
+  auto message = [](std::string &text) {
+    return Communicator::Piece{text.data(), static_cast<int64_t>(text.size())};
+  };
+  if (!s.leads()) {
+    int64_t size = mine.size();
+    Communicator::Piece length{&size, sizeof size}, text = message(mine);
+    OMNIBAL_ASSIGN_OR_RETURN(auto first, s.communicator.send(0, tag, {&length, 1}));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(first));
+    OMNIBAL_ASSIGN_OR_RETURN(auto second, s.communicator.send(0, tag, {&text, 1}));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(second));
+    return s.agree(Status::ok());
+  }
+  std::string all = "[\n" + mine;
+  for (int r = 1; r < s.communicator.size(); ++r) {
+    int64_t size = 0;
+    Communicator::Piece length{&size, sizeof size};
+    OMNIBAL_ASSIGN_OR_RETURN(auto first, s.communicator.receive(r, tag, {&length, 1}));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(first));
+    std::string theirs(size, '\0');
+    Communicator::Piece text = message(theirs);
+    OMNIBAL_ASSIGN_OR_RETURN(auto second, s.communicator.receive(r, tag, {&text, 1}));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(second));
+    all += ",\n" + theirs;
+  }
+  return s.agree(writeFileAtomically(s.options.trace, all + "]\n"));
+}
+
+} // namespace omnibal::rt

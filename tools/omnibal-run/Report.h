@@ -1,0 +1,40 @@
+//===- Report.h - Banner, progress line, log and trace file
+//-------------------------------------------------===//
+#ifndef TOOLS_OMNIBAL_RUN_REPORT_H
+#define TOOLS_OMNIBAL_RUN_REPORT_H
+
+#include "runtime/executor/Trace.h"
+#include "tools/omnibal-run/Session.h"
+#include <fstream>
+#include <string>
+
+namespace omnibal::rt {
+
+/// Per stage: layers, ranks, parameters, planned memory.
+std::string banner(const Program &program, int threads);
+/// "vision.layers.0-22, projector".
+std::string summarise(const std::vector<std::string> &layers);
+
+/// Tells a person and the log about the steps; only the leading rank does anything.
+class Reporter {
+public:
+  Reporter(const Session &session, int64_t firstStep, int64_t steps);
+  ~Reporter();
+  Status open();
+  Status step(int64_t step, const StepResult &result, double learningRate, double seconds);
+  void note(const std::string &text);
+
+private:
+  const Session &session;
+  int64_t first, total;
+  bool terminal;
+  bool lineOpen = false;
+  Clock::time_point begin = Clock::now();
+  std::ofstream log;
+};
+
+/// Collects the events of all ranks; the leading one writes the file.
+Status writeTrace(Session &session, const Trace &trace);
+
+} // namespace omnibal::rt
+#endif // TOOLS_OMNIBAL_RUN_REPORT_H

@@ -1,0 +1,43 @@
+//===- Session.h - What training, evaluation and forward runs have in common
+//------------------------------===//
+#ifndef TOOLS_OMNIBAL_RUN_SESSION_H
+#define TOOLS_OMNIBAL_RUN_SESSION_H
+
+#include "runtime/checkpoint/Agreement.h"
+#include "runtime/data/Dataset.h"
+#include "runtime/executor/Executor.h"
+#include "tools/omnibal-run/Options.h"
+#include <memory>
+
+namespace omnibal::rt {
+
+/// One rank, prepared and initialised.
+struct Session {
+  const RunOptions &options;
+  const LoadedProgram &loaded;
+  const TensorFiles &weights;
+  Communicator &communicator;
+  Agreement agree;
+  std::unique_ptr<Executor> executor;
+
+  const Program &program() const { return loaded.program; }
+  bool leads() const { return communicator.rank() == 0; }
+};
+
+/// Data set, pixels' preprocessing: read once a process, shared read-only.
+struct DataSource {
+  std::shared_ptr<const Dataset> dataset;
+  Preprocess preprocess;
+};
+/// `pixels`: whether any stage reads pictures.
+Result<DataSource> openData(const RunOptions &options, const Program &program);
+
+/// Threads that read and decode for this rank.
+int loaderThreads(const Session &session, const std::string &mode);
+
+Status train(Session &session, const DataSource &data);
+Status evaluate(Session &session, const DataSource &data);
+Status forward(Session &session);
+
+} // namespace omnibal::rt
+#endif // TOOLS_OMNIBAL_RUN_SESSION_H

@@ -1,0 +1,228 @@
+//===- Train.cpp - The training loop of one rank
+//-----------------------------------------------------------===//
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/ModelFolder.h"
+#include "runtime/checkpoint/SharedTensorFile.h"
+#include "runtime/executor/Feeder.h"
+#include "tools/omnibal-run/Report.h"
+#include "tools/omnibal-run/Session.h"
+#include <algorithm>
+#include <iostream>
+
+namespace omnibal::rt {
+namespace {
+
+using nlohmann::json;
+
+/// The trainable parameters of all stages, each once, in stage order.
+std::vector<const Parameter *> trained(const Program &program) {
+  std::vector<const Parameter *> list;
+  for (const Stage &stage : program.stageList)
+    for (const Parameter &q : stage.parameters)
+      if (q.trainable && q.counted)
+        list.push_back(&q);
+  return list;
+}
+
+int64_t elements(const Parameter &q) {
+  int64_t n = 1;
+  for (int64_t d : q.shape)
+    n *= d;
+  return n;
+}
+
+/// What this rank writes of the trained tensors: the first replica writes each counted one.
+std::vector<NamedTensor> writtenHere(Session &s) {
+  std::vector<NamedTensor> mine;
+  for (const Parameter &q : s.executor->stageInfo().parameters)
+    if (q.trainable && q.counted && s.executor->replica() == 0)
+      mine.push_back({q.name, q.shape, s.executor->at(q.dataOffset), q.transposed});
+  return mine;
+}
+
+/// All state of this stage under the checkpoint's names.
+std::vector<NamedTensor> stateTensors(Session &s, bool all) {
+  std::vector<NamedTensor> list;
+  for (const Parameter &q : s.executor->stageInfo().parameters) {
+    if (!q.trainable || !(q.counted || all))
+      continue;
+    list.push_back({"weight/" + q.name, q.shape, s.executor->at(q.dataOffset), q.transposed});
+    list.push_back({"moment1/" + q.name, q.shape, s.executor->at(q.moment1Offset), q.transposed});
+    list.push_back({"moment2/" + q.name, q.shape, s.executor->at(q.moment2Offset), q.transposed});
+  }
+  return list;
+}
+
+/// Settings whose change would break a continuation bit by bit.
+json settingsOf(const Session &s, int64_t steps) {
+  const RunOptions &o = s.options;
+  return {{"stages", s.program().stages},
+          {"data_parallel", s.program().dataParallel},
+          {"microbatches", s.program().microbatches},
+          {"steps", steps},
+          {"lr", o.learningRate},
+          {"schedule_lr", static_cast<int>(o.schedule)},
+          {"warmup_steps", o.warmupSteps},
+          {"min_lr_ratio", o.minLearningRateRatio},
+          {"betas", {o.adamW.beta1, o.adamW.beta2}},
+          {"eps", o.adamW.epsilon},
+          {"weight_decay", o.adamW.weightDecay},
+          {"clip", o.clip}};
+}
+
+class Training {
+public:
+  Training(Session &session, const DataSource &data) : s(session), data(data) {}
+
+  Status run() {
+    OMNIBAL_RETURN_IF_ERROR(s.agree(readSteps()));
+    OMNIBAL_RETURN_IF_ERROR(s.agree(resume()));
+    reporter = std::make_unique<Reporter>(s, first, total);
+    OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->open()));
+    FeederOptions options;
+    options.microbatches = s.program().microbatches;
+    options.dataParallel = s.program().dataParallel;
+    options.replica = s.executor->replica();
+    options.pixels = readsPixels(s.executor->stageInfo(), "train");
+    options.threads = loaderThreads(s, "train");
+    options.deadline = deadlineFromEnvironment();
+    options.firstStep = first;
+    options.lastStep = total;
+    Feeder feeder(data.dataset, data.preprocess, s.program(), steps, options);
+    for (int64_t step = first; step < total; ++step) {
+      OMNIBAL_RETURN_IF_ERROR(runStep(feeder, step));
+      feeder.nextStep();
+      bool last = step + 1 == total;
+      bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
+      if (!s.options.checkpoint.empty() && (last || due))
+        OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1));
+    }
+    if (s.options.save.empty())
+      return Status::ok();
+    std::vector<std::string> names;
+    for (const Parameter *q : trained(s.program()))
+      names.push_back(q->name);
+    OMNIBAL_RETURN_IF_ERROR(
+        saveModelFolder(s.options.save, s.weights, names, writtenHere(s), s.leads(), s.agree));
+    reporter->note("weights saved in " + s.options.save);
+    return Status::ok();
+  }
+
+private:
+  Status readSteps() {
+    const Program &p = s.program();
+    auto find = [&](std::string_view key) { return data.dataset->find(key); };
+    auto list =
+        s.options.batches.empty()
+            ? readStepsFile(s.options.stepsFile, int64_t{p.microbatches} * p.dataParallel, find)
+            : readBatches(s.options.batches, p.microbatches, p.dataParallel, data.dataset->size());
+    if (!list)
+      return std::move(list).status();
+    steps = std::make_shared<const std::vector<StepGroups>>(*std::move(list));
+    total = s.options.steps > 0 ? s.options.steps : static_cast<int64_t>(steps->size());
+    return Status::ok();
+  }
+
+  Status resume() {
+    if (s.options.resume.empty())
+      return Status::ok();
+    std::vector<std::string> notices;
+    OMNIBAL_ASSIGN_OR_RETURN(Checkpoint saved, Checkpoint::open(s.options.resume, &notices));
+    if (s.leads())
+      for (const std::string &notice : notices)
+        std::cerr << "omnibal-run: notice: " << notice << "\n";
+    json now = settingsOf(s, total), then = saved.state().settings;
+    for (const auto &[key, value] : now.items())
+      if (!then.contains(key) || then[key] != value)
+        return invalid(saved.path() + ": the checkpoint was written with " + key + " = " +
+                       (then.contains(key) ? then[key].dump() : "nothing") + ", but this run has " +
+                       value.dump() + "; use the same program and flags to continue bit by bit");
+    for (const NamedTensor &tensor : stateTensors(s, true))
+      OMNIBAL_RETURN_IF_ERROR(saved.read(tensor));
+    first = saved.state().step;
+    s.executor->setAdamStep(then.value("updates", first));
+    if (s.leads())
+      std::cerr << "omnibal-run: continuing after step " << first << " from " << saved.path()
+                << "\n";
+    return Status::ok();
+  }
+
+  Status runStep(Feeder &feeder, int64_t step) {
+    StepOptions options;
+    options.adamW = s.options.adamW;
+    options.adamW.learningRate = learningRateAt(s.options, step, total);
+    options.clip = s.options.clip;
+    options.step = step;
+    if (step == 0 && !s.options.saveGradients.empty())
+      options.beforeUpdate = [&](double count) { return saveGradients(count); };
+    // The third step is past all first-use costs.
+    bool traced = !s.options.trace.empty() && step == std::min(first + 2, total - 1);
+    Trace trace(s.communicator.rank(), s.executor->stage());
+    if (traced) {
+      OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
+      trace.start();
+      s.executor->setTrace(&trace);
+    }
+    auto begin = Clock::now();
+    auto result = s.executor->trainStep(feeder, options);
+    s.executor->setTrace(nullptr);
+    if (!result) {
+      Status status = std::move(result).status();
+      if (status.code() == Code::DeadlineExceeded)
+        return {status.code(), status.message() + "; last actions of rank " +
+                                   std::to_string(s.communicator.rank()) + ": " +
+                                   s.executor->recentActions()};
+      return status;
+    }
+    double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (traced)
+      OMNIBAL_RETURN_IF_ERROR(writeTrace(s, trace));
+    return reporter->step(step, *result, options.adamW.learningRate, seconds);
+  }
+
+  Status saveGradients(double count) {
+    std::vector<TensorHeader> layout;
+    for (const Parameter *q : trained(s.program()))
+      layout.push_back({q->name, StoredType::F32, q->shape});
+    // Copies: the sums themselves stay as they are for the update.
+    std::vector<std::vector<float>> copies;
+    std::vector<NamedTensor> mine;
+    double factor = count > 0 ? 1.0 / count : 0;
+    for (const Parameter &q : s.executor->stageInfo().parameters) {
+      if (!q.trainable || !q.counted || s.executor->replica() != 0)
+        continue;
+      const float *sums = s.executor->at(q.gradOffset);
+      auto &copy = copies.emplace_back(sums, sums + elements(q));
+      for (float &value : copy)
+        value = static_cast<float>(value * factor);
+      mine.push_back({q.name, q.shape, copy.data(), q.transposed});
+    }
+    return writeSharedTensorFile(s.options.saveGradients, layout, {}, mine, {}, s.leads(), s.agree);
+  }
+
+  Status checkpoint(int64_t completed) {
+    RunState state;
+    state.step = state.dataPosition = completed;
+    state.settings = settingsOf(s, total);
+    state.settings["updates"] = s.executor->adamStep();
+    CheckpointWriteOptions options;
+    options.folder = s.options.checkpoint;
+    options.stage = s.executor->stage();
+    options.stages = s.program().stages;
+    options.writes = s.executor->replica() == 0;
+    options.leads = s.leads();
+    return saveCheckpoint(options, state, stateTensors(s, false), s.agree);
+  }
+
+  Session &s;
+  const DataSource &data;
+  std::shared_ptr<const std::vector<StepGroups>> steps;
+  int64_t first = 0, total = 0;
+  std::unique_ptr<Reporter> reporter;
+};
+
+} // namespace
+
+Status train(Session &session, const DataSource &data) { return Training(session, data).run(); }
+
+} // namespace omnibal::rt

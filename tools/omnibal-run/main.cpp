@@ -1,0 +1,105 @@
+//===- main.cpp - omnibal-run: trains, evaluates and runs programs
+//------------------------------------------===//
+#include "runtime/backends/host/MpiCommunicator.h"
+#include "runtime/executor/Feeder.h"
+#include "runtime/program/Printer.h"
+#include "tools/omnibal-run/Launch.h"
+#include "tools/omnibal-run/Report.h"
+#include "tools/omnibal-run/Session.h"
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+namespace omnibal::rt {
+
+Result<DataSource> openData(const RunOptions &options, const Program &program) {
+  DataSource data;
+  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, Dataset::open(options.data));
+  bool pixels = false;
+  for (const Stage &stage : program.stageList)
+    for (const auto &[name, mode] : stage.modes)
+      pixels |= readsPixels(stage, name);
+  if (!options.preprocess.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(data.preprocess, Preprocess::read(options.preprocess));
+  } else if (pixels) {
+    return invalid("--preprocess is required: the model's preprocessor_config.json says how "
+                   "pictures become numbers");
+  }
+  if (pixels && (program.info.tileShape.size() != 3 || program.info.tileShape[0] != 3))
+    return invalid("the model's pictures are not [3, height, width]; it cannot be fed from shards");
+  return data;
+}
+
+int loaderThreads(const Session &session, const std::string &mode) {
+  // Decoding runs beside the compute threads; one thread keeps up except for large pictures.
+  bool pixels = readsPixels(session.executor->stageInfo(), mode);
+  return pixels ? std::max(1, session.executor->pool().threads() / 2) : 1;
+}
+
+namespace {
+
+int fail(const Status &status) {
+  std::cerr << "omnibal-run: error: " << status.message() << std::endl;
+  return 1;
+}
+
+Status runRank(const RunOptions &options, const LoadedProgram &loaded, const TensorFiles &weights,
+               const DataSource *data, int threads, Communicator &communicator) {
+  Agreement agree = agreementOver(communicator);
+  ExecutorOptions executorOptions;
+  executorOptions.threads = threads;
+  const char *guard = std::getenv("OMNIBAL_GUARD");
+  executorOptions.guarded = guard && std::string(guard) == "1";
+  auto executor = Executor::prepare(loaded, communicator, executorOptions);
+  OMNIBAL_RETURN_IF_ERROR(agree(executor.status()));
+  OMNIBAL_RETURN_IF_ERROR(agree((*executor)->initialise(weights)));
+  Session session{options, loaded, weights, communicator, agree, *std::move(executor)};
+  if (session.leads())
+    std::cerr << banner(loaded.program, threads) << std::flush;
+  if (!options.forward.empty())
+    return forward(session);
+  return options.evaluate ? evaluate(session, *data) : train(session, *data);
+}
+
+int run(const RunOptions &options) {
+  auto loaded = loadProgram(options.program);
+  if (!loaded)
+    return fail(loaded.status());
+  if (options.print) {
+    std::cout << printProgram(loaded->program);
+    return 0;
+  }
+  const Program &program = loaded->program;
+  if (program.target != "host")
+    return fail(invalid(options.program + ": the program is for target \"" + program.target +
+                        "\", but this omnibal-run has the host backend only"));
+  auto weights = TensorFiles::open(options.weights);
+  if (!weights)
+    return fail(weights.status());
+  DataSource data;
+  if (options.forward.empty()) {
+    auto opened = openData(options, program);
+    if (!opened)
+      return fail(opened.status());
+    data = *std::move(opened);
+  }
+  int ranks = program.stages * program.dataParallel;
+  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads =
+      options.threads > 0 ? options.threads : std::max(1, cores / ranksOnThisMachine(ranks));
+  return launch(ranks, [&](Communicator &communicator) {
+    return runRank(options, *loaded, *weights, &data, threads, communicator);
+  });
+}
+
+} // namespace
+} // namespace omnibal::rt
+
+int main(int argc, char **argv) {
+  omnibal::rt::RunOptions options;
+  int exitCode = 0;
+  if (!omnibal::rt::parseCommandLine(argc, argv, options, exitCode))
+    return exitCode;
+  return omnibal::rt::run(options);
+}
