@@ -14,6 +14,7 @@ Type Evaluation::elementType(unsigned result) const {
 
 HostTensor &Evaluation::addResult(ArrayRef<int64_t> shape) {
   Type element = elementType(results.size());
+  results.reserve(op->getNumResults()); // references to earlier results stay valid
   results.push_back(HostTensor(element, shape));
   return results.back();
 }

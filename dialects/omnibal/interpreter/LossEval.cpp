@@ -1,5 +1,4 @@
-//===- LossEval.cpp - Cross entropies and their gradients
-//---------------------------------------------------===//
+//===- LossEval.cpp - Cross entropies and their gradients ---------------------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
 
@@ -25,9 +24,19 @@ FailureOr<double> rowLoss(Operation *op, const double *logits, int64_t width, in
   return norm - logits[target];
 }
 
+/// The prediction where the op has one: -1 at rows without a target until it is set.
+HostTensor *addPrediction(Evaluation &e, bool withGradient, const HostTensor &targets) {
+  if (withGradient || e.op->getNumResults() == 1)
+    return nullptr;
+  HostTensor &prediction = e.addResult(targets.shape);
+  std::fill(prediction.ints.begin(), prediction.ints.end(), -1);
+  return &prediction;
+}
+
 LogicalResult crossEntropy(Evaluation &e, bool withGradient) {
   const HostTensor &logits = e.operand(0), &targets = e.operand(1);
   HostTensor &loss = e.addResult(targets.shape);
+  HostTensor *prediction = addPrediction(e, withGradient, targets);
   HostTensor *grad = withGradient ? &e.addResult(logits.shape) : nullptr;
   int64_t width = logits.shape.back();
   for (int64_t row = 0; row < targets.size(); ++row) {
@@ -36,6 +45,9 @@ LogicalResult crossEntropy(Evaluation &e, bool withGradient) {
     if (failed(value))
       return failure();
     loss.floats[row] = *value;
+    const double *first = &logits.floats[row * width];
+    if (prediction && targets.ints[row] >= 0)
+      prediction->ints[row] = std::max_element(first, first + width) - first;
   }
   return success();
 }
@@ -46,6 +58,7 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, bool
   const HostTensor *bias = hasBias ? e.operands[2] : nullptr;
   int64_t size = weight.shape[1], width = weight.shape[0];
   HostTensor &loss = e.addResult(targets.shape);
+  HostTensor *prediction = addPrediction(e, withGradients, targets);
   HostTensor *dhidden = withGradients ? &e.addResult(hidden.shape) : nullptr;
   HostTensor *dweight = withGradients ? &e.addResult(weight.shape) : nullptr;
   HostTensor *dbias = withBiasGradient ? &e.addResult(bias->shape) : nullptr;
@@ -63,6 +76,8 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, bool
     if (failed(value))
       return failure();
     loss.floats[row] = *value;
+    if (prediction)
+      prediction->ints[row] = std::max_element(logits.begin(), logits.end()) - logits.begin();
     for (int64_t c = 0; withGradients && c < width; ++c) {
       if (dbias)
         dbias->floats[c] += grad[c];
