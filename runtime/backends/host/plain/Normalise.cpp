@@ -117,13 +117,15 @@ class CumSum final : public PlainKernel {
 public:
   CumSum(SiteReader &site, const KernelSite &description)
       : PlainKernel(description), input(site.operand("input")), result(site.operand("result")),
-        axis(site.requiredInteger("axis")), exclusive(site.flag("exclusive", false)),
-        reverse(site.flag("reverse", false)) {}
+        axisOperand(site.optionalOperand("axisOperand")),
+        axis(axisOperand < 0 ? site.requiredInteger("axis") : site.integer("axis", 0)),
+        exclusive(site.flag("exclusive", false)), reverse(site.flag("reverse", false)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
-    OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        const int at, axisOf(axisOperand < 0 ? axis : loadInteger(views[axisOperand], 0), from));
     const int64_t n = from.shape[at];
     const TensorView source = without(from, at, at + 1), target = without(to, at, at + 1);
     const bool real = isFloat(to.dtype);
@@ -149,7 +151,7 @@ public:
   }
 
 private:
-  int input, result;
+  int input, result, axisOperand;
   int64_t axis;
   bool exclusive, reverse;
 };
