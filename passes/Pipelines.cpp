@@ -6,10 +6,37 @@
 #include "passes/specialize/Passes.h"
 #include "passes/train/Passes.h"
 
-void omnibal::registerAllPasses() {
+using namespace mlir;
+
+namespace omnibal {
+
+void buildFrontPipeline(OpPassManager &passes, const FrontOptions &options) {
+  // Shapes first: everything later reads sizes from types.
+  passes.addPass(createSpecializePass());
+  buildRaisePipeline(passes, options.tokens);
+  passes.addPass(createFormLayersPass());
+  // Freezing names parts, so it needs layers; the loss follows because the gradient's reach,
+  // which decides what is saved, depends on both.
+  if (!options.freezeParts.empty() || !options.freezeMatch.empty()) {
+    FreezeOptions freeze;
+    freeze.parts.assign(options.freezeParts.begin(), options.freezeParts.end());
+    freeze.match = options.freezeMatch;
+    passes.addPass(createFreeze(freeze));
+  }
+  passes.addPass(createAttachLoss());
+}
+
+void buildFunctionsPipeline(OpPassManager &passes) {
+  passes.addPass(createMaterializeLayers());
+  passes.addPass(createVerifyFunctions());
+}
+
+void registerAllPasses() {
   registerOmnibalSpecializePasses();
   registerRaisePasses();
-  lower::registerLowerPasses();
   registerOmnibalTrainPasses();
   registerOmnibalRematPasses();
+  lower::registerLowerPasses();
 }
+
+} // namespace omnibal
