@@ -59,7 +59,7 @@ OMNIBAL_GRADIENT_RULE(PadOp) {
 
 OMNIBAL_GRADIENT_RULE(ConcatOp) {
   int64_t rank = tensorType(g[0]).getRank();
-  int64_t axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+  int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + rank : op.getAxis();
   SymbolicDim offset(0);
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     Value input = op->getOperand(i);
@@ -113,7 +113,7 @@ OMNIBAL_GRADIENT_RULE(GatherOp) {
     return success();
   auto type = tensorType(op.getInput());
   int64_t rank = type.getRank(), indexRank = tensorType(op.getIndices()).getRank();
-  int64_t axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+  int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + rank : op.getAxis();
   // The gathered axis comes first, so that an index names a slice.
   SmallVector<int64_t> inputOrder{axis}, gradOrder;
   for (int64_t i = 0; i < rank; ++i)

@@ -90,7 +90,7 @@ OMNIBAL_GRADIENT_RULE(CumSumOp) {
 
 OMNIBAL_GRADIENT_RULE(SoftmaxOp) {
   int64_t rank = tensorType(g[0]).getRank();
-  int64_t axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+  int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + rank : op.getAxis();
   if (!needs(0))
     return success();
   Value weighted = b.mul(g[0], op.getResult());
@@ -101,7 +101,7 @@ OMNIBAL_GRADIENT_RULE(SoftmaxOp) {
 
 OMNIBAL_GRADIENT_RULE(LogSoftmaxOp) {
   int64_t rank = tensorType(g[0]).getRank();
-  int64_t axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+  int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + rank : op.getAxis();
   if (!needs(0))
     return success();
   Value sum = b.reduce(ReduceKind::Sum, g[0], {axis}, true);

@@ -17,7 +17,7 @@ FailureOr<int64_t> checkedIndex(Operation *op, int64_t index, int64_t size) {
 
 LogicalResult gather(Evaluation &e, GatherOp op) {
   const HostTensor &input = e.operand(0), &indices = e.operand(1);
-  int64_t axis = op.getAxis() < 0 ? op.getAxis() + input.rank() : op.getAxis();
+  int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + input.rank() : op.getAxis();
   ArrayRef<int64_t> in(input.shape);
   int64_t outer = elementCount(in.take_front(axis)), inner = elementCount(in.drop_front(axis + 1));
   SmallVector<int64_t> shape(in.take_front(axis));

@@ -160,7 +160,8 @@ void place(HostTensor &result, const HostTensor &source, ArrayRef<int64_t> strid
 
 LogicalResult concat(Evaluation &e, ConcatOp op) {
   SmallVector<int64_t> shape = e.operand(0).shape;
-  int64_t axis = op.getAxis() < 0 ? op.getAxis() + int64_t(shape.size()) : op.getAxis();
+  int64_t axis =
+      int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + int64_t(shape.size()) : op.getAxis();
   shape[axis] = 0;
   for (const HostTensor *input : e.operands)
     shape[axis] += input->shape[axis];

@@ -1,4 +1,5 @@
-//===- LossEval.cpp - Cross entropies and their gradients ---------------------------------------------===//
+//===- LossEval.cpp - Cross entropies and their gradients
+//---------------------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
 
