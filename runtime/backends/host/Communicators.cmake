@@ -1,5 +1,6 @@
 # Ranks as threads; as processes where an MPI is installed.
 find_package(MPI COMPONENTS C)
+set(OMNIBAL_HAVE_MPI ${MPI_C_FOUND} CACHE INTERNAL "Ranks as processes")
 add_library(OmnibalHostCommunicators STATIC MpiCommunicator.cpp ThreadCommunicator.cpp)
 target_link_libraries(OmnibalHostCommunicators PUBLIC OmnibalRuntimeCore)
 if(MPI_C_FOUND)

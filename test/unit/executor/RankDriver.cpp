@@ -1,0 +1,43 @@
+// Trains the tiny program on ranks that are threads, or processes under mpirun, and prints losses
+// and a checksum of every rank's parameters. For MpiTest.cpp.
+//   rank-driver WEIGHTS [fail | hang]     rank 1 fails, or never comes, in step 1
+#include "runtime/core/Checksum.h"
+#include "test/unit/executor/TinyRun.h"
+#include "tools/omnibal-run/Launch.h"
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+using namespace omnibal::rt;
+
+int main(int argc, char **argv) {
+  std::string weights = argv[1], fault = argc > 2 ? argv[2] : "";
+  LoadedProgram program = loadedTiny({2, 3, 2, true});
+  StepOptions options;
+  options.adamW.learningRate = 0.05;
+  std::mutex mutex;
+  return launch(4, [&](Communicator &c) -> Status {
+    int steps = fault.empty() ? 4 : 1;
+    TinyOutcome outcome = trainTiny(program, weights, c, steps, options);
+    OMNIBAL_RETURN_IF_ERROR(outcome.status);
+    if (!fault.empty()) {
+      c.announce({1, c.rank() % 2, 0, "forward"});
+      if (c.rank() == 1 && fault == "fail")
+        return invalid("rank 1 was told to fail");
+      if (c.rank() == 1)
+        std::this_thread::sleep_for(std::chrono::hours(1));
+      return c.barrier(c.everyone());
+    }
+    std::lock_guard lock(mutex);
+    std::string line = "rank " + std::to_string(c.rank());
+    char text[64];
+    for (const StepResult &step : outcome.steps) {
+      std::snprintf(text, sizeof text, " %a %a", step.loss, step.gradientNorm);
+      line += text;
+    }
+    for (const auto &p : outcome.parameters)
+      line += " " + checksumText(fnv1a({reinterpret_cast<const char *>(p.data()), p.size() * 4}));
+    std::printf("%s\n", line.c_str());
+    return Status::ok();
+  });
+}
