@@ -47,7 +47,11 @@ std::optional<KnownInts::Ints> KnownInts::compute(Value value) {
     auto values = dyn_cast<DenseElementsAttr>(constant.getValue());
     if (!values || values.getNumElements() > kMaxElements)
       return std::nullopt;
-    return Ints(values.getValues<int64_t>());
+    Ints ints(values.getValues<int64_t>());
+    // The lowest integer ("from the start" of a slice) is no unknown; the next one means the same.
+    for (int64_t &value : ints)
+      value = std::max(value, std::numeric_limits<int64_t>::min() + 1);
+    return ints;
   }
   if (auto shape = dyn_cast<ShapeOp>(op)) {
     auto input = cast<RankedTensorType>(shape.getInput().getType());
