@@ -19,7 +19,7 @@ struct Candidate {
   bool operator<(const Candidate &other) const { return tensor->name < other.tensor->name; }
 };
 
-/// Number of trailing parts ("weight", "q_norm", ...) that two dotted names share.
+/// Number of trailing parts ("weight", "0", ...) that two dotted names share.
 size_t commonSuffix(llvm::StringRef a, llvm::StringRef b) {
   size_t parts = 0;
   while (!a.empty() && !b.empty()) {

@@ -9,7 +9,7 @@
 namespace omnibal::onnx {
 
 /// The innermost module path that the exporter left in the node's metadata
-/// ("model.layers.0.mlp"); null if there is none.
+/// ("a.b.0.c"); null if there is none.
 mlir::StringAttr modulePath(const NodeProto &node, mlir::MLIRContext *context);
 
 } // namespace omnibal::onnx
