@@ -30,6 +30,13 @@ template <typename OpT> LogicalResult buildLogical(NodeContext &c) {
   return buildBinary<OpT>(c);
 }
 
+LogicalResult buildIsNaN(NodeContext &c) {
+  if (!c.e.requireFloat(c.input(0), "the input"))
+    return failure();
+  RankedTensorType type = typeOf(c.input(0)).clone(c.e.builder.getI1Type());
+  return c.give(IsNaNOp::create(c.e.builder, c.e.loc, type, c.input(0)));
+}
+
 LogicalResult buildNot(NodeContext &c) {
   if (!elementOf(c.input(0)).isInteger(1))
     return c.e.invalid("the operand must be a bool tensor"), failure();
@@ -172,7 +179,7 @@ llvm::ArrayRef<OpEntry> elementwiseOps() {
       {"Gelu", 20, kLast, 1, 1, buildGelu},
       {"Greater", kFirst, kLast, 2, 2, buildCompare<ComparePredicate::GT>},
       {"GreaterOrEqual", kFirst, kLast, 2, 2, buildCompare<ComparePredicate::GE>},
-      {"IsNaN", kFirst, kLast, 1, 1, buildFloatUnary<IsNaNOp>},
+      {"IsNaN", kFirst, kLast, 1, 1, buildIsNaN},
       {"LeakyRelu", kFirst, kLast, 1, 1, buildLeakyRelu},
       {"Less", kFirst, kLast, 2, 2, buildCompare<ComparePredicate::LT>},
       {"LessOrEqual", kFirst, kLast, 2, 2, buildCompare<ComparePredicate::LE>},

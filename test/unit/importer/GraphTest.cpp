@@ -64,8 +64,9 @@ TEST_F(Graph, LocationsNameNodeAndModule) {
   model.node("Exp", {"y"}, {"z"}).set_name("/model/layers.4/mlp/Exp");
   model.output("z", {4});
   std::string text = import(model);
-  expect(text, "\"node_y\"(\"model.layers.3\")");
-  expect(text, "\"/model/layers.4/mlp/Exp\"(\"model.layers.4.mlp\")");
+  expect(text, "loc(\"model.layers.3\")");
+  expect(text, "loc(\"node_y\"(#");
+  expect(text, "loc(\"model.layers.4.mlp\")");
 }
 
 TEST_F(Graph, FunctionsAreInlined) {
