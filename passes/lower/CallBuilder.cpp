@@ -231,7 +231,10 @@ bool CallBuilder::markAccumulated(Value value, const Place &target) {
   bool direct = isa<EmbeddingGradOp>(op);
   if (auto view = dyn_cast<ReshapeOp>(op)) {
     auto inner = reshape(target, shapeOf(view.getInput()));
-    return inner && markAccumulated(view.getInput(), *inner);
+    bool marked = inner && markAccumulated(view.getInput(), *inner);
+    if (marked)
+      accumulated[value] = target;
+    return marked;
   }
   if (auto gemm = dyn_cast<GemmOp>(op)) {
     direct = gemm.getActivation() == Activation::None && !gemm.getBias() && !gemm.getPre() &&

@@ -40,11 +40,15 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   Value bias = forward ? forward.getBias() : backward.getBias();
   Value targets = forward ? forward.getTargets() : backward.getTargets();
   int64_t vocabulary = shapeOf(weight)[0].constant;
-  int64_t rows = std::clamp(scratchElements / std::max<int64_t>(1, vocabulary), minScratchRows,
-                            maxScratchRows);
+  int64_t features = shapeOf(hidden).back().constant;
+  int64_t block = std::clamp(scratchElements / std::max<int64_t>(1, vocabulary), minScratchRows,
+                             maxScratchRows);
   SymbolicDim tokens = *product(shapeOf(targets));
   int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
-  rows = std::min<int64_t>(rows, std::max<int64_t>(1, atCap));
+  block = std::min<int64_t>(block, std::max<int64_t>(1, atCap));
+  // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
+  int64_t rows = llvm::divideCeil(block * (vocabulary + 2 * features),
+                                  std::max<int64_t>(1, vocabulary));
 
   std::vector<std::pair<std::string, Place>> operands{{"hidden", matrix(hidden, op)},
                                                       {"weight", matrix(weight, op)},

@@ -200,20 +200,19 @@ IterationSpace chooseSpace(ArrayRef<IterationSpace> spaces) {
   return *best;
 }
 
-/// Builds the fused op of one group at the end of `order`'s block.
+/// Replaces the members of one group by a fused op, which takes the place of the last of them.
 class GroupBuilder {
 public:
   GroupBuilder(Block &block, const Grouping &grouping, const Group &group)
-      : block(block), grouping(grouping), space(chooseSpace(group.spaces)) {
+      : block(block), space(chooseSpace(group.spaces)) {
     for (int member : group.members)
       inside.insert(grouping.ops[member]);
   }
 
-  /// Fails only if nothing is to be computed (the group stays as it is).
   void build() {
     collectOutputs();
     if (outputs.empty())
-      return;
+      return eraseMembers();
     SmallVector<Value> roots(outputs.begin(), outputs.end());
     for (Value root : roots)
       include(root);
@@ -248,9 +247,17 @@ public:
       root.replaceUsesWithIf(result, [&](OpOperand &use) {
         return use.getOwner() != fused && !inside.contains(use.getOwner());
       });
+    eraseMembers();
   }
 
 private:
+  void eraseMembers() {
+    SmallVector<Operation *> members(inside.begin(), inside.end());
+    llvm::sort(members, [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
+    for (Operation *op : members)
+      op->erase();
+  }
+
   /// Values that leave the group; through reshape and expand the value behind them leaves, and the
   /// view is remade outside.
   void collectOutputs() {
@@ -322,7 +329,6 @@ private:
   }
 
   Block &block;
-  const Grouping &grouping;
   IterationSpace space;
   llvm::SmallSetVector<Operation *, 16> inside, included;
   llvm::SmallSetVector<Value, 16> inputs, outputs;
@@ -375,15 +381,22 @@ struct FusePass : impl::FuseBase<FusePass> {
     Grouping grouping(block);
     grouping.run();
     // Consumers first: a value that every consumer recomputes then needs no kernel.
-    for (size_t i = grouping.groups.size(); i-- > 0;) {
-      const Group &group = grouping.groups[i];
+    SmallVector<const Group *> order;
+    for (const Group &group : grouping.groups)
+      if (!group.members.empty())
+        order.push_back(&group);
+    llvm::sort(order, [](const Group *a, const Group *b) {
+      return a->members.back() > b->members.back();
+    });
+    for (const Group *next : order) {
+      const Group &group = *next;
       bool computes = llvm::any_of(
           group.members, [&](int member) { return !isFree(grouping.ops[member]); });
       if (group.spaces.empty() || !computes)
         continue;
       GroupBuilder(block, grouping, group).build();
     }
-    // Members became dead, views may stand before what they read: order first, then clean up.
+    // Views and readers may stand before what they read now.
     sortBlock(block);
     eraseDead(block);
     for (Operation &op : block)

@@ -77,6 +77,7 @@ LogicalResult lowerToLLVM(ModuleOp module) {
   manager.addPass(createArithToLLVMConversionPass());
   manager.addPass(createConvertControlFlowToLLVMPass());
   manager.addPass(createConvertFuncToLLVMPass());
+  manager.addPass(createUBToLLVMConversionPass());
   manager.addPass(createReconcileUnrealizedCastsPass());
   return manager.run(module);
 }

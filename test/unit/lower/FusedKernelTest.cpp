@@ -1,0 +1,100 @@
+//===- FusedKernelTest.cpp - Generated kernels against the interpreter ---------------------------------===//
+#include "test/unit/lower/LoweredRun.h"
+
+using omnibal::test::LoweredModule;
+
+namespace {
+
+/// `body` over %x, %y : [1, N, cols], %w : [cols]; the names of results with their types follow.
+std::string withTypes(const std::string &text, int64_t cols) {
+  std::string c = std::to_string(cols);
+  return "#n = affine_map<(d0, d1) -> (1, d1, " + c +
+         ")>\n#r = affine_map<(d0, d1) -> (1, d1, 1)>\n"
+         "!x = tensor<1x?x" + c + "xf32, #n>\n!r = tensor<1x?x1xf32, #r>\n!w = tensor<" + c +
+         "xf32>\n" + text;
+}
+
+const char *const rmsNorm = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+             %w: !w {omnibal.role = "parameter", omnibal.index = 0 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64}) {
+  %0 = omnibal.rms_norm %x, %w {axis = -1 : i64, epsilon = 1.0e-6 : f64} : (!x, !w) -> !x
+  return %0 : !x
+})";
+
+const char *const layerNorm = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+             %w: !w {omnibal.role = "parameter", omnibal.index = 0 : i64},
+             %b: !w {omnibal.role = "parameter", omnibal.index = 1 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64}) {
+  %0 = omnibal.layer_norm %x, %w, %b {axis = 2 : i64, epsilon = 1.0e-5 : f64} : (!x, !w, !w) -> !x
+  return %0 : !x
+})";
+
+const char *const softmaxRows = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64},
+        !x {omnibal.role = "output", omnibal.index = 1 : i64}) {
+  %0 = omnibal.softmax %x {axis = -1 : i64} : (!x) -> !x
+  %1 = omnibal.log_softmax %x {axis = 2 : i64} : (!x) -> !x
+  return %0, %1 : !x, !x
+})";
+
+/// Gradients of rms_norm by hand: dx, dw; and a bias gradient that reads the same rows.
+const char *const rmsNormGrad = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+             %w: !w {omnibal.role = "parameter", omnibal.index = 0 : i64},
+             %dy: !x {omnibal.role = "grad_output", omnibal.index = 0 : i64})
+    -> (!x {omnibal.role = "grad_input", omnibal.index = 0 : i64},
+        !w {omnibal.role = "parameter_grad", omnibal.index = 0 : i64},
+        !w {omnibal.role = "parameter_grad", omnibal.index = 1 : i64}) {
+  %eps = omnibal.constant dense<1.0e-5> : tensor<f32>
+  %xx = omnibal.mul %x, %x : (!x, !x) -> !x
+  %ms = omnibal.reduce %xx {kind = 1 : i32, axes = array<i64: 2>, keepdims} : (!x) -> !r
+  %me = omnibal.add %ms, %eps : (!r, tensor<f32>) -> !r
+  %rs = omnibal.rsqrt %me : (!r) -> !r
+  %n = omnibal.mul %x, %rs : (!x, !r) -> !x
+  %dyn = omnibal.mul %dy, %n : (!x, !x) -> !x
+  %dw = omnibal.reduce %dyn {kind = 0 : i32, axes = array<i64: 0, 1>} : (!x) -> !w
+  %db = omnibal.reduce %dy {kind = 0 : i32, axes = array<i64: 0, 1>} : (!x) -> !w
+  %dn = omnibal.mul %dy, %w : (!x, !w) -> !x
+  %p = omnibal.mul %dn, %n : (!x, !x) -> !x
+  %m = omnibal.reduce %p {kind = 1 : i32, axes = array<i64: 2>, keepdims} : (!x) -> !r
+  %q = omnibal.mul %n, %m : (!x, !r) -> !x
+  %s = omnibal.sub %dn, %q : (!x, !x) -> !x
+  %dx = omnibal.mul %s, %rs : (!x, !r) -> !x
+  return %dx, %dw, %db : !x, !w, !w
+})";
+
+const char *const functions = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+             %y: !x {omnibal.role = "input", omnibal.index = 1 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64},
+        !x {omnibal.role = "output", omnibal.index = 1 : i64},
+        !x {omnibal.role = "output", omnibal.index = 2 : i64},
+        !x {omnibal.role = "output", omnibal.index = 3 : i64},
+        !x {omnibal.role = "output", omnibal.index = 4 : i64}) {
+  %0 = omnibal.gelu %x : (!x) -> !x
+  %1 = omnibal.gelu %x {tanh} : (!x) -> !x
+  %2 = omnibal.silu %x : (!x) -> !x
+  %3 = omnibal.gelu_grad %x, %y : (!x, !x) -> !x
+  %4 = omnibal.silu_grad %x, %y : (!x, !x) -> !x
+  return %0, %1, %2, %3, %4 : !x, !x, !x, !x, !x
+})";
+
+class FusedKernel : public testing::TestWithParam<int64_t> {};
+
+TEST_P(FusedKernel, AgreesWithTheInterpreter) {
+  for (const char *text : {rmsNorm, layerNorm, softmaxRows, rmsNormGrad, functions}) {
+    LoweredModule module(withTypes(text, GetParam()), 0, 100);
+    SCOPED_TRACE(text);
+    if (GetParam() > 1) { // a row of one element has nothing to reduce
+      EXPECT_EQ(module.count("f", "fused"), 1);
+    }
+    for (int64_t tokens : {0, 1, 37, 100})
+      module.check("f", 0, tokens, 2e-5);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Columns, FusedKernel, testing::Values(1, 3, 16, 21, 48, 333));
+
+} // namespace

@@ -1,0 +1,88 @@
+//===- LowerFunctionTest.cpp - Whole functions ----------------------------------------------------------===//
+#include "test/unit/lower/LoweredRun.h"
+
+using omnibal::test::LoweredModule;
+
+namespace {
+
+/// A pre-norm block: 2 query heads and 1 key head of 8, SwiGLU.
+const char *const block = R"(
+#x = affine_map<(d0, d1) -> (1, d1, 16)>
+#kv = affine_map<(d0, d1) -> (1, d1, 8)>
+#m = affine_map<(d0, d1) -> (1, d1, 24)>
+#h = affine_map<(d0, d1) -> (1, d1, 2, 8)>
+#hk = affine_map<(d0, d1) -> (1, d1, 1, 8)>
+#q = affine_map<(d0, d1) -> (1, 2, d1, 8)>
+#k = affine_map<(d0, d1) -> (1, 1, d1, 8)>
+#l = affine_map<(d0, d1) -> (1, 2, d1)>
+#i = affine_map<(d0, d1) -> (d1)>
+#c = affine_map<(d0, d1) -> (d1 + 1)>
+!x = tensor<1x?x16xf32, #x>
+!kv = tensor<1x?x8xf32, #kv>
+!m = tensor<1x?x24xf32, #m>
+!h = tensor<1x?x2x8xf32, #h>
+!hk = tensor<1x?x1x8xf32, #hk>
+!q = tensor<1x2x?x8xf32, #q>
+!k = tensor<1x1x?x8xf32, #k>
+!l = tensor<1x2x?xf32, #l>
+!i = tensor<?xi32, #i>
+!c = tensor<?xi32, #c>
+!t = tensor<64x8xf32>
+func.func @forward(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+    %n1: tensor<16xf32> {omnibal.role = "parameter", omnibal.index = 0 : i64},
+    %wq: tensor<16x16xf32> {omnibal.role = "parameter", omnibal.index = 1 : i64},
+    %bq: tensor<16xf32> {omnibal.role = "parameter", omnibal.index = 2 : i64},
+    %wk: tensor<8x16xf32> {omnibal.role = "parameter", omnibal.index = 3 : i64},
+    %wv: tensor<8x16xf32> {omnibal.role = "parameter", omnibal.index = 4 : i64},
+    %wo: tensor<16x16xf32> {omnibal.role = "parameter", omnibal.index = 5 : i64},
+    %n2: tensor<16xf32> {omnibal.role = "parameter", omnibal.index = 6 : i64},
+    %wg: tensor<24x16xf32> {omnibal.role = "parameter", omnibal.index = 7 : i64},
+    %wu: tensor<24x16xf32> {omnibal.role = "parameter", omnibal.index = 8 : i64},
+    %wd: tensor<16x24xf32> {omnibal.role = "parameter", omnibal.index = 9 : i64},
+    %cos: !t {omnibal.role = "parameter", omnibal.index = 10 : i64},
+    %sin: !t {omnibal.role = "parameter", omnibal.index = 11 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64},
+        !q {omnibal.role = "saved", omnibal.index = 0 : i64},
+        !l {omnibal.role = "saved", omnibal.index = 1 : i64},
+        !m {omnibal.role = "saved", omnibal.index = 2 : i64}) {
+  %pos = omnibal.batch_value "positions" : !i
+  %cu = omnibal.batch_value "cu_seqlens" : !c
+  %a = omnibal.rms_norm %x, %n1 {axis = -1 : i64, epsilon = 1.0e-6 : f64} : (!x, tensor<16xf32>) -> !x
+  %q0 = omnibal.linear %a, %wq, %bq : (!x, tensor<16x16xf32>, tensor<16xf32>) -> !x
+  %k0 = omnibal.linear %a, %wk : (!x, tensor<8x16xf32>) -> !kv
+  %v0 = omnibal.linear %a, %wv : (!x, tensor<8x16xf32>) -> !kv
+  %q1 = omnibal.reshape %q0 : (!x) -> !h
+  %k1 = omnibal.reshape %k0 : (!kv) -> !hk
+  %v1 = omnibal.reshape %v0 : (!kv) -> !hk
+  %q2 = omnibal.transpose %q1 {permutation = array<i64: 0, 2, 1, 3>} : (!h) -> !q
+  %k2 = omnibal.transpose %k1 {permutation = array<i64: 0, 2, 1, 3>} : (!hk) -> !k
+  %v2 = omnibal.transpose %v1 {permutation = array<i64: 0, 2, 1, 3>} : (!hk) -> !k
+  %q3 = omnibal.rope %q2, %pos, %cos, %sin : (!q, !i, !t, !t) -> !q
+  %k3 = omnibal.rope %k2, %pos, %cos, %sin : (!k, !i, !t, !t) -> !k
+  %o, %lse = omnibal.attention %q3, %k3, %v2, %cu {scale = 0.35 : f64, mask_kind = 2 : i32,
+      operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (!q, !k, !k, !c) -> (!q, !l)
+  %o1 = omnibal.transpose %o {permutation = array<i64: 0, 2, 1, 3>} : (!q) -> !h
+  %o2 = omnibal.reshape %o1 : (!h) -> !x
+  %o3 = omnibal.linear %o2, %wo : (!x, tensor<16x16xf32>) -> !x
+  %r = omnibal.add %x, %o3 : (!x, !x) -> !x
+  %b = omnibal.rms_norm %r, %n2 {axis = -1 : i64, epsilon = 1.0e-6 : f64} : (!x, tensor<16xf32>) -> !x
+  %g = omnibal.linear %b, %wg : (!x, tensor<24x16xf32>) -> !m
+  %u = omnibal.linear %b, %wu : (!x, tensor<24x16xf32>) -> !m
+  %s = omnibal.silu %g : (!m) -> !m
+  %gu = omnibal.mul %s, %u : (!m, !m) -> !m
+  %d = omnibal.linear %gu, %wd : (!m, tensor<16x24xf32>) -> !x
+  %y = omnibal.add %r, %d : (!x, !x) -> !x
+  return %y, %o, %lse, %g : !x, !q, !l, !m
+})";
+
+TEST(LowerFunction, TransformerBlockForward) {
+  LoweredModule module(block, 0, 64);
+  for (int64_t tokens : {0, 1, 5, 64})
+    module.check("forward", 0, tokens);
+  // Norm, norm, SwiGLU; seven products with both residuals inside; nothing is transposed.
+  EXPECT_EQ(module.count("forward", "fused"), 3);
+  EXPECT_EQ(module.count("forward", "gemm"), 7);
+  EXPECT_EQ(module.function("forward").calls.size(), 3u + 7u + 2u + 1u + 2u);
+}
+
+} // namespace

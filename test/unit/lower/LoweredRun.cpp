@@ -1,0 +1,293 @@
+//===- LoweredRun.cpp ---------------------------------------------------------------------------------===//
+#include "test/unit/lower/LoweredRun.h"
+#include "dialects/omnibal/OmnibalOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "runtime/core/Kernel.h"
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <random>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace omnibal::test {
+namespace {
+
+void *findSymbol(void *library, const char *name) { return dlsym(library, name); }
+
+/// Values of the micro-batch: two samples, some rows without target, some image rows.
+HostTensor batchValue(const std::string &name, ArrayRef<int64_t> shape, Type type,
+                      int64_t tokens) {
+  HostTensor tensor(type, shape);
+  int64_t first = tokens / 3;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    double value = 0;
+    if (name == "positions")
+      value = i < first ? i : i - first;
+    else if (name == "cu_seqlens")
+      value = i == 0 ? 0 : i == 1 && tokens > 1 ? first : tokens;
+    else if (name == "image_rows")
+      value = i % 3 == 1 ? i / 3 : -1;
+    else if (name == "targets")
+      value = i % 4 == 0 ? -1 : (i * 5) % 7;
+    else
+      value = (i * 3) % 7;
+    tensor.set(i, value);
+  }
+  return tensor;
+}
+
+std::vector<char> toBytes(const HostTensor &tensor, rt::DType dtype) {
+  std::vector<char> bytes(tensor.size() * rt::byteSize(dtype));
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    auto put = [&](auto value) { std::memcpy(&bytes[i * sizeof(value)], &value, sizeof(value)); };
+    switch (dtype) {
+    case rt::DType::F32: put(static_cast<float>(tensor.at(i))); break;
+    case rt::DType::F64: put(tensor.at(i)); break;
+    case rt::DType::I32: put(static_cast<int32_t>(tensor.at(i))); break;
+    case rt::DType::I64: put(static_cast<int64_t>(tensor.at(i))); break;
+    case rt::DType::Bool: put(static_cast<char>(tensor.at(i) != 0)); break;
+    }
+  }
+  return bytes;
+}
+
+double element(const char *data, rt::DType dtype, int64_t i) {
+  auto get = [&](auto value) {
+    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+    return static_cast<double>(value);
+  };
+  switch (dtype) {
+  case rt::DType::F32: return get(float{});
+  case rt::DType::F64: return get(double{});
+  case rt::DType::I32: return get(int32_t{});
+  case rt::DType::I64: return get(int64_t{});
+  case rt::DType::Bool: return get(char{});
+  }
+  return 0;
+}
+
+SmallVector<int64_t> sizesOf(const rt::Buffer &buffer, int64_t tiles, int64_t tokens) {
+  SmallVector<int64_t> sizes;
+  for (const rt::Extent &extent : buffer.shape)
+    sizes.push_back(extent.evaluate(tiles, tokens));
+  return sizes;
+}
+
+} // namespace
+
+struct LoweredModule::State {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  std::map<std::string, lower::LoweredFunction> functions;
+  std::string path;
+  void *library = nullptr;
+
+  struct Run {
+    std::vector<std::vector<char>> formals; ///< as they are at the end
+    SmallVector<HostTensor> arguments, before; ///< inputs; gradients before the run
+    llvm::StringMap<HostTensor> batch;
+  };
+  /// Random inputs, then all calls.
+  Run run(const std::string &name, int64_t tiles, int64_t tokens, int threads, unsigned seed);
+};
+
+LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap)
+    : state(std::make_unique<State>()) {
+  state->context.loadDialect<OmnibalDialect, func::FuncDialect>();
+  state->module = parseSourceString<ModuleOp>(text, &state->context);
+  if (!state->module)
+    throw std::runtime_error("the test's module does not parse");
+  lower::KernelLibrary kernels(&state->context);
+  lower::LoweringOptions options;
+  options.tilesCap = tilesCap;
+  options.tokensCap = tokensCap;
+  for (auto fn : state->module->getOps<func::FuncOp>()) {
+    auto lowered = lower::lowerFunction(fn, kernels, options);
+    if (failed(lowered))
+      throw std::runtime_error("lowering failed: " + fn.getName().str());
+    state->functions[fn.getName().str()] = std::move(*lowered);
+  }
+  auto bytes = kernels.compileSharedObject("x86-64-v3");
+  if (failed(bytes))
+    throw std::runtime_error("compiling the kernels failed");
+  libraryBytes = *bytes;
+  std::string pattern = testing::TempDir() + "lowerXXXXXX";
+  int file = mkstemp(pattern.data());
+  state->path = pattern;
+  if (write(file, bytes->data(), bytes->size()) != static_cast<ssize_t>(bytes->size()))
+    throw std::runtime_error("cannot write " + pattern);
+  close(file);
+  state->library = dlopen(pattern.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!state->library)
+    throw std::runtime_error(dlerror());
+}
+
+LoweredModule::~LoweredModule() {
+  dlclose(state->library);
+  std::remove(state->path.c_str());
+}
+
+const rt::Function &LoweredModule::function(const std::string &name) const {
+  return state->functions.at(name).function;
+}
+
+int LoweredModule::count(const std::string &name, const std::string &kernel) const {
+  int number = 0;
+  for (const rt::KernelCall &call : function(name).calls)
+    number += call.kernel == kernel;
+  return number;
+}
+
+LoweredModule::State::Run LoweredModule::State::run(const std::string &name, int64_t tiles,
+                                                    int64_t tokens, int threads, unsigned seed) {
+  const lower::LoweredFunction &lowered = functions.at(name);
+  const rt::Function &function = lowered.function;
+  auto fn = module->lookupSymbol<func::FuncOp>(name);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Run run;
+  size_t arguments = fn.getNumArguments(), results = fn.getNumResults(), constants = 0;
+  for (int i = 0; i < function.formals; ++i) {
+    const rt::Buffer &buffer = function.buffers[i];
+    SmallVector<int64_t> sizes = sizesOf(buffer, tiles, tokens);
+    Type type = Float32Type::get(&context);
+    if (buffer.dtype == rt::DType::I32)
+      type = IntegerType::get(&context, 32);
+    HostTensor tensor(type, sizes);
+    auto fill = [&] {
+      for (int64_t k = 0; k < tensor.size(); ++k)
+        tensor.set(k, tensor.isFloat() ? normal(random) : static_cast<double>(random() % 5));
+    };
+    size_t number = i;
+    if (number < arguments) {
+      fill();
+      run.arguments.push_back(tensor);
+    } else if (number < arguments + results) {
+      if (buffer.role == rt::Role::ParameterGrad)
+        fill();
+      else
+        std::fill(tensor.floats.begin(), tensor.floats.end(), NAN);
+      run.before.push_back(tensor);
+    } else if (buffer.role == rt::Role::Batch) {
+      tensor = batchValue(buffer.name, sizes, type, tokens);
+      run.batch[buffer.name] = tensor;
+    } else {
+      const std::string &data = lowered.constants[constants++].bytes;
+      run.formals.emplace_back(data.begin(), data.end());
+      continue;
+    }
+    run.formals.push_back(toBytes(tensor, buffer.dtype));
+  }
+
+  std::vector<char> memory(function.workspaceBytes + 64, static_cast<char>(0xff));
+  char *workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+  rt::ThreadPool pool(threads);
+  for (const rt::KernelCall &call : function.calls) {
+    rt::KernelSite site;
+    site.kernel = call.kernel;
+    site.attributes = call.attributes;
+    site.label = call.label;
+    site.symbol = findSymbol;
+    site.library = library;
+    std::vector<rt::TensorView> views;
+    for (const auto &[operand, view] : call.operands) {
+      site.operands.push_back(operand);
+      const rt::Buffer &buffer = function.buffers[view.buffer];
+      rt::TensorView out;
+      out.dtype = buffer.dtype;
+      out.rank = view.shape.size();
+      char *base = view.buffer < function.formals ? run.formals[view.buffer].data()
+                                                  : workspace + buffer.offset;
+      int64_t last = view.offset.evaluate(tiles, tokens);
+      out.data = base + last * rt::byteSize(buffer.dtype);
+      int64_t elements = 1;
+      for (int d = 0; d < out.rank; ++d) {
+        out.shape[d] = view.shape[d].evaluate(tiles, tokens);
+        out.strides[d] = view.strides[d].evaluate(tiles, tokens);
+        elements *= out.shape[d];
+        last += (out.shape[d] - 1) * out.strides[d];
+      }
+      int64_t whole = 1;
+      for (int64_t size : sizesOf(buffer, tiles, tokens))
+        whole *= size;
+      if (elements > 0) {
+        EXPECT_LT(last, whole) << call.kernel << " " << operand << " leaves its buffer";
+      }
+      views.push_back(out);
+    }
+    auto kernel = rt::createHostKernel(site);
+    if (!kernel)
+      throw std::runtime_error(kernel.status().message());
+    if (rt::Status status = (*kernel)->run(views, tiles, tokens, pool); !status)
+      throw std::runtime_error(status.message());
+  }
+  return run;
+}
+
+void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens, double tolerance,
+                          int threads, unsigned seed) {
+  SCOPED_TRACE(name + " V=" + std::to_string(tiles) + " N=" + std::to_string(tokens));
+  State::Run run = state->run(name, tiles, tokens, threads, seed);
+  auto fn = state->module->lookupSymbol<func::FuncOp>(name);
+  InterpreterOptions options;
+  options.tiles = tiles;
+  options.tokens = tokens;
+  options.float64 = true;
+  Interpreter interpreter(options);
+  fn.walk([&](BatchValueOp op) { // those that lowering found unused too
+    SmallVector<int64_t> sizes;
+    for (const SymbolicDim &dim : *getSymbolicShape(cast<RankedTensorType>(op.getType())))
+      sizes.push_back(dim.evaluate(tiles, tokens));
+    auto type = cast<RankedTensorType>(op.getType()).getElementType();
+    interpreter.batchValues[op.getName()] = batchValue(op.getName().str(), sizes, type, tokens);
+  });
+  for (HostTensor &argument : run.arguments) // what float32 holds
+    for (double &value : argument.floats)
+      value = static_cast<float>(value);
+  auto expected = interpreter.run(fn, run.arguments);
+  ASSERT_TRUE(succeeded(expected));
+  const rt::Function &lowered = function(name);
+  for (size_t r = 0; r < expected->size(); ++r) {
+    const HostTensor &wanted = (*expected)[r];
+    size_t formal = run.arguments.size() + r;
+    const rt::Buffer &buffer = lowered.buffers[formal];
+    bool added = buffer.role == rt::Role::ParameterGrad;
+    ASSERT_EQ(wanted.size() * rt::byteSize(buffer.dtype),
+              static_cast<int64_t>(run.formals[formal].size()));
+    double scale = 1;
+    for (int64_t i = 0; i < wanted.size(); ++i)
+      scale = std::max(scale, std::abs(wanted.at(i)));
+    double worst = 0;
+    int64_t where = -1;
+    for (int64_t i = 0; i < wanted.size(); ++i) {
+      double want = wanted.at(i) + (added ? run.before[r].at(i) : 0);
+      double got = element(run.formals[formal].data(), buffer.dtype, i);
+      double error = std::isinf(want) && want == got ? 0 : std::abs(got - want) / scale;
+      if (!(error <= worst)) {
+        worst = std::isnan(error) ? INFINITY : error;
+        where = i;
+      }
+    }
+    EXPECT_LE(worst, tolerance) << "result " << r << " (" << buffer.name << ") element " << where
+                                << ": got "
+                                << (where < 0 ? 0 : element(run.formals[formal].data(),
+                                                            buffer.dtype, where))
+                                << ", expected " << (where < 0 ? 0 : wanted.at(where));
+  }
+}
+
+std::string LoweredModule::results(const std::string &name, int64_t tiles, int64_t tokens,
+                                   int threads) {
+  State::Run run = state->run(name, tiles, tokens, threads, 1);
+  std::string all;
+  for (size_t i = run.arguments.size(); i < run.formals.size(); ++i)
+    all.append(run.formals[i].begin(), run.formals[i].end());
+  return all;
+}
+
+} // namespace omnibal::test

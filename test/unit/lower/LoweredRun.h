@@ -1,0 +1,38 @@
+//===- LoweredRun.h - Runs a lowered function on the host and beside it the interpreter ---------------===//
+#ifndef TEST_UNIT_LOWER_LOWEREDRUN_H
+#define TEST_UNIT_LOWER_LOWEREDRUN_H
+
+#include "dialects/omnibal/interpreter/Interpreter.h"
+#include "passes/lower/Lowering.h"
+#include <gtest/gtest.h>
+
+namespace omnibal::test {
+
+/// A module of functions in form C. Symbols #n.. and types are the text's own business.
+class LoweredModule {
+public:
+  /// `caps`: V and N that the temporaries must hold.
+  LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap);
+  ~LoweredModule();
+
+  const rt::Function &function(const std::string &name) const;
+  const std::string &library() const { return libraryBytes; }
+  /// Number of calls of one kernel in a function.
+  int count(const std::string &name, const std::string &kernel) const;
+
+  /// Runs `name` on random inputs in float64 by the interpreter and in float32 by its calls, on
+  /// `threads` threads; expects results to agree: |difference| <= tolerance * (1 + |expected|).
+  /// Temporaries and results start as NaN, gradients as random numbers that are added to.
+  void check(const std::string &name, int64_t tiles, int64_t tokens, double tolerance = 2e-5,
+             int threads = 2, unsigned seed = 1);
+  /// The bytes of all results of a run, for comparisons between runs.
+  std::string results(const std::string &name, int64_t tiles, int64_t tokens, int threads);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+  std::string libraryBytes;
+};
+
+} // namespace omnibal::test
+#endif // TEST_UNIT_LOWER_LOWEREDRUN_H
