@@ -87,14 +87,16 @@ Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(v), everyone));
 
-  for (int r = 0; r < communicator.size(); ++r)
-    if (double flag = v[Flags + r]; flag != 0)
-      return {Code::InvalidArgument,
-              "step " + std::to_string(options.step) + ": the " +
-                  (flag == 1 ? "loss" : "gradient norm") + " of rank " + std::to_string(r) +
-                  " (stage " + std::to_string(r % loaded.program.stages) +
-                  ") is not a finite number; nothing was updated. Lower --lr, raise "
-                  "--warmup-steps, or check the data and the weights"};
+  // A bad loss makes bad gradients everywhere: it is the better name for the cause.
+  for (int flag : {1, 2})
+    for (int r = 0; r < communicator.size(); ++r)
+      if (v[Flags + r] == flag)
+        return {Code::InvalidArgument,
+                "step " + std::to_string(options.step) + ": the " +
+                    (flag == 1 ? "loss" : "gradient norm") + " of rank " + std::to_string(r) +
+                    " (stage " + std::to_string(r % loaded.program.stages) +
+                    ") is not a finite number; nothing was updated. Lower --lr, raise "
+                    "--warmup-steps, or check the data and the weights"};
   if (!std::isfinite(v[Loss]) || !std::isfinite(v[Norm]))
     return {Code::InvalidArgument, "step " + std::to_string(options.step) +
                                        ": the sum of loss or squared gradients over the ranks is "

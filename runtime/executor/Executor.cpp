@@ -206,9 +206,13 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
       status = update(*step, *result);
     if (status)
       status = arena.checkGuards();
-    if (!status)
+    // All ranks see a number that is none, and the message says whose it is.
+    bool everyones = a.kind == ActionKind::ReduceScalars && status.code() == Code::InvalidArgument;
+    if (!status && !everyones)
       return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                        toString(activity));
+    if (!status)
+      return status;
     if (tracing && !perMicrobatch)
       tracing->span(a.kind == ActionKind::Update ? Lane::Compute : Lane::Reduce, nameOf(a.kind),
                     begin, Clock::now(), -1, 0, 0);

@@ -50,12 +50,15 @@ std::string check(const RunOptions &o) {
 bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("omnibal-run: trains, evaluates or runs a program made by omnibal-compile");
   app.footer(example);
+  // A flag given twice: the last one counts, as when a script adds to a fixed command.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "omnibal-run " OMNIBAL_VERSION);
   app.set_config("--config", "", "TOML file that can hold any of these flags");
   app.add_option("program", o.program, "Program directory made by omnibal-compile")->required();
   app.add_option("--weights", o.weights,
                  "Weights: a .safetensors file or a folder (sharded or not)");
-  app.add_option("--data", o.data, "WebDataset shards (.tar) or folders with them");
+  app.add_option("--data", o.data, "WebDataset shards (.tar) or folders with them")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--preprocess", o.preprocess, "preprocessor_config.json of the model");
   app.add_option("--steps-file", o.stepsFile, "steps.jsonl: the groups of samples of every step");
   app.add_option("--batches", o.batches, "Folder written by omnibal-batch");
