@@ -24,7 +24,7 @@ Type omnibal::inferElementType(Operation *op, unsigned result) {
     return builder.getI1Type();
   if (isa<ShapeOp, SizeOp, NonZeroOp>(op))
     return builder.getI64Type();
-  if (isa<CastOp>(op))
+  if (isa<CastOp>(op) || op->getNumOperands() == 0) // concat of nothing is its shape rule's error
     return nullptr;
   if (isa<CrossEntropyOp, LinearCrossEntropyOp>(op) && result == 1) // the predictions
     return builder.getI32Type();

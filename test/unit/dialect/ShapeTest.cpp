@@ -96,7 +96,16 @@ TEST_F(ShapeTest, RangeOfSymbols) {
   EXPECT_EQ(infer(range, {{}, {}, {}}, {{0, {0}}, {1, {N}}, {2, {1}}}), SymbolicShape{N});
   EXPECT_EQ(infer(range, {{}, {}, {}}, {{0, {7}}, {1, {0}}, {2, {-2}}}), SymbolicShape{4});
   EXPECT_EQ(infer(range, {{}, {}, {}}, {{0, {3}}, {1, {3}}, {2, {1}}}), SymbolicShape{0});
-  EXPECT_FALSE(infer(range, {{}, {}, {}}, {{0, {0}}, {1, {N}}, {2, {3}}}));
+  EXPECT_FALSE(infer(range, {{}, {}, {}}, {{0, {0}}, {1, {N}}, {2, {3}}})); // range_c4
+}
+
+TEST_F(ShapeTest, TileBySymbols) {
+  const char *tile = R"(func.func @f(%x: tensor<?xf32>, %r: tensor<1xi64>) {
+    %y = omnibal.tile %x, %r : (tensor<?xf32>, tensor<1xi64>) -> tensor<?xf32>
+    return })";
+  EXPECT_EQ(infer(tile, {{3}, {1}}, {{1, {V}}}), SymbolicShape{SymbolicDim(0, 3)});
+  EXPECT_FALSE(infer(tile, {{N}, {1}}, {{1, {V}}})); // tile_c2
+  EXPECT_NE(messages[0].find("not affine"), std::string::npos);
 }
 
 TEST_F(ShapeTest, BuildersInferTypes) {
