@@ -11,7 +11,7 @@ compiler="$(command -v g++)" || fail "g++ is not installed (tools/scripts/setup.
 mkdir -p "$work"
 cmake -G Ninja -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$(command -v gcc)" \
   -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_BUILD_TESTS=OFF \
-  -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON >"$work/configure.log" ||
+  -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON >"$work/configure.log" 2>&1 ||
   fail "configuring failed, see $work/configure.log"
 ninja -C "$work/build" >"$work/build.log" 2>&1 || { tail -30 "$work/build.log"; fail "building failed"; }
 rm -rf "$work/prefix"
