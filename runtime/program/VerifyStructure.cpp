@@ -370,6 +370,23 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
   return Status::ok();
 }
 
+/// A training step has one loss a token, made on one stage.
+Status checkLoss(const Program &p) {
+  if (!p.stageList[0].modes.count("train"))
+    return Status::ok();
+  int makers = 0;
+  for (const Stage &stage : p.stageList)
+    for (const BatchValue &v : stage.modes.at("train").results)
+      if (v.name == "loss") {
+        ++makers;
+        if (v.dtype != DType::F32 || v.shape != std::vector<Extent>{{0, 0, 1}})
+          return broken("p4", "mode train", "the result \"loss\" must be f32 [N]");
+      }
+  return makers == 1 ? Status::ok()
+                     : broken("p4", "mode train",
+                              std::to_string(makers) + " stages give the result \"loss\", not one");
+}
+
 } // namespace
 
 Status verifyStructure(const Program &p) {
@@ -396,7 +413,7 @@ Status verifyStructure(const Program &p) {
     return broken("p4", "mode train", "its micro-batches are not those of the manifest");
   for (const auto &[name, mode] : modes)
     OMNIBAL_RETURN_IF_ERROR(checkTransfers(p, name));
-  return Status::ok();
+  return checkLoss(p);
 }
 
 Status verifyProgram(const Program &program) {

@@ -4,7 +4,7 @@
 #include "runtime/executor/Feeder.h"
 #include "tools/omnibal-run/Session.h"
 #include <cstdio>
-#include <iostream>
+#include <unistd.h>
 
 namespace omnibal::rt {
 namespace {
@@ -107,9 +107,19 @@ Status evaluate(Session &s, const DataSource &data) {
     }
     return Status::ok();
   };
+  bool terminal = s.leads() && isatty(STDERR_FILENO);
+  auto begin = Clock::now();
   for (int64_t run = 0; run < options.lastStep; ++run) {
     OMNIBAL_RETURN_IF_ERROR(s.executor->run("evaluate", feeder, sink));
     feeder.nextStep();
+    double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (terminal && seconds > 1) {
+      double left =
+          seconds / static_cast<double>(run + 1) * static_cast<double>(options.lastStep - run - 1);
+      std::fprintf(stderr, "\r\x1b[Kevaluating: %.0f %%  ETA %.0f s%s",
+                   100.0 * static_cast<double>(run + 1) / static_cast<double>(options.lastStep),
+                   left, run + 1 == options.lastStep ? "\n" : "");
+    }
   }
   double sums[] = {scores.loss,    scores.labels,       scores.right,
                    scores.answers, scores.answersRight, scores.samples};

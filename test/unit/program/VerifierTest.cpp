@@ -106,6 +106,8 @@ const Broken cases[] = {
      [](Program &p) { train(p, 0).regions[0].offsets.pop_back(); }},
     {"p4", "different modes", [](Program &p) { train(p, 1).microbatches = 1; }},
     {"p4", "lacks a mode", [](Program &p) { p.stageList[1].modes.erase("evaluate"); }},
+    {"p4", "0 stages give the result", [](Program &p) { train(p, 1).results.clear(); }},
+    {"p4", "must be f32 [N]", [](Program &p) { train(p, 1).results[0].shape = {{1, 0, 0}}; }},
     {"p5", "only one of its stages knows it", [](Program &p) { train(p, 1).transfers[1].id = 5; }},
     {"p5", "differently",
      [](Program &p) { train(p, 1).transfers[0].pieces[0].shape = {{0, 0, 1}, {3, 0, 0}}; }},
