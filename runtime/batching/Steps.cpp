@@ -103,7 +103,8 @@ Result<std::vector<StepGroups>> readBatches(const std::string &folder, int64_t m
   std::vector<StepGroups> steps;
   for (int64_t g = 0; g < groups; ++g) {
     if (offsets[g] > offsets[g + 1] || offsets[g + 1] > offsets.back())
-      return Status(Code::DataLoss, path + ": offset " + std::to_string(g + 1) + " is out of order");
+      return Status(Code::DataLoss,
+                    path + ": offset " + std::to_string(g + 1) + " is out of order");
     if (g % (microbatches * ranks) == 0)
       steps.emplace_back();
     steps.back().emplace_back(numbers.begin() + offsets[g], numbers.begin() + offsets[g + 1]);
