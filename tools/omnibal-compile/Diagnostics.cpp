@@ -1,6 +1,7 @@
 //===- Diagnostics.cpp
 //--------------------------------------------------------------------------------------------===//
 #include "tools/omnibal-compile/Diagnostics.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "llvm/Support/raw_ostream.h"
 
