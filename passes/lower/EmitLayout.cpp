@@ -16,10 +16,11 @@ LogicalResult CallBuilder::emitReshape(Operation *op) {
 }
 
 LogicalResult CallBuilder::emitSlice(SliceOp op) {
-  if (!op.getBegin() || !op.getStep())
-    return op.emitOpError("must be specialised (begin and step) before lowering");
+  if (!op.getBegin())
+    return op.emitOpError("must be specialised (begin) before lowering");
   Place place = placeOf(op.getInput());
-  for (auto [i, begin, step] : llvm::enumerate(*op.getBegin(), *op.getStep())) {
+  for (auto [i, begin] : llvm::enumerate(*op.getBegin())) {
+    int64_t step = op.getStep() ? (*op.getStep())[i] : 1;
     auto skipped = multiply(place.strides[i], begin), stride = multiply(place.strides[i], step);
     place.offset = place.offset + *skipped;
     place.strides[i] = *stride;
