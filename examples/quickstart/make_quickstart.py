@@ -26,7 +26,8 @@ from sklearn.datasets import load_digits
 HERE = os.path.dirname(os.path.abspath(__file__))
 TILE, TOKENS_PER_TILE = 28, 4
 STEPS, MICROBATCHES, TOKENS, TILES = 1000, 12, 128, 10
-TRAIN_SAMPLES, HELDOUT_SAMPLES = 3000, 400
+TRAIN_SAMPLES, HELDOUT_SAMPLES = 6000, 400
+SHIFT = 1  # training pictures are moved by up to so many pixels, so that the few there are go further
 
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>", "<image>", "<img>", "</img>", "<user>", "<assistant>", "<nl>"]
 CHARACTERS = " abcdefghijklmnopqrstuvwxyz0123456789.,?+-=:"
@@ -39,17 +40,20 @@ def spell(text):
     return [VOCABULARY[c] for c in text]
 
 
-def picture(pixels):
-    """8 x 8 grey values of 0 to 16 -> a PNG of one tile, enlarged without interpolation."""
+def picture(pixels, shift):
+    """8 x 8 grey values of 0 to 16 -> a PNG of one tile, enlarged without interpolation, moved by (down, right)."""
     grid = (np.arange(TILE) * 8) // TILE
     grey = np.rint(pixels[grid][:, grid] * (255 / 16)).astype(np.uint8)
+    down, right = shift
+    padded = np.pad(grey, SHIFT)
+    grey = padded[SHIFT - down:SHIFT - down + TILE, SHIFT - right:SHIFT - right + TILE]
     buffer = io.BytesIO()
     Image.fromarray(grey).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
 
 
-def make_sample(rng, digits, choice):
-    """Input ids, labels and picture numbers: pictures, a question, and the answer, which alone is learnt."""
+def make_sample(rng, digits, choice, shift):
+    """Input ids, labels, picture numbers and their shifts: pictures, a question, and the answer, which alone is learnt."""
     count = rng.choice([0, 0, 1, 1, 1, 2, 2, 3, 4, 5])
     picks = [rng.choice(choice) for _ in range(count)]
     ids = [VOCABULARY["<bos>"], VOCABULARY["<user>"]]
@@ -63,7 +67,8 @@ def make_sample(rng, digits, choice):
         answer = " ".join(NAMES[int(c)] for c in str(a + b))
     ids += [VOCABULARY["<nl>"], VOCABULARY["<assistant>"]]
     tail = spell(answer) + [VOCABULARY["<eos>"]]
-    return dict(input_ids=ids + tail, labels=[-100] * len(ids) + tail, picks=picks)
+    return dict(input_ids=ids + tail, labels=[-100] * len(ids) + tail, picks=picks,
+                shifts=[(rng.randint(-shift, shift), rng.randint(-shift, shift)) for _ in picks])
 
 
 def write_tar(path, samples, digits):
@@ -76,7 +81,7 @@ def write_tar(path, samples, digits):
             text = dict(input_ids=sample["input_ids"], labels=sample["labels"], images=len(sample["picks"]))
             add(f"{key}.json", json.dumps(text, separators=(",", ":")).encode())
             for i, pick in enumerate(sample["picks"]):
-                add(f"{key}.{i}.png", picture(digits.images[pick]))
+                add(f"{key}.{i}.png", picture(digits.images[pick], sample["shifts"][i]))
 
 
 def make_steps(rng, samples):
@@ -106,8 +111,8 @@ def make_data():
     digits = load_digits()
     rng = random.Random(20240501)
     order = rng.sample(range(len(digits.images)), len(digits.images))
-    train = [(f"t{i:05d}", make_sample(rng, digits, order[:1437])) for i in range(TRAIN_SAMPLES)]
-    heldout = [(f"h{i:05d}", make_sample(rng, digits, order[1437:])) for i in range(HELDOUT_SAMPLES)]
+    train = [(f"t{i:05d}", make_sample(rng, digits, order[:1437], SHIFT)) for i in range(TRAIN_SAMPLES)]
+    heldout = [(f"h{i:05d}", make_sample(rng, digits, order[1437:], 0)) for i in range(HELDOUT_SAMPLES)]
     half = len(train) // 2
     write_tar(f"{HERE}/data/train-000000.tar", train[:half], digits)
     write_tar(f"{HERE}/data/train-000001.tar", train[half:], digits)
