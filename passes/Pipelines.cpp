@@ -1,4 +1,5 @@
-//===- Pipelines.cpp - The named pipelines ----------------------------------------------------------===//
+//===- Pipelines.cpp - The named pipelines
+//----------------------------------------------------------===//
 #include "passes/Pipelines.h"
 #include "passes/lower/Lowering.h"
 #include "passes/raise/Passes.h"

@@ -184,12 +184,12 @@ std::string StageLayout::buildForward(rt::Chunk &chunk) {
       }
       if (formal.role != rt::Role::Output)
         continue;
-      if (formal.index >= static_cast<int64_t>(call.outputs.size()) ||
-          parts.graph.edges[call.outputs[formal.index]].isGraphOutput) {
-        special[{formal.role, formal.index}] = resultLocation(formal.name, buffer);
+      int64_t edge = call.outputs[formal.index];
+      if (parts.graph.edges[edge].isGraphOutput) {
+        special[{formal.role, formal.index}] =
+            resultLocation(parts.graph.edges[edge].graphOutput, buffer);
         continue;
       }
-      int64_t edge = call.outputs[formal.index];
       if (!valueLocation.count(edge)) {
         bool keep = readByBackward(index, rt::Role::Output, formal.index);
         for (auto [consumer, input] : parts.graph.edges[edge].consumers)

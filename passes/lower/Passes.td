@@ -25,7 +25,7 @@ def Fuse : Pass<"omnibal-fuse", "::mlir::func::FuncOp"> {
   let description = [{
     Two ops join when they iterate over the same rows x cols, share data and no path leaves the group
     and returns. A reduction over the columns stays inside; one over the rows ends the group. Values of
-    one row (Gemma's 1 + weight) are recomputed where they are used.
+    one row (a weight stored as w - 1) are recomputed where they are used.
   }];
 }
 
