@@ -1,4 +1,5 @@
-//===- AssignBuffers.cpp - Offsets of temporaries from their lifetimes --------------------------------===//
+//===- AssignBuffers.cpp - Offsets of temporaries from their lifetimes
+//--------------------------------===//
 #include "passes/lower/CallList.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,7 +21,8 @@ int64_t bytesOf(const Root &root, const LoweringOptions &options) {
   int64_t elements = 1;
   for (const SymbolicDim &dim : root.shape) {
     int64_t size = dim.evaluate(options.tilesCap, options.tokensCap);
-    elements *= dim.isStatic() ? size : static_cast<int64_t>(llvm::alignTo(size, options.rowBucket));
+    elements *=
+        dim.isStatic() ? size : static_cast<int64_t>(llvm::alignTo(size, options.rowBucket));
   }
   return elements * rt::byteSize(root.dtype);
 }
@@ -42,8 +44,8 @@ int64_t assignOffsets(std::vector<Temporary> &temporaries) {
         continue;
       if (other->offset >= offset + temporary->bytes)
         break;
-      offset = std::max(offset, static_cast<int64_t>(
-                                    llvm::alignTo(other->offset + other->bytes, alignment)));
+      offset = std::max(
+          offset, static_cast<int64_t>(llvm::alignTo(other->offset + other->bytes, alignment)));
     }
     temporary->offset = offset;
     total = std::max(total, offset + temporary->bytes);

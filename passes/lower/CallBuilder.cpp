@@ -1,8 +1,9 @@
-//===- CallBuilder.cpp - Formals, places and lifetimes ------------------------------------------------===//
+//===- CallBuilder.cpp - Formals, places and lifetimes
+//------------------------------------------------===//
 #include "passes/lower/CallBuilder.h"
-#include "passes/lower/TensorBuilder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "passes/lower/TensorBuilder.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -156,8 +157,8 @@ Place CallBuilder::reshaped(const Place &place, ArrayRef<SymbolicDim> shape, Ope
 
 Place CallBuilder::unitStride(const Place &place, Operation *op) {
   size_t last = place.rank() - 1;
-  bool fits = place.rank() > 0 &&
-              (place.strides[last] == SymbolicDim(1) || place.shape[last].isOne());
+  bool fits =
+      place.rank() > 0 && (place.strides[last] == SymbolicDim(1) || place.shape[last].isOne());
   return fits ? place : materialise(place, op);
 }
 

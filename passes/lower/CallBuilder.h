@@ -1,4 +1,5 @@
-//===- CallBuilder.h - A function's ops become calls on roots -----------------------------------------===//
+//===- CallBuilder.h - A function's ops become calls on roots
+//-----------------------------------------===//
 #ifndef PASSES_LOWER_CALLBUILDER_H
 #define PASSES_LOWER_CALLBUILDER_H
 
@@ -19,7 +20,8 @@ public:
   llvm::FailureOr<CallList> run();
 
 private:
-  //--- Formals, places, lifetimes (CallBuilder.cpp) --------------------------------------------------
+  //--- Formals, places, lifetimes (CallBuilder.cpp)
+  //--------------------------------------------------
   llvm::LogicalResult addFormals();
   llvm::LogicalResult emit(mlir::Operation *op);
   llvm::LogicalResult bindResults(mlir::func::ReturnOp op);
@@ -61,16 +63,17 @@ private:
     return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
   }
 
-  //--- Ops -------------------------------------------------------------------------------------------
-  llvm::LogicalResult emitReshape(mlir::Operation *op);     // EmitLayout.cpp
+  //--- Ops
+  //-------------------------------------------------------------------------------------------
+  llvm::LogicalResult emitReshape(mlir::Operation *op); // EmitLayout.cpp
   llvm::LogicalResult emitSlice(SliceOp op);
   llvm::LogicalResult emitPad(PadOp op);
   llvm::LogicalResult emitConcat(ConcatOp op);
   llvm::LogicalResult emitReduce(ReduceOp op);
-  llvm::LogicalResult emitGemm(GemmOp op);                  // EmitGemm.cpp
-  llvm::LogicalResult emitFused(FusedOp op);                // EmitFusedCall.cpp
+  llvm::LogicalResult emitGemm(GemmOp op);   // EmitGemm.cpp
+  llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp
   FusedAccess accessInput(FusedOp op, unsigned index, Place &place);
-  llvm::LogicalResult emitAttention(AttentionOp op);        // EmitModel.cpp
+  llvm::LogicalResult emitAttention(AttentionOp op); // EmitModel.cpp
   llvm::LogicalResult emitAttentionGrad(AttentionGradOp op);
   llvm::LogicalResult emitRope(RopeOp op);
   llvm::LogicalResult emitEmbedding(EmbeddingOp op);
@@ -79,7 +82,7 @@ private:
   llvm::LogicalResult emitImageMergeGrad(ImageMergeGradOp op);
   llvm::LogicalResult emitCrossEntropy(mlir::Operation *op); // EmitLoss.cpp
   llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
-  llvm::LogicalResult emitPlain(mlir::Operation *op);       // EmitPlain.cpp
+  llvm::LogicalResult emitPlain(mlir::Operation *op); // EmitPlain.cpp
 
   /// [B, H, L, D] as [B * L, H, D].
   Place tokenMajor(const Place &place, mlir::Operation *op);

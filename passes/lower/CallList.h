@@ -1,4 +1,5 @@
-//===- CallList.h - Calls on roots, before buffers have offsets ---------------------------------------===//
+//===- CallList.h - Calls on roots, before buffers have offsets
+//---------------------------------------===//
 #ifndef PASSES_LOWER_CALLLIST_H
 #define PASSES_LOWER_CALLLIST_H
 

@@ -1,17 +1,18 @@
-//===- EmitFused.cpp - Code of one fused kernel --------------------------------------------------------===//
+//===- EmitFused.cpp - Code of one fused kernel
+//--------------------------------------------------------===//
 //
 // Row by row; within a row one loop over the columns for each level of row reductions (a norm: one
 // for the statistics, one for the result). What a later loop needs again is computed again from
 // memory that is in the first-level cache, unless it is dear: then it waits in a scratch row.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "passes/lower/FusedKernel.h"
-#include "passes/lower/TensorBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "passes/lower/FusedKernel.h"
+#include "passes/lower/TensorBuilder.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -20,8 +21,8 @@ using namespace mlir;
 namespace omnibal::lower {
 namespace {
 
-constexpr int64_t maxWidth = 16;      ///< lanes: one AVX-512 or two AVX2 registers
-constexpr int maxRecomputedOps = 6;   ///< a longer chain waits in scratch
+constexpr int64_t maxWidth = 16;    ///< lanes: one AVX-512 or two AVX2 registers
+constexpr int maxRecomputedOps = 6; ///< a longer chain waits in scratch
 constexpr int64_t cacheLine = 64;
 
 bool isDear(Operation *op) {
@@ -57,7 +58,8 @@ public:
   }
 
 private:
-  //--- Analysis ------------------------------------------------------------------------------------
+  //--- Analysis
+  //------------------------------------------------------------------------------------
 
   struct Info {
     Extent2D extent = Extent2D::Single;
@@ -183,7 +185,8 @@ private:
     return dear || ops > maxRecomputedOps;
   }
 
-  //--- Emission ------------------------------------------------------------------------------------
+  //--- Emission
+  //------------------------------------------------------------------------------------
 
   Value constant(int64_t value) { return arith::ConstantIntOp::create(b, value, 64); }
   Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
@@ -210,8 +213,8 @@ private:
       runtimeValues.push_back(LLVM::LoadOp::create(b, b.getI64Type(), slot));
     }
     for (Value value : scratch)
-      scratchRows[value] = LLVM::AllocaOp::create(b, pointer, b.getF32Type(),
-                                                  constant(space.cols), cacheLine);
+      scratchRows[value] =
+          LLVM::AllocaOp::create(b, pointer, b.getF32Type(), constant(space.cols), cacheLine);
   }
   Value sizeValue(const SymbolicDim &dim) {
     if (dim.isStatic())
@@ -341,9 +344,8 @@ private:
     }
   }
   Type elementOf(size_t operand) {
-    Value value = operand < kernel.inputs.size()
-                      ? Value(fused.getBody().getArgument(operand))
-                      : Value(results()[operand - kernel.inputs.size()]);
+    Value value = operand < kernel.inputs.size() ? Value(fused.getBody().getArgument(operand))
+                                                 : Value(results()[operand - kernel.inputs.size()]);
     return typeOf(value).getElementType();
   }
 

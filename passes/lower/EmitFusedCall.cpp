@@ -1,4 +1,5 @@
-//===- EmitFusedCall.cpp - Calls of generated kernels --------------------------------------------------===//
+//===- EmitFusedCall.cpp - Calls of generated kernels
+//--------------------------------------------------===//
 #include "passes/lower/CallBuilder.h"
 #include "passes/lower/TensorBuilder.h"
 #include "llvm/Support/MathExtras.h"

@@ -1,4 +1,5 @@
-//===- EmitGemm.cpp - Matrix products on strided operands ---------------------------------------------===//
+//===- EmitGemm.cpp - Matrix products on strided operands
+//---------------------------------------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;
@@ -80,7 +81,8 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
   auto flatA = rows ? reshape(a, {*rows, a.shape.back()}) : std::nullopt;
   bool oneMatrix = allOnes(ArrayRef(b.shape).drop_back(2)) && flatA && hasUnitStride(*flatA) &&
                    !op.getTransposeLhs() && reshape(c, flat) &&
-                   (!hasResidual || reshape(residual, flat)) && (!op.getPre() || reshape(pre, flat));
+                   (!hasResidual || reshape(residual, flat)) &&
+                   (!op.getPre() || reshape(pre, flat));
   if (oneMatrix) {
     a = *flatA;
     b = lastTwo(b);

@@ -1,4 +1,5 @@
-//===- EmitLoss.cpp - Cross entropy, with and without the output projection ---------------------------===//
+//===- EmitLoss.cpp - Cross entropy, with and without the output projection
+//---------------------------===//
 #include "passes/lower/CallBuilder.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -47,8 +48,8 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
   block = std::min<int64_t>(block, std::max<int64_t>(1, atCap));
   // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
-  int64_t rows = llvm::divideCeil(block * (vocabulary + 2 * features),
-                                  std::max<int64_t>(1, vocabulary));
+  int64_t rows =
+      llvm::divideCeil(block * (vocabulary + 2 * features), std::max<int64_t>(1, vocabulary));
 
   std::vector<std::pair<std::string, Place>> operands{{"hidden", matrix(hidden, op)},
                                                       {"weight", matrix(weight, op)},

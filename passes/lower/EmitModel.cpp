@@ -1,4 +1,5 @@
-//===- EmitModel.cpp - Attention, rotary embedding, embedding, image merge ----------------------------===//
+//===- EmitModel.cpp - Attention, rotary embedding, embedding, image merge
+//----------------------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;
@@ -46,7 +47,8 @@ template <typename OpT> LogicalResult setMask(OpT op, SymbolicShape query, Call 
   return success();
 }
 
-template <typename OpT> LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
+template <typename OpT>
+LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
   if (op.getMaskKind() == MaskKind::Explicit)
     return op.emitOpError("its mask was not recognised (omnibal-raise), and there is no kernel for "
                           "a mask operand");
@@ -82,8 +84,10 @@ LogicalResult CallBuilder::emitAttentionGrad(AttentionGradOp op) {
   if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
     return failure();
   std::vector<std::pair<std::string, Place>> operands;
-  for (auto [name, value] : {std::pair("q", op.getQuery()), {"k", op.getKey()},
-                             {"v", op.getValue()}, {"out", op.getResult()}})
+  for (auto [name, value] : {std::pair("q", op.getQuery()),
+                             {"k", op.getKey()},
+                             {"v", op.getValue()},
+                             {"out", op.getResult()}})
     operands.emplace_back(name, tokenMajor(placeOf(value), op));
   auto lse = perToken(placeOf(op.getLse()));
   operands.emplace_back("lse", lse ? *lse : *perToken(materialise(placeOf(op.getLse()), op)));
@@ -157,8 +161,7 @@ LogicalResult CallBuilder::emitImageMerge(ImageMergeOp op) {
 LogicalResult CallBuilder::emitImageMergeGrad(ImageMergeGradOp op) {
   std::vector<std::pair<std::string, Place>> operands{{"dout", matrix(op.getGrad(), op)},
                                                       {"image_rows", flat(op.getImageRows(), op)}};
-  for (auto [name, value] :
-       {std::pair("dtext", op.getDtext()), {"dfeatures", op.getDfeatures()}}) {
+  for (auto [name, value] : {std::pair("dtext", op.getDtext()), {"dfeatures", op.getDfeatures()}}) {
     if (value.use_empty())
       continue;
     set(value, fresh(value));

@@ -1,4 +1,5 @@
-//===- EmitPlain.cpp - Ops that run under their own name ----------------------------------------------===//
+//===- EmitPlain.cpp - Ops that run under their own name
+//----------------------------------------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;

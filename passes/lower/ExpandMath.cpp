@@ -1,8 +1,9 @@
-//===- ExpandMath.cpp - Elementary functions as vectorisable arithmetic -----------------------------===//
-#include "passes/lower/FusedKernel.h"
+//===- ExpandMath.cpp - Elementary functions as vectorisable arithmetic
+//-----------------------------===//
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/lower/FusedKernel.h"
 
 using namespace mlir;
 

@@ -1,7 +1,8 @@
-//===- ExpandNorms.cpp - Norms and softmax as reductions and elementwise ops ------------------------===//
+//===- ExpandNorms.cpp - Norms and softmax as reductions and elementwise ops
+//------------------------===//
+#include "mlir/IR/PatternMatch.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"
-#include "mlir/IR/PatternMatch.h"
 
 namespace omnibal::lower {
 #define GEN_PASS_DEF_EXPANDNORMS

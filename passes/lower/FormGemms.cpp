@@ -1,4 +1,5 @@
-//===- FormGemms.cpp - Matrix products with their epilogues ------------------------------------------===//
+//===- FormGemms.cpp - Matrix products with their epilogues
+//------------------------------------------===//
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"
 
@@ -72,10 +73,10 @@ LogicalResult formMatMul(MatMulOp op) {
     full.insert(full.end() - 1, 1);
   }
   Type type = makeTensorType(op.getContext(), full, typeOf(op).getElementType());
-  Value gemm = makeGemm(builder, op.getLoc(), type, lhs, rhs, Value(),
-                        left.size() > 1 && op.getTransposeLhs(),
-                        right.size() > 1 && op.getTransposeRhs())
-                   .getResult();
+  Value gemm =
+      makeGemm(builder, op.getLoc(), type, lhs, rhs, Value(),
+               left.size() > 1 && op.getTransposeLhs(), right.size() > 1 && op.getTransposeRhs())
+          .getResult();
   op.getResult().replaceAllUsesWith(t.reshape(gemm, result));
   op.erase();
   return success();

@@ -1,8 +1,9 @@
-//===- Fuse.cpp - Groups of elementwise ops and reductions -------------------------------------------===//
+//===- Fuse.cpp - Groups of elementwise ops and reductions
+//-------------------------------------------===//
+#include "mlir/IR/IRMapping.h"
 #include "passes/lower/IterationSpace.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include <queue>
 
@@ -228,11 +229,11 @@ public:
       types.push_back(root.getType());
       locations.push_back(root.getLoc());
     }
-    auto fused = FusedOp::create(
-        builder, builder.getFusedLoc(locations), types, inputs.getArrayRef(),
-        builder.getDenseI64ArrayAttr(
-            {space.rows.constant, space.rows.perTile, space.rows.perToken}),
-        builder.getI64IntegerAttr(space.cols));
+    auto fused =
+        FusedOp::create(builder, builder.getFusedLoc(locations), types, inputs.getArrayRef(),
+                        builder.getDenseI64ArrayAttr(
+                            {space.rows.constant, space.rows.perTile, space.rows.perToken}),
+                        builder.getI64IntegerAttr(space.cols));
     Block *body = builder.createBlock(&fused.getBody());
     IRMapping map;
     for (Value input : inputs)
@@ -298,9 +299,8 @@ private:
     Operation *producer = source.getDefiningOp();
     if (producer && inside.contains(producer))
       outputs.insert(source);
-    view->getResult(0).replaceUsesWithIf(copy->getResult(0), [&](OpOperand &use) {
-      return !inside.contains(use.getOwner());
-    });
+    view->getResult(0).replaceUsesWithIf(
+        copy->getResult(0), [&](OpOperand &use) { return !inside.contains(use.getOwner()); });
   }
 
   /// Adds what `value` needs: members of the group, constants of one value, and ops on values of a
@@ -390,8 +390,8 @@ struct FusePass : impl::FuseBase<FusePass> {
     });
     for (const Group *next : order) {
       const Group &group = *next;
-      bool computes = llvm::any_of(
-          group.members, [&](int member) { return !isFree(grouping.ops[member]); });
+      bool computes =
+          llvm::any_of(group.members, [&](int member) { return !isFree(grouping.ops[member]); });
       if (group.spaces.empty() || !computes)
         continue;
       GroupBuilder(block, grouping, group).build();

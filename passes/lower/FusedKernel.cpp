@@ -1,4 +1,5 @@
-//===- FusedKernel.cpp - Shapes and identity of a fused kernel -----------------------------------------===//
+//===- FusedKernel.cpp - Shapes and identity of a fused kernel
+//-----------------------------------------===//
 #include "passes/lower/FusedKernel.h"
 #include "passes/lower/TensorBuilder.h"
 #include "llvm/Support/raw_ostream.h"
@@ -97,8 +98,9 @@ std::string FusedKernel::key() const {
   for (auto [accesses, types] :
        {std::pair(&inputs, TypeRange(op->getOperandTypes())), {&outputs, op->getResultTypes()}})
     for (auto [access, type] : llvm::zip(*accesses, types)) {
-      out << "\n" << cast<RankedTensorType>(type).getElementType() << " "
-          << static_cast<int>(access.extent) << (access.columnReduction ? " partial" : "");
+      out << "\n"
+          << cast<RankedTensorType>(type).getElementType() << " " << static_cast<int>(access.extent)
+          << (access.columnReduction ? " partial" : "");
       for (auto [i, digit] : llvm::enumerate(access.rows.digits)) {
         out << " ";
         if (i > 0)

@@ -1,16 +1,18 @@
-//===- FusedKernel.h - One generated kernel: a fused group and how it meets memory -------------------===//
+//===- FusedKernel.h - One generated kernel: a fused group and how it meets memory
+//-------------------===//
 #ifndef PASSES_LOWER_FUSEDKERNEL_H
 #define PASSES_LOWER_FUSEDKERNEL_H
 
-#include "passes/lower/IterationSpace.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/lower/IterationSpace.h"
 #include <string>
 #include <vector>
 
 namespace omnibal::lower {
 
-/// Where an operand's data for row r lies: the row number is split into digits (outermost first, sizes
-/// of all but the first matter), each with a stride in elements. No digits: every row sees the same.
+/// Where an operand's data for row r lies: the row number is split into digits (outermost first,
+/// sizes of all but the first matter), each with a stride in elements. No digits: every row sees
+/// the same.
 struct RowAddress {
   struct Digit {
     SymbolicDim size, stride;
@@ -38,8 +40,8 @@ struct FusedKernel {
   std::string key() const;
 };
 
-/// How input number `index` is seen by the body. Of a partial operand `rowDims` are the result's row
-/// dimensions and `operandDims` the operand's dimensions that move with them (-1: broadcast).
+/// How input number `index` is seen by the body. Of a partial operand `rowDims` are the result's
+/// row dimensions and `operandDims` the operand's dimensions that move with them (-1: broadcast).
 struct InputShape {
   Extent2D extent = Extent2D::None;
   bool partial = false;

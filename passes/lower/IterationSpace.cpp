@@ -1,4 +1,5 @@
-//===- IterationSpace.cpp -----------------------------------------------------------------------------===//
+//===- IterationSpace.cpp
+//-----------------------------------------------------------------------------===//
 #include "passes/lower/IterationSpace.h"
 #include "passes/lower/TensorBuilder.h"
 

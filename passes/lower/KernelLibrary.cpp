@@ -1,5 +1,5 @@
-//===- KernelLibrary.cpp - Generated kernels become a shared object ----------------------------------===//
-#include "passes/lower/KernelLibraryInternal.h"
+//===- KernelLibrary.cpp - Generated kernels become a shared object
+//----------------------------------===//
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -10,6 +10,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/lower/KernelLibraryInternal.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -54,7 +55,8 @@ FailureOr<std::string> KernelLibrary::Impl::add(const FusedKernel &kernel) {
   auto [it, isNew] = keys.try_emplace(symbol, key);
   if (!isNew) {
     if (it->second != key)
-      return FusedOp(kernel.op).emitOpError("internal error: two generated kernels have the name ") << symbol;
+      return FusedOp(kernel.op).emitOpError("internal error: two generated kernels have the name ")
+             << symbol;
     return symbol;
   }
   if (failed(emitFusedKernel(kernel, symbol, *module)))
@@ -180,7 +182,8 @@ FailureOr<std::string> link(ModuleOp module, llvm::StringRef object) {
                                                 llvm::StringRef(log)};
   int status = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects,
                                          /*SecondsToWait=*/120, /*MemoryLimit=*/0, &message);
-  auto bytes = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto bytes =
+      llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (status != 0 || !bytes) {
     auto said = llvm::MemoryBuffer::getFile(log);
     return module.emitError("linking the generated kernels with ")

@@ -1,4 +1,5 @@
-//===- LayOutSaved.cpp - Saved values lie as kernels leave them ---------------------------------------===//
+//===- LayOutSaved.cpp - Saved values lie as kernels leave them
+//---------------------------------------===//
 #include "passes/lower/Lowering.h"
 #include "passes/lower/TensorBuilder.h"
 
@@ -64,8 +65,7 @@ LogicalResult layOutSavedValues(func::FuncOp forward, func::FuncOp backward) {
     }
   }
   forward.setType(FunctionType::get(forward.getContext(), forward.getArgumentTypes(), results));
-  backward.setType(
-      FunctionType::get(backward.getContext(), arguments, backward.getResultTypes()));
+  backward.setType(FunctionType::get(backward.getContext(), arguments, backward.getResultTypes()));
   return success();
 }
 

@@ -1,8 +1,9 @@
-//===- LowerFunction.cpp - The whole way of one function ----------------------------------------------===//
-#include "passes/lower/CallBuilder.h"
-#include "passes/lower/Passes.h"
+//===- LowerFunction.cpp - The whole way of one function
+//----------------------------------------------===//
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/lower/CallBuilder.h"
+#include "passes/lower/Passes.h"
 
 using namespace mlir;
 

@@ -1,4 +1,5 @@
-//===- TensorBuilder.h - Dialect ops on tensors whose shapes are known ------------------------------===//
+//===- TensorBuilder.h - Dialect ops on tensors whose shapes are known
+//------------------------------===//
 #ifndef PASSES_LOWER_TENSORBUILDER_H
 #define PASSES_LOWER_TENSORBUILDER_H
 

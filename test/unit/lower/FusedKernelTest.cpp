@@ -1,4 +1,5 @@
-//===- FusedKernelTest.cpp - Generated kernels against the interpreter ---------------------------------===//
+//===- FusedKernelTest.cpp - Generated kernels against the interpreter
+//---------------------------------===//
 #include "test/unit/lower/LoweredRun.h"
 
 using omnibal::test::LoweredModule;
@@ -10,8 +11,8 @@ std::string withTypes(const std::string &text, int64_t cols) {
   std::string c = std::to_string(cols);
   return "#n = affine_map<(d0, d1) -> (1, d1, " + c +
          ")>\n#r = affine_map<(d0, d1) -> (1, d1, 1)>\n"
-         "!x = tensor<1x?x" + c + "xf32, #n>\n!r = tensor<1x?x1xf32, #r>\n!w = tensor<" + c +
-         "xf32>\n" + text;
+         "!x = tensor<1x?x" +
+         c + "xf32, #n>\n!r = tensor<1x?x1xf32, #r>\n!w = tensor<" + c + "xf32>\n" + text;
 }
 
 const char *const rmsNorm = R"(

@@ -1,5 +1,7 @@
-//===- LowerFunctionTest.cpp - Whole functions ----------------------------------------------------------===//
+//===- LowerFunctionTest.cpp - Whole functions
+//----------------------------------------------------------===//
 #include "test/unit/lower/LoweredRun.h"
+#include <set>
 
 using omnibal::test::LoweredModule;
 
@@ -83,6 +85,55 @@ TEST(LowerFunction, TransformerBlockForward) {
   EXPECT_EQ(module.count("forward", "fused"), 3);
   EXPECT_EQ(module.count("forward", "gemm"), 7);
   EXPECT_EQ(module.function("forward").calls.size(), 3u + 7u + 2u + 1u + 2u);
+}
+
+const char *const model = OMNIBAL_TEST_DATA "/../lit/train/Inputs/form-l.mlir";
+
+/// Every function of a small vision-language model: embedding, blocks, projector, merge, head with
+/// its loss; forward, backward with all gradients, evaluation.
+class WholeModel : public testing::TestWithParam<const char *> {};
+
+TEST_P(WholeModel, EveryFunctionAgreesWithTheInterpreter) {
+  LoweredModule module = LoweredModule::fromLayers(model, GetParam(), 4, 20);
+  int backwards = 0;
+  for (const std::string &name : module.functions()) {
+    backwards += name.find("backward") != std::string::npos;
+    for (auto [tiles, tokens] : {std::pair(0, 5), {1, 1}, {3, 14}, {4, 20}})
+      module.check(name, tiles, tokens);
+  }
+  EXPECT_GE(backwards, 5);
+}
+
+/// What may be left beside products, attention and generated kernels.
+TEST_P(WholeModel, NoElementwiseCallStandsAlone) {
+  LoweredModule module = LoweredModule::fromLayers(model, GetParam(), 4, 20);
+  const std::set<std::string> kernels{"gemm",
+                                      "attention",
+                                      "attention_backward",
+                                      "rope",
+                                      "embedding",
+                                      "embedding_backward",
+                                      "image_merge",
+                                      "image_merge_backward",
+                                      "linear_cross_entropy",
+                                      "fused",
+                                      "fill",
+                                      "reduce",
+                                      "copy"};
+  for (const std::string &name : module.functions())
+    for (const omnibal::rt::KernelCall &call : module.function(name).calls)
+      EXPECT_TRUE(kernels.contains(call.kernel)) << name << ": " << call.kernel;
+}
+INSTANTIATE_TEST_SUITE_P(Remat, WholeModel, testing::Values("keep", "full"));
+
+TEST(LowerFunction, SameBytesAndSameResultsEveryTime) {
+  LoweredModule first = LoweredModule::fromLayers(model, "keep", 4, 20);
+  LoweredModule second = LoweredModule::fromLayers(model, "keep", 4, 20);
+  EXPECT_EQ(first.library(), second.library());
+  for (const std::string &name : first.functions()) {
+    std::string one = first.results(name, 3, 14, 1);
+    EXPECT_EQ(one, second.results(name, 3, 14, 2)) << name;
+  }
 }
 
 } // namespace

@@ -1,8 +1,13 @@
-//===- LoweredRun.cpp ---------------------------------------------------------------------------------===//
+//===- LoweredRun.cpp
+//---------------------------------------------------------------------------------===//
 #include "test/unit/lower/LoweredRun.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/remat/Passes.h"
+#include "passes/train/Passes.h"
 #include "runtime/core/Kernel.h"
 #include <cmath>
 #include <cstdio>
@@ -20,7 +25,7 @@ namespace {
 void *findSymbol(void *library, const char *name) { return dlsym(library, name); }
 
 /// Values of the micro-batch: two samples, some rows without target, some image rows.
-HostTensor batchValue(const std::string &name, ArrayRef<int64_t> shape, Type type,
+HostTensor batchValue(const std::string &name, ArrayRef<int64_t> shape, Type type, int64_t tiles,
                       int64_t tokens) {
   HostTensor tensor(type, shape);
   int64_t first = tokens / 3;
@@ -31,7 +36,7 @@ HostTensor batchValue(const std::string &name, ArrayRef<int64_t> shape, Type typ
     else if (name == "cu_seqlens")
       value = i == 0 ? 0 : i == 1 && tokens > 1 ? first : tokens;
     else if (name == "image_rows")
-      value = i % 3 == 1 ? i / 3 : -1;
+      value = i % 3 == 1 && i / 3 < 2 * tiles ? i / 3 : -1;
     else if (name == "targets")
       value = i % 4 == 0 ? -1 : (i * 5) % 7;
     else
@@ -46,11 +51,21 @@ std::vector<char> toBytes(const HostTensor &tensor, rt::DType dtype) {
   for (int64_t i = 0; i < tensor.size(); ++i) {
     auto put = [&](auto value) { std::memcpy(&bytes[i * sizeof(value)], &value, sizeof(value)); };
     switch (dtype) {
-    case rt::DType::F32: put(static_cast<float>(tensor.at(i))); break;
-    case rt::DType::F64: put(tensor.at(i)); break;
-    case rt::DType::I32: put(static_cast<int32_t>(tensor.at(i))); break;
-    case rt::DType::I64: put(static_cast<int64_t>(tensor.at(i))); break;
-    case rt::DType::Bool: put(static_cast<char>(tensor.at(i) != 0)); break;
+    case rt::DType::F32:
+      put(static_cast<float>(tensor.at(i)));
+      break;
+    case rt::DType::F64:
+      put(tensor.at(i));
+      break;
+    case rt::DType::I32:
+      put(static_cast<int32_t>(tensor.at(i)));
+      break;
+    case rt::DType::I64:
+      put(static_cast<int64_t>(tensor.at(i)));
+      break;
+    case rt::DType::Bool:
+      put(static_cast<char>(tensor.at(i) != 0));
+      break;
     }
   }
   return bytes;
@@ -62,11 +77,16 @@ double element(const char *data, rt::DType dtype, int64_t i) {
     return static_cast<double>(value);
   };
   switch (dtype) {
-  case rt::DType::F32: return get(float{});
-  case rt::DType::F64: return get(double{});
-  case rt::DType::I32: return get(int32_t{});
-  case rt::DType::I64: return get(int64_t{});
-  case rt::DType::Bool: return get(char{});
+  case rt::DType::F32:
+    return get(float{});
+  case rt::DType::F64:
+    return get(double{});
+  case rt::DType::I32:
+    return get(int32_t{});
+  case rt::DType::I64:
+    return get(int64_t{});
+  case rt::DType::Bool:
+    return get(char{});
   }
   return 0;
 }
@@ -88,7 +108,7 @@ struct LoweredModule::State {
   void *library = nullptr;
 
   struct Run {
-    std::vector<std::vector<char>> formals; ///< as they are at the end
+    std::vector<std::vector<char>> formals;    ///< as they are at the end
     SmallVector<HostTensor> arguments, before; ///< inputs; gradients before the run
     llvm::StringMap<HostTensor> batch;
   };
@@ -96,17 +116,54 @@ struct LoweredModule::State {
   Run run(const std::string &name, int64_t tiles, int64_t tokens, int threads, unsigned seed);
 };
 
-LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap)
-    : state(std::make_unique<State>()) {
+LoweredModule::LoweredModule() : state(std::make_unique<State>()) {
   state->context.loadDialect<OmnibalDialect, func::FuncDialect>();
+}
+
+LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap)
+    : LoweredModule() {
   state->module = parseSourceString<ModuleOp>(text, &state->context);
-  if (!state->module)
-    throw std::runtime_error("the test's module does not parse");
+  lower(tilesCap, tokensCap);
+}
+
+LoweredModule LoweredModule::fromLayers(const std::string &file, const std::string &remat,
+                                        int64_t tilesCap, int64_t tokensCap) {
+  LoweredModule result;
+  OwningOpRef<ModuleOp> &module = result.state->module;
+  module = parseSourceFile<ModuleOp>(file, &result.state->context);
+  PassManager passes(&result.state->context);
+  passes.addPass(createAttachLoss());
+  passes.addPass(createSelectRemat({remat}));
+  passes.addPass(createMaterializeLayers());
+  if (!module || failed(passes.run(*module)))
+    throw std::runtime_error("no functions from " + file);
+  auto find = [&](std::optional<StringRef> name) {
+    return name ? module->lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
+  };
+  for (auto layer : module->getOps<LayerFnOp>())
+    if (failed(lower::layOutSavedValues(find(layer.getForward()), find(layer.getBackward()))))
+      throw std::runtime_error("saved values have no layout");
+  result.lower(tilesCap, tokensCap);
+  return result;
+}
+
+std::vector<std::string> LoweredModule::functions() const {
+  std::vector<std::string> names;
+  for (const auto &[name, lowered] : state->functions)
+    names.push_back(name);
+  return names;
+}
+
+void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap) {
+  if (!state->module || failed(verify(*state->module)))
+    throw std::runtime_error("the test's module is not valid");
   lower::KernelLibrary kernels(&state->context);
   lower::LoweringOptions options;
   options.tilesCap = tilesCap;
   options.tokensCap = tokensCap;
   for (auto fn : state->module->getOps<func::FuncOp>()) {
+    if (fn.getName() == "main")
+      continue;
     auto lowered = lower::lowerFunction(fn, kernels, options);
     if (failed(lowered))
       throw std::runtime_error("lowering failed: " + fn.getName().str());
@@ -128,6 +185,8 @@ LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t 
 }
 
 LoweredModule::~LoweredModule() {
+  if (!state || !state->library)
+    return;
   dlclose(state->library);
   std::remove(state->path.c_str());
 }
@@ -174,7 +233,7 @@ LoweredModule::State::Run LoweredModule::State::run(const std::string &name, int
         std::fill(tensor.floats.begin(), tensor.floats.end(), NAN);
       run.before.push_back(tensor);
     } else if (buffer.role == rt::Role::Batch) {
-      tensor = batchValue(buffer.name, sizes, type, tokens);
+      tensor = batchValue(buffer.name, sizes, type, tiles, tokens);
       run.batch[buffer.name] = tensor;
     } else {
       const std::string &data = lowered.constants[constants++].bytes;
@@ -244,7 +303,8 @@ void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens
     for (const SymbolicDim &dim : *getSymbolicShape(cast<RankedTensorType>(op.getType())))
       sizes.push_back(dim.evaluate(tiles, tokens));
     auto type = cast<RankedTensorType>(op.getType()).getElementType();
-    interpreter.batchValues[op.getName()] = batchValue(op.getName().str(), sizes, type, tokens);
+    interpreter.batchValues[op.getName()] =
+        batchValue(op.getName().str(), sizes, type, tiles, tokens);
   });
   for (HostTensor &argument : run.arguments) // what float32 holds
     for (double &value : argument.floats)
@@ -275,8 +335,9 @@ void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens
     }
     EXPECT_LE(worst, tolerance) << "result " << r << " (" << buffer.name << ") element " << where
                                 << ": got "
-                                << (where < 0 ? 0 : element(run.formals[formal].data(),
-                                                            buffer.dtype, where))
+                                << (where < 0
+                                        ? 0
+                                        : element(run.formals[formal].data(), buffer.dtype, where))
                                 << ", expected " << (where < 0 ? 0 : wanted.at(where));
   }
 }

@@ -1,4 +1,5 @@
-//===- LoweredRun.h - Runs a lowered function on the host and beside it the interpreter ---------------===//
+//===- LoweredRun.h - Runs a lowered function on the host and beside it the interpreter
+//---------------===//
 #ifndef TEST_UNIT_LOWER_LOWEREDRUN_H
 #define TEST_UNIT_LOWER_LOWEREDRUN_H
 
@@ -8,13 +9,18 @@
 
 namespace omnibal::test {
 
-/// A module of functions in form C. Symbols #n.. and types are the text's own business.
+/// A module of functions in form C, lowered and compiled.
 class LoweredModule {
 public:
   /// `caps`: V and N that the temporaries must hold.
   LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap);
+  /// A module in form L, made into functions first (`remat`: "keep" or "full").
+  static LoweredModule fromLayers(const std::string &file, const std::string &remat,
+                                  int64_t tilesCap, int64_t tokensCap);
+  LoweredModule(LoweredModule &&) = default;
   ~LoweredModule();
 
+  std::vector<std::string> functions() const;
   const rt::Function &function(const std::string &name) const;
   const std::string &library() const { return libraryBytes; }
   /// Number of calls of one kernel in a function.
@@ -29,6 +35,9 @@ public:
   std::string results(const std::string &name, int64_t tiles, int64_t tokens, int threads);
 
 private:
+  LoweredModule();
+  /// Lowers every function that has roles; throws if something fails.
+  void lower(int64_t tilesCap, int64_t tokensCap);
   struct State;
   std::unique_ptr<State> state;
   std::string libraryBytes;
