@@ -1,11 +1,12 @@
 // RUN: omnibal-opt %s --split-input-file --omnibal-expand-norms --cse --omnibal-fuse | FileCheck %s -enable-var-scope
+// RUN: omnibal-opt %s --split-input-file --omnibal-expand-norms --cse --omnibal-fuse | omnibal-opt --split-input-file > %t
 
 #n = affine_map<(d0, d1) -> (1, d1, 48)>
 !x = tensor<1x?x48xf32, #n>
 
 // A norm is one kernel: statistics and result, row by row.
 // CHECK-LABEL: func.func @norm
-// CHECK-NEXT: %[[Y:.*]] = omnibal.fused rows array<i64: 0, 0, 1> cols 48(%arg0, %arg1)
+// CHECK-NEXT: %[[Y:.*]] = omnibal.fused rows [0, 0, 1] cols 48(%arg0, %arg1)
 // CHECK: omnibal.reduce
 // CHECK: omnibal.fused_yield
 // CHECK: return %[[Y]]
@@ -37,7 +38,7 @@ func.func @weightPlusOne(%x: !x, %w: tensor<48xf32>) -> !x {
 
 // A sum over rows leaves its group; what reads it comes after.
 // CHECK-LABEL: func.func @columnSum
-// CHECK: %[[S:.*]] = omnibal.fused rows array<i64: 0, 0, 1> cols 48(%arg0, %arg1)
+// CHECK: %[[S:.*]] = omnibal.fused rows [0, 0, 1] cols 48(%arg0, %arg1)
 // CHECK: omnibal.fused rows {{.*}}(%arg0, %[[S]])
 func.func @columnSum(%x: !x, %y: !x) -> !x {
   %0 = omnibal.mul %x, %y : (!x, !x) -> !x

@@ -1,0 +1,53 @@
+// RUN: omnibal-opt %s --split-input-file --verify-diagnostics
+
+#n = affine_map<(d0, d1) -> (1, d1, 8)>
+!x = tensor<1x?x8xf32, #n>
+func.func @shapes(%x: !x, %w: tensor<4x8xf32>) -> !x {
+  // expected-error @+1 {{gemm_c1: shapes do not fit}}
+  %0 = omnibal.gemm %x, %w {activation = 0 : i32} : (!x, tensor<4x8xf32>) -> !x
+  return %0 : !x
+}
+
+// -----
+
+#n = affine_map<(d0, d1) -> (1, d1, 8)>
+!x = tensor<1x?x8xf32, #n>
+func.func @residual(%x: !x, %w: tensor<8x8xf32>, %r: tensor<8xf32>) -> !x {
+  // expected-error @+1 {{gemm_c2: the residual's type is not the result's}}
+  %0 = omnibal.gemm %x, %w residual(%r) {activation = 0 : i32} : (!x, tensor<8x8xf32>, tensor<8xf32>) -> !x
+  return %0 : !x
+}
+
+// -----
+
+#n = affine_map<(d0, d1) -> (1, d1, 8)>
+!x = tensor<1x?x8xf32, #n>
+func.func @bias(%x: !x, %w: tensor<8x8xf32>, %b: tensor<4xf32>) -> !x {
+  // expected-error @+1 {{gemm_c3: bias 'tensor<4xf32>' is not one value a column}}
+  %0 = omnibal.gemm %x, %w bias(%b) {activation = 0 : i32} : (!x, tensor<8x8xf32>, tensor<4xf32>) -> !x
+  return %0 : !x
+}
+
+// -----
+
+func.func @arguments(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{fused_c1: the block's arguments do not have the types of the inputs}}
+  %0 = omnibal.fused rows [4, 0, 0] cols 8(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%a: tensor<8x4xf32>):
+    %1 = omnibal.neg %a : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    omnibal.fused_yield %1 : tensor<8x4xf32>
+  }
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @body(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{fused_c2: 'omnibal.matmul' cannot be part of a fused group}}
+  %0 = omnibal.fused rows [4, 0, 0] cols 4(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%a: tensor<4x4xf32>):
+    %1 = omnibal.matmul %a, %a : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    omnibal.fused_yield %1 : tensor<4x4xf32>
+  }
+  return %0 : tensor<4x4xf32>
+}
