@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""omnibal-compile and omnibal-run as users call them: tools_test.py BIN_FOLDER DATA_FOLDER QUICKSTART_FOLDER [unittest options]"""
+import filecmp
+import json
+import os
+import re
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from reference_losses import read_safetensors
+
+BIN, DATA, QUICKSTART = sys.argv[1:4]
+ELEMENTWISE = {"add", "sub", "mul", "div", "neg", "exp", "sqrt", "rsqrt", "reciprocal", "erf", "tanh", "sigmoid", "gelu",
+               "silu", "quick_gelu", "gelu_grad", "silu_grad", "quick_gelu_grad", "select", "pow", "cast", "max", "min"}
+
+
+def call(tool, *arguments, check=True, launcher=()):
+    command = [*launcher, os.path.join(BIN, tool), *map(str, arguments)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    if check and result.returncode != 0:
+        raise AssertionError(f"exit {result.returncode} from {' '.join(command)}\n{result.stdout}\n{result.stderr}")
+    return result
+
+
+class ToolTest(unittest.TestCase):
+    def setUp(self):
+        self.work = tempfile.mkdtemp(prefix="omnibal-e2e-")
+        self.addCleanup(shutil.rmtree, self.work)
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def compile(self, name="program", model="tiny-internvl", graph="model.onnx", tiles=24, tokens=420, **options):
+        flags = [part for key, value in options.items() for part in ("--" + key.replace("_", "-"), value)]
+        result = call("omnibal-compile", os.path.join(DATA, model, graph), "--tiles", tiles, "--tokens", tokens, *flags,
+                      "-o", self.path(name))
+        return result.stdout
+
+    def steps_file(self, model, count):
+        with open(os.path.join(DATA, model, "reference.json")) as file:
+            steps = json.load(file)["variants"]["train_all"]["steps"][:count]
+        with open(self.path("steps.jsonl"), "w") as file:
+            for step in steps:
+                file.write(json.dumps({"groups": step["groups"]}) + "\n")
+        return self.path("steps.jsonl")
+
+    def train(self, name="program", model="tiny-internvl", steps=3, launcher=(), **options):
+        folder = os.path.join(DATA, model)
+        flags = [part for key, value in options.items() for part in ("--" + key.replace("_", "-"), value)]
+        log = self.path(f"{name}.jsonl")
+        call("omnibal-run", self.path(name), "--weights", f"{folder}/model.safetensors", "--data",
+             f"{folder}/data-000000.tar", "--preprocess", f"{folder}/preprocessor_config.json", "--steps-file",
+             self.steps_file(model, steps), "--lr", "1e-3", "--log", log, *flags, launcher=launcher)
+        with open(log) as file:
+            return [json.loads(line) for line in file]
+
+
+class Determinism(ToolTest):
+    def test_compiling_twice_gives_the_same_bytes(self):
+        for name in ("one", "two"):
+            self.compile(name, stages=2)
+        names = sorted(os.listdir(self.path("one")))
+        self.assertEqual(names, sorted(os.listdir(self.path("two"))))
+        _, different, errors = filecmp.cmpfiles(self.path("one"), self.path("two"), names, shallow=False)
+        self.assertEqual((different, errors), ([], []))
+
+    def test_threads_processes_and_thread_counts_agree_bit_by_bit(self):
+        self.compile(stages=2, data_parallel=2, microbatches=2)
+        mpirun = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4")
+        runs = []
+        for number, (launcher, threads) in enumerate([((), 1), ((), 1), ((), 3), (mpirun, 1)]):
+            log = self.train(launcher=launcher, threads=threads, save=self.path(f"saved{number}"))
+            with open(self.path(f"saved{number}/model.safetensors"), "rb") as file:
+                runs.append(([(e["loss"], e["grad_norm"]) for e in log], file.read()))
+        for other in runs[1:]:
+            self.assertEqual(runs[0][0], other[0])
+            self.assertTrue(runs[0][1] == other[1], "the saved weights differ")
+
+
+class Forward(ToolTest):
+    def test_logits_equal_pytorch(self):
+        for model in ("tiny-internvl", "tiny-llava"):
+            for graph, stages in (("model.onnx", 1), ("model-opset23.onnx", 2)):
+                self.compile(model=model, graph=graph, stages=stages)
+                for sample, tensors in self.samples(os.path.join(DATA, model, "forward.safetensors")).items():
+                    with self.subTest(model=model, graph=graph, sample=sample):
+                        self.check(model, tensors)
+
+    @staticmethod
+    def samples(path):
+        """sample -> {name: (dtype, shape, bytes)} of a file whose tensors are called SAMPLE.NAME."""
+        result = {}
+        with open(path, "rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length))
+            for name, entry in header.items():
+                if name == "__metadata__":
+                    continue
+                sample, tensor = name.split(".", 1)
+                begin, end = entry["data_offsets"]
+                file.seek(8 + length + begin)
+                result.setdefault(sample, {})[tensor] = (entry["dtype"], entry["shape"], file.read(end - begin))
+        return result
+
+    def check(self, model, tensors):
+        logits = tensors.pop("logits")
+        header, data = {}, b""
+        for name, (dtype, shape, payload) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(payload)]}
+            data += payload
+        text = json.dumps(header).encode()
+        with open(self.path("in.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+        call("omnibal-run", self.path("program"), "--weights", os.path.join(DATA, model, "model.safetensors"),
+             "--forward", self.path("in.safetensors"), "-o", self.path("out.safetensors"))
+        expected = struct.unpack(f"<{len(logits[2]) // 4}f", logits[2])
+        actual = read_safetensors(self.path("out.safetensors"))["logits"]
+        self.assertEqual(len(actual), len(expected))
+        self.assertLess(max(abs(a - b) for a, b in zip(actual, expected)), 5e-6)
+
+
+class Savings(ToolTest):
+    @staticmethod
+    def arena(text):
+        """Memory column of the stage table, in MiB, summed over stages."""
+        units = {"B": 2.0 ** -20, "KiB": 2.0 ** -10, "MiB": 1.0, "GiB": 1024.0}
+        cells = [re.findall(r"([\d.]+) (B|KiB|MiB|GiB)", line) for line in text.splitlines() if re.match(r"\s*\d+\s", line)]
+        return sum(float(row[0][0]) * units[row[0][1]] for row in cells)
+
+    def test_freezing_and_recomputing_save_memory(self):
+        keep = self.arena(self.compile("keep", remat="none"))
+        self.assertLess(self.arena(self.compile("full", remat="full")), 0.85 * keep)
+        self.assertLess(self.arena(self.compile("frozen", remat="none", freeze="vision,language")), 0.75 * keep)
+
+    def test_a_limit_makes_auto_recompute_only_what_it_must(self):
+        keep = self.arena(self.compile("keep", remat="none"))
+        full = self.arena(self.compile("full", remat="full"))
+        limit = int((0.5 * keep + 0.5 * full) * 2 ** 20)
+        text = self.compile("auto", memory_limit_bytes=limit)
+        self.assertLessEqual(self.arena(text) * 2 ** 20, limit + 0.06 * 2 ** 20)
+        recomputed = int(re.search(r"(\d+) of 14", text).group(1))
+        self.assertTrue(0 < recomputed < 14, text)
+
+    def test_a_limit_that_nothing_meets_is_explained(self):
+        result = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), "--tiles", 24, "--tokens", 420,
+                      "--memory-limit-bytes", 1000000, "--dry-run", check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"infeasible: stage 0 needs \d+ bytes")
+
+
+class Programs(ToolTest):
+    def test_no_elementwise_call_stands_alone(self):
+        self.compile()
+        text = call("omnibal-run", "--print", self.path("program")).stdout
+        kernels = set(re.findall(r"^\s*(?:\d+[:.]?\s+)?([a-z_]+)[ (]", text, re.M))
+        self.assertIn("gemm", kernels)
+        self.assertIn("attention_backward", kernels)
+        self.assertEqual(kernels & ELEMENTWISE, set())
+
+    def test_equal_layers_share_functions(self):
+        self.compile()
+        with open(self.path("program/functions.json")) as file:
+            text = file.read()
+        names = set(re.findall(r'"name":"([a-z_]+_\d+\.[a-z]+)"', text))
+        self.assertLessEqual(len(names), 6 * 4)  # six distinct layers of fourteen
+
+
+class Errors(ToolTest):
+    def fails(self, *arguments, code=1, says=""):
+        result = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), *arguments, check=False)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertRegex(result.stderr, says)
+        self.assertNotIn("Assertion", result.stderr)
+
+    def test_usage(self):
+        self.fails("--tiles", 1, code=2, says="tokens")
+        self.fails("--tiles", 1, "--tokens", 9, code=2, says="-o PROGRAM")
+        self.fails("--tiles", 1, "--tokens", 9, "--schedule", "dream", "--dry-run", code=2, says="schedule")
+        self.fails("--tiles", 1, "--tokens", 9, "--freeze", "towers", "--dry-run", code=2, says="freeze")
+
+    def test_impossible_wishes(self):
+        caps = ("--tiles", 4, "--tokens", 64, "--dry-run")
+        self.fails(*caps, "--stages", 40, says="40 stages for 14 layers")
+        self.fails(*caps, "--device", "abacus", says="unknown device `abacus`")
+        self.fails(*caps, "--freeze-match", "no.such.thing", says="no.such.thing")
+        self.fails(*caps, "--freeze", "vision,projector,language", says="train")
+
+    def test_plans_by_hand(self):
+        caps = ("--tiles", 4, "--tokens", 64, "--dry-run", "--stages", 2, "--plan", self.path("plan.json"))
+        for plan, says in (('{"cuts": [0, 3]}', "`cuts` has 2 entries"), ('{"cuts": [0, 3, 9]}', "number of layers, 14"),
+                           ('{"cuts": [0, 0, 14]}', "stage 0 is empty"), ("{", "not JSON"),
+                           ('{"cuts": [0, 3, 14], "remat": ["keep"]}', "`remat` has 1 entries for 14")):
+            with open(self.path("plan.json"), "w") as file:
+                file.write(plan)
+            self.fails(*caps, says=re.escape(says))
+
+    def test_a_plan_by_hand_is_followed(self):
+        with open(self.path("plan.json"), "w") as file:
+            file.write('{"cuts": [0, 2, 14]}')
+        text = self.compile(stages=2, plan=self.path("plan.json"))
+        self.assertRegex(text, r"\n\s*0 .*vision\.embedding, vision\.layers\.0\n")
+
+    def test_a_full_disk_leaves_no_half_program(self):
+        target = self.path("occupied")
+        with open(target, "w"):
+            pass  # a file where the folder should go
+        result = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), "--tiles", 4, "--tokens", 64, "-o",
+                      target, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("occupied", result.stderr)
+
+
+class Overlap(ToolTest):
+    """Two stages on two cores against one stage on one thread, for a model that splits evenly."""
+
+    def pipeline_ms(self, stages, cuts):
+        plan = self.path(f"plan{stages}.json")
+        with open(plan, "w") as file:
+            json.dump({"cuts": cuts}, file)
+        program, log, trace = (self.path(f"{kind}{stages}") for kind in ("program", "log", "trace"))
+        call("omnibal-compile", os.path.join(QUICKSTART, "model/model.onnx"), "--weights", os.path.join(QUICKSTART, "model"),
+             "--tiles", 10, "--tokens", 128, "--stages", stages, "--microbatches", 12, "--plan", plan, "-o", program)
+        shards = sorted(os.path.join(QUICKSTART, "data", name) for name in os.listdir(os.path.join(QUICKSTART, "data"))
+                        if name.startswith("train-"))
+        call("omnibal-run", program, "--weights", os.path.join(QUICKSTART, "model"), "--data", *shards, "--preprocess",
+             os.path.join(QUICKSTART, "model/preprocessor_config.json"), "--steps-file",
+             os.path.join(QUICKSTART, "data/steps.jsonl"), "--steps", 40, "--threads", 1, "--log", log, "--trace", trace)
+        with open(log) as file:
+            times = [json.loads(line)["pipeline_ms"] for line in file][5:]
+        with open(trace) as file:
+            events = json.load(file)
+        return times, events["traceEvents"] if isinstance(events, dict) else events
+
+    def test_two_stages_take_at_most_065_of_one(self):
+        one, _ = self.pipeline_ms(1, [0, 11])
+        two, events = self.pipeline_ms(2, [0, 7, 11])
+        ratio = min(two) / min(one)
+        print(f"two stages against one: {ratio:.3f} (minimum), "
+              f"{statistics.median(two) / statistics.median(one):.3f} (median)")
+        self.assertLessEqual(ratio, 0.65)
+        compute = {0: [], 1: []}
+        for event in events:
+            if event.get("ph") == "X" and "mb" in event.get("args", {}) and re.match(r"[FB]", event["name"]):
+                compute[event["pid"]].append((event["ts"], event["ts"] + event["dur"]))
+        both = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in compute[0] for b in compute[1])
+        busy = min(sum(e - b for b, e in compute[rank]) for rank in (0, 1))
+        self.assertGreater(both, 0.5 * busy, "the ranks hardly ever compute at the same time")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
