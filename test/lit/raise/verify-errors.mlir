@@ -1,0 +1,31 @@
+// RUN: omnibal-opt %s --omnibal-verify-raised -split-input-file -verify-diagnostics
+
+#row = affine_map<(d0, d1) -> (1, d1, 4)>
+func.func @main() -> tensor<1x?x4xf32, #row> {
+  %x = omnibal.batch_value "x" : tensor<1x?x4xf32, #row>
+  // expected-error @+1 {{reduces over tokens of the row, also across samples}}
+  %m = omnibal.reduce %x {kind = 1 : i32, axes = array<i64: 1>, keepdims, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x?x4xf32, #row>) -> tensor<1x1x4xf32>
+  %y = omnibal.sub %x, %m : (tensor<1x?x4xf32, #row>, tensor<1x1x4xf32>) -> tensor<1x?x4xf32, #row>
+  return %y : tensor<1x?x4xf32, #row>
+}
+
+// -----
+
+#row = affine_map<(d0, d1) -> (1, d1, 4)>
+#tiles = affine_map<(d0, d1) -> (d0, 4)>
+func.func @main() -> tensor<1x?x4xf32, #row> {
+  // expected-error @+1 {{the place where their features replace placeholder tokens was not recognised}}
+  %p = omnibal.batch_value "pixel_values" : tensor<?x4xf32, #tiles>
+  %x = omnibal.batch_value "x" : tensor<1x?x4xf32, #row>
+  return %x : tensor<1x?x4xf32, #row>
+}
+
+// -----
+
+#ids = affine_map<(d0, d1) -> (1, d1)>
+#square = affine_map<(d0, d1) -> (1, d1, d1)>
+func.func @main() -> tensor<1x?x?xf32, #square> {
+  %x = omnibal.batch_value "x" : tensor<1x?x?xf32, #square>
+  // expected-error @-1 {{computes on pairs of tokens; an attention was not recognised}}
+  return %x : tensor<1x?x?xf32, #square>
+}
