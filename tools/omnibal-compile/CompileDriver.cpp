@@ -11,6 +11,7 @@
 #include "runtime/core/AtomicFile.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"
+#include "tools/omnibal-compile/Report.h"
 #include "tools/omnibal-compile/StageTable.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -37,7 +38,8 @@ public:
     if (failed(readCluster()) || failed(importModel()) || failed(runFront()) ||
         failed(planAndExport()))
       return 1;
-    llvm::outs() << stageTable(planned, exported.program, planOptions.device.name);
+    table = stageTable(planned, exported.program, planOptions.device.name);
+    llvm::outs() << table;
     llvm::outs().flush();
     return failed(writeFiles()) ? 1 : 0;
   }
@@ -95,7 +97,8 @@ private:
     planOptions.device = std::move(*device);
     if (options.memoryLimitBytes)
       planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
-    planOptions.method = options.partition;
+    // `search` means equal layer counts until there is a search.
+    planOptions.method = options.partition == "search" ? "layers" : options.partition;
     planOptions.remat = options.remat;
     planOptions.schedule = options.schedule;
     planOptions.microbatches = options.microbatches;
@@ -202,7 +205,8 @@ private:
 
   LogicalResult writeFiles() {
     if (failed(writeText(options.emitProblem, planner::writeProblem(planned.problem))) ||
-        failed(writeText(options.trace, predictedTrace(planned))))
+        failed(writeText(options.trace, predictedTrace(planned))) ||
+        failed(writeText(options.report, htmlReport(planned, exported.program, table))))
       return failure();
     if (options.dryRun)
       return success();
@@ -217,6 +221,7 @@ private:
   OwningOpRef<ModuleOp> module, functions;
   partition::PlannedModule planned;
   exporter::ExportedProgram exported;
+  std::string table;
 };
 
 } // namespace

@@ -34,7 +34,7 @@ void describe(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"1f1b", "gpipe"}));
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
-      ->check(CLI::IsMember({"layers", "parameters", "greedy"}));
+      ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));
   app.add_option("--remat", o.remat, "rematerialisation: as memory demands, none, or every layer")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "none", "full"}));

@@ -12,7 +12,7 @@ namespace omnibal::compile {
 struct Options {
   std::string model, output;
   int64_t tiles = 0, tokens = 0, stages = 1, dataParallel = 1, microbatches = 4;
-  std::string schedule = "1f1b", partition = "layers", remat = "auto";
+  std::string schedule = "1f1b", partition = "search", remat = "auto";
   std::string plan, cluster, weights, device = "cpu", target = "host", cpu = "x86-64-v3";
   bool deviceGiven = false;
   std::vector<std::string> freeze;
