@@ -9,7 +9,7 @@ using namespace mlir;
 namespace omnibal::lower {
 namespace {
 
-constexpr int64_t elementsPerTask = 1 << 14; ///< some microseconds of work
+constexpr int64_t elementsPerTask = 1 << 13; ///< some microseconds of work
 constexpr int64_t maxPartials = 32;          ///< partial rows of a sum over rows
 
 /// Dimensions of rows as digits: without ones, neighbours that continue each other joined.

@@ -96,6 +96,11 @@ TEST_P(FusedKernel, AgreesWithTheInterpreter) {
       module.check("f", 0, tokens, 2e-5);
   }
 }
+/// Elementary functions that the generated code computes itself: a few units in the last place.
+TEST(FusedKernel, FunctionsAreAccurate) {
+  LoweredModule module(withTypes(functions, 64), 0, 500);
+  module.check("f", 0, 500, 1e-6);
+}
 INSTANTIATE_TEST_SUITE_P(Columns, FusedKernel, testing::Values(1, 3, 16, 21, 48, 333));
 
 } // namespace
