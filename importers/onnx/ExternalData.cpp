@@ -113,7 +113,7 @@ int ExternalFiles::openInside(const std::string &location, std::string &problem)
   errno = error;
   if (fd < 0 && (errno == ELOOP || errno == EXDEV))
     problem = "goes through a symbolic link; name the folder that it leads into with "
-              "--allow-links, or copy the file";
+              "--allow-links-within, or copy the file";
   return static_cast<int>(fd);
 }
 

@@ -71,6 +71,34 @@ std::optional<KnownInts::Ints> KnownInts::compute(Value value) {
     }
     return all;
   }
+  if (auto size = dyn_cast<SizeOp>(op)) {
+    auto input = cast<RankedTensorType>(size.getInput().getType());
+    return Ints{input.hasStaticShape() ? input.getNumElements() : kUnknown};
+  }
+  if (auto expand = dyn_cast<ExpandOp>(op)) { // ConstantOfShape
+    std::optional<Ints> element = get(expand.getInput());
+    if (!element || element->size() != 1 || !type.hasStaticShape() ||
+        type.getNumElements() > kMaxElements)
+      return unknown();
+    return Ints(size_t(type.getNumElements()), element->front());
+  }
+  if (auto range = dyn_cast<RangeOp>(op)) {
+    std::optional<Ints> start = getAll(range.getStart()), delta = getAll(range.getDelta());
+    if (!start || !delta || !type.hasStaticShape() || type.getNumElements() > kMaxElements)
+      return unknown();
+    Ints all;
+    for (int64_t i = 0; i < type.getNumElements(); ++i)
+      all.push_back(start->front() + i * delta->front());
+    return all;
+  }
+  if (isa<NegOp>(op)) {
+    std::optional<Ints> ints = get(op->getOperand(0));
+    if (!ints)
+      return unknown();
+    for (int64_t &value : *ints)
+      value = value == kUnknown ? kUnknown : -value;
+    return ints;
+  }
   // Rank changes between scalars and vectors of one element keep the elements.
   if (isa<ReshapeOp, SqueezeOp, UnsqueezeOp, CastOp>(op)) {
     std::optional<Ints> ints = get(op->getOperand(0));

@@ -13,7 +13,7 @@ Table makeTable() {
   Table table;
   for (llvm::ArrayRef<OpEntry> theme :
        {attentionOps(), constantOps(), controlOps(), elementwiseOps(), indexingOps(), layoutOps(),
-        lossOps(), neuralOps(), reductionOps(), sequenceOps()})
+        lossOps(), neuralOps(), reductionOps(), resizeOps(), sequenceOps()})
     for (const OpEntry &entry : theme)
       table[entry.name].push_back(&entry);
   return table;

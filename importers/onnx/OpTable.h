@@ -31,6 +31,7 @@ llvm::ArrayRef<OpEntry> layoutOps();
 llvm::ArrayRef<OpEntry> lossOps();
 llvm::ArrayRef<OpEntry> neuralOps();
 llvm::ArrayRef<OpEntry> reductionOps();
+llvm::ArrayRef<OpEntry> resizeOps();
 llvm::ArrayRef<OpEntry> sequenceOps();
 
 /// Entries that hold for every opset that the importer takes.

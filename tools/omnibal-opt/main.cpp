@@ -23,7 +23,7 @@ llvm::cl::opt<std::string>
             llvm::cl::desc("checkpoint whose tensors are the model's parameters (safetensors file "
                            "or folder)"));
 llvm::cl::list<std::string>
-    allowLinks("allow-links", llvm::cl::cat(importCategory),
+    allowLinks("allow-links-within", llvm::cl::cat(importCategory),
                llvm::cl::desc("folder that symbolic links of external data may lead into"));
 llvm::cl::opt<bool> anyGraph("any-graph", llvm::cl::cat(importCategory),
                              llvm::cl::desc("keep every output, not the logits alone"));

@@ -28,6 +28,9 @@ template <ReduceKind kind, int lastWithAttribute> LogicalResult buildReduce(Node
   if (kind == ReduceKind::Mean && !e.requireFloat(x, "the input"))
     return failure();
   auto finish = [&](Value result) {
+    // Over no elements the maximum is the smallest integer: false.
+    if (result && kind == ReduceKind::Max && elementOf(c.input(0)).isInteger(1))
+      return c.give(e.compare(result, e.intScalar(0), ComparePredicate::GT));
     return c.give(result ? e.cast(result, elementOf(c.input(0))) : result);
   };
   if (operand && !axes) { // axes of the run: the reduced dimensions are not known
