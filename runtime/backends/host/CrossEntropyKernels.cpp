@@ -28,9 +28,10 @@ RowLoss rowLoss(const float *logits, int64_t width, int64_t target, float *gradi
   int64_t arg;
   rowTable().largest(logits, width, &top, &arg);
   const float at = logits[target];
-  const float sum = rowTable().sumExp(logits, width, top);
+  const float sum = gradient ? rowTable().expAndSum(logits, gradient, width, top)
+                             : rowTable().sumExp(logits, width, top);
   if (gradient) {
-    rowTable().expScaled(logits, gradient, width, top, 1 / sum);
+    rowTable().scale(gradient, width, 1 / sum);
     gradient[target] -= 1;
   }
   return {top - at + std::log(sum), static_cast<int32_t>(arg)};

@@ -15,6 +15,7 @@
 #include "runtime/core/Status.h"
 #include "runtime/core/ThreadPool.h"
 #include <cstdint>
+#include <span>
 
 namespace omnibal::rt {
 
@@ -57,9 +58,12 @@ struct Tiling {
 bool normalise(Product &product);
 /// `copies`: products of this shape that run beside it.
 Tiling chooseTiling(const Product &product, int64_t copies);
-/// Computes one tile of a normalised product. `scratch` holds rows * cols floats of a tile; it is
-/// used only if an activation must not overwrite a residual that lies in c.
-Status multiplyTile(const Product &product, const Tiling &tiling, int64_t tile, float *scratch);
+/// Computes one tile of a normalised product. `scratch` takes the turned part of a transposed b
+/// (where it fits) and the tile itself if an activation must not overwrite a residual that lies in
+/// c.
+Status multiplyTile(const Product &product, const Tiling &tiling, int64_t tile,
+                    std::span<float> scratch);
+std::span<float> scratchOf(ThreadPool &pool, int worker);
 /// The whole product on the pool.
 Status multiply(Product product, ThreadPool &pool);
 

@@ -49,6 +49,8 @@ public:
     if (!isDense(product.a) || !isDense(product.b) || !isDense(product.c))
       return bad("a matrix of shape " + printShape(vc) +
                  " has no unit stride in its last two dimensions; copy it first");
+    if (batch.count == 1)
+      return multiply(product, pool).context(where);
     bool swapped = normalise(product);
     return runTasks(product, batch, swapped, pool);
   }
@@ -145,7 +147,7 @@ private:
         std::clamp<int64_t>(static_cast<int64_t>(1e6 / flops), 1, std::max<int64_t>(1, total / 16));
     TaskStatus status;
     pool.parallelFor((total + group - 1) / group, [&](int64_t task, int worker) {
-      auto *scratch = static_cast<float *>(pool.scratch(worker));
+      const std::span<float> scratch = scratchOf(pool, worker);
       for (int64_t item = task * group; item < std::min(total, (task + 1) * group); ++item) {
         Product p = product;
         int64_t rest = item / tiling.tasks();
@@ -163,7 +165,7 @@ private:
         status.note(multiplyTile(p, tiling, item % tiling.tasks(), scratch));
       }
     });
-    return status.take();
+    return status.take().context(where);
   }
 
   int a, b, c, bias, residual, pre;

@@ -75,8 +75,11 @@ void rowStatistics(const AttentionTask &t, const Buffers &b, const float *outGra
 
 /// weights: scores -> probabilities; scoreGrads: dP -> gradient of the unscaled scores.
 void softmaxGradient(const AttentionTask &t, const Buffers &b, int64_t q0, int64_t n, int64_t k0,
-                     int64_t keys, Visible sight) {
+                     int64_t allKeys, Visible sight, bool past) {
   for (int64_t i = 0; i < n; ++i) {
+    // Past the last key that this query sees, zeros as far as the products read.
+    const int64_t reach = q0 + i + 1 + tileRows - k0;
+    const int64_t keys = past && reach < allKeys ? reach : allKeys;
     float *weights = b.weights + i * keyBlock, *grads = b.scoreGrads + i * keyBlock;
     const Vec shift = splat(b.logSums[i]), delta = splat(b.deltas[i]);
     if (sight == Visible::All) {
@@ -127,7 +130,13 @@ void copyRows(const float *from, int64_t fromRow, float *to, int64_t token, int6
 }
 
 void queryStep(const AttentionTask &t, const Buffers &b, int64_t head, int64_t q0, int64_t n,
-               int64_t k0, int64_t keys, Visible sight, int64_t cols, int64_t valueCols) {
+               int64_t k0, int64_t keys, Visible sight, bool past, int64_t cols,
+               int64_t valueCols) {
+  Needed forScores, forKeys, forQueries;
+  if (past) {
+    forScores.rowsBegin = forKeys.depthBegin = q0 - k0;
+    forQueries.depthEnd = q0 - k0;
+  }
   // As they lie in memory if whole tiles of whole vectors can be read and written there.
   const bool wholeRows = n % rowStep == 0;
   const float *queries = t.q.at(q0, head), *outGrads = t.dout.at(q0, head);
@@ -145,22 +154,22 @@ void queryStep(const AttentionTask &t, const Buffers &b, int64_t head, int64_t q
   }
   rowStatistics(t, b, outGrads, outRow, head, q0, n);
   product<Layout<0, 1>>(queries, queryRow, b.keysT, keyBlock, b.weights, keyBlock, n, keys, t.size,
-                        false);
+                        false, forScores);
   product<Layout<0, 1>>(outGrads, outRow, b.valuesT, keyBlock, b.scoreGrads, keyBlock, n, keys,
-                        t.valueSize, false);
-  softmaxGradient(t, b, q0, n, k0, keys, sight);
+                        t.valueSize, false, forScores);
+  softmaxGradient(t, b, q0, n, k0, keys, sight, past);
   product<Layout<1, keyBlock>>(b.weights, 0, outGrads, outRow, b.valueGrads, valueCols, keys,
-                               valueCols, n, true);
+                               valueCols, n, true, forKeys);
   product<Layout<1, keyBlock>>(b.scoreGrads, 0, queries, queryRow, b.keyGrads, cols, keys, cols, n,
-                               true);
+                               true, forKeys);
   float *queryGrads = t.dq.at(q0, head);
   if (wholeRows && t.dq.feature == 1 && cols == t.size) {
     product<Layout<keyBlock, 1>>(b.scoreGrads, 0, b.keys, cols, queryGrads, t.dq.token, n, cols,
-                                 keys, true);
+                                 keys, true, forQueries);
     return;
   }
   product<Layout<keyBlock, 1>>(b.scoreGrads, 0, b.keys, cols, b.queryGrads, cols, n, cols, keys,
-                               false);
+                               false, forQueries);
   addRows(b.queryGrads, cols, queryGrads, t.dq.token, t.dq.feature, n, t.size);
 }
 
@@ -186,7 +195,8 @@ void run(const AttentionTask &t) {
         const int64_t n = t.end - q0 < queryBlock ? t.end - q0 : queryBlock;
         Visible sight = visible(t, q0, q0 + n, k0, k0 + keys, prefixKeys);
         if (sight != Visible::None)
-          queryStep(t, b, h, q0, n, k0, keys, sight, cols, valueCols);
+          queryStep(t, b, h, q0, n, k0, keys, sight, onlyPast(t, sight, prefixKeys), cols,
+                    valueCols);
       }
     copyRows(b.keyGrads, cols, t.dk.at(k0, t.keyHead), t.dk.token, t.dk.feature, keys, t.size);
     copyRows(b.valueGrads, valueCols, t.dv.at(k0, t.keyHead), t.dv.token, t.dv.feature, keys,

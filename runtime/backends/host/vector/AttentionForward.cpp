@@ -45,11 +45,15 @@ State stateAt(float *memory, int64_t size, int64_t valueCols) {
 /// Applies mask and scale to the scores, updates maxima and sums, leaves the exponentials in
 /// `scores` and the factor for what was summed before in `decay`; true if any factor is not 1.
 bool softmaxStep(const AttentionTask &t, float *scores, const State &s, float *decay,
-                 int64_t queries, int64_t q0, int64_t k0, int64_t keys, Visible sight) {
+                 int64_t queries, int64_t q0, int64_t k0, int64_t allKeys, Visible sight,
+                 bool past) {
   const float low = -__builtin_inff();
   bool changed = false;
   for (int64_t i = 0; i < queries; i += lanes) {
     float *column = scores + i;
+    // Past the last key that these queries see, zeros as far as the product with V reads.
+    const int64_t reach = q0 + i + lanes + tileRows - k0;
+    const int64_t keys = past && reach < allKeys ? reach : allKeys;
     Vec top = load(s.top + i), before = top;
     if (sight == Visible::Some) {
       VecI query = iota(q0 - t.begin + i), seesPrefix{};
@@ -177,14 +181,18 @@ void run(const AttentionTask &t) {
         if (sight == Visible::None)
           continue;
         State s = stateAt(states + (h * blocks + block) * stateSize, t.size, valueCols);
+        const bool past = onlyPast(t, sight, prefixKeys);
+        Needed forScores, forSums;
+        if (past)
+          forScores.rowsEnd = forSums.depthEnd = q0 - k0;
         product<Layout<1, keyBlock>>(keysT, 0, s.queries, queryBlock, scores, queryBlock, keys, n,
-                                     t.size, false);
-        if (softmaxStep(t, scores, s, decay, n, q0, k0, keys, sight))
+                                     t.size, false, forScores);
+        if (softmaxStep(t, scores, s, decay, n, q0, k0, keys, sight, past))
           for (int64_t i = 0; i < n; ++i)
             for (int64_t f = 0; f < valueCols; f += lanes)
               store(s.sums + i * valueCols + f, load(s.sums + i * valueCols + f) * decay[i]);
         product<Layout<1, queryBlock>>(scores, 0, v, vRow, s.sums, valueCols, n, valueCols, keys,
-                                       true);
+                                       true, forSums);
       }
   }
   for (int64_t h = 0; h < t.heads; ++h)

@@ -42,6 +42,11 @@ OMNIBAL_INLINE Visible visible(const AttentionTask &t, int64_t q0, int64_t q1, i
   return all ? Visible::All : Visible::Some;
 }
 
+/// Whether in this block pairs need computing only where the key is not after the query.
+OMNIBAL_INLINE bool onlyPast(const AttentionTask &t, Visible sight, bool prefixKeys) {
+  return sight == Visible::Some && t.mask != MaskKind::Full && !prefixKeys;
+}
+
 OMNIBAL_INLINE VecI iota(int64_t first) {
   int32_t values[lanes];
   for (int i = 0; i < lanes; ++i)

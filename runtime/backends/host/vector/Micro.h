@@ -68,36 +68,59 @@ OMNIBAL_INLINE void microTile(const float *a, int64_t aRow, const float *b, int6
       store(c + i * cRow + j * lanes, sum[i][j]);
 }
 
+/// Which part of a product matters when a causal mask hides the rest: bounds that move with the
+/// column or the row of a tile. What lies outside is not computed (C) or not read (A, B).
+struct Needed {
+  static constexpr int64_t all = int64_t{1} << 40;
+  int64_t rowsEnd = all;    ///< columns [j, j + n) need rows below rowsEnd + j + n
+  int64_t rowsBegin = all;  ///< columns from j on need rows from j - rowsBegin on
+  int64_t depthEnd = all;   ///< rows [i, i + n) need depth below depthEnd + i + n
+  int64_t depthBegin = all; ///< rows from i on need depth from i - depthBegin on
+};
+
 template <typename L, int vectors>
 OMNIBAL_INLINE void microColumns(const float *a, int64_t aRow, const float *b, int64_t bRow,
-                                 float *c, int64_t cRow, int64_t rows, int64_t depth,
-                                 bool accumulate) {
+                                 float *c, int64_t cRow, int64_t begin, int64_t rows, int64_t depth,
+                                 bool accumulate, const Needed &needed) {
   const int64_t stride = L::row ? L::row : aRow;
-  int64_t i = 0;
-  for (; i + tileRows <= rows; i += tileRows)
-    microTile<L, tileRows, vectors>(a + i * stride, aRow, b, bRow, c + i * cRow, cRow, depth,
-                                    accumulate);
-  int64_t rest = rows - i;
-  if (rest > 2 * rowStep)
-    microTile<L, tileRows, vectors>(a + i * stride, aRow, b, bRow, c + i * cRow, cRow, depth,
-                                    accumulate);
-  else if (rest > rowStep)
-    microTile<L, 2 * rowStep, vectors>(a + i * stride, aRow, b, bRow, c + i * cRow, cRow, depth,
-                                       accumulate);
-  else if (rest > 0)
-    microTile<L, rowStep, vectors>(a + i * stride, aRow, b, bRow, c + i * cRow, cRow, depth,
-                                   accumulate);
+  for (int64_t i = begin; i < rows; i += tileRows) {
+    const int64_t from = i - needed.depthBegin > 0 ? i - needed.depthBegin : 0;
+    const int64_t limit = needed.depthEnd + i + tileRows;
+    const int64_t count = (limit < depth ? limit : depth) - from;
+    const float *left = a + i * stride + from * L::depth, *right = b + from * bRow;
+    const int64_t rest = rows - i;
+    if (rest > 2 * rowStep)
+      microTile<L, tileRows, vectors>(left, aRow, right, bRow, c + i * cRow, cRow, count,
+                                      accumulate);
+    else if (rest > rowStep)
+      microTile<L, 2 * rowStep, vectors>(left, aRow, right, bRow, c + i * cRow, cRow, count,
+                                         accumulate);
+    else
+      microTile<L, rowStep, vectors>(left, aRow, right, bRow, c + i * cRow, cRow, count,
+                                     accumulate);
+  }
 }
 
 /// `aRow` is used only where the layout leaves the row stride free.
 template <typename L>
 void product(const float *a, int64_t aRow, const float *b, int64_t bRow, float *c, int64_t cRow,
-             int64_t rows, int64_t cols, int64_t depth, bool accumulate) {
+             int64_t rows, int64_t cols, int64_t depth, bool accumulate,
+             const Needed &needed = {}) {
+  auto rowsEnd = [&](int64_t j) {
+    const int64_t end = needed.rowsEnd + j;
+    return end < rows ? end : rows;
+  };
+  auto rowsBegin = [&](int64_t j) {
+    const int64_t first = j - needed.rowsBegin;
+    return first > 0 ? first / tileRows * tileRows : 0;
+  };
   int64_t j = 0;
   for (; j + lanes < cols; j += 2 * lanes)
-    microColumns<L, 2>(a, aRow, b + j, bRow, c + j, cRow, rows, depth, accumulate);
+    microColumns<L, 2>(a, aRow, b + j, bRow, c + j, cRow, rowsBegin(j), rowsEnd(j + 2 * lanes),
+                       depth, accumulate, needed);
   if (j < cols)
-    microColumns<L, 1>(a, aRow, b + j, bRow, c + j, cRow, rows, depth, accumulate);
+    microColumns<L, 1>(a, aRow, b + j, bRow, c + j, cRow, rowsBegin(j), rowsEnd(j + lanes), depth,
+                       accumulate, needed);
 }
 
 /// to[f * toRow + t] = from[t * token + f * feature] for t < tokens, 0 up to padded.

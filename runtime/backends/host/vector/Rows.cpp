@@ -20,26 +20,44 @@ void largest(const float *x, int64_t n, float *value, int64_t *index) {
     }
 }
 
-float sumExp(const float *x, int64_t n, float shift) {
+template <bool keep> float sumExponentials(const float *x, float *y, int64_t n, float shift) {
   Vec a{}, b{};
+  auto take = [&](Vec &sum, int64_t i) {
+    Vec e = exponential(load(x + i) - shift);
+    if (keep)
+      store(y + i, e);
+    sum += e;
+  };
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    a += exponential(load(x + i) - shift);
-    b += exponential(load(x + i + lanes) - shift);
+    take(a, i);
+    take(b, i + lanes);
   }
   for (; i + lanes <= n; i += lanes)
-    a += exponential(load(x + i) - shift);
-  if (i < n)
-    b += exponential(loadPart(x + i, n - i, -__builtin_inff()) - shift);
+    take(a, i);
+  if (i < n) {
+    Vec e = exponential(loadPart(x + i, n - i, -__builtin_inff()) - shift);
+    if (keep)
+      storePart(y + i, e, n - i);
+    b += e;
+  }
   return sumLanes(a + b);
 }
 
-void expScaled(const float *x, float *y, int64_t n, float shift, float factor) {
+float sumExp(const float *x, int64_t n, float shift) {
+  return sumExponentials<false>(x, nullptr, n, shift);
+}
+
+float expAndSum(const float *x, float *y, int64_t n, float shift) {
+  return sumExponentials<true>(x, y, n, shift);
+}
+
+void scale(float *y, int64_t n, float factor) {
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    store(y + i, exponential(load(x + i) - shift) * factor);
-  if (i < n)
-    storePart(y + i, exponential(loadPart(x + i, n - i) - shift) * factor, n - i);
+    store(y + i, load(y + i) * factor);
+  for (; i < n; ++i)
+    y[i] *= factor;
 }
 
 void add(const float *x, float *y, int64_t n) {
@@ -79,5 +97,5 @@ void rotate(const float *x0, const float *x1, const float *c0, const float *c1, 
 } // namespace
 
 namespace omnibal::rt::OMNIBAL_ISA {
-const RowTable rowTable = {largest, sumExp, expScaled, add, rotate};
+const RowTable rowTable = {largest, sumExp, expAndSum, scale, add, rotate};
 }

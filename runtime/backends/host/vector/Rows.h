@@ -13,8 +13,10 @@ struct RowTable {
   void (*largest)(const float *x, int64_t n, float *value, int64_t *index);
   /// Sum of e^(x - shift).
   float (*sumExp)(const float *x, int64_t n, float shift);
-  /// y = e^(x - shift) * factor; y may be x.
-  void (*expScaled)(const float *x, float *y, int64_t n, float shift, float factor);
+  /// The same, and y = e^(x - shift); y may be x.
+  float (*expAndSum)(const float *x, float *y, int64_t n, float shift);
+  /// y *= factor.
+  void (*scale)(float *y, int64_t n, float factor);
   /// y += x.
   void (*add)(const float *x, float *y, int64_t n);
   /// (y0, y1) = (x0 c0 - x1 s0, x1 c1 + x0 s1), or with `inverse` the transpose of that map. The
