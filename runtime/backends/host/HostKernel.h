@@ -47,6 +47,5 @@ private:
 
 template <typename T> T *dataOf(const TensorView &view) { return static_cast<T *>(view.data); }
 
-
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_HOSTKERNEL_H
