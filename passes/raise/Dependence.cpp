@@ -32,7 +32,8 @@ StringRef inputName(func::FuncOp function, unsigned argument) {
 Dependence::Dependence(func::FuncOp function) : function(function) {
   for (BlockArgument argument : function.getArguments()) {
     Role role = roleOf(function, argument.getArgNumber());
-    if (role == Role::Ids || role == Role::Image)
+    // An input of unknown meaning may be anything but a mask.
+    if (role == Role::Ids || role == Role::Image || role == Role::None)
       content |= Dependence::argument(argument.getArgNumber());
     known[argument] = Dependence::argument(argument.getArgNumber());
   }

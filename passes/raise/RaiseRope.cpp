@@ -77,6 +77,26 @@ std::optional<Rotation> matchRotation(Value value) {
   return std::nullopt;
 }
 
+/// Neighbours apart: element `part` (0 or 1) of each pair; returns the pairs [.., n, 2].
+Value matchPairPart(Value value, int64_t part) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  auto slice = reshape ? matchLastSlice(reshape.getInput()) : std::nullopt;
+  if (!slice || slice->size != 1 || slice->begin != part ||
+      shapeOf(slice->input).back() != SymbolicDim(2))
+    return {};
+  return slice->input;
+}
+
+/// The other factor of a product with element `part` of the pairs, which are returned.
+std::pair<Value, Value> matchPairProduct(Value value, int64_t part) {
+  auto mul = value.getDefiningOp<MulOp>();
+  if (!mul)
+    return {};
+  if (Value pairs = matchPairPart(mul.getLhs(), part))
+    return {pairs, mul.getRhs()};
+  return {matchPairPart(mul.getRhs(), part), mul.getLhs()};
+}
+
 class RopeRaiser {
 public:
   RopeRaiser(func::FuncOp function, int64_t tokens)
@@ -90,6 +110,11 @@ public:
           return failure();
     for (Operation &op :
          llvm::make_early_inc_range(function.getBody().front().without_terminator()))
+      if (auto reshape = dyn_cast<ReshapeOp>(op))
+        if (failed(raisePairs(reshape)))
+          return failure();
+    for (Operation &op :
+         llvm::make_early_inc_range(function.getBody().front().without_terminator()))
       if (auto concat = dyn_cast<ConcatOp>(op))
         widen(concat);
     eliminateDeadAndEqual(function);
@@ -98,9 +123,11 @@ public:
 
 private:
   LogicalResult raiseSum(AddOp op);
+  LogicalResult raisePairs(ReshapeOp op);
   void widen(ConcatOp op);
   std::optional<int64_t> tokenDim(Value x, Value angles);
-  FailureOr<Value> table(Value angles, int64_t width, Operation *user);
+  /// `repeat`: each column this many times, side by side.
+  FailureOr<Value> table(Value angles, int64_t width, Operation *user, int64_t repeat = 1);
   Value positions(Location loc);
 
   func::FuncOp function;
@@ -128,7 +155,7 @@ std::optional<int64_t> RopeRaiser::tokenDim(Value x, Value angles) {
 }
 
 /// Rows 0 .. tokens - 1 of the angles' cosine or sine, evaluated.
-FailureOr<Value> RopeRaiser::table(Value angles, int64_t width, Operation *user) {
+FailureOr<Value> RopeRaiser::table(Value angles, int64_t width, Operation *user, int64_t repeat) {
   auto it = tables.find(angles);
   if (it == tables.end()) {
     ProbeInputs inputs;
@@ -139,8 +166,10 @@ FailureOr<Value> RopeRaiser::table(Value angles, int64_t width, Operation *user)
     if (value->size() != tokens * width)
       return user->emitError() << describe(user) << ": rotary table of " << value->size()
                                << " elements instead of " << tokens << " x " << width;
-    value->shape = {tokens, width};
-    it = tables.insert({angles, toAttribute(*value)}).first;
+    HostTensor rows(value->elementType, {tokens, width * repeat});
+    for (int64_t i = 0; i < rows.size(); ++i)
+      rows.set(i, value->at(i / repeat));
+    it = tables.insert({angles, toAttribute(rows)}).first;
   }
   return Value(ConstantOp::create(builder, user->getLoc(), it->second.getType(), it->second));
 }
@@ -196,6 +225,44 @@ LogicalResult RopeRaiser::raiseSum(AddOp op) {
       return success();
     }
   }
+  return success();
+}
+
+/// The pairs (a cos - b sin, a sin + b cos) of neighbours a, b, stacked and flattened.
+LogicalResult RopeRaiser::raisePairs(ReshapeOp op) {
+  auto concat = op.getInput().getDefiningOp<ConcatOp>();
+  if (!concat || concat.getInputs().size() != 2 || rankOf(op.getResult()) != 4 ||
+      rankOf(concat.getResult()) != 5 || !isLastAxis(concat.getAxis(), 5))
+    return success();
+  auto unstacked = [](Value value) {
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    return reshape ? reshape.getInput() : Value();
+  };
+  Value first = unstacked(concat.getInputs()[0]), second = unstacked(concat.getInputs()[1]);
+  auto real = first ? first.getDefiningOp<SubOp>() : SubOp();
+  auto imaginary = second ? second.getDefiningOp<AddOp>() : AddOp();
+  if (!real || !imaginary)
+    return success();
+  auto [pairs, cos] = matchPairProduct(real.getLhs(), 0);
+  auto [pairs2, sin] = matchPairProduct(real.getRhs(), 1);
+  bool swapped = matchPairProduct(imaginary.getLhs(), 0).first == Value();
+  Value evenTerm = swapped ? imaginary.getRhs() : imaginary.getLhs();
+  Value oddTerm = swapped ? imaginary.getLhs() : imaginary.getRhs();
+  if (!pairs || pairs != pairs2 || matchPairProduct(evenTerm, 0) != std::pair(pairs, sin) ||
+      matchPairProduct(oddTerm, 1) != std::pair(pairs, cos) || !dependence.isAuxiliary(cos) ||
+      !dependence.isAuxiliary(sin) || tokenDim(first, cos) != 2 || tokenDim(first, sin) != 2)
+    return success();
+  builder.setInsertionPoint(op);
+  int64_t half = shapeOf(first).back().constant;
+  auto cosTable = table(cos, half, op, 2);
+  auto sinTable = succeeded(cosTable) ? table(sin, half, op, 2) : FailureOr<Value>();
+  if (failed(cosTable) || failed(sinTable))
+    return failure();
+  Value x = reshapeTo(builder, op.getLoc(), pairs, shapeOf(op.getResult()));
+  x = shortenLayout(builder, x);
+  Value rope = RopeOp::create(builder, op.getLoc(), op.getType(), x, positions(op.getLoc()),
+                              *cosTable, *sinTable, /*interleaved=*/true, /*inverse=*/false);
+  op.getResult().replaceAllUsesWith(rope);
   return success();
 }
 
