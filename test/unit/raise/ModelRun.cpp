@@ -131,16 +131,19 @@ double Model::worstOnInputs() {
 }
 
 void bindBatchValues(Interpreter &interpreter, const Sample &sample, int64_t imageToken,
-                     int64_t tokensPerTile) {
+                     int64_t tokensPerTile, ArrayRef<int64_t> starts) {
   Builder builder(sample.ids.elementType.getContext());
   HostTensor ids(builder.getI32Type(), {sample.tokens}), positions = ids, rows = ids;
   HostTensor borders(builder.getI32Type(), {sample.tokens + 1});
-  int64_t next = 0;
+  int64_t next = 0, position = 0;
   for (int64_t i = 0; i < sample.tokens; ++i) {
     ids.ints[i] = sample.ids.ints[i];
-    positions.ints[i] = i;
+    if (llvm::is_contained(starts, i))
+      position = 0;
+    positions.ints[i] = position++;
     rows.ints[i] = ids.ints[i] == imageToken ? next++ : -1;
-    borders.ints[i + 1] = sample.tokens; // one sample; entries past it repeat N
+    // Ends of samples; entries past the last repeat N.
+    borders.ints[i + 1] = i < static_cast<int64_t>(starts.size()) ? starts[i] : sample.tokens;
   }
   ASSERT_EQ(next, sample.tiles * tokensPerTile);
   interpreter.batchValues["input_ids"] = ids;
@@ -150,11 +153,11 @@ void bindBatchValues(Interpreter &interpreter, const Sample &sample, int64_t ima
   interpreter.batchValues["pixel_values"] = sample.pixels;
 }
 
-double Model::worstOnBatchValues() {
+double Model::worstOnBatchValues(ArrayRef<int64_t> borders) {
   int64_t token = (*module)->getAttrOfType<IntegerAttr>("omnibal.image_token_id").getInt();
   int64_t perTile = (*module)->getAttrOfType<IntegerAttr>("omnibal.tokens_per_tile").getInt();
   return worst([&](Interpreter &interpreter, const Sample &sample) -> FailureOr<HostTensor> {
-    bindBatchValues(interpreter, sample, token, perTile);
+    bindBatchValues(interpreter, sample, token, perTile, borders);
     auto results = interpreter.run(main(), {});
     if (failed(results))
       return failure();

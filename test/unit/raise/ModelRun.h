@@ -36,7 +36,8 @@ public:
 
   /// Largest |logit - PyTorch's logit| over all samples, in form S (graph inputs) or R and L.
   double worstOnInputs();
-  double worstOnBatchValues();
+  /// `borders`: tokens at which further samples of a packed row start.
+  double worstOnBatchValues(llvm::ArrayRef<int64_t> borders = {});
 
 private:
   double
@@ -48,9 +49,9 @@ private:
   llvm::StringMap<HostTensor> parameters;
 };
 
-/// Batch values of one sample alone in a micro-batch.
+/// Batch values of a row that starts anew at each of `borders`.
 void bindBatchValues(Interpreter &interpreter, const Sample &sample, int64_t imageToken,
-                     int64_t tokensPerTile);
+                     int64_t tokensPerTile, llvm::ArrayRef<int64_t> borders);
 
 } // namespace omnibal::test
 #endif // TEST_UNIT_RAISE_MODELRUN_H

@@ -50,6 +50,32 @@ TEST_P(Models, EveryFormGivesTheLogits) {
   EXPECT_LT(model.worstOnBatchValues(), tolerance) << "form L";
 }
 
+/// Two samples as one row: restarting positions, pictures one after the other.
+Sample packed(const Sample &a, const Sample &b) {
+  Sample both = a;
+  auto append = [](HostTensor &to, const HostTensor &from, size_t dim) {
+    to.ints.insert(to.ints.end(), from.ints.begin(), from.ints.end());
+    to.floats.insert(to.floats.end(), from.floats.begin(), from.floats.end());
+    to.shape[dim] += from.shape[dim];
+  };
+  append(both.ids, b.ids, 1);
+  append(both.pixels, b.pixels, 0);
+  append(both.logits, b.logits, 1);
+  both.tokens += b.tokens;
+  both.tiles += b.tiles;
+  return both;
+}
+
+TEST_P(Models, PackingIsInvisible) {
+  Model model(folder(), GetParam().graph);
+  ASSERT_TRUE(model.module && model.specialize() && model.raise() && model.formLayers());
+  int64_t first = model.samples[1].tokens;
+  model.samples = {packed(model.samples[1], model.samples[3])};
+  EXPECT_LT(model.worstOnBatchValues({first}), tolerance);
+  // The same row without the border is another row: the test can fail.
+  EXPECT_GT(model.worstOnBatchValues(), 1e-3);
+}
+
 TEST_P(Models, Layers) {
   Model model(folder(), GetParam().graph);
   ASSERT_TRUE(model.module && model.specialize() && model.raise() && model.formLayers());
