@@ -23,7 +23,7 @@ struct Rules {
 /// Where output position i lies among the inputs.
 double origin(const Rules &rules, int64_t i, int64_t inputs, int64_t outputs, double scale) {
   if (rules.coordinates == "align_corners")
-    return outputs == 1 ? 0 : double(i) * double(inputs - 1) / double(outputs - 1);
+    return outputs == 1 ? 0 : double(i) * double(inputs - 1) / (double(inputs) * scale - 1);
   if (rules.coordinates == "asymmetric")
     return double(i) / scale;
   if (rules.coordinates == "pytorch_half_pixel" && outputs == 1)
