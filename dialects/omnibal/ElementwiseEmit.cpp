@@ -1,6 +1,7 @@
 //===- ElementwiseEmit.cpp - Elementwise ops as arith and math ops
 //-----------------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ScalarFunctions.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include <cmath>
@@ -8,6 +9,7 @@
 
 using namespace mlir;
 using namespace omnibal;
+using namespace omnibal::scalar;
 
 namespace {
 /// Short names for arith and math ops at one location, on scalars or vectors alike.
@@ -53,9 +55,6 @@ public:
   OpBuilder &b;
   Location loc;
 };
-
-constexpr double quickGeluFactor = 1.702, tanhGeluCubic = 0.044715;
-const double tanhGeluScale = std::sqrt(2 / std::numbers::pi);
 
 /// tanh(sqrt(2/pi) * (x + 0.044715 x^3))
 Value innerTanh(Scalars &s, Value x) {

@@ -1,12 +1,12 @@
 //===- ElementwiseOps.cpp - Elementwise ops: shapes, float64 values
 //-------------------------------------===//
+#include "dialects/omnibal/ScalarFunctions.h"
 #include "dialects/omnibal/ShapeInference.h"
-#include <cmath>
 #include <limits>
-#include <numbers>
 
 using namespace mlir;
 using namespace omnibal;
+using namespace omnibal::scalar;
 
 namespace {
 LogicalResult inferElementwise(Operation *op, ShapeList shapes, ShapeResults &results) {
@@ -23,22 +23,6 @@ LogicalResult inferElementwise(Operation *op, ShapeList shapes, ShapeResults &re
 }
 bool isInteger(Value value) {
   return isa<IntegerType>(cast<RankedTensorType>(value.getType()).getElementType());
-}
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-constexpr double quickGeluFactor = 1.702, tanhGeluCubic = 0.044715;
-const double tanhGeluScale = std::sqrt(2 / std::numbers::pi);
-double gelu(double x, bool tanh) {
-  if (tanh)
-    return 0.5 * x * (1 + std::tanh(tanhGeluScale * (x + tanhGeluCubic * x * x * x)));
-  return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
-}
-double geluDerivative(double x, bool tanh) {
-  if (tanh) {
-    double t = std::tanh(tanhGeluScale * (x + tanhGeluCubic * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * tanhGeluScale * (1 + 3 * tanhGeluCubic * x * x);
-  }
-  return 0.5 * (1 + std::erf(x / std::numbers::sqrt2)) +
-         x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
 }
 } // namespace
 
@@ -101,8 +85,8 @@ VALUE(FloorOp) { return std::floor(x[0]); }
 VALUE(SignOp) { return x[0] > 0 ? 1 : x[0] < 0 ? -1 : x[0]; }
 VALUE(IsNaNOp) { return std::isnan(x[0]); }
 VALUE(ReluOp) { return x[0] < 0 ? 0 : x[0]; }
-VALUE(SiluOp) { return x[0] * sigmoid(x[0]); }
-VALUE(QuickGeluOp) { return x[0] * sigmoid(quickGeluFactor * x[0]); }
+VALUE(SiluOp) { return silu(x[0]); }
+VALUE(QuickGeluOp) { return quickGelu(x[0]); }
 VALUE(GeluOp) { return gelu(x[0], getTanh()); }
 VALUE(GeluGradOp) { return x[1] * geluDerivative(x[0], getTanh()); }
 VALUE(AddOp) { return x[0] + x[1]; }

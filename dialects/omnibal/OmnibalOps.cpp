@@ -22,5 +22,16 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 void YieldOp::build(OpBuilder &, OperationState &) {}
 
+LogicalResult ParameterOp::verify() {
+  bool anywhere = getFile() || getOffset() || getLength();
+  bool complete = getFile() && getOffset() && getLength();
+  if (anywhere && (!complete || getValue())) // parameter_c1
+    return emitOpError("needs 'file', 'offset' and 'length' together, and not with 'value'");
+  if (getValue() && getValue()->getShapedType() != getType()) // parameter_c1
+    return emitOpError() << "has a value of type " << getValue()->getShapedType() << ", not "
+                         << getType();
+  return success();
+}
+
 #define GET_OP_CLASSES
 #include "dialects/omnibal/OmnibalOps.cpp.inc"

@@ -90,11 +90,16 @@ def ParameterOp : Omnibal_Op<"parameter", [Symbol]> {
     (external data, relative to the model's folder); `value` holds inline data instead.
     `frozen` parameters are read only. `transposed`: the checkpoint's tensor is the transpose of
     `type` (folded by the exporter).
+
+    Constraints:
+    * (parameter_c1) `file`, `offset` and `length` come together and not with `value`; `value` has
+      the type `type`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
     OptionalAttr<StrAttr>:$file, OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$length,
     OptionalAttr<ElementsAttr>:$value, UnitAttr:$frozen, UnitAttr:$transposed);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
 def GetParameterOp : Omnibal_Op<"get_parameter", [Pure]> {

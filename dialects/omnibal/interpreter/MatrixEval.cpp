@@ -1,5 +1,6 @@
 //===- MatrixEval.cpp - Matrix products
 //------------------------------------------------------------------===//
+#include "dialects/omnibal/ScalarFunctions.h"
 #include "dialects/omnibal/interpreter/Evaluation.h"
 
 using namespace mlir;
@@ -96,11 +97,48 @@ LogicalResult linearWeightGrad(Evaluation &e, LinearWeightGradOp op) {
   return success();
 }
 
+double activate(Activation activation, double x) {
+  switch (activation) {
+  case Activation::None:
+    return x;
+  case Activation::Gelu:
+    return scalar::gelu(x, false);
+  case Activation::GeluTanh:
+    return scalar::gelu(x, true);
+  case Activation::Silu:
+    return scalar::silu(x);
+  case Activation::QuickGelu:
+    return scalar::quickGelu(x);
+  case Activation::Relu:
+    return x < 0 ? 0 : x;
+  }
+  return x;
+}
+
+/// activation(alpha * lhs rhs + bias) + residual, optionally with the value before the activation.
+LogicalResult gemm(Evaluation &e, GemmOp op) {
+  if (failed(product(e, op.getTransposeLhs(), op.getTransposeRhs())))
+    return failure();
+  HostTensor before = e.results[0];
+  const HostTensor *bias = e.valueOf(op.getBias()), *residual = e.valueOf(op.getResidual());
+  double alpha = op.getAlpha().convertToDouble();
+  int64_t columns = before.shape.back();
+  for (int64_t i = 0; i < before.size(); ++i) {
+    double &x = before.floats[i];
+    x = alpha * x + (bias ? bias->floats[i % columns] : 0);
+    e.results[0].floats[i] = activate(op.getActivation(), x) + (residual ? residual->floats[i] : 0);
+  }
+  if (op.getPre())
+    e.results.push_back(std::move(before));
+  return success();
+}
+
 } // namespace
 
 std::optional<LogicalResult> evaluateMatrix(Evaluation &e) {
   return llvm::TypeSwitch<Operation *, std::optional<LogicalResult>>(e.op)
       .Case([&](MatMulOp op) { return product(e, op.getTransposeLhs(), op.getTransposeRhs()); })
+      .Case([&](GemmOp op) { return gemm(e, op); })
       .Case([&](LinearOp op) { return linear(e, op); })
       .Case([&](LinearWeightGradOp op) { return linearWeightGrad(e, op); })
       .Default([](Operation *) { return std::nullopt; });

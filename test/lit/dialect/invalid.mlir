@@ -817,3 +817,15 @@ func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
   %r:4 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2 : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>, tensor<7xf32>)
   return
 }
+
+// -----
+
+// parameter_c1
+// expected-error @below {{needs 'file', 'offset' and 'length' together, and not with 'value'}}
+omnibal.parameter @a : tensor<2xf32> {file = "a.bin"}
+
+// -----
+
+// parameter_c1
+// expected-error @below {{has a value of type 'tensor<3xf32>', not 'tensor<2xf32>'}}
+omnibal.parameter @a : tensor<2xf32> {value = dense<1.0> : tensor<3xf32>}

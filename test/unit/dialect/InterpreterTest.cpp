@@ -119,6 +119,29 @@ TEST_F(InterpreterTest, RunsLayersWithNamedValues) {
   EXPECT_EQ((*results)[0].floats, (std::vector<double>{15, 26, 11, 22}));
 }
 
+TEST_F(InterpreterTest, RunsGemmsWithEpilogues) {
+  func::FuncOp function = parse(R"(
+    func.func @main(%a: tensor<1x2xf32>, %b: tensor<2x2xf32>, %bias: tensor<2xf32>,
+                    %residual: tensor<1x2xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>) {
+      %y, %pre = omnibal.gemm %a, %b bias(%bias) residual(%residual)
+          {alpha = 2.0 : f64, transpose_rhs, activation = 5 : i32}
+          : (tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32>, tensor<1x2xf32>)
+          -> (tensor<1x2xf32>, tensor<1x2xf32>)
+      return %y, %pre : tensor<1x2xf32>, tensor<1x2xf32>
+    })");
+  ASSERT_TRUE(function);
+  Type f32 = Float32Type::get(&context);
+  HostTensor a(f32, {1, 2}), b(f32, {2, 2}), bias(f32, {2}), residual(f32, {1, 2});
+  a.floats = {1, 2};
+  b.floats = {3, 4, -5, 1};
+  bias.floats = {0.5, 0.25};
+  residual.floats = {100, 200};
+  auto results = Interpreter({}).run(function, {a, b, bias, residual});
+  ASSERT_TRUE(succeeded(results));
+  EXPECT_EQ((*results)[1].floats, (std::vector<double>{2 * 11 + 0.5, 2 * -3 + 0.25}));
+  EXPECT_EQ((*results)[0].floats, (std::vector<double>{122.5, 200}));
+}
+
 TEST_F(InterpreterTest, EvaluatesASliceFromCutPoints) {
   func::FuncOp function = parse(R"(
     func.func @main(%x: tensor<2xf32>, %unused: tensor<2xf32>) -> tensor<2xf32> {
