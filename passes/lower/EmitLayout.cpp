@@ -48,7 +48,8 @@ LogicalResult CallBuilder::emitPad(PadOp op) {
 LogicalResult CallBuilder::emitConcat(ConcatOp op) {
   Place whole = fresh(op.getResult());
   int64_t rank = whole.rank();
-  int64_t axis = op.getAxis() < 0 ? static_cast<int64_t>(op.getAxis()) + rank : op.getAxis();
+  auto axis = static_cast<int64_t>(op.getAxis()); // the attribute's getter is unsigned
+  axis += axis < 0 ? rank : 0;
   SymbolicDim position = 0;
   for (Value input : op.getInputs()) {
     Place part = whole;
