@@ -16,7 +16,8 @@ count() {
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
 }
 
-if "$root/tools/scripts/setup.sh" && "$root/tools/scripts/build.sh"; then
+if "$root/tools/scripts/setup.sh" && OMNIBAL_PYTHON="$("$root/tools/scripts/test_python.sh" "$build/python")" &&
+    export OMNIBAL_PYTHON && "$root/tools/scripts/build.sh"; then
   count "$root/test/ctest_summary.sh" "$build" "$@"
 else
   failed=$((failed + 1))

@@ -5,7 +5,8 @@
 set -uo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 build="${OMNIBAL_BUILD:-$root/build}"
-"$root/tools/scripts/setup.sh" && "$root/tools/scripts/build.sh" || {
+"$root/tools/scripts/setup.sh" && OMNIBAL_PYTHON="$("$root/tools/scripts/test_python.sh" "$build/python")" &&
+  export OMNIBAL_PYTHON && "$root/tools/scripts/build.sh" || {
   echo "run_tests.sh: set-up or build failed" >&2
   echo "0 passed, 1 failed"
   exit 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Configures build/ and builds targets there (default: everything). Tools end up in build/bin.
 #
-#   tools/scripts/build.sh [TARGET...]       OMNIBAL_BUILD=DIR and OMNIBAL_CMAKE="-D..." change folder and options
+#   tools/scripts/build.sh [TARGET...]       OMNIBAL_BUILD=DIR and OMNIBAL_CMAKE="-D..." change folder and options,
+#                                            OMNIBAL_PYTHON the Python that runs the tests
 set -euo pipefail
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 build="${OMNIBAL_BUILD:-$root/build}"
@@ -14,8 +15,12 @@ fi
 export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}"
 
 mkdir -p "$build"
-if [ ! -f "$build/build.ninja" ] || [ -n "${OMNIBAL_CMAKE:-}" ]; then
-  cmake -G Ninja -S "$root" -B "$build" $compilers ${OMNIBAL_CMAKE:-} >"$build/configure.log" 2>&1 || {
+python=""
+if [ -n "${OMNIBAL_PYTHON:-}" ] && ! grep -qs "^Python3_EXECUTABLE:.*=$OMNIBAL_PYTHON$" "$build/CMakeCache.txt"; then
+  python="-DPython3_EXECUTABLE:FILEPATH=$OMNIBAL_PYTHON"
+fi
+if [ ! -f "$build/build.ninja" ] || [ -n "${OMNIBAL_CMAKE:-}$python" ]; then
+  cmake -G Ninja -S "$root" -B "$build" $compilers $python ${OMNIBAL_CMAKE:-} >"$build/configure.log" 2>&1 || {
     tail -30 "$build/configure.log" >&2
     echo "build.sh: configuring failed; the full output is in $build/configure.log" >&2
     exit 1
