@@ -2,6 +2,7 @@
 //----------------------------------------------------------===//
 #include "passes/Pipelines.h"
 #include "passes/lower/Lowering.h"
+#include "passes/partition/Passes.h"
 #include "passes/raise/Passes.h"
 #include "passes/remat/Passes.h"
 #include "passes/specialize/Passes.h"
@@ -37,6 +38,7 @@ void registerAllPasses() {
   registerRaisePasses();
   registerOmnibalTrainPasses();
   registerOmnibalRematPasses();
+  registerOmnibalPartitionPasses();
   lower::registerLowerPasses();
 }
 
