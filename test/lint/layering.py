@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may include whom (docs/architecture.md, section 4): reads every #include and checks it against one table."""
+"""Who may include whom (docs/architecture.md): reads every #include and checks it against one table."""
 import os
 import re
 import sys

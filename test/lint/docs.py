@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""README and docs against the sources: every pass and constraint is described and exists, every program field and rule
+is named, every log field, every flag that a text mentions exists in a tool, every link leads somewhere."""
+import glob
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Flags in the texts that belong to other people's programs.
+FOREIGN = {"--install", "--prefix", "--no-install-recommends"}
+
+
+def read(*patterns):
+    """The files' texts together; an error if a pattern finds none."""
+    text = ""
+    for pattern in patterns:
+        paths = sorted(glob.glob(os.path.join(ROOT, pattern)))
+        if not paths:
+            sys.exit(f"docs.py: there is no {pattern}")
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                text += file.read() + "\n"
+    return text
+
+
+def compare(what, declared, described):
+    """Both ways; sets of names."""
+    if not declared:
+        return [f"{what}: the sources seem to have none; this check no longer sees them"]
+    return ([f"{what} {name} is not described" for name in sorted(declared - described)] +
+            [f"{what} {name} is described but does not exist" for name in sorted(described - declared)])
+
+
+def passes():
+    sources = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp")
+    declared = set(re.findall(r'(?:Pass<|RaisingPass<|pipeline\(\s*)"(omnibal-[\w-]+)"', sources))
+    text = read("docs/passes.md")
+    described = set(re.findall(r"^\| `(omnibal-[\w-]+)` \|", text, re.M))
+    described |= {"omnibal-raise"} & set(re.findall(r"`(omnibal-[\w-]+)`", text))
+    labels = set(re.findall(r"function_c\d+", read("passes/train/VerifyFunctions.cpp")))
+    return (compare("pass", declared, described) +
+            compare("constraint", labels, set(re.findall(r"^\| (function_c\d+) \|", text, re.M))))
+
+
+def program():
+    text = read("docs/program.md")
+    rules = set(re.findall(r'broken\("(p\d+)"', read("runtime/program/Verify*.cpp")))
+    found = compare("rule", rules, set(re.findall(r"^\| (p\d+) \|", text, re.M)))
+    sources = read("runtime/program/ProgramJson.cpp", "runtime/program/ProgramIO.cpp")
+    fields = {name for keys in re.findall(r"onlyKeys\(\s*\{([^}]*)\}", sources) for name in re.findall(r'"(\w+)"', keys)}
+    names = set(re.findall(r"`(\w+)`", text))
+    return found + compare("program field", fields, fields & names)
+
+
+def log():
+    line = re.search(r"ordered_json line = \{(.*?)\};", read("tools/omnibal-run/Report.cpp"), re.S)
+    fields = set(re.findall(r'\{"(\w+)",', line.group(1))) if line else set()
+    return compare("log field", fields, fields & set(re.findall(r"`(\w+)`", read("docs/runtime.md"))))
+
+
+def flags_of(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))
+
+
+def texts():
+    return ["README.md", "examples/quickstart/README.md"] + sorted(
+        os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "docs", "*.md")))
+
+
+def flags():
+    known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/lint/*.py",
+                          "test/e2e/node_tests/*.py")) | FOREIGN
+    passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp", "tools/omnibal-opt/main.cpp")
+    known |= {"--" + name for name in re.findall(r'"([\w-]+)"', passes_known)}
+    # Every one has these.
+    known |= {"--help", "--version", "--pass-pipeline"}
+    return [f"{path}: no tool has the flag {flag}" for path in texts() for flag in sorted(flags_of(read(path)) - known)]
+
+
+def links():
+    found = []
+    for path in texts():
+        for target in re.findall(r"\]\(([^)#\s]+)", read(path)):
+            if not target.startswith("http") and not os.path.exists(
+                    os.path.join(ROOT, os.path.dirname(path), target)):
+                found.append(f"{path}: there is no {target}")
+    linked = set(re.findall(r"\(docs/([\w-]+\.md)\)", read("README.md")))
+    pages = {os.path.basename(p) for p in texts() if p.startswith("docs/")}
+    return found + [f"README.md does not link docs/{page}" for page in sorted(pages - linked)]
+
+
+def main():
+    if compare("x", {"a", "b"}, {"b", "c"}) != ["x a is not described", "x c is described but does not exist"]:
+        sys.exit("docs.py: does not see a difference")
+    if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
+        sys.exit("docs.py: does not see flags")
+    found = passes() + program() + log() + flags() + links()
+    print("\n".join(found))
+    if found:
+        sys.exit(f"docs: {len(found)} places are not true any more")
+    print(f"docs: {len(texts())} texts agree with the sources")
+
+
+if __name__ == "__main__":
+    main()
