@@ -3,6 +3,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/partition/Passes.h"
 #include "passes/partition/PlanStages.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -50,13 +51,14 @@ struct PartitionStages : impl::PartitionStagesBase<PartitionStages> {
       if (chunk + 1 < static_cast<int64_t>(planned.plan.cuts.size()) &&
           index == planned.plan.cuts[chunk]) {
         const planner::RankFigures &rank = planned.timeline.ranks[chunk];
+        std::string text = llvm::formatv(
+            "stage {0} begins with {1}: {2} layers, forward {3} ns, backward {4} ns, "
+            "idle {5} ns, peak {6} bytes",
+            chunk, layer.getName(), planned.plan.cuts[chunk + 1] - planned.plan.cuts[chunk],
+            rank.forwardNs, rank.backwardNs, rank.idleNs, rank.peakBytes);
         remark::analysis(layer.getLoc(),
                          remark::RemarkOpts::name("stage").category("omnibal-partition"))
-            << "stage " << std::to_string(chunk) << " begins with " << layer.getName().str() << ": "
-            << std::to_string(planned.plan.cuts[chunk + 1] - planned.plan.cuts[chunk])
-            << " layers, forward " << std::to_string(rank.forwardNs) << " ns, backward "
-            << std::to_string(rank.backwardNs) << " ns, idle " << std::to_string(rank.idleNs)
-            << " ns, peak " << std::to_string(rank.peakBytes) << " bytes";
+            << text;
         ++chunk;
       }
       ++index;
