@@ -151,6 +151,7 @@ class Savings(ToolTest):
                       "--memory-limit-bytes", 1000000, "--dry-run", check=False)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"infeasible: stage 0 needs \d+ bytes")
+        self.assertEqual(result.stderr.count("\n"), 1, "one message, not the module")
 
 
 class Programs(ToolTest):

@@ -31,6 +31,8 @@ public:
     registry.insert<OmnibalDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
+    // An error about the whole module would print all of it.
+    context.printOpOnDiagnostic(false);
   }
 
   int run() {
