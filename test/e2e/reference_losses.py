@@ -56,6 +56,8 @@ def compile_and_train(args, reference, steps_file, tiles, tokens, groups):
                "--tiles", str(tiles), "--tokens", str(tokens), "--stages", str(args.stages),
                "--data-parallel", str(args.data_parallel), "--microbatches", str(groups // args.data_parallel),
                "--schedule", args.schedule, "--remat", args.remat, "--partition", args.partition, "-o", program]
+    if "optimized" in args.graph:  # folded transposes have no names: matched to the checkpoint by content
+        command += ["--weights", os.path.join(args.model, "model.safetensors")]
     if FREEZE[args.variant]:
         command += ["--freeze", ",".join(FREEZE[args.variant])]
     run(command)
