@@ -40,7 +40,7 @@ public:
         formals.push_back(address(b, a.microbatch));
       Status status =
           functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
-                        batch->tiles, batch->tokens, pool);
+                        batch->tiles, batch->tokens, pool, trace);
       if (!status)
         return std::move(status).context("layer \"" + layer.call->layer + "\"");
       communicator.progress();

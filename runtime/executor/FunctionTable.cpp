@@ -79,7 +79,8 @@ void FunctionTable::evaluate(Prepared &p, int64_t tiles, int64_t tokens) {
 }
 
 Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
-                          std::byte *workspace, int64_t tiles, int64_t tokens, ThreadPool &pool) {
+                          std::byte *workspace, int64_t tiles, int64_t tokens, ThreadPool &pool,
+                          Trace *trace) {
   Prepared &p = functions[function];
   if (p.tiles != tiles || p.tokens != tokens)
     evaluate(p, tiles, tokens);
@@ -92,8 +93,11 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
     p.views[i].data = p.bases[p.sources[i]->buffer] + p.byteOffsets[i];
   for (size_t c = 0; c < p.calls.size(); ++c) {
     const Call &call = p.calls[c];
+    Clock::time_point begin = trace ? Clock::now() : Clock::time_point();
     Status status =
         call.kernel->run({p.views.data() + call.firstView, call.views}, tiles, tokens, pool);
+    if (trace)
+      trace->kernel(p.function->calls[c], begin, Clock::now());
     if (!status) {
       const KernelCall &source = p.function->calls[c];
       return std::move(status).context("function \"" + p.function->name + "\", call " +

@@ -4,6 +4,7 @@
 #define RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 
 #include "runtime/core/Kernel.h"
+#include "runtime/executor/Trace.h"
 #include "runtime/program/ProgramIO.h"
 #include <memory>
 #include <vector>
@@ -20,9 +21,10 @@ public:
   FunctionTable(FunctionTable &&) noexcept = default;
   ~FunctionTable();
 
-  /// Runs a function. `formals`: address of each formal; temporaries lie at `workspace`.
+  /// Runs a function. `formals`: address of each formal; temporaries lie at `workspace`. `trace`,
+  /// if not null, gets a span a kernel call.
   Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
-             int64_t tiles, int64_t tokens, ThreadPool &pool);
+             int64_t tiles, int64_t tokens, ThreadPool &pool, Trace *trace);
 
 private:
   struct Call {

@@ -52,13 +52,23 @@ std::string Trace::toJson() const {
         ",\n";
   };
   meta("process_name", 0, "stage " + std::to_string(stage) + " / rank " + std::to_string(rank));
-  const char *lanes[] = {"compute", "send", "recv", "reduce"};
-  for (int i = 0; i < 4; ++i)
+  const char *lanes[] = {"compute", "send", "recv", "reduce", "kernels"};
+  constexpr int kernelLane = 4;
+  for (int i = 0; i <= kernelLane; ++i)
     meta("thread_name", i, lanes[i]);
-  for (size_t i = 0; i < events.size(); ++i)
-    text += events[i] + (i + 1 < events.size() ? ",\n" : "\n");
-  if (events.empty())
-    text.erase(text.size() - 2, 1);
+  for (const std::string &event : events)
+    text += event + ",\n";
+  for (const KernelSpan &span : kernels)
+    text += json({{"ph", "X"},
+                  {"name", span.call->kernel},
+                  {"pid", rank},
+                  {"tid", kernelLane},
+                  {"ts", micros(span.begin)},
+                  {"dur", micros(span.end) - micros(span.begin)},
+                  {"args", {{"label", span.call->label}}}})
+                .dump() +
+            ",\n";
+  text.erase(text.size() - 2, 1);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #ifndef RUNTIME_EXECUTOR_TRACE_H
 #define RUNTIME_EXECUTOR_TRACE_H
 
+#include "runtime/program/Program.h"
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,10 @@ public:
   /// A message leaves (begins) or arrives (ends); `id` is the same at both ends.
   void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
   void memory(Clock::time_point when, int64_t activationBytes);
+  /// One kernel call of a function, on a lane of its own; cheap, formatted only by toJson.
+  void kernel(const KernelCall &call, Clock::time_point begin, Clock::time_point end) {
+    kernels.push_back({&call, begin, end});
+  }
 
   /// Events separated by commas, to be put between "[" and "]" with those of other ranks.
   std::string toJson() const;
@@ -36,7 +41,12 @@ private:
   }
   int rank, stage;
   Clock::time_point origin = Clock::now();
+  struct KernelSpan {
+    const KernelCall *call;
+    Clock::time_point begin, end;
+  };
   std::vector<std::string> events;
+  std::vector<KernelSpan> kernels;
 };
 
 } // namespace omnibal::rt
