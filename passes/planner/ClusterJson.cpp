@@ -64,6 +64,7 @@ llvm::Expected<Cluster> readCluster(const json::Object &object, llvm::StringRef 
         !llvm::is_contained(alsoKnown, llvm::StringRef(entry.first)))
       return bad(where + ": unknown key `" + llvm::StringRef(entry.first) + "`");
   Cluster cluster;
+  cluster.link = cluster.dataParallelLink = defaultLink;
   if (!object.getInteger("stages"))
     return bad(where + ": `stages` is missing or not an integer");
   if (llvm::Error error = readNumber(object, "stages", where, 1, cluster.stages))

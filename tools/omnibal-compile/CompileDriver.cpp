@@ -87,7 +87,7 @@ private:
     } else {
       cluster.stages = options.stages;
       cluster.dataParallel = options.dataParallel;
-      cluster.link = cluster.dataParallelLink = {10000, 10000000000};
+      cluster.link = cluster.dataParallelLink = planner::defaultLink;
     }
     llvm::consumeError(found.takeError());
     return useDevice(cost::findDevice(device));

@@ -93,6 +93,14 @@ TEST(ClusterJson, ReadsMemoryAsNumberOrList) {
   EXPECT_EQ(cluster->link.latencyNs, 1);
 }
 
+TEST(ClusterJson, AssumesALinkWhereNoneIsGiven) {
+  auto value = llvm::cantFail(llvm::json::parse(R"({"stages": 2, "memory_bytes": 5})"));
+  auto cluster = readCluster(*value.getAsObject(), "c.json");
+  ASSERT_TRUE(static_cast<bool>(cluster)) << llvm::toString(cluster.takeError());
+  EXPECT_EQ(cluster->link.bytesPerSecond, defaultLink.bytesPerSecond);
+  EXPECT_EQ(cluster->dataParallelLink.latencyNs, defaultLink.latencyNs);
+}
+
 TEST(ClusterJson, ErrorsNameFileAndKey) {
   EXPECT_NE(clusterError(R"({})").find("`stages`"), std::string::npos);
   EXPECT_NE(clusterError(R"({"stages": 0})").find("`stages`"), std::string::npos);
