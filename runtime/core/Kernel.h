@@ -1,7 +1,7 @@
-//===- Kernel.h - What a backend offers: kernels by name ------------------------------------------===//
+//===- Kernel.h - What a backend offers: kernels by name -------------------------------------===//
 //
-// docs/kernels.md lists the kernels, their operand names, shapes and attributes. A kernel is created
-// once per call site at load (names and attributes are checked there) and run many times.
+// docs/kernels.md lists the kernels, their operand names, shapes and attributes. A kernel is
+// created once per call site at load (names and attributes are checked there) and run many times.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_CORE_KERNEL_H

@@ -1,9 +1,9 @@
 //===- Optimizer.h - AdamW and the sums around it, over many tensors
 //-------------------------------===//
 //
-// What a backend offers beside kernels; the executor's update and scalar reduction call it. All tensors of a call are treated
-// as one sequence of fixed blocks that depends on the sizes only, so no result depends on the
-// number of threads. Pointers need the alignment of float only.
+// What a backend offers beside kernels; the executor's update and scalar reduction call it. All
+// tensors of a call are treated as one sequence of fixed blocks that depends on the sizes only, so
+// no result depends on the number of threads. Pointers need the alignment of float only.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_CORE_OPTIMIZER_H

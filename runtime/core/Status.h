@@ -1,4 +1,4 @@
-//===- Status.h - Errors as values ---------------------------------------------------------------===//
+//===- Status.h - Errors as values -----------------------------------------------------------===//
 //
 // Every fallible runtime function returns Status or Result<T>. A message names what went wrong,
 // where (file, field, rank, ...) and what to do; `context` adds the caller's view in front.
@@ -17,12 +17,12 @@ enum class Code {
   Ok,
   InvalidArgument, ///< the user's input is wrong
   NotFound,
-  DataLoss,        ///< a file is corrupt or truncated
+  DataLoss, ///< a file is corrupt or truncated
   OutOfMemory,
-  Unavailable,     ///< I/O failed, a peer went away
+  Unavailable, ///< I/O failed, a peer went away
   DeadlineExceeded,
-  Aborted,         ///< another rank failed first
-  Internal         ///< a bug of ours
+  Aborted, ///< another rank failed first
+  Internal ///< a bug of ours
 };
 
 class [[nodiscard]] Status {

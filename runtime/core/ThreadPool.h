@@ -1,4 +1,4 @@
-//===- ThreadPool.h - The compute threads of one rank -----------------------------------------------===//
+//===- ThreadPool.h - The compute threads of one rank ----------------------------------------===//
 #ifndef RUNTIME_CORE_THREADPOOL_H
 #define RUNTIME_CORE_THREADPOOL_H
 

@@ -1,4 +1,4 @@
-//===- Types.h - Element types and sizes shared by the whole runtime ----------------------------===//
+//===- Types.h - Element types and sizes shared by the whole runtime -------------------------===//
 #ifndef RUNTIME_CORE_TYPES_H
 #define RUNTIME_CORE_TYPES_H
 
