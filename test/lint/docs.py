@@ -81,7 +81,7 @@ def texts():
 
 
 def flags():
-    known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/lint/*.py",
+    known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/bench/*/*.py", "test/lint/*.py",
                           "test/e2e/node_tests/*.py")) | FOREIGN
     passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp", "tools/omnibal-opt/main.cpp")
     known |= {"--" + name for name in re.findall(r'"([\w-]+)"', passes_known)}
