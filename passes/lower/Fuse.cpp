@@ -216,7 +216,10 @@ public:
       return eraseMembers();
     SmallVector<Value> roots(outputs.begin(), outputs.end());
     for (Value root : roots)
-      include(root);
+      include(root.getDefiningOp());
+    SmallVector<Value> values;
+    for (const Input &input : inputs)
+      values.push_back(input.value);
     // Created in place of the last member; the caller orders the block afterwards.
     Operation *last = nullptr;
     for (Operation *op : inside)
@@ -230,16 +233,20 @@ public:
       locations.push_back(root.getLoc());
     }
     auto fused =
-        FusedOp::create(builder, builder.getFusedLoc(locations), types, inputs.getArrayRef(),
+        FusedOp::create(builder, builder.getFusedLoc(locations), types, values,
                         builder.getDenseI64ArrayAttr(
                             {space.rows.constant, space.rows.perTile, space.rows.perToken}),
                         builder.getI64IntegerAttr(space.cols));
     Block *body = builder.createBlock(&fused.getBody());
+    for (Value value : values)
+      body->addArgument(value.getType(), value.getLoc());
     IRMapping map;
-    for (Value input : inputs)
-      map.map(input, body->addArgument(input.getType(), input.getLoc()));
-    for (Operation *op : included)
-      builder.clone(*op, map);
+    for (Operation *op : included) {
+      Operation *copy = builder.clone(*op, map);
+      for (OpOperand &operand : op->getOpOperands())
+        if (auto it = argumentOf.find(&operand); it != argumentOf.end())
+          copy->setOperand(operand.getOperandNumber(), body->getArgument(it->second));
+    }
     SmallVector<Value> results;
     for (Value root : roots)
       results.push_back(map.lookup(root));
@@ -303,35 +310,60 @@ private:
         copy->getResult(0), [&](OpOperand &use) { return !inside.contains(use.getOwner()); });
   }
 
-  /// Adds what `value` needs: members of the group, constants of one value, and ops on values of a
-  /// row that cost less than a kernel of their own.
-  void include(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (op && included.contains(op))
+  /// Adds `op` and what it needs: members of the group, constants of one value, and ops on values
+  /// of a row that cost less than a kernel of their own.
+  void include(Operation *op) {
+    if (included.contains(op))
       return;
-    if (!op || !(inside.contains(op) || isRecomputed(op))) {
-      inputs.insert(value);
-      return;
+    auto found = fit(op, space);
+    for (OpOperand &operand : op->getOpOperands()) {
+      Operation *producer = operand.get().getDefiningOp();
+      if (producer && inside.contains(producer)) {
+        include(producer);
+        continue;
+      }
+      OperandUse use = found->operands[operand.getOperandNumber()];
+      if (producer && isRecomputed(producer, use))
+        include(producer);
+      else
+        argumentOf[&operand] = argumentFor(operand.get(), use);
     }
-    for (Value operand : op->getOperands())
-      include(operand);
     included.insert(op);
   }
-  bool isRecomputed(Operation *op) {
+  /// One argument for each way in which a value is seen: the same numbers may be one a column for
+  /// one op and one a group of rows for another.
+  size_t argumentFor(Value value, const OperandUse &use) {
+    auto it = llvm::find_if(
+        inputs, [&](const Input &input) { return input.value == value && input.use == use; });
+    if (it == inputs.end())
+      it = inputs.insert(it, {value, use});
+    return it - inputs.begin();
+  }
+  /// Whether `op` computes in the space what `use` sees. The number of elements does not tell: C
+  /// numbers [1, C, 1] for a result [B, C, L] are as many as the columns of a space with L = C.
+  bool isRecomputed(Operation *op, const OperandUse &use) {
     if (auto constant = dyn_cast<ConstantOp>(op))
       return isa<SplatElementsAttr>(constant.getValue());
     if (op->getBlock() != &block || !isFusible(op) || isFree(op) || isa<ReduceOp>(op))
       return false;
     auto found = fit(op, space);
-    return found && !space.rows.isOne() &&
+    return found && !space.rows.isOne() && !use.partial && found->result == use.extent &&
            (found->result == Extent2D::PerCol || found->result == Extent2D::Single) &&
-           llvm::none_of(found->operands, [](const OperandUse &use) { return use.partial; });
+           llvm::none_of(found->operands, [](const OperandUse &o) { return o.partial; });
   }
+
+  /// An operand of the kernel and how the body sees it.
+  struct Input {
+    Value value;
+    OperandUse use;
+  };
 
   Block &block;
   IterationSpace space;
   llvm::SmallSetVector<Operation *, 16> inside, included;
-  llvm::SmallSetVector<Value, 16> inputs, outputs;
+  llvm::SmallSetVector<Value, 16> outputs;
+  std::vector<Input> inputs;
+  llvm::DenseMap<OpOperand *, size_t> argumentOf;
 };
 
 /// Stable topological order: the earliest op (by its place now) whose operands exist.

@@ -75,6 +75,7 @@ bool fitBroadcast(Operation *op, ArrayRef<SymbolicDim> result, const IterationSp
       if (fit.result != Extent2D::Full)
         return false;
       fit.rowDims.assign(rows.begin(), rows.end());
+      use.rows.assign(ownRows.begin(), ownRows.end());
     }
     fit.operands.push_back(use);
   }

@@ -37,6 +37,10 @@ Extent2D classify(llvm::ArrayRef<SymbolicDim> shape, const IterationSpace &space
 struct OperandUse {
   Extent2D extent = Extent2D::None;
   bool partial = false;
+  llvm::SmallVector<SymbolicDim, 4> rows = {}; ///< of a partial operand: its row dimensions
+  bool operator==(const OperandUse &other) const {
+    return extent == other.extent && partial == other.partial && rows == other.rows;
+  }
 };
 
 /// How `op` fits a space.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <unistd.h>
 
 using namespace mlir;
@@ -114,7 +115,8 @@ std::string HostRuns::compile() {
   FailureOr<std::string> bytes = state->kernels.compileSharedObject("x86-64-v3");
   if (failed(bytes))
     return "the kernels do not compile";
-  std::string pattern = "/tmp/omnibal-node-tests-XXXXXX";
+  std::string pattern =
+      (std::filesystem::temp_directory_path() / "omnibal-node-tests-XXXXXX").string();
   int file = mkstemp(pattern.data());
   state->path = pattern;
   bool written = file >= 0 && write(file, bytes->data(), bytes->size()) == ssize_t(bytes->size());
