@@ -167,6 +167,32 @@ FailureOr<MaskClass> MaskClassifier::classify(Value mask, Operation *user) {
   return result;
 }
 
+LogicalResult MaskClassifier::requireEverywhere(Value control, bool expected, Operation *user) {
+  for (ProbeInputs inputs : probesFor(control)) {
+    FailureOr<HostTensor> value = failure();
+    {
+      ScopedDiagnosticHandler silent(user->getContext(), [&](Diagnostic &) {
+        return success(inputs.replaceRanges); // a second way follows
+      });
+      value = probe(function, control, inputs);
+    }
+    if (failed(value) && inputs.replaceRanges) {
+      inputs.visibilityLength = inputs.positions.back() + 1;
+      value = probe(function, control, inputs);
+    }
+    if (failed(value))
+      return user->emitError() << describe(user) << ": its choice among the results of an "
+                               << "attention cannot be evaluated for " << inputs.tokens
+                               << " tokens";
+    for (int64_t i = 0; i < value->size(); ++i)
+      if (value->at(i) != (expected ? 1 : 0))
+        return user->emitError() << describe(user) << " changes results of an attention by masks "
+                                 << "or positions (with " << inputs.tokens
+                                 << " tokens that all count), which is not supported";
+  }
+  return success();
+}
+
 FailureOr<MaskClass> MaskClassifier::evaluateAndClassify(Value mask, Operation *user) {
   Operation *maskOp = mask.getDefiningOp();
   auto error = [&]() -> InFlightDiagnostic {

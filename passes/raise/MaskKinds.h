@@ -22,6 +22,10 @@ public:
   /// `user` is the op that applies the mask, for messages.
   llvm::FailureOr<MaskClass> classify(mlir::Value mask, mlir::Operation *user);
 
+  /// An error at `user` unless every element of `control`, which depends on masks and positions, is
+  /// `expected` for every sample: `user` then does nothing.
+  llvm::LogicalResult requireEverywhere(mlir::Value control, bool expected, mlir::Operation *user);
+
 private:
   llvm::FailureOr<MaskClass> evaluateAndClassify(mlir::Value mask, mlir::Operation *user);
 

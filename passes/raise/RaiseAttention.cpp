@@ -53,6 +53,7 @@ private:
   bool matchScores(Value scores, Found &found);
   Value stripScale(Value value, double &scale);
   Value stripRepeat(Value heads);
+  LogicalResult dropGuards(Value result);
   LogicalResult raise(Operation *op, Found found);
   Value batchValue(Location loc, StringRef name, SymbolicDim size);
 
@@ -231,8 +232,33 @@ Value AttentionRaiser::batchValue(Location loc, StringRef name, SymbolicDim size
                               builder.getStringAttr(name));
 }
 
+/// Exporters blank the rows of tokens that see nothing: where(empty, 0, attention), or a product
+/// with 0 and 1. Every token of a sample sees at least itself, so this must not change anything.
+LogicalResult AttentionRaiser::dropGuards(Value result) {
+  for (Operation *user : llvm::make_early_inc_range(result.getUsers())) {
+    Value control;
+    bool expected = false;
+    if (auto select = dyn_cast<SelectOp>(user)) {
+      control = select.getCondition();
+      expected = select.getOnTrue() == result;
+    } else if (auto product = dyn_cast<MulOp>(user)) {
+      control = product.getLhs() == result ? product.getRhs() : product.getLhs();
+      expected = true;
+    }
+    if (!control || control == result || user->getResult(0).getType() != result.getType() ||
+        !dependence.isAuxiliary(control))
+      continue;
+    if (failed(classifier.requireEverywhere(control, expected, user)))
+      return failure();
+    user->getResult(0).replaceAllUsesWith(result);
+  }
+  return success();
+}
+
 LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   Location loc = op->getLoc();
+  if (failed(dropGuards(found.result)))
+    return failure();
   builder.setInsertionPoint(found.result.getDefiningOp());
   SymbolicShape resultShape = shapeOf(found.result);
   if (rankOf(found.query) == 3) { // [B * H, L, D]: heads as batch, or as heads of the one row
