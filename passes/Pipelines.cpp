@@ -5,6 +5,7 @@
 #include "passes/partition/Passes.h"
 #include "passes/raise/Passes.h"
 #include "passes/remat/Passes.h"
+#include "passes/schedule/Passes.h"
 #include "passes/specialize/Passes.h"
 #include "passes/train/Passes.h"
 
@@ -39,6 +40,7 @@ void registerAllPasses() {
   registerOmnibalTrainPasses();
   registerOmnibalRematPasses();
   registerOmnibalPartitionPasses();
+  registerOmnibalSchedulePasses();
   lower::registerLowerPasses();
 }
 

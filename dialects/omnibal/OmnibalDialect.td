@@ -21,7 +21,7 @@ def Omnibal_Dialect : Dialect {
     (SymbolicShape.h). Straight after import, dynamic dimensions may have no encoding yet.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect"];
+                           "::mlir::math::MathDialect", "::omnibal::PlanDialect"];
 }
 
 class Omnibal_Op<string mnemonic, list<Trait> traits = []>

@@ -1,6 +1,7 @@
 //===- OmnibalOps.cpp - Dialect registration and generated definitions
 //---------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalStageOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 
@@ -15,6 +16,10 @@ void OmnibalDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/omnibal/OmnibalOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/omnibal/OmnibalStageOps.cpp.inc"
       >();
 }
 

@@ -1,6 +1,6 @@
 //===- OmnibalTrainOps.cpp - Verifiers of layers, their functions and calls
 //-----------------------------===//
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalPlanAttrs.h"
 
 using namespace mlir;
 using namespace omnibal;
@@ -33,6 +33,13 @@ static LogicalResult verifyOutputNames(Operation *op, StringRef constraint) {
   return success();
 }
 
+static LogicalResult verifyCost(Operation *op) {
+  Attribute cost = op->getAttr(costAttrName);
+  if (cost && !isa<CostAttr>(cost))
+    return op->emitOpError() << "cost_c2: omnibal.cost must be a #plan.cost, not " << cost;
+  return success();
+}
+
 LogicalResult LayerOp::verifyRegions() {
   Block &block = getBody().front();
   SmallVector<Type> expected(getOperandTypes());
@@ -58,7 +65,7 @@ LogicalResult LayerOp::verifyRegions() {
       return emitOpError() << "layer_c4: omnibal.remat is " << remat
                            << "; known are \"keep\" and \"full\"";
   }
-  if (failed(verifyChunk(*this, "layer_c4")))
+  if (failed(verifyCost(*this)) || failed(verifyChunk(*this, "layer_c4")))
     return failure();
   return verifyOutputNames(*this, "layer_c5");
 }
@@ -76,7 +83,7 @@ LogicalResult LayerFnOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult CallLayerOp::verify() {
-  if (failed(verifyChunk(*this, "call_layer_c4")))
+  if (failed(verifyCost(*this)) || failed(verifyChunk(*this, "call_layer_c4")))
     return failure();
   return verifyOutputNames(*this, "call_layer_c5");
 }

@@ -1,115 +1,49 @@
 //===- Communication.cpp
 //--------------------------------------------------------------------------------===//
 #include "passes/export/Communication.h"
+#include "passes/schedule/Communication.h"
 
 namespace omnibal::exporter {
 namespace {
 
-bool isBackward(planner::ActionKind kind) {
-  return kind == planner::ActionKind::Backward || kind == planner::ActionKind::InputGrad;
-}
-
-rt::ActionKind convert(planner::ActionKind kind) {
+rt::ActionKind convert(schedule::StepKind kind) {
   switch (kind) {
-  case planner::ActionKind::Forward:
+  case schedule::StepKind::Forward:
     return rt::ActionKind::Forward;
-  case planner::ActionKind::Backward:
+  case schedule::StepKind::Backward:
     return rt::ActionKind::Backward;
-  case planner::ActionKind::InputGrad:
+  case schedule::StepKind::InputGrad:
     return rt::ActionKind::InputGrad;
-  case planner::ActionKind::WeightGrad:
+  case schedule::StepKind::WeightGrad:
     return rt::ActionKind::WeightGrad;
+  case schedule::StepKind::PostRecv:
+    return rt::ActionKind::PostRecv;
+  case schedule::StepKind::WaitRecv:
+    return rt::ActionKind::WaitRecv;
+  case schedule::StepKind::Send:
+    return rt::ActionKind::Send;
+  case schedule::StepKind::WaitSend:
+    return rt::ActionKind::WaitSend;
   }
   return rt::ActionKind::Forward;
 }
-
-/// The communication of one stage, gathered per compute action and then written out in order.
-class StageExpansion {
-public:
-  StageExpansion(const std::vector<planner::Action> &compute, const std::vector<Message> &messages,
-                 int64_t stage)
-      : compute(compute), messages(messages), stage(stage), slots(compute.size() + 1) {}
-
-  std::vector<rt::Action> run() {
-    for (size_t k = 0; k < compute.size(); ++k) {
-      for (const Message &message : messages) {
-        if (matches(compute[k], message, message.toChunk) && message.toStage == stage)
-          addReceive(k, message);
-        if (matches(compute[k], message, message.fromChunk) && message.fromStage == stage)
-          addSend(k, message);
-      }
-    }
-    std::vector<rt::Action> actions;
-    auto append = [&](const std::vector<rt::Action> &list) {
-      actions.insert(actions.end(), list.begin(), list.end());
-    };
-    for (size_t k = 0; k <= compute.size(); ++k) {
-      append(slots[k].waitSends);
-      append(slots[k].posts);
-      append(slots[k].waitReceives);
-      if (k == compute.size())
-        break;
-      actions.push_back({convert(compute[k].kind), static_cast<int32_t>(compute[k].microbatch),
-                         static_cast<int32_t>(compute[k].chunk)});
-      append(slots[k].sends);
-    }
-    return actions;
-  }
-
-private:
-  struct Slot {
-    std::vector<rt::Action> waitSends, posts, waitReceives, sends; ///< sends come after the action
-  };
-
-  static bool matches(const planner::Action &action, const Message &message, int64_t chunk) {
-    if (action.chunk != chunk)
-      return false;
-    return message.gradient ? isBackward(action.kind) : action.kind == planner::ActionKind::Forward;
-  }
-
-  void addReceive(size_t k, const Message &message) {
-    int32_t mb = static_cast<int32_t>(compute[k].microbatch);
-    slots[k > 0 ? k - 1 : 0].posts.push_back({rt::ActionKind::PostRecv, mb, message.id});
-    slots[k].waitReceives.push_back({rt::ActionKind::WaitRecv, mb, message.id});
-  }
-
-  void addSend(size_t k, const Message &message) {
-    int32_t mb = static_cast<int32_t>(compute[k].microbatch);
-    slots[k].sends.push_back({rt::ActionKind::Send, mb, message.id});
-    slots[waitPosition(k, message)].waitSends.push_back({rt::ActionKind::WaitSend, mb, message.id});
-  }
-
-  size_t waitPosition(size_t k, const Message &message) const {
-    if (!message.gradient && hasGradient(message))
-      for (size_t j = k + 1; j < compute.size(); ++j)
-        if (isBackward(compute[j].kind) && compute[j].chunk == compute[k].chunk &&
-            compute[j].microbatch == compute[k].microbatch)
-          return j;
-    return std::min(k + 3, compute.size());
-  }
-
-  bool hasGradient(const Message &message) const {
-    for (const Message &other : messages)
-      if (other.gradient && other.fromChunk == message.toChunk &&
-          other.toChunk == message.fromChunk)
-        return true;
-    return false;
-  }
-
-  const std::vector<planner::Action> &compute;
-  const std::vector<Message> &messages;
-  int64_t stage;
-  std::vector<Slot> slots;
-};
 
 } // namespace
 
 std::vector<std::vector<rt::Action>>
 insertCommunication(const std::vector<std::vector<planner::Action>> &compute,
                     const std::vector<Message> &messages) {
+  std::vector<schedule::Message> plain;
+  for (const Message &message : messages)
+    plain.push_back({message.id, message.gradient, message.fromChunk, message.toChunk,
+                     message.fromStage, message.toStage});
   std::vector<std::vector<rt::Action>> lists;
-  for (size_t stage = 0; stage < compute.size(); ++stage)
-    lists.push_back(StageExpansion(compute[stage], messages, static_cast<int64_t>(stage)).run());
+  for (const std::vector<schedule::Step> &steps : schedule::insertCommunication(compute, plain)) {
+    std::vector<rt::Action> &actions = lists.emplace_back();
+    for (const schedule::Step &step : steps)
+      actions.push_back({convert(step.kind), static_cast<int32_t>(step.microbatch),
+                         static_cast<int32_t>(step.index)});
+  }
   return lists;
 }
 

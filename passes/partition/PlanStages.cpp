@@ -1,6 +1,7 @@
 //===- PlanStages.cpp
 //---------------------------------------------------------------------------------------===//
 #include "passes/partition/PlanStages.h"
+#include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/planner/Partition.h"
 #include "passes/planner/PlanJson.h"
@@ -215,9 +216,24 @@ private:
       while (result.plan.cuts[chunk + 1] <= index)
         ++chunk;
       layer->setAttr("omnibal.chunk", builder.getI64IntegerAttr(chunk));
-      layer->setAttr("omnibal.remat", builder.getStringAttr(result.plan.remat[index]));
+      const std::string &remat = result.plan.remat[index];
+      layer->setAttr("omnibal.remat", builder.getStringAttr(remat));
+      layer->setAttr(costAttrName, costOf(result.problem.layers[index], remat));
       ++index;
     }
+    const planner::Plan &plan = result.plan;
+    module->setAttr(planAttrName, PlanAttr::get(module.getContext(), plan.schedule,
+                                                options.cluster.stages, options.microbatches,
+                                                options.cluster.dataParallel, plan.chunkRank));
+  }
+
+  CostAttr costOf(const planner::Layer &layer, const std::string &remat) {
+    int64_t saved = 0;
+    for (const planner::RematOption &option : layer.remat)
+      if (option.name == remat)
+        saved = option.savedBytes;
+    return CostAttr::get(module.getContext(), layer.forwardNs, layer.inputGradNs,
+                         layer.weightGradNs, saved);
   }
 
   ModuleOp module;

@@ -1,6 +1,6 @@
 //===- main.cpp - omnibal-opt: runs passes on the dialect's textual IR or an ONNX model
 //-------------===//
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalStageOps.h"
 #include "importers/onnx/OnnxImporter.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/AsmState.h"
@@ -70,8 +70,8 @@ int runOnModel(llvm::StringRef input, llvm::StringRef output, mlir::DialectRegis
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   mlir::DialectRegistry registry;
-  registry.insert<omnibal::OmnibalDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
-                  mlir::math::MathDialect>();
+  registry.insert<omnibal::OmnibalDialect, omnibal::PlanDialect, mlir::func::FuncDialect,
+                  mlir::arith::ArithDialect, mlir::math::MathDialect>();
   omnibal::registerAllPasses();
   mlir::registerTransformsPasses(); // canonicalize, cse, symbol-dce ...
   auto [input, output] = mlir::registerAndParseCLIOptions(

@@ -1,0 +1,162 @@
+//===- MaterializeSchedule.cpp - omnibal-materialize-schedule
+//---------------------------------------------===//
+#include "dialects/omnibal/OmnibalStageOps.h"
+#include "passes/planner/ScheduleRules.h"
+#include "passes/schedule/Communication.h"
+#include "passes/schedule/Passes.h"
+#include <map>
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_MATERIALIZESCHEDULE
+#include "passes/schedule/Passes.h.inc"
+
+namespace {
+using schedule::Message;
+using schedule::Step;
+using schedule::StepKind;
+
+struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> {
+  using MaterializeScheduleBase::MaterializeScheduleBase;
+
+  void runOnOperation() override {
+    if (failed(readInput()) || failed(expandSchedule()))
+      return signalPassFailure();
+    OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
+    messages = schedule::collectMessages(graph, plan.getChunkRanks(), /*gradients=*/true);
+    auto steps = schedule::insertCommunication(compute, messages);
+    for (const Message &message : messages)
+      addTransfer(builder, message);
+    std::map<std::string, std::vector<bool>> shared = findShared();
+    for (int64_t rank = 0; rank < plan.getStages(); ++rank)
+      addStage(builder, rank, steps[rank], shared);
+  }
+
+private:
+  LogicalResult readInput() {
+    ModuleOp module = getOperation();
+    plan = module->getAttrOfType<PlanAttr>(planAttrName);
+    if (!plan)
+      return module.emitError("omnibal-materialize-schedule: the module has no omnibal.plan; plan "
+                              "its stages first");
+    for (Operation &op : *module.getBody())
+      if (isa<StageOp, TransferOp>(op))
+        return op.emitOpError("is there already: the schedule is materialised once");
+    auto read = partition::readCallGraph(module);
+    if (failed(read))
+      return failure();
+    graph = std::move(*read);
+    int64_t planned = static_cast<int64_t>(plan.getChunkRanks().size());
+    if (planned != graph.chunks)
+      return module.emitError("omnibal.plan has ")
+             << planned << " chunks, the calls of @main " << graph.chunks;
+    return success();
+  }
+
+  /// The rules give chunk = position in the pipeline; the plan says which rank is at a position.
+  LogicalResult expandSchedule() {
+    if (static_cast<int64_t>(plan.getChunkRanks().size()) != plan.getStages())
+      return getOperation().emitError("schedule `")
+             << plan.getSchedule() << "` runs one chunk a rank; omnibal.plan has "
+             << plan.getChunkRanks().size() << " chunks on " << plan.getStages() << " ranks";
+    auto lists = planner::scheduleActions(plan.getSchedule().str(), plan.getStages(),
+                                          plan.getMicrobatches());
+    if (!lists)
+      return getOperation().emitError("unknown schedule `")
+             << plan.getSchedule() << "` in omnibal.plan (known: 1f1b, gpipe)";
+    compute.resize(plan.getStages());
+    for (auto [chunk, rank] : llvm::enumerate(plan.getChunkRanks()))
+      compute[rank] = std::move((*lists)[chunk]);
+    return success();
+  }
+
+  void addTransfer(OpBuilder &builder, const Message &message) {
+    SmallVector<StringRef> layers;
+    SmallVector<int64_t> outputs;
+    SmallVector<Location> locations;
+    for (int64_t edge : message.edges) {
+      const partition::Call &producer = graph.calls[graph.edges[edge].producer];
+      layers.push_back(producer.name);
+      outputs.push_back(graph.edges[edge].output);
+      locations.push_back(CallLayerOp(producer.op).getLoc());
+    }
+    auto kind = message.gradient ? TransferKind::Gradient : TransferKind::Activation;
+    std::string name = (stringifyTransferKind(kind) + "_" + llvm::Twine(message.fromChunk) + "_" +
+                        llvm::Twine(message.toChunk))
+                           .str();
+    TransferOp::create(builder, builder.getFusedLoc(locations), name, kind, message.id,
+                       message.fromChunk, message.toChunk, builder.getStrArrayAttr(layers),
+                       outputs);
+    names.push_back(std::move(name));
+  }
+
+  /// Parameters that train and are used on several ranks, by name: on which.
+  std::map<std::string, std::vector<bool>> findShared() {
+    std::map<std::string, std::vector<bool>> ranks;
+    for (const partition::Call &call : graph.calls)
+      for (const std::string &name : call.parameters) {
+        auto &used = ranks.try_emplace(name, plan.getStages(), false).first->second;
+        used[plan.getChunkRanks()[call.chunk]] = true;
+      }
+    for (ParameterOp parameter : graph.parameters) {
+      auto it = ranks.find(parameter.getSymName().str());
+      if (parameter.getFrozen() || llvm::count(it->second, true) < 2)
+        ranks.erase(it);
+    }
+    return ranks;
+  }
+
+  void addStage(OpBuilder &builder, int64_t rank, const std::vector<Step> &steps,
+                const std::map<std::string, std::vector<bool>> &shared) {
+    Location loc = getOperation().getLoc();
+    for (const partition::Call &call : graph.calls)
+      if (plan.getChunkRanks()[call.chunk] == rank) {
+        loc = CallLayerOp(call.op).getLoc();
+        break;
+      }
+    auto stage = StageOp::create(builder, loc, ("stage_" + llvm::Twine(rank)).str(), rank);
+    OpBuilder actions = OpBuilder::atBlockEnd(&stage.getBody().emplaceBlock());
+    for (const Step &step : steps)
+      addStep(actions, loc, step);
+    for (const auto &[name, used] : shared)
+      if (used[rank])
+        ReduceSharedOp::create(actions, loc, name);
+    if (plan.getDataParallel() > 1)
+      ReduceGradientsOp::create(actions, loc);
+    ReduceScalarsOp::create(actions, loc);
+    AdamwUpdateOp::create(actions, loc);
+  }
+
+  void addStep(OpBuilder &actions, Location loc, const Step &step) {
+    switch (step.kind) {
+    case StepKind::Forward:
+    case StepKind::Backward:
+    case StepKind::InputGrad:
+    case StepKind::WeightGrad:
+      RunOp::create(actions, loc, static_cast<RunKind>(step.kind), step.index, step.microbatch);
+      return;
+    case StepKind::PostRecv:
+      PostRecvOp::create(actions, loc, names[step.index], step.microbatch);
+      return;
+    case StepKind::WaitRecv:
+      WaitRecvOp::create(actions, loc, names[step.index], step.microbatch);
+      return;
+    case StepKind::Send:
+      SendOp::create(actions, loc, names[step.index], step.microbatch);
+      return;
+    case StepKind::WaitSend:
+      WaitSendOp::create(actions, loc, names[step.index], step.microbatch);
+      return;
+    }
+  }
+
+  PlanAttr plan;
+  partition::CallGraph graph;
+  std::vector<std::vector<planner::Action>> compute; ///< per rank
+  std::vector<Message> messages;
+  std::vector<std::string> names; ///< of the transfers, by id
+};
+
+} // namespace
+} // namespace omnibal

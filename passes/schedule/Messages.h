@@ -1,0 +1,28 @@
+//===- Messages.h - What chunks on different stages tell each other
+//---------------------------------------===//
+#ifndef PASSES_SCHEDULE_MESSAGES_H
+#define PASSES_SCHEDULE_MESSAGES_H
+
+#include "passes/partition/CallGraph.h"
+
+namespace omnibal::schedule {
+
+/// One message between two chunks on different stages, the same for every micro-batch.
+struct Message {
+  int32_t id = 0;
+  bool gradient = false;
+  int64_t fromChunk = 0, toChunk = 0;
+  int64_t fromStage = 0, toStage = 0;
+  std::vector<int64_t> edges = {}; ///< that travel together
+};
+
+/// Whether the backward of `call` yields the gradient of its input `input`.
+bool givesInputGradient(const partition::Call &call, int64_t input);
+
+/// For every pair of chunks on different stages that an edge joins: one message per direction, in
+/// the order of the edges. `chunkStage` has one stage a chunk; gradients only where asked for.
+std::vector<Message> collectMessages(const partition::CallGraph &graph,
+                                     llvm::ArrayRef<int64_t> chunkStage, bool gradients);
+
+} // namespace omnibal::schedule
+#endif // PASSES_SCHEDULE_MESSAGES_H

@@ -1,0 +1,695 @@
+// One module a constraint: everything but the line that is wrong is valid.
+// RUN: omnibal-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @below {{cost_c1: nanoseconds and bytes of a cost must be >= 0}}
+module attributes {some = #plan.cost<forward = 1, input_grad = -1, weight_grad = 0, saved = 0>} {}
+
+// -----
+
+func.func @main() {
+  // expected-error @below {{cost_c2: omnibal.cost must be a #plan.cost, not 3}}
+  omnibal.layer "a" vision inputs() parameters() attributes {omnibal.cost = 3 : i64} : () -> () {
+    omnibal.yield
+  }
+  return
+}
+
+// -----
+
+// expected-error @below {{plan_c1: stages, microbatches and data_parallel must be >= 1}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 0, data_parallel = 1, chunk_ranks = [0]>} {}
+
+// -----
+
+// expected-error @below {{plan_c2: chunk 1 is on rank 2, but there are 2 stages}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 2]>} {}
+
+// -----
+
+// expected-error @below {{plan_c2: 1 of 2 stages have a chunk}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 0]>} {}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+// expected-error @below {{transfer_c1: chunks 0 and 2 are not on two ranks of omnibal.plan}}
+omnibal.transfer @there activation id 0 from 0 to 2 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+// expected-error @below {{transfer_c2: has 1 layers and 2 outputs}}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0, 1]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+// expected-error @below {{transfer_c3: output 1 of "body" is not made in chunk 0 and read in chunk 1}}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [1]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+// expected-error @below {{transfer_c3: output 0 of "body" is not made in chunk 1 and read in chunk 0}}
+omnibal.transfer @there gradient id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+// expected-error @below {{transfer_c4: @again also has id 0}}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @again activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c1: is not an action of a stage}}
+  %0 = omnibal.get_parameter @p : tensor<2xf32>
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  // expected-error @below {{stage_c2: @there of micro-batch 0 has not been started}}
+  omnibal.wait_send @there microbatch 0
+  omnibal.send @there microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  // expected-error @below {{stage_c2: is never awaited}}
+  omnibal.send @there microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.post_recv @back microbatch 0
+  // expected-error @below {{stage_c2: @back of micro-batch 0 starts a second time}}
+  omnibal.post_recv @back microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c3: backward of chunk 0, micro-batch 0 runs too early}}
+  omnibal.run backward chunk 0 microbatch 0
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  // expected-error @below {{stage_c3: forward of chunk 0, micro-batch 0 runs a second time}}
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  omnibal.run backward chunk 0 microbatch 0
+  // expected-error @below {{stage_c3: input_grad of chunk 0, micro-batch 0 runs a second time}}
+  omnibal.run input_grad chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  // expected-error @below {{stage_c3: weight_grad of chunk 0, micro-batch 0 runs too early}}
+  omnibal.run weight_grad chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  omnibal.adamw_update
+  // expected-error @below {{stage_c4: comes after omnibal.adamw_update}}
+  omnibal.run backward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.reduce_scalars
+  // expected-error @below {{stage_c4: comes after omnibal.reduce_scalars}}
+  omnibal.reduce_gradients
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.reduce_scalars
+  // expected-error @below {{stage_c4: comes after omnibal.reduce_scalars}}
+  omnibal.reduce_scalars
+}
+}
+
+// -----
+
+module {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+
+// expected-error @below {{stage_c5: the module has no omnibal.plan}}
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+// expected-error @below {{stage_c5: rank 2 of 2}}
+omnibal.stage @stage_0 rank 2 {
+
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+// expected-error @below {{stage_c5: @stage_0 also is rank 0}}
+omnibal.stage @other rank 0 {
+}
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c5: chunk 1 is not on rank 0 of omnibal.plan}}
+  omnibal.run forward chunk 1 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c5: micro-batch 2 of 2}}
+  omnibal.run forward chunk 0 microbatch 2
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c6: @nowhere is not an omnibal.transfer}}
+  omnibal.post_recv @nowhere microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c6: rank 0 does not receive @there}}
+  omnibal.post_recv @there microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c7: the values of @there are not made yet}}
+  omnibal.send @there microbatch 0
+  omnibal.run forward chunk 0 microbatch 0
+  omnibal.wait_send @there microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  omnibal.run forward chunk 0 microbatch 0
+  omnibal.post_recv @back microbatch 0
+  omnibal.run backward chunk 0 microbatch 0
+  // expected-error @below {{stage_c7: the values of @back have been read already}}
+  omnibal.wait_recv @back microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 rank 0 {
+  // expected-error @below {{stage_c8: @q is not a parameter that trains}}
+  omnibal.reduce_shared @q
+}
+}

@@ -1,0 +1,51 @@
+// Costs, plans, messages and stages print what they parse.
+// RUN: omnibal-opt %s | omnibal-opt | FileCheck %s
+// RUN: omnibal-opt %s --mlir-print-op-generic | omnibal-opt | FileCheck %s
+
+// CHECK: module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_ranks = [0, 1]>}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  // CHECK: omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, saved = 8>
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64, omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, saved = 8>} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+// CHECK: omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+// CHECK: omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+// CHECK: omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 rank 0 {
+  // CHECK-NEXT: omnibal.run forward chunk 0 microbatch 0
+  omnibal.run forward chunk 0 microbatch 0
+  // CHECK-NEXT: omnibal.send @there microbatch 0
+  omnibal.send @there microbatch 0
+  // CHECK-NEXT: omnibal.post_recv @back microbatch 0
+  omnibal.post_recv @back microbatch 0
+  // CHECK-NEXT: omnibal.wait_send @there microbatch 0
+  omnibal.wait_send @there microbatch 0
+  // CHECK-NEXT: omnibal.wait_recv @back microbatch 0
+  omnibal.wait_recv @back microbatch 0
+  // CHECK-NEXT: omnibal.run input_grad chunk 0 microbatch 0
+  omnibal.run input_grad chunk 0 microbatch 0
+  // CHECK-NEXT: omnibal.run weight_grad chunk 0 microbatch 0
+  omnibal.run weight_grad chunk 0 microbatch 0
+  // CHECK-NEXT: omnibal.reduce_shared @p
+  omnibal.reduce_shared @p
+  // CHECK-NEXT: omnibal.reduce_gradients
+  omnibal.reduce_gradients
+  // CHECK-NEXT: omnibal.reduce_scalars
+  omnibal.reduce_scalars
+  // CHECK-NEXT: omnibal.adamw_update
+  omnibal.adamw_update
+}
+}
