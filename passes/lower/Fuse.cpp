@@ -95,6 +95,12 @@ private:
       auto found = fit(op, space);
       if (!found)
         return false;
+      // A task writes its rows; what is one number a column belongs to none, and is computed again
+      // here if its own kernel writes it for others.
+      if (found->result == Extent2D::PerCol && !found->columnReduction &&
+          llvm::any_of(op->getResult(0).getUsers(),
+                       [&](Operation *user) { return !inside.contains(user); }))
+        return false;
       for (auto [operand, use] : llvm::zip(op->getOperands(), found->operands)) {
         Operation *producer = operand.getDefiningOp();
         if (!producer || !inside.contains(producer))

@@ -127,6 +127,25 @@ func.func @square(%x: tensor<3x3x1xf32> {omnibal.role = "input", omnibal.index =
   module.check("square", 0, 1);
 }
 
+/// %b is one number a column for its reader and is read outside too: all of it must be written.
+TEST(FusionLegality, ColumnsThatOthersRead) {
+  LoweredModule module(R"(
+func.func @f(%x: tensor<3x2x2xf32> {omnibal.role = "input", omnibal.index = 0 : i64},
+             %m: tensor<2x2xf32> {omnibal.role = "input", omnibal.index = 1 : i64})
+    -> (tensor<3x2x2xf32> {omnibal.role = "output", omnibal.index = 0 : i64},
+        tensor<2x2xf32> {omnibal.role = "output", omnibal.index = 1 : i64},
+        tensor<4xf32> {omnibal.role = "output", omnibal.index = 2 : i64}) {
+  %b = omnibal.exp %m : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %s = omnibal.add %x, %b : (tensor<3x2x2xf32>, tensor<2x2xf32>) -> tensor<3x2x2xf32>
+  %c = omnibal.neg %m : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %v = omnibal.reshape %c : (tensor<2x2xf32>) -> tensor<4xf32>
+  %t = omnibal.mul %s, %c : (tensor<3x2x2xf32>, tensor<2x2xf32>) -> tensor<3x2x2xf32>
+  return %t, %b, %v : tensor<3x2x2xf32>, tensor<2x2xf32>, tensor<4xf32>
+})",
+                       0, 1);
+  module.check("f", 0, 1);
+}
+
 /// Rows of -inf give NaN, which a guard must see: nothing may assume that numbers are finite.
 TEST(FusedKernel, NotANumberIsSeen) {
   for (int64_t cols : {2, 3, 16, 21}) {
