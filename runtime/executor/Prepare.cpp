@@ -194,6 +194,11 @@ Status Executor::initialise(const TensorFiles &weights) {
     if (tensor->shape != q.shape)
       return invalid(where + " has shape " + toString(tensor->shape) + ", but the program needs " +
                      toString(q.shape));
+    if (tensor->dtype != StoredType::F32 && tensor->dtype != StoredType::F64 &&
+        tensor->dtype != StoredType::F16 && tensor->dtype != StoredType::BF16)
+      return invalid(where + " has type " + std::string(storedTypeName(tensor->dtype)) +
+                     ", but floating point numbers are expected (quantised weights must be "
+                     "converted first)");
     OMNIBAL_RETURN_IF_ERROR((q.transposed ? loadTransposed(*tensor, at(q.dataOffset))
                                           : convertTensor(*tensor, DType::F32, at(q.dataOffset)))
                                 .context(weights.path()));

@@ -108,7 +108,8 @@ Result<LoadedProgram> loadProgram(const std::string &directory) {
   LoadedProgram loaded;
   loaded.directory = directory;
   std::string manifestPath = directory + "/manifest.json";
-  if (!fs::exists(manifestPath))
+  std::error_code ignored;
+  if (!fs::exists(manifestPath, ignored))
     return Status(Code::NotFound, directory + ": no manifest.json here; this is no program "
                                               "directory, or omnibal-compile did not finish it");
   OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(manifestPath));

@@ -3,6 +3,7 @@
 #include "runtime/core/AtomicFile.h"
 #include "runtime/executor/Feeder.h"
 #include "tools/omnibal-run/Session.h"
+#include <cmath>
 #include <cstdio>
 #include <unistd.h>
 
@@ -61,6 +62,10 @@ Status print(const Session &s, const Scores &total) {
   auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
   double loss = share(total.loss, total.labels), accuracy = share(total.right, total.labels),
          exact = share(total.answersRight, total.answers);
+  if (!std::isfinite(loss))
+    return invalid(s.weights.path() +
+                   ": the loss over the samples is not a finite number; are these "
+                   "the right weights, or did training diverge?");
   std::printf("samples %.0f  label tokens %.0f\nloss %.6f\ntoken accuracy %.2f %%\n"
               "answers entirely right %.2f %% (%.0f of %.0f)\n",
               total.samples, total.labels, loss, accuracy * 100, exact * 100, total.answersRight,

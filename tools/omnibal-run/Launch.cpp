@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iostream>
 #include <mutex>
+#include <new>
 #include <thread>
 
 namespace omnibal::rt {
@@ -18,6 +19,17 @@ void report(const Status &status) {
   std::cerr << "omnibal-run: error: " << status.message() << std::endl;
 }
 
+/// What the standard library throws (no memory, no threads left) is an error like any other.
+Status guarded(const RankBody &body, Communicator &communicator) {
+  try {
+    return body(communicator);
+  } catch (const std::bad_alloc &) {
+    return {Code::Unavailable, "rank " + std::to_string(communicator.rank()) + ": out of memory"};
+  } catch (const std::exception &e) {
+    return {Code::Unavailable, "rank " + std::to_string(communicator.rank()) + ": " + e.what()};
+  }
+}
+
 int runThreads(int ranks, const RankBody &body) {
   auto communicators = createThreadCommunicators(ranks, deadlineFromEnvironment());
   std::mutex mutex;
@@ -27,7 +39,7 @@ int runThreads(int ranks, const RankBody &body) {
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
-      Status status = body(*communicators[r]);
+      Status status = guarded(body, *communicators[r]);
       if (!status)
         communicators[r]->abort(status);
       std::lock_guard lock(mutex);
@@ -74,7 +86,7 @@ int runProcess(int ranks, const RankBody &body) {
                      " ranks, but the program needs " + std::to_string(ranks) +
                      " (stages x data-parallel ranks): mpirun -n " + std::to_string(ranks));
   else
-    status = body(c);
+    status = guarded(body, c);
   if (status)
     return 0;
   // The rank whose error it is must have written it before the job ends.

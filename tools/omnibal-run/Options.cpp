@@ -1,9 +1,13 @@
 #include "tools/omnibal-run/Options.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <numbers>
+#include <sstream>
 
 namespace omnibal::rt {
 namespace {
@@ -32,6 +36,8 @@ std::string check(const RunOptions &o) {
     return "";
   if (o.weights.empty())
     return "--weights is required (a .safetensors file or a folder with the model's weights)";
+  if (o.evaluate && !o.forward.empty())
+    return "--evaluate and --forward exclude each other";
   if (!o.forward.empty())
     return o.output.empty() ? "--forward needs -o OUTPUTS.safetensors" : "";
   if (o.data.empty())
@@ -45,6 +51,41 @@ std::string check(const RunOptions &o) {
   return "";
 }
 
+/// A finite number in [least, most], or in (least, most] if `open`; NaN is in no range.
+CLI::Validator number(double least, bool open = false,
+                      double most = std::numeric_limits<double>::max()) {
+  auto isGood = [=](const std::string &text) -> std::string {
+    double value = 0;
+    bool parsed = CLI::detail::lexical_cast(text, value);
+    if (parsed && value <= most && (open ? value > least : value >= least))
+      return "";
+    std::ostringstream message;
+    message << text << " is not a finite number " << (open ? "above " : "of at least ") << least;
+    if (most < std::numeric_limits<double>::max())
+      message << " and at most " << most;
+    return message.str();
+  };
+  return CLI::Validator(isGood, "");
+}
+
+CLI::Validator wholeNumber(int64_t least, int64_t most) {
+  auto isGood = [=](const std::string &text) -> std::string {
+    char *end = nullptr;
+    errno = 0;
+    long long value = std::strtoll(text.c_str(), &end, 10);
+    if (!text.empty() && *end == 0 && errno == 0 && value >= least && value <= most)
+      return "";
+    return text + " is not a whole number from " + std::to_string(least) + " to " +
+           std::to_string(most);
+  };
+  return CLI::Validator(isGood, "");
+}
+
+constexpr int64_t manySteps = 1'000'000'000'000;
+constexpr int64_t manyThreads = 1024;
+/// With a beta of 1 the first update divides zero by zero.
+const double belowOne = std::nextafter(1.0, 0.0);
+
 } // namespace
 
 bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
@@ -54,6 +95,7 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "omnibal-run " OMNIBAL_VERSION);
   app.set_config("--config", "", "TOML file that can hold any of these flags");
+  app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("program", o.program, "Program directory made by omnibal-compile")->required();
   app.add_option("--weights", o.weights,
                  "Weights: a .safetensors file or a folder (sharded or not)");
@@ -65,8 +107,8 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.add_option("--steps", o.steps,
                  "Steps to train, counted from the start of the run (default: the whole list once; "
                  "more than that begins the list again)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--lr", o.learningRate, "Learning rate")->capture_default_str();
+      ->check(wholeNumber(1, manySteps));
+  app.add_option("--lr", o.learningRate, "Learning rate")->check(number(0))->capture_default_str();
   app.add_option(
          "--schedule-lr", o.schedule,
          "Learning rate after the warm-up: constant, linear or cosine decay to the last step")
@@ -77,23 +119,24 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       ->default_str("constant");
   app.add_option("--warmup-steps", o.warmupSteps,
                  "Steps of linear warm-up: step s (from 0) runs at (s + 1) / warm-up")
-      ->check(CLI::NonNegativeNumber)
+      ->check(wholeNumber(0, manySteps))
       ->capture_default_str();
   app.add_option("--min-lr-ratio", o.minLearningRateRatio, "The schedule's end as a part of --lr")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number(0, false, 1))
       ->capture_default_str();
   app.add_option("--beta1", o.adamW.beta1, "AdamW")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number(0, false, belowOne))
       ->capture_default_str();
   app.add_option("--beta2", o.adamW.beta2, "AdamW")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number(0, false, belowOne))
       ->capture_default_str();
-  app.add_option("--eps", o.adamW.epsilon, "AdamW")->capture_default_str();
+  app.add_option("--eps", o.adamW.epsilon, "AdamW")->check(number(0, true))->capture_default_str();
   app.add_option("--weight-decay", o.adamW.weightDecay,
                  "AdamW, decoupled, on parameters with at least two dimensions")
+      ->check(number(0))
       ->default_str("0.05");
   app.add_option("--clip", o.clip, "Largest global gradient norm; 0 = no clipping")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number(0))
       ->capture_default_str();
   app.add_option("--log", o.log,
                  "JSON lines, one a step (truncated at the start, appended on --resume)");
@@ -104,11 +147,11 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "Gradients of the first step's mean loss, before clipping (.safetensors)");
   app.add_option("--threads", o.threads,
                  "Compute threads a rank (default: cores / ranks on this machine)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1, manyThreads));
   app.add_option("--checkpoint", o.checkpoint,
                  "Folder for checkpoints; one is written at the end too");
   app.add_option("--checkpoint-every", o.checkpointEvery, "Steps between checkpoints")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1, manySteps));
   app.add_option("--resume", o.resume,
                  "Folder of checkpoints (or one step's) to continue from, bit by bit");
   app.add_flag("--evaluate", o.evaluate,

@@ -91,8 +91,9 @@ Status Reporter::open() {
   const std::string &path = session.options.log;
   if (!session.leads() || path.empty())
     return Status::ok();
+  std::error_code ignored;
   bool append = !session.options.resume.empty();
-  if (append && std::filesystem::exists(path)) {
+  if (append && std::filesystem::exists(path, ignored)) {
     // A killed run may have logged steps after its last checkpoint: they are computed again.
     OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
     std::string kept;
@@ -101,7 +102,8 @@ Status Reporter::open() {
       std::string line = text.substr(at, end == std::string::npos ? end : end - at + 1);
       at += line.size();
       auto value = nlohmann::json::parse(line, nullptr, false);
-      if (value.is_object() && value.value("step", first) < first)
+      if (value.is_object() && value.contains("step") && value["step"].is_number_integer() &&
+          value["step"].get<int64_t>() < first)
         kept += line;
     }
     OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(path, kept));

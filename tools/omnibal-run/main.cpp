@@ -7,9 +7,12 @@
 #include "tools/omnibal-run/Report.h"
 #include "tools/omnibal-run/Session.h"
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <thread>
+#include <unistd.h>
 
 namespace omnibal::rt {
 
@@ -44,9 +47,48 @@ int fail(const Status &status) {
   return 1;
 }
 
+Status checkWritable(const std::filesystem::path &folder, const std::string &flag) {
+  std::error_code error;
+  std::string name = folder.empty() ? "." : folder.string();
+  if (!std::filesystem::is_directory(name, error))
+    return invalid(flag + ": " + name + " is no folder" +
+                   (error ? " (" + error.message() + ")" : "") + "; create it or choose another");
+  if (::access(name.c_str(), W_OK | X_OK))
+    return invalid(flag + ": " + name + " is not writable; choose another place");
+  return Status::ok();
+}
+
+/// Finds out before the work, not after it, that its result cannot be written.
+Status checkOutputs(const RunOptions &o) {
+  bool trains = !o.evaluate && o.forward.empty();
+  for (auto [folder, flag] :
+       {std::pair{&o.save, "--save"}, std::pair{&o.checkpoint, "--checkpoint"}}) {
+    if (folder->empty() || !trains)
+      continue;
+    std::error_code error;
+    std::filesystem::create_directories(*folder, error);
+    if (error)
+      return invalid(std::string(flag) + ": " + *folder +
+                     ": creating the folder failed: " + error.message());
+    OMNIBAL_RETURN_IF_ERROR(checkWritable(*folder, flag));
+  }
+  for (auto [file, flag, used] : {std::tuple{&o.trace, "--trace", trains},
+                                  std::tuple{&o.saveGradients, "--save-gradients", trains},
+                                  std::tuple{&o.output, "-o", !o.forward.empty()}}) {
+    if (file->empty() || !used)
+      continue;
+    std::error_code ignored;
+    if (std::filesystem::is_directory(*file, ignored))
+      return invalid(std::string(flag) + ": " + *file + " is a folder; a file name is expected");
+    OMNIBAL_RETURN_IF_ERROR(checkWritable(std::filesystem::path(*file).parent_path(), flag));
+  }
+  return Status::ok();
+}
+
 Status runRank(const RunOptions &options, const LoadedProgram &loaded, const TensorFiles &weights,
                const DataSource *data, int threads, Communicator &communicator) {
   Agreement agree = agreementOver(communicator);
+  OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
   const char *guard = std::getenv("OMNIBAL_GUARD");
@@ -101,5 +143,12 @@ int main(int argc, char **argv) {
   int exitCode = 0;
   if (!omnibal::rt::parseCommandLine(argc, argv, options, exitCode))
     return exitCode;
-  return omnibal::rt::run(options);
+  // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return omnibal::rt::run(options);
+  } catch (const std::exception &e) {
+    return omnibal::rt::fail(
+        {omnibal::rt::Code::Unavailable, e.what() + std::string(" (while starting)")});
+  }
 }
