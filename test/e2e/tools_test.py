@@ -6,11 +6,13 @@ import math
 import os
 import re
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from reference_losses import read_safetensors
@@ -215,6 +217,86 @@ class Errors(ToolTest):
                       target, check=False)
         self.assertEqual(result.returncode, 1)
         self.assertIn("occupied", result.stderr)
+
+
+class RunErrors(ToolTest):
+    """What is wrong with a run is said before the work starts, on one line."""
+
+    def setUp(self):
+        super().setUp()
+        self.compile()
+        folder = os.path.join(DATA, "tiny-internvl")
+        self.base = [self.path("program"), "--weights", f"{folder}/model.safetensors", "--data", f"{folder}/data-000000.tar",
+                     "--preprocess", f"{folder}/preprocessor_config.json", "--steps-file", self.steps_file("tiny-internvl", 2)]
+
+    def fails(self, *arguments, code, says):
+        result = call("omnibal-run", *self.base, *arguments, check=False)
+        self.assertEqual(result.returncode, code, f"{arguments}: {result.stderr}")
+        self.assertRegex(result.stderr, says)
+
+    def test_values_out_of_range(self):
+        for flag, value in (("--lr", "nan"), ("--lr", "-1"), ("--eps", "0"), ("--beta1", "1"), ("--weight-decay", "inf"),
+                            ("--clip", "nan"), ("--threads", "100000")):
+            self.fails(flag, value, code=2, says=flag)
+        self.fails("--evaluate", "--forward", "x.safetensors", code=2, says="--forward")
+
+    def test_configuration_files(self):
+        for text in ("learning-rate = 1\n", "lr = = 3\n"):
+            with open(self.path("run.toml"), "w") as file:
+                file.write(text)
+            self.fails("--config", self.path("run.toml"), code=2, says="(?i)learning-rate|--lr|pars")
+
+    def test_unusable_targets_stop_the_run_at_once(self):
+        with open(self.path("occupied"), "w"):
+            pass
+        log = self.path("log.jsonl")
+        for flag in ("--save", "--checkpoint"):
+            self.fails(flag, self.path("occupied/folder"), "--log", log, code=1, says="occupied")
+            self.assertFalse(os.path.exists(log) and os.path.getsize(log) > 0, "steps ran before the error")
+
+    def test_a_damaged_log_does_not_crash_a_resumed_run(self):
+        log, checkpoints = self.path("log.jsonl"), self.path("checkpoints")
+        call("omnibal-run", *self.base, "--log", log, "--checkpoint", checkpoints, "--checkpoint-every", 1)
+        with open(log, "a") as file:
+            file.write('{"step": "two"}\n')
+        result = call("omnibal-run", *self.base, "--log", log, "--resume", checkpoints, check=False)
+        self.assertIn(result.returncode, (0, 1), result.stderr)
+
+    @staticmethod
+    def runs(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def test_a_killed_rank_ends_the_job(self):
+        self.compile("two", stages=2)
+        log = self.path("killed.jsonl")
+        job = subprocess.Popen(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", os.path.join(BIN, "omnibal-run"),
+                                self.path("two"), *map(str, self.base[1:]), "--steps", "100000", "--log", log],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(job.kill)
+        for _ in range(200):
+            if os.path.exists(log) and os.path.getsize(log) > 0:
+                break
+            time.sleep(0.1)
+        with open(f"/proc/{job.pid}/task/{job.pid}/children") as file:
+            ranks = [int(pid) for pid in file.read().split()]
+        self.assertEqual(len(ranks), 2)
+        os.kill(ranks[1], signal.SIGKILL)
+        self.assertNotEqual(job.wait(timeout=10), 0)
+        deadline = time.monotonic() + 10
+        while any(self.runs(pid) for pid in ranks):
+            self.assertLess(time.monotonic(), deadline, "a rank is still running")
+            time.sleep(0.1)
+
+    def test_a_full_disk_leaves_nothing_half_written(self):
+        limited = ["bash", "-c", 'ulimit -f 200; exec "$0" "$@"', os.path.join(BIN, "omnibal-run"), *map(str, self.base), "--save",
+                   self.path("saved")]
+        result = subprocess.run(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertFalse(os.path.exists(self.path("saved/model.safetensors")))
 
 
 class Overlap(ToolTest):
