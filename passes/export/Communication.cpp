@@ -1,7 +1,6 @@
 //===- Communication.cpp
 //--------------------------------------------------------------------------------===//
 #include "passes/export/Communication.h"
-#include "passes/schedule/Communication.h"
 
 namespace omnibal::exporter {
 namespace {
@@ -33,12 +32,9 @@ rt::ActionKind convert(schedule::StepKind kind) {
 std::vector<std::vector<rt::Action>>
 insertCommunication(const std::vector<std::vector<planner::Action>> &compute,
                     const std::vector<Message> &messages) {
-  std::vector<schedule::Message> plain;
-  for (const Message &message : messages)
-    plain.push_back({message.id, message.gradient, message.fromChunk, message.toChunk,
-                     message.fromStage, message.toStage});
   std::vector<std::vector<rt::Action>> lists;
-  for (const std::vector<schedule::Step> &steps : schedule::insertCommunication(compute, plain)) {
+  for (const std::vector<schedule::Step> &steps :
+       schedule::insertCommunication(compute, messages)) {
     std::vector<rt::Action> &actions = lists.emplace_back();
     for (const schedule::Step &step : steps)
       actions.push_back({convert(step.kind), static_cast<int32_t>(step.microbatch),

@@ -12,7 +12,8 @@ namespace {
 class Exporter {
 public:
   Exporter(ModuleOp module, const planner::Plan &plan, const ExportOptions &options)
-      : module(module), plan(plan), options(options), kernels(module.getContext()) {}
+      : module(module), plan(plan), options(options),
+        kernels(std::make_shared<lower::KernelLibrary>(module.getContext())) {}
 
   FailureOr<ExportedProgram> run() {
     FailureOr<CallGraph> graph = partition::readCallGraph(module);
@@ -73,7 +74,7 @@ private:
       lowering.tokensCap = options.tokensCap;
       lowering.rowBucket = 1;
       auto lowered =
-          lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), kernels, lowering);
+          lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), *kernels, lowering);
       if (failed(lowered))
         return failure();
       parts.functions.push_back(std::move(*lowered));
@@ -109,12 +110,7 @@ private:
           result.constants.push_back({data.name, data.dtype, data.shape, std::move(data.bytes)});
       program.functions.push_back(std::move(lowered.function));
     }
-    if (options.generateCode && !kernels.empty()) {
-      FailureOr<std::string> object = kernels.compileSharedObject(options.cpu);
-      if (failed(object))
-        return failure();
-      result.sharedObject = std::move(*object);
-    }
+    result.kernels = kernels;
     return result;
   }
 
@@ -145,7 +141,7 @@ private:
   ModuleOp module;
   const planner::Plan &plan;
   const ExportOptions &options;
-  lower::KernelLibrary kernels;
+  std::shared_ptr<lower::KernelLibrary> kernels;
   ProgramParts parts;
   std::map<std::string, int64_t> functionIndex;
 };

@@ -4,6 +4,7 @@
 #define PASSES_EXPORT_EXPORTPROGRAM_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/lower/Lowering.h"
 #include "passes/planner/Plan.h"
 #include "runtime/program/ProgramIO.h"
 
@@ -15,13 +16,13 @@ struct ExportOptions {
   int64_t tilesCap = 0, tokensCap = 0;
   int64_t stages = 1, dataParallel = 1, microbatches = 1;
   int64_t gradientBucketBytes = int64_t{32} << 20; ///< data-parallel reduction happens by bucket
-  bool generateCode = true;                        ///< false for a dry run: no kernels.so
 };
 
 struct ExportedProgram {
   rt::Program program;
   std::vector<rt::ConstantTensor> constants;
-  std::string sharedObject;
+  /// The generated kernels, not compiled yet: a dry run never needs kernels.so.
+  std::shared_ptr<lower::KernelLibrary> kernels;
 };
 
 /// Lowers every layer function, lays out the memory of every stage in every mode and assembles the

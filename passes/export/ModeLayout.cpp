@@ -19,44 +19,6 @@ const char *modeName(Purpose purpose) {
   return "";
 }
 
-/// Messages of the mode: for every pair of chunks on different stages that an edge joins, one per
-/// direction, in the order of the edges.
-ModeMessages collectMessages(const ProgramParts &parts, Purpose purpose) {
-  ModeMessages result;
-  std::map<std::tuple<bool, int64_t, int64_t>, size_t> known;
-  auto add = [&](bool gradient, int64_t from, int64_t to, int64_t edge) {
-    auto [it, fresh] = known.try_emplace({gradient, from, to}, result.messages.size());
-    if (fresh) {
-      Message message;
-      message.id = static_cast<int32_t>(result.messages.size());
-      message.gradient = gradient;
-      message.fromChunk = from;
-      message.toChunk = to;
-      message.fromStage = parts.chunkStage[from];
-      message.toStage = parts.chunkStage[to];
-      result.messages.push_back(message);
-      result.edges.emplace_back();
-    }
-    std::vector<int64_t> &edges = result.edges[it->second];
-    if (std::find(edges.begin(), edges.end(), edge) == edges.end())
-      edges.push_back(edge);
-  };
-  for (bool gradient : {false, true})
-    for (auto [index, edge] : llvm::enumerate(parts.graph.edges)) {
-      int64_t from = parts.graph.calls[edge.producer].chunk;
-      for (auto [call, input] : edge.consumers) {
-        int64_t to = parts.graph.calls[call].chunk;
-        if (from == to || parts.chunkStage[from] == parts.chunkStage[to])
-          continue;
-        if (!gradient)
-          add(false, from, to, index);
-        else if (purpose == Purpose::Train && givesInputGradient(parts, call, input))
-          add(true, to, from, index);
-      }
-    }
-  return result;
-}
-
 /// Forward only: every micro-batch through the stage's chunks in order.
 std::vector<std::vector<planner::Action>> forwardActions(const ProgramParts &parts,
                                                          int64_t microbatches, size_t stages) {
@@ -105,11 +67,12 @@ int64_t bytesAtCaps(const ProgramParts &parts, const std::vector<rt::Extent> &sh
 }
 
 std::string layOutMode(ProgramParts &parts, Purpose purpose, std::vector<rt::Stage> &stages) {
-  ModeMessages messages = collectMessages(parts, purpose);
+  std::vector<Message> messages =
+      schedule::collectMessages(parts.graph, parts.chunkStage, purpose == Purpose::Train);
   int64_t microbatches = purpose == Purpose::Predict ? 1 : parts.microbatches;
   auto compute = purpose == Purpose::Train ? parts.trainActions
                                            : forwardActions(parts, microbatches, stages.size());
-  std::vector<std::vector<rt::Action>> actions = insertCommunication(compute, messages.messages);
+  std::vector<std::vector<rt::Action>> actions = exporter::insertCommunication(compute, messages);
 
   std::vector<StageLayout> layouts;
   for (rt::Stage &stage : stages) {
@@ -120,8 +83,8 @@ std::string layOutMode(ProgramParts &parts, Purpose purpose, std::vector<rt::Sta
       return error;
   }
   // Both ends of a message know their own half of each piece; join them.
-  for (size_t i = 0; i < messages.messages.size(); ++i) {
-    const Message &message = messages.messages[i];
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message &message = messages[i];
     StageLayout &sender = layouts[message.fromStage], &receiver = layouts[message.toStage];
     rt::Transfer transfer = sender.sendSide(i);
     rt::Transfer receiving = receiver.receiveSide(i);

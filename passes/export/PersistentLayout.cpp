@@ -21,13 +21,6 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
   return parameter;
 }
 
-int64_t elements(const rt::Parameter &parameter) {
-  int64_t count = 1;
-  for (int64_t size : parameter.shape)
-    count *= size;
-  return count;
-}
-
 /// Names of the parameters whose gradient some backward function yields.
 std::set<std::string> parametersWithGradient(const ProgramParts &parts) {
   std::set<std::string> names;
@@ -48,7 +41,7 @@ void fillBuckets(rt::Stage &stage, int64_t bucketBytes) {
   for (size_t i = stage.parameters.size(); i-- > 0;) {
     if (!stage.parameters[i].trainable)
       continue;
-    int64_t size = elements(stage.parameters[i]) * 4;
+    int64_t size = stage.parameters[i].elements() * 4;
     if (stage.buckets.empty() || (bytes > 0 && bytes + size > bucketBytes)) {
       stage.buckets.emplace_back();
       bytes = 0;
@@ -63,7 +56,7 @@ void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
     for (rt::Parameter &parameter : stage.parameters)
       if (parameter.trainable || !trainableOnly) {
         parameter.*field = offset;
-        offset = alignUp(offset + elements(parameter) * 4);
+        offset = alignUp(offset + parameter.elements() * 4);
       }
   };
   place(&rt::Parameter::dataOffset, false);

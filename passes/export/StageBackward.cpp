@@ -19,7 +19,8 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk) {
       continue;
     std::set<int64_t> sources;
     for (auto [call, input] : edge.consumers)
-      if (parts.graph.calls[call].chunk != chunk.id && givesInputGradient(parts, call, input))
+      if (parts.graph.calls[call].chunk != chunk.id &&
+          schedule::givesInputGradient(parts.graph.calls[call], input))
         sources.insert(parts.graph.calls[call].chunk);
     for (int64_t source : sources) {
       rt::Location from = parts.chunkStage[source] == stage

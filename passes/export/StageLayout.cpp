@@ -4,18 +4,8 @@
 
 namespace omnibal::exporter {
 
-bool givesInputGradient(const ProgramParts &parts, int64_t call, int64_t input) {
-  int64_t backward = parts.callees[call].backward;
-  if (backward < 0)
-    return false;
-  for (const lower::Formal &formal : parts.functions[backward].formals)
-    if (formal.role == rt::Role::GradInput && formal.index == input)
-      return true;
-  return false;
-}
-
 StageLayout::StageLayout(ProgramParts &parts, Purpose purpose, int64_t stage,
-                         const ModeMessages &messages)
+                         const std::vector<Message> &messages)
     : parts(parts), purpose(purpose), stage(stage), messages(messages) {}
 
 std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbatches) {
@@ -92,7 +82,7 @@ bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) con
 
 /// Buffers that messages arrive in: one region a message, its edges one after the other.
 void StageLayout::placeReceives(int64_t chunk) {
-  for (auto [i, message] : llvm::enumerate(messages.messages)) {
+  for (auto [i, message] : llvm::enumerate(messages)) {
     if (message.toChunk != chunk || message.toStage != stage)
       continue;
     int32_t region =
@@ -101,7 +91,7 @@ void StageLayout::placeReceives(int64_t chunk) {
                   RegionKind::Message);
     receiveRegion[i] = region;
     uses[region].receives.push_back(message.id);
-    for (int64_t edge : messages.edges[i]) {
+    for (int64_t edge : messages[i].edges) {
       rt::Location location{rt::Space::Region, region,
                             grow(region, bytesOf(parts.graph.edges[edge]))};
       if (message.gradient)
@@ -122,7 +112,7 @@ void StageLayout::placeSends(int64_t chunk) {
       int64_t consumer = parts.graph.calls[call].chunk;
       leaves |= producer == chunk && consumer != chunk;
       returns |= purpose == Purpose::Train && consumer == chunk && producer != chunk &&
-                 givesInputGradient(parts, call, input);
+                 schedule::givesInputGradient(parts.graph.calls[call], input);
     }
     if (leaves) {
       auto [it, fresh] = outRegion.try_emplace(chunk, -1);
@@ -138,7 +128,7 @@ void StageLayout::placeSends(int64_t chunk) {
                                          grow(it->second, bytesOf(edge))};
     }
   }
-  for (const Message &message : messages.messages)
+  for (const Message &message : messages)
     if (message.fromChunk == chunk && message.fromStage == stage)
       uses[message.gradient ? gradOutRegion[chunk] : outRegion[chunk]].sends.push_back(message.id);
 }
@@ -374,7 +364,7 @@ int64_t StageLayout::placeRegions(int64_t base) {
 }
 
 rt::Transfer StageLayout::sendSide(size_t i) const {
-  const Message &message = messages.messages[i];
+  const Message &message = messages[i];
   rt::Transfer transfer;
   transfer.id = message.id;
   transfer.gradient = message.gradient;
@@ -382,7 +372,7 @@ rt::Transfer StageLayout::sendSide(size_t i) const {
   transfer.toStage = static_cast<int32_t>(message.toStage);
   transfer.fromChunk = static_cast<int32_t>(message.fromChunk);
   transfer.toChunk = static_cast<int32_t>(message.toChunk);
-  for (int64_t edge : messages.edges[i]) {
+  for (int64_t edge : messages[i].edges) {
     rt::Location location =
         message.gradient ? gradOutLocation.at({edge, message.fromChunk}) : valueLocation.at(edge);
     transfer.sendRegion = location.index;
@@ -398,10 +388,10 @@ rt::Transfer StageLayout::sendSide(size_t i) const {
 }
 
 rt::Transfer StageLayout::receiveSide(size_t i) const {
-  const Message &message = messages.messages[i];
+  const Message &message = messages[i];
   rt::Transfer transfer;
   transfer.recvRegion = receiveRegion.at(i);
-  for (int64_t edge : messages.edges[i]) {
+  for (int64_t edge : messages[i].edges) {
     rt::Piece piece;
     piece.recvOffset = message.gradient ? gradInLocation.at({edge, message.fromChunk}).offset
                                         : receivedLocation.at({edge, message.toChunk}).offset;

@@ -10,19 +10,12 @@
 
 namespace omnibal::exporter {
 
-struct ModeMessages {
-  std::vector<Message> messages;
-  std::vector<std::vector<int64_t>> edges; ///< per message: the edges that travel together
-};
-
-/// Whether the backward of `call` yields the gradient of its input `input`.
-bool givesInputGradient(const ProgramParts &parts, int64_t call, int64_t input);
-
 /// Builds one stage's rt::Mode. Every region's lifetime follows from the actions that use it, so a
 /// region is as small as the schedule allows.
 class StageLayout {
 public:
-  StageLayout(ProgramParts &parts, Purpose purpose, int64_t stage, const ModeMessages &messages);
+  StageLayout(ProgramParts &parts, Purpose purpose, int64_t stage,
+              const std::vector<Message> &messages);
 
   /// Decides locations and bindings for the stage's action list; returns an error text.
   std::string build(std::vector<rt::Action> actions, int64_t microbatches);
@@ -73,7 +66,7 @@ private:
   ProgramParts &parts;
   Purpose purpose;
   int64_t stage;
-  const ModeMessages &messages;
+  const std::vector<Message> &messages;
   rt::Mode theMode;
   std::vector<RegionUse> uses; ///< parallel to theMode.regions
   int32_t workRegion = -1;

@@ -8,13 +8,6 @@
 namespace omnibal::rt {
 namespace {
 
-int64_t elements(const Parameter &q) {
-  int64_t n = 1;
-  for (int64_t d : q.shape)
-    n *= d;
-  return n;
-}
-
 /// As in PyTorch's clip_grad_norm_: keeps the factor finite where the norm is 0.
 constexpr double clipEpsilon = 1e-6;
 
@@ -32,7 +25,7 @@ std::vector<FloatRun> Executor::gradients(bool countedOnly) {
   std::vector<FloatRun> runs;
   for (const Parameter &q : stageInfo().parameters)
     if (q.trainable && (q.counted || !countedOnly))
-      runs.push_back({at(q.gradOffset), elements(q)});
+      runs.push_back({at(q.gradOffset), q.elements()});
   return runs;
 }
 
@@ -44,7 +37,7 @@ Status Executor::reduceShared(int32_t group) {
   for (const Parameter &q : stageInfo().parameters)
     if (member(q))
       OMNIBAL_RETURN_IF_ERROR(
-          communicator.allReduce(std::span<float>(at(q.gradOffset), elements(q)), ranks));
+          communicator.allReduce(std::span<float>(at(q.gradOffset), q.elements()), ranks));
   return Status::ok();
 }
 
@@ -59,9 +52,9 @@ Status Executor::reduceBucket(const Bucket &bucket) {
   for (int32_t i : bucket.parameters) {
     const Parameter &q = stageInfo().parameters[i];
     if (!runs.empty() && runs.back().first + runs.back().second * 4 == q.gradOffset)
-      runs.back().second += elements(q);
+      runs.back().second += q.elements();
     else
-      runs.push_back({q.gradOffset, elements(q)});
+      runs.push_back({q.gradOffset, q.elements()});
   }
   for (auto [offset, count] : runs)
     OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<float>(at(offset), count), ranks));
@@ -130,7 +123,7 @@ Status Executor::update(const StepOptions &options, const StepResult &result) {
   for (const Parameter &q : stageInfo().parameters)
     if (q.trainable)
       tensors.push_back({at(q.dataOffset), at(q.gradOffset), at(q.moment1Offset),
-                         at(q.moment2Offset), elements(q), q.decay});
+                         at(q.moment2Offset), q.elements(), q.decay});
   adamW(tensors, adam, threads);
   return Status::ok();
 }

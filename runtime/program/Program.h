@@ -172,6 +172,12 @@ struct Parameter {
   bool counted = true;      ///< false on the second copy of a shared parameter
   bool transposed = false;  ///< stored [in, out] in the arena although the checkpoint has [out, in]
   int32_t sharedGroup = -1; ///< copies of one parameter on several stages, else -1
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int64_t size : shape)
+      count *= size;
+    return count;
+  }
   int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1,
           moment2Offset = -1; ///< into the arena; -1 = none
 };

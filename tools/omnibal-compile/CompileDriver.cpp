@@ -159,7 +159,7 @@ private:
             planned.timeline.ranks[s].peakBytes - (used - limits[s]);
       }
       if (fits)
-        return generateCode();
+        return success();
     }
     return failure();
   }
@@ -174,10 +174,10 @@ private:
     buildFunctionsPipeline(passes);
     if (failed(passes.run(*functions)))
       return failure();
-    return exportOnce(/*generateCode=*/false);
+    return exportOnce();
   }
 
-  LogicalResult exportOnce(bool generateCode) {
+  LogicalResult exportOnce() {
     exporter::ExportOptions exportOptions;
     exportOptions.model = llvm::sys::path::filename(options.model).str();
     exportOptions.target = options.target;
@@ -187,7 +187,6 @@ private:
     exportOptions.stages = planOptions.cluster.stages;
     exportOptions.dataParallel = planOptions.cluster.dataParallel;
     exportOptions.microbatches = options.microbatches;
-    exportOptions.generateCode = generateCode;
     OwningOpRef<ModuleOp> copy(functions->clone());
     auto result = exporter::exportProgram(*copy, planned.plan, exportOptions);
     if (failed(result))
@@ -195,8 +194,6 @@ private:
     exported = std::move(*result);
     return success();
   }
-
-  LogicalResult generateCode() { return options.dryRun ? success() : exportOnce(true); }
 
   LogicalResult writeText(const std::string &path, const std::string &text) {
     if (path.empty())
@@ -212,8 +209,15 @@ private:
       return failure();
     if (options.dryRun)
       return success();
+    std::string sharedObject;
+    if (!exported.kernels->empty()) {
+      FailureOr<std::string> compiled = exported.kernels->compileSharedObject(options.cpu);
+      if (failed(compiled))
+        return failure();
+      sharedObject = std::move(*compiled);
+    }
     rt::Status status = rt::writeProgram(exported.program, std::move(exported.constants),
-                                         exported.sharedObject, options.output);
+                                         sharedObject, options.output);
     return status ? success() : fail(status.message());
   }
 

@@ -30,12 +30,8 @@ std::string countText(int64_t count) {
 
 int64_t parameterCount(const rt::Stage &stage) {
   int64_t total = 0;
-  for (const rt::Parameter &parameter : stage.parameters) {
-    int64_t elements = 1;
-    for (int64_t size : parameter.shape)
-      elements *= size;
-    total += elements;
-  }
+  for (const rt::Parameter &parameter : stage.parameters)
+    total += parameter.elements();
   return total;
 }
 

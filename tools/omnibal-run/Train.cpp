@@ -24,13 +24,6 @@ std::vector<const Parameter *> trained(const Program &program) {
   return list;
 }
 
-int64_t elements(const Parameter &q) {
-  int64_t n = 1;
-  for (int64_t d : q.shape)
-    n *= d;
-  return n;
-}
-
 /// What this rank writes of the trained tensors: the first replica writes each counted one.
 std::vector<NamedTensor> writtenHere(Session &s) {
   std::vector<NamedTensor> mine;
@@ -192,7 +185,7 @@ private:
       if (!q.trainable || !q.counted || s.executor->replica() != 0)
         continue;
       const float *sums = s.executor->at(q.gradOffset);
-      auto &copy = copies.emplace_back(sums, sums + elements(q));
+      auto &copy = copies.emplace_back(sums, sums + q.elements());
       for (float &value : copy)
         value = static_cast<float>(value * factor);
       mine.push_back({q.name, q.shape, copy.data(), q.transposed});
