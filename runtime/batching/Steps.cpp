@@ -1,9 +1,8 @@
 #include "runtime/batching/Steps.h"
+#include "runtime/batching/Npy.h"
 #include "runtime/core/AtomicFile.h"
 #include "runtime/core/Json.h"
-#include <cstring>
-#include <fstream>
-#include <regex>
+#include <algorithm>
 
 namespace omnibal::rt {
 namespace {
@@ -34,35 +33,6 @@ Result<StepGroups> readStep(const std::string &line, const std::string &where, i
     }
   }
   return step;
-}
-
-/// A one-dimensional little-endian int64 array of NumPy's format, version 1 or 2.
-Result<std::vector<int64_t>> readNpy(const std::string &path) {
-  OMNIBAL_ASSIGN_OR_RETURN(std::string bytes, readWholeFile(path));
-  auto bad = [&](const std::string &what) { return Status(Code::DataLoss, path + ": " + what); };
-  if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0)
-    return bad("not a NumPy file");
-  bool wide = bytes[6] >= 2;
-  size_t start = wide ? 12 : 10;
-  uint32_t length = static_cast<uint8_t>(bytes[8]) | static_cast<uint8_t>(bytes[9]) << 8;
-  if (wide)
-    length |= static_cast<uint8_t>(bytes[10]) << 16 |
-              static_cast<uint32_t>(static_cast<uint8_t>(bytes[11])) << 24;
-  if (length > bytes.size() - start || length > 65536)
-    return bad("the header is cut off");
-  std::string header = bytes.substr(start, length);
-  static const std::regex shape("'shape':\\s*\\((\\d+),\\)");
-  std::smatch match;
-  if (header.find("'<i8'") == std::string::npos || !std::regex_search(header, match, shape) ||
-      match[1].length() > 15)
-    return bad("a one-dimensional int64 array is expected");
-  uint64_t count = std::stoull(match[1]);
-  if (bytes.size() - start - length != count * 8)
-    return bad("the data is not as long as the header says");
-  std::vector<int64_t> values(count);
-  if (count > 0)
-    std::memcpy(values.data(), bytes.data() + start + length, count * 8);
-  return values;
 }
 
 } // namespace
