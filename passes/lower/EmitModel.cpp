@@ -50,8 +50,8 @@ template <typename OpT> LogicalResult setMask(OpT op, SymbolicShape query, Call 
 template <typename OpT>
 LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
   if (op.getMaskKind() == MaskKind::Explicit)
-    return op.emitOpError("its mask was not recognised (omnibal-raise), and there is no kernel for "
-                          "a mask operand");
+    return op.emitOpError("its mask was not recognised (omnibal-raise), and a mask operand needs "
+                          "sizes known at compile time");
   if (query[0] != key[0] || query[2] != key[2])
     return op.emitOpError("queries and keys must be of the same tokens to run in a kernel");
   return success();
@@ -61,9 +61,8 @@ LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
 
 LogicalResult CallBuilder::emitAttention(AttentionOp op) {
   SymbolicShape query = shapeOf(op.getQuery());
-  if (op.getMask() || op.getSoftcap())
-    return op.emitOpError(op.getMask() ? "its mask was not recognised (omnibal-raise)"
-                                       : "soft capping has no kernel");
+  if (op.getSoftcap())
+    return op.emitOpError("soft capping needs sizes known at compile time");
   if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
     return failure();
   Place q = tokenMajor(placeOf(op.getQuery()), op), k = tokenMajor(placeOf(op.getKey()), op),

@@ -21,8 +21,10 @@ FailureOr<LoweredFunction> lowerFunction(func::FuncOp fn, KernelLibrary &kernels
   module->push_back(copy);
   PassManager manager(fn.getContext());
   OpPassManager &passes = manager.nest<func::FuncOp>();
-  // Norms first, so that equal statistics become one value; GEMMs before fusion, so that bias,
-  // activation and residual go where they cost nothing.
+  // Attention before norms and GEMMs, because it becomes both; norms next, so that equal statistics
+  // become one value; GEMMs before fusion, so that bias, activation and residual go where they cost
+  // nothing.
+  passes.addPass(createExpandAttention());
   passes.addPass(createExpandNorms());
   passes.addPass(createCSEPass());
   passes.addPass(createFormGemms());

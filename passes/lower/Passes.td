@@ -4,6 +4,15 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandAttention : Pass<"omnibal-expand-attention", "::mlir::func::FuncOp"> {
+  let summary = "Writes attention that the kernel does not take as matrix products and a softmax";
+  let description = [{
+    That is: with a mask of values, with soft capping, or of other keys than the queries' own tokens
+    (cached ones). Sizes must be constants. Training has no such attention: raising knows the masks of
+    models by kind.
+  }];
+}
+
 def ExpandNorms : Pass<"omnibal-expand-norms", "::mlir::func::FuncOp"> {
   let summary = "Writes rms_norm, layer_norm, softmax and log_softmax as reductions and elementwise ops";
   let description = [{

@@ -56,11 +56,7 @@ NOT_RUN = {
         (r"(?i)resize.*(antialias|tf_crop_and_resize)", "Resize with antialiasing or cropping: done by preprocessing"),
         (r"a condition that is not constant|loops;", "control flow that depends on data"),
     ],
-    "host": [
-        (r"its mask was not recognised", "Attention with a mask of values: the kernel takes kinds of masks"),
-        (r"must be of the same tokens", "Attention to cached keys: training has none"),
-        (r"soft capping has no kernel", "Attention with soft capping"),
-    ],
+    "host": [],
 }
 
 
