@@ -17,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import onnx
@@ -202,11 +203,12 @@ def run(driver, cases, work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--driver", required=True)
-    parser.add_argument("--work", default="node_tests")
+    parser.add_argument("--work", help="folder for the cases' files (default: a temporary one)")
     parser.add_argument("--match", default="", help="only cases whose name holds this")
     parser.add_argument("--reuse", action="store_true", help="the cases that an earlier run wrote to --work")
     parser.add_argument("--all", action="store_true", help="list every case that is not run or fails")
     arguments = parser.parse_args()
+    arguments.work = arguments.work or tempfile.mkdtemp(prefix="omnibal-node-tests-")
     os.makedirs(arguments.work, exist_ok=True)
     written = os.path.join(arguments.work, "collected.json")
     if arguments.reuse and os.path.exists(written):
