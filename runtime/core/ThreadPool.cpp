@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -106,8 +107,13 @@ ThreadPool::ThreadPool(int threads, size_t scratchBytes)
   for (int i = 0; i < threads; ++i)
     state->scratch.emplace_back(
         ::operator new(std::max(state->scratchBytes, alignment), std::align_val_t{alignment}));
-  for (int i = 1; i < threads; ++i)
-    state->workers.emplace_back([s = state.get(), i] { s->work(i); });
+  state->workers.reserve(threads);
+  try {
+    for (int i = 1; i < threads; ++i)
+      state->workers.emplace_back([s = state.get(), i] { s->work(i); });
+  } catch (const std::system_error &) {
+    // The system refuses more threads: those that there are do all the work, with the same results.
+  }
 }
 
 ThreadPool::~ThreadPool() {

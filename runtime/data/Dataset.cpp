@@ -26,12 +26,15 @@ struct Entry {
   std::vector<Extract> pictures;
 };
 
-/// "dir/KEY.json" -> KEY, no number; "KEY.3.png" -> KEY, 3; anything else is not ours.
+/// "KEY.json" -> KEY, no number; "KEY.3.png" -> KEY, 3; anything else is not ours. A folder belongs
+/// to the key, but not the "./" that `tar -cf FILE .` puts in front.
 struct MemberName {
   std::string key;
   int64_t picture = -1;
 };
 std::optional<MemberName> splitName(std::string_view name) {
+  while (name.starts_with("./"))
+    name.remove_prefix(2);
   auto cut = [&]() {
     size_t dot = name.rfind('.');
     std::string_view tail = dot == std::string_view::npos ? "" : name.substr(dot + 1);

@@ -122,9 +122,8 @@ public:
 
   void announce(const Activity &now) override {
     activity = now;
-    std::snprintf(lastActivity, sizeof lastActivity,
-                  "omnibal-run: rank %d was stopped in step %lld, stage %d, micro-batch %d, %s\n",
-                  me, static_cast<long long>(now.step), now.stage, now.microbatch, now.action);
+    std::snprintf(lastActivity, sizeof lastActivity, "omnibal-run: rank %d was stopped in %s\n", me,
+                  toString(now).c_str());
   }
 
 private:

@@ -188,7 +188,7 @@ TEST(Dataset, SeveralShardsKeepTheirOrder) {
   writeFile(folder / "s-0.tar", makeTar({{"b.json", p.json},
                                          {"./", ""},
                                          {"b.0.png", p.picture},
-                                         {"a.x.json", p.json},
+                                         {"./a.x.json", p.json}, // as `tar -cf FILE .` names it
                                          {"a.x.0.png", p.picture}}));
   auto data = Dataset::open({folder.path});
   ASSERT_TRUE(data) << data.status().message();
