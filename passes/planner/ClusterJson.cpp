@@ -23,9 +23,11 @@ llvm::Error readNumber(const json::Object &object, llvm::StringRef key, llvm::St
   return llvm::Error::success();
 }
 
-llvm::Error readLink(const json::Object &object, llvm::StringRef where, Link &link) {
+llvm::Error readLink(const json::Object &object, llvm::StringRef where, Link &link,
+                     llvm::StringRef alsoKnown = "") {
   for (const auto &entry : object)
-    if (entry.first != "latency_ns" && entry.first != "bytes_per_s" && entry.first != "size")
+    if (entry.first != "latency_ns" && entry.first != "bytes_per_s" &&
+        llvm::StringRef(entry.first) != alsoKnown)
       return bad(where + ": unknown key `" + llvm::StringRef(entry.first) + "`");
   if (llvm::Error error = readNumber(object, "latency_ns", where, 0, link.latencyNs))
     return error;
@@ -76,7 +78,7 @@ llvm::Expected<Cluster> readCluster(const json::Object &object, llvm::StringRef 
       return std::move(error);
   if (const json::Object *replicas = object.getObject("data_parallel")) {
     std::string place = (where + ".data_parallel").str();
-    if (llvm::Error error = readLink(*replicas, place, cluster.dataParallelLink))
+    if (llvm::Error error = readLink(*replicas, place, cluster.dataParallelLink, "size"))
       return std::move(error);
     if (llvm::Error error = readNumber(*replicas, "size", place, 1, cluster.dataParallel))
       return std::move(error);

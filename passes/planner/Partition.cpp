@@ -1,5 +1,3 @@
-//===- Partition.cpp
-//------------------------------------------------------------------------------------===//
 #include "passes/planner/Partition.h"
 #include <algorithm>
 #include <limits>
@@ -54,8 +52,15 @@ std::vector<int64_t> cutsByParameters(const Problem &problem) {
 
 std::vector<int64_t> cutsByTime(const Problem &problem) {
   std::vector<int64_t> weights;
-  for (const Layer &layer : problem.layers)
-    weights.push_back(layer.forwardNs + layer.inputGradNs + layer.weightGradNs);
+  for (const Layer &layer : problem.layers) {
+    int64_t sum = 0;
+    for (int64_t m = 0; m < (problem.factors.empty() ? 1 : problem.microbatches); ++m) {
+      Decimal factor = problem.factor(m, layer.kind);
+      sum += factor.times(layer.forwardNs) + factor.times(layer.inputGradNs) +
+             factor.times(layer.weightGradNs);
+    }
+    weights.push_back(sum);
+  }
   return balance(weights, problem.cluster.stages);
 }
 

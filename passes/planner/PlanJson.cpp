@@ -3,7 +3,6 @@
 #include "passes/planner/PlanJson.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::planner {
 namespace json = llvm::json;
@@ -126,65 +125,6 @@ llvm::Expected<Plan> readPlan(llvm::StringRef path) {
   if (auto schedule = object->getString("schedule"))
     plan.schedule = schedule->str();
   return plan;
-}
-
-std::string writeProblem(const Problem &problem) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  json::OStream out(stream, 1);
-  auto link = [&](const Link &value) {
-    out.attribute("latency_ns", value.latencyNs);
-    out.attribute("bytes_per_s", value.bytesPerSecond);
-  };
-  out.object([&] {
-    out.attribute("schema", "omnibal.plan-problem/1");
-    out.attributeArray("layers", [&] {
-      for (const Layer &layer : problem.layers)
-        out.object([&] {
-          out.attribute("name", layer.name);
-          out.attribute("kind", layer.kind);
-          out.attribute("forward_ns", layer.forwardNs);
-          out.attribute("input_grad_ns", layer.inputGradNs);
-          out.attribute("weight_grad_ns", layer.weightGradNs);
-          out.attribute("param_bytes", layer.paramBytes);
-          out.attribute("grad_bytes", layer.gradBytes);
-          out.attributeArray("remat", [&] {
-            for (const RematOption &option : layer.remat)
-              out.object([&] {
-                out.attribute("name", option.name);
-                out.attribute("saved_bytes", option.savedBytes);
-                out.attribute("recompute_ns", option.recomputeNs);
-                out.attribute("workspace_bytes", option.workspaceBytes);
-              });
-          });
-        });
-    });
-    out.attributeArray("edges", [&] {
-      for (const Edge &edge : problem.edges)
-        out.object([&] {
-          out.attribute("from", edge.from);
-          out.attribute("to", edge.to);
-          out.attribute("bytes", edge.bytes);
-          out.attribute("grad_bytes", edge.gradBytes);
-        });
-    });
-    out.attributeObject("cluster", [&] {
-      out.attribute("stages", problem.cluster.stages);
-      out.attributeArray("memory_bytes", [&] {
-        for (int64_t bytes : problem.cluster.memoryBytes)
-          out.value(bytes);
-      });
-      out.attributeObject("link", [&] { link(problem.cluster.link); });
-      out.attributeObject("data_parallel", [&] {
-        out.attribute("size", problem.cluster.dataParallel);
-        link(problem.cluster.dataParallelLink);
-      });
-    });
-    out.attribute("microbatches", problem.microbatches);
-    out.attribute("schedule", problem.schedule);
-  });
-  stream << "\n";
-  return text;
 }
 
 } // namespace omnibal::planner

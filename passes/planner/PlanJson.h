@@ -1,10 +1,8 @@
-//===- PlanJson.h - Plans and problems as JSON
-//----------------------------------------------------------===//
+//===- PlanJson.h - Plans as JSON -----------------------------------------------------------===//
 #ifndef PASSES_PLANNER_PLANJSON_H
 #define PASSES_PLANNER_PLANJSON_H
 
 #include "passes/planner/Plan.h"
-#include "passes/planner/Problem.h"
 #include "llvm/Support/Error.h"
 
 namespace omnibal::planner {
@@ -13,9 +11,6 @@ namespace omnibal::planner {
 /// `chunk_rank` and `actions` are used where present (empty otherwise). `path` is for messages,
 /// which name the file and the key. Unknown keys are errors.
 llvm::Expected<Plan> readPlan(llvm::StringRef path);
-
-/// The problem in the form of docs/planner.md ("omnibal.plan-problem/1"), newline at the end.
-std::string writeProblem(const Problem &problem);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_PLANJSON_H

@@ -1,14 +1,15 @@
-//===- Problem.h - The planning problem as plain data
-//-----------------------------------------------===//
+//===- Problem.h - The planning problem as plain data ---------------------------------------===//
 //
 // Times are nanoseconds, sizes bytes, both int64. The definition is in docs/planner.md; the JSON
 // form is read and written by ProblemJson.h.
 //
-//===-------------------------------------------------------------------------------------------===//
+//===----------------------------------------------------------------------------------------===//
 #ifndef PASSES_PLANNER_PROBLEM_H
 #define PASSES_PLANNER_PROBLEM_H
 
+#include "passes/planner/Decimal.h"
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct RematOption {
   int64_t savedBytes = 0;     ///< held from the micro-batch's forward to its backward
   int64_t recomputeNs = 0;    ///< added to the backward
   int64_t workspaceBytes = 0; ///< temporary memory while the layer runs backward
+  int64_t splitBytes = -1;    ///< held in place of savedBytes from I to W; -1: savedBytes
+
+  int64_t heldWhileSplit() const { return splitBytes < 0 ? savedBytes : splitBytes; }
 };
 
 struct Layer {
@@ -29,6 +33,14 @@ struct Layer {
   int64_t paramBytes = 0; ///< resident: weights, gradients, optimizer state
   int64_t gradBytes = 0;  ///< reduced over data-parallel ranks
   std::vector<RematOption> remat;
+
+  /// The option of that name; null where there is none.
+  const RematOption *option(const std::string &name) const {
+    for (const RematOption &candidate : remat)
+      if (candidate.name == name)
+        return &candidate;
+    return nullptr;
+  }
 };
 
 /// An activation that flows from one layer to a later one.
@@ -51,12 +63,27 @@ struct Cluster {
   Link dataParallelLink;
 };
 
+/// Load of one micro-batch: by layer kind, what multiplies the layers' times, saved bytes and the
+/// bytes of edges that start in them; 1 for kinds that are missing.
+using LoadFactors = std::map<std::string, Decimal>;
+
 struct Problem {
   std::vector<Layer> layers; ///< in topological order
   std::vector<Edge> edges;
   Cluster cluster;
   int64_t microbatches = 1;
+  std::vector<LoadFactors> factors; ///< one a micro-batch, or empty: all alike
   std::string schedule = "1f1b";
+  bool varyCuts = true, varyRemat = true; ///< what a search may change
+  std::vector<int64_t> givenCuts;         ///< where cuts may not change
+  std::vector<std::string> givenRemat;    ///< where remat may not change
+
+  Decimal factor(int64_t microbatch, const std::string &kind) const {
+    if (factors.empty())
+      return {};
+    auto found = factors[microbatch].find(kind);
+    return found == factors[microbatch].end() ? Decimal{} : found->second;
+  }
 };
 
 } // namespace omnibal::planner

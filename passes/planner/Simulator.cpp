@@ -1,5 +1,3 @@
-//===- Simulator.cpp
-//------------------------------------------------------------------------------------===//
 #include "passes/planner/Simulator.h"
 #include <algorithm>
 #include <map>
@@ -13,10 +11,42 @@ int64_t transferNs(const Link &link, int64_t bytes) {
   return link.latencyNs + ceilDiv(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
 }
 
-/// Durations and bytes of one chunk, summed over its layers with their chosen options.
+/// Durations and bytes of one chunk for one load, summed over its layers with their options.
 struct ChunkCost {
   int64_t forward = 0, recompute = 0, inputGrad = 0, weightGrad = 0;
-  int64_t saved = 0, workspace = 0, params = 0, reduced = 0;
+  int64_t saved = 0, split = 0;
+
+  int64_t duration(ActionKind kind) const {
+    switch (kind) {
+    case ActionKind::Forward:
+      return forward;
+    case ActionKind::Backward:
+      return recompute + inputGrad + weightGrad;
+    case ActionKind::InputGrad:
+      return recompute + inputGrad;
+    case ActionKind::WeightGrad:
+      return weightGrad;
+    }
+    return 0;
+  }
+};
+
+/// What a chunk needs whatever the load.
+struct ChunkFixed {
+  int64_t workspace = 0, params = 0, reduced = 0;
+};
+
+/// What flows between two chunks.
+struct Transfer {
+  int64_t forwardNs = 0, backwardNs = 0;
+};
+
+using Pair = std::pair<int64_t, int64_t>;
+
+/// All that depends on a micro-batch's load. Equal micro-batches share one.
+struct LoadCost {
+  std::vector<ChunkCost> chunks;
+  std::map<Pair, Transfer> transfers; ///< by (from, to) chunk
 };
 
 class Simulation {
@@ -33,42 +63,17 @@ public:
 
 private:
   bool prepare() {
-    size_t layers = problem.layers.size();
-    if (plan.cuts.size() < 2 || plan.cuts.front() != 0 ||
-        plan.cuts.back() != static_cast<int64_t>(layers) || plan.remat.size() != layers)
-      return fail("the plan's cuts or remat list do not cover the layers");
-    chunkOf.resize(layers);
-    for (size_t c = 0; c + 1 < plan.cuts.size(); ++c) {
-      if (plan.cuts[c] >= plan.cuts[c + 1])
-        return fail("chunk " + std::to_string(c) + " is empty");
-      ChunkCost cost;
-      for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l) {
-        chunkOf[l] = static_cast<int64_t>(c);
-        const Layer &layer = problem.layers[l];
-        const RematOption *option = nullptr;
-        for (const RematOption &candidate : layer.remat)
-          if (candidate.name == plan.remat[l])
-            option = &candidate;
-        if (!option)
-          return fail("layer " + layer.name + " has no remat option " + plan.remat[l]);
-        cost.forward += layer.forwardNs;
-        cost.recompute += option->recomputeNs;
-        cost.inputGrad += layer.inputGradNs;
-        cost.weightGrad += layer.weightGradNs;
-        cost.saved += option->savedBytes;
-        cost.workspace = std::max(cost.workspace, option->workspaceBytes);
-        cost.params += layer.paramBytes;
-        cost.reduced += layer.gradBytes;
+    if (!readCuts() || !checkActions())
+      return false;
+    std::map<LoadFactors, size_t> known;
+    for (int64_t m = 0; m < problem.microbatches; ++m) {
+      auto [it, fresh] =
+          known.try_emplace(problem.factors.empty() ? LoadFactors() : problem.factors[m], 0);
+      if (fresh) {
+        it->second = loads.size();
+        loads.push_back(costOfLoad(m));
       }
-      chunks.push_back(cost);
-    }
-    for (const Edge &edge : problem.edges) {
-      int64_t from = chunkOf[edge.from], to = chunkOf[edge.to];
-      if (from == to)
-        continue;
-      forwardBytes[{from, to}] += edge.bytes;
-      if (edge.gradBytes)
-        gradBytes[{from, to}] += edge.gradBytes;
+      loadOf.push_back(it->second);
     }
     timeline.times.resize(plan.actions.size());
     for (size_t r = 0; r < plan.actions.size(); ++r)
@@ -76,18 +81,102 @@ private:
     return true;
   }
 
-  /// Transfer time between two chunks; free on one rank and for edges of zero bytes.
-  int64_t delay(int64_t from, int64_t to, int64_t bytes) const {
-    if (plan.chunkRank[from] == plan.chunkRank[to] || bytes == 0)
-      return 0;
-    return transferNs(problem.cluster.link, bytes);
+  bool readCuts() {
+    size_t layers = problem.layers.size();
+    if (plan.cuts.size() < 2 || plan.cuts.front() != 0 ||
+        plan.cuts.back() != static_cast<int64_t>(layers) || plan.remat.size() != layers ||
+        plan.chunkRank.size() + 1 != plan.cuts.size())
+      return fail("the plan's cuts, chunk ranks or remat list do not cover the layers");
+    for (size_t c = 0; c + 1 < plan.cuts.size(); ++c) {
+      if (plan.cuts[c] >= plan.cuts[c + 1])
+        return fail("chunk " + std::to_string(c) + " is empty");
+      ChunkFixed chunk;
+      for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l) {
+        const Layer &layer = problem.layers[l];
+        const RematOption *option = layer.option(plan.remat[l]);
+        if (!option)
+          return fail("layer " + layer.name + " has no remat option " + plan.remat[l]);
+        chunkOf.push_back(static_cast<int64_t>(c));
+        chosen.push_back(option);
+        chunk.workspace = std::max(chunk.workspace, option->workspaceBytes);
+        chunk.params += layer.paramBytes;
+        chunk.reduced += layer.gradBytes;
+      }
+      fixed.push_back(chunk);
+    }
+    for (const Edge &edge : problem.edges) {
+      Pair ends{chunkOf[edge.from], chunkOf[edge.to]};
+      if (ends.first == ends.second)
+        continue;
+      feeds.try_emplace(ends, false);
+      feeds[ends] |= edge.gradBytes != 0;
+    }
+    return true;
+  }
+
+  bool checkActions() {
+    int64_t chunks = static_cast<int64_t>(fixed.size());
+    for (size_t r = 0; r < plan.actions.size(); ++r)
+      for (const Action &action : plan.actions[r])
+        if (action.chunk < 0 || action.chunk >= chunks || action.microbatch < 0 ||
+            action.microbatch >= problem.microbatches ||
+            plan.chunkRank[action.chunk] != static_cast<int64_t>(r))
+          return fail("rank " + std::to_string(r) + " has an action of chunk " +
+                      std::to_string(action.chunk) + ", micro-batch " +
+                      std::to_string(action.microbatch) + ", which is not its own");
+    return true;
+  }
+
+  /// Each number of a layer or an edge is rounded up by itself, before any sum.
+  LoadCost costOfLoad(int64_t microbatch) const {
+    LoadCost load;
+    load.chunks.resize(fixed.size());
+    std::vector<Decimal> factors;
+    for (size_t l = 0; l < problem.layers.size(); ++l) {
+      const Layer &layer = problem.layers[l];
+      Decimal factor = problem.factor(microbatch, layer.kind);
+      factors.push_back(factor);
+      ChunkCost &cost = load.chunks[chunkOf[l]];
+      cost.forward += factor.times(layer.forwardNs);
+      cost.recompute += factor.times(chosen[l]->recomputeNs);
+      cost.inputGrad += factor.times(layer.inputGradNs);
+      cost.weightGrad += factor.times(layer.weightGradNs);
+      cost.saved += factor.times(chosen[l]->savedBytes);
+      cost.split += factor.times(chosen[l]->heldWhileSplit());
+    }
+    struct Bytes {
+      int64_t forward = 0, backward = 0, forwardFull = 0, backwardFull = 0;
+    };
+    std::map<Pair, Bytes> bytes;
+    for (const Edge &edge : problem.edges) {
+      Bytes &sum = bytes[{chunkOf[edge.from], chunkOf[edge.to]}];
+      sum.forward += factors[edge.from].times(edge.bytes);
+      sum.backward += factors[edge.from].times(edge.gradBytes);
+      sum.forwardFull += edge.bytes;
+      sum.backwardFull += edge.gradBytes;
+    }
+    // Free on one rank and where nothing flows whatever the load; a load of zero still sends.
+    for (const auto &[ends, sum] : bytes)
+      if (plan.chunkRank[ends.first] != plan.chunkRank[ends.second])
+        load.transfers[ends] = {sum.forwardFull ? transferNs(problem.cluster.link, sum.forward) : 0,
+                                sum.backwardFull ? transferNs(problem.cluster.link, sum.backward)
+                                                 : 0};
+    return load;
+  }
+
+  const LoadCost &loadOfAction(const Action &action) const {
+    return loads[loadOf[action.microbatch]];
   }
 
   /// Earliest start allowed by the inputs of an action; -1 while an input is not known yet.
   int64_t readyAt(const Action &action) const {
     int64_t ready = 0;
-    auto need = [&](const std::map<std::pair<int64_t, int64_t>, int64_t> &ends, int64_t chunk,
-                    int64_t extra) {
+    const std::map<Pair, Transfer> &transfers = loadOfAction(action).transfers;
+    auto delay = [&](const Pair &ends) {
+      auto found = transfers.find(ends);
+      return found == transfers.end() ? Transfer{} : found->second;
+    };
+    auto need = [&](const std::map<Pair, int64_t> &ends, int64_t chunk, int64_t extra) {
       auto it = ends.find({chunk, action.microbatch});
       if (ready < 0 || it == ends.end())
         ready = -1;
@@ -95,9 +184,9 @@ private:
         ready = std::max(ready, it->second + extra);
     };
     if (action.kind == ActionKind::Forward) {
-      for (const auto &[ends, bytes] : forwardBytes)
+      for (const auto &[ends, gradient] : feeds)
         if (ends.second == action.chunk)
-          need(forwardEnd, ends.first, delay(ends.first, ends.second, bytes));
+          need(forwardEnd, ends.first, delay(ends).forwardNs);
       return ready;
     }
     if (action.kind == ActionKind::WeightGrad) {
@@ -105,25 +194,14 @@ private:
       return ready;
     }
     need(forwardEnd, action.chunk, 0);
-    for (const auto &[ends, bytes] : gradBytes)
-      if (ends.first == action.chunk)
-        need(backwardEnd, ends.second, delay(ends.second, ends.first, bytes));
+    for (const auto &[ends, gradient] : feeds)
+      if (gradient && ends.first == action.chunk)
+        need(backwardEnd, ends.second, delay(ends).backwardNs);
     return ready;
   }
 
   int64_t duration(const Action &action) const {
-    const ChunkCost &cost = chunks[action.chunk];
-    switch (action.kind) {
-    case ActionKind::Forward:
-      return cost.forward;
-    case ActionKind::Backward:
-      return cost.recompute + cost.inputGrad + cost.weightGrad;
-    case ActionKind::InputGrad:
-      return cost.recompute + cost.inputGrad;
-    case ActionKind::WeightGrad:
-      return cost.weightGrad;
-    }
-    return 0;
+    return loadOfAction(action).chunks[action.chunk].duration(action.kind);
   }
 
   bool advanceAll() {
@@ -171,29 +249,31 @@ private:
     std::vector<int64_t> reduction(ranks, 0);
     for (size_t r = 0; r < ranks; ++r) {
       RankFigures &figures = timeline.ranks[r];
-      int64_t fixed = 0, workspace = 0, reduced = 0;
-      for (size_t c = 0; c < chunks.size(); ++c)
+      int64_t params = 0, workspace = 0, reduced = 0;
+      for (size_t c = 0; c < fixed.size(); ++c)
         if (plan.chunkRank[c] == static_cast<int64_t>(r)) {
-          fixed += chunks[c].params;
-          workspace = std::max(workspace, chunks[c].workspace);
-          reduced += chunks[c].reduced;
+          params += fixed[c].params;
+          workspace = std::max(workspace, fixed[c].workspace);
+          reduced += fixed[c].reduced;
         }
       int64_t held = 0, most = 0;
       for (const Action &action : plan.actions[r]) {
-        const ChunkCost &cost = chunks[action.chunk];
-        if (action.kind == ActionKind::Forward) {
+        const ChunkCost &cost = loadOfAction(action).chunks[action.chunk];
+        (action.kind == ActionKind::Forward ? figures.forwardNs : figures.backwardNs) +=
+            duration(action);
+        if (action.kind == ActionKind::Backward || action.kind == ActionKind::InputGrad)
+          figures.recomputeNs += cost.recompute;
+        if (action.kind == ActionKind::Forward)
           held += cost.saved;
-          figures.forwardNs += cost.forward;
-        } else {
-          figures.backwardNs += duration(action);
-          if (action.kind != ActionKind::WeightGrad)
-            figures.recomputeNs += cost.recompute;
-        }
+        else if (action.kind == ActionKind::InputGrad)
+          held += cost.split - cost.saved;
         most = std::max(most, held);
-        if (action.kind == ActionKind::Backward || action.kind == ActionKind::WeightGrad)
+        if (action.kind == ActionKind::Backward)
           held -= cost.saved;
+        else if (action.kind == ActionKind::WeightGrad)
+          held -= cost.split;
       }
-      figures.peakBytes = fixed + most + workspace;
+      figures.peakBytes = params + most + workspace;
       const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
       figures.limitBytes = limits.empty() ? 0 : limits[limits.size() == 1 ? 0 : r];
       reduction[r] = reductionNs(reduced);
@@ -214,10 +294,13 @@ private:
   const Problem &problem;
   const Plan &plan;
   Timeline timeline;
-  std::vector<ChunkCost> chunks;
-  std::vector<int64_t> chunkOf;
-  std::map<std::pair<int64_t, int64_t>, int64_t> forwardBytes, gradBytes; ///< (from, to) chunks
-  std::map<std::pair<int64_t, int64_t>, int64_t> forwardEnd, backwardEnd; ///< (chunk, micro-batch)
+  std::vector<int64_t> chunkOf;            ///< by layer
+  std::vector<const RematOption *> chosen; ///< by layer
+  std::vector<ChunkFixed> fixed;           ///< by chunk
+  std::map<Pair, bool> feeds;              ///< (from, to) chunks; whether a gradient flows back
+  std::vector<LoadCost> loads;
+  std::vector<size_t> loadOf;                      ///< by micro-batch
+  std::map<Pair, int64_t> forwardEnd, backwardEnd; ///< by (chunk, micro-batch)
 };
 
 } // namespace

@@ -7,7 +7,7 @@
 #include "passes/Pipelines.h"
 #include "passes/export/ExportProgram.h"
 #include "passes/planner/ClusterJson.h"
-#include "passes/planner/PlanJson.h"
+#include "passes/planner/ProblemJson.h"
 #include "runtime/core/AtomicFile.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"

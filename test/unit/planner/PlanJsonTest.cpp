@@ -61,20 +61,6 @@ TEST(PlanJson, ErrorsNameTheKey) {
             std::string::npos);
 }
 
-TEST(PlanJson, ProblemIsValidJsonWithAllFields) {
-  Problem problem;
-  problem.layers.push_back({"a\"b", "vision", 1, 2, 3, 4, 5, {{"keep", 6, 0, 7}}});
-  problem.edges.push_back({0, 0, 8, 9});
-  problem.cluster.memoryBytes = {10};
-  auto value = llvm::json::parse(writeProblem(problem));
-  ASSERT_TRUE(static_cast<bool>(value));
-  const llvm::json::Object &layer = *(*value->getAsObject()->getArray("layers"))[0].getAsObject();
-  EXPECT_EQ(*layer.getString("name"), "a\"b");
-  EXPECT_EQ(*layer.getInteger("weight_grad_ns"), 3);
-  const llvm::json::Object &option = *(*layer.getArray("remat"))[0].getAsObject();
-  EXPECT_EQ(*option.getInteger("workspace_bytes"), 7);
-}
-
 std::string clusterError(const std::string &text) {
   auto value = llvm::json::parse(text);
   auto cluster = readCluster(*value->getAsObject(), "c.json", {"device"});

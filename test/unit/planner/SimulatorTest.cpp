@@ -130,6 +130,100 @@ TEST(Simulator, DeadlockAndBadPlansAreErrors) {
   EXPECT_NE(simulate(problem, plan).error.find("empty"), std::string::npos);
 }
 
+TEST(Simulator, FactorsScaleEachNumberOfTheirKindByHand) {
+  // Two ranks, two micro-batches; vision below language. Micro-batch 1 has half of the vision load.
+  Problem problem = chain(2, 2, {3, 1000000000});
+  problem.layers[0].kind = "vision";
+  problem.layers[1].kind = "language";
+  problem.layers[0].forwardNs = 11; // 5.5 rounds up to 6
+  problem.factors = {{}, {{"vision", *Decimal::parse("0.5")}}};
+  Plan plan = planOf(problem, "gpipe");
+  Timeline timeline = simulate(problem, plan);
+  ASSERT_EQ(timeline.error, "");
+  // F0 0-11, F1 11-17 of rank 0. The activations of micro-batch 1 have ceil(2.5) = 3 bytes.
+  EXPECT_EQ(timeline.times[0][1].endNs, 17);
+  EXPECT_EQ(timeline.times[1][0].startNs, 11 + 3 + 5);
+  EXPECT_EQ(timeline.times[1][1].startNs, 29); // after F0; its input is there at 17 + 6
+  // rank 1: B0 39-59, B1 59-79. rank 0: B0 at 59 + 8, B1 = 6 + 4 at 79 + 6.
+  EXPECT_EQ(timeline.times[0][2].startNs, 67);
+  EXPECT_EQ(timeline.times[0][3].startNs, 87); // B0 of rank 0 ends at 87
+  EXPECT_EQ(timeline.stepNs, 97);
+  EXPECT_EQ(timeline.ranks[0].forwardNs, 17);
+  EXPECT_EQ(timeline.ranks[0].backwardNs, 30);
+  // Saved 100 and 50; workspace and parameters as they are.
+  EXPECT_EQ(timeline.ranks[0].peakBytes, 1000 + 150 + 7);
+  EXPECT_EQ(timeline.ranks[1].peakBytes, 1000 + 200 + 7);
+}
+
+TEST(Simulator, EachLayerAndEdgeIsRoundedUpBeforeTheSum) {
+  Problem problem = chain(4, 1, {3, 1000000000});
+  for (Layer &layer : problem.layers)
+    layer.forwardNs = 1, layer.inputGradNs = 1, layer.weightGradNs = 1,
+    layer.remat[1].recomputeNs = 1, layer.remat[1].savedBytes = 1;
+  problem.edges.push_back({0, 3, 5, 5}); // skips a layer
+  problem.cluster.stages = 2;
+  problem.factors = {{{"", *Decimal::parse("0.1")}}};
+  Plan plan = planOf(problem, "1f1b", "full");
+  plan.cuts = {0, 2, 4};
+  Timeline timeline = simulate(problem, plan);
+  ASSERT_EQ(timeline.error, "");
+  EXPECT_EQ(timeline.ranks[0].forwardNs, 2);      // not ceil(0.2)
+  EXPECT_EQ(timeline.ranks[0].backwardNs, 2 * 3); // recomputation and both gradients
+  EXPECT_EQ(timeline.ranks[0].peakBytes, 2000 + 2 + 60);
+  EXPECT_EQ(timeline.times[1][0].startNs, 2 + 3 + 2); // two edges of ceil(0.5) bytes
+}
+
+TEST(Simulator, AFactorOfZeroLeavesTheLatency) {
+  Problem problem = chain(2, 1, {3, 1000000000});
+  problem.factors = {{{"", *Decimal::parse("0")}}};
+  Timeline timeline = simulate(problem, planOf(problem, "1f1b"));
+  ASSERT_EQ(timeline.error, "");
+  EXPECT_EQ(timeline.stepNs, 6); // there and back
+  problem.edges[0].bytes = 0;    // nothing flows forward whatever the load: free
+  EXPECT_EQ(simulate(problem, planOf(problem, "1f1b")).stepNs, 3);
+}
+
+TEST(Simulator, SplitBackwardHoldsSplitBytesFromItsInputGradient) {
+  Problem problem = chain(1, 2);
+  problem.layers[0].remat[0].splitBytes = 130;
+  Plan plan = planOf(problem, "1f1b");
+  auto actions = [](std::initializer_list<std::pair<ActionKind, int64_t>> list) {
+    std::vector<Action> result;
+    for (auto [kind, microbatch] : list)
+      result.push_back({kind, microbatch, 0});
+    return result;
+  };
+  using enum ActionKind;
+  plan.actions = {actions({{Forward, 0},
+                           {Forward, 1},
+                           {InputGrad, 0},
+                           {InputGrad, 1},
+                           {WeightGrad, 0},
+                           {WeightGrad, 1}})};
+  Timeline both = simulate(problem, plan);
+  EXPECT_EQ(both.ranks[0].peakBytes, 1000 + 260 + 7);
+  EXPECT_EQ(both.stepNs, 60);
+  plan.actions = {actions({{Forward, 0},
+                           {Forward, 1},
+                           {InputGrad, 0},
+                           {WeightGrad, 0},
+                           {InputGrad, 1},
+                           {WeightGrad, 1}})};
+  EXPECT_EQ(simulate(problem, plan).ranks[0].peakBytes, 1000 + 230 + 7);
+  problem.factors = {{{"", *Decimal::parse("0.5")}}, {}};
+  EXPECT_EQ(simulate(problem, plan).ranks[0].peakBytes, 1000 + 65 + 100 + 7);
+}
+
+TEST(Simulator, ActionsOfOthersAreErrors) {
+  Problem problem = chain(2, 1);
+  Plan plan = planOf(problem, "1f1b");
+  plan.actions[0][0].microbatch = 1;
+  EXPECT_NE(simulate(problem, plan).error.find("not its own"), std::string::npos);
+  plan = planOf(problem, "1f1b");
+  plan.actions[0][0].chunk = 1;
+  EXPECT_NE(simulate(problem, plan).error.find("not its own"), std::string::npos);
+}
+
 TEST(ScheduleRules, OneForwardOneBackwardOfThreeRanks) {
   auto lists = *scheduleActions("1f1b", 3, 3);
   auto text = [](const std::vector<Action> &list) {

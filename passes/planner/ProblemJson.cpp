@@ -1,0 +1,468 @@
+#include "passes/planner/ProblemJson.h"
+#include "passes/planner/ClusterJson.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace omnibal::planner {
+namespace json = llvm::json;
+
+namespace {
+
+/// Stands in `memory_bytes` where there is no limit; doubles hold it exactly.
+constexpr int64_t noMemoryLimit = (int64_t{1} << 53) - 1;
+/// Anything summed over layers and micro-batches stays below this.
+constexpr __int128 largestSum = __int128{1} << 62;
+/// Before the text of a number with a fraction, which becomes a string (see exactNumbers).
+constexpr char fractionMark = '\x01';
+
+llvm::Error bad(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// The JSON text with every number that is no plain integer replaced: by that integer where its
+/// value is one (25e9), else by a string of mark and text, because the parser would round it.
+std::string exactNumbers(llvm::StringRef text) {
+  std::string result;
+  for (size_t i = 0; i < text.size();) {
+    size_t begin = i;
+    if (text[i] == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i)
+        i += text[i] == '\\';
+      i = std::min(i + 1, text.size());
+      result += text.slice(begin, i);
+    } else if (llvm::isDigit(text[i]) || text[i] == '-') {
+      i = std::min(text.find_first_not_of("0123456789+-.eE", i), text.size());
+      llvm::StringRef number = text.slice(begin, i);
+      std::optional<Decimal> value = Decimal::parse(std::string_view(number));
+      if (number.find_first_of(".eE") == llvm::StringRef::npos)
+        result += number;
+      else if (value && value->scale == 0)
+        result += std::to_string(value->digits);
+      else
+        result += std::string("\"\\u0001") + number.str() + "\"";
+    } else {
+      result += text[i++];
+    }
+  }
+  return result;
+}
+
+/// A JSON object with its place ("p.json: layers[3].remat[0]") for messages.
+struct Place {
+  const json::Object &object;
+  std::string where;
+
+  llvm::Error onlyKeys(std::initializer_list<llvm::StringRef> known) const {
+    for (const auto &entry : object)
+      if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
+        return bad(where + ": unknown key `" + llvm::StringRef(entry.first) + "`");
+    return llvm::Error::success();
+  }
+  llvm::Error integer(llvm::StringRef key, int64_t &out, bool required = true) const {
+    const json::Value *value = object.get(key);
+    if (!value)
+      return required ? bad(where + ": `" + key + "` is missing") : llvm::Error::success();
+    std::optional<int64_t> number = value->getAsInteger();
+    if (!number || *number < 0)
+      return bad(where + ": `" + key + "` must be an integer of at least 0");
+    out = *number;
+    return llvm::Error::success();
+  }
+  llvm::Error text(llvm::StringRef key, std::string &out) const {
+    std::optional<llvm::StringRef> value = object.getString(key);
+    if (!value)
+      return bad(where + ": `" + key + "` is missing or not a string");
+    out = value->str();
+    return llvm::Error::success();
+  }
+  /// Calls `read` with the place of every element, which must be objects.
+  llvm::Error each(llvm::StringRef key, llvm::function_ref<llvm::Error(const Place &)> read) const {
+    const json::Array *list = object.getArray(key);
+    if (!list)
+      return bad(where + ": `" + key + "` is missing or not a list");
+    for (auto [i, element] : llvm::enumerate(*list)) {
+      std::string place =
+          where + (where.back() == ']' ? "." : ": ") + key.str() + "[" + std::to_string(i) + "]";
+      const json::Object *entry = element.getAsObject();
+      if (!entry)
+        return bad(place + " must be an object");
+      if (llvm::Error error = read({*entry, place}))
+        return error;
+    }
+    return llvm::Error::success();
+  }
+};
+
+/// Runs the steps in order until one fails.
+template <typename... Steps> llvm::Error inOrder(Steps &&...steps) {
+  llvm::Error result = llvm::Error::success();
+  auto run = [&](auto &step) {
+    if (result)
+      return;
+    llvm::cantFail(std::move(result));
+    result = step();
+  };
+  (run(steps), ...);
+  return result;
+}
+
+llvm::Error readOption(const Place &place, Layer &layer) {
+  RematOption option;
+  if (llvm::Error error = inOrder(
+          [&] {
+            return place.onlyKeys(
+                {"name", "saved_bytes", "recompute_ns", "workspace_bytes", "split_bytes"});
+          },
+          [&] { return place.text("name", option.name); },
+          [&] { return place.integer("saved_bytes", option.savedBytes); },
+          [&] { return place.integer("recompute_ns", option.recomputeNs); },
+          [&] { return place.integer("workspace_bytes", option.workspaceBytes); },
+          [&] { return place.integer("split_bytes", option.splitBytes, false); }))
+    return error;
+  if (layer.remat.empty() != (option.name == "keep"))
+    return bad(place.where + ": the first option, and only that, is called keep");
+  if (layer.option(option.name))
+    return bad(place.where + ": there are two options " + option.name);
+  layer.remat.push_back(std::move(option));
+  return llvm::Error::success();
+}
+
+llvm::Error readLayer(const Place &place, Problem &problem) {
+  Layer layer;
+  if (llvm::Error error = inOrder(
+          [&] {
+            return place.onlyKeys({"name", "kind", "forward_ns", "input_grad_ns", "weight_grad_ns",
+                                   "param_bytes", "grad_bytes", "remat"});
+          },
+          [&] { return place.text("name", layer.name); },
+          [&] { return place.text("kind", layer.kind); },
+          [&] { return place.integer("forward_ns", layer.forwardNs); },
+          [&] { return place.integer("input_grad_ns", layer.inputGradNs); },
+          [&] { return place.integer("weight_grad_ns", layer.weightGradNs); },
+          [&] { return place.integer("param_bytes", layer.paramBytes); },
+          [&] { return place.integer("grad_bytes", layer.gradBytes); },
+          [&] {
+            return place.each("remat",
+                              [&](const Place &option) { return readOption(option, layer); });
+          }))
+    return error;
+  if (layer.remat.empty())
+    return bad(place.where + ": `remat` needs at least the option keep");
+  problem.layers.push_back(std::move(layer));
+  return llvm::Error::success();
+}
+
+llvm::Error readEdge(const Place &place, Problem &problem) {
+  Edge edge;
+  if (llvm::Error error =
+          inOrder([&] { return place.onlyKeys({"from", "to", "bytes", "grad_bytes"}); },
+                  [&] { return place.integer("from", edge.from); },
+                  [&] { return place.integer("to", edge.to); },
+                  [&] { return place.integer("bytes", edge.bytes); },
+                  [&] { return place.integer("grad_bytes", edge.gradBytes); }))
+    return error;
+  if (edge.from >= edge.to || edge.to >= static_cast<int64_t>(problem.layers.size()))
+    return bad(place.where + ": an edge runs from a layer to a later one of the " +
+               llvm::Twine(problem.layers.size()) + " layers");
+  problem.edges.push_back(edge);
+  return llvm::Error::success();
+}
+
+llvm::Error readFactors(const Place &place, Problem &problem) {
+  LoadFactors factors;
+  for (const auto &entry : place.object) {
+    std::optional<Decimal> value;
+    if (std::optional<int64_t> whole = entry.second.getAsInteger())
+      value = Decimal::parse(std::to_string(*whole));
+    else if (auto text = entry.second.getAsString(); text && text->starts_with({&fractionMark, 1}))
+      value = Decimal::parse(std::string_view(text->drop_front()));
+    if (!value)
+      return bad(place.where + ": `" + llvm::StringRef(entry.first) +
+                 "` must be a number of at least 0 with at most 18 digits");
+    factors[entry.first.str()] = *value;
+  }
+  problem.factors.push_back(std::move(factors));
+  return llvm::Error::success();
+}
+
+llvm::Error readMicrobatches(const Place &place, Problem &problem) {
+  const json::Value *value = place.object.get("microbatches");
+  if (value && value->getAsArray()) {
+    if (llvm::Error error = place.each(
+            "microbatches", [&](const Place &entry) { return readFactors(entry, problem); }))
+      return error;
+    problem.microbatches = static_cast<int64_t>(problem.factors.size());
+  } else if (llvm::Error error = place.integer("microbatches", problem.microbatches)) {
+    return error;
+  }
+  if (problem.microbatches < 1)
+    return bad(place.where + ": `microbatches` must be at least 1 (or a list of as many objects)");
+  return llvm::Error::success();
+}
+
+llvm::Error readSchedule(const Place &place, Problem &problem) {
+  if (llvm::Error error = place.text("schedule", problem.schedule))
+    return error;
+  llvm::StringRef name = problem.schedule;
+  int64_t chunks = 0;
+  bool interleaved =
+      name.consume_front("interleaved:") && !name.getAsInteger(10, chunks) && chunks >= 1;
+  if (interleaved || name == "gpipe" || name == "1f1b" || name == "zb-h1" || name == "auto")
+    return llvm::Error::success();
+  return bad(place.where + ": unknown `schedule` " + problem.schedule +
+             " (known: gpipe, 1f1b, interleaved:V, zb-h1, auto)");
+}
+
+llvm::Error readGivenCuts(const json::Array &list, const std::string &where, Problem &problem) {
+  int64_t layers = static_cast<int64_t>(problem.layers.size());
+  for (const json::Value &element : list) {
+    std::optional<int64_t> cut = element.getAsInteger();
+    if (!cut || (problem.givenCuts.empty() ? *cut != 0 : *cut <= problem.givenCuts.back()))
+      return bad(where + ": `cuts` must ascend from 0");
+    problem.givenCuts.push_back(*cut);
+  }
+  if (problem.givenCuts.size() < 2 || problem.givenCuts.back() != layers)
+    return bad(where + ": `cuts` must end with the number of layers, " + llvm::Twine(layers));
+  return llvm::Error::success();
+}
+
+llvm::Error readGivenRemat(const json::Array &list, const std::string &where, Problem &problem) {
+  if (list.size() != problem.layers.size())
+    return bad(where + ": `remat` has " + llvm::Twine(list.size()) + " entries for " +
+               llvm::Twine(problem.layers.size()) + " layers");
+  for (auto [layer, element] : llvm::zip_equal(problem.layers, list)) {
+    std::string name = element.getAsString().value_or("").str();
+    if (!layer.option(name))
+      return bad(where + ": `remat`: layer " + layer.name + " has no such option");
+    problem.givenRemat.push_back(name);
+  }
+  return llvm::Error::success();
+}
+
+/// `vary`, and `given` exactly for what may not vary.
+llvm::Error readFreedom(const Place &place, Problem &problem) {
+  json::Object none;
+  for (llvm::StringRef key : {"vary", "given"})
+    if (place.object.get(key) && !place.object.getObject(key))
+      return bad(place.where + ": `" + key + "` must be an object");
+  const json::Object *object = place.object.getObject("vary");
+  Place freedom{object ? *object : none, place.where + ": vary"};
+  if (llvm::Error error = freedom.onlyKeys({"cuts", "remat"}))
+    return error;
+  for (auto [key, vary] : {std::pair<llvm::StringRef, bool *>{"cuts", &problem.varyCuts},
+                           {"remat", &problem.varyRemat}})
+    if (const json::Value *value = freedom.object.get(key)) {
+      if (!value->getAsBoolean())
+        return bad(freedom.where + ": `" + key + "` must be true or false");
+      *vary = *value->getAsBoolean();
+    }
+  object = place.object.getObject("given");
+  Place given{object ? *object : none, place.where + ": given"};
+  if (llvm::Error error = given.onlyKeys({"cuts", "remat"}))
+    return error;
+  for (auto [key, vary, read] :
+       {std::tuple{llvm::StringRef("cuts"), problem.varyCuts, &readGivenCuts},
+        std::tuple{llvm::StringRef("remat"), problem.varyRemat, &readGivenRemat}}) {
+    const json::Array *list = given.object.getArray(key);
+    if (vary ? given.object.get(key) != nullptr : list == nullptr)
+      return bad(given.where + ": `" + key + "` must be there exactly where `vary." + key +
+                 "` is false");
+    if (list)
+      if (llvm::Error error = read(*list, given.where, problem))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
+/// Sums of times and of sizes over everything must fit, so that no simulation overflows.
+llvm::Error checkSums(const std::string &where, const Problem &problem) {
+  __int128 time = 0, bytes = 0;
+  for (int64_t m = 0; m < (problem.factors.empty() ? 1 : problem.microbatches); ++m) {
+    __int128 times = problem.factors.empty() ? problem.microbatches : 1;
+    for (const Layer &layer : problem.layers) {
+      Decimal factor = problem.factor(m, layer.kind);
+      for (int64_t amount : {layer.forwardNs, layer.inputGradNs, layer.weightGradNs})
+        time += times * factor.times(amount);
+      bytes += layer.paramBytes + __int128{layer.gradBytes};
+      for (const RematOption &option : layer.remat) {
+        time += times * factor.times(option.recomputeNs);
+        bytes += times * (__int128{factor.times(option.savedBytes)} +
+                          factor.times(option.heldWhileSplit())) +
+                 option.workspaceBytes;
+      }
+    }
+    for (const Edge &edge : problem.edges) {
+      Decimal factor = problem.factor(m, problem.layers[edge.from].kind);
+      bytes += times * (__int128{factor.times(edge.bytes)} + factor.times(edge.gradBytes));
+    }
+    if (time > largestSum || bytes > largestSum)
+      return bad(where + ": the sum of all times or of all sizes exceeds 2^62");
+  }
+  // No transfer or reduction moves more than all bytes.
+  auto tooSlow = [&](const Link &link, __int128 times) {
+    return times * (bytes * 1000000000 / link.bytesPerSecond + link.latencyNs) > largestSum;
+  };
+  const Cluster &cluster = problem.cluster;
+  if (tooSlow(cluster.link, 1) ||
+      (cluster.dataParallel > 1 && tooSlow(cluster.dataParallelLink, 2 * cluster.dataParallel)))
+    return bad(where + ": `cluster`: moving everything would last more than 2^62 ns");
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where) {
+  auto value = json::parse(exactNumbers(text));
+  if (!value)
+    return bad(where + ": not JSON: " + llvm::toString(value.takeError()));
+  const json::Object *object = value->getAsObject();
+  if (!object)
+    return bad(where + ": a problem is a JSON object");
+  Place place{*object, where.str()};
+  Problem problem;
+  llvm::Error error = inOrder(
+      [&] {
+        return place.onlyKeys(
+            {"schema", "layers", "edges", "cluster", "microbatches", "schedule", "vary", "given"});
+      },
+      [&] {
+        std::string schema;
+        if (llvm::Error missing = place.text("schema", schema))
+          return missing;
+        return schema == "omnibal.plan-problem/1" ? llvm::Error::success()
+                                                  : bad(place.where + ": `schema` is " + schema +
+                                                        ", expected omnibal.plan-problem/1");
+      },
+      [&] {
+        return place.each("layers", [&](const Place &layer) { return readLayer(layer, problem); });
+      },
+      [&] {
+        return place.each("edges", [&](const Place &edge) { return readEdge(edge, problem); });
+      },
+      [&]() -> llvm::Error {
+        const json::Object *cluster = object->getObject("cluster");
+        if (problem.layers.empty() || !cluster)
+          return bad(place.where + ": `" + (cluster ? "layers" : "cluster") +
+                     "` is missing, of another type or empty");
+        auto read = readCluster(*cluster, (where + ": cluster").str());
+        if (!read)
+          return read.takeError();
+        problem.cluster = *read;
+        return llvm::Error::success();
+      },
+      [&] { return readMicrobatches(place, problem); },
+      [&] { return readSchedule(place, problem); }, [&] { return readFreedom(place, problem); },
+      [&] { return checkSums(where.str(), problem); });
+  if (error)
+    return std::move(error);
+  return problem;
+}
+
+llvm::Expected<Problem> readProblem(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return bad(path + ": cannot be read: " + buffer.getError().message());
+  return parseProblem((*buffer)->getBuffer(), path);
+}
+
+namespace {
+
+void writeLayer(json::OStream &out, const Layer &layer) {
+  out.attribute("name", layer.name);
+  out.attribute("kind", layer.kind);
+  out.attribute("forward_ns", layer.forwardNs);
+  out.attribute("input_grad_ns", layer.inputGradNs);
+  out.attribute("weight_grad_ns", layer.weightGradNs);
+  out.attribute("param_bytes", layer.paramBytes);
+  out.attribute("grad_bytes", layer.gradBytes);
+  out.attributeArray("remat", [&] {
+    for (const RematOption &option : layer.remat)
+      out.object([&] {
+        out.attribute("name", option.name);
+        out.attribute("saved_bytes", option.savedBytes);
+        out.attribute("recompute_ns", option.recomputeNs);
+        out.attribute("workspace_bytes", option.workspaceBytes);
+        if (option.splitBytes >= 0)
+          out.attribute("split_bytes", option.splitBytes);
+      });
+  });
+}
+
+void writeCluster(json::OStream &out, const Cluster &cluster) {
+  auto link = [&](const Link &value) {
+    out.attribute("latency_ns", value.latencyNs);
+    out.attribute("bytes_per_s", value.bytesPerSecond);
+  };
+  out.attribute("stages", cluster.stages);
+  out.attributeArray("memory_bytes", [&] {
+    if (cluster.memoryBytes.empty())
+      out.value(noMemoryLimit);
+    for (int64_t bytes : cluster.memoryBytes)
+      out.value(bytes);
+  });
+  out.attributeObject("link", [&] { link(cluster.link); });
+  out.attributeObject("data_parallel", [&] {
+    out.attribute("size", cluster.dataParallel);
+    link(cluster.dataParallelLink);
+  });
+}
+
+void writeMicrobatches(json::OStream &out, const Problem &problem) {
+  if (problem.factors.empty())
+    return out.attribute("microbatches", problem.microbatches);
+  out.attributeArray("microbatches", [&] {
+    for (const LoadFactors &factors : problem.factors)
+      out.object([&] {
+        for (const auto &[kind, factor] : factors) {
+          out.attributeBegin(kind);
+          out.rawValue(factor.text());
+          out.attributeEnd();
+        }
+      });
+  });
+}
+
+} // namespace
+
+std::string writeProblem(const Problem &problem) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  json::OStream out(stream, 1);
+  out.object([&] {
+    out.attribute("schema", "omnibal.plan-problem/1");
+    out.attributeArray("layers", [&] {
+      for (const Layer &layer : problem.layers)
+        out.object([&] { writeLayer(out, layer); });
+    });
+    out.attributeArray("edges", [&] {
+      for (const Edge &edge : problem.edges)
+        out.object([&] {
+          out.attribute("from", edge.from);
+          out.attribute("to", edge.to);
+          out.attribute("bytes", edge.bytes);
+          out.attribute("grad_bytes", edge.gradBytes);
+        });
+    });
+    out.attributeObject("cluster", [&] { writeCluster(out, problem.cluster); });
+    writeMicrobatches(out, problem);
+    out.attribute("schedule", problem.schedule);
+    if (problem.varyCuts && problem.varyRemat)
+      return;
+    out.attributeObject("vary", [&] {
+      out.attribute("cuts", problem.varyCuts);
+      out.attribute("remat", problem.varyRemat);
+    });
+    out.attributeObject("given", [&] {
+      if (!problem.varyCuts)
+        out.attribute("cuts", json::Array(problem.givenCuts));
+      if (!problem.varyRemat)
+        out.attribute("remat", json::Array(problem.givenRemat));
+    });
+  });
+  stream << "\n";
+  return text;
+}
+
+} // namespace omnibal::planner

@@ -1,0 +1,22 @@
+//===- ProblemJson.h - Planning problems as JSON --------------------------------------------===//
+#ifndef PASSES_PLANNER_PROBLEMJSON_H
+#define PASSES_PLANNER_PROBLEMJSON_H
+
+#include "passes/planner/Problem.h"
+#include "llvm/Support/Error.h"
+
+namespace omnibal::planner {
+
+/// Reads "omnibal.plan-problem/1" (docs/planner.md). Checked: every key known, integers at least 0,
+/// edges forward, options that begin with "keep", factors one a micro-batch, `given` exactly for
+/// what may not vary, all times and sizes small enough to be summed in int64. Messages name the
+/// file and the key.
+llvm::Expected<Problem> readProblem(llvm::StringRef path);
+/// The same from text; `where` stands for the file in messages.
+llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where);
+
+/// The problem in the form of docs/planner.md, newline at the end.
+std::string writeProblem(const Problem &problem);
+
+} // namespace omnibal::planner
+#endif // PASSES_PLANNER_PROBLEMJSON_H
