@@ -64,9 +64,9 @@ struct Batches {
 
 /// Every sample in exactly one group (skipped ones apart); the number of groups is a multiple of
 /// options.ranks; row k is groups k * ranks .. k * ranks + ranks - 1. A group is empty only where
-/// there are fewer samples than ranks. The result is a function of the arguments alone. Errors:
-/// caps or ranks below 1, no sample, oversized samples under Oversize::Error (the first ones named
-/// by number, tiles and tokens).
+/// there are fewer samples than ranks, or too few to split for a last full row. The result is a
+/// function of the arguments alone. Errors: caps or ranks below 1, no sample, oversized samples
+/// under Oversize::Error (the first ones named by number, tiles and tokens).
 Result<Batches> balance(const SampleLengths &lengths, const BatchOptions &options);
 
 /// Imbalance of a grouping; means over rows whose maximum is above 0, of 1 - mean / max.
