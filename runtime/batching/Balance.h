@@ -81,8 +81,12 @@ struct BalanceStatistics {
 BalanceStatistics statistics(const SampleLengths &lengths, const Batches &batches, int32_t ranks,
                              const LoadCost &cost = {});
 
-/// What training without balancing does: random micro-batches with the same mean number of samples
-/// as `batches`, not packed (padded to their longest sample), a row at a time.
+/// What training without balancing takes: as many random micro-batches as `batches` has groups, of
+/// the same samples, with equal numbers of them.
+Batches unbalanced(const SampleLengths &lengths, const Batches &batches, uint64_t seed);
+
+/// Imbalance of unbalanced(), not packed (each micro-batch padded to its longest sample, which is
+/// its language load), a row at a time.
 BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batches &batches,
                                        int32_t ranks, uint64_t seed, const LoadCost &cost = {});
 

@@ -93,26 +93,39 @@ BalanceStatistics statistics(const SampleLengths &lengths, const Batches &batche
   return result;
 }
 
+Batches unbalanced(const SampleLengths &lengths, const Batches &batches, uint64_t seed) {
+  // In ascending order first: a function of the set of samples and the seed.
+  std::vector<bool> taken(lengths.size());
+  for (int64_t sample : batches.samples)
+    taken[sample] = true;
+  int64_t groups = batches.groups(), n = static_cast<int64_t>(batches.samples.size());
+  Batches plain;
+  plain.samples.reserve(n);
+  for (int64_t sample = 0; sample < lengths.size(); ++sample)
+    if (taken[sample])
+      plain.samples.push_back(sample);
+  Random(seed, 0, 'u').shuffle(plain.samples.data(), plain.samples.size());
+  plain.offsets.resize(groups + 1);
+  for (int64_t g = 0; g < groups; ++g)
+    plain.offsets[g + 1] = plain.offsets[g] + n / groups + (g < n % groups);
+  return plain;
+}
+
 BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batches &batches,
                                        int32_t ranks, uint64_t seed, const LoadCost &cost) {
+  Batches plain = unbalanced(lengths, batches, seed);
   BalanceStatistics result;
-  int64_t groups = batches.groups(), n = static_cast<int64_t>(batches.samples.size());
-  std::vector<int64_t> order = batches.samples;
-  std::sort(order.begin(), order.end()); // a function of the set of samples and the seed
-  Random(seed, 0, 'u').shuffle(order.data(), order.size());
   RowRatio tiles, tokens, costs;
-  StepVariance variance;
   std::vector<Weights> row(ranks);
   double padding = 0, padded = 0;
-  int64_t begin = 0;
-  for (int64_t g = 0; g < groups; ++g) {
-    int64_t end = begin + n / groups + (g % groups < n % groups);
+  for (int64_t g = 0; g < plain.groups(); ++g) {
+    int64_t begin = plain.offsets[g], end = plain.offsets[g + 1];
     Weights sums;
     double longest = 0, total = 0, size = static_cast<double>(end - begin);
     for (int64_t i = begin; i < end; ++i) {
-      sums.tiles += lengths.tiles[order[i]];
-      total += lengths.tokens[order[i]];
-      longest = std::max<double>(longest, lengths.tokens[order[i]]);
+      sums.tiles += lengths.tiles[plain.samples[i]];
+      total += lengths.tokens[plain.samples[i]];
+      longest = std::max<double>(longest, lengths.tokens[plain.samples[i]]);
     }
     sums.tokens = longest;
     sums.cost = cost.tileNs * sums.tiles + cost.tokenNs * longest * size +
@@ -120,19 +133,12 @@ BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batch
     padding += longest * size - total;
     padded += longest * size;
     row[g % ranks] = sums;
-    begin = end;
     if ((g + 1) % ranks != 0)
       continue;
     tiles.add(ranks, [&](int32_t r) { return row[r].tiles; });
     tokens.add(ranks, [&](int32_t r) { return row[r].tokens; });
     costs.add(ranks, [&](int32_t r) { return row[r].cost; });
   }
-  // Step variance of a random order needs the order's rows.
-  Batches plain;
-  plain.samples = std::move(order);
-  plain.offsets.resize(groups + 1);
-  for (int64_t g = 0; g < groups; ++g)
-    plain.offsets[g + 1] = plain.offsets[g] + n / groups + (g % groups < n % groups);
   result.stepVariance = statistics(lengths, plain, ranks).stepVariance;
   result.padRatio = padded > 0 ? padding / padded : 0;
   result.distRatioVit = tiles.mean();
