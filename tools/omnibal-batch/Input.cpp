@@ -1,0 +1,96 @@
+#include "tools/omnibal-batch/Input.h"
+#include "runtime/batching/LengthsCsv.h"
+#include "runtime/data/Dataset.h"
+#include "tools/omnibal-batch/Progress.h"
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+namespace omnibal::rt {
+namespace {
+
+bool isShards(const std::string &path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.ends_with(".tar");
+}
+
+/// Counts the tokens of samples until there are none left; several run at the same time.
+class Counter {
+public:
+  explicit Counter(const Dataset &dataset)
+      : dataset(dataset),
+        progress("counting tokens of " + std::to_string(dataset.size()) + " samples") {
+    lengths.tiles.resize(static_cast<size_t>(dataset.size()));
+    lengths.tokens.resize(static_cast<size_t>(dataset.size()));
+  }
+
+  Result<SampleLengths> count() {
+    unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
+    std::vector<std::thread> helpers;
+    for (unsigned i = 1; i < cores; ++i)
+      helpers.emplace_back([this] { work(); });
+    work();
+    for (std::thread &helper : helpers)
+      helper.join();
+    if (firstBad < dataset.size())
+      return error;
+    return std::move(lengths);
+  }
+
+private:
+  void work() {
+    for (int64_t sample; (sample = next++) < dataset.size();) {
+      if (sample > firstBad)
+        return;
+      Status status = countOne(sample);
+      if (!status)
+        fail(sample, std::move(status));
+      if (sample % 64 == 0)
+        progress.update(sample, dataset.size());
+    }
+  }
+
+  Status countOne(int64_t index) {
+    OMNIBAL_ASSIGN_OR_RETURN(Sample sample, dataset.sample(index));
+    if (sample.tokens() > INT32_MAX)
+      return invalid(dataset.describe(index) + ": input_ids is too long");
+    lengths.tiles[index] = static_cast<int32_t>(sample.tiles);
+    lengths.tokens[index] = static_cast<int32_t>(sample.tokens());
+    return Status::ok();
+  }
+
+  /// The error of the first bad sample counts, whichever thread is faster.
+  void fail(int64_t sample, Status status) {
+    std::lock_guard lock(mutex);
+    if (sample < firstBad) {
+      firstBad = sample;
+      error = std::move(status);
+    }
+  }
+
+  const Dataset &dataset;
+  Progress progress;
+  SampleLengths lengths;
+  std::atomic<int64_t> next = 0, firstBad = INT64_MAX;
+  std::mutex mutex;
+  Status error;
+};
+
+} // namespace
+
+Result<SampleLengths> readLengths(const std::vector<std::string> &inputs) {
+  if (std::all_of(inputs.begin(), inputs.end(), isShards)) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto dataset, Dataset::open(inputs));
+    return Counter(*dataset).count();
+  }
+  if (inputs.size() > 1)
+    return invalid(inputs[1] + ": several inputs must all be shards (.tar) or folders of shards; "
+                               "a table of lengths stands alone");
+  Progress progress("reading " + inputs[0]);
+  return readLengthsCsv(inputs[0],
+                        [&](int64_t read, int64_t total) { progress.update(read, total); });
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,108 @@
+#include "tools/omnibal-batch/Options.h"
+#include "runtime/batching/BatchesFolder.h"
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <iostream>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr const char *example = R"(Examples:
+  Groups of at most 9 tiles and 4096 tokens for 8 data-parallel ranks:
+    omnibal-batch lengths.csv --tiles 9 --tokens 4096 --ranks 8 --seed 1 -o batches/
+  The same from shards, with a page of pictures and the statistics as JSON:
+    omnibal-batch shards/ --tiles 9 --tokens 4096 --ranks 8 -o batches/ --report batches.html --json
+
+lengths.csv has a header with vit_num,token_num (tiles and tokens of a sample; other columns are
+ignored) and a line a sample; the first is sample 0. batches/ holds samples.npy (sample numbers,
+group after group), groups.npy (offsets into it), lengths.npy and batches.json. Groups k * ranks to
+k * ranks + ranks - 1 run at the same time, one on each rank.)";
+
+constexpr int64_t largestCap = int64_t(1) << 40;
+constexpr int64_t mostRanks = 1 << 20;
+
+CLI::Validator wholeNumber(int64_t least, int64_t most) {
+  auto isGood = [=](const std::string &text) -> std::string {
+    char *end = nullptr;
+    errno = 0;
+    long long value = std::strtoll(text.c_str(), &end, 10);
+    if (!text.empty() && *end == 0 && errno == 0 && value >= least && value <= most)
+      return "";
+    return text + " is not a whole number from " + std::to_string(least) + " to " +
+           std::to_string(most);
+  };
+  return CLI::Validator(isGood, "");
+}
+
+/// What is needed for what; an empty string if all is well.
+std::string check(const ToolOptions &o) {
+  if (o.batching.tilesCap == 0 || o.batching.tokensCap == 0)
+    return "--tiles and --tokens are required: the most tiles and tokens of a group";
+  if (o.output.empty() && !o.json && o.report.empty())
+    return "-o FOLDER is required (or --json or --report, to see the statistics only)";
+  return "";
+}
+
+} // namespace
+
+bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
+  CLI::App app(
+      "omnibal-batch: sample lengths in, groups of equal load for every rank and step out");
+  app.footer(example);
+  // A flag given twice: the last one counts, as when a script adds to a fixed command.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.set_version_flag("--version", "omnibal-batch " OMNIBAL_VERSION);
+  app.set_config("--config", "", "TOML file that can hold any of these flags");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  BatchOptions &b = o.batching;
+  app.add_option("lengths", o.inputs,
+                 "Table of lengths (.csv), or WebDataset shards (.tar) or folders with them")
+      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--tiles", b.tilesCap, "Most tiles of a group")->check(wholeNumber(1, largestCap));
+  app.add_option("--tokens", b.tokensCap, "Most tokens of a group")
+      ->check(wholeNumber(1, largestCap));
+  app.add_option("--ranks", b.ranks, "Data-parallel ranks")
+      ->check(wholeNumber(1, mostRanks))
+      ->capture_default_str();
+  app.add_option("--seed", b.seed, "Groups are a function of lengths, flags, seed and epoch")
+      ->check(wholeNumber(0, INT64_MAX))
+      ->capture_default_str();
+  app.add_option("--epoch", b.epoch, "Each epoch has its own composition")
+      ->check(wholeNumber(0, INT64_MAX))
+      ->capture_default_str();
+  std::string method = name(b.method), oversize = name(b.oversize);
+  app.add_option("--method", method,
+                 "plan: patterns of a linear programme, rows of equal sums; the others to compare")
+      ->check(CLI::IsMember({"plan", "isf", "random", "sorted"}))
+      ->capture_default_str();
+  app.add_option("--oversize", oversize,
+                 "Samples over a cap: error names them, own-group gives each a group to itself, "
+                 "skip leaves them out")
+      ->check(CLI::IsMember({"error", "own-group", "skip"}))
+      ->capture_default_str();
+  app.add_option(
+      "--cost", o.cost,
+      "JSON file {\"tile_ns\": .., \"token_ns\": .., \"square_ns\": ..}: balance what "
+      "groups cost (a tile, a token, a squared token length of a sample), not only counts");
+  app.add_option("-o,--output", o.output, "Folder for the batches");
+  app.add_option("--report", o.report, "Page with pictures of the balance (.html)");
+  app.add_flag("--json", o.json, "Print batches.json's object instead of the table");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    exitCode = app.exit(error) == 0 ? 0 : 2;
+    return false;
+  }
+  b.method = *batchMethodNamed(method);
+  b.oversize = *oversizeNamed(oversize);
+  if (std::string problem = check(o); !problem.empty()) {
+    std::cerr << "omnibal-batch: " << problem << "\nRun with --help for more information.\n";
+    exitCode = 2;
+    return false;
+  }
+  return true;
+}
+
+} // namespace omnibal::rt

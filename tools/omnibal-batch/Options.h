@@ -1,0 +1,23 @@
+//===- Options.h - The command line of omnibal-batch ----------------------------------------===//
+#ifndef TOOLS_OMNIBAL_BATCH_OPTIONS_H
+#define TOOLS_OMNIBAL_BATCH_OPTIONS_H
+
+#include "runtime/batching/Balance.h"
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+struct ToolOptions {
+  std::vector<std::string> inputs; ///< one table, or shards and folders of shards
+  std::string output;              ///< empty: nothing is written
+  std::string report, cost;
+  BatchOptions batching; ///< without the cost, which is in a file
+  bool json = false;
+};
+
+/// Fills `options`. Returns true to go on; otherwise `exitCode` is final (help, version, usage).
+bool parseCommandLine(int argc, char **argv, ToolOptions &options, int &exitCode);
+
+} // namespace omnibal::rt
+#endif // TOOLS_OMNIBAL_BATCH_OPTIONS_H

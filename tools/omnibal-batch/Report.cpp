@@ -1,0 +1,184 @@
+#include "tools/omnibal-batch/Report.h"
+#include "tools/omnibal-batch/Chart.h"
+#include "tools/omnibal-batch/Summary.h"
+#include <algorithm>
+#include <cstdio>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr const char *head = R"html(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>omnibal: balanced batches</title><style>
+:root{--text:#1f2328;--dim:#59636e;--page:#fff;--card:#f6f8fa;--line:#d1d9e0;--grid:#eaeef2;--s0:#c2703d;--s1:#3b6fd4;--cap:#8250df}
+@media(prefers-color-scheme:dark){:root{--text:#e6edf3;--dim:#9198a1;--page:#0d1117;--card:#161b22;--line:#3d444d;--grid:#232a33;--s0:#e0915c;--s1:#6f9bf0;--cap:#b794f6}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);max-width:1160px;margin:2em auto;padding:0 1.2em}
+h1{font-size:1.6em;margin:0}h2{font-size:1.15em;margin:2em 0 .2em}p{margin:.3em 0;max-width:75ch}.dim{color:var(--dim)}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(180px,1fr));gap:.8em;margin:1.2em 0}
+.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6em .9em}
+.card b{display:block;font-size:1.35em;font-weight:600;font-variant-numeric:tabular-nums}
+.card span{color:var(--dim);font-size:.87em}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(340px,1fr));gap:1em}
+figure{margin:.6em 0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6em}
+figcaption{color:var(--dim);font-size:.9em}
+svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--dim)}
+svg text.label{fill:var(--text);font-weight:600}
+.axis{stroke:var(--line)}.grid{stroke:var(--grid)}.cap{stroke:var(--cap);stroke-dasharray:4 3}
+.s0{fill:var(--s0)}.s1{fill:var(--s1)}.rest{fill:var(--line)}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25em 1em .25em 0;border-bottom:1px solid var(--line);text-align:right}
+td:first-child,th:first-child{text-align:left}
+</style></head><body>
+)html";
+
+constexpr const char *beforeLabel = "without balancing: random micro-batches";
+constexpr const char *afterLabel = "balanced";
+
+std::string decimal(double value, int digits) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+std::string percent(double value) {
+  char text[48];
+  double shown = 100 * value;
+  std::snprintf(text, sizeof text, shown != 0 && shown < 0.1 ? "%.2g %%" : "%.1f %%", shown);
+  return text;
+}
+
+/// What every group carries; a padded micro-batch computes its longest sample's length for each.
+struct GroupValues {
+  Loads tiles, tokens, cost;
+};
+
+GroupValues groupValues(const SampleLengths &lengths, const Batches &batches,
+                        const BatchOptions &options, const char *label, bool padded) {
+  GroupValues values{
+      {label, {}, options.ranks}, {label, {}, options.ranks}, {label, {}, options.ranks}};
+  for (int64_t g = 0; g < batches.groups(); ++g) {
+    double tiles = 0, tokens = 0, squares = 0, longest = 0;
+    for (int64_t i = batches.offsets[g]; i < batches.offsets[g + 1]; ++i) {
+      double length = lengths.tokens[batches.samples[i]];
+      tiles += lengths.tiles[batches.samples[i]];
+      tokens += length;
+      squares += length * length;
+      longest = std::max(longest, length);
+    }
+    if (padded) {
+      tokens = longest * static_cast<double>(batches.offsets[g + 1] - batches.offsets[g]);
+      squares = longest * tokens;
+    }
+    values.tiles.values.push_back(tiles);
+    values.tokens.values.push_back(tokens);
+    if (options.cost.isSet())
+      values.cost.values.push_back((options.cost.tileNs * tiles + options.cost.tokenNs * tokens +
+                                    options.cost.squareNs * squares) /
+                                   1e6);
+  }
+  return values;
+}
+
+std::string card(const std::string &value, const std::string &text) {
+  return "<div class=\"card\"><b>" + value + "</b><span>" + text + "</span></div>\n";
+}
+
+std::string cards(const Batches &batches, const BatchesRecord &r) {
+  std::string out = "<div class=\"cards\">\n";
+  out += card(withCommas(batches.groups()),
+              "groups; at least " + withCommas(batches.lowerBound) + " are needed");
+  out += card(percent(r.before.distRatioVit) + " → " + percent(r.after.distRatioVit),
+              "imbalance of tiles between ranks");
+  out += card(percent(r.before.distRatioLlm) + " → " + percent(r.after.distRatioLlm),
+              "imbalance of tokens between ranks");
+  if (r.options.cost.isSet())
+    out += card(percent(r.before.distRatioCost) + " → " + percent(r.after.distRatioCost),
+                "imbalance of cost between ranks");
+  out += card(percent(r.before.padRatio) + " → " + percent(r.after.padRatio), "padding");
+  return out + "</div>\n";
+}
+
+std::string row(const char *label, double before, double after) {
+  return std::string("<tr><td>") + label + "</td><td>" + decimal(before, 5) + "</td><td>" +
+         decimal(after, 5) + "</td></tr>\n";
+}
+
+std::string numbers(const BatchesRecord &r) {
+  std::string out = "<h2>Numbers</h2>\n<table><tr><th></th><th>before</th><th>after</th></tr>\n";
+  out += row("padding: share of computed tokens", r.before.padRatio, r.after.padRatio);
+  out += row("tiles: 1 − mean / largest rank, mean of steps", r.before.distRatioVit,
+             r.after.distRatioVit);
+  out += row("tokens: the same", r.before.distRatioLlm, r.after.distRatioLlm);
+  if (r.options.cost.isSet())
+    out += row("cost: the same", r.before.distRatioCost, r.after.distRatioCost);
+  out += row("variance of the mean tokens a sample over 8 steps, against independent samples",
+             r.before.stepVariance, r.after.stepVariance);
+  return out + "</table>\n";
+}
+
+/// The groups as a bar, the bound marked on it.
+std::string groupsBar(const Batches &batches) {
+  double groups = static_cast<double>(batches.groups());
+  double bound = static_cast<double>(batches.lowerBound);
+  double most = std::max({groups, bound, 1.0}), scale = 1100 / most;
+  std::string out =
+      "<svg role=\"img\" aria-label=\"Groups and the lower bound\" viewBox=\"0 0 1110 "
+      "64\">\n<rect class=\"rest\" x=\"0\" y=\"8\" width=\"1100\" height=\"18\" "
+      "rx=\"3\"/>";
+  out += "<rect class=\"s1\" x=\"0\" y=\"8\" width=\"" + decimal(groups * scale, 2) +
+         "\" height=\"18\" rx=\"3\"/>\n<line class=\"cap\" x1=\"" + decimal(bound * scale, 2) +
+         "\" y1=\"2\" x2=\"" + decimal(bound * scale, 2) + "\" y2=\"34\"/>\n";
+  bool leftward = bound * scale > 400;
+  out += "<text x=\"" + decimal(bound * scale + (leftward ? -4 : 4), 2) + "\" y=\"46\"" +
+         (leftward ? " text-anchor=\"end\"" : "") + ">lower bound " +
+         withCommas(batches.lowerBound) + "</text>\n";
+  return out + "</svg>\n";
+}
+
+std::string section(const std::string &title, const std::string &text, const Loads &before,
+                    const Loads &after, const Quantity &quantity) {
+  return "<h2>" + title + "</h2>\n<p class=\"dim\">" + text +
+         "</p>\n<div class=\"pair\">\n<figure>" + histogram(before, after, quantity) +
+         "<figcaption>All groups: share that carries this much.</figcaption></figure>\n<figure>" +
+         rowRanges(before, after, quantity) +
+         "<figcaption>The first steps: a short bar means ranks that wait for nobody.</figcaption>"
+         "</figure>\n</div>\n";
+}
+
+} // namespace
+
+std::string htmlReport(const SampleLengths &lengths, const Batches &batches,
+                       const BatchesRecord &record) {
+  const BatchOptions &o = record.options;
+  GroupValues after = groupValues(lengths, batches, o, afterLabel, false);
+  GroupValues before =
+      groupValues(lengths, unbalanced(lengths, batches, o.seed), o, beforeLabel, true);
+  std::string out = head;
+  out += "<h1>Balanced batches</h1>\n<p class=\"dim\">" + withCommas(record.samples) +
+         " samples, groups of at most " + withCommas(o.tilesCap) + " tiles and " +
+         withCommas(o.tokensCap) + " tokens, " + withCommas(o.ranks) + " ranks, " +
+         withCommas(batches.groups() / o.ranks) + " steps; method " + name(o.method) + ", seed " +
+         std::to_string(o.seed) + ", epoch " + std::to_string(o.epoch) + "</p>\n";
+  out += cards(batches, record);
+  out += "<h2>Groups</h2>\n<p class=\"dim\">" + withCommas(batches.groups()) + " groups, " +
+         gapText(batches) + " above the number that no packing can be below (" +
+         batches.boundMethod + ").";
+  if (!batches.oversize.empty())
+    out += " " + withCommas(static_cast<int64_t>(batches.oversize.size())) +
+           " samples are over a cap and " +
+           (o.oversize == Oversize::Skip ? "were left out." : "have a group each.");
+  out += "</p>\n<figure>" + groupsBar(batches) + "</figure>\n";
+  out += section("Tiles", "What the vision encoder of each rank computes in a step.", before.tiles,
+                 after.tiles, {"tiles", true, static_cast<double>(o.tilesCap)});
+  out += section("Tokens",
+                 "What the language model of each rank computes in a step; without packing, every "
+                 "sample of a micro-batch is padded to the longest.",
+                 before.tokens, after.tokens, {"tokens", true, static_cast<double>(o.tokensCap)});
+  if (o.cost.isSet())
+    out += section("Cost",
+                   "Predicted time of a group: tiles, tokens and squared sample lengths by the "
+                   "given coefficients.",
+                   before.cost, after.cost, {"ms", false, 0});
+  out += numbers(record);
+  return out + "</body></html>\n";
+}
+
+} // namespace omnibal::rt
