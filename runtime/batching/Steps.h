@@ -1,32 +1,42 @@
-//===- Steps.h - Which samples make up each step
-//------------------------------------------------------===//
+//===- Steps.h - Which samples make up each step, from files --------------------------------===//
 #ifndef RUNTIME_BATCHING_STEPS_H
 #define RUNTIME_BATCHING_STEPS_H
 
+#include "runtime/batching/StepSource.h"
 #include "runtime/core/Status.h"
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace omnibal::rt {
-
-/// Sample numbers of each group; group g is micro-batch g / D of data-parallel rank g % D.
-using StepGroups = std::vector<std::vector<int64_t>>;
 
 /// Number of the sample with a key, -1 if there is none.
 using FindSample = std::function<int64_t(std::string_view key)>;
 
-/// steps.jsonl: one {"groups": [[key, ...], ...]} a line, each with `groups` groups (M * D). Empty
-/// lines are skipped. Errors name file and line.
-Result<std::vector<StepGroups>> readStepsFile(const std::string &path, int64_t groups,
-                                              const FindSample &find);
+/// steps.jsonl: one {"groups": [[key, ...], ...]} a line, each with M * D groups. Empty lines are
+/// skipped. Every epoch is the whole file. Errors name file and line.
+Result<std::shared_ptr<StepSource>>
+readStepsFile(const std::string &path, StepSource::Layout layout, const FindSample &find);
 
-/// The folder of omnibal-batch: a step takes `microbatches` consecutive rows of `ranks` groups; the
-/// last one is filled with empty groups. `samples`: how many there are.
-Result<std::vector<StepGroups>> readBatches(const std::string &folder, int64_t microbatches,
-                                            int64_t ranks, int64_t samples);
+/// samples.npy and groups.npy of a folder: offsets that ascend and span the samples, at least one
+/// group. `lowerBound` and `oversize` of the result are not filled.
+Result<Batches> readGroups(const std::string &folder);
+
+/// What the program and the data set of a run say about its samples.
+struct BatchesUse {
+  StepSource::Layout layout;
+  int64_t tilesCap = 0, tokensCap = 0;        ///< of the program
+  int64_t samples = 0;                        ///< of the data set
+  std::function<int64_t(int64_t)> tilesOf;    ///< pictures of a sample; may be empty
+  std::function<std::string(int64_t)> nameOf; ///< of a sample, for messages; may be empty
+};
+
+/// The folder of omnibal-batch. Where it has lengths.npy and the settings in batches.json, epochs
+/// after the first are balance() of them with the epochs that follow; otherwise the groups repeat.
+/// Checked before anything runs: ranks and caps against the program, numbers, tiles and count of
+/// the samples against the data set, the load of every group against the caps.
+Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const BatchesUse &use);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BATCHING_STEPS_H

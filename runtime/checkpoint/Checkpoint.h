@@ -27,7 +27,7 @@ namespace omnibal::rt {
 /// What a run needs besides tensors; the same on all ranks.
 struct RunState {
   int64_t step = 0;         ///< steps completed
-  int64_t dataPosition = 0; ///< steps of the step list consumed
+  int64_t dataPosition = 0; ///< steps of the current epoch consumed
   uint64_t seed = 0;
   /// The layout and settings that make the continuation bit-equal (stages, cuts, data-parallel
   /// ranks, learning-rate schedule, ...). open() does not judge it; the caller compares.

@@ -34,6 +34,7 @@ struct BatchLoader::State {
   std::deque<std::shared_ptr<Batch>> announced, active; ///< waiting for room; being loaded or ready
   std::deque<Task> tasks;
   int64_t tilesHeld = 0;
+  LoaderCounters counters;
   Status failure;
   bool stop = false;
   std::vector<std::thread> threads;
@@ -88,6 +89,9 @@ void BatchLoader::State::run() {
     lock.unlock();
     Status status = load(*task.batch, task.sample);
     lock.lock();
+    ++counters.samples;
+    if (options.pixels)
+      counters.tiles += dataset->tiles(task.batch->indices[task.sample]);
     if (!status && task.sample < task.batch->failedAt) {
       task.batch->failedAt = task.sample;
       task.batch->error = std::move(status);
@@ -128,6 +132,11 @@ void BatchLoader::announce(std::vector<int64_t> samples) {
   std::lock_guard lock(state->mutex);
   state->announced.push_back(std::move(batch));
   state->admit();
+}
+
+LoaderCounters BatchLoader::counters() const {
+  std::lock_guard lock(state->mutex);
+  return state->counters;
 }
 
 Result<LoadedBatch> BatchLoader::take(std::chrono::milliseconds deadline) {

@@ -29,6 +29,12 @@ struct LoaderOptions {
   SampleRules rules;         ///< checked for every sample
 };
 
+/// What the threads have done so far.
+struct LoaderCounters {
+  int64_t samples = 0; ///< read, their pictures decoded where they are wanted
+  int64_t tiles = 0;   ///< decoded
+};
+
 class BatchLoader {
 public:
   BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess preprocess, LoaderOptions options);
@@ -41,6 +47,7 @@ public:
   /// The oldest micro-batch not yet taken. DeadlineExceeded names its samples; the first error in
   /// announced order is returned, and again on every later call.
   Result<LoadedBatch> take(std::chrono::milliseconds deadline);
+  LoaderCounters counters() const;
 
 private:
   struct State;

@@ -49,30 +49,43 @@ SampleRules sampleRules(const Program &p) {
 }
 
 Feeder::Feeder(std::shared_ptr<const Dataset> data, const Preprocess &preprocess,
-               const Program &program, std::shared_ptr<const std::vector<StepGroups>> list,
+               const Program &program, const std::shared_ptr<StepSource> &steps,
                const FeederOptions &settings)
-    : dataset(std::move(data)), steps(std::move(list)), options(settings),
-      rules(packingRules(program)), loader(dataset, preprocess, loaderOptions(program, settings)),
+    : dataset(std::move(data)),
+      reader(steps->reader(settings.replica, settings.position, settings.lastStep)),
+      options(settings), rules(packingRules(program)),
+      loader(dataset, preprocess, loaderOptions(program, settings)),
       announcedSteps(settings.firstStep), currentStep(settings.firstStep) {
-  announce();
+  announceAhead();
 }
 
-void Feeder::announce() {
-  int64_t end = std::min(options.lastStep, currentStep + stepsAhead);
-  for (; announcedSteps < end; ++announcedSteps) {
-    const StepGroups &groups = (*steps)[announcedSteps % steps->size()];
-    for (int32_t m = 0; m < options.microbatches; ++m)
-      loader.announce(groups[m * options.dataParallel + options.replica]);
+Status Feeder::announce(int64_t step) {
+  for (int32_t m = 0; m < options.microbatches; ++m) {
+    OMNIBAL_ASSIGN_OR_RETURN(std::vector<int64_t> samples, reader->samples(step, m));
+    loader.announce(std::move(samples));
   }
+  announcedSteps = step + 1;
+  return Status::ok();
+}
+
+/// An epoch that is still being composed is no reason to wait; its steps are announced later. An
+/// error comes up again when get() needs the step.
+void Feeder::announceAhead() {
+  int64_t end = std::min(options.lastStep, currentStep + stepsAhead);
+  while (announcedSteps < end && reader->ready(announcedSteps))
+    if (!announce(announcedSteps))
+      return;
 }
 
 void Feeder::nextStep() {
   taken.clear();
   ++currentStep;
-  announce();
+  announceAhead();
 }
 
 Result<const PackedMicrobatch *> Feeder::get(int32_t microbatch) {
+  if (announcedSteps <= currentStep)
+    OMNIBAL_RETURN_IF_ERROR(announce(currentStep));
   while (static_cast<int32_t>(taken.size()) <= microbatch) {
     OMNIBAL_ASSIGN_OR_RETURN(LoadedBatch batch, loader.take(options.deadline));
     std::vector<SampleView> views;

@@ -1,9 +1,8 @@
-//===- Feeder.h - The micro-batches of one replica, read and decoded ahead
-//-----------------------------===//
+//===- Feeder.h - The micro-batches of one replica, read and decoded ahead ------------------===//
 #ifndef RUNTIME_EXECUTOR_FEEDER_H
 #define RUNTIME_EXECUTOR_FEEDER_H
 
-#include "runtime/batching/Steps.h"
+#include "runtime/batching/StepSource.h"
 #include "runtime/data/BatchLoader.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/program/Program.h"
@@ -18,25 +17,32 @@ struct FeederOptions {
   int threads = 1;    ///< that read and decode
   std::chrono::milliseconds deadline{600'000};
   int64_t firstStep = 0;
-  int64_t lastStep = 0; ///< one past; step s takes the groups of entry s modulo their number
+  int64_t lastStep = 0;  ///< one past
+  DataPosition position; ///< the epoch that holds firstStep
 };
 
 /// Every rank has its own: all of them read the samples' tokens, only those with `pixels` decode.
+/// Only the replica's samples are read. While a step runs, the next ones are read and decoded.
 class Feeder final : public MicrobatchSource {
 public:
   Feeder(std::shared_ptr<const Dataset> dataset, const Preprocess &preprocess,
-         const Program &program, std::shared_ptr<const std::vector<StepGroups>> steps,
+         const Program &program, const std::shared_ptr<StepSource> &steps,
          const FeederOptions &options);
 
   /// Forgets the last step's micro-batches; the next get() belongs to the next step.
   void nextStep();
   Result<const PackedMicrobatch *> get(int32_t microbatch) override;
 
+  /// The epoch that holds the step that get() belongs to.
+  DataPosition position() const { return reader->position(currentStep); }
+  LoaderCounters counters() const { return loader.counters(); }
+
 private:
-  void announce();
+  Status announce(int64_t step);
+  void announceAhead();
 
   std::shared_ptr<const Dataset> dataset;
-  std::shared_ptr<const std::vector<StepGroups>> steps;
+  std::unique_ptr<StepReader> reader;
   FeederOptions options;
   PackingRules rules;
   BatchLoader loader;

@@ -1,5 +1,4 @@
-//===- Evaluate.cpp - Loss and accuracy over a whole data set
-//---------------------------------------------===//
+//===- Evaluate.cpp - Loss and accuracy over a whole data set -------------------------------===//
 #include "runtime/core/AtomicFile.h"
 #include "runtime/executor/Feeder.h"
 #include "tools/omnibal-run/Session.h"
@@ -16,8 +15,8 @@ struct Scores {
 };
 
 /// Every sample once, in order, cut into runs of the mode.
-Result<std::vector<StepGroups>> everySample(const Session &s, const DataSource &data,
-                                            int64_t groupsPerRun) {
+Result<std::shared_ptr<StepSource>> everySample(const Session &s, const DataSource &data,
+                                                StepSource::Layout layout) {
   const Program &p = s.program();
   SampleRules rules = sampleRules(p);
   std::vector<std::pair<int64_t, int64_t>> loads;
@@ -26,16 +25,15 @@ Result<std::vector<StepGroups>> everySample(const Session &s, const DataSource &
     OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(data.dataset->describe(i)));
     loads.push_back({sample.tiles, sample.tokens()});
   }
-  std::vector<StepGroups> runs;
-  for (auto &group : cutInOrder(loads, p.tilesCap, p.tokensCap)) {
-    if (runs.empty() || static_cast<int64_t>(runs.back().size()) == groupsPerRun)
-      runs.emplace_back();
-    runs.back().push_back(std::move(group));
-  }
-  if (runs.empty())
+  if (loads.empty())
     return invalid("--data holds no samples");
-  runs.back().resize(groupsPerRun);
-  return runs;
+  Batches groups;
+  groups.offsets.push_back(0);
+  for (const auto &group : cutInOrder(loads, p.tilesCap, p.tokensCap)) {
+    groups.samples.insert(groups.samples.end(), group.begin(), group.end());
+    groups.offsets.push_back(static_cast<int64_t>(groups.samples.size()));
+  }
+  return StepSource::create(std::move(groups), layout);
 }
 
 void countPredictions(const PackedMicrobatch &batch, const int32_t *predictions, Scores &scores) {
@@ -95,11 +93,10 @@ Status evaluate(Session &s, const DataSource &data) {
   options.pixels = readsPixels(stage, "evaluate");
   options.threads = loaderThreads(s, "evaluate");
   options.deadline = deadlineFromEnvironment();
-  auto runs = everySample(s, data, int64_t{options.microbatches} * options.dataParallel);
+  auto runs = everySample(s, data, {options.microbatches, options.dataParallel});
   OMNIBAL_RETURN_IF_ERROR(s.agree(runs.status()));
-  auto steps = std::make_shared<const std::vector<StepGroups>>(*std::move(runs));
-  options.lastStep = steps->size();
-  Feeder feeder(data.dataset, data.preprocess, s.program(), steps, options);
+  options.lastStep = (*runs)->steps();
+  Feeder feeder(data.dataset, data.preprocess, s.program(), *runs, options);
   Scores scores;
   ResultSink sink = [&](int32_t, const BatchValue &result, const std::byte *bytes,
                         const PackedMicrobatch &batch) {

@@ -1,8 +1,8 @@
-//===- Session.h - What training, evaluation and forward runs have in common
-//------------------------------===//
+//===- Session.h - What training, evaluation and forward runs have in common ----------------===//
 #ifndef TOOLS_OMNIBAL_RUN_SESSION_H
 #define TOOLS_OMNIBAL_RUN_SESSION_H
 
+#include "runtime/batching/StepSource.h"
 #include "runtime/checkpoint/Agreement.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/executor/Executor.h"
@@ -24,13 +24,18 @@ struct Session {
   bool leads() const { return communicator.rank() == 0; }
 };
 
-/// Data set, pixels' preprocessing: read once a process, shared read-only.
+/// Data set, pixels' preprocessing, the steps to train: read once a process, shared by its ranks.
 struct DataSource {
   std::shared_ptr<const Dataset> dataset;
   Preprocess preprocess;
+  /// Training only. An error is kept until the ranks can agree on it.
+  Result<std::shared_ptr<StepSource>> steps = std::shared_ptr<StepSource>();
 };
 /// `pixels`: whether any stage reads pictures.
 Result<DataSource> openData(const RunOptions &options, const Program &program);
+/// --steps-file or --batches, checked against the program and the data set.
+Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
+                                              const Dataset &dataset);
 
 /// Threads that read and decode for this rank.
 int loaderThreads(const Session &session, const std::string &mode);

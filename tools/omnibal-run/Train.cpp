@@ -1,5 +1,5 @@
-//===- Train.cpp - The training loop of one rank
-//-----------------------------------------------------------===//
+//===- Train.cpp - The training loop of one rank --------------------------------------------===//
+#include "runtime/batching/Steps.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
@@ -47,7 +47,7 @@ std::vector<NamedTensor> stateTensors(Session &s, bool all) {
 }
 
 /// Settings whose change would break a continuation bit by bit.
-json settingsOf(const Session &s, int64_t steps) {
+json settingsOf(const Session &s, const DataSource &data, int64_t steps) {
   const RunOptions &o = s.options;
   return {{"stages", s.program().stages},
           {"data_parallel", s.program().dataParallel},
@@ -60,7 +60,8 @@ json settingsOf(const Session &s, int64_t steps) {
           {"betas", {o.adamW.beta1, o.adamW.beta2}},
           {"eps", o.adamW.epsilon},
           {"weight_decay", o.adamW.weightDecay},
-          {"clip", o.clip}};
+          {"clip", o.clip},
+          {"samples", (*data.steps)->fingerprint()}};
 }
 
 class Training {
@@ -68,10 +69,17 @@ public:
   Training(Session &session, const DataSource &data) : s(session), data(data) {}
 
   Status run() {
-    OMNIBAL_RETURN_IF_ERROR(s.agree(readSteps()));
+    int64_t listed = (*data.steps)->steps();
+    total = s.options.steps > 0 ? s.options.steps : listed;
     OMNIBAL_RETURN_IF_ERROR(s.agree(resume()));
     reporter = std::make_unique<Reporter>(s, first, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->open()));
+    if (total > listed && (*data.steps)->repeats())
+      reporter->note("the list has " + std::to_string(listed) +
+                     " steps; after them it begins again with the same groups" +
+                     (s.options.batches.empty() ? ""
+                                                : " (new ones each epoch need lengths.npy and the "
+                                                  "settings of omnibal-batch in the folder)"));
     FeederOptions options;
     options.microbatches = s.program().microbatches;
     options.dataParallel = s.program().dataParallel;
@@ -81,14 +89,15 @@ public:
     options.deadline = deadlineFromEnvironment();
     options.firstStep = first;
     options.lastStep = total;
-    Feeder feeder(data.dataset, data.preprocess, s.program(), steps, options);
+    options.position = position;
+    Feeder feeder(data.dataset, data.preprocess, s.program(), *data.steps, options);
     for (int64_t step = first; step < total; ++step) {
       OMNIBAL_RETURN_IF_ERROR(runStep(feeder, step));
       feeder.nextStep();
       bool last = step + 1 == total;
       bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
       if (!s.options.checkpoint.empty() && (last || due))
-        OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1));
+        OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1, feeder.position()));
     }
     if (s.options.save.empty())
       return Status::ok();
@@ -102,20 +111,6 @@ public:
   }
 
 private:
-  Status readSteps() {
-    const Program &p = s.program();
-    auto find = [&](std::string_view key) { return data.dataset->find(key); };
-    auto list =
-        s.options.batches.empty()
-            ? readStepsFile(s.options.stepsFile, int64_t{p.microbatches} * p.dataParallel, find)
-            : readBatches(s.options.batches, p.microbatches, p.dataParallel, data.dataset->size());
-    if (!list)
-      return std::move(list).status();
-    steps = std::make_shared<const std::vector<StepGroups>>(*std::move(list));
-    total = s.options.steps > 0 ? s.options.steps : static_cast<int64_t>(steps->size());
-    return Status::ok();
-  }
-
   Status resume() {
     if (s.options.resume.empty())
       return Status::ok();
@@ -124,7 +119,14 @@ private:
     if (s.leads())
       for (const std::string &notice : notices)
         std::cerr << "omnibal-run: notice: " << notice << "\n";
-    json now = settingsOf(s, total), then = saved.state().settings;
+    json now = settingsOf(s, data, total), then = saved.state().settings;
+    std::string written = then.contains("samples") ? then["samples"].dump() : "unknown";
+    if (written != now["samples"].dump())
+      return invalid(saved.path() + ": the checkpoint was written with other groups of samples (" +
+                     written + ") than " +
+                     (s.options.batches.empty() ? s.options.stepsFile : s.options.batches) +
+                     " gives for this data (" + now["samples"].dump() +
+                     "); continue with the same --data and steps file or batches folder");
     for (const auto &[key, value] : now.items())
       if (!then.contains(key) || then[key] != value)
         return invalid(saved.path() + ": the checkpoint was written with " + key + " = " +
@@ -133,6 +135,9 @@ private:
     for (const NamedTensor &tensor : stateTensors(s, true))
       OMNIBAL_RETURN_IF_ERROR(saved.read(tensor));
     first = saved.state().step;
+    position = {then.value("epoch", int64_t{0}), first - saved.state().dataPosition};
+    if (position.epoch < 0 || position.firstStep < 0)
+      return {Code::DataLoss, saved.path() + ": the position in the data is damaged"};
     s.executor->setAdamStep(then.value("updates", first));
     if (s.leads())
       std::cerr << "omnibal-run: continuing after step " << first << " from " << saved.path()
@@ -193,11 +198,13 @@ private:
     return writeSharedTensorFile(s.options.saveGradients, layout, {}, mine, {}, s.leads(), s.agree);
   }
 
-  Status checkpoint(int64_t completed) {
+  Status checkpoint(int64_t completed, DataPosition epoch) {
     RunState state;
-    state.step = state.dataPosition = completed;
-    state.settings = settingsOf(s, total);
+    state.step = completed;
+    state.dataPosition = completed - epoch.firstStep;
+    state.settings = settingsOf(s, data, total);
     state.settings["updates"] = s.executor->adamStep();
+    state.settings["epoch"] = epoch.epoch;
     CheckpointWriteOptions options;
     options.folder = s.options.checkpoint;
     options.stage = s.executor->stage();
@@ -209,12 +216,28 @@ private:
 
   Session &s;
   const DataSource &data;
-  std::shared_ptr<const std::vector<StepGroups>> steps;
   int64_t first = 0, total = 0;
+  DataPosition position; ///< the epoch that holds `first`
   std::unique_ptr<Reporter> reporter;
 };
 
 } // namespace
+
+Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
+                                              const Dataset &dataset) {
+  StepSource::Layout layout{program.microbatches, program.dataParallel};
+  if (options.batches.empty())
+    return readStepsFile(options.stepsFile, layout,
+                         [&](std::string_view key) { return dataset.find(key); });
+  BatchesUse use;
+  use.layout = layout;
+  use.tilesCap = program.tilesCap;
+  use.tokensCap = program.tokensCap;
+  use.samples = dataset.size();
+  use.tilesOf = [&](int64_t sample) { return dataset.tiles(sample); };
+  use.nameOf = [&](int64_t sample) { return dataset.describe(sample); };
+  return openBatches(options.batches, use);
+}
 
 Status train(Session &session, const DataSource &data) { return Training(session, data).run(); }
 

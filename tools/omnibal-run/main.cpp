@@ -89,6 +89,7 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Ten
                const DataSource *data, int threads, Communicator &communicator) {
   Agreement agree = agreementOver(communicator);
   OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
+  OMNIBAL_RETURN_IF_ERROR(agree(data->steps.status()));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
   const char *guard = std::getenv("OMNIBAL_GUARD");
@@ -125,6 +126,8 @@ int run(const RunOptions &options) {
     if (!opened)
       return fail(opened.status());
     data = *std::move(opened);
+    if (!options.evaluate)
+      data.steps = openSteps(options, program, *data.dataset);
   }
   int ranks = program.stages * program.dataParallel;
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -1,8 +1,11 @@
 // omnibal-run as users call it, on the tiny program and a tar of text samples.
+#include "runtime/batching/BatchesFolder.h"
+#include "runtime/data/Dataset.h"
 #include "runtime/program/ProgramIO.h"
 #include "test/unit/data/TestTar.h"
 #include "test/unit/executor/TinyRun.h"
 #include <cmath>
+#include <filesystem>
 #include <gtest/gtest.h>
 
 namespace omnibal::rt {
@@ -77,6 +80,37 @@ protected:
     return base(program) + " --steps-file " + (folder / "steps.jsonl") + " --lr 0.05 --clip 0.3" +
            " --weight-decay 0.1 --log " + (folder / log) + " ";
   }
+  /// A folder as omnibal-batch writes it, over all samples of the tar.
+  void writeBatches(const std::string &name, const BatchOptions &options) {
+    auto data = Dataset::open({folder / "data-000000.tar"});
+    ASSERT_TRUE(data);
+    SampleLengths lengths;
+    for (int64_t i = 0; i < (*data)->size(); ++i) {
+      lengths.tiles.push_back(0);
+      lengths.tokens.push_back(static_cast<int32_t>((*data)->sample(i)->tokens()));
+    }
+    BatchesRecord record;
+    record.options = options;
+    record.samples = lengths.size();
+    auto batches = balance(lengths, options);
+    ASSERT_TRUE(batches) << batches.status().message();
+    Status status =
+        writeBatchesFolder(folder / name, lengths, *batches, describe(record, *batches));
+    ASSERT_TRUE(status) << status.message();
+  }
+  static BatchOptions batchOptions(int32_t ranks, uint64_t seed = 1) {
+    BatchOptions options;
+    options.tilesCap = 1;
+    options.tokensCap = tinyTokensCap;
+    options.ranks = ranks;
+    options.seed = seed;
+    return options;
+  }
+  std::string batchesCommand(const std::string &program, const std::string &batches,
+                             const std::string &log) {
+    return base(program) + " --batches " + (folder / batches) + " --lr 0.05 --log " +
+           (folder / log) + " ";
+  }
   std::vector<json> log(const std::string &name) {
     std::vector<json> lines;
     std::istringstream text(readFile(folder / name));
@@ -137,6 +171,98 @@ TEST_F(RunTool, ResumedRunHasTheSameBits) {
   EXPECT_EQ(other.code, 1);
   EXPECT_NE(other.output.find("lr = 0.05, but this run has 0.1"), std::string::npos)
       << other.output;
+}
+
+TEST_F(RunTool, EpochsOfBatchesGoOnBitByBit) {
+  writeBatches("batches", batchOptions(2));
+  writeBatches("others", batchOptions(2, 2));
+  std::string p = program(2, 2);
+  // One epoch without --steps.
+  Outcome one = shell(batchesCommand(p, "batches", "one.jsonl"));
+  ASSERT_EQ(one.code, 0) << one.output;
+  auto epoch = log("one.jsonl");
+  int64_t perEpoch = static_cast<int64_t>(epoch.size());
+  ASSERT_GE(perEpoch, 2);
+  int64_t labels = 0;
+  for (const json &line : epoch)
+    labels += int64_t(line["label_tokens"]);
+
+  int64_t total = 2 * perEpoch + 1, middle = perEpoch + 1; // a third epoch begins
+  std::string flags = "--steps " + std::to_string(total);
+  Outcome whole = shell(batchesCommand(p, "batches", "whole.jsonl") + flags);
+  ASSERT_EQ(whole.code, 0) << whole.output;
+  EXPECT_EQ(whole.output.find("begins again"), std::string::npos) << whole.output;
+  auto a = log("whole.jsonl");
+  ASSERT_EQ(int64_t(a.size()), total);
+  // Each epoch has every sample once, in new groups.
+  int64_t second = 0;
+  bool differs = false;
+  for (int64_t s = 0; s < perEpoch; ++s) {
+    EXPECT_EQ(a[s]["tokens"], epoch[s]["tokens"]);
+    second += int64_t(a[perEpoch + s]["label_tokens"]);
+    differs |= a[perEpoch + s]["label_tokens"] != a[s]["label_tokens"];
+  }
+  EXPECT_EQ(second, labels);
+  EXPECT_TRUE(differs);
+
+  // A checkpoint in the middle of the second epoch; going on from there is what a killed run does.
+  char name[64];
+  Outcome halted = shell(batchesCommand(p, "batches", "halted.jsonl") + flags + " --checkpoint " +
+                         (folder / "halted") + " --checkpoint-every " + std::to_string(middle) +
+                         " --save " + (folder / "saved"));
+  ASSERT_EQ(halted.code, 0) << halted.output;
+  std::snprintf(name, sizeof name, "halted/step-%08lld", static_cast<long long>(middle));
+  std::string from = folder / name;
+  json manifest = json::parse(readFile(from + "/manifest.json"));
+  EXPECT_EQ(manifest["settings"]["epoch"], 1);
+  EXPECT_EQ(manifest["data_position"], middle - perEpoch);
+  Outcome resumed = shell(batchesCommand(p, "batches", "halted.jsonl") + flags + " --resume " +
+                          from + " --save " + (folder / "resumed"));
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  auto b = log("halted.jsonl");
+  ASSERT_EQ(b.size(), a.size());
+  for (int64_t s = 0; s < total; ++s)
+    EXPECT_EQ(a[s]["loss"], b[s]["loss"]) << s;
+  EXPECT_EQ(readFile(folder / "saved/model.safetensors"),
+            readFile(folder / "resumed/model.safetensors"));
+
+  Outcome other = shell(batchesCommand(p, "others", "other.jsonl") + flags + " --resume " + from);
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.output.find("written with other groups of samples"), std::string::npos)
+      << other.output;
+}
+
+TEST_F(RunTool, BatchesThatDoNotFitAreRefusedBeforeTraining) {
+  auto expect = [&](const std::string &program, const std::string &part) {
+    std::filesystem::remove(folder / "run.jsonl");
+    Outcome o = shell(batchesCommand(program, "batches", "run.jsonl"));
+    EXPECT_EQ(o.code, 1) << o.output;
+    EXPECT_NE(o.output.find(part), std::string::npos) << o.output;
+    EXPECT_EQ(o.output.find("error:"), o.output.rfind("error:")) << o.output;
+    EXPECT_FALSE(std::filesystem::exists(folder / "run.jsonl"));
+  };
+  writeBatches("batches", batchOptions(2));
+  expect(program(1, 1), "balanced over 2 ranks, but the program has 1");
+  BatchOptions larger = batchOptions(2);
+  larger.tokensCap = tinyTokensCap + 1;
+  writeBatches("batches", larger);
+  expect(program(1, 2), "tokens; run omnibal-batch or omnibal-compile");
+}
+
+TEST_F(RunTool, GroupsOfOtherToolsRepeatAndThatIsSaid) {
+  writeBatches("batches", batchOptions(1));
+  std::filesystem::remove(folder / "batches/lengths.npy");
+  Outcome one = shell(batchesCommand(program(1, 1), "batches", "one.jsonl"));
+  ASSERT_EQ(one.code, 0) << one.output;
+  EXPECT_EQ(one.output.find("begins again"), std::string::npos) << one.output;
+  size_t perEpoch = log("one.jsonl").size();
+  Outcome two = shell(batchesCommand(program(1, 1), "batches", "two.jsonl") + "--steps " +
+                      std::to_string(2 * perEpoch));
+  ASSERT_EQ(two.code, 0) << two.output;
+  EXPECT_NE(two.output.find("begins again with the same groups"), std::string::npos) << two.output;
+  auto lines = log("two.jsonl");
+  for (size_t s = 0; s < perEpoch; ++s)
+    EXPECT_EQ(lines[s]["label_tokens"], lines[perEpoch + s]["label_tokens"]);
 }
 
 TEST_F(RunTool, GradientsAreOfTheMeanLoss) {
