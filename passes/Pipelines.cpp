@@ -1,6 +1,7 @@
 //===- Pipelines.cpp - The named pipelines
 //----------------------------------------------------------===//
 #include "passes/Pipelines.h"
+#include "passes/export/Passes.h"
 #include "passes/lower/Lowering.h"
 #include "passes/partition/Passes.h"
 #include "passes/raise/Passes.h"
@@ -34,6 +35,12 @@ void buildFunctionsPipeline(OpPassManager &passes) {
   passes.addPass(createVerifyFunctions());
 }
 
+void buildProgramPipeline(OpPassManager &passes) {
+  buildFunctionsPipeline(passes);
+  // Messages depend on which gradients the functions give, so they follow the functions.
+  passes.addPass(createMaterializeSchedule());
+}
+
 void registerAllPasses() {
   registerOmnibalSpecializePasses();
   registerRaisePasses();
@@ -41,6 +48,7 @@ void registerAllPasses() {
   registerOmnibalRematPasses();
   registerOmnibalPartitionPasses();
   registerOmnibalSchedulePasses();
+  registerOmnibalExportPasses();
   lower::registerLowerPasses();
 }
 

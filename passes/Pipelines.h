@@ -22,6 +22,9 @@ void buildFrontPipeline(mlir::OpPassManager &passes, const FrontOptions &options
 /// Form P to form C, verified.
 void buildFunctionsPipeline(mlir::OpPassManager &passes);
 
+/// Form P to form C with the messages and actions of its plan: what passes/export reads.
+void buildProgramPipeline(mlir::OpPassManager &passes);
+
 /// Registers every pass and named pipeline of omnibal (omnibal-opt, tests).
 void registerAllPasses();
 

@@ -84,7 +84,7 @@ public:
 
   LogicalResult run() {
     for (Operation &op : stage.getBody().front()) {
-      if (failed(checkOrder(&op)))
+      if (failed(checkOrder(&op)) || failed(checkMode(&op)))
         return failure();
       if (auto action = dyn_cast<RunOp>(op)) {
         if (failed(checkRun(action)))
@@ -123,10 +123,21 @@ private:
     return success();
   }
 
+  LogicalResult checkMode(Operation *op) {
+    auto run = dyn_cast<RunOp>(op);
+    bool trains = phaseOf(op) > 0 || (run && run.getKind() != RunKind::Forward);
+    if (trains && stage.getMode() != StageMode::Train)
+      return op->emitOpError() << "stage_c9: mode " << stringifyStageMode(stage.getMode())
+                               << " has forward runs and messages only";
+    return success();
+  }
+
   LogicalResult checkMicrobatch(Operation *op, int64_t microbatch) {
     if (microbatch < 0 || microbatch >= plan.getMicrobatches())
       return op->emitOpError() << "stage_c5: micro-batch " << microbatch << " of "
                                << plan.getMicrobatches();
+    if (microbatch > 0 && stage.getMode() == StageMode::Predict)
+      return op->emitOpError() << "stage_c9: mode predict has micro-batch 0 only";
     return success();
   }
 
@@ -173,6 +184,9 @@ private:
     auto transfer = symbols.lookupNearestSymbolFrom<TransferOp>(stage, name);
     if (!transfer)
       return op->emitOpError() << "stage_c6: " << name << " is not an omnibal.transfer";
+    if (transfer.getKind() == TransferKind::Gradient && stage.getMode() != StageMode::Train)
+      return op->emitOpError() << "stage_c9: " << name << " is a gradient, in mode "
+                               << stringifyStageMode(stage.getMode());
     int64_t chunk = sends ? transfer.getFrom() : transfer.getTo();
     if (chunk < 0 || chunk >= static_cast<int64_t>(plan.getChunkRanks().size()) ||
         plan.getChunkRanks()[chunk] != static_cast<int64_t>(stage.getRank()))
@@ -218,7 +232,8 @@ LogicalResult StageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (rank < 0 || rank >= plan.getStages())
     return emitOpError() << "stage_c5: rank " << rank << " of " << plan.getStages();
   for (auto other : (*this)->getParentOfType<ModuleOp>().getOps<StageOp>())
-    if (other != *this && other.getRank() == getRank())
-      return emitOpError() << "stage_c5: @" << other.getSymName() << " also is rank " << rank;
+    if (other != *this && other.getRank() == getRank() && other.getMode() == getMode())
+      return emitOpError() << "stage_c5: @" << other.getSymName() << " also is rank " << rank
+                           << " in mode " << stringifyStageMode(getMode());
   return StageChecker(*this, plan, symbols).run();
 }

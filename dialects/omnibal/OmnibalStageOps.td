@@ -29,8 +29,10 @@ def TransferOp : Omnibal_Op<"transfer", [Symbol, HasParent<"::mlir::ModuleOp">,
 
 def StageOp : Omnibal_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">, IsolatedFromAbove,
     SingleBlock, NoTerminator, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "The actions of one rank in one training step, in order";
+  let summary = "The actions of one rank in one mode, in order";
   let description = [{
+    What the rank does in a training step; with `mode evaluate` in a step of evaluation (the forward
+    of every micro-batch), with `mode predict` for one batch whose outputs are wanted.
     `post_recv` and `send` start and do not block, `wait_recv` and `wait_send` block. Everything of
     a step is here: no communication happens that no action asks for.
 
@@ -42,16 +44,19 @@ def StageOp : Omnibal_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">, Isolat
     * (stage_c4) the step ends with reduce_shared, reduce_gradients, reduce_scalars and adamw_update
       in this order; all but reduce_shared come at most once, nothing follows the update;
     * (stage_c5) the module has an `omnibal.plan`; rank and micro-batches are in it, no other stage
-      has the rank, and the rank's chunks are those that the stage runs;
+      has the rank in that mode, and the rank's chunks are those that the stage runs;
     * (stage_c6) every message is an omnibal.transfer of which the stage is the sender (send,
       wait_send) or the receiver (post_recv, wait_recv);
     * (stage_c7) a send comes after the run that makes its values, a wait_recv before the run that
       reads them;
-    * (stage_c8) reduce_shared names an omnibal.parameter that trains.
+    * (stage_c8) reduce_shared names an omnibal.parameter that trains;
+    * (stage_c9) other modes than train have forward runs and messages of activations only, predict
+      has micro-batch 0 only.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$rank);
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$rank,
+                       DefaultValuedAttr<StageMode, "::omnibal::StageMode::Train">:$mode);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `rank` $rank attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `rank` $rank (`mode` $mode^)? attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 

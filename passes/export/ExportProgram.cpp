@@ -11,8 +11,8 @@ namespace {
 
 class Exporter {
 public:
-  Exporter(ModuleOp module, const planner::Plan &plan, const ExportOptions &options)
-      : module(module), plan(plan), options(options),
+  Exporter(ModuleOp module, const ExportOptions &options)
+      : module(module), options(options),
         kernels(std::make_shared<lower::KernelLibrary>(module.getContext())) {}
 
   FailureOr<ExportedProgram> run() {
@@ -20,28 +20,24 @@ public:
     if (failed(graph))
       return failure();
     parts.graph = std::move(*graph);
-    parts.chunkStage.assign(plan.chunkRank.begin(), plan.chunkRank.end());
-    parts.trainActions = plan.actions;
-    parts.microbatches = options.microbatches;
+    FailureOr<Schedule> schedule = readSchedule(module, parts.graph);
+    if (failed(schedule))
+      return failure();
+    parts.schedule = std::move(*schedule);
     parts.tilesCap = options.tilesCap;
     parts.tokensCap = options.tokensCap;
-    parts.dataParallel = options.dataParallel;
-    if (static_cast<int64_t>(plan.chunkRank.size()) != parts.graph.chunks)
-      return module.emitError("the plan has ")
-                 << plan.chunkRank.size() << " chunks, the module " << parts.graph.chunks,
-             failure();
     if (failed(lowerCallees()))
       return failure();
 
-    std::vector<rt::Stage> stages(options.stages);
+    std::vector<rt::Stage> stages(parts.schedule.plan.getStages());
     for (size_t s = 0; s < stages.size(); ++s)
       stages[s].id = static_cast<int32_t>(s);
     layOutPersistent(parts, options.gradientBucketBytes, stages);
     if (llvm::none_of(parts.callees, [](const CalleeFunctions &c) { return c.backward >= 0; }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
-    for (Purpose purpose : {Purpose::Train, Purpose::Evaluate, Purpose::Predict})
-      if (std::string error = layOutMode(parts, purpose, stages); !error.empty())
-        return module.emitError(error), failure();
+    for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Predict})
+      if (failed(layOutMode(parts, purpose, stages)))
+        return failure();
     return assemble(std::move(stages));
   }
 
@@ -96,10 +92,11 @@ private:
     program.tilesCap = options.tilesCap;
     program.tokensCap = options.tokensCap;
     program.rowBucket = 1;
-    program.stages = static_cast<int32_t>(options.stages);
-    program.dataParallel = static_cast<int32_t>(options.dataParallel);
-    program.microbatches = static_cast<int32_t>(options.microbatches);
-    program.schedule = plan.schedule;
+    PlanAttr plan = parts.schedule.plan;
+    program.stages = static_cast<int32_t>(plan.getStages());
+    program.dataParallel = static_cast<int32_t>(plan.getDataParallel());
+    program.microbatches = static_cast<int32_t>(plan.getMicrobatches());
+    program.schedule = plan.getSchedule().str();
     program.stageList = std::move(stages);
     fillInfo(program);
 
@@ -111,6 +108,7 @@ private:
       program.functions.push_back(std::move(lowered.function));
     }
     result.kernels = kernels;
+    result.cpu = options.cpu;
     return result;
   }
 
@@ -139,7 +137,6 @@ private:
   }
 
   ModuleOp module;
-  const planner::Plan &plan;
   const ExportOptions &options;
   std::shared_ptr<lower::KernelLibrary> kernels;
   ProgramParts parts;
@@ -148,9 +145,19 @@ private:
 
 } // namespace
 
-FailureOr<ExportedProgram> exportProgram(ModuleOp module, const planner::Plan &plan,
-                                         const ExportOptions &options) {
-  return Exporter(module, plan, options).run();
+FailureOr<ExportedProgram> exportProgram(ModuleOp module, const ExportOptions &options) {
+  return Exporter(module, options).run();
+}
+
+rt::Status writeExported(const ExportedProgram &exported, const std::string &directory) {
+  std::string sharedObject;
+  if (!exported.kernels->empty()) {
+    FailureOr<std::string> compiled = exported.kernels->compileSharedObject(exported.cpu);
+    if (failed(compiled))
+      return {rt::Code::Internal, directory + ": the generated kernels could not be compiled"};
+    sharedObject = std::move(*compiled);
+  }
+  return rt::writeProgram(exported.program, exported.constants, sharedObject, directory);
 }
 
 } // namespace omnibal::exporter

@@ -1,44 +1,23 @@
 //===- ModeLayout.cpp - Messages, actions and regions of a mode
 //---------------------------------------------===//
 #include "passes/export/ModeLayout.h"
-#include "passes/export/Communication.h"
 #include "passes/export/StageLayout.h"
+
+using namespace mlir;
 
 namespace omnibal::exporter {
 namespace {
 
-const char *modeName(Purpose purpose) {
+const char *modeName(StageMode purpose) {
   switch (purpose) {
-  case Purpose::Train:
+  case StageMode::Train:
     return "train";
-  case Purpose::Evaluate:
+  case StageMode::Evaluate:
     return "evaluate";
-  case Purpose::Predict:
+  case StageMode::Predict:
     return "forward";
   }
   return "";
-}
-
-/// Forward only: every micro-batch through the stage's chunks in order.
-std::vector<std::vector<planner::Action>> forwardActions(const ProgramParts &parts,
-                                                         int64_t microbatches, size_t stages) {
-  std::vector<std::vector<planner::Action>> lists(stages);
-  for (int64_t m = 0; m < microbatches; ++m)
-    for (auto [chunk, stage] : llvm::enumerate(parts.chunkStage))
-      lists[stage].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
-  return lists;
-}
-
-/// The step's end, in the order of ARCHITECTURE D3.
-void appendEpilogue(const ProgramParts &parts, const rt::Stage &stage,
-                    std::vector<rt::Action> &actions) {
-  for (int32_t group : parts.sharedGroups[stage.id])
-    actions.push_back({rt::ActionKind::ReduceShared, 0, group});
-  if (parts.dataParallel > 1)
-    for (size_t bucket = 0; bucket < stage.buckets.size(); ++bucket)
-      actions.push_back({rt::ActionKind::ReduceGradients, 0, static_cast<int32_t>(bucket)});
-  actions.push_back({rt::ActionKind::ReduceScalars, 0, 0});
-  actions.push_back({rt::ActionKind::Update, 0, 0});
 }
 
 /// Actions name chunks and transfers by their place in the mode's lists.
@@ -66,21 +45,22 @@ int64_t bytesAtCaps(const ProgramParts &parts, const std::vector<rt::Extent> &sh
   return elements * rt::byteSize(dtype);
 }
 
-std::string layOutMode(ProgramParts &parts, Purpose purpose, std::vector<rt::Stage> &stages) {
-  std::vector<Message> messages =
-      schedule::collectMessages(parts.graph, parts.chunkStage, purpose == Purpose::Train);
-  int64_t microbatches = purpose == Purpose::Predict ? 1 : parts.microbatches;
-  auto compute = purpose == Purpose::Train ? parts.trainActions
-                                           : forwardActions(parts, microbatches, stages.size());
-  std::vector<std::vector<rt::Action>> actions = exporter::insertCommunication(compute, messages);
+LogicalResult layOutMode(ProgramParts &parts, StageMode purpose, std::vector<rt::Stage> &stages) {
+  std::vector<Message> messages;
+  for (const Message &message : parts.schedule.messages)
+    if (purpose == StageMode::Train || !message.gradient)
+      messages.push_back(message);
+  int64_t microbatches = purpose == StageMode::Predict ? 1 : parts.schedule.plan.getMicrobatches();
 
   std::vector<StageLayout> layouts;
   for (rt::Stage &stage : stages) {
-    if (purpose == Purpose::Train)
-      appendEpilogue(parts, stage, actions[stage.id]);
+    StageOp op = parts.schedule.stages.at(purpose)[stage.id];
+    FailureOr<std::vector<rt::Action>> actions = readActions(op, parts.schedule, stage);
+    if (failed(actions))
+      return failure();
     layouts.emplace_back(parts, purpose, stage.id, messages);
-    if (std::string error = layouts.back().build(actions[stage.id], microbatches); !error.empty())
-      return error;
+    if (std::string error = layouts.back().build(std::move(*actions), microbatches); !error.empty())
+      return op.emitError(error);
   }
   // Both ends of a message know their own half of each piece; join them.
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -102,7 +82,7 @@ std::string layOutMode(ProgramParts &parts, Purpose purpose, std::vector<rt::Sta
     useLocalNumbers(layout.mode());
     stage.modes[modeName(purpose)] = std::move(layout.mode());
   }
-  return "";
+  return success();
 }
 
 } // namespace omnibal::exporter

@@ -72,13 +72,12 @@ void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::
   std::map<std::string, std::vector<int64_t>> stagesOf;
   parts.parameterIndex.assign(stages.size(), {});
   parts.constantIndex.assign(stages.size(), {});
-  parts.sharedGroups.assign(stages.size(), {});
   std::map<std::string, ParameterOp> ops;
   for (ParameterOp op : parts.graph.parameters)
     ops[op.getSymName().str()] = op;
 
   for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
-    int64_t s = parts.chunkStage[call.chunk];
+    int64_t s = parts.stageOf(call.chunk);
     rt::Stage &stage = stages[s];
     for (const std::string &name : call.parameters) {
       auto [it, fresh] = parts.parameterIndex[s].try_emplace(name, stage.parameters.size());
@@ -105,8 +104,6 @@ void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::
       rt::Parameter &parameter = stages[s].parameters[parts.parameterIndex[s].at(name)];
       parameter.sharedGroup = group;
       parameter.counted = s == list.front();
-      if (parameter.trainable)
-        parts.sharedGroups[s].push_back(group);
     }
     ++group;
   }

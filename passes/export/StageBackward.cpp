@@ -23,7 +23,7 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk) {
           schedule::givesInputGradient(parts.graph.calls[call], input))
         sources.insert(parts.graph.calls[call].chunk);
     for (int64_t source : sources) {
-      rt::Location from = parts.chunkStage[source] == stage
+      rt::Location from = parts.stageOf(source) == stage
                               ? gradOutLocation.at({static_cast<int64_t>(index), source})
                               : gradInLocation.at({static_cast<int64_t>(index), source});
       auto [it, first] = gradient.try_emplace(index, from);

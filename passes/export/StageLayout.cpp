@@ -4,7 +4,7 @@
 
 namespace omnibal::exporter {
 
-StageLayout::StageLayout(ProgramParts &parts, Purpose purpose, int64_t stage,
+StageLayout::StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
                          const std::vector<Message> &messages)
     : parts(parts), purpose(purpose), stage(stage), messages(messages) {}
 
@@ -13,12 +13,12 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
   theMode.actions = std::move(actions);
   workRegion = addRegion("workspace", RegionKind::Work);
   for (int64_t c = 0; c < parts.graph.chunks; ++c)
-    if (parts.chunkStage[c] == stage) {
+    if (parts.stageOf(c) == stage) {
       placeReceives(c);
       placeSends(c);
     }
   for (int64_t c = 0; c < parts.graph.chunks; ++c) {
-    if (parts.chunkStage[c] != stage)
+    if (parts.stageOf(c) != stage)
       continue;
     rt::Chunk chunk;
     chunk.id = static_cast<int32_t>(c);
@@ -27,7 +27,7 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
         chunk.layers.push_back(call.name);
     if (std::string error = buildForward(chunk); !error.empty())
       return error;
-    if (purpose == Purpose::Train)
+    if (purpose == StageMode::Train)
       if (std::string error = buildBackward(chunk); !error.empty())
         return error;
     theMode.chunks.push_back(std::move(chunk));
@@ -61,18 +61,18 @@ int64_t StageLayout::functionOf(int64_t call, bool backward) const {
   if (backward)
     return callee.backward;
   switch (purpose) {
-  case Purpose::Train:
+  case StageMode::Train:
     return callee.forward;
-  case Purpose::Evaluate:
+  case StageMode::Evaluate:
     return callee.evaluate;
-  case Purpose::Predict:
+  case StageMode::Predict:
     return callee.predict;
   }
   return -1;
 }
 
 bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) const {
-  if (purpose != Purpose::Train || parts.callees[call].backward < 0)
+  if (purpose != StageMode::Train || parts.callees[call].backward < 0)
     return false;
   for (const lower::Formal &formal : parts.functions[parts.callees[call].backward].formals)
     if (formal.role == role && formal.index == index)
@@ -111,7 +111,7 @@ void StageLayout::placeSends(int64_t chunk) {
     for (auto [call, input] : edge.consumers) {
       int64_t consumer = parts.graph.calls[call].chunk;
       leaves |= producer == chunk && consumer != chunk;
-      returns |= purpose == Purpose::Train && consumer == chunk && producer != chunk &&
+      returns |= purpose == StageMode::Train && consumer == chunk && producer != chunk &&
                  schedule::givesInputGradient(parts.graph.calls[call], input);
     }
     if (leaves) {

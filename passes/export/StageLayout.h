@@ -3,7 +3,6 @@
 #ifndef PASSES_EXPORT_STAGELAYOUT_H
 #define PASSES_EXPORT_STAGELAYOUT_H
 
-#include "passes/export/Communication.h"
 #include "passes/export/ModeLayout.h"
 #include "passes/export/OffsetAssignment.h"
 #include <set>
@@ -14,7 +13,7 @@ namespace omnibal::exporter {
 /// region is as small as the schedule allows.
 class StageLayout {
 public:
-  StageLayout(ProgramParts &parts, Purpose purpose, int64_t stage,
+  StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
               const std::vector<Message> &messages);
 
   /// Decides locations and bindings for the stage's action list; returns an error text.
@@ -64,7 +63,7 @@ private:
   std::pair<int64_t, int64_t> lifetime(int32_t region, int64_t microbatch) const;
 
   ProgramParts &parts;
-  Purpose purpose;
+  StageMode purpose;
   int64_t stage;
   const std::vector<Message> &messages;
   rt::Mode theMode;

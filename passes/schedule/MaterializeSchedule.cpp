@@ -17,6 +17,8 @@ using schedule::Message;
 using schedule::Step;
 using schedule::StepKind;
 
+using ComputeLists = std::vector<std::vector<planner::Action>>; ///< per rank
+
 struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> {
   using MaterializeScheduleBase::MaterializeScheduleBase;
 
@@ -25,12 +27,11 @@ struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> 
       return signalPassFailure();
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     messages = schedule::collectMessages(graph, plan.getChunkRanks(), /*gradients=*/true);
-    auto steps = schedule::insertCommunication(compute, messages);
     for (const Message &message : messages)
       addTransfer(builder, message);
-    std::map<std::string, std::vector<bool>> shared = findShared();
-    for (int64_t rank = 0; rank < plan.getStages(); ++rank)
-      addStage(builder, rank, steps[rank], shared);
+    addStages(builder, StageMode::Train, compute);
+    addStages(builder, StageMode::Evaluate, forwardOnly(plan.getMicrobatches()));
+    addStages(builder, StageMode::Predict, forwardOnly(1));
   }
 
 private:
@@ -71,6 +72,15 @@ private:
     return success();
   }
 
+  /// Every micro-batch through the chunks of each rank, in order.
+  ComputeLists forwardOnly(int64_t microbatches) {
+    ComputeLists lists(plan.getStages());
+    for (int64_t m = 0; m < microbatches; ++m)
+      for (auto [chunk, rank] : llvm::enumerate(plan.getChunkRanks()))
+        lists[rank].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
+    return lists;
+  }
+
   void addTransfer(OpBuilder &builder, const Message &message) {
     SmallVector<StringRef> layers;
     SmallVector<int64_t> outputs;
@@ -107,18 +117,30 @@ private:
     return ranks;
   }
 
-  void addStage(OpBuilder &builder, int64_t rank, const std::vector<Step> &steps,
-                const std::map<std::string, std::vector<bool>> &shared) {
-    Location loc = getOperation().getLoc();
+  void addStages(OpBuilder &builder, StageMode mode, const ComputeLists &lists) {
+    std::string prefix = mode == StageMode::Train ? "stage_" : stringifyStageMode(mode).str() + "_";
+    auto shared = findShared();
+    for (auto [rank, steps] : llvm::enumerate(schedule::insertCommunication(lists, messages))) {
+      Location loc = locationOf(rank);
+      auto stage = StageOp::create(builder, loc, prefix + std::to_string(rank), rank, mode);
+      OpBuilder actions = OpBuilder::atBlockEnd(&stage.getBody().emplaceBlock());
+      for (const Step &step : steps)
+        addStep(actions, loc, step);
+      if (mode == StageMode::Train)
+        addStepEnd(actions, loc, rank, shared);
+    }
+  }
+
+  /// That of the first layer on the rank.
+  Location locationOf(int64_t rank) {
     for (const partition::Call &call : graph.calls)
-      if (plan.getChunkRanks()[call.chunk] == rank) {
-        loc = CallLayerOp(call.op).getLoc();
-        break;
-      }
-    auto stage = StageOp::create(builder, loc, ("stage_" + llvm::Twine(rank)).str(), rank);
-    OpBuilder actions = OpBuilder::atBlockEnd(&stage.getBody().emplaceBlock());
-    for (const Step &step : steps)
-      addStep(actions, loc, step);
+      if (plan.getChunkRanks()[call.chunk] == rank)
+        return CallLayerOp(call.op).getLoc();
+    return getOperation().getLoc();
+  }
+
+  void addStepEnd(OpBuilder &actions, Location loc, int64_t rank,
+                  const std::map<std::string, std::vector<bool>> &shared) {
     for (const auto &[name, used] : shared)
       if (used[rank])
         ReduceSharedOp::create(actions, loc, name);
@@ -153,7 +175,7 @@ private:
 
   PlanAttr plan;
   partition::CallGraph graph;
-  std::vector<std::vector<planner::Action>> compute; ///< per rank
+  ComputeLists compute; ///< of a training step
   std::vector<Message> messages;
   std::vector<std::string> names; ///< of the transfers, by id
 };

@@ -171,24 +171,16 @@ private:
       return failure();
     planned = std::move(*plan);
     PassManager passes(&context);
-    buildFunctionsPipeline(passes);
+    buildProgramPipeline(passes);
     if (failed(passes.run(*functions)))
       return failure();
-    return exportOnce();
-  }
-
-  LogicalResult exportOnce() {
     exporter::ExportOptions exportOptions;
     exportOptions.model = llvm::sys::path::filename(options.model).str();
     exportOptions.target = options.target;
     exportOptions.cpu = options.cpu;
     exportOptions.tilesCap = options.tiles;
     exportOptions.tokensCap = options.tokens;
-    exportOptions.stages = planOptions.cluster.stages;
-    exportOptions.dataParallel = planOptions.cluster.dataParallel;
-    exportOptions.microbatches = options.microbatches;
-    OwningOpRef<ModuleOp> copy(functions->clone());
-    auto result = exporter::exportProgram(*copy, planned.plan, exportOptions);
+    auto result = exporter::exportProgram(*functions, exportOptions);
     if (failed(result))
       return failure();
     exported = std::move(*result);
@@ -209,15 +201,7 @@ private:
       return failure();
     if (options.dryRun)
       return success();
-    std::string sharedObject;
-    if (!exported.kernels->empty()) {
-      FailureOr<std::string> compiled = exported.kernels->compileSharedObject(options.cpu);
-      if (failed(compiled))
-        return failure();
-      sharedObject = std::move(*compiled);
-    }
-    rt::Status status = rt::writeProgram(exported.program, std::move(exported.constants),
-                                         sharedObject, options.output);
+    rt::Status status = exporter::writeExported(exported, options.output);
     return status ? success() : fail(status.message());
   }
 

@@ -506,7 +506,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-// expected-error @below {{stage_c5: @stage_0 also is rank 0}}
+// expected-error @below {{stage_c5: @stage_0 also is rank 0 in mode train}}
 omnibal.stage @other rank 0 {
 }
 omnibal.stage @stage_0 rank 0 {
@@ -691,5 +691,107 @@ omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
 omnibal.stage @stage_0 rank 0 {
   // expected-error @below {{stage_c8: @q is not a parameter that trains}}
   omnibal.reduce_shared @q
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @evaluate_0 rank 0 mode evaluate {
+  omnibal.run forward chunk 0 microbatch 0
+  // expected-error @below {{stage_c9: mode evaluate has forward runs and messages only}}
+  omnibal.run backward chunk 0 microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @evaluate_0 rank 0 mode evaluate {
+  // expected-error @below {{stage_c9: mode evaluate has forward runs and messages only}}
+  omnibal.reduce_scalars
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @evaluate_0 rank 0 mode evaluate {
+  // expected-error @below {{stage_c9: @back is a gradient, in mode evaluate}}
+  omnibal.post_recv @back microbatch 0
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @predict_0 rank 0 mode predict {
+  omnibal.run forward chunk 0 microbatch 0
+  // expected-error @below {{stage_c9: mode predict has micro-batch 0 only}}
+  omnibal.run forward chunk 0 microbatch 1
 }
 }

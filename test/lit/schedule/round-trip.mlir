@@ -48,4 +48,8 @@ omnibal.stage @stage_0 rank 0 {
   // CHECK-NEXT: omnibal.adamw_update
   omnibal.adamw_update
 }
+// CHECK: omnibal.stage @predict_0 rank 0 mode predict {
+omnibal.stage @predict_0 rank 0 mode predict {
+  omnibal.run forward chunk 0 microbatch 0
+}
 }

@@ -1,14 +1,15 @@
 //===- CommunicationTest.cpp - Posts, waits and sends around compute actions
 //--------------------------------===//
-#include "passes/export/Communication.h"
+#include "passes/schedule/Communication.h"
 #include "passes/planner/ScheduleRules.h"
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
 
 using namespace omnibal;
-using exporter::Message;
-using Kind = rt::ActionKind;
+using schedule::Message;
+using schedule::Step;
+using Kind = schedule::StepKind;
 
 namespace {
 
@@ -23,15 +24,15 @@ std::vector<Message> chainMessages(int64_t stages, bool gradients) {
 
 /// Runs the lists under rendezvous semantics: a send is complete only once its receive is posted.
 /// Returns the number of ranks that finish.
-size_t ranksThatFinish(const std::vector<std::vector<rt::Action>> &lists) {
+size_t ranksThatFinish(const std::vector<std::vector<Step>> &lists) {
   std::vector<size_t> next(lists.size(), 0);
-  std::set<std::pair<int32_t, int32_t>> posted, sent;
+  std::set<std::pair<int64_t, int64_t>> posted, sent;
   for (bool progress = true; progress;) {
     progress = false;
     for (size_t r = 0; r < lists.size(); ++r)
       while (next[r] < lists[r].size()) {
-        const rt::Action &action = lists[r][next[r]];
-        std::pair<int32_t, int32_t> key{action.index, action.microbatch};
+        const Step &action = lists[r][next[r]];
+        std::pair<int64_t, int64_t> key{action.index, action.microbatch};
         if ((action.kind == Kind::WaitRecv && !sent.count(key)) ||
             (action.kind == Kind::WaitSend && !posted.count(key)))
           break;
@@ -54,7 +55,7 @@ TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
     for (int64_t stages : {1, 2, 3, 4, 8})
       for (int64_t microbatches : {1, 2, 5, 16})
         for (bool gradients : {true, false}) {
-          auto lists = exporter::insertCommunication(
+          auto lists = schedule::insertCommunication(
               *planner::scheduleActions(schedule, stages, microbatches),
               chainMessages(stages, gradients));
           EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
@@ -63,11 +64,11 @@ TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
 }
 
 TEST(Communication, EveryStartHasOneWaitAfterIt) {
-  auto lists = exporter::insertCommunication(*planner::scheduleActions("1f1b", 3, 4),
+  auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 3, 4),
                                              chainMessages(3, true));
   for (const auto &list : lists) {
-    std::map<std::tuple<bool, int32_t, int32_t>, int> open;
-    for (const rt::Action &action : list) {
+    std::map<std::tuple<bool, int64_t, int64_t>, int> open;
+    for (const Step &action : list) {
       bool send = action.kind == Kind::Send || action.kind == Kind::WaitSend;
       auto key = std::make_tuple(send, action.index, action.microbatch);
       if (action.kind == Kind::Send || action.kind == Kind::PostRecv) {
@@ -83,11 +84,11 @@ TEST(Communication, EveryStartHasOneWaitAfterIt) {
 }
 
 TEST(Communication, ReceivesArePostedOneComputeActionAhead) {
-  auto lists = exporter::insertCommunication(*planner::scheduleActions("1f1b", 2, 3),
+  auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 2, 3),
                                              chainMessages(2, true));
   // Stage 1 computes F0 B0 F1 B1 F2 B2: the activation of micro-batch 1 is posted before B0.
   std::vector<std::string> text;
-  for (const rt::Action &action : lists[1]) {
+  for (const Step &action : lists[1]) {
     const char *names[] = {"F", "B", "I", "W", "post", "recv", "send", "sent"};
     text.push_back(names[static_cast<int>(action.kind)] + std::to_string(action.microbatch));
   }
