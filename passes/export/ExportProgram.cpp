@@ -149,15 +149,9 @@ FailureOr<ExportedProgram> exportProgram(ModuleOp module, const ExportOptions &o
   return Exporter(module, options).run();
 }
 
-rt::Status writeExported(const ExportedProgram &exported, const std::string &directory) {
-  std::string sharedObject;
-  if (!exported.kernels->empty()) {
-    FailureOr<std::string> compiled = exported.kernels->compileSharedObject(exported.cpu);
-    if (failed(compiled))
-      return {rt::Code::Internal, directory + ": the generated kernels could not be compiled"};
-    sharedObject = std::move(*compiled);
-  }
-  return rt::writeProgram(exported.program, exported.constants, sharedObject, directory);
+FailureOr<std::string> compileKernels(const ExportedProgram &exported) {
+  return exported.kernels->empty() ? std::string()
+                                   : exported.kernels->compileSharedObject(exported.cpu);
 }
 
 } // namespace omnibal::exporter

@@ -30,8 +30,8 @@ struct ExportedProgram {
 /// functions. Reports on the module's diagnostics.
 llvm::FailureOr<ExportedProgram> exportProgram(mlir::ModuleOp module, const ExportOptions &options);
 
-/// Compiles the kernels, checks the program and writes its directory.
-rt::Status writeExported(const ExportedProgram &exported, const std::string &directory);
+/// The bytes of kernels.so, empty where no code was generated. Reports on the kernels' module.
+llvm::FailureOr<std::string> compileKernels(const ExportedProgram &exported);
 
 } // namespace omnibal::exporter
 #endif // PASSES_EXPORT_EXPORTPROGRAM_H

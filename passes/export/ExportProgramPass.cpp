@@ -28,7 +28,12 @@ struct ExportProgramPass : impl::ExportProgramPassBase<ExportProgramPass> {
     auto exported = exporter::exportProgram(*copy, options);
     if (failed(exported))
       return signalPassFailure();
-    if (rt::Status written = exporter::writeExported(*exported, output); !written) {
+    FailureOr<std::string> kernels = exporter::compileKernels(*exported);
+    if (failed(kernels))
+      return signalPassFailure();
+    rt::Status written =
+        rt::writeProgram(exported->program, std::move(exported->constants), *kernels, output);
+    if (!written) {
       module.emitError(written.message());
       return signalPassFailure();
     }

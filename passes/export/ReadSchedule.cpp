@@ -36,8 +36,10 @@ public:
 
 private:
   LogicalResult readTransfer(TransferOp op) {
-    if (op.getId() > std::numeric_limits<int32_t>::max())
-      return op.emitOpError("id ") << op.getId() << " is too large";
+    constexpr int32_t largest = std::numeric_limits<int32_t>::max();
+    if (op.getId() < 0 || op.getId() > largest)
+      return op.emitOpError("has id ") << op.getId() << "; programs number messages from 0 to "
+                                       << largest;
     ArrayRef<int64_t> ranks = result.plan.getChunkRanks();
     int64_t from = op.getFrom(), to = op.getTo();
     bool gradient = op.getKind() == TransferKind::Gradient;

@@ -170,10 +170,13 @@ FailureOr<std::string> link(ModuleOp module, llvm::StringRef object) {
       stream << object;
       stream.close();
       error = stream.error();
+      stream.clear_error(); // or its destructor ends the process
     }
   }
   if (error)
-    return module.emitError("cannot write a temporary file: ") << error.message();
+    return module.emitError("cannot write the temporary file ")
+           << input << ": " << error.message()
+           << " (free some space or set TMPDIR to another folder)";
   std::string message;
   SmallVector<llvm::StringRef> arguments{linker,        "-shared", "--build-id=none", "-z",
                                          "noexecstack", "-soname", "kernels.so",      "-o",

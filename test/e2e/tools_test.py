@@ -11,6 +11,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -209,7 +210,34 @@ class Errors(ToolTest):
         text = self.compile(stages=2, plan=self.path("plan.json"))
         self.assertRegex(text, r"\n\s*0 .*vision\.embedding, vision\.layers\.0\n")
 
+    def test_configuration_files(self):
+        for text, says in (("tokens = 64\ntils = 4\n", "tils"), ("tokens = = 3\n", "--tokens"),
+                           ("tokens = 0\ntiles = 4\n", "--tokens")):
+            with open(self.path("compile.toml"), "w") as file:
+                file.write(text)
+            self.fails("--config", self.path("compile.toml"), "--dry-run", code=2, says=says)
+        with open(self.path("compile.toml"), "w") as file:
+            file.write("tokens = 64\ntiles = 4\nstages = 3\n")
+        result = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), "--config", self.path("compile.toml"),
+                      "--dry-run")
+        self.assertIn("3 stages", result.stdout)
+
     def test_a_full_disk_leaves_no_half_program(self):
+        command = [os.path.join(BIN, "omnibal-compile"), os.path.join(DATA, "tiny-internvl/model.onnx"), "--tiles", "4",
+                   "--tokens", "64", "-o", self.path("program")]
+        for blocks, says in ((8, "temporary file"), (50, "program")):  # the kernels, the program
+            limited = ["bash", "-c", f'ulimit -f {blocks}; exec "$0" "$@"', *command]
+            result = subprocess.run(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertRegex(result.stderr, rf"^omnibal-compile: error: .*{says}.*\n$")
+            self.assertFalse(os.path.exists(self.path("program/manifest.json")))
+        limited = ["bash", "-c", 'ulimit -f 1; exec "$0" "$@"', *command, "--dry-run", "--report", self.path("report.html")]
+        result = subprocess.run(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("report.html", result.stderr)
+        self.assertFalse(os.path.exists(self.path("report.html")))
+
+    def test_an_output_that_is_no_folder(self):
         target = self.path("occupied")
         with open(target, "w"):
             pass  # a file where the folder should go
@@ -297,6 +325,121 @@ class RunErrors(ToolTest):
         result = subprocess.run(limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertFalse(os.path.exists(self.path("saved/model.safetensors")))
+
+
+class Batches(ToolTest):
+    """omnibal-batch's folder in omnibal-compile and omnibal-run."""
+    TILES, TOKENS = 8, 200
+
+    def setUp(self):
+        super().setUp()
+        self.lengths = []
+        with tarfile.open(os.path.join(DATA, "tiny-internvl/data-000000.tar")) as tar:
+            for member in tar:
+                if member.name.endswith(".json"):
+                    sample = json.load(tar.extractfile(member))
+                    self.lengths.append((sample.get("images", 0), len(sample["input_ids"])))
+        with open(self.path("lengths.csv"), "w") as file:
+            file.write("vit_num,token_num\n" + "".join(f"{v},{n}\n" for v, n in self.lengths))
+        self.batch("batches", ranks=2)
+
+    def batch(self, name, tiles=TILES, tokens=TOKENS, **options):
+        flags = [part for key, value in options.items() for part in ("--" + key, value)]
+        call("omnibal-batch", self.path("lengths.csv"), "--tiles", tiles, "--tokens", tokens, *flags, "-o", self.path(name))
+
+    def groups(self, name):
+        """Lists of (tiles, tokens) by group."""
+        arrays = []
+        for file_name in ("samples.npy", "groups.npy"):
+            with open(os.path.join(self.path(name), file_name), "rb") as file:
+                data = file.read()
+            begin = 10 + struct.unpack("<H", data[8:10])[0]
+            arrays.append(struct.unpack(f"<{(len(data) - begin) // 8}q", data[begin:]))
+        samples, offsets = arrays
+        return [[self.lengths[i] for i in samples[a:b]] for a, b in zip(offsets, offsets[1:])]
+
+    def problem(self, name, **options):
+        text = self.compile(name, tiles=10, tokens=250, stages=2, data_parallel=2, microbatches=2,
+                            emit_problem=self.path(f"{name}.json"), emit_batch_cost=self.path(f"{name}.cost"), **options)
+        with open(self.path(f"{name}.json")) as problem, open(self.path(f"{name}.cost")) as cost:
+            return text, json.load(problem), json.load(cost)
+
+    def test_the_problem_holds_the_loads_of_the_median_step(self):
+        text, problem, cost = self.problem("real", batches=self.path("batches"))
+        plain_text, plain, plain_cost = self.problem("plain")
+        self.assertIn("the median step of", text)
+        self.assertIn("a full micro-batch of one sample", plain_text)
+        self.assertEqual(plain["microbatches"], 2)
+        self.assertEqual(cost, plain_cost)
+        self.assertEqual(Savings.arena(text), Savings.arena(plain_text), "memory is planned for the caps")
+
+        groups = self.groups("batches")
+        loads = [(sum(v for v, _ in g), sum(n for _, n in g), sum(n * n for _, n in g)) for g in groups]
+        works = sorted((sum(cost["tile_ns"] * v + cost["token_ns"] * n + cost["square_ns"] * q for v, n, q in loads[s:s + 4]), s)
+                       for s in range(0, len(loads) - len(loads) % 4, 4))
+        start = works[(len(works) - 1) // 2][1]
+        expected = []
+        for row in (loads[start:start + 2], loads[start + 2:start + 4]):
+            tiles, tokens = max(v for v, _, _ in row), max(n for _, n, _ in row)
+            vision, language = -(-tiles * 10000 // 10) / 10000, -(-tokens * 10000 // 250) / 10000
+            expected.append({"vision": vision, "projector": vision, "language": language, "head": language})
+        self.assertEqual(problem["microbatches"], expected)
+
+        # Attention over samples instead of one sequence of 250 tokens, seen in two ways.
+        squares = -(-250 * sum(n * n for _, n in self.lengths) // sum(n for _, n in self.lengths))
+        times = ("forward_ns", "input_grad_ns", "weight_grad_ns")
+        total = [sum(layer[t] for layer in p["layers"] for t in times) for p in (plain, problem)]
+        rounding = 3 * len(plain["layers"])
+        self.assertAlmostEqual(total[0] - total[1], cost["square_ns"] * (250 * 250 - squares), delta=rounding)
+        self.assertGreater(total[0] - total[1], 10 * rounding)
+        whole = cost["tile_ns"] * 10 + cost["token_ns"] * 250 + cost["square_ns"] * 250 * 250
+        self.assertAlmostEqual(total[0] / whole, 1, delta=0.02)
+
+    def test_what_a_folder_must_have(self):
+        def fails(says, **options):
+            flags = [str(part) for key, value in {"tiles": 10, "tokens": 250, "data-parallel": 2, **options}.items()
+                     for part in ("--" + key, value)]
+            result = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), *flags, "--batches",
+                          self.path("batches"), "--dry-run", check=False)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertRegex(result.stderr, says)
+        fails("balanced over 2 ranks, but the program has 3", **{"data-parallel": 3})
+        fails("groups of up to 8 tiles and 200 tokens, but the program was compiled for 7 tiles", tiles=7)
+        os.remove(self.path("batches/lengths.npy"))
+        fails("lengths.npy is missing.*run omnibal-batch again")
+
+    def test_the_compiled_models_costs_balance_its_work(self):
+        _, _, cost = self.problem("program")
+        self.batch("counts", ranks=2)
+        self.batch("costs", ranks=2, cost=self.path("program.cost"))
+        with open(self.path("costs/batches.json")) as file:
+            after = json.load(file)["after"]
+        idle = {}
+        for name in ("counts", "costs"):
+            works = [sum(cost["tile_ns"] * v + cost["token_ns"] * n + cost["square_ns"] * n * n for v, n in g)
+                     for g in self.groups(name)]
+            rows = list(zip(works[::2], works[1::2]))
+            idle[name] = statistics.mean(1 - sum(row) / 2 / max(row) for row in rows)
+        self.assertAlmostEqual(idle["costs"], after["dist_ratio_cost"], delta=1e-9)
+        self.assertLessEqual(idle["costs"], idle["counts"] + 1e-12)
+
+    def test_epochs_agree_between_threads_and_processes(self):
+        self.compile(stages=2, data_parallel=2, microbatches=2, tiles=self.TILES, tokens=self.TOKENS)
+        folder = os.path.join(DATA, "tiny-internvl")
+        steps = -(-len(self.groups("batches")) // 4)
+        runs = []
+        for number, launcher in enumerate([(), ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4")]):
+            log = self.path(f"run{number}.jsonl")
+            call("omnibal-run", self.path("program"), "--weights", f"{folder}/model.safetensors", "--data",
+                 f"{folder}/data-000000.tar", "--preprocess", f"{folder}/preprocessor_config.json", "--batches",
+                 self.path("batches"), "--steps", 2 * steps + 1, "--lr", "1e-3", "--log", log, launcher=launcher)
+            with open(log) as file:
+                runs.append([json.loads(line) for line in file])
+        self.assertEqual([e["loss"] for e in runs[0]], [e["loss"] for e in runs[1]])
+        first = [(e["tiles"], e["tokens"]) for e in runs[0][:steps]]
+        self.assertEqual(sum(v for v, _ in first), sum(v for v, _ in self.lengths))
+        self.assertEqual(sum(n for _, n in first), sum(n for _, n in self.lengths))
+        self.assertNotEqual(first, [(e["tiles"], e["tokens"]) for e in runs[0][steps:2 * steps]])
 
 
 class Overlap(ToolTest):

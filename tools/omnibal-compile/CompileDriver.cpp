@@ -43,6 +43,11 @@ public:
     table = stageTable(planned, exported.program, planOptions.device.name);
     llvm::outs() << table;
     llvm::outs().flush();
+    if (std::error_code error = llvm::outs().error()) {
+      llvm::outs().clear_error(); // or its destructor ends the process
+      (void)fail("standard output: writing the stage table failed: " + error.message());
+      return 1;
+    }
     return failed(writeFiles()) ? 1 : 0;
   }
 
@@ -201,7 +206,11 @@ private:
       return failure();
     if (options.dryRun)
       return success();
-    rt::Status status = exporter::writeExported(exported, options.output);
+    FailureOr<std::string> kernels = exporter::compileKernels(exported);
+    if (failed(kernels))
+      return failure();
+    rt::Status status = rt::writeProgram(exported.program, std::move(exported.constants), *kernels,
+                                         options.output);
     return status ? success() : fail(status.message());
   }
 

@@ -76,6 +76,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   app.footer(example);
   app.set_version_flag("--version", std::string("omnibal-compile ") + OMNIBAL_VERSION);
   app.set_config("--config", "", "TOML file that may hold any of these options");
+  app.allow_config_extras(CLI::config_extras_mode::error);
   describe(app, options);
   try {
     app.parse(argc, argv);

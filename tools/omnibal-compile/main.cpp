@@ -1,11 +1,14 @@
 //===- main.cpp - omnibal-compile
 //------------------------------------------------------------------------------===//
 #include "tools/omnibal-compile/CompileDriver.h"
+#include <csignal>
 
 int main(int argc, char **argv) {
   omnibal::compile::Options options;
   int exitCode = 0;
   if (!omnibal::compile::parseOptions(argc, argv, options, exitCode))
     return exitCode;
+  // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   return omnibal::compile::compileModel(options);
 }
