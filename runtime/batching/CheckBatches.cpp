@@ -1,4 +1,5 @@
 #include "runtime/batching/CheckBatches.h"
+#include <algorithm>
 
 namespace omnibal::rt {
 namespace {
@@ -33,9 +34,19 @@ private:
     if (batches.offsets.empty() || batches.offsets.front() != 0 ||
         batches.offsets.back() != static_cast<int64_t>(batches.samples.size()))
       return broken("the offsets do not span the samples");
-    for (int64_t group = 0; group < batches.groups(); ++group)
-      if (batches.offsets[group] > batches.offsets[group + 1])
+    int64_t emptyGroup = -1, largest = 0, empty = 0;
+    for (int64_t group = 0; group < batches.groups(); ++group) {
+      int64_t size = batches.offsets[group + 1] - batches.offsets[group];
+      if (size < 0)
         return broken(numbered("group", group) + " ends before it begins");
+      largest = std::max(largest, size);
+      if (size == 0) {
+        emptyGroup = group;
+        ++empty;
+      }
+    }
+    if (empty >= options.ranks || (empty > 0 && largest > 1))
+      return broken(numbered("group", emptyGroup) + " is empty");
     if (batches.groups() % options.ranks != 0)
       return broken(std::to_string(batches.groups()) + " groups are no multiple of " +
                     std::to_string(options.ranks) + " ranks");
@@ -55,8 +66,6 @@ private:
       tiles += lengths.tiles[sample];
       tokens += lengths.tokens[sample];
     }
-    if (begin == end && static_cast<int64_t>(batches.samples.size()) >= options.ranks)
-      return broken(numbered("group", group) + " is empty");
     if ((tiles > options.tilesCap || tokens > options.tokensCap) && end - begin > 1)
       return broken(numbered("group", group) + " is above the caps");
     return Status::ok();
