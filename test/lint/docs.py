@@ -9,7 +9,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Flags in the texts that belong to other people's programs.
-FOREIGN = {"--install", "--prefix", "--no-install-recommends"}
+FOREIGN = {"--install", "--prefix", "--no-install-recommends", "--nproc-per-node"}
 
 
 def read(*patterns):
@@ -60,6 +60,16 @@ def log():
     return compare("log field", fields, fields & set(re.findall(r"`(\w+)`", read("docs/runtime.md"))))
 
 
+def batches():
+    text = read("docs/batching.md")
+    fields = set(re.findall(r'(?:\{|object\[)"(\w+)"[,\]]', read("runtime/batching/BatchesFolder.cpp")))
+    options = flags_of(" ".join(re.findall(r'add_(?:option|flag)\(\s*"([^"]+)"', read("tools/omnibal-batch/Options.cpp"))))
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    rows = " ".join(re.findall(r"^\| ([^|]*) \|", text, re.M)) + " --output"  # its row has the short form
+    return (compare("field of batches.json", fields, fields & words) +
+            compare("flag of omnibal-batch", options, options & flags_of(rows)))
+
+
 def kernels_and_operators():
     words = set(re.findall(r"`(\w+)`", read("docs/kernels.md")))
     kernels = set(re.findall(r'table\["(\w+)"\]', read("runtime/backends/host/*.cpp", "runtime/backends/host/plain/*.cpp")))
@@ -76,13 +86,13 @@ def flags_of(text):
 
 
 def texts():
-    return ["README.md", "examples/quickstart/README.md"] + sorted(
-        os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "docs", "*.md")))
+    return ["README.md"] + sorted(os.path.relpath(p, ROOT) for folder in ("docs/*.md", "examples/*/README.md")
+                                  for p in glob.glob(os.path.join(ROOT, folder)))
 
 
 def flags():
     known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/bench/*/*.py", "test/lint/*.py",
-                          "test/e2e/node_tests/*.py")) | FOREIGN
+                          "test/e2e/node_tests/*.py", "examples/*/*.py")) | FOREIGN
     passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp", "tools/omnibal-opt/main.cpp")
     known |= {"--" + name for name in re.findall(r'"([\w-]+)"', passes_known)}
     # Every one has these.
@@ -107,7 +117,7 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
-    found = passes() + program() + log() + kernels_and_operators() + flags() + links()
+    found = passes() + program() + log() + batches() + kernels_and_operators() + flags() + links()
     print("\n".join(found))
     if found:
         sys.exit(f"docs: {len(found)} places are not true any more")
