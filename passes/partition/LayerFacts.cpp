@@ -1,5 +1,3 @@
-//===- LayerFacts.cpp
-//---------------------------------------------------------------------------------------===//
 #include "passes/partition/LayerFacts.h"
 #include "llvm/ADT/SetVector.h"
 #include <map>
@@ -31,8 +29,8 @@ void addWork(Operation &op, Load load, cost::Work &work) {
     work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens);
     return;
   }
-  work.matrixFlops += opCost.flops.evaluate(load.tiles, load.tokens) +
-                      opCost.flopsPerSquaredToken * load.tokens * load.tokens;
+  work.matrixFlops +=
+      opCost.flops.evaluate(load.tiles, load.tokens) + opCost.flopsPerSquaredToken * load.squares();
 }
 
 StringRef roleOfArgument(func::FuncOp function, unsigned index) {

@@ -1,16 +1,19 @@
-//===- LayerFacts.h - What each layer of form C costs
-//-----------------------------------------------------===//
+//===- LayerFacts.h - What each layer of form C costs ---------------------------------------===//
 #ifndef PASSES_PARTITION_LAYERFACTS_H
 #define PASSES_PARTITION_LAYERFACTS_H
 
 #include "passes/cost/Device.h"
 #include "passes/partition/CallGraph.h"
+#include <optional>
 
 namespace omnibal::partition {
 
-/// A full micro-batch of one sample: what costs are stated for.
+/// The micro-batch that costs are stated for.
 struct Load {
   int64_t tiles = 0, tokens = 0;
+  std::optional<int64_t> squaredTokens = std::nullopt; ///< sum over samples of length^2; none: one
+                                                       ///< sample of all the tokens
+  int64_t squares() const { return squaredTokens.value_or(tokens * tokens); }
 };
 
 /// Work and bytes of one layer, from the functions that it calls.

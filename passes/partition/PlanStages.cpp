@@ -1,5 +1,3 @@
-//===- PlanStages.cpp
-//---------------------------------------------------------------------------------------===//
 #include "passes/partition/PlanStages.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
@@ -28,15 +26,28 @@ FailureOr<OwningOpRef<ModuleOp>> materialized(ModuleOp module, StringRef remat) 
   return copy;
 }
 
+/// Loads whose differences isolate a tile, a token and a squared token; large, because times are
+/// rounded up to nanoseconds.
+constexpr int64_t probedTiles = 1000, probedTokens = 1000, probedSquares = 1000000;
+constexpr Load probes[] = {
+    {0, 1, 0}, {probedTiles, 1, 0}, {0, 1 + probedTokens, 0}, {0, 1, probedSquares}};
+
 class StagePlanner {
 public:
-  StagePlanner(ModuleOp module, const PlanOptions &options) : module(module), options(options) {}
+  StagePlanner(ModuleOp module, const PlanOptions &options)
+      : module(module), options(options), load(options.load) {
+    if (options.batches)
+      load = loadAtCaps(*options.batches, options.load.tiles, options.load.tokens);
+  }
 
   FailureOr<PlannedModule> run() {
     if (failed(readProblem()) || failed(chooseCuts()) || failed(chooseSchedule()) ||
         failed(chooseRemat()))
       return failure();
     result.timeline = planner::simulate(result.problem, result.plan);
+    for (const planner::RankFigures &rank : planner::simulate(atCaps(), result.plan).ranks)
+      result.peakBytesAtCaps.push_back(rank.peakBytes);
+    result.costs = unitCosts();
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error, failure();
     result.plan.stepNs = result.timeline.stepNs;
@@ -55,15 +66,12 @@ private:
     auto fullGraph = readCallGraph(**full);
     if (failed(graph) || failed(fullGraph))
       return failure();
-    std::vector<LayerFacts> facts = readLayerFacts(**keep, *graph, options.load);
-    std::vector<LayerFacts> fullFacts = readLayerFacts(**full, *fullGraph, options.load);
+    std::vector<LayerFacts> facts = readLayerFacts(**keep, *graph, load);
+    std::vector<LayerFacts> fullFacts = readLayerFacts(**full, *fullGraph, load);
     planner::Problem &problem = result.problem;
     problem.cluster = options.cluster;
     problem.microbatches = options.microbatches;
     problem.schedule = options.schedule;
-    auto time = [&](const cost::Work &work) {
-      return cost::rooflineNs(options.device, options.elementType, work);
-    };
     for (auto [i, call] : llvm::enumerate(graph->calls)) {
       planner::Layer layer;
       layer.name = call.name;
@@ -81,12 +89,54 @@ private:
       problem.layers.push_back(std::move(layer));
     }
     addEdges(*graph, facts);
+    for (const Load &probe : probes)
+      probed.push_back(readLayerFacts(**keep, *graph, probe));
+    addLoads();
     int64_t layers = static_cast<int64_t>(problem.layers.size());
     if (options.cluster.stages > layers)
       return module.emitError("infeasible: ")
              << options.cluster.stages << " stages for " << layers << " layers; at most " << layers
              << " stages are possible";
     return success();
+  }
+
+  int64_t time(const cost::Work &work) const {
+    return cost::rooflineNs(options.device, options.elementType, work);
+  }
+
+  /// Of all layers, forward, backward and what the plan so far recomputes.
+  UnitCosts unitCosts() const {
+    double total[std::size(probes)] = {};
+    for (size_t i = 0; i < std::size(probes); ++i)
+      for (size_t l = 0; l < probed[i].size(); ++l) {
+        const LayerFacts &facts = probed[i][l];
+        int64_t forward = time(facts.forward);
+        int64_t backward = time(facts.inputGrad) + time(facts.weightGrad);
+        bool again = backward > 0 && !result.plan.remat.empty() && result.plan.remat[l] != "keep";
+        total[i] += static_cast<double>(forward + backward + (again ? forward : 0));
+      }
+    return {(total[1] - total[0]) / probedTiles, (total[2] - total[0]) / probedTokens,
+            (total[3] - total[0]) / probedSquares};
+  }
+
+  /// The factors of the data's typical step.
+  void addLoads() {
+    if (!options.batches) {
+      result.assumption = "a full micro-batch of one sample";
+      return;
+    }
+    for (const GroupLoad &microbatch :
+         typicalStep(*options.batches, options.microbatches, unitCosts()))
+      result.problem.factors.push_back(
+          factorsOf(microbatch, options.load.tiles, options.load.tokens));
+    result.assumption = "the median step of " + options.batches->source;
+  }
+
+  /// The problem with full micro-batches: what memory is planned for.
+  planner::Problem atCaps() const {
+    planner::Problem problem = result.problem;
+    problem.factors.clear();
+    return problem;
   }
 
   void addEdges(const CallGraph &graph, const std::vector<LayerFacts> &facts) {
@@ -100,7 +150,7 @@ private:
     for (const Edge &edge : graph.edges) {
       int64_t bytes = 4;
       for (const SymbolicDim &dim : edge.shape)
-        bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
+        bytes *= dim.evaluate(load.tiles, load.tokens);
       for (auto [call, input] : edge.consumers)
         result.problem.edges.push_back(
             {edge.producer, call, bytes, trains[edge.producer] ? bytes : 0});
@@ -194,8 +244,9 @@ private:
     };
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return gain(a) > gain(b); });
+    planner::Problem full = atCaps();
     for (size_t next = 0;; ++next) {
-      planner::Timeline timeline = planner::simulate(result.problem, plan);
+      planner::Timeline timeline = planner::simulate(full, plan);
       const planner::RankFigures &figures = timeline.ranks[s];
       if (figures.peakBytes <= figures.limitBytes)
         return success();
@@ -238,6 +289,8 @@ private:
 
   ModuleOp module;
   const PlanOptions &options;
+  Load load;
+  std::vector<std::vector<LayerFacts>> probed; ///< by probe and layer
   PlannedModule result;
 };
 

@@ -137,7 +137,7 @@ Status checkSamples(const Batches &batches, const BatchesUse &use, const std::st
   for (int64_t sample : batches.samples)
     if (sample < 0 || sample >= use.samples)
       return invalid(folder + "/samples.npy: sample " + std::to_string(sample) +
-                     " does not exist in --data (" + std::to_string(use.samples) +
+                     " does not exist (the data set has " + std::to_string(use.samples) +
                      " samples); were the batches made for another data set?");
   return Status::ok();
 }
@@ -180,20 +180,26 @@ Result<Batches> readGroups(const std::string &folder) {
   return result;
 }
 
-Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const BatchesUse &use) {
-  OMNIBAL_ASSIGN_OR_RETURN(bool composable, hasComposition(folder));
-  std::shared_ptr<const Composition> composition;
-  if (composable) {
-    OMNIBAL_ASSIGN_OR_RETURN(Composition read, readComposition(folder));
-    OMNIBAL_RETURN_IF_ERROR(checkSettings(read, use, folder + "/batches.json"));
-    OMNIBAL_RETURN_IF_ERROR(checkLengths(read.lengths, use, folder + "/lengths.npy"));
-    composition = std::make_shared<const Composition>(std::move(read));
-  }
+Result<Batches> readCheckedGroups(const std::string &folder, const Composition &composition,
+                                  const BatchesUse &use) {
+  OMNIBAL_RETURN_IF_ERROR(checkSettings(composition, use, folder + "/batches.json"));
   OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readGroups(folder));
   OMNIBAL_RETURN_IF_ERROR(checkSamples(batches, use, folder));
-  if (!composition)
+  OMNIBAL_RETURN_IF_ERROR(checkLoads(composition.lengths, batches, use, folder + "/groups.npy"));
+  return batches;
+}
+
+Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const BatchesUse &use) {
+  OMNIBAL_ASSIGN_OR_RETURN(bool composable, hasComposition(folder));
+  if (!composable) {
+    OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readGroups(folder));
+    OMNIBAL_RETURN_IF_ERROR(checkSamples(batches, use, folder));
     return StepSource::create(std::move(batches), use.layout);
-  OMNIBAL_RETURN_IF_ERROR(checkLoads(composition->lengths, batches, use, folder + "/groups.npy"));
+  }
+  OMNIBAL_ASSIGN_OR_RETURN(Composition read, readComposition(folder));
+  auto composition = std::make_shared<const Composition>(std::move(read));
+  OMNIBAL_RETURN_IF_ERROR(checkLengths(composition->lengths, use, folder + "/lengths.npy"));
+  OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readCheckedGroups(folder, *composition, use));
   auto compose = [composition](int64_t epoch) {
     BatchOptions options = composition->options;
     options.epoch += epoch;

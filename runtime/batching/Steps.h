@@ -32,6 +32,13 @@ struct BatchesUse {
   std::function<std::string(int64_t)> nameOf; ///< of a sample, for messages; may be empty
 };
 
+struct Composition; // BatchesFolder.h
+
+/// readGroups() of a folder with lengths: ranks and caps against the program, every group's load
+/// against the caps.
+Result<Batches> readCheckedGroups(const std::string &folder, const Composition &composition,
+                                  const BatchesUse &use);
+
 /// The folder of omnibal-batch. Where it has lengths.npy and the settings in batches.json, epochs
 /// after the first are balance() of them with the epochs that follow; otherwise the groups repeat.
 /// Checked before anything runs: ranks and caps against the program, numbers, tiles and count of

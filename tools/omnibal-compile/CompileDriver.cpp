@@ -9,6 +9,7 @@
 #include "passes/planner/ClusterJson.h"
 #include "passes/planner/ProblemJson.h"
 #include "runtime/core/AtomicFile.h"
+#include "tools/omnibal-compile/BatchLoads.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"
 #include "tools/omnibal-compile/Report.h"
@@ -111,6 +112,17 @@ private:
     planOptions.microbatches = options.microbatches;
     planOptions.load = {options.tiles, options.tokens};
     planOptions.planFile = options.plan;
+    return readBatches();
+  }
+
+  LogicalResult readBatches() {
+    if (options.batches.empty())
+      return success();
+    auto loads = readBatchLoads(options.batches, planOptions.cluster.dataParallel, options.tiles,
+                                options.tokens);
+    if (!loads)
+      return fail(loads.status().message());
+    planOptions.batches = std::make_shared<const partition::EpochLoads>(*std::move(loads));
     return success();
   }
 
@@ -160,8 +172,7 @@ private:
                       " bytes, " + llvm::Twine(used - limits[s]) +
                       " more than its limit; use more stages, --remat auto or a larger limit");
         fits = false;
-        planOptions.cluster.memoryBytes[s] =
-            planned.timeline.ranks[s].peakBytes - (used - limits[s]);
+        planOptions.cluster.memoryBytes[s] = planned.peakBytesAtCaps[s] - (used - limits[s]);
       }
       if (fits)
         return success();
@@ -201,6 +212,7 @@ private:
 
   LogicalResult writeFiles() {
     if (failed(writeText(options.emitProblem, planner::writeProblem(planned.problem))) ||
+        failed(writeText(options.emitBatchCost, batchCostJson(planned.costs))) ||
         failed(writeText(options.trace, predictedTrace(planned))) ||
         failed(writeText(options.report, htmlReport(planned, exported.program, table))))
       return failure();
@@ -209,8 +221,8 @@ private:
     FailureOr<std::string> kernels = exporter::compileKernels(exported);
     if (failed(kernels))
       return failure();
-    rt::Status status = rt::writeProgram(exported.program, std::move(exported.constants), *kernels,
-                                         options.output);
+    rt::Status status =
+        rt::writeProgram(exported.program, std::move(exported.constants), *kernels, options.output);
     return status ? success() : fail(status.message());
   }
 

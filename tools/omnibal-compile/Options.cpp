@@ -61,6 +61,14 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--cpu", o.cpu, "processor that generated code is for")
       ->capture_default_str()
       ->check(CLI::IsMember({"x86-64-v3", "native"}));
+  app.add_option(
+         "--batches", o.batches,
+         "folder of omnibal-batch: predict for the loads of its micro-batches instead of full "
+         "ones of one sample")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--emit-batch-cost", o.emitBatchCost,
+                 "write what a tile, a token and a squared sample length cost (JSON), for "
+                 "omnibal-batch --cost");
   app.add_option("--emit-problem", o.emitProblem, "write the planning problem (JSON)");
   app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
   app.add_option("--report", o.report, "write the plan as a self-contained HTML page");

@@ -18,7 +18,8 @@ struct Options {
   std::vector<std::string> freeze;
   std::string freezeMatch, linkRoot;
   int64_t memoryLimitBytes = 0; ///< 0: none
-  std::string emitProblem, trace, report;
+  std::string batches;
+  std::string emitProblem, emitBatchCost, trace, report;
   bool dryRun = false;
 };
 

@@ -87,7 +87,8 @@ private:
     for (int64_t l = planned.plan.cuts[action.chunk]; l < planned.plan.cuts[action.chunk + 1]; ++l)
       for (const planner::RematOption &option : planned.problem.layers[l].remat)
         if (option.name == planned.plan.remat[l])
-          recompute += option.recomputeNs;
+          recompute += planned.problem.factor(action.microbatch, planned.problem.layers[l].kind)
+                           .times(option.recomputeNs);
     if (recompute > 0)
       box("R", time.startNs, time.startNs + recompute, y, "");
     box("B", time.startNs + recompute, time.endNs, y, number);

@@ -70,9 +70,9 @@ std::string stageTable(const partition::PlannedModule &planned, const rt::Progra
   llvm::raw_string_ostream out(text);
   const planner::Plan &plan = planned.plan;
   out << llvm::formatv("plan: {0} stages x {1} replicas, {2} micro-batches, schedule {3}; caps {4} "
-                       "tiles, {5} tokens; predicted for {6}, a full micro-batch of one sample\n",
+                       "tiles, {5} tokens; predicted for {6}, {7}\n",
                        program.stages, program.dataParallel, program.microbatches, plan.schedule,
-                       program.tilesCap, program.tokensCap, device);
+                       program.tilesCap, program.tokensCap, device, planned.assumption);
   std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
                                                  "recomputed", "memory", "limit", "bubble",
                                                  "layers"}};

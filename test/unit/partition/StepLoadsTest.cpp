@@ -1,0 +1,74 @@
+// Hand-counted loads of small epochs.
+#include "passes/partition/StepLoads.h"
+#include <gtest/gtest.h>
+
+using namespace omnibal;
+using namespace omnibal::partition;
+
+namespace {
+
+std::string textOf(const planner::LoadFactors &factors) {
+  std::string text;
+  for (const auto &[kind, factor] : factors)
+    text += kind + "=" + factor.text() + " ";
+  return text;
+}
+
+TEST(StepLoads, AttentionCostsWhatItDoesOnThisData) {
+  // 30 tokens with 100 + 100 + 100 squares, and 10 with 100: 10 squares a token.
+  EpochLoads epoch{{{1, 30, 300}, {0, 10, 100}}, 1, ""};
+  Load load = loadAtCaps(epoch, 7, 50);
+  EXPECT_EQ(load.tiles, 7);
+  EXPECT_EQ(load.tokens, 50);
+  EXPECT_EQ(load.squares(), 500);
+  EpochLoads uneven{{{0, 3, 5}}, 1, ""}; // ceil(50 * 5 / 3)
+  EXPECT_EQ(loadAtCaps(uneven, 7, 50).squares(), 84);
+  EpochLoads large{{{0, int64_t{1} << 31, int64_t{1} << 62}}, 1, ""};
+  EXPECT_EQ(loadAtCaps(large, 7, 1 << 20).squares(), int64_t{1} << 51);
+  EpochLoads empty{{{0, 0, 0}}, 1, ""};
+  EXPECT_EQ(loadAtCaps(empty, 7, 50).squares(), 2500);
+  EXPECT_EQ((Load{7, 50}).squares(), 2500); // one sample
+}
+
+TEST(StepLoads, TheMedianStepWithTheLargestOfItsReplicas) {
+  // Two replicas, two micro-batches: four groups a step. Work of the steps: 64, 40, 48, and a rest.
+  EpochLoads epoch;
+  epoch.replicas = 2;
+  epoch.groups = {{8, 8, 9},  {8, 8, 9},  {8, 8, 9},  {8, 8, 9},   // 64
+                  {5, 5, 9},  {5, 5, 9},  {5, 5, 9},  {5, 5, 9},   // 40
+                  {9, 2, 30}, {1, 7, 20}, {0, 9, 40}, {8, 12, 10}, // 48
+                  {1, 1, 1},  {1, 1, 1}};
+  UnitCosts costs{1, 1, 0};
+  auto step = typicalStep(epoch, 2, costs);
+  ASSERT_EQ(step.size(), 2u);
+  EXPECT_EQ(step[0].tiles, 9);
+  EXPECT_EQ(step[0].tokens, 7);
+  EXPECT_EQ(step[0].squaredTokens, 30);
+  EXPECT_EQ(step[1].tiles, 8);
+  EXPECT_EQ(step[1].tokens, 12);
+  EXPECT_EQ(step[1].squaredTokens, 40);
+  // Another price, another median: the squares are 36, 36, 100.
+  EXPECT_EQ(typicalStep(epoch, 2, {0, 0, 1})[0].tiles, 5);
+  // Of two steps the cheaper one.
+  epoch.groups.resize(8);
+  EXPECT_EQ(typicalStep(epoch, 2, costs)[0].tiles, 5);
+}
+
+TEST(StepLoads, WithoutAFullStepTheRestIsEmpty) {
+  EpochLoads epoch{{{4, 4, 4}, {2, 6, 4}}, 2, ""};
+  auto step = typicalStep(epoch, 3, {1, 1, 1});
+  ASSERT_EQ(step.size(), 3u);
+  EXPECT_EQ(step[0].tiles, 4);
+  EXPECT_EQ(step[0].tokens, 6);
+  EXPECT_EQ(step[1].tokens + step[2].tokens, 0);
+  EXPECT_EQ(textOf(factorsOf(step[1], 4, 8)), "head=0 language=0 projector=0 vision=0 ");
+}
+
+TEST(StepLoads, FactorsAreRoundedUpToFourDigits) {
+  EXPECT_EQ(textOf(factorsOf({3, 4000, 0}, 9, 4096)),
+            "head=0.9766 language=0.9766 projector=0.3334 vision=0.3334 ");
+  EXPECT_EQ(textOf(factorsOf({9, 4096, 0}, 9, 4096)), "head=1 language=1 projector=1 vision=1 ");
+  EXPECT_EQ(textOf(factorsOf({0, 1, 0}, 0, 2)), "head=0.5 language=0.5 ");
+}
+
+} // namespace
