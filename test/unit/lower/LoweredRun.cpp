@@ -8,21 +8,14 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/remat/Passes.h"
 #include "passes/train/Passes.h"
-#include "runtime/core/Kernel.h"
+#include "test/support/FunctionRun.h"
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <dlfcn.h>
 #include <random>
-#include <unistd.h>
 
 using namespace mlir;
 
 namespace omnibal::test {
 namespace {
-
-void *findSymbol(void *library, const char *name) { return dlsym(library, name); }
 
 /// Values of the micro-batch: two samples, some rows without target, some image rows.
 HostTensor batchValue(const std::string &name, ArrayRef<int64_t> shape, Type type, int64_t tiles,
@@ -46,66 +39,13 @@ HostTensor batchValue(const std::string &name, ArrayRef<int64_t> shape, Type typ
   return tensor;
 }
 
-std::vector<char> toBytes(const HostTensor &tensor, rt::DType dtype) {
-  std::vector<char> bytes(tensor.size() * rt::byteSize(dtype));
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    auto put = [&](auto value) { std::memcpy(&bytes[i * sizeof(value)], &value, sizeof(value)); };
-    switch (dtype) {
-    case rt::DType::F32:
-      put(static_cast<float>(tensor.at(i)));
-      break;
-    case rt::DType::F64:
-      put(tensor.at(i));
-      break;
-    case rt::DType::I32:
-      put(static_cast<int32_t>(tensor.at(i)));
-      break;
-    case rt::DType::I64:
-      put(static_cast<int64_t>(tensor.at(i)));
-      break;
-    case rt::DType::Bool:
-      put(static_cast<char>(tensor.at(i) != 0));
-      break;
-    }
-  }
-  return bytes;
-}
-
-double element(const char *data, rt::DType dtype, int64_t i) {
-  auto get = [&](auto value) {
-    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
-    return static_cast<double>(value);
-  };
-  switch (dtype) {
-  case rt::DType::F32:
-    return get(float{});
-  case rt::DType::F64:
-    return get(double{});
-  case rt::DType::I32:
-    return get(int32_t{});
-  case rt::DType::I64:
-    return get(int64_t{});
-  case rt::DType::Bool:
-    return get(char{});
-  }
-  return 0;
-}
-
-SmallVector<int64_t> sizesOf(const rt::Buffer &buffer, int64_t tiles, int64_t tokens) {
-  SmallVector<int64_t> sizes;
-  for (const rt::Extent &extent : buffer.shape)
-    sizes.push_back(extent.evaluate(tiles, tokens));
-  return sizes;
-}
-
 } // namespace
 
 struct LoweredModule::State {
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   std::map<std::string, lower::LoweredFunction> functions;
-  std::string path;
-  void *library = nullptr;
+  LoadedKernels kernels;
 
   struct Run {
     std::vector<std::vector<char>> formals;    ///< as they are at the end
@@ -173,23 +113,11 @@ void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap) {
   if (failed(bytes))
     throw std::runtime_error("compiling the kernels failed");
   libraryBytes = *bytes;
-  std::string pattern = testing::TempDir() + "lowerXXXXXX";
-  int file = mkstemp(pattern.data());
-  state->path = pattern;
-  if (write(file, bytes->data(), bytes->size()) != static_cast<ssize_t>(bytes->size()))
-    throw std::runtime_error("cannot write " + pattern);
-  close(file);
-  state->library = dlopen(pattern.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!state->library)
-    throw std::runtime_error(dlerror());
+  if (std::string error = state->kernels.load(*bytes); !error.empty())
+    throw std::runtime_error(error);
 }
 
-LoweredModule::~LoweredModule() {
-  if (!state || !state->library)
-    return;
-  dlclose(state->library);
-  std::remove(state->path.c_str());
-}
+LoweredModule::~LoweredModule() = default;
 
 const rt::Function &LoweredModule::function(const std::string &name) const {
   return state->functions.at(name).function;
@@ -243,48 +171,9 @@ LoweredModule::State::Run LoweredModule::State::run(const std::string &name, int
     run.formals.push_back(toBytes(tensor, buffer.dtype));
   }
 
-  std::vector<char> memory(function.workspaceBytes + 64, static_cast<char>(0xff));
-  char *workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-  rt::ThreadPool pool(threads);
-  for (const rt::KernelCall &call : function.calls) {
-    rt::KernelSite site;
-    site.kernel = call.kernel;
-    site.attributes = call.attributes;
-    site.label = call.label;
-    site.symbol = findSymbol;
-    site.library = library;
-    std::vector<rt::TensorView> views;
-    for (const auto &[operand, view] : call.operands) {
-      site.operands.push_back(operand);
-      const rt::Buffer &buffer = function.buffers[view.buffer];
-      rt::TensorView out;
-      out.dtype = buffer.dtype;
-      out.rank = view.shape.size();
-      char *base = view.buffer < function.formals ? run.formals[view.buffer].data()
-                                                  : workspace + buffer.offset;
-      int64_t last = view.offset.evaluate(tiles, tokens);
-      out.data = base + last * rt::byteSize(buffer.dtype);
-      int64_t elements = 1;
-      for (int d = 0; d < out.rank; ++d) {
-        out.shape[d] = view.shape[d].evaluate(tiles, tokens);
-        out.strides[d] = view.strides[d].evaluate(tiles, tokens);
-        elements *= out.shape[d];
-        last += (out.shape[d] - 1) * out.strides[d];
-      }
-      int64_t whole = 1;
-      for (int64_t size : sizesOf(buffer, tiles, tokens))
-        whole *= size;
-      if (elements > 0) {
-        EXPECT_LT(last, whole) << call.kernel << " " << operand << " leaves its buffer";
-      }
-      views.push_back(out);
-    }
-    auto kernel = rt::createHostKernel(site);
-    if (!kernel)
-      throw std::runtime_error(kernel.status().message());
-    if (rt::Status status = (*kernel)->run(views, tiles, tokens, pool); !status)
-      throw std::runtime_error(status.message());
-  }
+  if (std::string error = runFunction(function, run.formals, kernels, tiles, tokens, threads);
+      !error.empty())
+    throw std::runtime_error(name + ": " + error);
   return run;
 }
 
@@ -300,7 +189,8 @@ void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens
   Interpreter interpreter(options);
   fn.walk([&](BatchValueOp op) { // those that lowering found unused too
     SmallVector<int64_t> sizes;
-    for (const SymbolicDim &dim : *getSymbolicShape(cast<RankedTensorType>(op.getType())))
+    auto shape = *getSymbolicShape(cast<RankedTensorType>(op.getType()));
+    for (const SymbolicDim &dim : shape)
       sizes.push_back(dim.evaluate(tiles, tokens));
     auto type = cast<RankedTensorType>(op.getType()).getElementType();
     interpreter.batchValues[op.getName()] =
@@ -322,11 +212,13 @@ void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens
     double scale = 1;
     for (int64_t i = 0; i < wanted.size(); ++i)
       scale = std::max(scale, std::abs(wanted.at(i)));
+    HostTensor actual = wanted;
+    fromBytes(run.formals[formal].data(), buffer.dtype, actual);
     double worst = 0;
     int64_t where = -1;
     for (int64_t i = 0; i < wanted.size(); ++i) {
       double want = wanted.at(i) + (added ? run.before[r].at(i) : 0);
-      double got = element(run.formals[formal].data(), buffer.dtype, i);
+      double got = actual.at(i);
       double error = std::isinf(want) && want == got ? 0 : std::abs(got - want) / scale;
       if (!(error <= worst)) {
         worst = std::isnan(error) ? INFINITY : error;
@@ -334,11 +226,8 @@ void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens
       }
     }
     EXPECT_LE(worst, tolerance) << "result " << r << " (" << buffer.name << ") element " << where
-                                << ": got "
-                                << (where < 0
-                                        ? 0
-                                        : element(run.formals[formal].data(), buffer.dtype, where))
-                                << ", expected " << (where < 0 ? 0 : wanted.at(where));
+                                << ": got " << (where < 0 ? 0 : actual.at(where)) << ", expected "
+                                << (where < 0 ? 0 : wanted.at(where));
   }
 }
 

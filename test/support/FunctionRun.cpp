@@ -1,0 +1,140 @@
+#include "test/support/FunctionRun.h"
+#include "runtime/core/Kernel.h"
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace omnibal::test {
+namespace {
+
+void *findSymbol(void *library, const char *name) { return dlsym(library, name); }
+
+template <typename Visit> void visitElementType(rt::DType dtype, Visit visit) {
+  switch (dtype) {
+  case rt::DType::F32:
+    return visit(float{});
+  case rt::DType::F64:
+    return visit(double{});
+  case rt::DType::I32:
+    return visit(int32_t{});
+  case rt::DType::I64:
+    return visit(int64_t{});
+  case rt::DType::Bool:
+    return visit(uint8_t{});
+  }
+}
+
+/// The function's memory during one run.
+struct Memory {
+  const rt::Function &function;
+  std::vector<std::vector<char>> &formals;
+  char *workspace;
+  int64_t tiles, tokens;
+
+  /// "" or how far the view leaves its buffer.
+  std::string resolve(const rt::View &view, rt::TensorView &out) const {
+    const rt::Buffer &buffer = function.buffers[view.buffer];
+    int64_t last = view.offset.evaluate(tiles, tokens), elements = 1, whole = 1;
+    char *base =
+        view.buffer < function.formals ? formals[view.buffer].data() : workspace + buffer.offset;
+    out.dtype = buffer.dtype;
+    out.rank = static_cast<int>(view.shape.size());
+    out.data = base + last * rt::byteSize(buffer.dtype);
+    for (int d = 0; d < out.rank; ++d) {
+      out.shape[d] = view.shape[d].evaluate(tiles, tokens);
+      out.strides[d] = view.strides[d].evaluate(tiles, tokens);
+      elements *= out.shape[d];
+      last += (out.shape[d] - 1) * out.strides[d];
+    }
+    for (int64_t size : sizesOf(buffer, tiles, tokens))
+      whole *= size;
+    if (elements > 0 && last >= whole)
+      return "leaves its buffer: element " + std::to_string(last) + " of " + std::to_string(whole);
+    return "";
+  }
+};
+
+} // namespace
+
+LoadedKernels::~LoadedKernels() {
+  if (handle)
+    dlclose(handle);
+  if (!path.empty())
+    std::remove(path.c_str());
+}
+
+std::string LoadedKernels::load(const std::string &bytes) {
+  path = (std::filesystem::temp_directory_path() / "omnibal-test-kernels-XXXXXX").string();
+  int file = mkstemp(path.data());
+  bool written =
+      file >= 0 && write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  if (file >= 0)
+    close(file);
+  handle = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (handle)
+    return "";
+  return written ? dlerror() : "cannot write " + path;
+}
+
+llvm::SmallVector<int64_t> sizesOf(const rt::Buffer &buffer, int64_t tiles, int64_t tokens) {
+  llvm::SmallVector<int64_t> sizes;
+  for (const rt::Extent &extent : buffer.shape)
+    sizes.push_back(extent.evaluate(tiles, tokens));
+  return sizes;
+}
+
+std::vector<char> toBytes(const HostTensor &tensor, rt::DType dtype) {
+  std::vector<char> bytes(tensor.size() * rt::byteSize(dtype));
+  visitElementType(dtype, [&](auto element) {
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      element = tensor.isFloat() ? static_cast<decltype(element)>(tensor.floats[i])
+                                 : static_cast<decltype(element)>(tensor.ints[i]);
+      std::memcpy(bytes.data() + i * sizeof(element), &element, sizeof(element));
+    }
+  });
+  return bytes;
+}
+
+void fromBytes(const char *bytes, rt::DType dtype, HostTensor &tensor) {
+  visitElementType(dtype, [&](auto element) {
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      std::memcpy(&element, bytes + i * sizeof(element), sizeof(element));
+      if (tensor.isFloat())
+        tensor.floats[i] = static_cast<double>(element);
+      else
+        tensor.ints[i] = static_cast<int64_t>(element);
+    }
+  });
+}
+
+std::string runFunction(const rt::Function &function, std::vector<std::vector<char>> &formals,
+                        const LoadedKernels &kernels, int64_t tiles, int64_t tokens, int threads) {
+  std::vector<char> block(function.workspaceBytes + 64, static_cast<char>(0xff));
+  char *workspace = block.data() + (64 - reinterpret_cast<uintptr_t>(block.data()) % 64) % 64;
+  Memory memory{function, formals, workspace, tiles, tokens};
+  rt::ThreadPool pool(threads);
+  for (const rt::KernelCall &call : function.calls) {
+    rt::KernelSite site;
+    site.kernel = call.kernel;
+    site.attributes = call.attributes;
+    site.label = call.label;
+    site.symbol = findSymbol;
+    site.library = kernels.library();
+    std::vector<rt::TensorView> views;
+    for (const auto &[operand, view] : call.operands) {
+      site.operands.push_back(operand);
+      if (std::string error = memory.resolve(view, views.emplace_back()); !error.empty())
+        return call.kernel + " " + operand + " " + error;
+    }
+    auto kernel = rt::createHostKernel(site);
+    if (!kernel)
+      return kernel.status().message();
+    if (rt::Status status = (*kernel)->run(views, tiles, tokens, pool); !status)
+      return status.message();
+  }
+  return "";
+}
+
+} // namespace omnibal::test
