@@ -21,10 +21,16 @@ grep -qiE "[lL][lL][vV][mM]|mlir" <<<"$(ninja -C "$work/build" -t deps)" && fail
 grep -qiE "llvm|mlir" "$work/build/CMakeCache.txt" && grep -iE "(LLVM|MLIR)_DIR:PATH=/" "$work/build/CMakeCache.txt" &&
   fail "CMake found LLVM"
 run="$work/prefix/bin/omnibal-run"
-[ -x "$run" ] || fail "no omnibal-run was installed"
-ldd "$run" | grep -iE "llvm|mlir|not found" && fail "the installed program needs the libraries above"
-"$run" --version
-"$run" --help >/dev/null
+batch="$work/prefix/bin/omnibal-batch"
+for tool in "$run" "$batch"; do
+  [ -x "$tool" ] || fail "no $(basename "$tool") was installed"
+  ldd "$tool" | grep -iE "llvm|mlir|not found" && fail "the installed program needs the libraries above"
+  "$tool" --version
+  "$tool" --help >/dev/null
+done
+printf 'vit_num,token_num\n2,100\n1,50\n' >"$work/lengths.csv"
+"$batch" "$work/lengths.csv" --tiles 4 --tokens 200 -o "$work/batches" >/dev/null
+[ -s "$work/batches/batches.json" ] || fail "omnibal-batch wrote no batches"
 if [ -n "$program" ]; then
   "$run" --print "$program" >"$work/print.txt"
   [ -s "$work/print.txt" ] || fail "printing a program gave nothing"
