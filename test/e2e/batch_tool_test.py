@@ -3,10 +3,12 @@
 
     batch_tool_test.py BIN_FOLDER DATA_FOLDER CLASS [unittest options]
 """
+import csv
 import html.parser
 import json
 import os
 import pty
+import random
 import resource
 import shutil
 import subprocess
@@ -244,6 +246,23 @@ class Edges(ToolTest):
         # Twelve samples that are alone anyway: nothing can be split to fill the third row of five.
         self.check(out, np.array(lengths))
         self.assertEqual(sorted(np.diff(out.groups)), [0] * 3 + [1] * 12)
+
+    def test_tables_as_python_reads_them(self):
+        """Quotes, commas, line ends and empty texts in the other columns; NumPy sees what the csv module sees."""
+        generator = random.Random(1)
+        pieces = ["a", ",", '"', "\n", "\r\n", " ", "\u00e4", "5", ""]
+        for number in range(30):
+            names = ["token_num", "vit_num"] + ["extra"] * generator.randint(0, 3)
+            generator.shuffle(names)
+            rows = [[str(generator.randint(0, 9)) if name.endswith("num") else "".join(generator.choices(pieces, k=4))
+                     for name in names] for _ in range(generator.randint(1, 40))]
+            with open(self.path("table.csv"), "w", newline="", encoding=generator.choice(["utf-8", "utf-8-sig"])) as file:
+                csv.writer(file, quoting=generator.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+                           lineterminator=generator.choice(["\n", "\r\n"])).writerows([names] + rows)
+            call(self.path("table.csv"), "--tiles", 9, "--tokens", 9, "--method", "random", "-o", self.path("out"))
+            with open(self.path("table.csv"), newline="", encoding="utf-8-sig") as file:
+                expected = [(int(row["vit_num"]), int(row["token_num"])) for row in csv.DictReader(file)]
+            self.assertEqual(Folder(self.path("out")).lengths.tolist(), [list(pair) for pair in expected])
 
     def test_broken_tables(self):
         good = "vit_num,token_num,flag\n1,2,3\n"
