@@ -106,7 +106,7 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.add_option("--batches", o.batches, "Folder written by omnibal-batch");
   app.add_option("--steps", o.steps,
                  "Steps to train, counted from the start of the run (default: the whole list once; "
-                 "more than that begins the list again)")
+                 "after it a steps file begins again, --batches goes on with new groups)")
       ->check(wholeNumber(1, manySteps));
   app.add_option("--lr", o.learningRate, "Learning rate")->check(number(0))->capture_default_str();
   app.add_option(
