@@ -1,5 +1,7 @@
 #include "runtime/batching/LowerBound.h"
+#include "runtime/batching/Knapsack.h"
 #include <algorithm>
+#include <cmath>
 
 namespace omnibal::rt {
 namespace {
@@ -50,7 +52,84 @@ int64_t bigItems(const Sizes &sizes, int64_t cap) {
   return best;
 }
 
+/// Additions of the knapsack behind the configuration bound.
+constexpr int64_t mostWork = int64_t(1) << 27;
+
+/// A cell's value in units of 2^-24: its type's price, between the means of neighbouring types of
+/// the same tiles in proportion.
+int32_t valueOf(const Cell &cell, uint32_t type, const SampleTypes &types,
+                const std::vector<double> &prices) {
+  const SampleType &own = types.types[type];
+  double value = prices[type], tokens = cell.tokens;
+  uint32_t other = tokens > own.meanTokens ? type + 1 : type - 1;
+  if (other < types.types.size() && types.types[other].tiles == own.tiles &&
+      types.types[other].meanTokens != own.meanTokens)
+    value += (prices[other] - value) * (tokens - own.meanTokens) /
+             (types.types[other].meanTokens - own.meanTokens);
+  return static_cast<int32_t>(std::clamp(value, 0.0, 1.0) * (1 << 24));
+}
+
+/// Items of (tiles, tokens in units, rounded down): the most valuable of their cells.
+struct Items {
+  std::vector<KnapsackItem> sizes;
+  std::vector<int32_t> values;
+};
+
+Items itemsOf(const Histogram &histogram, const std::vector<int32_t> &values, int32_t unit) {
+  Items items;
+  for (size_t c = 0; c < histogram.cells().size(); ++c) {
+    KnapsackItem size{histogram.cells()[c].tiles, histogram.cells()[c].tokens / unit};
+    if (!items.sizes.empty() && items.sizes.back().tiles == size.tiles &&
+        items.sizes.back().tokens == size.tokens) {
+      items.values.back() = std::max(items.values.back(), values[c]);
+      continue;
+    }
+    items.sizes.push_back(size);
+    items.values.push_back(values[c]);
+  }
+  return items;
+}
+
 } // namespace
+
+Bound configurationBound(const Histogram &histogram, Caps caps, const SampleTypes &types,
+                         const std::vector<double> &prices, Bound other) {
+  if (prices.empty())
+    return other;
+  const std::vector<Cell> &cells = histogram.cells();
+  std::vector<int32_t> values(cells.size(), 0);
+  for (size_t c = 0; c < cells.size(); ++c)
+    if (types.typeOf[c] != SampleTypes::withoutLoad)
+      values[c] = valueOf(cells[c], types.typeOf[c], types, prices);
+  int32_t unit = 1;
+  Items items = itemsOf(histogram, values, unit);
+  auto work = [&] {
+    return (int64_t(caps.tiles) + 1) * (caps.tokens / unit + 1) *
+           static_cast<int64_t>(items.sizes.size());
+  };
+  for (; work() > mostWork && unit < caps.tokens; items = itemsOf(histogram, values, unit))
+    unit *= 2;
+  if (work() > mostWork)
+    return other;
+  // What has become nothing can be in a group any number of times: it has no value.
+  for (size_t c = 0; c < cells.size(); ++c)
+    if (cells[c].tiles == 0 && cells[c].tokens / unit == 0)
+      values[c] = 0;
+  for (size_t i = 0; i < items.sizes.size(); ++i)
+    if (items.sizes[i].tiles == 0 && items.sizes[i].tokens == 0) {
+      items.values[i] = 0;
+      items.sizes[i].tokens = 1;
+    }
+  Knapsack knapsack(std::move(items.sizes), caps.tiles, caps.tokens / unit);
+  knapsack.solve(items.values);
+  __int128 sum = 0;
+  for (size_t c = 0; c < cells.size(); ++c)
+    sum += static_cast<__int128>(values[c]) * cells[c].count;
+  if (knapsack.best() <= 0)
+    return other;
+  int64_t bound = static_cast<int64_t>((sum + knapsack.best() - 1) / knapsack.best());
+  return bound > other.groups ? Bound{bound, "configuration-lp"} : other;
+}
 
 Bound simpleBound(const Histogram &histogram, Caps caps) {
   if (histogram.samples() == 0)

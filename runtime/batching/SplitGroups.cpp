@@ -97,7 +97,7 @@ void splitToMultiple(const SampleLengths &lengths, int32_t ranks, Caps caps, Gro
   int64_t target = (grouping.groups() + ranks - 1) / ranks * ranks;
   while (grouping.groups() < target)
     if (splitOnce(lengths, caps, grouping, target - grouping.groups()) == 0)
-      grouping.close();
+      grouping.offsets.resize(target + 1, grouping.offsets.back());
 }
 
 } // namespace omnibal::rt

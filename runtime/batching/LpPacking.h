@@ -1,0 +1,21 @@
+//===- LpPacking.h - Types, LP and patterns in one go ----------------------------------------===//
+#ifndef RUNTIME_BATCHING_LPPACKING_H
+#define RUNTIME_BATCHING_LPPACKING_H
+
+#include "runtime/batching/PatternExpansion.h"
+
+namespace omnibal::rt {
+
+struct LpPacking {
+  Expansion expansion;
+  SampleTypes types;
+  std::vector<double> prices; ///< dual, of each type: what a sample of it takes of a group
+};
+
+/// Packs most of the samples within the caps. `representative`: groups should look like the whole
+/// as far as that costs no groups.
+LpPacking lpPacking(const SampleLengths &lengths, Caps caps, const Histogram &histogram,
+                    bool representative, Random random);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BATCHING_LPPACKING_H
