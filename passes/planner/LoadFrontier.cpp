@@ -1,0 +1,147 @@
+//===- LoadFrontier.cpp - Memory against time of a run of layers, several loads -------------===//
+#include "passes/planner/RematFrontier.h"
+#include <algorithm>
+
+namespace omnibal::planner {
+namespace {
+
+/// Sums over consecutive layers of one option each. Micro-batches of unlike loads trade
+/// recomputation of unlike layers differently, so each load counts by itself.
+struct Point {
+  std::vector<int64_t> saved, recompute; ///< by load
+  int64_t workspace = 0;
+  int option = 0;     ///< of the last layer
+  int32_t before = 0; ///< the point that it continues, in the list of one layer less
+};
+using Points = std::vector<Point>;
+
+bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] > b[i])
+      return false;
+  return true;
+}
+bool beats(const Point &a, const Point &b) {
+  return a.workspace <= b.workspace && noneAbove(a.recompute, b.recompute) &&
+         noneAbove(a.saved, b.saved);
+}
+
+class LoadFrontier final : public RematChoices {
+public:
+  LoadFrontier(const PlanningModel &m, SearchControl &control)
+      : RematChoices(m), control(control), known(m.layers) {}
+
+  std::vector<RematChoice> find(int64_t rank, int64_t begin, int64_t end) override {
+    std::vector<RematChoice> fitting;
+    for (const Point &p : points(begin, end))
+      if (fits(rank, begin, end, p))
+        fitting.push_back(p.recompute);
+    std::sort(fitting.begin(), fitting.end());
+    fitting.erase(std::unique(fitting.begin(), fitting.end()), fitting.end());
+    std::vector<RematChoice> kept;
+    for (RematChoice &choice : fitting) {
+      bool beaten = std::any_of(kept.begin(), kept.end(),
+                                [&](const RematChoice &other) { return noneAbove(other, choice); });
+      if (!beaten)
+        kept.push_back(std::move(choice));
+    }
+    return kept;
+  }
+
+  std::vector<int> options(int64_t rank, int64_t begin, int64_t end,
+                           const RematChoice &choice) override {
+    const Points &last = points(begin, end);
+    auto found = std::find_if(last.begin(), last.end(), [&](const Point &p) {
+      return p.recompute == choice && fits(rank, begin, end, p);
+    });
+    std::vector<int> numbers(end - begin);
+    const Point *point = &*found;
+    for (int64_t layer = end - 1; layer >= begin; --layer) {
+      numbers[layer - begin] = point->option;
+      point = &known[begin][layer - begin][point->before];
+    }
+    return numbers;
+  }
+
+private:
+  /// Most saved bytes of consecutive micro-batches that a rank holds at once.
+  int64_t heldBytes(int64_t rank, const Point &p) const {
+    int64_t window = model.inFlight(rank), held = 0, most = 0;
+    for (int64_t m = 0; m < model.microbatches; ++m) {
+      held += p.saved[model.loadOf[m]];
+      if (m >= window)
+        held -= p.saved[model.loadOf[m - window]];
+      most = std::max(most, held);
+    }
+    return most;
+  }
+  bool fits(int64_t rank, int64_t begin, int64_t end, const Point &p) const {
+    int64_t limit = model.memoryOf(rank);
+    return limit == unreachable ||
+           heldBytes(rank, p) + p.workspace + model.paramSum[end] - model.paramSum[begin] <= limit;
+  }
+
+  Points extended(const Points &points, int64_t begin, int64_t layer) {
+    auto [first, last] = ranksFrom(begin);
+    size_t loads = model.loads.size();
+    Points grown;
+    for (size_t o = 0; o < model.loads[0].remat[layer].size(); ++o)
+      for (size_t at = 0; at < points.size(); ++at) {
+        Point q = points[at];
+        for (size_t load = 0; load < loads; ++load) {
+          q.saved[load] += model.loads[load].remat[layer][o].savedBytes;
+          q.recompute[load] += model.loads[load].remat[layer][o].recomputeNs;
+        }
+        q.workspace = std::max(q.workspace, model.loads[0].remat[layer][o].workspaceBytes);
+        q.option = static_cast<int>(o);
+        q.before = static_cast<int32_t>(at);
+        for (int64_t rank = last; rank >= first; --rank)
+          if (fits(rank, begin, layer + 1, q)) {
+            grown.push_back(std::move(q));
+            break;
+          }
+      }
+    return undominated(std::move(grown));
+  }
+
+  Points undominated(Points grown) {
+    // Whatever beats a point comes before it.
+    std::stable_sort(grown.begin(), grown.end(), [](const Point &a, const Point &b) {
+      return std::tie(a.saved, a.recompute, a.workspace) <
+             std::tie(b.saved, b.recompute, b.workspace);
+    });
+    Points kept;
+    for (Point &p : grown) {
+      control.spend(static_cast<int64_t>(kept.size()) + 1);
+      bool beaten =
+          std::any_of(kept.begin(), kept.end(), [&](const Point &q) { return beats(q, p); });
+      if (!beaten)
+        kept.push_back(std::move(p));
+    }
+    return kept;
+  }
+
+  const Points &points(int64_t begin, int64_t end) {
+    std::vector<Points> &row = known[begin];
+    if (row.empty()) {
+      Point none;
+      none.saved.resize(model.loads.size());
+      none.recompute.resize(model.loads.size());
+      row.push_back({none});
+    }
+    while (static_cast<int64_t>(row.size()) <= end - begin)
+      row.push_back(extended(row.back(), begin, begin + static_cast<int64_t>(row.size()) - 1));
+    return row[end - begin];
+  }
+
+  SearchControl &control;
+  std::vector<std::vector<Points>> known; ///< by begin and length
+};
+
+} // namespace
+
+std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control) {
+  return std::make_unique<LoadFrontier>(model, control);
+}
+
+} // namespace omnibal::planner

@@ -1,0 +1,85 @@
+#include "passes/planner/Search.h"
+#include "passes/planner/CutSearch.h"
+#include "passes/planner/Infeasible.h"
+#include "passes/planner/ScheduleRules.h"
+#include "passes/planner/Simulator.h"
+
+namespace omnibal::planner {
+namespace {
+
+Plan planOf(const PlanningModel &model, CutSearch &search) {
+  const Problem &problem = model.problem;
+  Plan plan;
+  plan.cuts = search.bestCuts();
+  plan.schedule = problem.schedule;
+  plan.actions = *scheduleActions(problem.schedule, model.stages, model.microbatches);
+  for (int64_t r = 0; r < model.stages; ++r)
+    plan.chunkRank.push_back(r);
+  std::vector<int> options = search.bestOptions();
+  for (int64_t l = 0; l < model.layers; ++l)
+    plan.remat.push_back(model.loads[0].remat[l][options[l]].name);
+  return plan;
+}
+
+/// The search has its own clock; what it found must mean the same to the simulator.
+std::string verify(const Problem &problem, const Timeline &timeline, int64_t stepNs) {
+  if (!timeline.error.empty())
+    return "internal error: the plan found is not valid: " + timeline.error;
+  if (timeline.stepNs != stepNs)
+    return "internal error: the plan found takes " + std::to_string(timeline.stepNs) +
+           " ns and not " + std::to_string(stepNs);
+  for (size_t r = 0; r < timeline.ranks.size(); ++r)
+    if (!problem.cluster.memoryBytes.empty() &&
+        timeline.ranks[r].peakBytes > timeline.ranks[r].limitBytes)
+      return "internal error: the plan found exceeds the memory of rank " + std::to_string(r);
+  return "";
+}
+
+} // namespace
+
+double SearchResult::gap() const {
+  if (!plan || plan->stepNs <= lowerBoundNs)
+    return 0;
+  return static_cast<double>(plan->stepNs - lowerBoundNs) /
+         static_cast<double>(lowerBoundNs > 0 ? lowerBoundNs : 1);
+}
+
+SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
+  SearchResult result;
+  SearchControl control(options.seconds);
+  if (!scheduleActions(problem.schedule, 1, 1)) {
+    result.problem = "the schedule '" + problem.schedule + "' is not one of gpipe, 1f1b";
+    return result;
+  }
+  PlanningModel model(problem);
+  if (model.stages > model.layers) {
+    result.problem = explainInfeasible(model);
+    return result;
+  }
+  CutSearch search(model, control);
+  bool found = search.run();
+  result.seconds = control.elapsed();
+  result.stoppedByTime = control.stoppedByTime();
+  if (!found) {
+    result.problem = explainInfeasible(model);
+    if (result.problem.empty())
+      result.problem = result.stoppedByTime
+                           ? "no plan was found within the time limit; allow more time"
+                           : "internal error: the layers fit the ranks, but no plan was found";
+    return result;
+  }
+  Plan plan = planOf(model, search);
+  Timeline timeline = simulate(problem, plan);
+  result.problem = verify(problem, timeline, search.bestStep());
+  if (!result.problem.empty())
+    return result;
+  plan.stepNs = timeline.stepNs;
+  plan.ranks = timeline.ranks;
+  result.lowerBoundNs = search.lowerBound();
+  result.provedOptimal = search.lowerBound() == plan.stepNs;
+  result.method = "branch-and-bound";
+  result.plan = std::move(plan);
+  return result;
+}
+
+} // namespace omnibal::planner

@@ -1,0 +1,35 @@
+//===- Search.h - From a problem to the best plan, with a bound -----------------------------===//
+#ifndef PASSES_PLANNER_SEARCH_H
+#define PASSES_PLANNER_SEARCH_H
+
+#include "passes/planner/Plan.h"
+#include "passes/planner/Problem.h"
+#include <optional>
+
+namespace omnibal::planner {
+
+struct SearchOptions {
+  double seconds = 10; ///< time limit; every other limit counts work
+};
+
+struct SearchResult {
+  /// Timed by the simulator; none if no plan fits, or none was found in time.
+  std::optional<Plan> plan;
+  /// Why there is no plan: what does not fit, where, by how many bytes, and what would help.
+  std::string problem;
+  int64_t lowerBoundNs = 0; ///< no valid plan of the problem takes less
+  bool provedOptimal = false;
+  bool stoppedByTime = false;
+  double seconds = 0;
+  std::string method;
+
+  /// (step - bound) / bound.
+  double gap() const;
+};
+
+/// Cuts and options of gpipe or 1f1b with one chunk a rank. The same problem gives the same plan on
+/// any machine unless the time limit stopped the search.
+SearchResult searchPlan(const Problem &problem, const SearchOptions &options);
+
+} // namespace omnibal::planner
+#endif // PASSES_PLANNER_SEARCH_H
