@@ -184,6 +184,27 @@ class Properties(ToolTest):
         self.assertNotIn("dist_ratio_cost", plain.json["after"])
 
 
+    def test_real_lengths(self):
+        """Few groups, as even as can be: against the bound, and against the published method."""
+        table = os.path.join(DATA, "lengths", "pooled.csv")
+        lengths = np.loadtxt(table, delimiter=",", skiprows=1, usecols=(0, 1), dtype=np.int64)
+        with open(table) as file:
+            self.assertTrue(file.readline().startswith("vit_num,token_num"))
+        for tiles, tokens in ((9, 4096), (18, 6016), (12, 4096)):
+            results = {}
+            for method in METHODS:
+                call(table, "--tiles", tiles, "--tokens", tokens, "--ranks", 8, "--method", method, "-o", self.path("out"))
+                results[method] = Folder(self.path("out"))
+                self.check(results[method], lengths, tiles, tokens)
+            plan = results.pop("plan").json
+            self.assertLessEqual(plan["groups"], 1.003 * plan["groups_lower_bound"] + 8)
+            for method, other in results.items():
+                self.assertLessEqual(plan["groups"], other.json["groups"], method)
+                self.assertLessEqual(other.json["groups_lower_bound"], plan["groups"], method)
+                if method != "sorted":
+                    self.assertLess(plan["after"]["dist_ratio_llm"], other.json["after"]["dist_ratio_llm"], method)
+
+
 class Edges(ToolTest):
     def test_more_ranks_than_samples(self):
         for method in METHODS:

@@ -66,8 +66,8 @@ std::string summary(const SampleLengths &lengths, const Batches &batches,
     out += line("imbalance of ranks, cost", b.distRatioCost, a.distRatioCost);
   out += line("variance of 8 steps' mean", b.stepVariance, a.stepVariance);
   char text[96];
-  std::snprintf(text, sizeof text, "\n%.3f s, at most %.0f MiB of memory\n", record.seconds,
-                static_cast<double>(record.peakRssBytes) / (1 << 20));
+  std::snprintf(text, sizeof text, "\n%.3f s, at most %.0f MB of memory\n", record.seconds,
+                static_cast<double>(record.peakRssBytes) / 1e6);
   return out + text;
 }
 
