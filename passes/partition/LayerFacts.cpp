@@ -7,7 +7,7 @@ using namespace mlir;
 namespace omnibal::partition {
 namespace {
 
-int64_t bytesOf(Type type, Load load) {
+int64_t bytesOf(Type type, Load load, int64_t floatBytes) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
     return 0;
@@ -17,16 +17,19 @@ int64_t bytesOf(Type type, Load load) {
   int64_t elements = 1;
   for (const SymbolicDim &dim : *shape)
     elements *= dim.evaluate(load.tiles, load.tokens);
+  if (isa<FloatType>(tensor.getElementType()))
+    return elements * floatBytes;
   return elements * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
 }
 
-void addWork(Operation &op, Load load, cost::Work &work) {
+void addWork(Operation &op, Load load, int64_t floatBytes, cost::Work &work) {
   auto costOp = dyn_cast<CostOpInterface>(op);
   if (!costOp)
     return;
   OpCost opCost = costOp.getCost();
   if (!opCost.isMatrixProduct) {
-    work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens);
+    // Ops state their traffic in float32.
+    work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens) * floatBytes / 4;
     return;
   }
   work.matrixFlops +=
@@ -59,7 +62,7 @@ llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
 }
 
 /// Largest sum of intermediate values live between two ops of the function.
-int64_t peakLiveBytes(func::FuncOp function, Load load) {
+int64_t peakLiveBytes(func::FuncOp function, Load load, int64_t floatBytes) {
   llvm::DenseMap<Operation *, int64_t> position;
   int64_t count = 0;
   for (Operation &op : function.front())
@@ -77,7 +80,7 @@ int64_t peakLiveBytes(func::FuncOp function, Load load) {
       }
       if (leaves)
         continue; // the caller's buffer
-      int64_t bytes = bytesOf(result.getType(), load);
+      int64_t bytes = bytesOf(result.getType(), load, floatBytes);
       change[position[&op]] += bytes;
       change[last] -= bytes;
     }
@@ -90,36 +93,37 @@ int64_t peakLiveBytes(func::FuncOp function, Load load) {
   return peak;
 }
 
-LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load) {
+LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes) {
   LayerFacts facts;
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
   for (Operation &op : forward.front())
-    addWork(op, load, facts.forward);
+    addWork(op, load, floatBytes, facts.forward);
   if (!callee.getBackward())
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
   llvm::DenseSet<Operation *> forInput = inputGradientSlice(backward);
   for (Operation &op : backward.front())
-    addWork(op, load, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);
+    addWork(op, load, floatBytes, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);
   for (BlockArgument argument : backward.getArguments()) {
     StringRef role = roleOfArgument(backward, argument.getArgNumber());
     if (role == "saved" || role == "input" || role == "output")
-      facts.savedBytes += bytesOf(argument.getType(), load);
+      facts.savedBytes += bytesOf(argument.getType(), load, floatBytes);
   }
-  facts.workspaceBytes = peakLiveBytes(backward, load);
+  facts.workspaceBytes = peakLiveBytes(backward, load, floatBytes);
   return facts;
 }
 
 } // namespace
 
-std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, Load load) {
+std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, Load load,
+                                       int64_t floatBytes) {
   std::map<std::string, LayerFacts> known;
   std::vector<LayerFacts> result;
   for (const Call &call : graph.calls) {
     LayerFnOp callee = call.callee;
     auto [it, fresh] = known.try_emplace(callee.getSymName().str());
     if (fresh)
-      it->second = factsOf(module, callee, load);
+      it->second = factsOf(module, callee, load, floatBytes);
     LayerFacts facts = it->second;
     for (const std::string &name : call.parameters) {
       auto parameter = module.lookupSymbol<ParameterOp>(name);

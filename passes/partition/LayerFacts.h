@@ -25,8 +25,10 @@ struct LayerFacts {
 };
 
 /// One entry a call, in order. Backward work whose result is needed for the gradient of an input
-/// counts as inputGrad, the rest as weightGrad.
-std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load);
+/// counts as inputGrad, the rest as weightGrad. An element of a float activation is `floatBytes`
+/// wide.
+std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load,
+                                       int64_t floatBytes = 4);
 
 } // namespace omnibal::partition
 #endif // PASSES_PARTITION_LAYERFACTS_H

@@ -5,13 +5,12 @@
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/train/Passes.h"
+#include <map>
 
 using namespace mlir;
 
 namespace omnibal::partition {
 namespace {
-
-constexpr int64_t optimizerBytesPerElement = 12; ///< gradient and two moments, float32
 
 /// A copy of the module in form C with every layer's remat set to `remat`.
 FailureOr<OwningOpRef<ModuleOp>> materialized(ModuleOp module, StringRef remat) {
@@ -41,8 +40,8 @@ public:
   }
 
   FailureOr<PlannedModule> run() {
-    if (failed(readProblem()) || failed(chooseCuts()) || failed(chooseSchedule()) ||
-        failed(chooseRemat()))
+    if (failed(checkDevice()) || failed(readProblem()) || failed(chooseCuts()) ||
+        failed(chooseSchedule()) || failed(chooseRemat()))
       return failure();
     result.timeline = planner::simulate(result.problem, result.plan);
     for (const planner::RankFigures &rank : planner::simulate(atCaps(), result.plan).ranks)
@@ -50,6 +49,7 @@ public:
     result.costs = unitCosts();
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error, failure();
+    countParameters();
     result.plan.stepNs = result.timeline.stepNs;
     result.plan.ranks = result.timeline.ranks;
     writeAttributes();
@@ -57,6 +57,14 @@ public:
   }
 
 private:
+  LogicalResult checkDevice() {
+    if (options.device.flops.count(options.numbers.compute))
+      return success();
+    return module.emitError("device `")
+           << options.device.name << "` states no peak for " << options.numbers.compute
+           << ": choose another (--device) or add it to the description";
+  }
+
   LogicalResult readProblem() {
     auto keep = materialized(module, "keep");
     auto full = materialized(module, "full");
@@ -66,8 +74,10 @@ private:
     auto fullGraph = readCallGraph(**full);
     if (failed(graph) || failed(fullGraph))
       return failure();
-    std::vector<LayerFacts> facts = readLayerFacts(**keep, *graph, load);
-    std::vector<LayerFacts> fullFacts = readLayerFacts(**full, *fullGraph, load);
+    const Numbers &numbers = options.numbers;
+    std::vector<LayerFacts> facts = readLayerFacts(**keep, *graph, load, numbers.activation);
+    std::vector<LayerFacts> fullFacts =
+        readLayerFacts(**full, *fullGraph, load, numbers.activation);
     planner::Problem &problem = result.problem;
     problem.cluster = options.cluster;
     problem.microbatches = options.microbatches;
@@ -79,9 +89,9 @@ private:
       layer.forwardNs = time(facts[i].forward);
       layer.inputGradNs = time(facts[i].inputGrad);
       layer.weightGradNs = time(facts[i].weightGrad);
-      layer.paramBytes =
-          facts[i].parameterElements * 4 + facts[i].trainableElements * optimizerBytesPerElement;
-      layer.gradBytes = facts[i].trainableElements * 4;
+      layer.paramBytes = facts[i].parameterElements * numbers.parameter +
+                         facts[i].trainableElements * numbers.trainable;
+      layer.gradBytes = facts[i].trainableElements * numbers.gradient;
       layer.remat.push_back({"keep", facts[i].savedBytes, 0, facts[i].workspaceBytes});
       bool backward = layer.inputGradNs + layer.weightGradNs > 0;
       layer.remat.push_back({"full", fullFacts[i].savedBytes, backward ? layer.forwardNs : 0,
@@ -89,8 +99,15 @@ private:
       problem.layers.push_back(std::move(layer));
     }
     addEdges(*graph, facts);
+    for (const Call &call : graph->calls) {
+      auto &elements = parameterElements.emplace_back();
+      for (const std::string &name : call.parameters) {
+        auto parameter = (*keep)->lookupSymbol<ParameterOp>(name);
+        elements[name] = cast<RankedTensorType>(parameter.getType()).getNumElements();
+      }
+    }
     for (const Load &probe : probes)
-      probed.push_back(readLayerFacts(**keep, *graph, probe));
+      probed.push_back(readLayerFacts(**keep, *graph, probe, numbers.activation));
     addLoads();
     int64_t layers = static_cast<int64_t>(problem.layers.size());
     if (options.cluster.stages > layers)
@@ -101,7 +118,7 @@ private:
   }
 
   int64_t time(const cost::Work &work) const {
-    return cost::rooflineNs(options.device, options.elementType, work);
+    return cost::rooflineNs(options.device, options.numbers.compute, work);
   }
 
   /// Of all layers, forward, backward and what the plan so far recomputes.
@@ -148,12 +165,23 @@ private:
         trains[i] = trains[i] || trains[graph.edges[edge].producer];
     }
     for (const Edge &edge : graph.edges) {
-      int64_t bytes = 4;
+      int64_t bytes = options.numbers.activation;
       for (const SymbolicDim &dim : edge.shape)
         bytes *= dim.evaluate(load.tiles, load.tokens);
       for (auto [call, input] : edge.consumers)
         result.problem.edges.push_back(
             {edge.producer, call, bytes, trains[edge.producer] ? bytes : 0});
+    }
+  }
+
+  void countParameters() {
+    for (int64_t s = 0; s < options.cluster.stages; ++s) {
+      std::map<std::string, int64_t> distinct;
+      for (int64_t l = result.plan.cuts[s]; l < result.plan.cuts[s + 1]; ++l)
+        distinct.insert(parameterElements[l].begin(), parameterElements[l].end());
+      int64_t &total = result.parameterElements.emplace_back(0);
+      for (const auto &[name, elements] : distinct)
+        total += elements;
     }
   }
 
@@ -290,7 +318,8 @@ private:
   ModuleOp module;
   const PlanOptions &options;
   Load load;
-  std::vector<std::vector<LayerFacts>> probed; ///< by probe and layer
+  std::vector<std::vector<LayerFacts>> probed;                   ///< by probe and layer
+  std::vector<std::map<std::string, int64_t>> parameterElements; ///< by layer
   PlannedModule result;
 };
 

@@ -12,11 +12,22 @@
 
 namespace omnibal::partition {
 
+/// How numbers are kept, in bytes an element.
+struct Numbers {
+  std::string compute = "float32"; ///< of products, as the device table calls it
+  int64_t activation = 4;          ///< an activation and its gradient
+  int64_t parameter = 4;           ///< resident
+  int64_t trainable = 12;          ///< more where it trains: gradient and two moments, float32
+  int64_t gradient = 4;            ///< reduced over data-parallel ranks
+};
+/// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains.
+inline Numbers mixedPrecision() { return {"bfloat16", 2, 2, 16, 4}; }
+
 struct PlanOptions {
   std::string method = "layers"; ///< layers | parameters | greedy
   std::string remat = "auto";    ///< auto | none | full
   std::string schedule = "1f1b"; ///< gpipe | 1f1b
-  std::string elementType = "float32";
+  Numbers numbers;
   cost::Device device;
   planner::Cluster cluster;
   int64_t microbatches = 4;
@@ -29,7 +40,8 @@ struct PlannedModule {
   planner::Problem problem;
   planner::Plan plan;
   planner::Timeline timeline;
-  std::vector<int64_t> peakBytesAtCaps; ///< by stage, as rule 6 counts, micro-batches full
+  std::vector<int64_t> parameterElements; ///< by stage; one that several layers use counts once
+  std::vector<int64_t> peakBytesAtCaps;   ///< by stage, as rule 6 counts, micro-batches full
   UnitCosts costs;
   std::string assumption; ///< about the micro-batches' load, for people
 };

@@ -80,12 +80,13 @@ std::string bytesToString(int64_t bytes) {
   const char *units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   double value = static_cast<double>(bytes);
   int unit = 0;
-  while (value >= 10000.0 && unit < 5) {
+  while (value >= (unit ? 1000.0 : 10000.0) && unit < 5) {
     value /= 1000.0;
     ++unit;
   }
   char text[40];
-  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  const char *format = unit == 0 ? "%.0f %s" : value < 100 ? "%.2f %s" : "%.1f %s";
+  std::snprintf(text, sizeof text, format, value, units[unit]);
   return text;
 }
 

@@ -22,7 +22,7 @@ std::string toString(const Extent &extent);
 /// "[N, 96]".
 std::string toString(const std::vector<Extent> &shape);
 std::string toString(const std::vector<int64_t> &shape);
-/// "1.5 MB"; exact below 10 kB.
+/// "1.50 MB" (10^6 bytes); exact below 10 kB.
 std::string bytesToString(int64_t bytes);
 
 } // namespace omnibal::rt

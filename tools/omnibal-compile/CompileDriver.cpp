@@ -41,7 +41,7 @@ public:
     if (failed(readCluster()) || failed(importModel()) || failed(runFront()) ||
         failed(planAndExport()))
       return 1;
-    table = stageTable(planned, exported.program, planOptions.device.name);
+    table = stageTable(planned, tableFacts());
     llvm::outs() << table;
     llvm::outs().flush();
     if (std::error_code error = llvm::outs().error()) {
@@ -107,6 +107,8 @@ private:
       planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
     // `search` means equal layer counts until there is a search.
     planOptions.method = options.partition == "search" ? "layers" : options.partition;
+    if (options.target == "cuda")
+      planOptions.numbers = partition::mixedPrecision();
     planOptions.remat = options.remat;
     planOptions.schedule = options.schedule;
     planOptions.microbatches = options.microbatches;
@@ -163,7 +165,7 @@ private:
         return failure();
       bool fits = true, canAdapt = options.remat == "auto" && options.plan.empty();
       for (size_t s = 0; s < limits.size(); ++s) {
-        int64_t used = exported.program.stageList[s].arenaBytes;
+        int64_t used = memoryOf(s);
         planned.timeline.ranks[s].limitBytes = limits[s];
         if (used <= limits[s])
           continue;
@@ -186,12 +188,16 @@ private:
     if (failed(plan))
       return failure();
     planned = std::move(*plan);
+    return isHost() ? exportPlan() : success();
+  }
+
+  LogicalResult exportPlan() {
     PassManager passes(&context);
     buildProgramPipeline(passes);
     if (failed(passes.run(*functions)))
       return failure();
     exporter::ExportOptions exportOptions;
-    exportOptions.model = llvm::sys::path::filename(options.model).str();
+    exportOptions.model = modelName();
     exportOptions.target = options.target;
     exportOptions.cpu = options.cpu;
     exportOptions.tilesCap = options.tiles;
@@ -201,6 +207,26 @@ private:
       return failure();
     exported = std::move(*result);
     return success();
+  }
+
+  bool isHost() const { return options.target == "host"; }
+  std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
+
+  /// Of a stage: the program's arena; where none is made, the planner's figure.
+  int64_t memoryOf(size_t stage) const {
+    return isHost() ? exported.program.stageList[stage].arenaBytes : planned.peakBytesAtCaps[stage];
+  }
+
+  TableFacts tableFacts() const {
+    TableFacts facts;
+    facts.device = planOptions.device.name;
+    if (!isHost())
+      facts.device += " in " + planOptions.numbers.compute;
+    facts.caps = planOptions.load;
+    facts.exactMemory = isHost();
+    for (int64_t s = 0; s < planOptions.cluster.stages; ++s)
+      facts.memoryBytes.push_back(memoryOf(s));
+    return facts;
   }
 
   LogicalResult writeText(const std::string &path, const std::string &text) {
@@ -214,7 +240,7 @@ private:
     if (failed(writeText(options.emitProblem, planner::writeProblem(planned.problem))) ||
         failed(writeText(options.emitBatchCost, batchCostJson(planned.costs))) ||
         failed(writeText(options.trace, predictedTrace(planned))) ||
-        failed(writeText(options.report, htmlReport(planned, exported.program, table))))
+        failed(writeText(options.report, htmlReport(planned, modelName(), table))))
       return failure();
     if (options.dryRun)
       return success();

@@ -46,9 +46,9 @@ void describe(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"vision", "projector", "language"}));
   app.add_option("--freeze-match", o.freezeMatch,
                  "regular expression over parameter names that do not train");
-  app.add_option("--target", o.target, "backend")
+  app.add_option("--target", o.target, "backend; cuda: with --dry-run only")
       ->capture_default_str()
-      ->check(CLI::IsMember({"host"}));
+      ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--weights", o.weights,
                  "checkpoint (safetensors file or folder) to match by content")
       ->check(CLI::ExistingPath);
@@ -57,7 +57,8 @@ void describe(CLI::App &app, Options &o) {
       ->check(CLI::ExistingDirectory);
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one rank, bytes")
       ->check(CLI::PositiveNumber);
-  app.add_option("--device", o.device, "device whose speed predictions use")->capture_default_str();
+  app.add_option("--device", o.device,
+                 "device whose speed predictions use (default: cpu; for cuda h100)");
   app.add_option("--cpu", o.cpu, "processor that generated code is for")
       ->capture_default_str()
       ->check(CLI::IsMember({"x86-64-v3", "native"}));
@@ -93,6 +94,14 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     return false;
   }
   options.deviceGiven = app.count("--device") > 0;
+  if (!options.deviceGiven && options.target == "cuda")
+    options.device = "h100";
+  if (options.target == "cuda" && !options.dryRun) {
+    std::cerr << "omnibal-compile: there is no cuda backend yet; with --dry-run, --target cuda "
+                 "plans and predicts for one\n";
+    exitCode = 2;
+    return false;
+  }
   if (options.output.empty() && !options.dryRun) {
     std::cerr << "omnibal-compile: give -o PROGRAM/ (or --dry-run to plan only)\n";
     exitCode = 2;

@@ -101,17 +101,17 @@ private:
 
 } // namespace
 
-std::string htmlReport(const partition::PlannedModule &planned, const rt::Program &program,
+std::string htmlReport(const partition::PlannedModule &planned, const std::string &model,
                        const std::string &table) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << head << "<h1>Plan of " << escaped(program.model) << "</h1>\n<pre>" << escaped(table)
+  out << head << "<h1>Plan of " << escaped(model) << "</h1>\n<pre>" << escaped(table)
       << "</pre>\n<h2>Predicted step</h2>\n<p>Blue forward, green backward, hatched recomputation, "
          "grey idle; the number is the micro-batch.</p>\n";
   Timeline(planned, out).draw();
   out << "<h2>Layers</h2>\n<table><tr><th>layer</th><th>stage</th><th>forward ms</th>"
          "<th>input gradient ms</th><th>weight gradient ms</th><th>saved "
-         "MiB</th><th>remat</th></tr>\n";
+         "MB</th><th>remat</th></tr>\n";
   size_t stage = 0;
   for (size_t l = 0; l < planned.problem.layers.size(); ++l) {
     while (planned.plan.cuts[stage + 1] <= static_cast<int64_t>(l))
@@ -124,7 +124,7 @@ std::string htmlReport(const partition::PlannedModule &planned, const rt::Progra
     out << llvm::formatv("<tr><td>{0}</td><td>{1}</td><td>{2:f3}</td><td>{3:f3}</td><td>{4:f3}</td>"
                          "<td>{5:f2}</td><td>{6}</td></tr>\n",
                          escaped(layer.name), stage, layer.forwardNs / 1e6, layer.inputGradNs / 1e6,
-                         layer.weightGradNs / 1e6, saved / 1048576.0, planned.plan.remat[l]);
+                         layer.weightGradNs / 1e6, saved / 1e6, planned.plan.remat[l]);
   }
   out << "</table>\n</body></html>\n";
   return text;

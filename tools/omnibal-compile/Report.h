@@ -4,14 +4,14 @@
 #define TOOLS_OMNIBAL_COMPILE_REPORT_H
 
 #include "passes/partition/PlanStages.h"
-#include "runtime/program/Program.h"
+#include <string>
 
 namespace omnibal::compile {
 
 /// A self-contained HTML page: the stage table, the predicted timeline of every rank (forward blue,
 /// backward green, recomputation hatched, idle grey, micro-batch numbers) and the layers of each
 /// stage.
-std::string htmlReport(const partition::PlannedModule &planned, const rt::Program &program,
+std::string htmlReport(const partition::PlannedModule &planned, const std::string &model,
                        const std::string &table);
 
 } // namespace omnibal::compile

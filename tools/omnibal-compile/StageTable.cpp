@@ -1,22 +1,13 @@
 //===- StageTable.cpp
 //--------------------------------------------------------------------------------------------===//
 #include "tools/omnibal-compile/StageTable.h"
+#include "runtime/program/Names.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::compile {
 namespace {
-
-std::string bytesText(int64_t bytes) {
-  double value = static_cast<double>(bytes);
-  for (const char *unit : {"B", "KiB", "MiB", "GiB"}) {
-    if (value < 1024 || unit == llvm::StringRef("GiB"))
-      return llvm::formatv("{0:f1} {1}", value, unit).str();
-    value /= 1024;
-  }
-  return "";
-}
 
 std::string milliseconds(int64_t ns) { return llvm::formatv("{0:f2}", ns / 1e6).str(); }
 
@@ -26,13 +17,6 @@ std::string countText(int64_t count) {
   if (count >= 1000000)
     return llvm::formatv("{0:f2}M", count / 1e6).str();
   return llvm::formatv("{0:f1}k", count / 1e3).str();
-}
-
-int64_t parameterCount(const rt::Stage &stage) {
-  int64_t total = 0;
-  for (const rt::Parameter &parameter : stage.parameters)
-    total += parameter.elements();
-  return total;
 }
 
 /// Splits "vision.layers.12" into its stem and number; number -1 where there is none.
@@ -64,34 +48,36 @@ std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t e
   return text;
 }
 
-std::string stageTable(const partition::PlannedModule &planned, const rt::Program &program,
-                       const std::string &device) {
+std::string stageTable(const partition::PlannedModule &planned, const TableFacts &facts) {
   std::string text;
   llvm::raw_string_ostream out(text);
   const planner::Plan &plan = planned.plan;
+  const planner::Problem &problem = planned.problem;
   out << llvm::formatv("plan: {0} stages x {1} replicas, {2} micro-batches, schedule {3}; caps {4} "
                        "tiles, {5} tokens; predicted for {6}, {7}\n",
-                       program.stages, program.dataParallel, program.microbatches, plan.schedule,
-                       program.tilesCap, program.tokensCap, device, planned.assumption);
+                       problem.cluster.stages, problem.cluster.dataParallel, problem.microbatches,
+                       plan.schedule, facts.caps.tiles, facts.caps.tokens, facts.device,
+                       planned.assumption);
   std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
                                                  "recomputed", "memory", "limit", "bubble",
                                                  "layers"}};
-  for (const rt::Stage &stage : program.stageList) {
-    int64_t s = stage.id, recomputed = 0;
+  for (int64_t s = 0; s < problem.cluster.stages; ++s) {
+    int64_t recomputed = 0;
     for (int64_t l = plan.cuts[s]; l < plan.cuts[s + 1]; ++l)
       recomputed += plan.remat[l] != "keep";
     const planner::RankFigures &rank = planned.timeline.ranks[s];
-    int64_t microbatches = std::max<int64_t>(1, program.microbatches);
-    rows.push_back(
-        {std::to_string(s), countText(parameterCount(stage)),
-         milliseconds(rank.forwardNs / microbatches), milliseconds(rank.backwardNs / microbatches),
-         llvm::formatv("{0} of {1}", recomputed, plan.cuts[s + 1] - plan.cuts[s]).str(),
-         bytesText(stage.arenaBytes), rank.limitBytes ? bytesText(rank.limitBytes) : "none",
-         llvm::formatv("{0:f1}%", planned.timeline.stepNs
-                                      ? 100.0 * rank.idleNs / planned.timeline.stepNs
-                                      : 0.0)
-             .str(),
-         layerRange(planned.problem, plan.cuts[s], plan.cuts[s + 1])});
+    int64_t microbatches = std::max<int64_t>(1, problem.microbatches);
+    rows.push_back({std::to_string(s), countText(planned.parameterElements[s]),
+                    milliseconds(rank.forwardNs / microbatches),
+                    milliseconds(rank.backwardNs / microbatches),
+                    llvm::formatv("{0} of {1}", recomputed, plan.cuts[s + 1] - plan.cuts[s]).str(),
+                    rt::bytesToString(facts.memoryBytes[s]),
+                    rank.limitBytes ? rt::bytesToString(rank.limitBytes) : "none",
+                    llvm::formatv("{0:f1}%", planned.timeline.stepNs
+                                                 ? 100.0 * rank.idleNs / planned.timeline.stepNs
+                                                 : 0.0)
+                        .str(),
+                    layerRange(problem, plan.cuts[s], plan.cuts[s + 1])});
   }
   std::vector<size_t> width(rows.front().size(), 0);
   for (const auto &row : rows)
@@ -103,7 +89,10 @@ std::string stageTable(const partition::PlannedModule &planned, const rt::Progra
     out << row.back() << "\n";
   }
   out << llvm::formatv("predicted step: {0} ms\n", milliseconds(planned.timeline.stepNs));
-  if (planned.problem.cluster.memoryBytes.empty())
+  if (!facts.exactMemory)
+    out << "memory is the plan's figure: parameters with their gradients and moments, what is "
+           "saved, the largest workspace; messages come on top\n";
+  if (problem.cluster.memoryBytes.empty())
     out << "no memory limit was given (--memory-limit-bytes or --cluster)\n";
   return text;
 }

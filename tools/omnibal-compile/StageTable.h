@@ -4,14 +4,20 @@
 #define TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 
 #include "passes/partition/PlanStages.h"
-#include "runtime/program/Program.h"
 
 namespace omnibal::compile {
 
+/// What the table says beside the plan.
+struct TableFacts {
+  std::string device; ///< and the type of its numbers, for people
+  partition::Load caps;
+  std::vector<int64_t> memoryBytes; ///< by stage
+  bool exactMemory = true;          ///< the arena of the program, not the planner's figure
+};
+
 /// One line a stage: layers, parameters, predicted forward and backward time, recomputation, memory
-/// that the program will use against the limit, bubble. Memory is the exact size of the arena.
-std::string stageTable(const partition::PlannedModule &planned, const rt::Program &program,
-                       const std::string &device);
+/// against the limit, bubble.
+std::string stageTable(const partition::PlannedModule &planned, const TableFacts &facts);
 
 /// "vision.layers.0-11" for consecutive numbered layers.
 std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t end);
