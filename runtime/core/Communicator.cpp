@@ -31,6 +31,13 @@ Communicator::Milliseconds deadlineFromEnvironment() {
   return Communicator::defaultDeadline;
 }
 
+Result<Communicator::Handle> Communicator::start(Direction direction, int peer, int64_t tag,
+                                                 std::span<const Piece> pieces) {
+  if (peer < 0 || peer >= size() || peer == rank())
+    return Status(Code::Internal, "there is no rank " + std::to_string(peer) + " to talk to");
+  return post(direction, peer, tag, pieces);
+}
+
 std::vector<int> Communicator::everyone() const {
   std::vector<int> ranks(size());
   for (int r = 0; r < size(); ++r)

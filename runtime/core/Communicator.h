@@ -49,8 +49,12 @@ public:
   /// Start a message of several pieces; sender and receiver name the same number of pieces of the
   /// same sizes. Messages of one pair and tag match in the order of their calls. The memory belongs
   /// to the communicator until wait(). Tags of callers are not negative.
-  virtual Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) = 0;
-  virtual Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) = 0;
+  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) {
+    return start(Direction::Send, peer, tag, pieces);
+  }
+  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) {
+    return start(Direction::Receive, peer, tag, pieces);
+  }
   /// Ends an operation. DeadlineExceeded names the peer that did not come; Aborted carries the
   /// reason of the rank that failed first.
   virtual Status wait(Handle handle) = 0;
@@ -72,9 +76,14 @@ public:
   std::vector<int> everyone() const;
 
 protected:
+  enum class Direction { Send, Receive };
+  /// One side of a message; `peer` is another rank of the communicator.
+  virtual Result<Handle> post(Direction direction, int peer, int64_t tag,
+                              std::span<const Piece> pieces) = 0;
   Milliseconds deadline;
 
 private:
+  Result<Handle> start(Direction direction, int peer, int64_t tag, std::span<const Piece> pieces);
   template <typename T> Status sum(std::span<T> data, std::span<const int> ranks);
   std::vector<std::byte> staging; ///< of collectives; bounded
 };

@@ -62,6 +62,13 @@ template <typename Body> void forRows(ThreadPool &pool, int64_t n, int64_t cols,
   });
 }
 
+/// Splits columns among threads, so that sums over rows have one order.
+template <typename Body> void forColumns(ThreadPool &pool, int64_t cols, const Body &body) {
+  pool.parallelFor((cols + columnStrip - 1) / columnStrip, [&](int64_t task, int) {
+    body(task * columnStrip, std::min(cols, (task + 1) * columnStrip));
+  });
+}
+
 class RowKernel : public HostKernel {
 protected:
   using HostKernel::HostKernel;
@@ -76,8 +83,13 @@ protected:
     return Status::ok();
   }
 
-  Status checkIds(const TensorView &ids, const char *name, int64_t low, int64_t high) const {
+  /// Checks `rows` integers (-1: any number), each in [low, high).
+  Status checkIds(const TensorView &ids, const char *name, int64_t rows, int64_t low,
+                  int64_t high) const {
     OMNIBAL_RETURN_IF_ERROR(check(ids, name, 1, DType::I32));
+    if (rows >= 0 && ids.shape[0] != rows)
+      return bad("operand '" + std::string(name) + "' has shape " + printShape(ids) + " for " +
+                 std::to_string(rows) + " rows");
     for (int64_t i = 0; i < ids.shape[0]; ++i)
       if (at(ids, i) < low || at(ids, i) >= high)
         return bad("'" + std::string(name) + "' has " + std::to_string(at(ids, i)) +
@@ -95,7 +107,7 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[table], "table", -1, -1));
-    OMNIBAL_RETURN_IF_ERROR(checkIds(views[ids], "ids", 0, views[table].shape[0]));
+    OMNIBAL_RETURN_IF_ERROR(checkIds(views[ids], "ids", -1, 0, views[table].shape[0]));
     OMNIBAL_RETURN_IF_ERROR(
         checkMatrix(views[out], "out", views[ids].shape[0], views[table].shape[1]));
     const Rows from(views[table]), to(views[out]);
@@ -116,12 +128,11 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dtable], "dtable", -1, -1));
-    OMNIBAL_RETURN_IF_ERROR(checkIds(views[ids], "ids", 0, views[dtable].shape[0]));
+    OMNIBAL_RETURN_IF_ERROR(checkIds(views[ids], "ids", -1, 0, views[dtable].shape[0]));
     OMNIBAL_RETURN_IF_ERROR(
         checkMatrix(views[dout], "dout", views[ids].shape[0], views[dtable].shape[1]));
     const Rows from(views[dout]), to(views[dtable]);
-    pool.parallelFor((to.cols + columnStrip - 1) / columnStrip, [&](int64_t task, int) {
-      const int64_t begin = task * columnStrip, end = std::min(to.cols, begin + columnStrip);
+    forColumns(pool, to.cols, [&](int64_t begin, int64_t end) {
       for (int64_t i = 0; i < from.rows; ++i)
         addRow(from, i, to, at(views[ids], i), begin, end);
     });
@@ -144,10 +155,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[text], "text", to.rows, to.cols));
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[features], "features", -1, to.cols));
     const Rows words(views[text]), pictures(views[features]);
-    OMNIBAL_RETURN_IF_ERROR(checkIds(views[imageRows], "image_rows", -1, pictures.rows));
-    if (views[imageRows].shape[0] != to.rows)
-      return bad("operand 'image_rows' has shape " + printShape(views[imageRows]) + " for " +
-                 std::to_string(to.rows) + " rows");
+    OMNIBAL_RETURN_IF_ERROR(checkIds(views[imageRows], "image_rows", to.rows, -1, pictures.rows));
     forRows(pool, to.rows, to.cols, [&](int64_t i) {
       const int32_t source = at(views[imageRows], i);
       if (source >= 0)
@@ -177,14 +185,10 @@ public:
       OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dfeatures], "dfeatures", -1, from.cols));
       limit = views[dfeatures].shape[0];
     }
-    OMNIBAL_RETURN_IF_ERROR(checkIds(rows, "image_rows", -1, limit));
-    if (rows.shape[0] != from.rows)
-      return bad("operand 'image_rows' has shape " + printShape(rows) + " for " +
-                 std::to_string(from.rows) + " rows");
+    OMNIBAL_RETURN_IF_ERROR(checkIds(rows, "image_rows", from.rows, -1, limit));
     if (dfeatures >= 0) {
       const Rows to(views[dfeatures]);
-      pool.parallelFor((to.cols + columnStrip - 1) / columnStrip, [&](int64_t task, int) {
-        const int64_t begin = task * columnStrip, end = std::min(to.cols, begin + columnStrip);
+      forColumns(pool, to.cols, [&](int64_t begin, int64_t end) {
         for (int64_t i = 0; i < to.rows; ++i)
           zeroRow(to, i, begin, end);
         for (int64_t i = 0; i < from.rows; ++i)

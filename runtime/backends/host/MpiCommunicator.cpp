@@ -69,13 +69,6 @@ public:
   int rank() const override { return me; }
   int size() const override { return ranks; }
 
-  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) override {
-    return post(peer, tag, pieces, true);
-  }
-  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) override {
-    return post(peer, tag, pieces, false);
-  }
-
   Status wait(Handle handle) override {
     auto found = open.find(handle);
     if (found == open.end())
@@ -132,9 +125,9 @@ private:
     std::vector<MPI_Request> requests;
   };
 
-  Result<Handle> post(int peer, int64_t tag, std::span<const Piece> pieces, bool sends) {
-    if (peer < 0 || peer >= ranks || peer == me)
-      return Status(Code::Internal, "there is no rank " + std::to_string(peer) + " to talk to");
+  Result<Handle> post(Direction direction, int peer, int64_t tag,
+                      std::span<const Piece> pieces) override {
+    const bool sends = direction == Direction::Send;
     if (tag > largestTag)
       return Status(Code::Unavailable, "message tag " + std::to_string(tag) +
                                            " is larger than this MPI allows (" +

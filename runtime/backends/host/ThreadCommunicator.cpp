@@ -57,13 +57,6 @@ public:
   int rank() const override { return me; }
   int size() const override { return world->activity.size(); }
 
-  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) override {
-    return post(peer, tag, pieces, true);
-  }
-  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) override {
-    return post(peer, tag, pieces, false);
-  }
-
   Status wait(Handle handle) override {
     auto found = open.find(handle);
     if (found == open.end())
@@ -111,9 +104,9 @@ private:
     return {Code::Aborted, "another rank failed: " + world->aborted->message()};
   }
 
-  Result<Handle> post(int peer, int64_t tag, std::span<const Piece> pieces, bool sends) {
-    if (peer < 0 || peer >= size() || peer == me)
-      return Status(Code::Internal, "there is no rank " + std::to_string(peer) + " to talk to");
+  Result<Handle> post(Direction direction, int peer, int64_t tag,
+                      std::span<const Piece> pieces) override {
+    const bool sends = direction == Direction::Send;
     auto mine = std::make_shared<Operation>();
     mine->pieces.assign(pieces.begin(), pieces.end());
     mine->owner = me;

@@ -33,6 +33,84 @@ Reduction readReduction(SiteReader &site) {
   return static_cast<Reduction>(site.choice("reduction", {"none", "add", "mul", "max", "min"}));
 }
 
+/// An index outside of its dimension, for messages.
+struct BadIndex {
+  int64_t index = 0, size = 0;
+};
+
+/// Wraps `index` and adds its place along dimension d of `into` to `offset`; false if it is
+/// outside.
+bool addIndex(const TensorView &into, int d, int64_t index, int64_t &offset, BadIndex &wrong) {
+  wrong = {index, into.shape[d]};
+  const int64_t wrapped = wrapIndex(index, into.shape[d]);
+  offset += wrapped * into.strides[d];
+  return wrapped >= 0;
+}
+
+/// The element of `into` at [a.., indices[i..], b..] for a position [a.., i.., b..].
+class AxisIndex {
+public:
+  AxisIndex(const TensorView &into, const TensorView &which, int axis)
+      : into(into), which(which), axis(axis) {}
+
+  bool resolve(const Counter &position, int64_t &offset, BadIndex &wrong) const {
+    offset = 0;
+    for (int d = 0; d < into.rank; ++d)
+      if (d != axis)
+        offset += position.index[d < axis ? d : d - 1 + which.rank] * into.strides[d];
+    return addIndex(into, axis, loadInteger(which, position.offset(which, axis)), offset, wrong);
+  }
+
+private:
+  const TensorView &into, &which;
+  int axis;
+};
+
+/// The element (the first of a slice) that a vector along the last dimension of `which` names;
+/// batch dimensions are the position's first ones.
+class VectorIndex {
+public:
+  VectorIndex(const TensorView &into, const TensorView &which, int64_t batchDims)
+      : into(into), which(which), batchDims(static_cast<int>(batchDims)),
+        length(static_cast<int>(which.shape[which.rank - 1])) {}
+
+  bool resolve(const Counter &position, int64_t &offset, BadIndex &wrong) const {
+    int64_t place = 0;
+    for (int d = 0; d < which.rank - 1; ++d)
+      place += position.index[d] * which.strides[d];
+    offset = 0;
+    for (int d = 0; d < batchDims; ++d)
+      offset += position.index[d] * into.strides[d];
+    for (int i = 0; i < length; ++i)
+      if (!addIndex(into, batchDims + i,
+                    loadInteger(which, place + i * which.strides[which.rank - 1]), offset, wrong))
+        return false;
+    for (int d = batchDims + length; d < into.rank; ++d)
+      offset += position.index[which.rank - 1 + d - batchDims - length] * into.strides[d];
+    return true;
+  }
+
+private:
+  const TensorView &into, &which;
+  int batchDims, length;
+};
+
+/// The element at the position itself, apart from `axis`, whose index `which` has at the position.
+class ElementIndex {
+public:
+  ElementIndex(const TensorView &into, const TensorView &which, int axis)
+      : into(into), which(which), axis(axis) {}
+
+  bool resolve(const Counter &position, int64_t &offset, BadIndex &wrong) const {
+    offset = position.offset(into) - position.index[axis] * into.strides[axis];
+    return addIndex(into, axis, loadInteger(which, position.offset(which)), offset, wrong);
+  }
+
+private:
+  const TensorView &into, &which;
+  int axis;
+};
+
 class IndexKernel : public PlainKernel {
 public:
   IndexKernel(SiteReader &site, const KernelSite &description)
@@ -40,10 +118,24 @@ public:
         result(site.operand("result")) {}
 
 protected:
+  /// to[position] = from[where(position)] for all positions of `to`.
+  template <typename Index>
+  Status gather(const TensorView &from, const TensorView &to, const Index &where,
+                ThreadPool &pool) const {
+    TaskStatus status;
+    forPositions(to, pool, [&](const Counter &position) {
+      int64_t source;
+      BadIndex wrong;
+      if (!where.resolve(position, source, wrong))
+        return status.note(badIndex(wrong.index, wrong.size));
+      copyElement(from, source, to, position.offset(to));
+    });
+    return status.take();
+  }
+
   int input, indices, result;
 };
 
-/// result[a.., i.., b..] = input[a.., indices[i..], b..]
 class Gather final : public IndexKernel {
 public:
   Gather(SiteReader &site, const KernelSite &description)
@@ -55,59 +147,11 @@ public:
     if (to.rank != from.rank - 1 + which.rank)
       return bad("result " + printShape(to) + " does not fit input " + printShape(from) +
                  " and indices " + printShape(which));
-    TaskStatus status;
-    forPositions(to, pool, [&](const Counter &position) {
-      const int64_t index = loadInteger(which, position.offset(which, at));
-      const int64_t wrapped = wrapIndex(index, from.shape[at]);
-      if (wrapped < 0)
-        return status.note(badIndex(index, from.shape[at]));
-      int64_t source = wrapped * from.strides[at];
-      for (int d = 0; d < from.rank; ++d)
-        if (d != at)
-          source += position.index[d < at ? d : d - 1 + which.rank] * from.strides[d];
-      copyElement(from, source, to, position.offset(to));
-    });
-    return status.take();
+    return gather(from, to, AxisIndex(from, which, at), pool);
   }
 
 private:
   int64_t axis;
-};
-
-/// Offset in `into` of the index vector that `which` holds at `offset`; batch dimensions are the
-/// counter's first ones. Error if an index is outside.
-class VectorIndex {
-public:
-  VectorIndex(const TensorView &into, const TensorView &which, int64_t batchDims)
-      : into(into), which(which), batchDims(static_cast<int>(batchDims)),
-        length(which.shape[which.rank - 1]) {}
-
-  /// -1 and the offending index and size on failure.
-  bool resolve(const Counter &position, int64_t &offset, int64_t &index, int64_t &size) const {
-    int64_t place = 0;
-    for (int d = 0; d < which.rank - 1; ++d)
-      place += position.index[d] * which.strides[d];
-    offset = 0;
-    for (int d = 0; d < batchDims; ++d)
-      offset += position.index[d] * into.strides[d];
-    for (int64_t i = 0; i < length; ++i) {
-      const int d = batchDims + static_cast<int>(i);
-      index = loadInteger(which, place + i * which.strides[which.rank - 1]);
-      size = into.shape[d];
-      const int64_t wrapped = wrapIndex(index, size);
-      if (wrapped < 0)
-        return false;
-      offset += wrapped * into.strides[d];
-    }
-    for (int d = batchDims + static_cast<int>(length); d < into.rank; ++d)
-      offset += position.index[which.rank - 1 + d - batchDims - length] * into.strides[d];
-    return true;
-  }
-
-private:
-  const TensorView &into, &which;
-  int batchDims;
-  int64_t length;
 };
 
 class GatherND final : public IndexKernel {
@@ -122,15 +166,7 @@ public:
         to.rank != which.rank - 1 + from.rank - batchDims - which.shape[which.rank - 1])
       return bad("indices " + printShape(which) + " do not fit input " + printShape(from) +
                  " and result " + printShape(to));
-    const VectorIndex vector(from, which, batchDims);
-    TaskStatus status;
-    forPositions(to, pool, [&](const Counter &position) {
-      int64_t source, index, size;
-      if (!vector.resolve(position, source, index, size))
-        return status.note(badIndex(index, size));
-      copyElement(from, source, to, position.offset(to));
-    });
-    return status.take();
+    return gather(from, to, VectorIndex(from, which, batchDims), pool);
   }
 
 private:
@@ -148,17 +184,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", which, "indices"));
     if (which.rank != from.rank)
       return bad("indices " + printShape(which) + " do not fit input " + printShape(from));
-    TaskStatus status;
-    forPositions(to, pool, [&](const Counter &position) {
-      const int64_t index = loadInteger(which, position.offset(which));
-      const int64_t wrapped = wrapIndex(index, from.shape[at]);
-      if (wrapped < 0)
-        return status.note(badIndex(index, from.shape[at]));
-      const int64_t source =
-          position.offset(from) + (wrapped - position.index[at]) * from.strides[at];
-      copyElement(from, source, to, position.offset(to));
-    });
-    return status.take();
+    return gather(from, to, ElementIndex(from, which, at), pool);
   }
 
 private:
@@ -183,6 +209,20 @@ protected:
     return Status::ok();
   }
 
+  /// Combines from[position] with to[where(position)] for all positions of `from`, in order.
+  template <typename Index>
+  Status scatter(const TensorView &from, const TensorView &to, const Index &where) const {
+    Counter position(from.shape, from.rank);
+    for (int64_t i = 0; i < position.count(); ++i, position.next()) {
+      int64_t target;
+      BadIndex wrong;
+      if (!where.resolve(position, target, wrong))
+        return badIndex(wrong.index, wrong.size);
+      combine(reduction, to, target, from, position.offset(from));
+    }
+    return Status::ok();
+  }
+
   int updates;
   Reduction reduction;
 };
@@ -198,15 +238,7 @@ public:
         from.rank != which.rank - 1 + to.rank - which.shape[which.rank - 1])
       return bad("indices " + printShape(which) + " and updates " + printShape(from) +
                  " do not fit " + printShape(to));
-    const VectorIndex vector(to, which, 0);
-    Counter position(from.shape, from.rank);
-    for (int64_t i = 0; i < position.count(); ++i, position.next()) {
-      int64_t target, index, size;
-      if (!vector.resolve(position, target, index, size))
-        return badIndex(index, size);
-      combine(reduction, to, target, from, position.offset(from));
-    }
-    return Status::ok();
+    return scatter(from, to, VectorIndex(to, which, 0));
   }
 };
 
@@ -222,16 +254,7 @@ public:
     OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, to));
     if (which.rank != to.rank)
       return bad("indices " + printShape(which) + " do not fit " + printShape(to));
-    Counter position(from.shape, from.rank);
-    for (int64_t i = 0; i < position.count(); ++i, position.next()) {
-      const int64_t index = loadInteger(which, position.offset(which));
-      const int64_t wrapped = wrapIndex(index, to.shape[at]);
-      if (wrapped < 0)
-        return badIndex(index, to.shape[at]);
-      const int64_t target = position.offset(to) + (wrapped - position.index[at]) * to.strides[at];
-      combine(reduction, to, target, from, position.offset(from));
-    }
-    return Status::ok();
+    return scatter(from, to, ElementIndex(to, which, at));
   }
 
 private:
