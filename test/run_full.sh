@@ -22,9 +22,9 @@ if "$root/tools/scripts/setup.sh" && OMNIBAL_PYTHON="$("$root/tools/scripts/test
 else
   failed=$((failed + 1))
 fi
-# Libraries from packages are not instrumented: containers that cross into them, and what they keep until the end of
-# the process, are no faults of ours.
-export ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+# Libraries from packages are not instrumented: containers and allocators that cross into them, and what they keep until
+# the end of the process, are no faults of ours.
+export ASAN_OPTIONS=detect_container_overflow=0:allow_user_poisoning=0:detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 if OMNIBAL_CMAKE="-DOMNIBAL_SANITIZE=ON" OMNIBAL_BUILD="$build-sanitize" "$root/tools/scripts/build.sh"; then
   count "$root/test/ctest_summary.sh" "$build-sanitize" -LE "full|python|lint" --timeout 1800 "$@"
 else

@@ -90,7 +90,8 @@ bool fitReduce(ReduceOp op, const IterationSpace &space, OpFit &fit) {
   if (!split)
     return false;
   llvm::SmallVector<bool> reduced(shape->size(), false);
-  for (int64_t axis : *op.getAxes())
+  ArrayRef<int64_t> axes = *op.getAxes();
+  for (int64_t axis : axes)
     reduced[axis < 0 ? axis + shape->size() : axis] = true;
   bool rowsAll = true, rowsAny = false, colsAll = true, colsAny = false;
   for (size_t i = 0; i < shape->size(); ++i) {
