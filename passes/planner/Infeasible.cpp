@@ -79,6 +79,24 @@ int64_t bytesThatHelp(const PlanningModel &model) {
   return high;
 }
 
+/// The layer that fits no rank even alone, with the rank where least is missing.
+struct TooBig {
+  int64_t layer = -1, rank = 0, missing = 0;
+};
+TooBig layerThatFitsNowhere(const PlanningModel &model) {
+  for (int64_t l = 0; l < model.layers; ++l) {
+    TooBig found{l, 0, unreachable};
+    // Every rank before and after needs a layer of its own.
+    int64_t first = std::max<int64_t>(0, model.stages - (model.layers - l));
+    for (int64_t s = first; s <= std::min(l, model.stages - 1); ++s)
+      if (int64_t missing = missingBytes(model, s, l, l + 1); missing < found.missing)
+        found = {l, s, missing};
+    if (found.missing > 0)
+      return found;
+  }
+  return {};
+}
+
 std::string advice(const PlanningModel &model) {
   const Problem &problem = model.problem;
   std::string text = "; " + std::to_string(bytesThatHelp(model)) + " bytes more on every rank";
@@ -110,6 +128,10 @@ std::string explainInfeasible(const PlanningModel &model) {
            options + ": " + std::to_string(missingBytes(model, reach.rank, reach.begin, end)) +
            " bytes are missing" + advice(model);
   }
+  if (TooBig alone = layerThatFitsNowhere(model); alone.layer >= 0)
+    return "layer " + problem.layers[alone.layer].name + " fits no rank even alone, " + options +
+           ": on rank " + std::to_string(alone.rank) + ", where least is missing, " +
+           std::to_string(alone.missing) + " bytes are" + advice(model);
   const std::string &name = problem.layers[reach.layer].name;
   int64_t missing = missingBytes(model, reach.rank, reach.begin, reach.layer + 1);
   std::string place = "layer " + name + " does not fit rank " + std::to_string(reach.rank);

@@ -1,8 +1,7 @@
-//===- PlanJson.cpp
-//---------------------------------------------------------------------------------------===//
 #include "passes/planner/PlanJson.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::planner {
 namespace json = llvm::json;
@@ -90,9 +89,55 @@ llvm::Error readRemat(llvm::StringRef path, const json::Object &object, Plan &pl
   return llvm::Error::success();
 }
 
+llvm::Error readFigures(llvm::StringRef path, const json::Value &value, RankFigures &rank) {
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return bad(path, "`ranks` must hold objects");
+  const std::pair<llvm::StringRef, int64_t *> fields[] = {
+      {"forward_ns", &rank.forwardNs},     {"backward_ns", &rank.backwardNs},
+      {"recompute_ns", &rank.recomputeNs}, {"peak_bytes", &rank.peakBytes},
+      {"limit_bytes", &rank.limitBytes},   {"idle_ns", &rank.idleNs}};
+  for (const auto &[key, field] : fields) {
+    std::optional<int64_t> number = object->getInteger(key);
+    if (!number)
+      return bad(path, "`ranks`: `" + key + "` is missing or not an integer");
+    *field = *number;
+  }
+  if (object->size() != std::size(fields))
+    return bad(path, "`ranks` has a key that is not one of forward_ns, backward_ns, recompute_ns, "
+                     "peak_bytes, limit_bytes, idle_ns");
+  return llvm::Error::success();
+}
+
+llvm::Error readClaims(llvm::StringRef path, const json::Object &object, PlanClaims &claims) {
+  for (const auto &[key, field] :
+       {std::pair<llvm::StringRef, std::optional<int64_t> *>("step_ns", &claims.stepNs),
+        {"lower_bound_ns", &claims.lowerBoundNs}})
+    if (const json::Value *value = object.get(key)) {
+      *field = value->getAsInteger();
+      if (!*field)
+        return bad(path, "`" + key + "` must be an integer");
+    }
+  if (const json::Value *value = object.get("gap")) {
+    claims.gap = value->getAsNumber();
+    if (!claims.gap)
+      return bad(path, "`gap` must be a number");
+  }
+  const json::Value *value = object.get("ranks");
+  if (!value)
+    return llvm::Error::success();
+  const json::Array *ranks = value->getAsArray();
+  if (!ranks)
+    return bad(path, "`ranks` must be a list, one object a rank");
+  for (const json::Value &element : *ranks)
+    if (llvm::Error error = readFigures(path, element, claims.ranks.emplace_back()))
+      return error;
+  return llvm::Error::success();
+}
+
 } // namespace
 
-llvm::Expected<Plan> readPlan(llvm::StringRef path) {
+llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return bad(path, "cannot be read: " + buffer.getError().message());
@@ -124,7 +169,54 @@ llvm::Expected<Plan> readPlan(llvm::StringRef path) {
     return std::move(error);
   if (auto schedule = object->getString("schedule"))
     plan.schedule = schedule->str();
+  if (claims)
+    if (llvm::Error error = readClaims(path, *object, *claims))
+      return std::move(error);
   return plan;
+}
+
+std::string writePlan(const Plan &plan, const PlanSearch &search) {
+  static const char *kinds[] = {"F", "B", "I", "W"};
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  json::OStream out(stream);
+  out.object([&] {
+    out.attribute("schema", "omnibal.plan/1");
+    out.attribute("cuts", json::Array(plan.cuts));
+    out.attribute("chunk_rank", json::Array(plan.chunkRank));
+    out.attribute("remat", json::Array(plan.remat));
+    out.attribute("schedule", plan.schedule);
+    out.attributeArray("actions", [&] {
+      for (const std::vector<Action> &rank : plan.actions)
+        out.array([&] {
+          for (const Action &a : rank)
+            out.value(json::Array{kinds[static_cast<int>(a.kind)], a.microbatch, a.chunk});
+        });
+    });
+    out.attribute("step_ns", plan.stepNs);
+    out.attribute("lower_bound_ns", search.lowerBoundNs);
+    out.attribute("gap", search.gap);
+    out.attributeArray("ranks", [&] {
+      for (const RankFigures &rank : plan.ranks)
+        out.object([&] {
+          out.attribute("forward_ns", rank.forwardNs);
+          out.attribute("backward_ns", rank.backwardNs);
+          out.attribute("recompute_ns", rank.recomputeNs);
+          out.attribute("peak_bytes", rank.peakBytes);
+          out.attribute("limit_bytes", rank.limitBytes);
+          out.attribute("idle_ns", rank.idleNs);
+        });
+    });
+    out.attributeObject("search", [&] {
+      out.attribute("seconds", search.seconds);
+      out.attribute("method", search.method);
+      out.attribute("proved_optimal", search.provedOptimal);
+      if (search.stoppedByTime)
+        out.attribute("stopped", "time-limit");
+    });
+  });
+  stream << "\n";
+  return text;
 }
 
 } // namespace omnibal::planner

@@ -4,13 +4,32 @@
 
 #include "passes/planner/Plan.h"
 #include "llvm/Support/Error.h"
+#include <optional>
 
 namespace omnibal::planner {
+
+/// What a plan file says of itself besides its decisions.
+struct PlanClaims {
+  std::optional<int64_t> stepNs, lowerBoundNs;
+  std::optional<double> gap;
+  std::vector<RankFigures> ranks; ///< empty if the file has none
+};
+
+/// What a search adds to a plan's file.
+struct PlanSearch {
+  int64_t lowerBoundNs = 0;
+  double gap = 0, seconds = 0;
+  std::string method;
+  bool provedOptimal = false, stoppedByTime = false;
+};
 
 /// Reads a plan written by hand or by the search: `cuts` is required; `remat`, `schedule`,
 /// `chunk_rank` and `actions` are used where present (empty otherwise). `path` is for messages,
 /// which name the file and the key. Unknown keys are errors.
-llvm::Expected<Plan> readPlan(llvm::StringRef path);
+llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims = nullptr);
+
+/// The plan in the form of docs/planner.md, all keys, newline at the end.
+std::string writePlan(const Plan &plan, const PlanSearch &search);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_PLANJSON_H

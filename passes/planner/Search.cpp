@@ -82,4 +82,36 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   return result;
 }
 
+std::string completePlan(const Problem &problem, Plan &plan) {
+  if (plan.schedule.empty())
+    plan.schedule = problem.schedule;
+  auto chunks = static_cast<int64_t>(plan.cuts.size()) - 1;
+  if (plan.chunkRank.empty())
+    for (int64_t c = 0; c < chunks; ++c)
+      plan.chunkRank.push_back(c % problem.cluster.stages);
+  if (plan.actions.empty()) {
+    auto actions = scheduleActions(plan.schedule, problem.cluster.stages, problem.microbatches);
+    if (!actions)
+      return "`actions` are missing, and '" + plan.schedule +
+             "' is no schedule to derive them from";
+    plan.actions = *actions;
+  }
+  if (!plan.remat.empty() || chunks != problem.cluster.stages ||
+      plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
+    return "";
+  for (int64_t c = 0; c < chunks; ++c)
+    if (plan.cuts[c] >= plan.cuts[c + 1])
+      return "`remat` is missing and cannot be chosen, because chunk " + std::to_string(c) +
+             " is empty";
+  Problem fixed = problem;
+  fixed.schedule = plan.schedule;
+  fixed.varyCuts = false;
+  fixed.givenCuts = plan.cuts;
+  SearchResult result = searchPlan(fixed, {});
+  if (!result.plan)
+    return result.problem;
+  plan.remat = result.plan->remat;
+  return "";
+}
+
 } // namespace omnibal::planner

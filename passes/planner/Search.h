@@ -31,5 +31,9 @@ struct SearchResult {
 /// any machine unless the time limit stopped the search.
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options);
 
+/// Fills in what a plan by hand leaves open: chunk ranks and actions by the schedule, options by
+/// the search with the plan's cuts. Returns why that is not possible, empty if it was.
+std::string completePlan(const Problem &problem, Plan &plan);
+
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_SEARCH_H

@@ -70,6 +70,15 @@ def batches():
             compare("flag of omnibal-batch", options, options & flags_of(rows)))
 
 
+def plans():
+    text = read("docs/planner.md")
+    options = flags_of(" ".join(re.findall(r'add_(?:option|flag)\(\s*"([^"]+)"', read("tools/omnibal-plan/Options.cpp"))))
+    rows = " ".join(re.findall(r"^\| ([^|]*) \|", text, re.M)) + " --output"  # its row has the short form
+    rules = {"plan_" + name for name in re.findall(r'report\("(c\d+)"', read("passes/planner/VerifyPlan.cpp"))}
+    return (compare("flag of omnibal-plan", options, options & flags_of(rows)) +
+            compare("rule", rules, set(re.findall(r"^\| (plan_c\d+) \|", text, re.M))))
+
+
 def kernels_and_operators():
     words = set(re.findall(r"`(\w+)`", read("docs/kernels.md")))
     kernels = set(re.findall(r'table\["(\w+)"\]', read("runtime/backends/host/*.cpp", "runtime/backends/host/plain/*.cpp")))
@@ -117,7 +126,7 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
-    found = passes() + program() + log() + batches() + kernels_and_operators() + flags() + links()
+    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + links()
     print("\n".join(found))
     if found:
         sys.exit(f"docs: {len(found)} places are not true any more")

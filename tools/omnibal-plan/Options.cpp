@@ -1,0 +1,60 @@
+#include "tools/omnibal-plan/Options.h"
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+namespace omnibal::plan {
+namespace {
+
+constexpr const char *example = R"(Examples:
+  Cuts, rematerialisation and schedule for a model and a cluster (docs/planner.md has the formats):
+    omnibal-plan problem.json -o plan.json
+  Whether a plan, by hand or by another tool, is valid and takes what it says:
+    omnibal-plan --check problem.json plan.json
+
+`omnibal-compile MODEL.onnx ... --emit-problem problem.json` writes the problem of a model.)";
+
+/// What is needed for what; an empty string if all is well.
+std::string problemWith(const Options &o) {
+  if (o.check)
+    return o.files.size() == 2 ? "" : "--check needs two files: PROBLEM.json PLAN.json";
+  if (o.files.size() != 1)
+    return "one problem is expected, not " + std::to_string(o.files.size()) + " files";
+  if (o.output.empty() && !o.json)
+    return "-o PLAN.json is required (or --json, to see the plan only)";
+  return "";
+}
+
+} // namespace
+
+bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
+  CLI::App app("omnibal-plan: stage cuts, rematerialisation and schedule, with a proved bound");
+  app.footer(example);
+  // A flag given twice: the last one counts, as when a script adds to a fixed command.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.set_version_flag("--version", "omnibal-plan " OMNIBAL_VERSION);
+  app.set_config("--config", "", "TOML file that can hold any of these flags");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.add_option("files", o.files, "PROBLEM.json; with --check PROBLEM.json PLAN.json")
+      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("-o,--output", o.output, "Where the plan is written");
+  app.add_flag("--check", o.check, "Check a plan with the independent verifier");
+  app.add_option("--time-limit", o.timeLimit, "Seconds after which the best plan so far is given")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    exitCode = app.exit(error) == 0 ? 0 : 2;
+    return false;
+  }
+  if (std::string problem = problemWith(o); !problem.empty()) {
+    std::cerr << "omnibal-plan: " << problem << "\nRun with --help for more information.\n";
+    exitCode = 2;
+    return false;
+  }
+  return true;
+}
+
+} // namespace omnibal::plan

@@ -1,0 +1,22 @@
+//===- Options.h - The command line of omnibal-plan -----------------------------------------===//
+#ifndef TOOLS_OMNIBAL_PLAN_OPTIONS_H
+#define TOOLS_OMNIBAL_PLAN_OPTIONS_H
+
+#include <string>
+#include <vector>
+
+namespace omnibal::plan {
+
+struct Options {
+  std::vector<std::string> files; ///< the problem; with --check the plan too
+  std::string output;
+  bool check = false, json = false;
+  double timeLimit = 10; ///< seconds
+};
+
+/// Parses argv. Returns true when there is work to do; otherwise `exitCode` is what main returns
+/// (0 after --help or --version, 2 for wrong usage).
+bool parseOptions(int argc, char **argv, Options &options, int &exitCode);
+
+} // namespace omnibal::plan
+#endif // TOOLS_OMNIBAL_PLAN_OPTIONS_H

@@ -1,0 +1,78 @@
+#include "tools/omnibal-plan/Table.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <map>
+
+namespace omnibal::plan {
+namespace {
+
+using namespace planner;
+
+std::string milliseconds(int64_t ns) { return llvm::formatv("{0:f3}", ns / 1e6).str(); }
+std::string gigabytes(int64_t bytes) { return llvm::formatv("{0:f3}", bytes / 1e9).str(); }
+
+/// "first .. last" of every chunk on the rank.
+std::string layersOf(const Problem &problem, const Plan &plan, int64_t rank) {
+  std::string text;
+  for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
+    if (plan.chunkRank[c] != rank)
+      continue;
+    text += text.empty() ? "" : ", ";
+    text += problem.layers[plan.cuts[c]].name;
+    if (plan.cuts[c] + 1 < plan.cuts[c + 1])
+      text += " .. " + problem.layers[plan.cuts[c + 1] - 1].name;
+  }
+  return text;
+}
+
+/// "10 full, 2 selective", most frequent first; "none" where every layer keeps.
+std::string recomputed(const Plan &plan, int64_t rank) {
+  std::map<std::string, int64_t> counts;
+  for (size_t c = 0; c < plan.chunkRank.size(); ++c)
+    for (int64_t l = plan.cuts[c]; plan.chunkRank[c] == rank && l < plan.cuts[c + 1]; ++l)
+      if (plan.remat[l] != "keep")
+        ++counts[plan.remat[l]];
+  std::string text;
+  for (const auto &[name, count] : counts)
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
+  return text.empty() ? "none" : text;
+}
+
+} // namespace
+
+std::string table(const Problem &problem, const Plan &plan, const PlanSearch &search) {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "layers", "forward ms", "backward ms", "recomputed", "memory / limit GB", "idle"}};
+  for (size_t r = 0; r < plan.ranks.size(); ++r) {
+    const RankFigures &rank = plan.ranks[r];
+    auto number = static_cast<int64_t>(r);
+    double idle = plan.stepNs > 0 ? 100.0 * rank.idleNs / plan.stepNs : 0;
+    rows.push_back({std::to_string(r), layersOf(problem, plan, number),
+                    milliseconds(rank.forwardNs), milliseconds(rank.backwardNs),
+                    recomputed(plan, number),
+                    gigabytes(rank.peakBytes) + " / " + gigabytes(rank.limitBytes),
+                    llvm::formatv("{0:f1} %", idle).str()});
+  }
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto &row : rows)
+    for (size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const auto &row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c)
+      line += row[c] + std::string(c + 1 < row.size() ? widths[c] - row[c].size() + 2 : 0, ' ');
+    text += line + "\n";
+  }
+  text +=
+      llvm::formatv("step {0} ms, no plan takes less than {1} ms (gap {2:f3} %, {3}); {4} "
+                    "micro-batches, {5}; searched {6:f2} s\n",
+                    milliseconds(plan.stepNs), milliseconds(search.lowerBoundNs), 100 * search.gap,
+                    search.provedOptimal   ? "proved optimal"
+                    : search.stoppedByTime ? "stopped by the time limit"
+                                           : "not proved optimal",
+                    problem.microbatches, plan.schedule, search.seconds)
+          .str();
+  return text;
+}
+
+} // namespace omnibal::plan

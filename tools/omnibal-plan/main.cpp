@@ -1,0 +1,91 @@
+//===- main.cpp - omnibal-plan: a planning problem in, the best plan out --------------------===//
+#include "passes/planner/PlanJson.h"
+#include "passes/planner/ProblemJson.h"
+#include "passes/planner/Search.h"
+#include "passes/planner/VerifyPlan.h"
+#include "tools/omnibal-plan/Options.h"
+#include "tools/omnibal-plan/Table.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include <csignal>
+
+namespace omnibal::plan {
+namespace {
+
+using namespace planner;
+
+int fail(const std::string &message) {
+  llvm::errs() << "omnibal-plan: error: " << message << "\n";
+  return 1;
+}
+
+/// A file that is complete or absent.
+llvm::Error write(const std::string &path, const std::string &text) {
+  return llvm::writeToOutput(path, [&](llvm::raw_ostream &out) -> llvm::Error {
+    out << text;
+    return llvm::Error::success();
+  });
+}
+
+int search(const Options &options) {
+  auto problem = readProblem(options.files[0]);
+  if (!problem)
+    return fail(llvm::toString(problem.takeError()));
+  SearchResult result = searchPlan(*problem, {options.timeLimit});
+  if (!result.plan)
+    return fail(options.files[0] + ": " + result.problem);
+  PlanSearch facts{result.lowerBoundNs, result.gap(),         result.seconds,
+                   result.method,       result.provedOptimal, result.stoppedByTime};
+  std::string text = writePlan(*result.plan, facts);
+  if (!options.output.empty())
+    if (llvm::Error error = write(options.output, text))
+      return fail(options.output + ": " + llvm::toString(std::move(error)));
+  llvm::outs() << (options.json ? text : table(*problem, *result.plan, facts));
+  return 0;
+}
+
+int check(const Options &options) {
+  auto problem = readProblem(options.files[0]);
+  if (!problem)
+    return fail(llvm::toString(problem.takeError()));
+  PlanClaims claims;
+  auto plan = readPlan(options.files[1], &claims);
+  if (!plan)
+    return fail(llvm::toString(plan.takeError()));
+  if (std::string why = completePlan(*problem, *plan); !why.empty())
+    return fail(options.files[1] + ": " + why);
+  std::vector<std::string> violations = verifyPlan(*problem, *plan, claims);
+  if (options.json) {
+    llvm::json::Object verdict;
+    verdict["valid"] = violations.empty();
+    verdict["violations"] = llvm::json::Array(violations);
+    llvm::outs() << llvm::json::Value(std::move(verdict)) << "\n";
+  }
+  for (const std::string &violation : violations)
+    llvm::errs() << "omnibal-plan: " << options.files[1] << ": " << violation << "\n";
+  if (!violations.empty())
+    return 1;
+  if (!options.json)
+    llvm::outs() << options.files[1] << ": valid\n";
+  return 0;
+}
+
+} // namespace
+} // namespace omnibal::plan
+
+int main(int argc, char **argv) {
+  // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  omnibal::plan::Options options;
+  int exitCode = 0;
+  if (!omnibal::plan::parseOptions(argc, argv, options, exitCode))
+    return exitCode;
+  int status = options.check ? omnibal::plan::check(options) : omnibal::plan::search(options);
+  llvm::outs().flush();
+  if (llvm::outs().has_error()) {
+    llvm::outs().clear_error();
+    return omnibal::plan::fail("writing to the standard output failed");
+  }
+  return status;
+}
