@@ -22,7 +22,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-TILES, TOKENS = 9, 256  # caps of the balanced groups, as 9 / 4096 of the unscaled tables
+TILES, TOKENS = 9, 1024  # caps of the balanced groups, as 9 / 4096 of the unscaled tables
 RANKS = 2
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the benchmark's model and samples: make_data.py OUT_FOLDER LENGTHS.csv... [--samples 128]
 
-A ViT-heavy InternVL-style model (vision 192 wide, 6 layers, tiles of 65 tokens; text 192 wide, 3 layers) and samples
-with the tiles and tokens of the given tables, scaled: a tile of 256 tokens becomes one of 16, text shrinks by the same
+A ViT-heavy InternVL-style model (vision 128 wide, 6 layers, tiles of 257 tokens; text 128 wide, 3 layers) and samples
+with the tiles and tokens of the given tables, scaled: a tile of 256 tokens becomes one of 64, text shrinks by the same
 factor. A table may have a column `count`. The pictures are synthetic; an answer names the colours of its tiles, so
 there is something to learn.
 """
@@ -18,7 +18,7 @@ import tarfile
 import numpy as np
 from PIL import Image
 
-IMAGE, TOKENS_PER_TILE, TILE, VOCABULARY, COLOURS = 4, 16, 56, 512, 8
+IMAGE, TOKENS_PER_TILE, TILE, VOCABULARY, COLOURS = 4, 64, 112, 512, 8
 REAL_TOKENS_PER_TILE = 256
 SCALE = REAL_TOKENS_PER_TILE // TOKENS_PER_TILE
 CONFIG = {
@@ -27,12 +27,12 @@ CONFIG = {
     "projector_hidden_act": "gelu", "vision_feature_layer": -1, "vision_feature_select_strategy": "default",
     "tie_word_embeddings": False,
     "vision_config": {
-        "model_type": "internvl_vision", "hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3,
-        "intermediate_size": 768, "image_size": [TILE, TILE], "patch_size": [7, 7], "norm_type": "rms_norm",
+        "model_type": "internvl_vision", "hidden_size": 128, "num_hidden_layers": 6, "num_attention_heads": 2,
+        "intermediate_size": 512, "image_size": [TILE, TILE], "patch_size": [7, 7], "norm_type": "rms_norm",
         "use_qk_norm": True, "layer_scale_init_value": 0.1, "hidden_act": "gelu", "initializer_range": 0.05},
     "text_config": {
-        "model_type": "qwen2", "hidden_size": 192, "num_hidden_layers": 3, "num_attention_heads": 3,
-        "num_key_value_heads": 3, "intermediate_size": 512, "vocab_size": VOCABULARY,
+        "model_type": "qwen2", "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 2,
+        "num_key_value_heads": 2, "intermediate_size": 384, "vocab_size": VOCABULARY,
         "max_position_embeddings": 4096, "tie_word_embeddings": False, "initializer_range": 0.05},
 }
 
