@@ -62,12 +62,12 @@ Histogram::Histogram(const SampleLengths &lengths, Caps caps) {
       ++numbers[line.begin + ((tokens[i] >> tokenShift) - line.first)];
     }
   for (size_t v = 0; v < lines.size(); ++v)
-    for (int32_t t = lines[v].first; t <= lines[v].last; ++t) {
+    for (int64_t t = lines[v].first; t <= lines[v].last; ++t) {
       uint32_t &number = numbers[lines[v].begin + (t - lines[v].first)];
       if (number == 0)
         continue;
-      theCells.push_back(
-          {static_cast<int32_t>(v) << tileShift, t << tokenShift, static_cast<int64_t>(number)});
+      theCells.push_back({static_cast<int32_t>(v) << tileShift,
+                          static_cast<int32_t>(t << tokenShift), static_cast<int64_t>(number)});
       number = static_cast<uint32_t>(theCells.size() - 1);
     }
 }

@@ -53,7 +53,7 @@ int64_t bigItems(const Sizes &sizes, int64_t cap) {
 }
 
 /// Additions of the knapsack behind the configuration bound.
-constexpr int64_t mostWork = int64_t(1) << 27;
+constexpr double mostWork = 1 << 27;
 
 /// A cell's value in units of 2^-24: its type's price, between the means of neighbouring types of
 /// the same tiles in proportion.
@@ -104,10 +104,10 @@ Bound configurationBound(const Histogram &histogram, Caps caps, const SampleType
   int32_t unit = 1;
   Items items = itemsOf(histogram, values, unit);
   auto work = [&] {
-    return (int64_t(caps.tiles) + 1) * (caps.tokens / unit + 1) *
-           static_cast<int64_t>(items.sizes.size());
+    return (caps.tiles + 1.0) * (caps.tokens / unit + 1.0) *
+           static_cast<double>(items.sizes.size());
   };
-  for (; work() > mostWork && unit < caps.tokens; items = itemsOf(histogram, values, unit))
+  for (; work() > mostWork && unit <= caps.tokens / 2; items = itemsOf(histogram, values, unit))
     unit *= 2;
   if (work() > mostWork)
     return other;

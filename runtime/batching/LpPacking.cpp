@@ -8,8 +8,9 @@ namespace {
 
 /// A relative deviation of a pattern's tokens counts as this part of a group.
 constexpr double deviationCost = 0.005;
-/// Additions of one knapsack.
+/// Additions of one knapsack, and its most classes of tiles.
 constexpr int64_t knapsackWork = 1 << 22;
+constexpr int32_t tileClasses = 512;
 
 /// Where tokens are what limits groups, fine types of tokens matter; else exact tiles.
 TypeChoice typeChoice(const Histogram &histogram, Caps caps) {
@@ -19,22 +20,27 @@ TypeChoice typeChoice(const Histogram &histogram, Caps caps) {
   choice.wanted = 60;
   choice.most = 160;
   choice.lines = tokensBind ? 24 : 256;
-  int64_t work = (int64_t(caps.tiles) + 1) * choice.wanted;
-  while (work * (caps.tokens / choice.unit + 1) > knapsackWork && choice.unit < caps.tokens / 2)
+  int64_t work = (int64_t(std::min(caps.tiles, tileClasses)) + 1) * choice.wanted;
+  while (work * (int64_t(caps.tokens) / choice.unit + 1) > knapsackWork &&
+         choice.unit < caps.tokens / 2)
     choice.unit *= 2;
   return choice;
 }
 
-std::vector<LpType> lpTypes(const SampleTypes &types, const Histogram &histogram, Caps caps) {
+/// The LP counts tiles in multiples of `tileUnit`, rounded up.
+std::vector<LpType> lpTypes(const SampleTypes &types, const Histogram &histogram, Caps caps,
+                            int32_t tileUnit) {
   double tokens = static_cast<double>(histogram.totalTokens());
   double mean = tokens / static_cast<double>(histogram.samples());
   double groups = std::max(
       {1.0, tokens / caps.tokens, static_cast<double>(histogram.totalTiles()) / caps.tiles});
   double group = std::max(1.0, tokens / groups);
   std::vector<LpType> result;
-  for (const SampleType &type : types.types)
-    result.push_back({type.tiles, type.meanTokens, static_cast<double>(type.count),
-                      (type.meanTokens - mean) / group});
+  for (const SampleType &type : types.types) {
+    int32_t tiles = type.tiles / tileUnit + (type.tiles % tileUnit > 0);
+    result.push_back({std::min(tiles, caps.tiles / tileUnit), type.meanTokens,
+                      static_cast<double>(type.count), (type.meanTokens - mean) / group});
+  }
   return result;
 }
 
@@ -72,10 +78,12 @@ LpPacking lpPacking(const SampleLengths &lengths, Caps caps, const Histogram &hi
   LpPacking packing;
   TypeChoice choice = typeChoice(histogram, caps);
   packing.types = makeTypes(histogram, caps, choice);
+  int32_t tileUnit = caps.tiles / tileClasses + 1;
   LpSolution lp;
   if (!packing.types.types.empty())
-    lp = solveConfigurationLp(lpTypes(packing.types, histogram, caps), caps.tiles, caps.tokens,
-                              choice.unit, {representative ? deviationCost : 0}, {5e-5});
+    lp = solveConfigurationLp(lpTypes(packing.types, histogram, caps, tileUnit),
+                              caps.tiles / tileUnit, caps.tokens, choice.unit,
+                              {representative ? deviationCost : 0}, {5e-5});
   packing.expansion = expandPatterns(lengths, caps, histogram, packing.types, lp.patterns,
                                      wholeUses(packing.types, lp), random);
   packing.prices = std::move(lp.prices);

@@ -31,7 +31,11 @@ struct Packed {
 class Planner {
 public:
   Planner(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random)
-      : lengths(lengths), caps(caps), ranks(ranks), random(random), histogram(lengths, caps) {}
+      : lengths(lengths), caps(caps), ranks(ranks), random(random), histogram(lengths, caps) {
+    // A cap over the sum of all is none; tables are as large as the caps.
+    this->caps = {clamped(caps.tiles, histogram.totalTiles()),
+                  clamped(caps.tokens, histogram.totalTokens())};
+  }
 
   Grouping run(Bound &bound) {
     bound = simpleBound(histogram, caps);
@@ -50,6 +54,9 @@ public:
   }
 
 private:
+  static int32_t clamped(int32_t cap, int64_t total) {
+    return static_cast<int32_t>(std::min<int64_t>(cap, std::max<int64_t>(1, total)));
+  }
   int64_t inRows(int64_t groups) const { return (groups + ranks - 1) / ranks; }
 
   /// Keeps the groups that came out as planned and packs the other samples again, by an LP of
