@@ -366,6 +366,25 @@ class Interface(ToolTest):
         self.assertRegex(result.stderr, r"error: .*\.npy: .*(space|large)")
         self.assertEqual(os.listdir(self.path("out")), [])
 
+    def test_killed_while_it_replaces_a_folder(self):
+        """With batches.json there, all files are of one run."""
+        generator = random.Random(1)
+        lengths = some_lengths(20_000, 1)
+        table = self.table(lengths)
+        for number in range(25):
+            ranks = 1 + number % 7
+            process = subprocess.Popen([os.path.join(BIN, "omnibal-batch"), table, "--tiles", "9", "--tokens", "4096", "--method",
+                                        "random", "--ranks", str(ranks), "-o", self.path("out")], stdout=subprocess.DEVNULL)
+            try:
+                process.wait(generator.uniform(0.01, 0.15))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if os.path.exists(self.path("out/batches.json")):
+                self.check(Folder(self.path("out")), lengths)
+        self.batch(lengths, "--ranks", 3)
+        self.check(Folder(self.path("out")), lengths)
+
     def test_progress_on_a_terminal(self):
         os.mkfifo(self.path("pipe.csv"))
 
