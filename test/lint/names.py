@@ -13,8 +13,10 @@ MODULES = (r"vision_tower|vision_model|visual_encoder|multi_modal_projector|mult
            r"language_model|text_model|lm_head|embed_tokens|self_attn|[qkvo]_proj|qkv_proj|out_proj|gate_proj|up_proj|"
            r"down_proj|fc[12]\b|input_layernorm|post_attention_layernorm|layernorm_(before|after)|pre_layrnorm|"
            r"post_layernorm|[qk]_norm\b|lambda_[12]|inv_freq|rotary_emb\b|embed_scale|class_embedding|cls_token|"
-           r"patch_embed|position_embedding|encoder\.layers?\b|model\.layers\b")
-WORD = re.compile(rf"({MODELS})|(?<![a-z_])({MODULES})", re.IGNORECASE)
+           r"patch_embed|position_embedding|encoder\.layers?\b")
+# In a string only: elsewhere it is a field of a variable.
+PATHS = r'"[\w.]*\bmodel\.layers\b'
+WORD = re.compile(rf"({MODELS})|(?<![a-z_])({MODULES})|{PATHS}", re.IGNORECASE)
 
 
 def problems_of(path, text):
@@ -27,10 +29,11 @@ def problems_of(path, text):
 def main():
     # The check sees what it is for, and nothing else.
     for line in ('if (name.contains("vision_tower"))', "isQwen2(model)", 'endsWith("q_proj.weight")', "// as Gemma does",
-                 '"rotary_emb.weight"'):
+                 '"rotary_emb.weight"', 'startsWith("model.layers.")'):
         if not problems_of("passes/raise/A.cpp", line):
             sys.exit(f"names.py: does not see the name in: {line}")
-    for line in ("LayerNormOp norm;", "buildClip", "Value position_ids", "language, vision", "rotary_embedding_dim"):
+    for line in ("LayerNormOp norm;", "buildClip", "Value position_ids", "language, vision", "rotary_embedding_dim",
+                 "problem.model.layers[0]"):
         if problems_of("passes/raise/A.cpp", line):
             sys.exit(f"names.py: wrongly refuses: {line}")
     if problems_of("passes/raise/ModuleWords.cpp", '"vision_tower"'):

@@ -1,8 +1,7 @@
 #include "tools/omnibal-batch/Options.h"
 #include "runtime/batching/BatchesFolder.h"
+#include "tools/NumberChecks.h"
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdlib>
 #include <iostream>
 
 namespace omnibal::rt {
@@ -21,19 +20,6 @@ k * ranks + ranks - 1 run at the same time, one on each rank.)";
 
 constexpr int64_t largestCap = int64_t(1) << 40;
 constexpr int64_t mostRanks = 1 << 20;
-
-CLI::Validator wholeNumber(int64_t least, int64_t most) {
-  auto isGood = [=](const std::string &text) -> std::string {
-    char *end = nullptr;
-    errno = 0;
-    long long value = std::strtoll(text.c_str(), &end, 10);
-    if (!text.empty() && *end == 0 && errno == 0 && value >= least && value <= most)
-      return "";
-    return text + " is not a whole number from " + std::to_string(least) + " to " +
-           std::to_string(most);
-  };
-  return CLI::Validator(isGood, "");
-}
 
 /// What is needed for what; an empty string if all is well.
 std::string check(const ToolOptions &o) {

@@ -1,13 +1,11 @@
 #include "tools/omnibal-run/Options.h"
+#include "tools/NumberChecks.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <numbers>
-#include <sstream>
 
 namespace omnibal::rt {
 namespace {
@@ -49,36 +47,6 @@ std::string check(const RunOptions &o) {
   if (o.checkpointEvery > 0 && o.checkpoint.empty())
     return "--checkpoint-every needs --checkpoint FOLDER";
   return "";
-}
-
-/// A finite number in [least, most], or in (least, most] if `open`; NaN is in no range.
-CLI::Validator number(double least, bool open = false,
-                      double most = std::numeric_limits<double>::max()) {
-  auto isGood = [=](const std::string &text) -> std::string {
-    double value = 0;
-    bool parsed = CLI::detail::lexical_cast(text, value);
-    if (parsed && value <= most && (open ? value > least : value >= least))
-      return "";
-    std::ostringstream message;
-    message << text << " is not a finite number " << (open ? "above " : "of at least ") << least;
-    if (most < std::numeric_limits<double>::max())
-      message << " and at most " << most;
-    return message.str();
-  };
-  return CLI::Validator(isGood, "");
-}
-
-CLI::Validator wholeNumber(int64_t least, int64_t most) {
-  auto isGood = [=](const std::string &text) -> std::string {
-    char *end = nullptr;
-    errno = 0;
-    long long value = std::strtoll(text.c_str(), &end, 10);
-    if (!text.empty() && *end == 0 && errno == 0 && value >= least && value <= most)
-      return "";
-    return text + " is not a whole number from " + std::to_string(least) + " to " +
-           std::to_string(most);
-  };
-  return CLI::Validator(isGood, "");
 }
 
 constexpr int64_t manySteps = 1'000'000'000'000;

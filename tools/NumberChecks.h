@@ -1,0 +1,47 @@
+//===- NumberChecks.h - What a flag's number may be --------------------------------------===//
+#ifndef TOOLS_NUMBERCHECKS_H
+#define TOOLS_NUMBERCHECKS_H
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <sstream>
+#include <string>
+
+namespace omnibal::rt {
+
+/// A finite number in [least, most], or in (least, most] if `open`; NaN is in no range.
+inline CLI::Validator number(double least, bool open = false,
+                             double most = std::numeric_limits<double>::max()) {
+  auto isGood = [=](const std::string &text) -> std::string {
+    double value = 0;
+    bool parsed = CLI::detail::lexical_cast(text, value);
+    if (parsed && value <= most && (open ? value > least : value >= least))
+      return "";
+    std::ostringstream message;
+    message << text << " is not a finite number " << (open ? "above " : "of at least ") << least;
+    if (most < std::numeric_limits<double>::max())
+      message << " and at most " << most;
+    return message.str();
+  };
+  return CLI::Validator(isGood, "");
+}
+
+/// A whole number in [least, most], all of the text.
+inline CLI::Validator wholeNumber(int64_t least, int64_t most) {
+  auto isGood = [=](const std::string &text) -> std::string {
+    char *end = nullptr;
+    errno = 0;
+    long long value = std::strtoll(text.c_str(), &end, 10);
+    if (!text.empty() && *end == 0 && errno == 0 && value >= least && value <= most)
+      return "";
+    return text + " is not a whole number from " + std::to_string(least) + " to " +
+           std::to_string(most);
+  };
+  return CLI::Validator(isGood, "");
+}
+
+} // namespace omnibal::rt
+#endif // TOOLS_NUMBERCHECKS_H
