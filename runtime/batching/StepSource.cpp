@@ -8,8 +8,14 @@
 
 namespace omnibal::rt {
 
+/// Groups of an epoch and their checksum.
+struct Composed {
+  Batches batches;
+  uint64_t checksum = 0;
+};
+
 struct StepSource::Epoch {
-  std::shared_future<Result<Batches>> groups;
+  std::shared_future<Result<Composed>> groups;
 
   bool isComposed() const {
     // A future that runs in the caller's thread never becomes ready by itself.
@@ -34,7 +40,11 @@ int64_t stepsOf(const Batches &batches, const StepSource::Layout &layout) {
   return (batches.groups() + perStep - 1) / perStep;
 }
 
-Result<Batches> composed(const Compose &compose, int64_t number) {
+uint64_t checksumOf(const Batches &batches, uint64_t state) {
+  return mix(batches.offsets, mix(batches.samples, state));
+}
+
+Result<Composed> composed(const Compose &compose, int64_t number) {
   std::string where = "composing epoch " + std::to_string(number) + " of the batches";
   try {
     Result<Batches> result = compose(number);
@@ -42,13 +52,14 @@ Result<Batches> composed(const Compose &compose, int64_t number) {
       return std::move(result).status().context(where);
     if (result->groups() < 1)
       return Status(Code::Internal, where + " gave no group");
-    return result;
+    uint64_t checksum = checksumOf(*result, fnv1a(""));
+    return Composed{*std::move(result), checksum};
   } catch (const std::bad_alloc &) {
     return Status(Code::OutOfMemory, where + ": out of memory");
   }
 }
 
-std::shared_future<Result<Batches>> inBackground(const Compose &compose, int64_t number) {
+std::shared_future<Result<Composed>> inBackground(const Compose &compose, int64_t number) {
   auto work = [compose, number] { return composed(compose, number); };
   try {
     return std::async(std::launch::async, work).share();
@@ -61,10 +72,9 @@ std::shared_future<Result<Batches>> inBackground(const Compose &compose, int64_t
 
 StepSource::StepSource(Batches groups, Layout layout, Compose compose, uint64_t identity)
     : layout(layout), compose(std::move(compose)), first(std::make_shared<Epoch>()) {
-  uint64_t state = mix(groups.offsets, mix(groups.samples, identity ^ fnv1a("")));
-  print = checksumText(state);
-  std::promise<Result<Batches>> promise;
-  promise.set_value(std::move(groups));
+  print = checksumOf(groups, identity ^ fnv1a(""));
+  std::promise<Result<Composed>> promise;
+  promise.set_value(Composed{std::move(groups), print});
   first->groups = promise.get_future().share();
 }
 
@@ -74,7 +84,7 @@ std::shared_ptr<StepSource> StepSource::create(Batches first, Layout layout, Com
       new StepSource(std::move(first), layout, std::move(compose), identity));
 }
 
-int64_t StepSource::steps() const { return stepsOf(*first->groups.get(), layout); }
+int64_t StepSource::steps() const { return stepsOf(first->groups.get()->batches, layout); }
 
 std::shared_ptr<StepSource::Epoch> StepSource::epoch(int64_t number) {
   if (number == 0 || !compose)
@@ -106,7 +116,7 @@ void StepReader::enter(DataPosition position) {
   at = position;
   current = next ? std::move(next) : source->epoch(at.epoch);
   next = nullptr;
-  begins[at.firstStep] = at.epoch;
+  begins[at.firstStep] = {at.epoch, 0};
   if (begins.size() > rememberedEpochs)
     begins.erase(begins.begin());
 }
@@ -115,10 +125,11 @@ Result<bool> StepReader::advance(int64_t step, bool wait) {
   for (;;) {
     if (!wait && !current->isComposed())
       return false;
-    const Result<Batches> &groups = current->groups.get();
+    const Result<Composed> &groups = current->groups.get();
     if (!groups)
       return groups.status();
-    int64_t past = at.firstStep + stepsOf(*groups, source->layout);
+    begins[at.firstStep].checksum = groups->checksum;
+    int64_t past = at.firstStep + stepsOf(groups->batches, source->layout);
     if (!next && past < end)
       next = source->epoch(at.epoch + 1); // its composition begins now
     if (step < past)
@@ -137,7 +148,7 @@ Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatc
   if (step < at.firstStep)
     return Status(Code::Internal, "step " + std::to_string(step) + " is asked for after step " +
                                       std::to_string(at.firstStep));
-  const Batches &batches = *current->groups.get();
+  const Batches &batches = current->groups.get()->batches;
   int64_t row = (step - at.firstStep) * source->layout.microbatches + microbatch;
   int64_t group = row * source->layout.replicas + replica;
   if (group >= batches.groups())
@@ -148,14 +159,24 @@ Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatc
 
 DataPosition StepReader::position(int64_t step) const {
   if (step >= at.firstStep && current->isComposed() && current->groups.get()) {
-    int64_t past = at.firstStep + stepsOf(*current->groups.get(), source->layout);
+    int64_t past = at.firstStep + stepsOf(current->groups.get()->batches, source->layout);
     return step < past ? at : DataPosition{at.epoch + 1, past};
   }
   auto after = begins.upper_bound(step);
   if (after == begins.begin())
     return at;
   auto holds = std::prev(after);
-  return {holds->second, holds->first};
+  return {holds->second.epoch, holds->first};
+}
+
+Result<uint64_t> StepReader::checksum(int64_t step) {
+  if (step >= at.firstStep) {
+    OMNIBAL_ASSIGN_OR_RETURN([[maybe_unused]] bool there, advance(step, true));
+  }
+  auto after = begins.upper_bound(step);
+  if (after == begins.begin())
+    return Status(Code::Internal, "the epoch of step " + std::to_string(step) + " is forgotten");
+  return std::prev(after)->second.checksum;
 }
 
 } // namespace omnibal::rt

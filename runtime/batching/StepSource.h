@@ -44,8 +44,9 @@ public:
   int64_t steps() const;
   /// Every epoch is like the first one.
   bool repeats() const { return !compose; }
-  /// Two sources with the same fingerprint give the same samples in every step.
-  const std::string &fingerprint() const { return print; }
+  /// Two sources with the same fingerprint give the same samples in every step (where balance() is
+  /// the same function, see StepReader::checksum).
+  uint64_t fingerprint() const { return print; }
 
   /// The samples of one replica from `start` on; nothing is asked of steps from `end` on.
   std::unique_ptr<StepReader> reader(int64_t replica, DataPosition start, int64_t end);
@@ -59,7 +60,7 @@ private:
 
   Layout layout;
   Compose compose;
-  std::string print;
+  uint64_t print = 0;
   std::shared_ptr<Epoch> first;
   std::mutex mutex;
   std::map<int64_t, std::weak_ptr<Epoch>> later; ///< by number, what some reader holds
@@ -79,8 +80,15 @@ public:
   /// The epoch that holds the step, the next one for the step after an epoch's last. `step` is one
   /// of the last few that were asked for, or the one after them.
   DataPosition position(int64_t step) const;
+  /// Of the groups of the epoch that holds the step, one of the last few; waits where they are not
+  /// composed yet. Ranks compare it: another build or machine might compose otherwise.
+  Result<uint64_t> checksum(int64_t step);
 
 private:
+  struct Begin {
+    int64_t epoch = 0;
+    uint64_t checksum = 0; ///< once the groups are known
+  };
   /// Makes `current` the epoch that holds the step; false where that would mean to wait and `wait`
   /// is not wanted.
   Result<bool> advance(int64_t step, bool wait);
@@ -90,7 +98,7 @@ private:
   int64_t replica, end;
   DataPosition at;
   std::shared_ptr<StepSource::Epoch> current, next;
-  std::map<int64_t, int64_t> begins; ///< first step -> number, of the last epochs
+  std::map<int64_t, Begin> begins; ///< by first step, of the last epochs
 };
 
 } // namespace omnibal::rt

@@ -38,6 +38,18 @@ Result<Communicator::Handle> Communicator::start(Direction direction, int peer, 
   return post(direction, peer, tag, pieces);
 }
 
+Status Communicator::checkEqual(uint64_t value, const std::string &what) {
+  // Halves of 32 bits, which doubles hold exactly.
+  std::vector<double> halves(2 * static_cast<size_t>(size()));
+  halves[2 * rank()] = static_cast<double>(value >> 32);
+  halves[2 * rank() + 1] = static_cast<double>(value & 0xffffffffu);
+  OMNIBAL_RETURN_IF_ERROR(allReduce(std::span<double>(halves), everyone()));
+  for (int r = 1; r < size(); ++r)
+    if (halves[2 * r] != halves[0] || halves[2 * r + 1] != halves[1])
+      return invalid("rank " + std::to_string(r) + " and rank 0 have different " + what);
+  return Status::ok();
+}
+
 std::vector<int> Communicator::everyone() const {
   std::vector<int> ranks(size());
   for (int r = 0; r < size(); ++r)

@@ -73,6 +73,8 @@ public:
   Status allReduce(std::span<double> data, std::span<const int> ranks);
   Status broadcast(std::span<std::byte> data, int root, std::span<const int> ranks);
   Status barrier(std::span<const int> ranks);
+  /// An error on all ranks unless all of them give the same value; `what` (a plural) for messages.
+  Status checkEqual(uint64_t value, const std::string &what);
   std::vector<int> everyone() const;
 
 protected:

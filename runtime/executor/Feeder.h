@@ -35,6 +35,8 @@ public:
 
   /// The epoch that holds the step that get() belongs to.
   DataPosition position() const { return reader->position(currentStep); }
+  /// Of the groups of that epoch.
+  Result<uint64_t> checksum() { return reader->checksum(currentStep); }
   LoaderCounters counters() const { return loader.counters(); }
 
 private:

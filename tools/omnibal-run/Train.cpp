@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
+#include "runtime/core/Checksum.h"
 #include "runtime/executor/Feeder.h"
 #include "tools/omnibal-run/Report.h"
 #include "tools/omnibal-run/Session.h"
@@ -61,7 +62,7 @@ json settingsOf(const Session &s, const DataSource &data, int64_t steps) {
           {"eps", o.adamW.epsilon},
           {"weight_decay", o.adamW.weightDecay},
           {"clip", o.clip},
-          {"samples", (*data.steps)->fingerprint()}};
+          {"samples", checksumText((*data.steps)->fingerprint())}};
 }
 
 class Training {
@@ -71,6 +72,8 @@ public:
   Status run() {
     int64_t listed = (*data.steps)->steps();
     total = s.options.steps > 0 ? s.options.steps : listed;
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
+        (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
     OMNIBAL_RETURN_IF_ERROR(s.agree(resume()));
     reporter = std::make_unique<Reporter>(s, first, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->open()));
@@ -92,6 +95,7 @@ public:
     options.position = position;
     Feeder feeder(data.dataset, data.preprocess, s.program(), *data.steps, options);
     for (int64_t step = first; step < total; ++step) {
+      OMNIBAL_RETURN_IF_ERROR(agreeOnEpoch(feeder));
       OMNIBAL_RETURN_IF_ERROR(runStep(feeder, step));
       feeder.nextStep();
       bool last = step + 1 == total;
@@ -111,6 +115,18 @@ public:
   }
 
 private:
+  /// Every rank composes later epochs by itself; different ones would train on wrong samples.
+  Status agreeOnEpoch(Feeder &feeder) {
+    int64_t epoch = feeder.position().epoch;
+    if (epoch == agreedEpoch || (*data.steps)->repeats())
+      return Status::ok();
+    agreedEpoch = epoch;
+    auto checksum = feeder.checksum();
+    OMNIBAL_RETURN_IF_ERROR(s.agree(checksum.status()));
+    return s.communicator.checkEqual(*checksum, "groups in epoch " + std::to_string(epoch) +
+                                                    "; run the same omnibal-run on all machines");
+  }
+
   Status resume() {
     if (s.options.resume.empty())
       return Status::ok();
@@ -217,7 +233,8 @@ private:
   Session &s;
   const DataSource &data;
   int64_t first = 0, total = 0;
-  DataPosition position; ///< the epoch that holds `first`
+  DataPosition position;   ///< the epoch that holds `first`
+  int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
   std::unique_ptr<Reporter> reporter;
 };
 

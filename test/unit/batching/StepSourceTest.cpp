@@ -35,6 +35,7 @@ TEST(StepSource, EpochsFollowEachOther) {
   auto reader = source->reader(0, {}, 12);
   std::vector<int64_t> seen;
   std::vector<int64_t> epochs;
+  std::set<uint64_t> checksums;
   for (int64_t step = 0; step < 12; ++step) {
     for (int64_t m : {0, 1})
       seen.push_back(only(reader->samples(step, m)));
@@ -44,11 +45,16 @@ TEST(StepSource, EpochsFollowEachOther) {
     auto resumed = source->reader(0, position, 12);
     EXPECT_EQ(only(resumed->samples(step, 1)), seen.back());
     EXPECT_EQ(resumed->position(step).firstStep, position.firstStep);
+    ASSERT_TRUE(reader->checksum(step));
+    checksums.insert(*reader->checksum(step));
+    EXPECT_EQ(*resumed->checksum(step), *reader->checksum(step));
   }
   EXPECT_EQ(seen,
             (std::vector<int64_t>{0,   1,   2,   3,   100, 101, 102, 103, 104, -1,  200, 201,
                                   202, 203, 204, 205, 300, 301, 302, 303, 304, 305, 306, -1}));
   EXPECT_EQ(epochs, (std::vector<int64_t>{0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3}));
+  EXPECT_EQ(checksums.size(), 4u); // one an epoch
+  EXPECT_EQ(*reader->checksum(4), *source->reader(0, {1, 2}, 12)->checksum(3));
   DataPosition past = reader->position(12);
   EXPECT_EQ(past.epoch, 4);
   EXPECT_EQ(past.firstStep, 12);

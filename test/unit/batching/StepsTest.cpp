@@ -186,7 +186,7 @@ TEST_F(Steps, LaterEpochsAreComposedAnew) {
 }
 
 TEST_F(Steps, FingerprintsTellFoldersApart) {
-  std::set<std::string> seen;
+  std::set<uint64_t> seen;
   SampleLengths lengths = someLengths(30);
   auto fingerprint = [&](uint64_t seed, const SampleLengths &table, bool settings) {
     BatchesRecord record;
@@ -200,7 +200,7 @@ TEST_F(Steps, FingerprintsTellFoldersApart) {
       std::filesystem::remove(folder / "lengths.npy");
     auto source = openBatches(folder.path, use(1, 1, 30));
     EXPECT_TRUE(source) << source.status().message();
-    return source ? (*source)->fingerprint() : "";
+    return source ? (*source)->fingerprint() : 0;
   };
   SampleLengths other = lengths;
   other.tokens[3] -= 1;

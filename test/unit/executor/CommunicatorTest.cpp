@@ -132,6 +132,15 @@ TEST(Collectives, SumsInRankOrder) {
   }
 }
 
+TEST(Collectives, CheckEqualFindsTheRankThatDiffers) {
+  for (uint64_t difference : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 63})
+    onRanks(3, 10s, [&](Communicator &c) {
+      uint64_t value = 0x123456789abcdef0u ^ (c.rank() == 2 ? difference : 0);
+      Status status = c.checkEqual(value, "apples");
+      EXPECT_EQ(status.message(), difference ? "rank 2 and rank 0 have different apples" : "");
+    });
+}
+
 TEST(Collectives, SubsetsDoNotMeet) {
   onRanks(4, 60s, [](Communicator &c) {
     std::vector<int> pair = c.rank() % 2 ? std::vector<int>{1, 3} : std::vector<int>{0, 2};
