@@ -38,8 +38,8 @@ private:
   LogicalResult readTransfer(TransferOp op) {
     constexpr int32_t largest = std::numeric_limits<int32_t>::max();
     if (op.getId() < 0 || op.getId() > largest)
-      return op.emitOpError("has id ") << op.getId() << "; programs number messages from 0 to "
-                                       << largest;
+      return op.emitOpError("has id ")
+             << op.getId() << "; programs number messages from 0 to " << largest;
     ArrayRef<int64_t> ranks = result.plan.getChunkRanks();
     int64_t from = op.getFrom(), to = op.getTo();
     bool gradient = op.getKind() == TransferKind::Gradient;
