@@ -1,5 +1,4 @@
-//===- Pipelines.cpp - The named pipelines
-//----------------------------------------------------------===//
+//===- Pipelines.cpp - The named pipelines -----------------------------------------------===//
 #include "passes/Pipelines.h"
 #include "passes/export/Passes.h"
 #include "passes/lower/Lowering.h"

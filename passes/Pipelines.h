@@ -1,5 +1,4 @@
-//===- Pipelines.h - Registration of passes and named pipelines
-//-------------------------------------===//
+//===- Pipelines.h - Registration of passes and named pipelines --------------------------===//
 #ifndef PASSES_PIPELINES_H
 #define PASSES_PIPELINES_H
 

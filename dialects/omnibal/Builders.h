@@ -1,5 +1,4 @@
-//===- Builders.h - Creating ops without spelling result types
-//---------------------------------------===//
+//===- Builders.h - Creating ops without spelling result types ---------------------------===//
 #ifndef DIALECTS_OMNIBAL_BUILDERS_H
 #define DIALECTS_OMNIBAL_BUILDERS_H
 

@@ -1,5 +1,4 @@
-//===- Costs.cpp - FLOPs, bytes and recomputation of every op
-//----------------------------------------------===//
+//===- Costs.cpp - FLOPs, bytes and recomputation of every op ----------------------------===//
 //
 // Hand-derived; test/unit/dialect/CostTest.cpp counts again. A multiply-add is 2 FLOPs; of the
 // other functions a simple one (add, compare, ..) is 1 and a transcendental one 8, the order of

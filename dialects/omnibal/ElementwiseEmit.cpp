@@ -1,5 +1,4 @@
-//===- ElementwiseEmit.cpp - Elementwise ops as arith and math ops
-//-----------------------------------------===//
+//===- ElementwiseEmit.cpp - Elementwise ops as arith and math ops -----------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/ScalarFunctions.h"
 #include "mlir/IR/Matchers.h"

@@ -1,5 +1,4 @@
-//===- ElementwiseOps.cpp - Elementwise ops: shapes, float64 values
-//-------------------------------------===//
+//===- ElementwiseOps.cpp - Elementwise ops: shapes, float64 values ----------------------===//
 #include "dialects/omnibal/ScalarFunctions.h"
 #include "dialects/omnibal/ShapeInference.h"
 #include <limits>

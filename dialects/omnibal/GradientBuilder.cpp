@@ -1,5 +1,4 @@
-//===- GradientBuilder.cpp
-//--------------------------------------------------------------------------------===//
+//===- GradientBuilder.cpp ---------------------------------------------------------------===//
 #include "dialects/omnibal/GradientBuilder.h"
 #include "mlir/IR/Matchers.h"
 

@@ -1,5 +1,4 @@
-//===- GradientBuilder.h - Short names for building gradients (internal to the dialect)
-//------------------===//
+//===- GradientBuilder.h - Short names for building gradients (internal to the dialect) --===//
 #ifndef DIALECTS_OMNIBAL_GRADIENTBUILDER_H
 #define DIALECTS_OMNIBAL_GRADIENTBUILDER_H
 

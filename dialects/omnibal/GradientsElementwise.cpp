@@ -1,5 +1,4 @@
-//===- GradientsElementwise.cpp - Gradients of elementwise ops
-//----------------------------------------------===//
+//===- GradientsElementwise.cpp - Gradients of elementwise ops ---------------------------===//
 #include "dialects/omnibal/GradientBuilder.h"
 #include "mlir/IR/Matchers.h"
 #include <cmath>

@@ -1,5 +1,4 @@
-//===- GradientsLayout.cpp - Gradients of layout and indexing ops
-//--------------------------------------------===//
+//===- GradientsLayout.cpp - Gradients of layout and indexing ops ------------------------===//
 #include "dialects/omnibal/GradientBuilder.h"
 #include "mlir/IR/Matchers.h"
 

@@ -1,5 +1,4 @@
-//===- GradientsNN.cpp - Gradients of products, attention, embeddings and losses
-//------------------------------===//
+//===- GradientsNN.cpp - Gradients of products, attention, embeddings and losses ---------===//
 #include "dialects/omnibal/GradientBuilder.h"
 
 using namespace mlir;

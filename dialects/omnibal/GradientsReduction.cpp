@@ -1,5 +1,4 @@
-//===- GradientsReduction.cpp - Gradients of reductions, softmax and norms
-//------------------------------------===//
+//===- GradientsReduction.cpp - Gradients of reductions, softmax and norms ---------------===//
 #include "dialects/omnibal/GradientBuilder.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- IndexingOps.cpp - Shape rules of gathers and scatters
-//--------------------------------------------===//
+//===- IndexingOps.cpp - Shape rules of gathers and scatters -----------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

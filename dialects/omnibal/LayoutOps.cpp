@@ -1,5 +1,4 @@
-//===- LayoutOps.cpp - Shape rules of layout ops, shapes and ranges
-//----------------------------------------===//
+//===- LayoutOps.cpp - Shape rules of layout ops, shapes and ranges ----------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- ModelOps.cpp - Shape rules of attention, embeddings, image merge and losses
-//------------------------===//
+//===- ModelOps.cpp - Shape rules of attention, embeddings, image merge and losses -------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- NNOps.cpp - Shape rules of matrix products and convolutions
-//----------------------------------------===//
+//===- NNOps.cpp - Shape rules of matrix products and convolutions -----------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- OmnibalDialect.td - Dialect, attributes and base classes ---------------------------------===//
+//===- OmnibalDialect.td - Dialect, attributes and base classes --------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALDIALECT_TD
 #define DIALECTS_OMNIBAL_OMNIBALDIALECT_TD
 

@@ -1,4 +1,4 @@
-//===- OmnibalInterfaces.td - What passes ask of an op ----------------------------------------------===//
+//===- OmnibalInterfaces.td - What passes ask of an op -----------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALINTERFACES_TD
 #define DIALECTS_OMNIBAL_OMNIBALINTERFACES_TD
 

@@ -1,5 +1,4 @@
-//===- OmnibalKernelOps.cpp - Verifiers of the ops that exist after lowering
-//------------------------===//
+//===- OmnibalKernelOps.cpp - Verifiers of the ops that exist after lowering -------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 
 using namespace mlir;

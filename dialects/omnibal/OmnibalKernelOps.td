@@ -1,4 +1,4 @@
-//===- OmnibalKernelOps.td - What functions hold after lowering ----------------------------------------===//
+//===- OmnibalKernelOps.td - What functions hold after lowering --------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALKERNELOPS_TD
 #define DIALECTS_OMNIBAL_OMNIBALKERNELOPS_TD
 

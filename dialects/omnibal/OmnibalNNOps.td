@@ -1,4 +1,4 @@
-//===- OmnibalNNOps.td - Neural-network ops and their gradients --------------------------------------===//
+//===- OmnibalNNOps.td - Neural-network ops and their gradients --------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALNNOPS_TD
 #define DIALECTS_OMNIBAL_OMNIBALNNOPS_TD
 

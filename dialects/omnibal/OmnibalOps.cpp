@@ -1,5 +1,4 @@
-//===- OmnibalOps.cpp - Dialect registration and generated definitions
-//---------------------------------===//
+//===- OmnibalOps.cpp - Dialect registration and generated definitions -------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalStageOps.h"
 #include "mlir/IR/Builders.h"

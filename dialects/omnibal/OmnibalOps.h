@@ -1,5 +1,4 @@
-//===- OmnibalOps.h - The omnibal dialect
-//-----------------------------------------------------------===//
+//===- OmnibalOps.h - The omnibal dialect ------------------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALOPS_H
 #define DIALECTS_OMNIBAL_OMNIBALOPS_H
 

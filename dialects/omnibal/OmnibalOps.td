@@ -1,4 +1,4 @@
-//===- OmnibalOps.td - All ops of the dialect -----------------------------------------------------------===//
+//===- OmnibalOps.td - All ops of the dialect --------------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALOPS_TD
 #define DIALECTS_OMNIBAL_OMNIBALOPS_TD
 

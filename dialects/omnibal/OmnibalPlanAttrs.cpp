@@ -1,5 +1,4 @@
-//===- OmnibalPlanAttrs.cpp - Costs and plans, and where they may stand
-//-----------------------------===//
+//===- OmnibalPlanAttrs.cpp - Costs and plans, and where they may stand ------------------===//
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -1,5 +1,4 @@
-//===- OmnibalPlanAttrs.h - Costs and plans as attributes
-//-------------------------------------------===//
+//===- OmnibalPlanAttrs.h - Costs and plans as attributes --------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALPLANATTRS_H
 #define DIALECTS_OMNIBAL_OMNIBALPLANATTRS_H
 

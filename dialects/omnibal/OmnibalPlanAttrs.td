@@ -1,4 +1,4 @@
-//===- OmnibalPlanAttrs.td - Costs and plans as attributes ----------------------------------------------===//
+//===- OmnibalPlanAttrs.td - Costs and plans as attributes -------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALPLANATTRS_TD
 #define DIALECTS_OMNIBAL_OMNIBALPLANATTRS_TD
 

@@ -1,4 +1,4 @@
-//===- OmnibalStageEnums.td - Kinds of runs and messages ------------------------------------------------===//
+//===- OmnibalStageEnums.td - Kinds of runs and messages ---------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALSTAGEENUMS_TD
 #define DIALECTS_OMNIBAL_OMNIBALSTAGEENUMS_TD
 

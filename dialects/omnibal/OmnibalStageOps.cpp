@@ -1,5 +1,4 @@
-//===- OmnibalStageOps.cpp - Verifiers of messages and stages
-//---------------------------------------===//
+//===- OmnibalStageOps.cpp - Verifiers of messages and stages ----------------------------===//
 #include "dialects/omnibal/OmnibalStageOps.h"
 #include <map>
 #include <set>

@@ -1,5 +1,4 @@
-//===- OmnibalStageOps.h - What each stage does, in order
-//-------------------------------------------===//
+//===- OmnibalStageOps.h - What each stage does, in order --------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALSTAGEOPS_H
 #define DIALECTS_OMNIBAL_OMNIBALSTAGEOPS_H
 

@@ -1,4 +1,4 @@
-//===- OmnibalStageOps.td - What each stage does, in order ----------------------------------------------===//
+//===- OmnibalStageOps.td - What each stage does, in order -------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALSTAGEOPS_TD
 #define DIALECTS_OMNIBAL_OMNIBALSTAGEOPS_TD
 

@@ -1,4 +1,4 @@
-//===- OmnibalTensorOps.td - Elementwise, layout, indexing, reductions -----------------------------===//
+//===- OmnibalTensorOps.td - Elementwise, layout, indexing, reductions -------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALTENSOROPS_TD
 #define DIALECTS_OMNIBAL_OMNIBALTENSOROPS_TD
 

@@ -1,5 +1,4 @@
-//===- OmnibalTrainOps.cpp - Verifiers of layers, their functions and calls
-//-----------------------------===//
+//===- OmnibalTrainOps.cpp - Verifiers of layers, their functions and calls --------------===//
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 
 using namespace mlir;

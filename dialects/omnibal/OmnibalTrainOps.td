@@ -1,4 +1,4 @@
-//===- OmnibalTrainOps.td - Layers, their functions and calls ------------------------------------------===//
+//===- OmnibalTrainOps.td - Layers, their functions and calls ----------------------------===//
 #ifndef DIALECTS_OMNIBAL_OMNIBALTRAINOPS_TD
 #define DIALECTS_OMNIBAL_OMNIBALTRAINOPS_TD
 

@@ -1,5 +1,4 @@
-//===- OpCost.h - Work and traffic of one op
-//----------------------------------------------------------===//
+//===- OpCost.h - Work and traffic of one op ---------------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_OPCOST_H
 #define DIALECTS_OMNIBAL_OPCOST_H
 

@@ -1,5 +1,4 @@
-//===- ReductionOps.cpp - Shape rules of reductions and normalisations
-//------------------------------------===//
+//===- ReductionOps.cpp - Shape rules of reductions and normalisations -------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

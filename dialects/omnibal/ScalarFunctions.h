@@ -1,5 +1,4 @@
-//===- ScalarFunctions.h - Activations in float64
-//-----------------------------------------------------===//
+//===- ScalarFunctions.h - Activations in float64 ----------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_SCALARFUNCTIONS_H
 #define DIALECTS_OMNIBAL_SCALARFUNCTIONS_H
 

@@ -1,5 +1,4 @@
-//===- ShapeInference.cpp - Helpers of the shape rules
-//--------------------------------------------------===//
+//===- ShapeInference.cpp - Helpers of the shape rules -----------------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 #include "dialects/omnibal/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"

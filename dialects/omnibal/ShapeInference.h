@@ -1,5 +1,4 @@
-//===- ShapeInference.h - Helpers of the shape rules (internal to the dialect)
-//------------------------===//
+//===- ShapeInference.h - Helpers of the shape rules (internal to the dialect) -----------===//
 #ifndef DIALECTS_OMNIBAL_SHAPEINFERENCE_H
 #define DIALECTS_OMNIBAL_SHAPEINFERENCE_H
 

@@ -1,5 +1,4 @@
-//===- SymbolicShape.cpp
-//------------------------------------------------------------------------------===//
+//===- SymbolicShape.cpp -----------------------------------------------------------------===//
 #include "dialects/omnibal/SymbolicShape.h"
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/AffineMap.h"

@@ -1,5 +1,4 @@
-//===- SymbolicShape.h - Sizes affine in V (tiles) and N (tokens)
-//---------------------------------===//
+//===- SymbolicShape.h - Sizes affine in V (tiles) and N (tokens) ------------------------===//
 #ifndef DIALECTS_OMNIBAL_SYMBOLICSHAPE_H
 #define DIALECTS_OMNIBAL_SYMBOLICSHAPE_H
 

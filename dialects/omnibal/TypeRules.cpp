@@ -1,5 +1,4 @@
-//===- TypeRules.cpp - Element types of operands and results
-//--------------------------------------------===//
+//===- TypeRules.cpp - Element types of operands and results -----------------------------===//
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;

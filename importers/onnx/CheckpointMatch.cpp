@@ -1,5 +1,4 @@
-//===- CheckpointMatch.cpp - Initialisers found in a checkpoint
-//-----------------------------------------===//
+//===- CheckpointMatch.cpp - Initialisers found in a checkpoint --------------------------===//
 #include "importers/onnx/CheckpointMatch.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/Tensors.h"

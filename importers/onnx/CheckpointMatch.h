@@ -1,5 +1,4 @@
-//===- CheckpointMatch.h - Initialisers found in a checkpoint
-//-------------------------------------------===//
+//===- CheckpointMatch.h - Initialisers found in a checkpoint ----------------------------===//
 #ifndef IMPORTERS_ONNX_CHECKPOINTMATCH_H
 #define IMPORTERS_ONNX_CHECKPOINTMATCH_H
 

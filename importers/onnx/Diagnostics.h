@@ -1,5 +1,4 @@
-//===- Diagnostics.h - The importer's three kinds of errors
-//------------------------------------------===//
+//===- Diagnostics.h - The importer's three kinds of errors ------------------------------===//
 #ifndef IMPORTERS_ONNX_DIAGNOSTICS_H
 #define IMPORTERS_ONNX_DIAGNOSTICS_H
 

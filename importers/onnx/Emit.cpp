@@ -1,5 +1,4 @@
-//===- Emit.cpp - Building dialect ops with inferred result types
-//--------------------------------------===//
+//===- Emit.cpp - Building dialect ops with inferred result types ------------------------===//
 #include "importers/onnx/Emit.h"
 #include "importers/onnx/Diagnostics.h"
 

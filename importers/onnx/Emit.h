@@ -1,5 +1,4 @@
-//===- Emit.h - Building dialect ops with inferred result types
-//----------------------------------------===//
+//===- Emit.h - Building dialect ops with inferred result types --------------------------===//
 //
 // Result types as far as import knows them: rank and element type always, dimensions where they are
 // constant (specialisation finds the rest). Every function returns null after an error, which it

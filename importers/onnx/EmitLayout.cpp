@@ -1,5 +1,4 @@
-//===- EmitLayout.cpp - Building layout ops with inferred result types
-//---------------------------------===//
+//===- EmitLayout.cpp - Building layout ops with inferred result types -------------------===//
 #include "importers/onnx/Emit.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- ExternalData.cpp - Files that hold a model's weights
-//--------------------------------------------===//
+//===- ExternalData.cpp - Files that hold a model's weights ------------------------------===//
 #include "importers/onnx/ExternalData.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/Tensors.h"

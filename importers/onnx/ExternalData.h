@@ -1,5 +1,4 @@
-//===- ExternalData.h - Files that hold a model's weights
-//----------------------------------------------===//
+//===- ExternalData.h - Files that hold a model's weights --------------------------------===//
 //
 // External data must lie in the model's folder: no absolute path, no `..`, no symbolic link on the
 // way, no hard link (its other name may be anyone's), offset and length inside the file. Folders

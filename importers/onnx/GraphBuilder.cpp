@@ -1,5 +1,4 @@
-//===- GraphBuilder.cpp - Nodes to ops, functions inlined
-//----------------------------------------------===//
+//===- GraphBuilder.cpp - Nodes to ops, functions inlined --------------------------------===//
 #include "importers/onnx/GraphBuilder.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/ModelFile.h"

@@ -1,5 +1,4 @@
-//===- GraphBuilder.h - Nodes to ops, functions inlined
-//------------------------------------------------===//
+//===- GraphBuilder.h - Nodes to ops, functions inlined ----------------------------------===//
 #ifndef IMPORTERS_ONNX_GRAPHBUILDER_H
 #define IMPORTERS_ONNX_GRAPHBUILDER_H
 

@@ -1,5 +1,4 @@
-//===- GraphCheck.cpp - A graph's tables, checked before any op is built
-//-----------------------------===//
+//===- GraphCheck.cpp - A graph's tables, checked before any op is built -----------------===//
 #include "importers/onnx/GraphCheck.h"
 #include "importers/onnx/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"

@@ -1,5 +1,4 @@
-//===- GraphCheck.h - A graph's tables, checked before any op is built
-//-------------------------------===//
+//===- GraphCheck.h - A graph's tables, checked before any op is built -------------------===//
 #ifndef IMPORTERS_ONNX_GRAPHCHECK_H
 #define IMPORTERS_ONNX_GRAPHCHECK_H
 

@@ -1,5 +1,4 @@
-//===- KnownInts.cpp - Integers that shape arithmetic is known to give
-//------------------------------===//
+//===- KnownInts.cpp - Integers that shape arithmetic is known to give -------------------===//
 #include "importers/onnx/KnownInts.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "llvm/ADT/TypeSwitch.h"

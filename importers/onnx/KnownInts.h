@@ -1,5 +1,4 @@
-//===- KnownInts.h - Integers that shape arithmetic is known to give
-//--------------------------------===//
+//===- KnownInts.h - Integers that shape arithmetic is known to give ---------------------===//
 #ifndef IMPORTERS_ONNX_KNOWNINTS_H
 #define IMPORTERS_ONNX_KNOWNINTS_H
 

@@ -1,5 +1,4 @@
-//===- ModelFile.cpp - Reading and checking an ONNX file
-//----------------------------------------------===//
+//===- ModelFile.cpp - Reading and checking an ONNX file ---------------------------------===//
 #include "importers/onnx/ModelFile.h"
 #include "importers/onnx/Diagnostics.h"
 #include "llvm/Support/FileSystem.h"

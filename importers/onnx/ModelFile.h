@@ -1,5 +1,4 @@
-//===- ModelFile.h - Reading and checking an ONNX file
-//------------------------------------------------===//
+//===- ModelFile.h - Reading and checking an ONNX file -----------------------------------===//
 #ifndef IMPORTERS_ONNX_MODELFILE_H
 #define IMPORTERS_ONNX_MODELFILE_H
 

@@ -1,5 +1,4 @@
-//===- ModulePath.cpp - The module a node comes from
-//---------------------------------------------------===//
+//===- ModulePath.cpp - The module a node comes from -------------------------------------===//
 #include "importers/onnx/ModulePath.h"
 #include "llvm/ADT/StringExtras.h"
 #include <string>

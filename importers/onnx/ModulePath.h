@@ -1,5 +1,4 @@
-//===- ModulePath.h - The module a node comes from
-//-----------------------------------------------------===//
+//===- ModulePath.h - The module a node comes from ---------------------------------------===//
 #ifndef IMPORTERS_ONNX_MODULEPATH_H
 #define IMPORTERS_ONNX_MODULEPATH_H
 

@@ -1,5 +1,4 @@
-//===- NodeContext.cpp - One ONNX node, as the builder functions see it
-//--------------------------------===//
+//===- NodeContext.cpp - One ONNX node, as the builder functions see it ------------------===//
 #include "importers/onnx/NodeContext.h"
 
 using namespace mlir;

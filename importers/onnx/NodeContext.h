@@ -1,5 +1,4 @@
-//===- NodeContext.h - One ONNX node, as the builder functions see it
-//----------------------------------===//
+//===- NodeContext.h - One ONNX node, as the builder functions see it --------------------===//
 #ifndef IMPORTERS_ONNX_NODECONTEXT_H
 #define IMPORTERS_ONNX_NODECONTEXT_H
 

@@ -1,5 +1,4 @@
-//===- OnnxImporter.cpp - ONNX models as modules of the omnibal dialect
-//--------------------------------===//
+//===- OnnxImporter.cpp - ONNX models as modules of the omnibal dialect ------------------===//
 #include "importers/onnx/OnnxImporter.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "importers/onnx/Diagnostics.h"

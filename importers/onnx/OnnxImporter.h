@@ -1,5 +1,4 @@
-//===- OnnxImporter.h - ONNX models as modules of the omnibal dialect
-//-------------------------------===//
+//===- OnnxImporter.h - ONNX models as modules of the omnibal dialect --------------------===//
 //
 // Builds form I of docs/contract-compiler.md. Errors are diagnostics of three kinds, told by their
 // first words: "invalid model" (the file breaks the ONNX rules), "not supported" (valid ONNX that

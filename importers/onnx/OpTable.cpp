@@ -1,5 +1,4 @@
-//===- OpTable.cpp - ONNX operators and who builds them
-//------------------------------------------------===//
+//===- OpTable.cpp - ONNX operators and who builds them ----------------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

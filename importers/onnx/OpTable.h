@@ -1,5 +1,4 @@
-//===- OpTable.h - ONNX operators and who builds them
-//--------------------------------------------------===//
+//===- OpTable.h - ONNX operators and who builds them ------------------------------------===//
 #ifndef IMPORTERS_ONNX_OPTABLE_H
 #define IMPORTERS_ONNX_OPTABLE_H
 

@@ -1,5 +1,4 @@
-//===- Parameters.cpp - Which initialisers are parameters, and their names
-//-----------------------------===//
+//===- Parameters.cpp - Which initialisers are parameters, and their names ---------------===//
 #include "importers/onnx/Parameters.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "importers/onnx/CheckpointMatch.h"

@@ -1,5 +1,4 @@
-//===- Parameters.h - Which initialisers are parameters, and their names
-//-------------------------------===//
+//===- Parameters.h - Which initialisers are parameters, and their names -----------------===//
 //
 // A parameter is a float initialiser with external data or one that the checkpoint of --weights
 // holds; every other initialiser is a constant. Where a model has all data inline and there is no

@@ -1,5 +1,4 @@
-//===- Schema.h - The generated ONNX messages
-//---------------------------------------------------------===//
+//===- Schema.h - The generated ONNX messages --------------------------------------------===//
 #ifndef IMPORTERS_ONNX_SCHEMA_H
 #define IMPORTERS_ONNX_SCHEMA_H
 

@@ -1,5 +1,4 @@
-//===- Tensors.cpp - ONNX tensors and types as attributes
-//----------------------------------------------===//
+//===- Tensors.cpp - ONNX tensors and types as attributes --------------------------------===//
 #include "importers/onnx/Tensors.h"
 #include "importers/onnx/Diagnostics.h"
 #include "llvm/ADT/APFloat.h"

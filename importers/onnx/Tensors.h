@@ -1,5 +1,4 @@
-//===- Tensors.h - ONNX tensors and types as attributes
-//------------------------------------------------===//
+//===- Tensors.h - ONNX tensors and types as attributes ----------------------------------===//
 #ifndef IMPORTERS_ONNX_TENSORS_H
 #define IMPORTERS_ONNX_TENSORS_H
 

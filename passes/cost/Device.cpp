@@ -1,5 +1,4 @@
-//===- Device.cpp
-//-------------------------------------------------------------------------------------------===//
+//===- Device.cpp ------------------------------------------------------------------------===//
 #include "passes/cost/Device.h"
 #include "passes/cost/DeviceTable.inc"
 #include "llvm/ADT/StringExtras.h"

@@ -1,5 +1,4 @@
-//===- Device.h - What a device can do, from data
-//--------------------------------------------------------===//
+//===- Device.h - What a device can do, from data ----------------------------------------===//
 #ifndef PASSES_COST_DEVICE_H
 #define PASSES_COST_DEVICE_H
 

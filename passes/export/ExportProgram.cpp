@@ -1,5 +1,4 @@
-//===- ExportProgram.cpp
-//---------------------------------------------------------------------------------------===//
+//===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
 #include "passes/export/PersistentLayout.h"
 #include "llvm/ADT/StringSet.h"

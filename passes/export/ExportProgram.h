@@ -1,5 +1,4 @@
-//===- ExportProgram.h - From form C and a plan to the program
-//------------------------------------------------===//
+//===- ExportProgram.h - From form C and a plan to the program ---------------------------===//
 #ifndef PASSES_EXPORT_EXPORTPROGRAM_H
 #define PASSES_EXPORT_EXPORTPROGRAM_H
 

@@ -1,5 +1,4 @@
-//===- ModeLayout.cpp - Messages, actions and regions of a mode
-//---------------------------------------------===//
+//===- ModeLayout.cpp - Messages, actions and regions of a mode --------------------------===//
 #include "passes/export/ModeLayout.h"
 #include "passes/export/StageLayout.h"
 

@@ -1,5 +1,4 @@
-//===- ModeLayout.h - Regions, bindings and actions of every stage in one mode
-//------------------------------===//
+//===- ModeLayout.h - Regions, bindings and actions of every stage in one mode -----------===//
 //
 // A mode is what the program does in one use: train, evaluate, or forward (predict). For each stage
 // it decides where every activation, saved value, gradient, message and batch value lies, from the

@@ -1,5 +1,4 @@
-//===- OffsetAssignment.cpp
-//-----------------------------------------------------------------------------===//
+//===- OffsetAssignment.cpp --------------------------------------------------------------===//
 #include "passes/export/OffsetAssignment.h"
 #include <algorithm>
 #include <numeric>

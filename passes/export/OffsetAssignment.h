@@ -1,5 +1,4 @@
-//===- OffsetAssignment.h - Places blocks of known size and lifetime
-//-------------------------------------===//
+//===- OffsetAssignment.h - Places blocks of known size and lifetime ---------------------===//
 #ifndef PASSES_EXPORT_OFFSETASSIGNMENT_H
 #define PASSES_EXPORT_OFFSETASSIGNMENT_H
 

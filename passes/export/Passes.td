@@ -1,4 +1,4 @@
-//===- Passes.td - From form C to a program directory -----------------------------------------------------===//
+//===- Passes.td - From form C to a program directory ------------------------------------===//
 #ifndef PASSES_EXPORT_PASSES_TD
 #define PASSES_EXPORT_PASSES_TD
 

@@ -1,5 +1,4 @@
-//===- PersistentLayout.cpp
-//-----------------------------------------------------------------------------------===//
+//===- PersistentLayout.cpp --------------------------------------------------------------===//
 #include "passes/export/PersistentLayout.h"
 #include "passes/export/OffsetAssignment.h"
 #include <set>

@@ -1,5 +1,4 @@
-//===- PersistentLayout.h - Parameters, optimizer state and constants of a stage
-//-----------------------------===//
+//===- PersistentLayout.h - Parameters, optimizer state and constants of a stage ---------===//
 #ifndef PASSES_EXPORT_PERSISTENTLAYOUT_H
 #define PASSES_EXPORT_PERSISTENTLAYOUT_H
 

@@ -1,5 +1,4 @@
-//===- StageBackward.cpp - The backward list of a chunk
-//------------------------------------------------------===//
+//===- StageBackward.cpp - The backward list of a chunk ----------------------------------===//
 //
 // Layers in reverse. The gradient of an activation is the sum of what its consumers contribute; the
 // first contribution in this order owns the buffer, later ones are added to it.

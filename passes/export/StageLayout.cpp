@@ -1,5 +1,4 @@
-//===- StageLayout.cpp - Regions, forward lists, lifetimes
-//--------------------------------------------------===//
+//===- StageLayout.cpp - Regions, forward lists, lifetimes -------------------------------===//
 #include "passes/export/StageLayout.h"
 
 namespace omnibal::exporter {

@@ -1,5 +1,4 @@
-//===- StageLayout.h - Where everything of one stage lies in one mode
-//----------------------------------------===//
+//===- StageLayout.h - Where everything of one stage lies in one mode --------------------===//
 #ifndef PASSES_EXPORT_STAGELAYOUT_H
 #define PASSES_EXPORT_STAGELAYOUT_H
 

@@ -1,5 +1,4 @@
-//===- AssignBuffers.cpp - Offsets of temporaries from their lifetimes
-//--------------------------------===//
+//===- AssignBuffers.cpp - Offsets of temporaries from their lifetimes -------------------===//
 #include "passes/lower/CallList.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

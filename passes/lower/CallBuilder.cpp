@@ -1,5 +1,4 @@
-//===- CallBuilder.cpp - Formals, places and lifetimes
-//------------------------------------------------===//
+//===- CallBuilder.cpp - Formals, places and lifetimes -----------------------------------===//
 #include "passes/lower/CallBuilder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"

@@ -1,5 +1,4 @@
-//===- CallBuilder.h - A function's ops become calls on roots
-//-----------------------------------------===//
+//===- CallBuilder.h - A function's ops become calls on roots ----------------------------===//
 #ifndef PASSES_LOWER_CALLBUILDER_H
 #define PASSES_LOWER_CALLBUILDER_H
 

@@ -1,5 +1,4 @@
-//===- CallList.h - Calls on roots, before buffers have offsets
-//---------------------------------------===//
+//===- CallList.h - Calls on roots, before buffers have offsets --------------------------===//
 #ifndef PASSES_LOWER_CALLLIST_H
 #define PASSES_LOWER_CALLLIST_H
 

@@ -1,5 +1,4 @@
-//===- EmitFused.cpp - Code of one fused kernel
-//--------------------------------------------------------===//
+//===- EmitFused.cpp - Code of one fused kernel ------------------------------------------===//
 //
 // Row by row; within a row one loop over the columns for each level of row reductions (a norm: one
 // for the statistics, one for the result). What a later loop needs again is computed again from

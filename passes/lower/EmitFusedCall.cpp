@@ -1,5 +1,4 @@
-//===- EmitFusedCall.cpp - Calls of generated kernels
-//--------------------------------------------------===//
+//===- EmitFusedCall.cpp - Calls of generated kernels ------------------------------------===//
 #include "passes/lower/CallBuilder.h"
 #include "passes/lower/TensorBuilder.h"
 #include "llvm/Support/MathExtras.h"

@@ -1,5 +1,4 @@
-//===- EmitGemm.cpp - Matrix products on strided operands
-//---------------------------------------------===//
+//===- EmitGemm.cpp - Matrix products on strided operands --------------------------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- EmitLayout.cpp - Views, and the copies that remain
-//---------------------------------------------===//
+//===- EmitLayout.cpp - Views, and the copies that remain --------------------------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- EmitLoss.cpp - Cross entropy, with and without the output projection
-//---------------------------===//
+//===- EmitLoss.cpp - Cross entropy, with and without the output projection --------------===//
 #include "passes/lower/CallBuilder.h"
 #include "llvm/Support/MathExtras.h"
 

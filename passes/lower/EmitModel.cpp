@@ -1,5 +1,4 @@
-//===- EmitModel.cpp - Attention, rotary embedding, embedding, image merge
-//----------------------------===//
+//===- EmitModel.cpp - Attention, rotary embedding, embedding, image merge ---------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;

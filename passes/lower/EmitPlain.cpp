@@ -1,5 +1,4 @@
-//===- EmitPlain.cpp - Ops that run under their own name
-//----------------------------------------------===//
+//===- EmitPlain.cpp - Ops that run under their own name ---------------------------------===//
 #include "passes/lower/CallBuilder.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- ExpandNorms.cpp - Norms and softmax as reductions and elementwise ops
-//------------------------===//
+//===- ExpandNorms.cpp - Norms and softmax as reductions and elementwise ops -------------===//
 #include "mlir/IR/PatternMatch.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"

@@ -1,5 +1,4 @@
-//===- FormGemms.cpp - Matrix products with their epilogues
-//------------------------------------------===//
+//===- FormGemms.cpp - Matrix products with their epilogues ------------------------------===//
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"
 

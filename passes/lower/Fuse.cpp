@@ -1,5 +1,4 @@
-//===- Fuse.cpp - Groups of elementwise ops and reductions
-//-------------------------------------------===//
+//===- Fuse.cpp - Groups of elementwise ops and reductions -------------------------------===//
 #include "mlir/IR/IRMapping.h"
 #include "passes/lower/IterationSpace.h"
 #include "passes/lower/Passes.h"

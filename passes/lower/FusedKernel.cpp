@@ -1,5 +1,4 @@
-//===- FusedKernel.cpp - Shapes and identity of a fused kernel
-//-----------------------------------------===//
+//===- FusedKernel.cpp - Shapes and identity of a fused kernel ---------------------------===//
 #include "passes/lower/FusedKernel.h"
 #include "passes/lower/TensorBuilder.h"
 #include "llvm/Support/raw_ostream.h"

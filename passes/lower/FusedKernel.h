@@ -1,5 +1,4 @@
-//===- FusedKernel.h - One generated kernel: a fused group and how it meets memory
-//-------------------===//
+//===- FusedKernel.h - One generated kernel: a fused group and how it meets memory -------===//
 #ifndef PASSES_LOWER_FUSEDKERNEL_H
 #define PASSES_LOWER_FUSEDKERNEL_H
 

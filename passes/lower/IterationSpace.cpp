@@ -1,5 +1,4 @@
-//===- IterationSpace.cpp
-//-----------------------------------------------------------------------------===//
+//===- IterationSpace.cpp ----------------------------------------------------------------===//
 #include "passes/lower/IterationSpace.h"
 #include "passes/lower/TensorBuilder.h"
 

@@ -1,5 +1,4 @@
-//===- IterationSpace.h - How ops see the rows x cols of a fused kernel
-//------------------------------===//
+//===- IterationSpace.h - How ops see the rows x cols of a fused kernel ------------------===//
 //
 // A fused kernel runs over rows x cols, cols static and innermost. A value of a group is one number
 // an element, a row, a column, or one for all. Which of them follows from its number of elements,

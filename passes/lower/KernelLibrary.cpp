@@ -1,5 +1,4 @@
-//===- KernelLibrary.cpp - Generated kernels become a shared object
-//----------------------------------===//
+//===- KernelLibrary.cpp - Generated kernels become a shared object ----------------------===//
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,5 +1,4 @@
-//===- KernelLibraryInternal.h - What the lowering itself adds to a kernel library
-//-------------------===//
+//===- KernelLibraryInternal.h - What the lowering itself adds to a kernel library -------===//
 #ifndef PASSES_LOWER_KERNELLIBRARYINTERNAL_H
 #define PASSES_LOWER_KERNELLIBRARYINTERNAL_H
 

@@ -1,5 +1,4 @@
-//===- LayOutSaved.cpp - Saved values lie as kernels leave them
-//---------------------------------------===//
+//===- LayOutSaved.cpp - Saved values lie as kernels leave them --------------------------===//
 #include "passes/lower/Lowering.h"
 #include "passes/lower/TensorBuilder.h"
 

@@ -1,5 +1,4 @@
-//===- LowerFunction.cpp - The whole way of one function
-//----------------------------------------------===//
+//===- LowerFunction.cpp - The whole way of one function ---------------------------------===//
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/lower/CallBuilder.h"

@@ -1,5 +1,4 @@
-//===- Lowering.h - From a layer's function to a list of kernel calls
-//-------------------------------===//
+//===- Lowering.h - From a layer's function to a list of kernel calls --------------------===//
 //
 // Entry points of the lowering phase. A function of form C (docs/contract-compiler.md) becomes an
 // rt::Function; its generated kernels gather in a KernelLibrary, which ends as one shared object.

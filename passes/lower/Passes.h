@@ -1,5 +1,4 @@
-//===- Passes.h - Passes of the lowering phase
-//---------------------------------------------------------===//
+//===- Passes.h - Passes of the lowering phase -------------------------------------------===//
 #ifndef PASSES_LOWER_PASSES_H
 #define PASSES_LOWER_PASSES_H
 

@@ -1,4 +1,4 @@
-//===- Passes.td - Passes of the lowering phase --------------------------------------------------------===//
+//===- Passes.td - Passes of the lowering phase ------------------------------------------===//
 #ifndef PASSES_LOWER_PASSES_TD
 #define PASSES_LOWER_PASSES_TD
 

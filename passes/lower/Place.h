@@ -1,5 +1,4 @@
-//===- Place.h - Strided windows with symbolic sizes
-//---------------------------------------------------===//
+//===- Place.h - Strided windows with symbolic sizes -------------------------------------===//
 //
 // Where a tensor value lies: a window of a root (a buffer to be). Reshapes, transposes, slices and
 // expansions only change the window.

@@ -1,5 +1,4 @@
-//===- TensorBuilder.h - Dialect ops on tensors whose shapes are known
-//------------------------------===//
+//===- TensorBuilder.h - Dialect ops on tensors whose shapes are known -------------------===//
 #ifndef PASSES_LOWER_TENSORBUILDER_H
 #define PASSES_LOWER_TENSORBUILDER_H
 

@@ -1,5 +1,4 @@
-//===- CallGraph.h - Form C as plain data
-//-----------------------------------------------------------------===//
+//===- CallGraph.h - Form C as plain data ------------------------------------------------===//
 #ifndef PASSES_PARTITION_CALLGRAPH_H
 #define PASSES_PARTITION_CALLGRAPH_H
 

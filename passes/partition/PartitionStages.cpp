@@ -1,5 +1,4 @@
-//===- PartitionStages.cpp - omnibal-partition-stages
-//---------------------------------------------------------===//
+//===- PartitionStages.cpp - omnibal-partition-stages ------------------------------------===//
 #include "mlir/IR/Remarks.h"
 #include "passes/partition/Passes.h"
 #include "passes/partition/PlanStages.h"

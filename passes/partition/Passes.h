@@ -1,5 +1,4 @@
-//===- Passes.h - Cutting layers into stages
-//----------------------------------------------------------------===//
+//===- Passes.h - Cutting layers into stages ---------------------------------------------===//
 #ifndef PASSES_PARTITION_PASSES_H
 #define PASSES_PARTITION_PASSES_H
 

@@ -1,4 +1,4 @@
-//===- Passes.td - Cutting layers into stages ---------------------------------------------------------------===//
+//===- Passes.td - Cutting layers into stages --------------------------------------------===//
 #ifndef PASSES_PARTITION_PASSES_TD
 #define PASSES_PARTITION_PASSES_TD
 

@@ -1,5 +1,4 @@
-//===- ClusterJson.h - The cluster part of a problem as JSON
-//------------------------------------------------===//
+//===- ClusterJson.h - The cluster part of a problem as JSON -----------------------------===//
 #ifndef PASSES_PLANNER_CLUSTERJSON_H
 #define PASSES_PLANNER_CLUSTERJSON_H
 

@@ -1,5 +1,4 @@
-//===- Partition.h - Simple ways to cut a model into stages
-//-------------------------------------------===//
+//===- Partition.h - Simple ways to cut a model into stages ------------------------------===//
 #ifndef PASSES_PLANNER_PARTITION_H
 #define PASSES_PLANNER_PARTITION_H
 

@@ -1,5 +1,4 @@
-//===- Plan.h - Cuts, rematerialisation and action lists
-//--------------------------------------------===//
+//===- Plan.h - Cuts, rematerialisation and action lists ---------------------------------===//
 #ifndef PASSES_PLANNER_PLAN_H
 #define PASSES_PLANNER_PLAN_H
 

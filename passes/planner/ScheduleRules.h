@@ -1,5 +1,4 @@
-//===- ScheduleRules.h - Pipeline schedules as pure rules
-//---------------------------------------------===//
+//===- ScheduleRules.h - Pipeline schedules as pure rules --------------------------------===//
 #ifndef PASSES_PLANNER_SCHEDULERULES_H
 #define PASSES_PLANNER_SCHEDULERULES_H
 

@@ -1,5 +1,4 @@
-//===- Simulator.h - What a plan means (docs/planner.md)
-//----------------------------------------------===//
+//===- Simulator.h - What a plan means (docs/planner.md) ---------------------------------===//
 #ifndef PASSES_PLANNER_SIMULATOR_H
 #define PASSES_PLANNER_SIMULATOR_H
 

@@ -1,5 +1,4 @@
-//===- ClassifyInputs.cpp - omnibal-classify-inputs
-//-------------------------------------------------===//
+//===- ClassifyInputs.cpp - omnibal-classify-inputs --------------------------------------===//
 #include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
 

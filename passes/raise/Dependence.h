@@ -1,5 +1,4 @@
-//===- Dependence.h - What a value is computed from, roles of graph inputs
-//--------------------------===//
+//===- Dependence.h - What a value is computed from, roles of graph inputs ---------------===//
 #ifndef PASSES_RAISE_DEPENDENCE_H
 #define PASSES_RAISE_DEPENDENCE_H
 

@@ -1,5 +1,4 @@
-//===- FormLayers.cpp - omnibal-form-layers
-//---------------------------------------------------------===//
+//===- FormLayers.cpp - omnibal-form-layers ----------------------------------------------===//
 #include "mlir/IR/IRMapping.h"
 #include "passes/raise/LayerSearch.h"
 #include "passes/raise/Passes.h"

@@ -1,5 +1,4 @@
-//===- LayerSearch.cpp
-//------------------------------------------------------------------------------===//
+//===- LayerSearch.cpp -------------------------------------------------------------------===//
 #include "passes/raise/LayerSearch.h"
 #include "passes/raise/ModuleWords.h"
 

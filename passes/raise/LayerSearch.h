@@ -1,5 +1,4 @@
-//===- LayerSearch.h - Where a model falls into layers
-//----------------------------------------------===//
+//===- LayerSearch.h - Where a model falls into layers -----------------------------------===//
 #ifndef PASSES_RAISE_LAYERSEARCH_H
 #define PASSES_RAISE_LAYERSEARCH_H
 

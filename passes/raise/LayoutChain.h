@@ -1,5 +1,4 @@
-//===- LayoutChain.h - Composition of reshapes and transposes
-//---------------------------------------===//
+//===- LayoutChain.h - Composition of reshapes and transposes ----------------------------===//
 #ifndef PASSES_RAISE_LAYOUTCHAIN_H
 #define PASSES_RAISE_LAYOUTCHAIN_H
 

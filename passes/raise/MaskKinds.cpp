@@ -1,5 +1,4 @@
-//===- MaskKinds.cpp - Masks are evaluated, not pattern-matched
-//-------------------------------------===//
+//===- MaskKinds.cpp - Masks are evaluated, not pattern-matched --------------------------===//
 #include "passes/raise/MaskKinds.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/raise/Probe.h"

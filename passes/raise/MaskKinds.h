@@ -1,5 +1,4 @@
-//===- MaskKinds.h - What an attention mask means
-//---------------------------------------------------===//
+//===- MaskKinds.h - What an attention mask means ----------------------------------------===//
 #ifndef PASSES_RAISE_MASKKINDS_H
 #define PASSES_RAISE_MASKKINDS_H
 

@@ -1,5 +1,4 @@
-//===- Match.h - Small questions about values
-//-------------------------------------------------------===//
+//===- Match.h - Small questions about values --------------------------------------------===//
 #ifndef PASSES_RAISE_MATCH_H
 #define PASSES_RAISE_MATCH_H
 

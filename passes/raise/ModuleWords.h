@@ -1,5 +1,4 @@
-//===- ModuleWords.h - Words of module paths that tell a part of the model
-//--------------------------===//
+//===- ModuleWords.h - Words of module paths that tell a part of the model ---------------===//
 //
 // The one place in importers/ and passes/ that knows what modules are called. It only refines what
 // the graph's structure says; graphs without names compile the same.

@@ -1,5 +1,4 @@
-//===- Passes.h - Raising: form S to form R to form L
-//-----------------------------------------------===//
+//===- Passes.h - Raising: form S to form R to form L ------------------------------------===//
 #ifndef PASSES_RAISE_PASSES_H
 #define PASSES_RAISE_PASSES_H
 

@@ -1,4 +1,4 @@
-//===- Passes.td - Raising by meaning: form S to form R to form L ------------------------------------===//
+//===- Passes.td - Raising by meaning: form S to form R to form L ------------------------===//
 #ifndef PASSES_RAISE_PASSES_TD
 #define PASSES_RAISE_PASSES_TD
 

@@ -1,5 +1,4 @@
-//===- Pipeline.cpp - omnibal-raise
-//-----------------------------------------------------------------===//
+//===- Pipeline.cpp - omnibal-raise ------------------------------------------------------===//
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/raise/Passes.h"
 

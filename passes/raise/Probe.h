@@ -1,5 +1,4 @@
-//===- Probe.h - Evaluation of masks and positions for chosen lengths
-//-------------------------------===//
+//===- Probe.h - Evaluation of masks and positions for chosen lengths --------------------===//
 #ifndef PASSES_RAISE_PROBE_H
 #define PASSES_RAISE_PROBE_H
 

@@ -1,5 +1,4 @@
-//===- RaiseActivations.cpp - omnibal-raise-activations
-//---------------------------------------------===//
+//===- RaiseActivations.cpp - omnibal-raise-activations ----------------------------------===//
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
 #include <cmath>

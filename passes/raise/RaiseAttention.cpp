@@ -1,5 +1,4 @@
-//===- RaiseAttention.cpp - omnibal-raise-attention
-//-------------------------------------------------===//
+//===- RaiseAttention.cpp - omnibal-raise-attention --------------------------------------===//
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/MaskKinds.h"
 #include "passes/raise/Passes.h"

@@ -1,5 +1,4 @@
-//===- RaiseEmbedding.cpp - omnibal-raise-embedding
-//-------------------------------------------------===//
+//===- RaiseEmbedding.cpp - omnibal-raise-embedding --------------------------------------===//
 #include "mlir/IR/Matchers.h"
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"

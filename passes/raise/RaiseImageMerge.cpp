@@ -1,5 +1,4 @@
-//===- RaiseImageMerge.cpp - omnibal-raise-image-merge
-//----------------------------------------------===//
+//===- RaiseImageMerge.cpp - omnibal-raise-image-merge -----------------------------------===//
 #include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/Probe.h"

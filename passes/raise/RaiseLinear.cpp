@@ -1,5 +1,4 @@
-//===- RaiseLinear.cpp - omnibal-raise-linear
-//-------------------------------------------------------===//
+//===- RaiseLinear.cpp - omnibal-raise-linear --------------------------------------------===//
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
 

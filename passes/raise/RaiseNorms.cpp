@@ -1,5 +1,4 @@
-//===- RaiseNorms.cpp - omnibal-raise-norms
-//---------------------------------------------------------===//
+//===- RaiseNorms.cpp - omnibal-raise-norms ----------------------------------------------===//
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
 

@@ -1,5 +1,4 @@
-//===- RaisePatchConv.cpp - omnibal-raise-patch-conv
-//------------------------------------------------===//
+//===- RaisePatchConv.cpp - omnibal-raise-patch-conv -------------------------------------===//
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
 

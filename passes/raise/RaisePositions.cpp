@@ -1,5 +1,4 @@
-//===- RaisePositions.cpp - omnibal-raise-positions
-//-------------------------------------------------===//
+//===- RaisePositions.cpp - omnibal-raise-positions --------------------------------------===//
 #include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/Probe.h"

@@ -1,5 +1,4 @@
-//===- RaiseRope.cpp - omnibal-raise-rope
-//-----------------------------------------------------------===//
+//===- RaiseRope.cpp - omnibal-raise-rope ------------------------------------------------===//
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/Probe.h"

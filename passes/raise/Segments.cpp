@@ -1,5 +1,4 @@
-//===- Segments.cpp - Cuts of a part, repeated blocks
-//-----------------------------------------------===//
+//===- Segments.cpp - Cuts of a part, repeated blocks ------------------------------------===//
 #include "passes/raise/LayerSearch.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,5 +1,4 @@
-//===- SelectLogits.cpp - omnibal-select-logits
-//-----------------------------------------------------===//
+//===- SelectLogits.cpp - omnibal-select-logits ------------------------------------------===//
 #include "passes/raise/Passes.h"
 #include "passes/raise/Probe.h"
 

@@ -1,5 +1,4 @@
-//===- ShortenLayout.cpp - omnibal-shorten-layout
-//---------------------------------------------------===//
+//===- ShortenLayout.cpp - omnibal-shorten-layout ----------------------------------------===//
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/Passes.h"
 

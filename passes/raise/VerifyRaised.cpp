@@ -1,5 +1,4 @@
-//===- VerifyRaised.cpp - omnibal-verify-raised
-//-----------------------------------------------------===//
+//===- VerifyRaised.cpp - omnibal-verify-raised ------------------------------------------===//
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
 

@@ -1,5 +1,4 @@
-//===- MinCut.cpp - Cheapest cut of a small directed graph
-//------------------------------------------===//
+//===- MinCut.cpp - Cheapest cut of a small directed graph -------------------------------===//
 #include "passes/remat/MinCut.h"
 #include <algorithm>
 

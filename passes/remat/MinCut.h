@@ -1,5 +1,4 @@
-//===- MinCut.h - Cheapest cut of a small directed graph
-//--------------------------------------------===//
+//===- MinCut.h - Cheapest cut of a small directed graph ---------------------------------===//
 #ifndef PASSES_REMAT_MINCUT_H
 #define PASSES_REMAT_MINCUT_H
 

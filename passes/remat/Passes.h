@@ -1,5 +1,4 @@
-//===- Passes.h - Rematerialisation passes
-//------------------------------------------------------------===//
+//===- Passes.h - Rematerialisation passes -----------------------------------------------===//
 #ifndef PASSES_REMAT_PASSES_H
 #define PASSES_REMAT_PASSES_H
 

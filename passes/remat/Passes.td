@@ -1,4 +1,4 @@
-//===- Passes.td - Rematerialisation passes -----------------------------------------------------------===//
+//===- Passes.td - Rematerialisation passes ----------------------------------------------===//
 #ifndef PASSES_REMAT_PASSES_TD
 #define PASSES_REMAT_PASSES_TD
 

@@ -1,5 +1,4 @@
-//===- SavedValues.cpp - What backward keeps of a layer's forward
-//------------------------------------===//
+//===- SavedValues.cpp - What backward keeps of a layer's forward ------------------------===//
 #include "passes/remat/SavedValues.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "passes/remat/MinCut.h"

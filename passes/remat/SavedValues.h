@@ -1,5 +1,4 @@
-//===- SavedValues.h - What backward keeps of a layer's forward
-//--------------------------------------===//
+//===- SavedValues.h - What backward keeps of a layer's forward --------------------------===//
 //
 // Backward needs values of forward. Parameters, constants and values of the micro-batch are there
 // anyway; other values are either kept from forward on or recomputed from kept ones by cheap ops.

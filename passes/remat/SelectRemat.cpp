@@ -1,5 +1,4 @@
-//===- SelectRemat.cpp - One choice for all layers
-//----------------------------------------------------===//
+//===- SelectRemat.cpp - One choice for all layers ---------------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "passes/remat/Passes.h"
 

@@ -1,5 +1,4 @@
-//===- Communication.cpp
-//--------------------------------------------------------------------------------===//
+//===- Communication.cpp -----------------------------------------------------------------===//
 #include "passes/schedule/Communication.h"
 
 namespace omnibal::schedule {

@@ -1,5 +1,4 @@
-//===- Communication.h - From compute actions to a stage's whole action list
-//-------------------------------===//
+//===- Communication.h - From compute actions to a stage's whole action list -------------===//
 #ifndef PASSES_SCHEDULE_COMMUNICATION_H
 #define PASSES_SCHEDULE_COMMUNICATION_H
 

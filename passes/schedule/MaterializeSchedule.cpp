@@ -1,5 +1,4 @@
-//===- MaterializeSchedule.cpp - omnibal-materialize-schedule
-//---------------------------------------------===//
+//===- MaterializeSchedule.cpp - omnibal-materialize-schedule ----------------------------===//
 #include "dialects/omnibal/OmnibalStageOps.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/schedule/Communication.h"

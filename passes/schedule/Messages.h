@@ -1,5 +1,4 @@
-//===- Messages.h - What chunks on different stages tell each other
-//---------------------------------------===//
+//===- Messages.h - What chunks on different stages tell each other ----------------------===//
 #ifndef PASSES_SCHEDULE_MESSAGES_H
 #define PASSES_SCHEDULE_MESSAGES_H
 

@@ -1,5 +1,4 @@
-//===- Passes.h - From a plan to the actions of every stage
-//-----------------------------------------------===//
+//===- Passes.h - From a plan to the actions of every stage ------------------------------===//
 #ifndef PASSES_SCHEDULE_PASSES_H
 #define PASSES_SCHEDULE_PASSES_H
 

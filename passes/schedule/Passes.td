@@ -1,4 +1,4 @@
-//===- Passes.td - From a plan to the actions of every stage ----------------------------------------------===//
+//===- Passes.td - From a plan to the actions of every stage -----------------------------===//
 #ifndef PASSES_SCHEDULE_PASSES_TD
 #define PASSES_SCHEDULE_PASSES_TD
 

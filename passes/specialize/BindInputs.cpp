@@ -1,5 +1,4 @@
-//===- BindInputs.cpp - Graph inputs in (V, N)
-//------------------------------------------------------===//
+//===- BindInputs.cpp - Graph inputs in (V, N) -------------------------------------------===//
 #include "passes/specialize/SpecializeInternal.h"
 
 using namespace mlir;

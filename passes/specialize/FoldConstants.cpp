@@ -1,5 +1,4 @@
-//===- FoldConstants.cpp - Evaluation of what depends on constants alone
-//----------------------------===//
+//===- FoldConstants.cpp - Evaluation of what depends on constants alone -----------------===//
 #include "dialects/omnibal/interpreter/Interpreter.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"

@@ -1,5 +1,4 @@
-//===- RewriteShapes.cpp - Ops without shape operands
-//-----------------------------------------------===//
+//===- RewriteShapes.cpp - Ops without shape operands ------------------------------------===//
 #include "dialects/omnibal/Builders.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"

@@ -1,5 +1,4 @@
-//===- Specialize.cpp - Form I to form S
-//------------------------------------------------------------===//
+//===- Specialize.cpp - Form I to form S -------------------------------------------------===//
 #include "passes/specialize/Specialize.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"

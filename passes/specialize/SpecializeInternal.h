@@ -1,5 +1,4 @@
-//===- SpecializeInternal.h - Parts of specialisation
-//-----------------------------------------------===//
+//===- SpecializeInternal.h - Parts of specialisation ------------------------------------===//
 #ifndef PASSES_SPECIALIZE_SPECIALIZEINTERNAL_H
 #define PASSES_SPECIALIZE_SPECIALIZEINTERNAL_H
 

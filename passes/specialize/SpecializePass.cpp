@@ -1,5 +1,4 @@
-//===- SpecializePass.cpp - omnibal-specialize
-//------------------------------------------------------===//
+//===- SpecializePass.cpp - omnibal-specialize -------------------------------------------===//
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/specialize/Passes.h"
 #include "passes/specialize/Specialize.h"

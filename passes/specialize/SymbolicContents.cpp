@@ -1,5 +1,4 @@
-//===- SymbolicContents.cpp - Integer tensors as affine expressions
-//---------------------------------===//
+//===- SymbolicContents.cpp - Integer tensors as affine expressions ----------------------===//
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"
 

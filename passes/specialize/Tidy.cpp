@@ -1,5 +1,4 @@
-//===- Tidy.cpp - Dead and equal ops, names of nodes
-//------------------------------------------------===//
+//===- Tidy.cpp - Dead and equal ops, names of nodes -------------------------------------===//
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"

@@ -1,5 +1,4 @@
-//===- AttachLoss.cpp - Gives the head its loss and its prediction
-//--------------------------------------===//
+//===- AttachLoss.cpp - Gives the head its loss and its prediction -----------------------===//
 #include "mlir/IR/Matchers.h"
 #include "passes/train/LayerGraph.h"
 #include "passes/train/Passes.h"

@@ -1,5 +1,4 @@
-//===- Autodiff.cpp - Reverse sweep over the body of one layer
-//----------------------------------------===//
+//===- Autodiff.cpp - Reverse sweep over the body of one layer ---------------------------===//
 #include "passes/train/Autodiff.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- Autodiff.h - Reverse sweep over the body of one layer
-//------------------------------------------===//
+//===- Autodiff.h - Reverse sweep over the body of one layer -----------------------------===//
 #ifndef PASSES_TRAIN_AUTODIFF_H
 #define PASSES_TRAIN_AUTODIFF_H
 

@@ -1,5 +1,4 @@
-//===- Freeze.cpp - Marks parameters that do not train
-//-------------------------------------------------===//
+//===- Freeze.cpp - Marks parameters that do not train -----------------------------------===//
 #include "passes/train/LayerGraph.h"
 #include "passes/train/Passes.h"
 #include "llvm/Support/Regex.h"

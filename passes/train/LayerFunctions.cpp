@@ -1,5 +1,4 @@
-//===- LayerFunctions.cpp - The functions of one distinct layer
-//----------------------------------------===//
+//===- LayerFunctions.cpp - The functions of one distinct layer --------------------------===//
 //
 // A scratch function holds the layer's ops and behind them the gradient ops. From it, forward is
 // the first part with the values that are kept as further results; backward is the second part, in

@@ -1,5 +1,4 @@
-//===- LayerFunctions.h - The functions of one distinct layer
-//------------------------------------------===//
+//===- LayerFunctions.h - The functions of one distinct layer ----------------------------===//
 #ifndef PASSES_TRAIN_LAYERFUNCTIONS_H
 #define PASSES_TRAIN_LAYERFUNCTIONS_H
 

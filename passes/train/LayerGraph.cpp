@@ -1,5 +1,4 @@
-//===- LayerGraph.cpp - @main in form L or P as a list of layers
-//---------------------------------------===//
+//===- LayerGraph.cpp - @main in form L or P as a list of layers -------------------------===//
 #include "passes/train/LayerGraph.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- LayerGraph.h - @main in form L or P as a list of layers
-//-----------------------------------------===//
+//===- LayerGraph.h - @main in form L or P as a list of layers ---------------------------===//
 #ifndef PASSES_TRAIN_LAYERGRAPH_H
 #define PASSES_TRAIN_LAYERGRAPH_H
 

@@ -1,5 +1,4 @@
-//===- MaterializeLayers.cpp - Layers become calls of shared functions
-//---------------------------------===//
+//===- MaterializeLayers.cpp - Layers become calls of shared functions -------------------===//
 #include "passes/train/Autodiff.h"
 #include "passes/train/LayerFunctions.h"
 #include "passes/train/Passes.h"

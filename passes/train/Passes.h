@@ -1,5 +1,4 @@
-//===- Passes.h - From layers to functions that train
-//--------------------------------------------------===//
+//===- Passes.h - From layers to functions that train ------------------------------------===//
 #ifndef PASSES_TRAIN_PASSES_H
 #define PASSES_TRAIN_PASSES_H
 

@@ -1,4 +1,4 @@
-//===- Passes.td - From layers to functions that train -------------------------------------------------===//
+//===- Passes.td - From layers to functions that train -----------------------------------===//
 #ifndef PASSES_TRAIN_PASSES_TD
 #define PASSES_TRAIN_PASSES_TD
 

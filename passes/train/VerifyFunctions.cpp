@@ -1,5 +1,4 @@
-//===- VerifyFunctions.cpp - Do the functions of form C fit together?
-//----------------------------------===//
+//===- VerifyFunctions.cpp - Do the functions of form C fit together? --------------------===//
 //
 // Shares no code with what builds them. Constraints:
 //   function_c1  every argument and result has a role that may stand there and an index >= 0

@@ -1,5 +1,4 @@
-//===- Packing.h - Samples side by side in one row of tokens
-//------------------------------------------===//
+//===- Packing.h - Samples side by side in one row of tokens -----------------------------===//
 //
 // A micro-batch is one row of N tokens that holds several samples (and V tiles). Everything that
 // makes packing invisible to a sample is made here: labels shifted inside it, positions that

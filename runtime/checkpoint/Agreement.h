@@ -1,5 +1,4 @@
-//===- Agreement.h - How the ranks of a run decide together
-//-----------------------------------------===//
+//===- Agreement.h - How the ranks of a run decide together ------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_AGREEMENT_H
 #define RUNTIME_CHECKPOINT_AGREEMENT_H
 

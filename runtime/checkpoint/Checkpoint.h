@@ -1,5 +1,4 @@
-//===- Checkpoint.h - Saving and resuming a run
-//----------------------------------------------------===//
+//===- Checkpoint.h - Saving and resuming a run ------------------------------------------===//
 //
 //   FOLDER/latest                       "step-00000200"
 //   FOLDER/step-00000200/manifest.json  version, state, files with size and checksum

@@ -1,5 +1,4 @@
-//===- Manifest.h - What a step's folder must contain to be complete
-//--------------------------------===//
+//===- Manifest.h - What a step's folder must contain to be complete ---------------------===//
 #ifndef RUNTIME_CHECKPOINT_MANIFEST_H
 #define RUNTIME_CHECKPOINT_MANIFEST_H
 

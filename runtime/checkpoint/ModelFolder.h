@@ -1,5 +1,4 @@
-//===- ModelFolder.h - A trained model as a Hugging Face folder
-//---------------------------------------===//
+//===- ModelFolder.h - A trained model as a Hugging Face folder --------------------------===//
 #ifndef RUNTIME_CHECKPOINT_MODELFOLDER_H
 #define RUNTIME_CHECKPOINT_MODELFOLDER_H
 

@@ -1,5 +1,4 @@
-//===- SharedTensorFile.h - One safetensors file written by many ranks
-//------------------------------===//
+//===- SharedTensorFile.h - One safetensors file written by many ranks -------------------===//
 //
 // The leader lays the file out; every rank writes its own tensors at their places; the file appears
 // under its name when all have agreed. Ranks must see the same file system.

@@ -1,5 +1,4 @@
-//===- TensorBytes.h - A tensor in the source checkpoint's orientation
-//------------------------------===//
+//===- TensorBytes.h - A tensor in the source checkpoint's orientation -------------------===//
 #ifndef RUNTIME_CHECKPOINT_TENSORBYTES_H
 #define RUNTIME_CHECKPOINT_TENSORBYTES_H
 

@@ -1,5 +1,4 @@
-//===- AtomicFile.h - Files that are complete or invisible
-//-----------------------------------------===//
+//===- AtomicFile.h - Files that are complete or invisible -------------------------------===//
 //
 // Data goes to a temporary beside the target; commit() flushes it to the disk, renames it over the
 // target and flushes the folder. Without commit() the temporary is removed and the target is as it

@@ -1,5 +1,4 @@
-//===- Checksum.h - FNV-1a, 64 bit: finds damage, not malice
-//------------------------------------------===//
+//===- Checksum.h - FNV-1a, 64 bit: finds damage, not malice -----------------------------===//
 #ifndef RUNTIME_CORE_CHECKSUM_H
 #define RUNTIME_CORE_CHECKSUM_H
 

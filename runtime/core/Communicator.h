@@ -1,5 +1,4 @@
-//===- Communicator.h - What ranks share
-//--------------------------------------------------------------===//
+//===- Communicator.h - What ranks share -------------------------------------------------===//
 //
 // Ranks exchange messages and nothing else. Point-to-point operations are asynchronous: a call
 // starts one, wait() ends it. A send ends when its receiver has taken it (zero-buffer semantics),

@@ -1,5 +1,4 @@
-//===- Json.h - Parsing JSON that others wrote
-//---------------------------------------------------===//
+//===- Json.h - Parsing JSON that others wrote -------------------------------------------===//
 #ifndef RUNTIME_CORE_JSON_H
 #define RUNTIME_CORE_JSON_H
 

@@ -1,5 +1,4 @@
-//===- Optimizer.h - AdamW and the sums around it, over many tensors
-//-------------------------------===//
+//===- Optimizer.h - AdamW and the sums around it, over many tensors ---------------------===//
 //
 // What a backend offers beside kernels; the executor's update and scalar reduction call it. All
 // tensors of a call are treated as one sequence of fixed blocks that depends on the sizes only, so

@@ -1,5 +1,4 @@
-//===- Safetensors.h - Reading and writing safetensors files
-//---------------------------------------===//
+//===- Safetensors.h - Reading and writing safetensors files -----------------------------===//
 //
 // The reader maps the file and checks its header completely before anything is used: size, no
 // duplicate names, dtype x shape = bytes, no holes or overlaps, data ends where the file ends.

@@ -1,5 +1,4 @@
-//===- StoredConvert.cpp - Element conversion of safetensors data
-//-------------------------------------===//
+//===- StoredConvert.cpp - Element conversion of safetensors data ------------------------===//
 #include "runtime/core/Safetensors.h"
 #include <bit>
 #include <cmath>

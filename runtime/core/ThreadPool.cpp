@@ -1,5 +1,4 @@
-//===- ThreadPool.cpp - Dynamic tasks over a fixed set of threads
-//---------------------------------===//
+//===- ThreadPool.cpp - Dynamic tasks over a fixed set of threads ------------------------===//
 //
 // Workers join a job while it is open and leave when no task is left; the caller closes the job and
 // waits only for those that joined. So a worker that the operating system keeps off its core delays

@@ -1,5 +1,4 @@
-//===- BatchLoader.h - Micro-batches read and decoded ahead of time
-//--------------------------------===//
+//===- BatchLoader.h - Micro-batches read and decoded ahead of time ----------------------===//
 //
 // The owner announces micro-batches in the order in which it will take them; threads read their
 // samples and decode their tiles ahead, within a bound on the tiles held. take() normally only

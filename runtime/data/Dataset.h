@@ -1,5 +1,4 @@
-//===- Dataset.h - WebDataset shards as samples that can be read in any order
-//----------------------===//
+//===- Dataset.h - WebDataset shards as samples that can be read in any order ------------===//
 //
 // open() reads only the tar headers: per sample its key, where its KEY.json lies and where its
 // pictures KEY.0.png, KEY.1.png, ... lie. Samples are numbered in the order of the shards. Reading

@@ -1,5 +1,4 @@
-//===- Image.h - PNG, JPEG and WebP to 8-bit RGB
-//-------------------------------------------------===//
+//===- Image.h - PNG, JPEG and WebP to 8-bit RGB -----------------------------------------===//
 #ifndef RUNTIME_DATA_IMAGE_H
 #define RUNTIME_DATA_IMAGE_H
 

@@ -1,5 +1,4 @@
-//===- Preprocess.h - From 8-bit pixels to the model's input
-//---------------------------------------===//
+//===- Preprocess.h - From 8-bit pixels to the model's input -----------------------------===//
 //
 // preprocessor_config.json says how: rescale, then subtract the mean and divide by the deviation of
 // each channel, in float32 as Hugging Face's processors do. 256 values a channel, so it is a table.

@@ -1,5 +1,4 @@
-//===- Sample.cpp - KEY.json and what the program demands of it
-//-------------------------------------===//
+//===- Sample.cpp - KEY.json and what the program demands of it --------------------------===//
 #include "runtime/data/SampleInternal.h"
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,4 @@
-//===- SampleInternal.h - Parsing of KEY.json
-//-----------------------------------------------------===//
+//===- SampleInternal.h - Parsing of KEY.json --------------------------------------------===//
 #ifndef RUNTIME_DATA_SAMPLEINTERNAL_H
 #define RUNTIME_DATA_SAMPLEINTERNAL_H
 

@@ -1,5 +1,4 @@
-//===- TarIndex.h - Where the members of a tar file lie
-//---------------------------------------------===//
+//===- TarIndex.h - Where the members of a tar file lie ----------------------------------===//
 #ifndef RUNTIME_DATA_TARINDEX_H
 #define RUNTIME_DATA_TARINDEX_H
 

@@ -1,5 +1,4 @@
-//===- Arena.h - The one allocation of a rank
-//---------------------------------------------------------===//
+//===- Arena.h - The one allocation of a rank --------------------------------------------===//
 #ifndef RUNTIME_EXECUTOR_ARENA_H
 #define RUNTIME_EXECUTOR_ARENA_H
 

@@ -1,5 +1,4 @@
-//===- Epilogue.cpp - The end of a step: reductions, clipping, update (ARCHITECTURE D3)
-//-----------------===//
+//===- Epilogue.cpp - The end of a step: reductions, clipping, update (ARCHITECTURE D3) --===//
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/ExecutorInternal.h"
 #include <algorithm>

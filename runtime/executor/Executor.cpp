@@ -1,5 +1,4 @@
-//===- Executor.cpp - The action loop
-//-------------------------------------------------------------------===//
+//===- Executor.cpp - The action loop ----------------------------------------------------===//
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"

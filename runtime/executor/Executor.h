@@ -1,5 +1,4 @@
-//===- Executor.h - Runs the action lists of one rank
-//--------------------------------------------------===//
+//===- Executor.h - Runs the action lists of one rank ------------------------------------===//
 //
 // prepare() does everything that can fail because of the program or the machine: kernels, arena,
 // addresses. initialise() loads the weights. After that a step only executes actions: it allocates

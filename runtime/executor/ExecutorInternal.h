@@ -1,5 +1,4 @@
-//===- ExecutorInternal.h - Modes with everything looked up that can be
-//---------------------------------===//
+//===- ExecutorInternal.h - Modes with everything looked up that can be ------------------===//
 #ifndef RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 #define RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 

@@ -1,5 +1,4 @@
-//===- FunctionTable.h - A program's functions, ready to run
-//------------------------------------------===//
+//===- FunctionTable.h - A program's functions, ready to run -----------------------------===//
 #ifndef RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 #define RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 

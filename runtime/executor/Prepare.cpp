@@ -1,5 +1,4 @@
-//===- Prepare.cpp - From program to addresses; weights into the arena
-//----------------------------------===//
+//===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"
 #include <algorithm>

@@ -1,5 +1,4 @@
-//===- Trace.h - What a rank did when, for Perfetto
-//----------------------------------------------------===//
+//===- Trace.h - What a rank did when, for Perfetto --------------------------------------===//
 #ifndef RUNTIME_EXECUTOR_TRACE_H
 #define RUNTIME_EXECUTOR_TRACE_H
 

@@ -1,5 +1,4 @@
-//===- JsonFields.h - Strict reading of JSON: types, keys, one error with its path
-//------------------===//
+//===- JsonFields.h - Strict reading of JSON: types, keys, one error with its path -------===//
 #ifndef RUNTIME_PROGRAM_JSONFIELDS_H
 #define RUNTIME_PROGRAM_JSONFIELDS_H
 

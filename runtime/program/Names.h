@@ -1,5 +1,4 @@
-//===- Names.h - The words of the program's enumerations
-//--------------------------------------------===//
+//===- Names.h - The words of the program's enumerations ---------------------------------===//
 #ifndef RUNTIME_PROGRAM_NAMES_H
 #define RUNTIME_PROGRAM_NAMES_H
 

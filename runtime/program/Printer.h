@@ -1,5 +1,4 @@
-//===- Printer.h - A program as text for people
-//---------------------------------------------------------===//
+//===- Printer.h - A program as text for people ------------------------------------------===//
 #ifndef RUNTIME_PROGRAM_PRINTER_H
 #define RUNTIME_PROGRAM_PRINTER_H
 

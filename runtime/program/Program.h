@@ -1,5 +1,4 @@
-//===- Program.h - The compiled training program as plain data
-//---------------------------------===//
+//===- Program.h - The compiled training program as plain data ---------------------------===//
 //
 // What joins compiler and runtime (docs/program.md). Plain structs, no behaviour beyond
 // evaluation of sizes; reading, writing, verification and printing live beside this file.

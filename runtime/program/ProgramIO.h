@@ -1,10 +1,10 @@
-//===- ProgramIO.h - Program directories: write, load
-//-------------------------------------------===//
+//===- ProgramIO.h - Program directories: write, load ------------------------------------===//
 //
-//   PROGRAM/manifest.json          version "omnibal.program/1", settings, size and checksum of the
-//   rest PROGRAM/functions.json         one function a line PROGRAM/stages.json            one
-//   stage a line PROGRAM/constants.safetensors  the tensors that Stage::constants name
-//   PROGRAM/kernels.so             generated code (absent if no function calls "fused")
+//   manifest.json          version "omnibal.program/1", settings, size and checksum of the rest
+//   functions.json         one function a line
+//   stages.json            one stage a line
+//   constants.safetensors  the tensors that Stage::constants name
+//   kernels.so             generated code (absent if no function calls "fused")
 //
 // The same input gives the same bytes. The manifest is written last, so that a directory without
 // one was never finished.

@@ -1,5 +1,4 @@
-//===- ProgramJson.cpp - Programs to JSON and back
-//--------------------------------------------------===//
+//===- ProgramJson.cpp - Programs to JSON and back ---------------------------------------===//
 //
 // Sizes are an integer or [constant, per tile, per token]; views, locations, pieces and actions are
 // short arrays, because there are many of them. docs/program.md describes every field.

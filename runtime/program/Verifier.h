@@ -1,5 +1,4 @@
-//===- Verifier.h - Is this program safe to run?
-//----------------------------------------------------===//
+//===- Verifier.h - Is this program safe to run? -----------------------------------------===//
 //
 // Nothing a program says is believed: docs/program.md lists the rules p1, p2, ...; messages start
 // with the rule's label. After success the executor needs no check of its own.

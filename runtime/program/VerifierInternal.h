@@ -1,5 +1,4 @@
-//===- VerifierInternal.h - What the parts of the verifier share
-//--------------------------------------===//
+//===- VerifierInternal.h - What the parts of the verifier share -------------------------===//
 #ifndef RUNTIME_PROGRAM_VERIFIERINTERNAL_H
 #define RUNTIME_PROGRAM_VERIFIERINTERNAL_H
 

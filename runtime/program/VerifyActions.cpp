@@ -1,5 +1,4 @@
-//===- VerifyActions.cpp - Rules p6-p8: action lists, messages, deadlock
-//------------------------------===//
+//===- VerifyActions.cpp - Rules p6-p8: action lists, messages, deadlock -----------------===//
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>

@@ -1,5 +1,4 @@
-//===- VerifyMemory.cpp - Rules p9, p10: every value lives as long as it is needed
-//--------------------===//
+//===- VerifyMemory.cpp - Rules p9, p10: every value lives as long as it is needed -------===//
 //
 // The action list is run on a shadow of the arena that knows, for every byte, which allocation
 // (region, micro-batch) wrote it last. A read must find its own allocation there: otherwise two

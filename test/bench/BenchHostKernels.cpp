@@ -1,5 +1,4 @@
-//===- BenchHostKernels.cpp - Speed of the host backend's heavy kernels
-//------------------------------===//
+//===- BenchHostKernels.cpp - Speed of the host backend's heavy kernels ------------------===//
 //
 // bench_host_kernels [threads]: best of several repetitions, GFLOP/s. Attention counts only the
 // visible pairs of query and key, so that skipped blocks show as speed.

@@ -1,5 +1,4 @@
-//===- CompileDriver.cpp
-//-----------------------------------------------------------------------------------------===//
+//===- CompileDriver.cpp -----------------------------------------------------------------===//
 #include "tools/omnibal-compile/CompileDriver.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "importers/onnx/OnnxImporter.h"

@@ -1,5 +1,4 @@
-//===- CompileDriver.h - From a model file to a program directory
-//--------------------------------------------===//
+//===- CompileDriver.h - From a model file to a program directory ------------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_COMPILEDRIVER_H
 #define TOOLS_OMNIBAL_COMPILE_COMPILEDRIVER_H
 

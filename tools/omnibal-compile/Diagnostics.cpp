@@ -1,5 +1,4 @@
-//===- Diagnostics.cpp
-//--------------------------------------------------------------------------------------------===//
+//===- Diagnostics.cpp -------------------------------------------------------------------===//
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"

@@ -1,5 +1,4 @@
-//===- Diagnostics.h - Compiler diagnostics as lines a user can act on
-//-------------------------------------===//
+//===- Diagnostics.h - Compiler diagnostics as lines a user can act on -------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_DIAGNOSTICS_H
 #define TOOLS_OMNIBAL_COMPILE_DIAGNOSTICS_H
 

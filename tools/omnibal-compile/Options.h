@@ -1,5 +1,4 @@
-//===- Options.h - The command line of omnibal-compile
-//-----------------------------------------------------===//
+//===- Options.h - The command line of omnibal-compile -----------------------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 #define TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 

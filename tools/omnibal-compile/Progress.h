@@ -1,5 +1,4 @@
-//===- Progress.h - Phases on a terminal
-//----------------------------------------------------------------------===//
+//===- Progress.h - Phases on a terminal -------------------------------------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_PROGRESS_H
 #define TOOLS_OMNIBAL_COMPILE_PROGRESS_H
 

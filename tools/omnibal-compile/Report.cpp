@@ -1,5 +1,4 @@
-//===- Report.cpp
-//---------------------------------------------------------------------------------------------===//
+//===- Report.cpp ------------------------------------------------------------------------===//
 #include "tools/omnibal-compile/Report.h"
 #include "tools/omnibal-compile/StageTable.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,5 +1,4 @@
-//===- Report.h - The plan as a page
-//------------------------------------------------------------------------===//
+//===- Report.h - The plan as a page -----------------------------------------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_REPORT_H
 #define TOOLS_OMNIBAL_COMPILE_REPORT_H
 

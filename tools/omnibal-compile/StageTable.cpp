@@ -1,5 +1,4 @@
-//===- StageTable.cpp
-//--------------------------------------------------------------------------------------------===//
+//===- StageTable.cpp --------------------------------------------------------------------===//
 #include "tools/omnibal-compile/StageTable.h"
 #include "runtime/program/Names.h"
 #include "llvm/Support/FormatVariadic.h"

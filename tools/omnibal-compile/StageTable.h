@@ -1,5 +1,4 @@
-//===- StageTable.h - The plan as a table
-//------------------------------------------------------------------------===//
+//===- StageTable.h - The plan as a table ------------------------------------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 #define TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 

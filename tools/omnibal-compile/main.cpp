@@ -1,5 +1,4 @@
-//===- main.cpp - omnibal-compile
-//------------------------------------------------------------------------------===//
+//===- main.cpp - omnibal-compile --------------------------------------------------------===//
 #include "tools/omnibal-compile/CompileDriver.h"
 #include <csignal>
 

@@ -1,5 +1,4 @@
-//===- main.cpp - omnibal-opt: runs passes on the dialect's textual IR or an ONNX model
-//-------------===//
+//===- main.cpp - omnibal-opt: runs passes on the dialect's textual IR or an ONNX model --===//
 #include "dialects/omnibal/OmnibalStageOps.h"
 #include "importers/onnx/OnnxImporter.h"
 #include "mlir/Bytecode/BytecodeWriter.h"

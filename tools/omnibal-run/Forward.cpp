@@ -1,5 +1,4 @@
-//===- Forward.cpp - The graph's own inputs and outputs
-//----------------------------------------------------===//
+//===- Forward.cpp - The graph's own inputs and outputs ----------------------------------===//
 //
 // Row b of input_ids [B, S] is one sample: its tokens are those where attention_mask is not 0
 // (padding on either side). The rows run packed; a token output [.., N, ..] comes back as

@@ -1,5 +1,4 @@
-//===- Launch.h - Ranks as threads or under mpirun, and how they fail
-//-------------------------------------===//
+//===- Launch.h - Ranks as threads or under mpirun, and how they fail --------------------===//
 #ifndef TOOLS_OMNIBAL_RUN_LAUNCH_H
 #define TOOLS_OMNIBAL_RUN_LAUNCH_H
 

@@ -1,5 +1,4 @@
-//===- Options.h - The command line of omnibal-run
-//------------------------------------------------------===//
+//===- Options.h - The command line of omnibal-run ---------------------------------------===//
 #ifndef TOOLS_OMNIBAL_RUN_OPTIONS_H
 #define TOOLS_OMNIBAL_RUN_OPTIONS_H
 

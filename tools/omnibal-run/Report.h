@@ -1,5 +1,4 @@
-//===- Report.h - Banner, progress line, log and trace file
-//-------------------------------------------------===//
+//===- Report.h - Banner, progress line, log and trace file ------------------------------===//
 #ifndef TOOLS_OMNIBAL_RUN_REPORT_H
 #define TOOLS_OMNIBAL_RUN_REPORT_H
 

@@ -1,5 +1,4 @@
-//===- main.cpp - omnibal-run: trains, evaluates and runs programs
-//------------------------------------------===//
+//===- main.cpp - omnibal-run: trains, evaluates and runs programs -----------------------===//
 #include "runtime/backends/host/MpiCommunicator.h"
 #include "runtime/executor/Feeder.h"
 #include "runtime/program/Printer.h"

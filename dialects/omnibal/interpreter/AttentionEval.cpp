@@ -1,5 +1,4 @@
-//===- AttentionEval.cpp - Attention, its gradient, rotary embedding
-//----------------------------------------===//
+//===- AttentionEval.cpp - Attention, its gradient, rotary embedding ---------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
 #include <limits>

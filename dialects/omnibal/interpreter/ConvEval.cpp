@@ -1,5 +1,4 @@
-//===- ConvEval.cpp - Convolution and its gradients
-//-----------------------------------------------------===//
+//===- ConvEval.cpp - Convolution and its gradients --------------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 
 using namespace mlir;

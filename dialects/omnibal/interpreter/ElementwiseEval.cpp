@@ -1,5 +1,4 @@
-//===- ElementwiseEval.cpp - Elementwise ops
-//-------------------------------------------------------------===//
+//===- ElementwiseEval.cpp - Elementwise ops ---------------------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- Evaluation.h - Internals of the interpreter
-//---------------------------------------------------===//
+//===- Evaluation.h - Internals of the interpreter ---------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_INTERPRETER_EVALUATION_H
 #define DIALECTS_OMNIBAL_INTERPRETER_EVALUATION_H
 

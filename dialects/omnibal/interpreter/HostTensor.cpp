@@ -1,5 +1,4 @@
-//===- HostTensor.cpp
-//-----------------------------------------------------------------------------------===//
+//===- HostTensor.cpp --------------------------------------------------------------------===//
 #include "dialects/omnibal/interpreter/HostTensor.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,5 +1,4 @@
-//===- HostTensor.h - A dense tensor of the interpreter
-//---------------------------------------------===//
+//===- HostTensor.h - A dense tensor of the interpreter ----------------------------------===//
 #ifndef DIALECTS_OMNIBAL_INTERPRETER_HOSTTENSOR_H
 #define DIALECTS_OMNIBAL_INTERPRETER_HOSTTENSOR_H
 

@@ -1,5 +1,4 @@
-//===- IndexingEval.cpp - Gathers, scatters and triangles
-//-------------------------------------------------===//
+//===- IndexingEval.cpp - Gathers, scatters and triangles --------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- Interpreter.cpp - Driver of the reference interpreter
-//----------------------------------------------===//
+//===- Interpreter.cpp - Driver of the reference interpreter -----------------------------===//
 #include "dialects/omnibal/interpreter/Interpreter.h"
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include "llvm/ADT/SetVector.h"

@@ -1,5 +1,4 @@
-//===- Interpreter.h - Reference interpreter of the dialect
-//-----------------------------------------===//
+//===- Interpreter.h - Reference interpreter of the dialect ------------------------------===//
 //
 // Evaluates any op of the dialect on the host: the judge of every lowering, the folder of shape,
 // mask and position subgraphs, and the means to check gradient rules. Correct before fast; the

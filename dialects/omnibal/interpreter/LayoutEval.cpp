@@ -1,5 +1,4 @@
-//===- LayoutEval.cpp - Layout ops, shapes and ranges
-//-----------------------------------------------------===//
+//===- LayoutEval.cpp - Layout ops, shapes and ranges ------------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
 

@@ -1,5 +1,4 @@
-//===- LossEval.cpp - Cross entropies and their gradients
-//---------------------------------------------===//
+//===- LossEval.cpp - Cross entropies and their gradients --------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
 

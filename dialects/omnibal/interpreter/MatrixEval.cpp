@@ -1,5 +1,4 @@
-//===- MatrixEval.cpp - Matrix products
-//------------------------------------------------------------------===//
+//===- MatrixEval.cpp - Matrix products --------------------------------------------------===//
 #include "dialects/omnibal/ScalarFunctions.h"
 #include "dialects/omnibal/interpreter/Evaluation.h"
 

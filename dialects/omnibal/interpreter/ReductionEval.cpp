@@ -1,5 +1,4 @@
-//===- ReductionEval.cpp - Reductions, softmax and norms
-//--------------------------------------------------===//
+//===- ReductionEval.cpp - Reductions, softmax and norms ---------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
 #include <limits>

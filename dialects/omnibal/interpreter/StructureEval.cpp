@@ -1,5 +1,4 @@
-//===- StructureEval.cpp - Constants, named values, layers, calls, lowered groups
-//----------------------------===//
+//===- StructureEval.cpp - Constants, named values, layers, calls, lowered groups --------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include "mlir/IR/SymbolTable.h"
 

@@ -1,5 +1,4 @@
-//===- Attention.cpp - Attention and RotaryEmbedding (opset 23)
-//-----------------------------------------===//
+//===- Attention.cpp - Attention and RotaryEmbedding (opset 23) --------------------------===//
 #include "importers/onnx/OpTable.h"
 #include <cmath>
 #include <limits>

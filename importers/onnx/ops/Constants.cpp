@@ -1,5 +1,4 @@
-//===- Constants.cpp - Constant, ConstantOfShape, Range, Shape, Size
-//-----------------------------------===//
+//===- Constants.cpp - Constant, ConstantOfShape, Range, Shape, Size ---------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- Control.cpp - If, Loop, Scan
-//---------------------------------------------------------------------===//
+//===- Control.cpp - If, Loop, Scan ------------------------------------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- Elementwise.cpp - Arithmetic, comparisons, activations, casts
-//-----------------------------------===//
+//===- Elementwise.cpp - Arithmetic, comparisons, activations, casts ---------------------===//
 #include "importers/onnx/OpTable.h"
 #include "importers/onnx/Tensors.h"
 

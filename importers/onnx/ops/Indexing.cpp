@@ -1,5 +1,4 @@
-//===- Indexing.cpp - Gather, Scatter, NonZero, Trilu
-//--------------------------------------------------===//
+//===- Indexing.cpp - Gather, Scatter, NonZero, Trilu ------------------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

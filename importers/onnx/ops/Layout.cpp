@@ -1,5 +1,4 @@
-//===- Layout.cpp - Reshape, Transpose, Slice, Concat and their like
-//-----------------------------------===//
+//===- Layout.cpp - Reshape, Transpose, Slice, Concat and their like ---------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

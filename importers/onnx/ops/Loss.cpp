@@ -1,5 +1,4 @@
-//===- Loss.cpp - SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss
-//-----------------------------------===//
+//===- Loss.cpp - SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss ---------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

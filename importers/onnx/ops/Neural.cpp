@@ -1,5 +1,4 @@
-//===- Neural.cpp - Matrix products, convolution, norms, softmax, dropout
-//------------------------------===//
+//===- Neural.cpp - Matrix products, convolution, norms, softmax, dropout ----------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

@@ -1,5 +1,4 @@
-//===- Reductions.cpp - Reduce*, CumSum
-//-----------------------------------------------------------------===//
+//===- Reductions.cpp - Reduce*, CumSum --------------------------------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

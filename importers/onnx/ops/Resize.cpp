@@ -1,5 +1,4 @@
-//===- Resize.cpp - Interpolation between constant sizes
-//------------------------------------------------===//
+//===- Resize.cpp - Interpolation between constant sizes ---------------------------------===//
 //
 // Linear and cubic interpolation is a product with a constant matrix along each axis, nearest a
 // gather: so it has a gradient without an op of its own (learned position tables are resized).

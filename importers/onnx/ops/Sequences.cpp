@@ -1,5 +1,4 @@
-//===- Sequences.cpp - Sequences of tensors, which exist during import only
-//------------------------------===//
+//===- Sequences.cpp - Sequences of tensors, which exist during import only --------------===//
 //
 // Exporters write torch.split and torch.unbind as SplitToSequence and SequenceAt with constant
 // sizes and positions. Both are resolved here, so that the dialect needs no sequence type.

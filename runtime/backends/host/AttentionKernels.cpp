@@ -1,5 +1,4 @@
-//===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks
-//----------------===//
+//===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks -----===//
 #include "runtime/backends/host/HostKernel.h"
 #include "runtime/backends/host/vector/Attention.h"
 #include <algorithm>

@@ -1,5 +1,4 @@
-//===- CopyKernels.cpp - `copy` and `fill`
-//-----------------------------------------------------------===//
+//===- CopyKernels.cpp - `copy` and `fill` -----------------------------------------------===//
 #include "runtime/backends/host/HostKernel.h"
 #include "runtime/backends/host/StridedLoop.h"
 #include <cstring>

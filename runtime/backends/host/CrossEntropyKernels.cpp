@@ -1,5 +1,4 @@
-//===- CrossEntropyKernels.cpp - `cross_entropy` and `linear_cross_entropy`
-//--------------------------===//
+//===- CrossEntropyKernels.cpp - `cross_entropy` and `linear_cross_entropy` --------------===//
 //
 // The second computes logits only at rows with a target, a block at a time, in its scratch operand:
 // it holds, besides the block's logits, its gathered rows of hidden and of dhidden. So the number

@@ -1,5 +1,4 @@
-//===- EmbeddingKernels.cpp - Rows by index: embedding, image merge, and their gradients
-//-------------===//
+//===- EmbeddingKernels.cpp - Rows by index: embedding, image merge, and their gradients -===//
 //
 // Gradients that several rows may add to are split by columns, so each sum has the order of the
 // rows.

@@ -1,5 +1,4 @@
-//===- FusedKernel.cpp - `fused`: calls of generated code
-//--------------------------------------------===//
+//===- FusedKernel.cpp - `fused`: calls of generated code --------------------------------===//
 #include "runtime/backends/host/HostKernel.h"
 #include <algorithm>
 

@@ -1,5 +1,4 @@
-//===- Gemm.h - Matrix products through oneDNN
-//------------------------------------------------------===//
+//===- Gemm.h - Matrix products through oneDNN -------------------------------------------===//
 //
 // oneDNN's sgemm, single-threaded per tile on our own threads, plus our vectorised epilogue on the
 // tile while it is in cache. Measured on a Zen 4 against matmul primitives with post-ops: the same

@@ -1,5 +1,4 @@
-//===- GemmKernel.cpp - The `gemm` kernel: batches, folding, tasks
-//---------------------------------===//
+//===- GemmKernel.cpp - The `gemm` kernel: batches, folding, tasks -----------------------===//
 #include "runtime/backends/host/Gemm.h"
 #include "runtime/backends/host/HostKernel.h"
 #include <algorithm>

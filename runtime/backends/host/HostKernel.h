@@ -1,5 +1,4 @@
-//===- HostKernel.h - What the host backend's kernel classes share
-//----------------------------------===//
+//===- HostKernel.h - What the host backend's kernel classes share -----------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_HOSTKERNEL_H
 #define RUNTIME_BACKENDS_HOST_HOSTKERNEL_H
 

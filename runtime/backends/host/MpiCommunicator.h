@@ -1,5 +1,4 @@
-//===- MpiCommunicator.h - One process a rank, over MPI
-//------------------------------------------------===//
+//===- MpiCommunicator.h - One process a rank, over MPI ----------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_MPICOMMUNICATOR_H
 #define RUNTIME_BACKENDS_HOST_MPICOMMUNICATOR_H
 

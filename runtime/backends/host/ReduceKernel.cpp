@@ -1,5 +1,4 @@
-//===- ReduceKernel.cpp - `reduce`: sums and extremes along any dimensions
-//---------------------------===//
+//===- ReduceKernel.cpp - `reduce`: sums and extremes along any dimensions ---------------===//
 //
 // The task owns a run of results. Sums go in blocks of 64 terms that are then added up, which keeps
 // float32 sums of long columns accurate; the order depends on the shape only.

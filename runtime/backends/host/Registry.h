@@ -1,5 +1,4 @@
-//===- Registry.h - Kernel families of the host backend
-//-------------------------------------------===//
+//===- Registry.h - Kernel families of the host backend ----------------------------------===//
 //
 // A family is one file that adds its kernels; Registry.cpp lists the families.
 //

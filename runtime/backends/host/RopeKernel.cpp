@@ -1,5 +1,4 @@
-//===- RopeKernel.cpp - `rope`: rotary position embedding
-//--------------------------------------------===//
+//===- RopeKernel.cpp - `rope`: rotary position embedding --------------------------------===//
 #include "runtime/backends/host/HostKernel.h"
 #include "runtime/backends/host/vector/Rows.h"
 #include <algorithm>

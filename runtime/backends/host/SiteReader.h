@@ -1,5 +1,4 @@
-//===- SiteReader.h - Checks a call site's operand names and attributes
-//----------------------------===//
+//===- SiteReader.h - Checks a call site's operand names and attributes ------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_SITEREADER_H
 #define RUNTIME_BACKENDS_HOST_SITEREADER_H
 

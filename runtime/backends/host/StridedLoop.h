@@ -1,5 +1,4 @@
-//===- StridedLoop.h - Walking several strided tensors of one shape together
-//------------------------===//
+//===- StridedLoop.h - Walking several strided tensors of one shape together -------------===//
 //
 // Dimensions of size 1 go, the others are ordered by the strides of operand 0 (longest first) and
 // merged where all operands allow it. What remains is an outer index and an inner line.

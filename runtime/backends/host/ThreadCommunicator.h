@@ -1,5 +1,4 @@
-//===- ThreadCommunicator.h - Ranks as threads of one process
-//------------------------------------------===//
+//===- ThreadCommunicator.h - Ranks as threads of one process ----------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_THREADCOMMUNICATOR_H
 #define RUNTIME_BACKENDS_HOST_THREADCOMMUNICATOR_H
 

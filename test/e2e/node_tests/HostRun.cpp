@@ -1,5 +1,4 @@
-//===- HostRun.cpp - Graphs with static shapes on the host backend
-//-------------------------------------===//
+//===- HostRun.cpp - Graphs with static shapes on the host backend -----------------------===//
 #include "test/e2e/node_tests/HostRun.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

@@ -1,5 +1,4 @@
-//===- HostRun.h - Graphs with static shapes on the host backend
-//---------------------------------------===//
+//===- HostRun.h - Graphs with static shapes on the host backend -------------------------===//
 #ifndef TEST_E2E_NODE_TESTS_HOSTRUN_H
 #define TEST_E2E_NODE_TESTS_HOSTRUN_H
 

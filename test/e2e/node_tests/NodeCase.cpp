@@ -1,5 +1,4 @@
-//===- NodeCase.cpp - One of the ONNX standard's node tests
-//--------------------------------------------===//
+//===- NodeCase.cpp - One of the ONNX standard's node tests ------------------------------===//
 #include "test/e2e/node_tests/NodeCase.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,5 +1,4 @@
-//===- NodeCase.h - One of the ONNX standard's node tests
-//----------------------------------------------===//
+//===- NodeCase.h - One of the ONNX standard's node tests --------------------------------===//
 #ifndef TEST_E2E_NODE_TESTS_NODECASE_H
 #define TEST_E2E_NODE_TESTS_NODECASE_H
 

@@ -1,5 +1,4 @@
-//===- OmnibalNodeTest.cpp - Runs ONNX node tests through importer, interpreter and host backend
-//-------===//
+//===- OmnibalNodeTest.cpp - ONNX node tests: importer, interpreter, host backend --------===//
 //
 //     omnibal-node-test CASES.json
 //

@@ -1,5 +1,4 @@
-//===- KernelTest.h - Tensors and kernel calls for the tests of the host backend
-//--------------------===//
+//===- KernelTest.h - Tensors and kernel calls for the tests of the host backend ---------===//
 #ifndef TEST_UNIT_BACKENDS_KERNELTEST_H
 #define TEST_UNIT_BACKENDS_KERNELTEST_H
 

@@ -1,5 +1,4 @@
-//===- Ranks.h - Ranks as threads that agree, for tests
-//----------------------------------------------===//
+//===- Ranks.h - Ranks as threads that agree, for tests ----------------------------------===//
 #ifndef TEST_UNIT_CHECKPOINT_RANKS_H
 #define TEST_UNIT_CHECKPOINT_RANKS_H
 

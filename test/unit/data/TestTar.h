@@ -1,5 +1,4 @@
-//===- TestTar.h - Temporary folders and hand-made tar files for tests
-//-------------------------------===//
+//===- TestTar.h - Temporary folders and hand-made tar files for tests -------------------===//
 #ifndef TEST_UNIT_DATA_TESTTAR_H
 #define TEST_UNIT_DATA_TESTTAR_H
 

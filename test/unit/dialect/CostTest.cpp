@@ -1,5 +1,4 @@
-//===- CostTest.cpp - Costs against counts by hand
-//--------------------------------------------------------===//
+//===- CostTest.cpp - Costs against counts by hand ---------------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"

@@ -1,5 +1,4 @@
-//===- GradientTest.cpp - Gradient rules against finite differences
-//----------------------------------------===//
+//===- GradientTest.cpp - Gradient rules against finite differences ----------------------===//
 //
 // Every case of gradients.mlir: the gradient that an op builds, evaluated by the interpreter in
 // float64, against central differences of the op itself. Every op with the interface must have a

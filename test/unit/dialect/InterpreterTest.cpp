@@ -1,5 +1,4 @@
-//===- InterpreterTest.cpp - The reference interpreter against PyTorch and by hand
-//--------------------------===//
+//===- InterpreterTest.cpp - The reference interpreter against PyTorch and by hand -------===//
 #include "dialects/omnibal/interpreter/Interpreter.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -1,5 +1,4 @@
-//===- ScalarTest.cpp - Scalar forms of elementwise ops against their float64 values
-//-------------------------===//
+//===- ScalarTest.cpp - Scalar forms of elementwise ops against their float64 values -----===//
 //
 // emitScalar writes what generated kernels compute, evaluate what the interpreter computes. Both
 // must agree for every elementwise op and element type. The emitted ops are folded one by one;

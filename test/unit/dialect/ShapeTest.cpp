@@ -1,5 +1,4 @@
-//===- ShapeTest.cpp - Symbolic arithmetic and shape rules that depend on contents
-//----------------------------===//
+//===- ShapeTest.cpp - Symbolic arithmetic and shape rules that depend on contents -------===//
 #include "dialects/omnibal/Builders.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -1,5 +1,4 @@
-//===- TinyRun.h - Data and an independent trainer for the tiny program
-//---------------------------------===//
+//===- TinyRun.h - Data and an independent trainer for the tiny program ------------------===//
 #ifndef TEST_UNIT_EXECUTOR_TINYRUN_H
 #define TEST_UNIT_EXECUTOR_TINYRUN_H
 

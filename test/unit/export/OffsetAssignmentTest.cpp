@@ -1,5 +1,4 @@
-//===- OffsetAssignmentTest.cpp - Blocks never overlap while both live
-//------------------------------------===//
+//===- OffsetAssignmentTest.cpp - Blocks never overlap while both live -------------------===//
 #include "passes/export/OffsetAssignment.h"
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-//===- BadInputTest.cpp - Damaged and unsupported models give one clear error
-//--------------------------===//
+//===- BadInputTest.cpp - Damaged and unsupported models give one clear error ------------===//
 #include "test/unit/importer/TestModel.h"
 #include <fstream>
 #include <gtest/gtest.h>

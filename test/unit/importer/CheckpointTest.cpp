@@ -1,5 +1,4 @@
-//===- CheckpointTest.cpp - Parameters, their names and the checkpoint
-//---------------------------------===//
+//===- CheckpointTest.cpp - Parameters, their names and the checkpoint -------------------===//
 #include "runtime/core/Safetensors.h"
 #include "test/unit/importer/TestModel.h"
 #include <cstring>

@@ -1,5 +1,4 @@
-//===- ExternalDataTest.cpp - External data stays in the model's folder
-//--------------------------------===//
+//===- ExternalDataTest.cpp - External data stays in the model's folder ------------------===//
 #include "test/unit/importer/TestModel.h"
 #include <gtest/gtest.h>
 

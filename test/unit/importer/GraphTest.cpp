@@ -1,5 +1,4 @@
-//===- GraphTest.cpp - Form I: inputs, outputs, locations, functions, branches
-//-------------------------===//
+//===- GraphTest.cpp - Form I: inputs, outputs, locations, functions, branches -----------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "test/unit/importer/TestModel.h"
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-//===- RealModelsTest.cpp - Imported exports compute PyTorch's logits
-//----------------------------------===//
+//===- RealModelsTest.cpp - Imported exports compute PyTorch's logits --------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/interpreter/Interpreter.h"
 #include "runtime/core/Safetensors.h"

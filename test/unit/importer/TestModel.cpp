@@ -1,5 +1,4 @@
-//===- TestModel.cpp - Small ONNX models written by tests
-//----------------------------------------------===//
+//===- TestModel.cpp - Small ONNX models written by tests --------------------------------===//
 #include "test/unit/importer/TestModel.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>

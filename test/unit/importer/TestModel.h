@@ -1,5 +1,4 @@
-//===- TestModel.h - Small ONNX models written by tests
-//------------------------------------------------===//
+//===- TestModel.h - Small ONNX models written by tests ----------------------------------===//
 #ifndef TEST_UNIT_IMPORTER_TESTMODEL_H
 #define TEST_UNIT_IMPORTER_TESTMODEL_H
 

@@ -1,5 +1,4 @@
-//===- FusedKernelTest.cpp - Generated kernels against the interpreter
-//---------------------------------===//
+//===- FusedKernelTest.cpp - Generated kernels against the interpreter -------------------===//
 #include "test/unit/lower/LoweredRun.h"
 
 using omnibal::test::LoweredModule;

@@ -1,5 +1,4 @@
-//===- LowerFunctionTest.cpp - Whole functions
-//----------------------------------------------------------===//
+//===- LowerFunctionTest.cpp - Whole functions -------------------------------------------===//
 #include "test/unit/lower/LoweredRun.h"
 #include <set>
 

@@ -1,5 +1,4 @@
-//===- LoweredRun.cpp
-//---------------------------------------------------------------------------------===//
+//===- LoweredRun.cpp --------------------------------------------------------------------===//
 #include "test/unit/lower/LoweredRun.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -1,5 +1,4 @@
-//===- LoweredRun.h - Runs a lowered function on the host and beside it the interpreter
-//---------------===//
+//===- LoweredRun.h - Runs a lowered function on the host and beside it the interpreter --===//
 #ifndef TEST_UNIT_LOWER_LOWEREDRUN_H
 #define TEST_UNIT_LOWER_LOWEREDRUN_H
 

@@ -1,5 +1,4 @@
-//===- ReductionAxesTest.cpp - Reductions over any axes and what reads them, fused and not
-//-------------===//
+//===- ReductionAxesTest.cpp - Reductions over any axes and what reads them, fused and not -===//
 //
 // Sizes repeat on purpose: a value of one number a channel has as many elements as one of one
 // number a column then, and only its place among the dimensions tells them apart.

@@ -1,5 +1,4 @@
-//===- DeviceTest.cpp - The device table and the roofline
-//---------------------------------------------------===//
+//===- DeviceTest.cpp - The device table and the roofline --------------------------------===//
 #include "passes/cost/Device.h"
 #include <gtest/gtest.h>
 

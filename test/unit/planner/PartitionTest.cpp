@@ -1,5 +1,4 @@
-//===- PartitionTest.cpp - Cuts against brute force
-//-------------------------------------------------------===//
+//===- PartitionTest.cpp - Cuts against brute force --------------------------------------===//
 #include "passes/planner/Partition.h"
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-//===- PlanJsonTest.cpp - Plans and clusters from files, and what is wrong with them
-//-------------------------===//
+//===- PlanJsonTest.cpp - Plans and clusters from files, and what is wrong with them -----===//
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/ClusterJson.h"
 #include "llvm/Support/JSON.h"

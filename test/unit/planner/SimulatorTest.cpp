@@ -1,5 +1,4 @@
-//===- SimulatorTest.cpp - Hand-computed steps and memory
-//--------------------------------------------------===//
+//===- SimulatorTest.cpp - Hand-computed steps and memory --------------------------------===//
 #include "passes/planner/Simulator.h"
 #include "passes/planner/ScheduleRules.h"
 #include <gtest/gtest.h>

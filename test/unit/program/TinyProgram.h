@@ -1,5 +1,4 @@
-//===- TinyProgram.h - A program small enough to check by hand
-//------------------------------------------===//
+//===- TinyProgram.h - A program small enough to check by hand ---------------------------===//
 //
 // Layer "embedding" looks tokens up in a table; layer "head" multiplies with a weight and takes the
 // cross entropy. On one stage or one layer a stage (1F1B), any number of micro-batches and

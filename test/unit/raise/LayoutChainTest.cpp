@@ -1,5 +1,4 @@
-//===- LayoutChainTest.cpp
-//--------------------------------------------------------------------------===//
+//===- LayoutChainTest.cpp ---------------------------------------------------------------===//
 #include "passes/raise/LayoutChain.h"
 #include <gtest/gtest.h>
 

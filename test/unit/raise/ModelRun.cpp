@@ -1,5 +1,4 @@
-//===- ModelRun.cpp
-//---------------------------------------------------------------------------------===//
+//===- ModelRun.cpp ----------------------------------------------------------------------===//
 #include "test/unit/raise/ModelRun.h"
 #include "importers/onnx/OnnxImporter.h"
 #include "passes/raise/Passes.h"

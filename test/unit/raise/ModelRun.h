@@ -1,5 +1,4 @@
-//===- ModelRun.h - Exported models through the passes and the interpreter
-//--------------------------===//
+//===- ModelRun.h - Exported models through the passes and the interpreter ---------------===//
 #ifndef TEST_UNIT_RAISE_MODELRUN_H
 #define TEST_UNIT_RAISE_MODELRUN_H
 

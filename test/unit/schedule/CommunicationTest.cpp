@@ -1,5 +1,4 @@
-//===- CommunicationTest.cpp - Posts, waits and sends around compute actions
-//--------------------------------===//
+//===- CommunicationTest.cpp - Posts, waits and sends around compute actions -------------===//
 #include "passes/schedule/Communication.h"
 #include "passes/planner/ScheduleRules.h"
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-//===- FormC.cpp - Runs a module in form C through the interpreter
-//---------------------------------------===//
+//===- FormC.cpp - Runs a module in form C through the interpreter -----------------------===//
 #include "test/unit/train/FormC.h"
 #include <cstdlib>
 #include <iostream>

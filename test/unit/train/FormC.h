@@ -1,5 +1,4 @@
-//===- FormC.h - Runs a module in form C through the interpreter
-//-----------------------------------------===//
+//===- FormC.h - Runs a module in form C through the interpreter -------------------------===//
 #ifndef TEST_UNIT_TRAIN_FORMC_H
 #define TEST_UNIT_TRAIN_FORMC_H
 

@@ -1,5 +1,4 @@
-//===- MaterializeLayersTest.cpp - Losses and gradients of form C
-//----------------------------------------===//
+//===- MaterializeLayersTest.cpp - Losses and gradients of form C ------------------------===//
 //
 // A hand-written model (two equal vision blocks, projector, merge, two equal language blocks, head)
 // becomes form C and runs in the interpreter in float64. Gradients are compared with central

@@ -1,5 +1,4 @@
-//===- MinCutTest.cpp - Minimum cuts against all cuts of small graphs
-//------------------------------------===//
+//===- MinCutTest.cpp - Minimum cuts against all cuts of small graphs --------------------===//
 #include "passes/remat/MinCut.h"
 #include <gtest/gtest.h>
 #include <random>

@@ -1,5 +1,4 @@
-//===- ReferenceTest.cpp - Exported models against PyTorch
-//-------------------------------------------------===//
+//===- ReferenceTest.cpp - Exported models against PyTorch -------------------------------===//
 //
 // The first step of reference.json: the exported model becomes form C, runs in the interpreter in
 // float64 on the step's packed groups, and gives PyTorch's loss (every sample run alone, float64)

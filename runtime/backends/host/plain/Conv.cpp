@@ -1,5 +1,4 @@
-//===- Conv.cpp - Plain convolution of any number of dimensions, with its gradients
-//-------------------===//
+//===- Conv.cpp - Plain convolution of any number of dimensions, with its gradients ------===//
 #include "runtime/backends/host/plain/Plain.h"
 #include <vector>
 

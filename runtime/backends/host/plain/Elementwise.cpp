@@ -1,5 +1,4 @@
-//===- Elementwise.cpp - Plain elementwise kernels
-//----------------------------------------------------===//
+//===- Elementwise.cpp - Plain elementwise kernels ---------------------------------------===//
 #include "runtime/backends/host/plain/Plain.h"
 #include <map>
 

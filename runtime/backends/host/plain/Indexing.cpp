@@ -1,5 +1,4 @@
-//===- Indexing.cpp - Plain gathers, scatters, triangles, ranges
-//--------------------------------------===//
+//===- Indexing.cpp - Plain gathers, scatters, triangles, ranges -------------------------===//
 #include "runtime/backends/host/plain/Plain.h"
 
 namespace omnibal::rt::plain {

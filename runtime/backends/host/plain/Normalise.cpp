@@ -1,5 +1,4 @@
-//===- Normalise.cpp - Plain softmax, norms and running sums
-//------------------------------------------===//
+//===- Normalise.cpp - Plain softmax, norms and running sums -----------------------------===//
 #include "runtime/backends/host/plain/Plain.h"
 #include <vector>
 

@@ -1,5 +1,4 @@
-//===- Plain.h - What the plain kernels share
-//-------------------------------------------------------===//
+//===- Plain.h - What the plain kernels share --------------------------------------------===//
 //
 // Plain kernels exist so that any imported graph runs. Numbers are read as double (floating point)
 // or int64 (the rest), whatever the element type, computed, and rounded once when written.

@@ -1,5 +1,4 @@
-//===- Attention.h - Blocked attention over one segment and key head
-//--------------------------------===//
+//===- Attention.h - Blocked attention over one segment and key head ---------------------===//
 //
 // A task owns all it writes: forward a range of queries of some query heads that share a key head,
 // backward all queries and keys of a segment for one key head. So no result depends on threads.

@@ -1,5 +1,4 @@
-//===- AttentionBackward.cpp - Gradients of attention, key block by key block
-//----------------------===//
+//===- AttentionBackward.cpp - Gradients of attention, key block by key block ------------===//
 //
 // For each block of keys the gradients of K and V are summed in scratch over all query blocks that
 // see it; dQ is accumulated in place. Scores are computed as S[query][key], so queries and output

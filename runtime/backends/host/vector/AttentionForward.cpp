@@ -1,5 +1,4 @@
-//===- AttentionForward.cpp - Online-softmax attention with queries in the vector lanes
-//----------------===//
+//===- AttentionForward.cpp - Online-softmax attention with queries in the vector lanes --===//
 //
 // Scores are computed transposed, S^T[key][query]: maxima and sums over keys are then plain vector
 // operations, and S^T is at once the left operand of the product with V. A key block is packed once

@@ -1,5 +1,4 @@
-//===- AttentionMask.h - Which query sees which key, by blocks and by vectors
-//-----------------------===//
+//===- AttentionMask.h - Which query sees which key, by blocks and by vectors ------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_ATTENTIONMASK_H
 #define RUNTIME_BACKENDS_HOST_VECTOR_ATTENTIONMASK_H
 

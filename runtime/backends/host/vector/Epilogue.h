@@ -1,5 +1,4 @@
-//===- Epilogue.h - What follows a GEMM tile while it is in cache
-//-----------------------------------===//
+//===- Epilogue.h - What follows a GEMM tile while it is in cache ------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_EPILOGUE_H
 #define RUNTIME_BACKENDS_HOST_VECTOR_EPILOGUE_H
 

@@ -1,5 +1,4 @@
-//===- Isa.h - One source, several instruction sets, chosen at run time
-//-----------------------------===//
+//===- Isa.h - One source, several instruction sets, chosen at run time ------------------===//
 //
 // A vector source defines one table of functions named after its theme in the namespace of the
 // instruction set for which it is compiled (OMNIBAL_ISA); the chosen table is a function of the

@@ -1,5 +1,4 @@
-//===- Micro.h - Small products of packed blocks, the inner loops of attention
-//-----------------------===//
+//===- Micro.h - Small products of packed blocks, the inner loops of attention -----------===//
 //
 // C[m][n] (+)= sum_k A(m, k) * B[k][n]. A is read one value at a time with constant or free
 // strides, B in whole vectors with any row stride. Row counts are rounded up to rowStep and columns

@@ -1,5 +1,4 @@
-//===- Update.h - AdamW and sums over one block of values
-//-------------------------------------------===//
+//===- Update.h - AdamW and sums over one block of values --------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_UPDATE_H
 #define RUNTIME_BACKENDS_HOST_VECTOR_UPDATE_H
 

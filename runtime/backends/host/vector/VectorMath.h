@@ -1,5 +1,4 @@
-//===- VectorMath.h - Vectors of floats for sources compiled once per instruction set
-//--------------===//
+//===- VectorMath.h - Vectors of floats for sources compiled once per instruction set ----===//
 //
 // Included only by the files in this folder. Everything here has internal linkage: the same source
 // is compiled for several instruction sets, and shared inline functions would mix them up. For the
