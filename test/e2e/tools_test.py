@@ -462,10 +462,28 @@ class Batches(ToolTest):
             with open(log) as file:
                 runs.append([json.loads(line) for line in file])
         self.assertEqual([e["loss"] for e in runs[0]], [e["loss"] for e in runs[1]])
-        first = [(e["tiles"], e["tokens"]) for e in runs[0][:steps]]
-        self.assertEqual(sum(v for v, _ in first), sum(v for v, _ in self.lengths))
-        self.assertEqual(sum(n for _, n in first), sum(n for _, n in self.lengths))
-        self.assertNotEqual(first, [(e["tiles"], e["tokens"]) for e in runs[0][steps:2 * steps]])
+        # The second epoch is what omnibal-batch gives for it.
+        self.batch("second", ranks=2, epoch=1)
+        loads = []
+        for name in ("batches", "second"):
+            groups = self.groups(name)
+            loads += [tuple(map(sum, zip(*(sample for group in groups[s:s + 4] for sample in group))))
+                      for s in range(0, len(groups), 4)]
+        self.assertEqual([(e["tiles"], e["tokens"]) for e in runs[0][:len(loads)]], loads[:len(runs[0])])
+        self.assertGreater(len(runs[0]), steps)
+
+    def test_ranks_with_different_groups_do_not_train(self):
+        self.compile(data_parallel=2, microbatches=2, tiles=self.TILES, tokens=self.TOKENS)
+        self.batch("others", ranks=2, seed=2)
+        folder = os.path.join(DATA, "tiny-internvl")
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+        for batches in ("batches", "others"):
+            command += [":"] * (batches == "others") + [
+                "-n", "1", os.path.join(BIN, "omnibal-run"), self.path("program"), "--weights", f"{folder}/model.safetensors", "--data",
+                f"{folder}/data-000000.tar", "--preprocess", f"{folder}/preprocessor_config.json", "--batches", self.path(batches)]
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("rank 1 and rank 0 have different groups of samples", result.stderr)
 
 
 class Overlap(ToolTest):
