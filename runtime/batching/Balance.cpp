@@ -91,10 +91,11 @@ std::vector<uint32_t> isfRows(const GroupLoads &loads, int32_t ranks, Random ran
   return order;
 }
 
-/// Order of the groups, row after row.
-std::vector<uint32_t> orderOf(const SampleLengths &lengths, const Grouping &grouping,
+/// Order of the groups, row after row. The sums are not needed any more.
+std::vector<uint32_t> orderOf(const SampleLengths &lengths, LoadedGroups &groups,
                               const BatchOptions &options, Random random) {
-  std::vector<uint32_t> order(grouping.groups());
+  GroupLoads loads{std::move(groups.tiles), std::move(groups.tokens), {}};
+  std::vector<uint32_t> order(groups.grouping.groups());
   std::iota(order.begin(), order.end(), 0u);
   switch (options.method) {
   case BatchMethod::Random:
@@ -103,13 +104,12 @@ std::vector<uint32_t> orderOf(const SampleLengths &lengths, const Grouping &grou
     shuffleRows(options.ranks, random, order);
     break;
   case BatchMethod::Isf:
-    return isfRows(groupLoads(lengths, grouping, {}), options.ranks, random);
-  case BatchMethod::Plan: {
-    GroupLoads loads = groupLoads(lengths, grouping, options.cost);
-    order = formRows(loads, options.ranks, random);
-    orderRows(grouping, loads, options.ranks, Random(random.next()), order);
+    return isfRows(loads, options.ranks, random);
+  case BatchMethod::Plan:
+    loads.cost = groupCosts(lengths, groups, options.cost);
+    order = formRows(loads, options.ranks);
+    orderRows(groups.grouping, loads, options.ranks, random, order);
     break;
-  }
   }
   return order;
 }
@@ -119,7 +119,12 @@ void write(const Grouping &grouping, const std::vector<uint32_t> &order, Batches
   batches.offsets.resize(order.size() + 1);
   batches.samples.resize(grouping.samples.size());
   int64_t at = 0;
+  constexpr size_t ahead = 16; // groups lie anywhere in memory: fetch them in time
   for (size_t g = 0; g < order.size(); ++g) {
+    if (g + 2 * ahead < order.size())
+      __builtin_prefetch(&grouping.offsets[order[g + 2 * ahead]]);
+    if (g + ahead < order.size())
+      __builtin_prefetch(grouping.samples.data() + grouping.offsets[order[g + ahead]]);
     batches.offsets[g] = at;
     for (uint32_t i = grouping.offsets[order[g]]; i < grouping.offsets[order[g] + 1]; ++i)
       batches.samples[at++] = grouping.samples[i];
@@ -143,32 +148,35 @@ Result<Batches> balance(const SampleLengths &lengths, const BatchOptions &option
                    " samples are over the caps and skipped: nothing is left to balance; raise "
                    "the caps");
 
-  Grouping grouping;
+  LoadedGroups groups;
   Random random(options.seed, options.epoch, 'b');
   Random packing(random.next());
   Bound bound{0, "sum"};
   if (packed > 0 && options.method == BatchMethod::Plan) {
-    grouping = planGroups(lengths, caps, options.ranks, packing, bound);
+    groups = planGroups(lengths, caps, options.ranks, packing, bound);
   } else if (packed > 0) {
     bound = simpleBound(Histogram(lengths, caps), caps);
     std::vector<uint32_t> samples = packable(lengths, batches.oversize);
-    grouping = options.method == BatchMethod::Isf
-                   ? isfGroups(lengths, std::move(samples), caps, packing)
-               : options.method == BatchMethod::Random
-                   ? randomGroups(lengths, std::move(samples), caps, packing)
-                   : sortedGroups(lengths, std::move(samples), caps, packing);
+    groups = withLoads(lengths, options.method == BatchMethod::Isf
+                                    ? isfGroups(lengths, std::move(samples), caps, packing)
+                                : options.method == BatchMethod::Random
+                                    ? randomGroups(lengths, std::move(samples), caps, packing)
+                                    : sortedGroups(lengths, std::move(samples), caps, packing));
   }
   batches.lowerBound = bound.groups;
   batches.boundMethod = bound.method;
   if (options.oversize == Oversize::OwnGroup) {
     for (int64_t sample : batches.oversize) {
-      grouping.samples.push_back(static_cast<uint32_t>(sample));
-      grouping.close();
+      groups.grouping.samples.push_back(static_cast<uint32_t>(sample));
+      groups.grouping.close();
+      groups.tiles.push_back(static_cast<uint32_t>(lengths.tiles[sample]));
+      groups.tokens.push_back(static_cast<uint32_t>(lengths.tokens[sample]));
     }
     batches.lowerBound += static_cast<int64_t>(batches.oversize.size());
   }
-  splitToMultiple(lengths, options.ranks, caps, grouping);
-  write(grouping, orderOf(lengths, grouping, options, Random(random.next())), batches);
+  splitToMultiple(lengths, options.ranks, caps, groups);
+  std::vector<uint32_t> order = orderOf(lengths, groups, options, Random(random.next()));
+  write(groups.grouping, order, batches);
   return batches;
 }
 

@@ -30,6 +30,12 @@ struct Grouping {
   void close() { offsets.push_back(static_cast<uint32_t>(samples.size())); }
 };
 
+/// Groups with the sums of their samples.
+struct LoadedGroups {
+  Grouping grouping;
+  std::vector<uint32_t> tiles, tokens; ///< of each group
+};
+
 inline Load loadOf(const SampleLengths &lengths, const Grouping &grouping, int64_t group) {
   Load load;
   for (uint32_t i = grouping.offsets[group]; i < grouping.offsets[group + 1]; ++i) {

@@ -2,6 +2,7 @@
 #include "runtime/batching/BestFit.h"
 #include "runtime/batching/Isf.h"
 #include "runtime/batching/LpPacking.h"
+#include "runtime/batching/Rows.h"
 #include <algorithm>
 #include <numeric>
 
@@ -14,20 +15,6 @@ constexpr int64_t isfWork = int64_t(1) << 25;
 /// Groups that left-over samples are tried with, beside those that are known to have room.
 constexpr int64_t otherGroups = 1 << 16;
 
-/// Groups with their sums.
-struct Packed {
-  Grouping grouping;
-  std::vector<uint32_t> tiles, tokens;
-
-  template <typename Name> void add(const Expansion &from, int64_t group, Name name) {
-    for (uint32_t i = from.grouping.offsets[group]; i < from.grouping.offsets[group + 1]; ++i)
-      grouping.samples.push_back(name(from.grouping.samples[i]));
-    grouping.close();
-    tiles.push_back(from.tiles[group]);
-    tokens.push_back(from.tokens[group]);
-  }
-};
-
 class Planner {
 public:
   Planner(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random)
@@ -37,7 +24,7 @@ public:
                   clamped(caps.tokens, histogram.totalTokens())};
   }
 
-  Grouping run(Bound &bound) {
+  LoadedGroups run(Bound &bound) {
     bound = simpleBound(histogram, caps);
     double groups = static_cast<double>(std::max<int64_t>(1, bound.groups));
     weights = {static_cast<double>(histogram.totalTiles()) / groups / caps.tiles / caps.tiles,
@@ -50,7 +37,7 @@ public:
     if (inRows(packed.grouping.groups()) > inRows(bound.groups))
       compareWithIsf();
     spreadWithoutLoad();
-    return std::move(packed.grouping);
+    return std::move(packed);
   }
 
 private:
@@ -78,6 +65,14 @@ private:
     finish(std::move(expansion), name);
   }
 
+  template <typename Name> void add(const Expansion &from, int64_t group, Name name) {
+    for (uint32_t i = from.grouping.offsets[group]; i < from.grouping.offsets[group + 1]; ++i)
+      packed.grouping.samples.push_back(name(from.grouping.samples[i]));
+    packed.grouping.close();
+    packed.tiles.push_back(from.tiles[group]);
+    packed.tokens.push_back(from.tokens[group]);
+  }
+
   bool wantsRound(const Expansion &expansion, const std::vector<uint32_t> &numbers) const {
     int64_t left = static_cast<int64_t>(expansion.leftovers.size());
     int64_t samples = numbers.empty() ? histogram.samples() : static_cast<int64_t>(numbers.size());
@@ -92,7 +87,7 @@ private:
     std::vector<uint32_t> pool;
     for (int64_t g = 0; g < expansion.grouping.groups(); ++g) {
       if (!open[g]) {
-        packed.add(expansion, g, name);
+        add(expansion, g, name);
         continue;
       }
       for (uint32_t i = expansion.grouping.offsets[g]; i < expansion.grouping.offsets[g + 1]; ++i)
@@ -110,7 +105,7 @@ private:
                 std::move(expansion.tokens)};
     } else {
       for (int64_t g = 0; g < expansion.grouping.groups(); ++g)
-        packed.add(expansion, g, name);
+        add(expansion, g, name);
     }
     std::vector<uint32_t> leftovers;
     for (uint32_t sample : expansion.leftovers)
@@ -138,7 +133,7 @@ private:
         samples.push_back(static_cast<uint32_t>(i));
     Grouping isf = isfGroups(lengths, std::move(samples), caps, isfRandom(), options);
     if (inRows(isf.groups()) < inRows(packed.grouping.groups())) {
-      packed.grouping = std::move(isf);
+      packed = withLoads(lengths, std::move(isf));
       withoutLoad.clear();
     }
   }
@@ -163,6 +158,8 @@ private:
       result.close();
     }
     packed.grouping = std::move(result);
+    packed.tiles.resize(groups, 0);
+    packed.tokens.resize(groups, 0);
   }
 
   const SampleLengths &lengths;
@@ -171,14 +168,14 @@ private:
   Random random, start = random;
   Histogram histogram;
   LoadWeights weights;
-  Packed packed;
+  LoadedGroups packed;
   std::vector<uint32_t> withoutLoad;
 };
 
 } // namespace
 
-Grouping planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random,
-                    Bound &bound) {
+LoadedGroups planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random,
+                        Bound &bound) {
   return Planner(lengths, caps, ranks, random).run(bound);
 }
 

@@ -10,8 +10,8 @@ namespace omnibal::rt {
 
 /// Groups of all samples within the caps (at least one), as few as it can, and the bound on their
 /// number. `ranks` groups more or less do not matter: the result is made a multiple of it.
-Grouping planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random,
-                    Bound &bound);
+LoadedGroups planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random,
+                        Bound &bound);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BATCHING_PLAN_H

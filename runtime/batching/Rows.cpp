@@ -98,39 +98,44 @@ double countScore(const RowRatios &ratios) {
 
 } // namespace
 
-GroupLoads groupLoads(const SampleLengths &lengths, const Grouping &grouping,
-                      const LoadCost &cost) {
-  GroupLoads loads;
-  int64_t groups = grouping.groups();
-  loads.tiles.resize(groups);
-  loads.tokens.resize(groups);
-  if (cost.isSet())
-    loads.cost.resize(groups);
-  for (int64_t g = 0; g < groups; ++g) {
-    Load load = loadOf(lengths, grouping, g);
-    loads.tiles[g] = static_cast<uint32_t>(load.tiles);
-    loads.tokens[g] = static_cast<uint32_t>(load.tokens);
-    if (!cost.isSet())
-      continue;
+LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping) {
+  LoadedGroups groups;
+  groups.grouping = std::move(grouping);
+  int64_t count = groups.grouping.groups();
+  groups.tiles.resize(count);
+  groups.tokens.resize(count);
+  for (int64_t g = 0; g < count; ++g) {
+    Load load = loadOf(lengths, groups.grouping, g);
+    groups.tiles[g] = static_cast<uint32_t>(load.tiles);
+    groups.tokens[g] = static_cast<uint32_t>(load.tokens);
+  }
+  return groups;
+}
+
+std::vector<double> groupCosts(const SampleLengths &lengths, const LoadedGroups &groups,
+                               const LoadCost &cost) {
+  std::vector<double> costs;
+  if (!cost.isSet())
+    return costs;
+  const Grouping &grouping = groups.grouping;
+  costs.resize(grouping.groups());
+  for (int64_t g = 0; g < grouping.groups(); ++g) {
     double squares = 0;
     for (uint32_t i = grouping.offsets[g]; i < grouping.offsets[g + 1]; ++i) {
       double tokens = lengths.tokens[grouping.samples[i]];
       squares += tokens * tokens;
     }
-    loads.cost[g] = cost.tileNs * static_cast<double>(load.tiles) +
-                    cost.tokenNs * static_cast<double>(load.tokens) + cost.squareNs * squares;
+    costs[g] =
+        cost.tileNs * groups.tiles[g] + cost.tokenNs * groups.tokens[g] + cost.squareNs * squares;
   }
-  return loads;
+  return costs;
 }
 
-std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random random) {
+std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks) {
   size_t groups = loads.tiles.size();
   std::vector<uint64_t> items(groups), scratch;
   for (size_t g = 0; g < groups; ++g)
-    items[g] = keyed(0, static_cast<uint32_t>(g));
-  random.shuffle(items.data(), groups); // equal groups meet others in every epoch
-  for (uint64_t &item : items)
-    item = keyed(~loads.tiles[static_cast<uint32_t>(item)], static_cast<uint32_t>(item));
+    items[g] = keyed(~loads.tiles[g], static_cast<uint32_t>(g));
   radixSort(items.data(), groups, scratch);
 
   // A small chunk has equal tiles, a large one gives closer tokens; where tile sums are so many

@@ -18,10 +18,15 @@ struct GroupLoads {
   std::vector<uint32_t> tiles, tokens;
   std::vector<double> cost; ///< empty where no cost is set
 };
-GroupLoads groupLoads(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost);
+
+/// Sums of the groups' samples.
+LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping);
+/// LoadCost of each group; empty where it is not set.
+std::vector<double> groupCosts(const SampleLengths &lengths, const LoadedGroups &groups,
+                               const LoadCost &cost);
 
 /// Order of the groups so that `ranks` neighbours carry equal loads. A multiple of ranks groups.
-std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random random);
+std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks);
 
 /// Order of the rows of `order`, stratified by their mean tokens per sample: any eight
 /// consecutive rows have one of each eighth of the rows, chosen so that their means agree. Ranks

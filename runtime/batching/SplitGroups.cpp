@@ -71,8 +71,33 @@ std::vector<Candidate> candidates(const SampleLengths &lengths, Caps caps, Group
   return found;
 }
 
+/// Sums of the groups after `borders` were inserted.
+std::vector<uint32_t> newSums(const std::vector<uint32_t> &offsets,
+                              const std::vector<uint32_t> &borders, const Grouping &grouping,
+                              const std::vector<int32_t> &lengths,
+                              const std::vector<uint32_t> &sums) {
+  std::vector<uint32_t> result;
+  result.reserve(grouping.offsets.size());
+  size_t border = 0;
+  for (size_t g = 0; g + 1 < offsets.size(); ++g) {
+    uint32_t first = offsets[g], rest = sums[g];
+    // A group that is empty has no border.
+    for (; border < borders.size() && borders[border] < offsets[g + 1]; ++border) {
+      uint32_t sum = 0;
+      for (uint32_t i = first; i < borders[border]; ++i)
+        sum += static_cast<uint32_t>(lengths[grouping.samples[i]]);
+      result.push_back(sum);
+      rest -= sum;
+      first = borders[border];
+    }
+    result.push_back(rest);
+  }
+  return result;
+}
+
 /// One round: each of up to `wanted` groups becomes two. Returns how many did.
-int64_t splitOnce(const SampleLengths &lengths, Caps caps, Grouping &grouping, int64_t wanted) {
+int64_t splitOnce(const SampleLengths &lengths, Caps caps, LoadedGroups &groups, int64_t wanted) {
+  Grouping &grouping = groups.grouping;
   std::vector<Candidate> chosen = candidates(lengths, caps, grouping, wanted);
   if (static_cast<int64_t>(chosen.size()) > wanted)
     chosen.resize(wanted);
@@ -84,6 +109,8 @@ int64_t splitOnce(const SampleLengths &lengths, Caps caps, Grouping &grouping, i
                                                   grouping.size(c.group))));
   }
   std::sort(borders.begin(), borders.end());
+  groups.tiles = newSums(grouping.offsets, borders, grouping, lengths.tiles, groups.tiles);
+  groups.tokens = newSums(grouping.offsets, borders, grouping, lengths.tokens, groups.tokens);
   std::vector<uint32_t> merged(grouping.offsets.size() + borders.size());
   std::merge(grouping.offsets.begin(), grouping.offsets.end(), borders.begin(), borders.end(),
              merged.begin());
@@ -93,11 +120,18 @@ int64_t splitOnce(const SampleLengths &lengths, Caps caps, Grouping &grouping, i
 
 } // namespace
 
-void splitToMultiple(const SampleLengths &lengths, int32_t ranks, Caps caps, Grouping &grouping) {
-  int64_t target = (grouping.groups() + ranks - 1) / ranks * ranks;
-  while (grouping.groups() < target)
-    if (splitOnce(lengths, caps, grouping, target - grouping.groups()) == 0)
-      grouping.offsets.resize(target + 1, grouping.offsets.back());
+void splitToMultiple(const SampleLengths &lengths, int32_t ranks, Caps caps, LoadedGroups &groups) {
+  int64_t count = groups.grouping.groups(), target = (count + ranks - 1) / ranks * ranks;
+  while (count < target) {
+    int64_t split = splitOnce(lengths, caps, groups, target - count);
+    count += split;
+    if (split == 0) { // the last ones stay empty
+      groups.grouping.offsets.resize(target + 1, groups.grouping.offsets.back());
+      groups.tiles.resize(target, 0);
+      groups.tokens.resize(target, 0);
+      break;
+    }
+  }
 }
 
 } // namespace omnibal::rt
