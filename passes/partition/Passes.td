@@ -14,7 +14,7 @@ def PartitionStages : Pass<"omnibal-partition-stages", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "Pipeline stages">,
-    Option<"method", "method", "std::string", "\"layers\"", "layers, parameters or greedy">,
+    Option<"method", "method", "std::string", "\"layers\"", "search, layers, parameters or greedy">,
     Option<"remat", "remat", "std::string", "\"auto\"", "auto, none or full">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "1f1b or gpipe">,
     Option<"plan", "plan", "std::string", "\"\"", "Plan by hand (JSON file); wins over the above">,

@@ -2,8 +2,8 @@
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/planner/Partition.h"
-#include "passes/planner/PlanJson.h"
 #include "passes/planner/ScheduleRules.h"
+#include "passes/planner/Search.h"
 #include "passes/train/Passes.h"
 #include <map>
 
@@ -194,6 +194,8 @@ private:
       plan = std::move(*read);
       return checkCuts();
     }
+    if (options.method == "search")
+      return searchCuts();
     if (options.method == "layers")
       plan.cuts = planner::cutsByLayerCount(result.problem);
     else if (options.method == "parameters")
@@ -202,7 +204,38 @@ private:
       plan.cuts = planner::cutsByTime(result.problem);
     else
       return module.emitError("unknown partition method `")
-             << options.method << "` (known: layers, parameters, greedy)";
+             << options.method << "` (known: search, layers, parameters, greedy)";
+    return success();
+  }
+
+  /// The problem, with the options that `--remat` leaves.
+  planner::Problem withOptions(planner::Problem problem) const {
+    if (options.remat != "auto") {
+      problem.varyRemat = false;
+      problem.givenRemat.assign(problem.layers.size(), options.remat == "full" ? "full" : "keep");
+    }
+    return problem;
+  }
+
+  /// Cuts for the loads of the data, recomputation for full micro-batches: if these cuts leave no
+  /// room for it, cuts for full micro-batches too.
+  LogicalResult searchCuts() {
+    planner::Problem problem = withOptions(result.problem), full = withOptions(atCaps());
+    planner::SearchResult found = planner::searchPlan(problem, {});
+    if (found.plan && !problem.factors.empty()) {
+      planner::Plan atFull;
+      atFull.cuts = found.plan->cuts;
+      if (planner::completePlan(full, atFull).empty())
+        found.plan->remat = atFull.remat;
+      else
+        found = planner::searchPlan(full, {});
+    }
+    if (!found.plan)
+      return module.emitError("infeasible: ") << found.problem;
+    result.plan.cuts = found.plan->cuts;
+    result.plan.remat = found.plan->remat;
+    result.search = {found.lowerBoundNs, found.gap(),         found.seconds,
+                     found.method,       found.provedOptimal, found.stoppedByTime};
     return success();
   }
 
@@ -252,39 +285,10 @@ private:
     plan.remat.assign(layers, options.remat == "full" ? "full" : "keep");
     if (options.remat != "auto" || options.cluster.memoryBytes.empty())
       return success();
-    for (int64_t s = 0; s < options.cluster.stages; ++s)
-      if (failed(fitStage(s)))
-        return failure();
+    plan.remat.clear();
+    if (std::string why = planner::completePlan(atCaps(), plan); !why.empty())
+      return module.emitError("infeasible: ") << why;
     return success();
-  }
-
-  /// Recomputes layers of the stage, those that free most bytes per nanosecond first, until it
-  /// fits.
-  LogicalResult fitStage(int64_t s) {
-    planner::Plan &plan = result.plan;
-    std::vector<int64_t> order;
-    for (int64_t l = plan.cuts[s]; l < plan.cuts[s + 1]; ++l)
-      order.push_back(l);
-    auto gain = [&](int64_t l) {
-      const planner::Layer &layer = result.problem.layers[l];
-      int64_t freed = layer.remat[0].savedBytes - layer.remat[1].savedBytes;
-      return static_cast<double>(freed) / static_cast<double>(layer.remat[1].recomputeNs + 1);
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return gain(a) > gain(b); });
-    planner::Problem full = atCaps();
-    for (size_t next = 0;; ++next) {
-      planner::Timeline timeline = planner::simulate(full, plan);
-      const planner::RankFigures &figures = timeline.ranks[s];
-      if (figures.peakBytes <= figures.limitBytes)
-        return success();
-      if (next == order.size())
-        return module.emitError("infeasible: stage ")
-               << s << " needs " << figures.peakBytes << " bytes with everything recomputed, "
-               << figures.peakBytes - figures.limitBytes
-               << " more than its limit; use more stages or a larger limit";
-      plan.remat[order[next]] = "full";
-    }
   }
 
   void writeAttributes() {

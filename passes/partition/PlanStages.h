@@ -5,10 +5,11 @@
 #include "passes/cost/Device.h"
 #include "passes/partition/LayerFacts.h"
 #include "passes/partition/StepLoads.h"
-#include "passes/planner/Plan.h"
+#include "passes/planner/PlanJson.h"
 #include "passes/planner/Problem.h"
 #include "passes/planner/Simulator.h"
 #include <memory>
+#include <optional>
 
 namespace omnibal::partition {
 
@@ -24,7 +25,7 @@ struct Numbers {
 inline Numbers mixedPrecision() { return {"bfloat16", 2, 2, 16, 4}; }
 
 struct PlanOptions {
-  std::string method = "layers"; ///< layers | parameters | greedy
+  std::string method = "layers"; ///< search | layers | parameters | greedy
   std::string remat = "auto";    ///< auto | none | full
   std::string schedule = "1f1b"; ///< gpipe | 1f1b
   Numbers numbers;
@@ -43,16 +44,17 @@ struct PlannedModule {
   std::vector<int64_t> parameterElements; ///< by stage; one that several layers use counts once
   std::vector<int64_t> peakBytesAtCaps;   ///< by stage, as rule 6 counts, micro-batches full
   UnitCosts costs;
-  std::string assumption; ///< about the micro-batches' load, for people
+  std::string assumption;                    ///< about the micro-batches' load, for people
+  std::optional<planner::PlanSearch> search; ///< how the cuts were found, if by a search
 };
 
 /// Plans a module in form L with a loss (after omnibal-attach-loss): derives the problem from the
 /// functions that the layers would have with and without rematerialisation, chooses cuts and remat,
-/// and simulates the result. With remat "auto" a stage recomputes as few layers as its memory limit
-/// needs (none without a limit). With `batches`, times are those of the data's typical step (a
-/// factor a micro-batch in the problem), while memory is planned for full micro-batches. Writes
-/// `omnibal.chunk` and `omnibal.remat` on the layers. Reports on the module; nothing is written
-/// unless the plan is complete.
+/// and simulates the result. Method "search" chooses cuts and, with remat "auto", what is
+/// recomputed together; otherwise each stage recomputes the least that its memory limit needs. With
+/// `batches`, times are those of the data's typical step (a factor a micro-batch in the problem),
+/// while memory is planned for full micro-batches. Writes `omnibal.chunk` and `omnibal.remat` on
+/// the layers. Reports on the module; nothing is written unless the plan is complete.
 llvm::FailureOr<PlannedModule> planStages(mlir::ModuleOp module, const PlanOptions &options);
 
 } // namespace omnibal::partition

@@ -104,8 +104,7 @@ private:
     planOptions.device = std::move(*device);
     if (options.memoryLimitBytes)
       planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
-    // `search` means equal layer counts until there is a search.
-    planOptions.method = options.partition == "search" ? "layers" : options.partition;
+    planOptions.method = options.partition;
     if (options.target == "cuda")
       planOptions.numbers = partition::mixedPrecision();
     planOptions.remat = options.remat;

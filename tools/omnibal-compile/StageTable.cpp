@@ -88,6 +88,12 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
     out << row.back() << "\n";
   }
   out << llvm::formatv("predicted step: {0} ms\n", milliseconds(planned.timeline.stepNs));
+  if (planned.search) {
+    double least = static_cast<double>(std::max<int64_t>(1, planned.search->lowerBoundNs));
+    double gap = 100 * (static_cast<double>(planned.timeline.stepNs) / least - 1);
+    out << llvm::formatv("no plan of this schedule takes less than {0} ms (gap {1:f2}%)\n",
+                         milliseconds(planned.search->lowerBoundNs), std::max(0.0, gap));
+  }
   if (!facts.exactMemory)
     out << "memory is the plan's figure: parameters with their gradients and moments, what is "
            "saved, the largest workspace; messages come on top\n";
