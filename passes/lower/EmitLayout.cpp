@@ -74,13 +74,14 @@ LogicalResult CallBuilder::emitReduce(ReduceOp op) {
     set(op, result);
   // The result seen with the input's rank: ones where it was reduced, then stride 0.
   SymbolicShape kept = source.shape;
-  for (int64_t axis : op.getAxes().value())
+  ArrayRef<int64_t> axes = *op.getAxes();
+  for (int64_t axis : axes)
     kept[axis < 0 ? axis + static_cast<int64_t>(source.rank()) : axis] = 1;
   auto aligned = reshape(result, kept);
   if (!aligned)
     return op.emitOpError("its result does not have the input's remaining dimensions");
   Place seen = broadcast(*aligned, source.shape);
-  for (int64_t axis : op.getAxes().value())
+  for (int64_t axis : axes)
     seen.strides[axis < 0 ? axis + static_cast<int64_t>(source.rank()) : axis] = 0;
   Call &reduce = call(op, "reduce", {{"src", source}, {"dst", seen}});
   reduce.attributes["kind"] = stringifyReduceKind(op.getKind()).str();
