@@ -106,7 +106,7 @@ std::vector<uint32_t> orderOf(const SampleLengths &lengths, LoadedGroups &groups
   case BatchMethod::Isf:
     return isfRows(loads, options.ranks, random);
   case BatchMethod::Plan:
-    loads.cost = groupCosts(lengths, groups, options.cost);
+    addCosts(lengths, groups.grouping, options.cost, loads);
     order = formRows(loads, options.ranks);
     orderRows(groups.grouping, loads, options.ranks, random, order);
     break;

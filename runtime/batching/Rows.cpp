@@ -112,23 +112,20 @@ LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping) {
   return groups;
 }
 
-std::vector<double> groupCosts(const SampleLengths &lengths, const LoadedGroups &groups,
-                               const LoadCost &cost) {
-  std::vector<double> costs;
+void addCosts(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost,
+              GroupLoads &loads) {
   if (!cost.isSet())
-    return costs;
-  const Grouping &grouping = groups.grouping;
-  costs.resize(grouping.groups());
+    return;
+  loads.cost.resize(grouping.groups());
   for (int64_t g = 0; g < grouping.groups(); ++g) {
     double squares = 0;
     for (uint32_t i = grouping.offsets[g]; i < grouping.offsets[g + 1]; ++i) {
       double tokens = lengths.tokens[grouping.samples[i]];
       squares += tokens * tokens;
     }
-    costs[g] =
-        cost.tileNs * groups.tiles[g] + cost.tokenNs * groups.tokens[g] + cost.squareNs * squares;
+    loads.cost[g] =
+        cost.tileNs * loads.tiles[g] + cost.tokenNs * loads.tokens[g] + cost.squareNs * squares;
   }
-  return costs;
 }
 
 std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks) {

@@ -21,9 +21,9 @@ struct GroupLoads {
 
 /// Sums of the groups' samples.
 LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping);
-/// LoadCost of each group; empty where it is not set.
-std::vector<double> groupCosts(const SampleLengths &lengths, const LoadedGroups &groups,
-                               const LoadCost &cost);
+/// Sets loads.cost from the samples and the other loads; empty where no cost is set.
+void addCosts(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost,
+              GroupLoads &loads);
 
 /// Order of the groups so that `ranks` neighbours carry equal loads. A multiple of ranks groups.
 std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks);
