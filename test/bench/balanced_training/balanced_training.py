@@ -134,6 +134,23 @@ def losses_at(log, samples_a_step, points):
     return result
 
 
+def explain(times, groups, lengths, cost):
+    """How much of a step the slower rank's work, the other rank's work and neither decide. Ranks that share nothing would
+    not slow each other down; virtual cores often share a core or the memory's bandwidth."""
+    rows, seconds, most = [], [], {}
+    for kind, measured in times.items():
+        work = costs_of(groups[kind], lengths, cost).reshape(-1, RANKS)[1:]
+        most[kind] = work.max(axis=1)
+        rows += [(m, o, 1.0) for m, o in zip(most[kind], work.sum(axis=1) - most[kind])]
+        seconds += list(np.min(measured, axis=0))
+    own, other, fixed = np.linalg.lstsq(np.array(rows), np.array(seconds), rcond=None)[0]
+    alone = {kind: (own + other) * m.sum() + fixed * len(m) for kind, m in most.items()}
+    counted = {kind: groups[kind].sizes().reshape(-1, RANKS)[1:].sum() for kind in most}
+    ratio = (alone["random"] / counted["random"]) / (alone["balanced"] / counted["balanced"])
+    print(f"a step's time depends to {own / (own + other):.0%} on the slower rank's work, to {other / (own + other):.0%} on the "
+          f"other's, plus {fixed * 1e3:.0f} ms;\nif the ranks did not slow each other down, balanced / random would be {ratio:.3f}")
+
+
 def measure(args, lengths, groups, cost):
     # The balanced folder composes each further epoch anew; the random one, which has no settings, repeats.
     steps = {kind: len(g.sizes()) // RANKS for kind, g in groups.items()}
@@ -159,6 +176,7 @@ def measure(args, lengths, groups, cost):
     forecast = predicted(groups["random"], lengths, cost, RANKS) / predicted(groups["balanced"], lengths, cost, RANKS)
     print(f"balanced / random:  {rates['balanced'][0] / rates['random'][0]:8.3f} "
           f"{rates['balanced'][1] / rates['random'][1]:8.3f}   predicted {forecast:.3f}")
+    explain(times, groups, lengths, cost)
     points = [len(lengths) * k // 4 for k in (1, 2, 3, 4)]
     print("mean loss between these numbers of samples seen: " + " ".join(f"{p:8d}" for p in [0] + points))
     for kind in groups:
