@@ -213,6 +213,11 @@ std::string writePlan(const Plan &plan, const PlanSearch &search) {
       out.attribute("proved_optimal", search.provedOptimal);
       if (search.stoppedByTime)
         out.attribute("stopped", "time-limit");
+      if (!search.baselines.empty())
+        out.attributeObject("baselines", [&] {
+          for (const auto &[name, stepNs] : search.baselines)
+            out.attribute(name, stepNs ? json::Value(*stepNs) : json::Value(nullptr));
+        });
     });
   });
   stream << "\n";

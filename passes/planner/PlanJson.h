@@ -21,6 +21,8 @@ struct PlanSearch {
   double gap = 0, seconds = 0;
   std::string method;
   bool provedOptimal = false, stoppedByTime = false;
+  /// Steps of other ways to plan, by name; none: no plan.
+  std::vector<std::pair<std::string, std::optional<int64_t>>> baselines;
 };
 
 /// Reads a plan written by hand or by the search: `cuts` is required; `remat`, `schedule`,

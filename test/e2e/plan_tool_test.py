@@ -78,6 +78,17 @@ class PlanTool(unittest.TestCase):
         done = run("--check", problem, self.path("changed.json", good | {"step_ns": 1}), "--json")
         self.assertEqual(json.loads(done.stdout)["valid"], False)
 
+    def test_baselines(self):
+        problem = os.path.join(PLANS, "gpipe_tight.json")
+        plan = json.loads(run(problem, "--baselines", "--json").stdout)
+        others = plan["search"]["baselines"]
+        self.assertEqual(set(others), {"equal-layers", "equal-parameters", "vision-first", "profile-greedy", "bmp",
+                                       "adapipe", "megatron"})
+        self.assertTrue(all(step is None or step >= plan["step_ns"] for step in others.values()))
+        text = run(problem, "--baselines", "-o", self.path("plan.json")).stdout
+        for name in others:
+            self.assertIn(name, text)
+
     def test_cuts_alone(self):
         problem = os.path.join(PLANS, "gpipe_tight.json")
         cuts = json.loads(run(problem, "--json").stdout)["cuts"]

@@ -8,6 +8,8 @@ namespace {
 constexpr const char *example = R"(Examples:
   Cuts, rematerialisation and schedule for a model and a cluster (docs/planner.md has the formats):
     omnibal-plan problem.json -o plan.json
+  The same, against published and common ways to plan:
+    omnibal-plan problem.json -o plan.json --baselines
   Whether a plan, by hand or by another tool, is valid and takes what it says:
     omnibal-plan --check problem.json plan.json
 
@@ -42,6 +44,7 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.add_option("--time-limit", o.timeLimit, "Seconds after which the best plan so far is given")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
+  app.add_flag("--baselines", o.baselines, "Compare with how others cut and recompute");
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
   try {
     app.parse(argc, argv);

@@ -10,7 +10,7 @@ namespace omnibal::plan {
 struct Options {
   std::vector<std::string> files; ///< the problem; with --check the plan too
   std::string output;
-  bool check = false, json = false;
+  bool check = false, json = false, baselines = false;
   double timeLimit = 10; ///< seconds
 };
 

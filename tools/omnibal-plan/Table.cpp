@@ -37,6 +37,21 @@ std::string recomputed(const Plan &plan, int64_t rank) {
   return text.empty() ? "none" : text;
 }
 
+/// Columns two spaces apart, a line a row.
+std::string aligned(const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto &row : rows)
+    for (size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const auto &row : rows) {
+    for (size_t c = 0; c < row.size(); ++c)
+      text += row[c] + std::string(c + 1 < row.size() ? widths[c] - row[c].size() + 2 : 0, ' ');
+    text += "\n";
+  }
+  return text;
+}
+
 } // namespace
 
 std::string table(const Problem &problem, const Plan &plan, const PlanSearch &search) {
@@ -52,17 +67,7 @@ std::string table(const Problem &problem, const Plan &plan, const PlanSearch &se
                     gigabytes(rank.peakBytes) + " / " + gigabytes(rank.limitBytes),
                     llvm::formatv("{0:f1} %", idle).str()});
   }
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto &row : rows)
-    for (size_t c = 0; c < row.size(); ++c)
-      widths[c] = std::max(widths[c], row[c].size());
-  std::string text;
-  for (const auto &row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c)
-      line += row[c] + std::string(c + 1 < row.size() ? widths[c] - row[c].size() + 2 : 0, ' ');
-    text += line + "\n";
-  }
+  std::string text = aligned(rows);
   text +=
       llvm::formatv("step {0} ms, no plan takes less than {1} ms (gap {2:f3} %, {3}); {4} "
                     "micro-batches, {5}; searched {6:f2} s\n",
@@ -73,6 +78,21 @@ std::string table(const Problem &problem, const Plan &plan, const PlanSearch &se
                     problem.microbatches, plan.schedule, search.seconds)
           .str();
   return text;
+}
+
+std::string baselineTable(const Plan &plan, const std::vector<Baseline> &baselines) {
+  std::vector<std::vector<std::string>> rows = {{"baseline", "step ms", "times ours", "how"}};
+  for (const Baseline &b : baselines) {
+    if (!b.plan) {
+      rows.push_back({b.name, "-", "-", b.method + "; no plan: " + b.problem});
+      continue;
+    }
+    double ratio = static_cast<double>(b.plan->stepNs) /
+                   static_cast<double>(std::max<int64_t>(1, plan.stepNs));
+    rows.push_back(
+        {b.name, milliseconds(b.plan->stepNs), llvm::formatv("{0:f3}", ratio).str(), b.method});
+  }
+  return "\n" + aligned(rows);
 }
 
 } // namespace omnibal::plan

@@ -2,6 +2,7 @@
 #ifndef TOOLS_OMNIBAL_PLAN_TABLE_H
 #define TOOLS_OMNIBAL_PLAN_TABLE_H
 
+#include "passes/planner/Baselines.h"
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/Problem.h"
 
@@ -11,6 +12,10 @@ namespace omnibal::plan {
 /// the step, its bound and how the search ended.
 std::string table(const planner::Problem &problem, const planner::Plan &plan,
                   const planner::PlanSearch &search);
+
+/// One line a baseline: its step, as a multiple of the plan's, and why where it has none.
+std::string baselineTable(const planner::Plan &plan,
+                          const std::vector<planner::Baseline> &baselines);
 
 } // namespace omnibal::plan
 #endif // TOOLS_OMNIBAL_PLAN_TABLE_H

@@ -35,13 +35,26 @@ int search(const Options &options) {
   SearchResult result = searchPlan(*problem, {options.timeLimit});
   if (!result.plan)
     return fail(options.files[0] + ": " + result.problem);
-  PlanSearch facts{result.lowerBoundNs, result.gap(),         result.seconds,
-                   result.method,       result.provedOptimal, result.stoppedByTime};
+  PlanSearch facts{result.lowerBoundNs,
+                   result.gap(),
+                   result.seconds,
+                   result.method,
+                   result.provedOptimal,
+                   result.stoppedByTime,
+                   {}};
+  std::vector<Baseline> others;
+  if (options.baselines)
+    others = baselines(*problem);
+  for (const Baseline &b : others)
+    facts.baselines.emplace_back(b.name,
+                                 b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);
   std::string text = writePlan(*result.plan, facts);
   if (!options.output.empty())
     if (llvm::Error error = write(options.output, text))
       return fail(options.output + ": " + llvm::toString(std::move(error)));
   llvm::outs() << (options.json ? text : table(*problem, *result.plan, facts));
+  if (options.baselines && !options.json)
+    llvm::outs() << baselineTable(*result.plan, others);
   return 0;
 }
 
