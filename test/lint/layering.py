@@ -28,7 +28,7 @@ MAY = {
 }
 # Headers of others that only some folders may see.
 FOREIGN = [
-    (re.compile(r"^(mlir|llvm)/"), ["dialects", "importers", "passes", "tools/omnibal-opt", "tools/omnibal-compile",
+    (re.compile(r"^(mlir|llvm)/"), ["dialects", "importers", "passes", "tools/omnibal-opt", "tools/omnibal-compile", "tools/omnibal-plan",
                                     "test"]),
     (re.compile(r"^mlir/"), ["dialects", "importers", "passes/raise", "passes/specialize", "passes/train",
                              "passes/partition", "passes/remat", "passes/schedule", "passes/lower", "passes/export",
