@@ -107,7 +107,7 @@ std::vector<uint32_t> orderOf(const SampleLengths &lengths, LoadedGroups &groups
     return isfRows(loads, options.ranks, random);
   case BatchMethod::Plan:
     addCosts(lengths, groups.grouping, options.cost, loads);
-    order = formRows(loads, options.ranks);
+    order = formRows(loads, options.ranks, Random(random.next()));
     orderRows(groups.grouping, loads, options.ranks, random, order);
     break;
   }

@@ -74,7 +74,7 @@ std::vector<int64_t> wholeUses(const SampleTypes &types, const LpSolution &lp) {
 } // namespace
 
 LpPacking lpPacking(const SampleLengths &lengths, Caps caps, const Histogram &histogram,
-                    bool representative, Random random) {
+                    Random random) {
   LpPacking packing;
   TypeChoice choice = typeChoice(histogram, caps);
   packing.types = makeTypes(histogram, caps, choice);
@@ -82,8 +82,8 @@ LpPacking lpPacking(const SampleLengths &lengths, Caps caps, const Histogram &hi
   LpSolution lp;
   if (!packing.types.types.empty())
     lp = solveConfigurationLp(lpTypes(packing.types, histogram, caps, tileUnit),
-                              caps.tiles / tileUnit, caps.tokens, choice.unit,
-                              {representative ? deviationCost : 0}, {5e-5});
+                              caps.tiles / tileUnit, caps.tokens, choice.unit, {deviationCost},
+                              {5e-5});
   packing.expansion = expandPatterns(lengths, caps, histogram, packing.types, lp.patterns,
                                      wholeUses(packing.types, lp), random);
   packing.prices = std::move(lp.prices);

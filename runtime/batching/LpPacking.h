@@ -12,10 +12,9 @@ struct LpPacking {
   std::vector<double> prices; ///< dual, of each type: what a sample of it takes of a group
 };
 
-/// Packs most of the samples within the caps. `representative`: groups should look like the whole
-/// as far as that costs no groups.
+/// Packs most of the samples within the caps.
 LpPacking lpPacking(const SampleLengths &lengths, Caps caps, const Histogram &histogram,
-                    bool representative, Random random);
+                    Random random);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BATCHING_LPPACKING_H

@@ -29,7 +29,7 @@ public:
     double groups = static_cast<double>(std::max<int64_t>(1, bound.groups));
     weights = {static_cast<double>(histogram.totalTiles()) / groups / caps.tiles / caps.tiles,
                static_cast<double>(histogram.totalTokens()) / groups / caps.tokens / caps.tokens};
-    LpPacking first = lpPacking(lengths, caps, histogram, true, Random(random.next()));
+    LpPacking first = lpPacking(lengths, caps, histogram, Random(random.next()));
     withoutLoad = std::move(first.expansion.withoutLoad);
     pack(std::move(first.expansion));
     if (inRows(packed.grouping.groups()) > inRows(bound.groups))
@@ -59,8 +59,7 @@ private:
         rest.tiles.push_back(lengths.tiles[sample]);
         rest.tokens.push_back(lengths.tokens[sample]);
       }
-      expansion =
-          lpPacking(rest, caps, Histogram(rest, caps), false, Random(random.next())).expansion;
+      expansion = lpPacking(rest, caps, Histogram(rest, caps), Random(random.next())).expansion;
     }
     finish(std::move(expansion), name);
   }

@@ -2,8 +2,7 @@
 #include "runtime/batching/Imbalance.h"
 #include "runtime/batching/RadixSort.h"
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <numeric>
 
 namespace omnibal::rt {
 namespace {
@@ -91,6 +90,16 @@ std::vector<uint64_t> byCost(const std::vector<uint32_t> &cost, std::vector<uint
   return items;
 }
 
+/// Groups of equal loads stand together by pattern; steps of about 0.618 of their number, in the
+/// golden section, bring different ones together. It has no factor in common with the number.
+size_t strideFor(size_t groups, Random &random) {
+  size_t stride = static_cast<size_t>(0.618033988749895 * static_cast<double>(groups)) +
+                  random.below(std::max<size_t>(1, groups / 64));
+  while (stride > 1 && std::gcd(stride, groups) != 1)
+    --stride;
+  return std::max<size_t>(1, stride);
+}
+
 /// Tiles and tokens, each relative to what is good.
 double countScore(const RowRatios &ratios) {
   return ratios.tiles / goodTiles + ratios.tokens / goodTokens;
@@ -128,11 +137,14 @@ void addCosts(const SampleLengths &lengths, const Grouping &grouping, const Load
   }
 }
 
-std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks) {
+std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random random) {
   size_t groups = loads.tiles.size();
   std::vector<uint64_t> items(groups), scratch;
-  for (size_t g = 0; g < groups; ++g)
-    items[g] = keyed(~loads.tiles[g], static_cast<uint32_t>(g));
+  size_t stride = strideFor(groups, random), group = random.below(std::max<size_t>(1, groups));
+  for (uint64_t &item : items) {
+    item = keyed(~loads.tiles[group], static_cast<uint32_t>(group));
+    group = group + stride < groups ? group + stride : group + stride - groups;
+  }
   radixSort(items.data(), groups, scratch);
 
   // A small chunk has equal tiles, a large one gives closer tokens; where tile sums are so many

@@ -25,8 +25,9 @@ LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping);
 void addCosts(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost,
               GroupLoads &loads);
 
-/// Order of the groups so that `ranks` neighbours carry equal loads. A multiple of ranks groups.
-std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks);
+/// Order of the groups so that `ranks` neighbours carry equal loads. A multiple of ranks groups;
+/// among equal ones the order is mixed.
+std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random random);
 
 /// Order of the rows of `order`, stratified by their mean tokens per sample: any eight
 /// consecutive rows have one of each eighth of the rows, chosen so that their means agree. Ranks

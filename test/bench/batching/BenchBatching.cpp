@@ -3,17 +3,19 @@
 // bench_batching [LENGTHS.csv ...] [--samples N] [--quick]: everything that can be said about the
 // packer, on one core: groups against the bound, ratios and variance of steps on the lengths given
 // (default: test/data/lengths), time and memory for N samples drawn from them (default 10 million),
-// and samples of more diverse kinds. Each time beside our own ISF in the same run. Times are the
-// best of several runs; --quick runs once and draws 200,000.
+// and samples of more diverse kinds. Each time beside our own ISF in the same run. Seconds are
+// processor time (one thread; other work on the machine counts less), the best of several runs;
+// MiB is what balance() added to the process at most, its result included. --quick runs once and
+// draws 200,000.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/batching/Balance.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -112,13 +114,13 @@ Outcome measure(const SampleLengths &lengths, Caps caps, int32_t ranks, BatchMet
     outcome.batches = {};
     resetPeak();
     double before = memoryMiB("VmRSS:");
-    auto start = std::chrono::steady_clock::now();
+    std::clock_t start = std::clock();
     auto batches = balance(lengths, options);
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     if (!batches)
       fail(batches.status().message());
     outcome.batches = *std::move(batches);
-    outcome.seconds = run == 0 ? seconds.count() : std::min(outcome.seconds, seconds.count());
+    outcome.seconds = run == 0 ? seconds : std::min(outcome.seconds, seconds);
     outcome.peakMiB = memoryMiB("VmHWM:") - before;
   }
   outcome.statistics = statistics(lengths, outcome.batches, ranks);
