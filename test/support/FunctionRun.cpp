@@ -41,7 +41,8 @@ struct Memory {
         view.buffer < function.formals ? formals[view.buffer].data() : workspace + buffer.offset;
     out.dtype = buffer.dtype;
     out.rank = static_cast<int>(view.shape.size());
-    out.data = base + last * rt::byteSize(buffer.dtype);
+    // An empty buffer may have no address.
+    out.data = base ? base + last * rt::byteSize(buffer.dtype) : nullptr;
     for (int d = 0; d < out.rank; ++d) {
       out.shape[d] = view.shape[d].evaluate(tiles, tokens);
       out.strides[d] = view.strides[d].evaluate(tiles, tokens);
