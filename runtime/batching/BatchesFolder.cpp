@@ -1,11 +1,14 @@
 #include "runtime/batching/BatchesFolder.h"
+#include "runtime/batching/Fields.h"
+#include "runtime/batching/Mixture.h"
 #include "runtime/batching/Npy.h"
 #include "runtime/core/AtomicFile.h"
 #include "runtime/core/Json.h"
+#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <unistd.h>
 #include <utility>
 
@@ -52,60 +55,25 @@ Status appendLengths(NpyWriter &file, const SampleLengths &lengths) {
   return Status::ok();
 }
 
-/// Reads numbers of an object; the first error stays.
-class Fields {
-public:
-  Fields(const json &object, std::string where) : object(object), where(std::move(where)) {
-    if (!object.is_object())
-      fail("an object is expected");
+Result<Mix> readMix(const json &object, const std::string &where) {
+  Fields fields(object, where);
+  const json &sizes = fields.at("sizes"), &weights = fields.at("weights");
+  Mix mix;
+  mix.samples = fields.integer("samples", 1, INT64_MAX);
+  if (!sizes.is_array() || !weights.is_array() || sizes.size() != weights.size() || sizes.empty())
+    fields.fail("\"sizes\" and \"weights\" are not lists of the same length");
+  OMNIBAL_RETURN_IF_ERROR(fields.status);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!sizes[i].is_number_unsigned() || sizes[i].get<uint64_t>() >= uint64_t(1) << 31 ||
+        !weights[i].is_number())
+      return Status(Code::DataLoss,
+                    where + ": entry " + std::to_string(i) +
+                        " of \"sizes\" or \"weights\" is not a number of samples or "
+                        "a weight");
+    mix.sizes.push_back(sizes[i].get<int64_t>());
+    mix.weights.push_back(weights[i].get<double>());
   }
-  const json &at(const char *key) {
-    static const json nothing;
-    auto found = object.is_object() ? object.find(key) : object.end();
-    if (object.is_object() && found == object.end())
-      fail(std::string("the field \"") + key + "\" is missing");
-    return object.is_object() && found != object.end() ? *found : nothing;
-  }
-  int64_t integer(const char *key, int64_t least, int64_t most) {
-    const json &value = at(key);
-    bool good = value.is_number_integer() &&
-                !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)) &&
-                value.get<int64_t>() >= least && value.get<int64_t>() <= most;
-    if (!good)
-      fail(std::string("\"") + key + "\" is not a whole number from " + std::to_string(least) +
-           " to " + std::to_string(most));
-    return good ? value.get<int64_t>() : least;
-  }
-  double nonNegative(const char *key) {
-    const json &value = at(key);
-    bool good = value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
-    if (!good)
-      fail(std::string("\"") + key + "\" is not a number of at least 0");
-    return good ? value.get<double>() : 0;
-  }
-  std::string text(const char *key) {
-    const json &value = at(key);
-    if (!value.is_string())
-      fail(std::string("\"") + key + "\" is not a string");
-    return value.is_string() ? value.get<std::string>() : "";
-  }
-  void fail(const std::string &what) {
-    if (status.isOk())
-      status = Status(Code::DataLoss, where + ": " + what);
-  }
-  Status status;
-
-private:
-  const json &object;
-  std::string where;
-};
-
-LoadCost readCost(Fields &fields) {
-  LoadCost cost;
-  cost.tileNs = fields.nonNegative("tile_ns");
-  cost.tokenNs = fields.nonNegative("token_ns");
-  cost.squareNs = fields.nonNegative("square_ns");
-  return cost;
+  return mix;
 }
 
 Result<BatchOptions> readOptions(const json &root, const std::string &path) {
@@ -126,7 +94,9 @@ Result<BatchOptions> readOptions(const json &root, const std::string &path) {
   options.epoch = fields.integer("epoch", 0, INT64_MAX);
   if (root.is_object() && root.contains("cost")) {
     Fields cost(root["cost"], path + ": cost");
-    options.cost = readCost(cost);
+    options.cost.tileNs = cost.nonNegative("tile_ns");
+    options.cost.tokenNs = cost.nonNegative("token_ns");
+    options.cost.squareNs = cost.nonNegative("square_ns");
     OMNIBAL_RETURN_IF_ERROR(cost.status);
   }
   OMNIBAL_RETURN_IF_ERROR(fields.status);
@@ -183,6 +153,10 @@ ordered_json describe(const BatchesRecord &record, const Batches &batches) {
       {"oversize", batches.oversize}};
   if (o.cost.isSet())
     object["cost"] = costJson(o.cost);
+  if (record.mix.isSet())
+    object["mix"] = {{"sizes", record.mix.sizes},
+                     {"weights", record.mix.weights},
+                     {"samples", record.mix.samples}};
   object["before"] = statisticsJson(record.before, o.cost);
   object["after"] = statisticsJson(record.after, o.cost);
   object["seconds"] = record.seconds;
@@ -234,6 +208,10 @@ Result<Composition> readComposition(const std::string &folder) {
   Fields fields(root, jsonPath);
   int64_t samples = fields.integer("samples", 0, INT64_MAX);
   OMNIBAL_RETURN_IF_ERROR(fields.status);
+  if (root.contains("mix")) {
+    OMNIBAL_ASSIGN_OR_RETURN(result.mix, readMix(root["mix"], jsonPath + ": mix"));
+    samples = std::accumulate(result.mix.sizes.begin(), result.mix.sizes.end(), int64_t(0));
+  }
   SampleLengths &lengths = result.lengths;
   auto begin = [&](int64_t rows) {
     if (rows != samples)
@@ -259,25 +237,44 @@ Result<Composition> readComposition(const std::string &folder) {
   return result;
 }
 
-Result<LoadCost> readCostFile(const std::string &path) {
-  OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
-  OMNIBAL_ASSIGN_OR_RETURN(json root, parseJson(text, path));
-  if (!root.is_object())
-    return invalid(path + ": an object with tile_ns, token_ns and square_ns is expected");
-  for (const auto &[key, ignored] : root.items())
-    if (key != "tile_ns" && key != "token_ns" && key != "square_ns")
-      return invalid(path + ": the field \"" + key +
-                     "\" is unknown; tile_ns, token_ns and square_ns are expected");
-  for (const char *key : {"tile_ns", "token_ns", "square_ns"})
-    if (!root.contains(key))
-      root[key] = 0;
-  Fields fields(root, path);
-  LoadCost cost = readCost(fields);
-  if (!fields.status)
-    return invalid(fields.status.message());
-  if (!cost.isSet())
-    return invalid(path + ": one of tile_ns, token_ns and square_ns must be above 0");
-  return cost;
+Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint64_t seed,
+                             int64_t epoch) {
+  std::vector<int64_t> begins = {0};
+  for (int64_t size : mix.sizes)
+    begins.push_back(begins.back() + size);
+  if (begins.back() != lengths.size())
+    return Status(Code::Internal, "the mix is one of other data sets");
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixedSample> samples,
+                           mixedEpoch(mix.sizes, mix.weights, mix.samples, seed, epoch));
+  MixedEpoch drawn;
+  for (const MixedSample &sample : samples) {
+    int64_t number = begins[sample.source] + sample.number;
+    drawn.numbers.push_back(number);
+    drawn.lengths.tiles.push_back(lengths.tiles[number]);
+    drawn.lengths.tokens.push_back(lengths.tokens[number]);
+  }
+  return drawn;
+}
+
+void renumber(const MixedEpoch &drawn, Batches &batches) {
+  for (std::vector<int64_t> *list : {&batches.samples, &batches.oversize})
+    for (int64_t &sample : *list)
+      sample = drawn.numbers[sample];
+  std::sort(batches.oversize.begin(), batches.oversize.end());
+  auto repeated = std::unique(batches.oversize.begin(), batches.oversize.end());
+  batches.oversize.erase(repeated, batches.oversize.end());
+}
+
+Result<Batches> compose(const Composition &composition, int64_t later) {
+  BatchOptions options = composition.options;
+  options.epoch += later;
+  if (!composition.mix.isSet())
+    return balance(composition.lengths, options);
+  OMNIBAL_ASSIGN_OR_RETURN(MixedEpoch drawn, drawEpoch(composition.lengths, composition.mix,
+                                                       options.seed, options.epoch));
+  OMNIBAL_ASSIGN_OR_RETURN(Batches batches, balance(drawn.lengths, options));
+  renumber(drawn, batches);
+  return batches;
 }
 
 } // namespace omnibal::rt

@@ -133,6 +133,10 @@ struct LengthsReader::Impl {
   Status readRecord(bool &got);
   Status takeLengths(int32_t lengths[2]) const;
   Status skipEmptyTail();
+  /// Whether a line ends within what was read.
+  bool holdsLine() const {
+    return last || std::memchr(buffer.data() + begin, '\n', end - begin) != nullptr;
+  }
   Status bad(const std::string &what) const {
     return invalid(path + ", line " + std::to_string(line) + ": " + what);
   }
@@ -327,7 +331,8 @@ Result<int64_t> LengthsReader::read(int64_t most, SampleLengths &out) {
       ++in.line;
     }
     in.begin = static_cast<size_t>(at - in.buffer.data());
-    if (count == most)
+    // A slow pipe: what is there now is not held back for what comes later.
+    if (count == most || (count > 0 && !in.holdsLine()))
       break;
     bool got = false;
     OMNIBAL_RETURN_IF_ERROR(in.readRecord(got));

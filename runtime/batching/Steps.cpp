@@ -117,6 +117,8 @@ uint64_t identityOf(const Composition &composition) {
   json settings = {name(o.method), name(o.oversize), o.tilesCap, o.tokensCap,
                    o.ranks,        o.seed,           o.epoch,    o.cost.tileNs,
                    o.cost.tokenNs, o.cost.squareNs};
+  if (const Mix &mix = composition.mix; mix.isSet())
+    settings.push_back({mix.sizes, mix.weights, mix.samples});
   uint64_t state = fnv1a(settings.dump());
   auto add = [&](const std::vector<int32_t> &values) {
     for (int32_t value : values)
@@ -200,12 +202,8 @@ Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const
   auto composition = std::make_shared<const Composition>(std::move(read));
   OMNIBAL_RETURN_IF_ERROR(checkLengths(composition->lengths, use, folder + "/lengths.npy"));
   OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readCheckedGroups(folder, *composition, use));
-  auto compose = [composition](int64_t epoch) {
-    BatchOptions options = composition->options;
-    options.epoch += epoch;
-    return balance(composition->lengths, options);
-  };
-  return StepSource::create(std::move(batches), use.layout, compose, identityOf(*composition));
+  auto later = [composition](int64_t epoch) { return compose(*composition, epoch); };
+  return StepSource::create(std::move(batches), use.layout, later, identityOf(*composition));
 }
 
 } // namespace omnibal::rt

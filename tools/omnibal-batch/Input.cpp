@@ -4,17 +4,13 @@
 #include "tools/omnibal-batch/Progress.h"
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <thread>
 
 namespace omnibal::rt {
 namespace {
-
-bool isShards(const std::string &path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) || path.ends_with(".tar");
-}
 
 /// Counts the tokens of samples until there are none left; several run at the same time.
 class Counter {
@@ -80,6 +76,13 @@ private:
 
 } // namespace
 
+std::string tablePath(const std::string &input) { return input == "-" ? "/dev/stdin" : input; }
+
+bool isShards(const std::string &path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.ends_with(".tar");
+}
+
 Result<SampleLengths> readLengths(const std::vector<std::string> &inputs) {
   if (std::all_of(inputs.begin(), inputs.end(), isShards)) {
     OMNIBAL_ASSIGN_OR_RETURN(auto dataset, Dataset::open(inputs));
@@ -89,8 +92,34 @@ Result<SampleLengths> readLengths(const std::vector<std::string> &inputs) {
     return invalid(inputs[1] + ": several inputs must all be shards (.tar) or folders of shards; "
                                "a table of lengths stands alone");
   Progress progress("reading " + inputs[0]);
-  return readLengthsCsv(inputs[0],
+  return readLengthsCsv(tablePath(inputs[0]),
                         [&](int64_t read, int64_t total) { progress.update(read, total); });
+}
+
+Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix) {
+  std::vector<WeightedInput> inputs;
+  for (const std::string &text : mix) {
+    size_t equals = text.rfind('=');
+    char *end = nullptr;
+    double weight = equals == std::string::npos ? -1 : std::strtod(text.c_str() + equals + 1, &end);
+    if (equals == 0 || equals + 1 >= text.size() || !end || *end || !(weight >= 0 && weight < 1e18))
+      return invalid("--mix: \"" + text + "\" is not FILE=WEIGHT with a weight of 0 or more");
+    inputs.push_back({text.substr(0, equals), weight});
+  }
+  return inputs;
+}
+
+Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs, Mix &mix) {
+  SampleLengths all;
+  for (const WeightedInput &input : inputs) {
+    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}));
+    all.tiles.insert(all.tiles.end(), one.tiles.begin(), one.tiles.end());
+    all.tokens.insert(all.tokens.end(), one.tokens.begin(), one.tokens.end());
+    mix.sizes.push_back(one.size());
+    mix.weights.push_back(input.weight);
+  }
+  mix.samples = all.size();
+  return all;
 }
 
 } // namespace omnibal::rt

@@ -2,7 +2,7 @@
 #ifndef TOOLS_OMNIBAL_BATCH_INPUT_H
 #define TOOLS_OMNIBAL_BATCH_INPUT_H
 
-#include "runtime/batching/Balance.h"
+#include "runtime/batching/BatchesFolder.h"
 #include <string>
 #include <vector>
 
@@ -11,6 +11,21 @@ namespace omnibal::rt {
 /// One table (runtime/batching/LengthsCsv.h), or WebDataset shards and folders of them: sample n is
 /// then the n-th of the data set, as omnibal-run numbers them.
 Result<SampleLengths> readLengths(const std::vector<std::string> &inputs);
+
+/// "FILE=WEIGHT", FILE as above.
+struct WeightedInput {
+  std::string path;
+  double weight = 0;
+};
+Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix);
+
+/// All data sets one after the other; `mix` gets their sizes and weights, and as many samples an
+/// epoch as they have together.
+Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs, Mix &mix);
+
+bool isShards(const std::string &path);
+/// "-" is the standard input.
+std::string tablePath(const std::string &input);
 
 } // namespace omnibal::rt
 #endif // TOOLS_OMNIBAL_BATCH_INPUT_H

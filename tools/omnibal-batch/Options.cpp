@@ -12,6 +12,11 @@ constexpr const char *example = R"(Examples:
     omnibal-batch lengths.csv --tiles 9 --tokens 4096 --ranks 8 --seed 1 -o batches/
   The same from shards, with a page of pictures and the statistics as JSON:
     omnibal-batch shards/ --tiles 9 --tokens 4096 --ranks 8 -o batches/ --report batches.html --json
+  Three quarters of each epoch from one data set, the rest from another; caps chosen:
+    omnibal-batch --mix a.csv=3 b.csv=1 --auto --samples-per-step 256 --memory-limit-bytes 3e10 \
+        --cost cost.json --ranks 8 -o batches/
+  Lengths that never end, 65536 samples at a time:
+    make_lengths | omnibal-batch - --window 65536 --tiles 9 --tokens 4096 --ranks 8
 
 lengths.csv has a header with vit_num,token_num (tiles and tokens of a sample; other columns are
 ignored) and a line a sample; the first is sample 0. batches/ holds samples.npy (sample numbers,
@@ -21,10 +26,32 @@ k * ranks + ranks - 1 run at the same time, one on each rank.)";
 constexpr int64_t largestCap = int64_t(1) << 40;
 constexpr int64_t mostRanks = 1 << 20;
 
+/// What --auto needs and excludes.
+std::string checkAuto(const ToolOptions &o) {
+  bool caps = o.batching.tilesCap > 0 || o.batching.tokensCap > 0;
+  bool targets = o.samplesPerStep > 0 || o.tokensPerStep > 0;
+  if (o.autoCaps && caps)
+    return "--auto chooses the caps; --tiles and --tokens are for caps of your own";
+  if (o.autoCaps && (o.samplesPerStep > 0) == (o.tokensPerStep > 0))
+    return "--auto needs either --samples-per-step or --tokens-per-step, of all ranks together";
+  if (!o.autoCaps && (targets || o.memoryLimitBytes > 0))
+    return "--memory-limit-bytes, --samples-per-step and --tokens-per-step are for --auto";
+  if (!o.autoCaps && (o.batching.tilesCap == 0 || o.batching.tokensCap == 0))
+    return "--tiles and --tokens are required: the most tiles and tokens of a group (or --auto)";
+  return "";
+}
+
 /// What is needed for what; an empty string if all is well.
 std::string check(const ToolOptions &o) {
-  if (o.batching.tilesCap == 0 || o.batching.tokensCap == 0)
-    return "--tiles and --tokens are required: the most tiles and tokens of a group";
+  if (o.inputs.empty() == o.mix.empty())
+    return "either a table of lengths (or shards) or --mix is required";
+  if (std::string problem = checkAuto(o); !problem.empty())
+    return problem;
+  if (o.window > 0) {
+    if (o.autoCaps || o.json || !o.output.empty() || !o.report.empty())
+      return "--window prints steps as they come; it excludes --auto, --json, --report and -o";
+    return "";
+  }
   if (o.output.empty() && !o.json && o.report.empty())
     return "-o FOLDER is required (or --json or --report, to see the statistics only)";
   return "";
@@ -44,7 +71,12 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   BatchOptions &b = o.batching;
   app.add_option("lengths", o.inputs,
                  "Table of lengths (.csv), or WebDataset shards (.tar) or folders with them")
-      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--mix", o.mix,
+         "FILE=WEIGHT ...: several data sets instead of one; each has its weight's share of "
+         "an epoch, which has as many samples as they have together. Samples are numbered "
+         "in one go, in this order")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--tiles", b.tilesCap, "Most tiles of a group")->check(wholeNumber(1, largestCap));
   app.add_option("--tokens", b.tokensCap, "Most tokens of a group")
@@ -72,6 +104,23 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
       "--cost", o.cost,
       "JSON file {\"tile_ns\": .., \"token_ns\": .., \"square_ns\": ..}: balance what "
       "groups cost (a tile, a token, a squared token length of a sample), not only counts");
+  app.add_flag("--auto", o.autoCaps,
+               "Choose the caps by predicted step time, with the figures of --cost, and say why");
+  app.add_option("--memory-limit-bytes", o.memoryLimitBytes,
+                 "For --auto: memory of a rank (default: no limit)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--samples-per-step", o.samplesPerStep,
+                 "For --auto: samples of a step, all ranks together")
+      ->check(wholeNumber(1, largestCap));
+  app.add_option("--tokens-per-step", o.tokensPerStep,
+                 "For --auto: tokens of a step, all ranks together")
+      ->check(wholeNumber(1, largestCap));
+  app.add_option(
+         "--window", o.window,
+         "Balance so many samples at a time and print each step as a line "
+         "{\"groups\": [[sample, ..], ..]} at once: for tables that never end (a pipe; - is "
+         "the standard input)")
+      ->check(wholeNumber(1, (int64_t(1) << 31) - 1));
   app.add_option("-o,--output", o.output, "Folder for the batches");
   app.add_option("--report", o.report, "Page with pictures of the balance (.html)");
   app.add_flag("--json", o.json, "Print batches.json's object instead of the table");

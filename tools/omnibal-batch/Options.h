@@ -14,6 +14,11 @@ struct ToolOptions {
   std::string report, cost;
   BatchOptions batching; ///< without the cost, which is in a file
   bool json = false;
+  std::vector<std::string> mix; ///< FILE=WEIGHT
+  int64_t window = 0;           ///< 0: all samples at once
+  bool autoCaps = false;
+  double memoryLimitBytes = 0; ///< for --auto; 0: no limit
+  int64_t samplesPerStep = 0, tokensPerStep = 0;
 };
 
 /// Fills `options`. Returns true to go on; otherwise `exitCode` is final (help, version, usage).

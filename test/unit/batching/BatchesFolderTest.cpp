@@ -1,9 +1,11 @@
 // The folder of omnibal-batch: written, read back, complete or without batches.json; cost files.
 #include "runtime/batching/BatchesFolder.h"
 #include "runtime/batching/CheckBatches.h"
+#include "runtime/batching/CostFile.h"
 #include "runtime/batching/Npy.h"
 #include "runtime/core/AtomicFile.h"
 #include "test/unit/data/TestTar.h"
+#include <algorithm>
 #include <filesystem>
 #include <gtest/gtest.h>
 
@@ -80,6 +82,37 @@ TEST(BatchesFolder, Description) {
   EXPECT_FALSE(object.contains("cost"));
 }
 
+TEST(BatchesFolder, LaterEpochsOfAMix) {
+  TemporaryFolder folder;
+  Composition first;
+  for (int32_t i = 0; i < 300; ++i) {
+    first.lengths.tiles.push_back(i % 4);
+    first.lengths.tokens.push_back(10 + i);
+  }
+  first.options = {.tilesCap = 9, .tokensCap = 1000, .ranks = 2, .cost = {}};
+  first.mix = {{100, 200}, {3, 1}, 300};
+  auto batches = compose(first, 0);
+  ASSERT_TRUE(batches) << batches.status().message();
+  BatchesRecord record;
+  record.options = first.options;
+  record.mix = first.mix;
+  record.samples = 300;
+  ASSERT_TRUE(writeBatchesFolder(folder.path, first.lengths, *batches, describe(record, *batches)));
+  auto read = readComposition(folder.path);
+  ASSERT_TRUE(read) << read.status().message();
+  EXPECT_EQ(read->mix.sizes, first.mix.sizes);
+  EXPECT_EQ(read->mix.weights, first.mix.weights);
+  auto again = compose(*read, 0), later = compose(*read, 3);
+  ASSERT_TRUE(again && later);
+  EXPECT_EQ(again->samples, batches->samples);
+  EXPECT_EQ(again->offsets, batches->offsets);
+  EXPECT_NE(later->samples, batches->samples);
+  for (const Batches *epoch : {&*again, &*later})
+    EXPECT_EQ(std::count_if(epoch->samples.begin(), epoch->samples.end(),
+                            [](int64_t sample) { return sample < 100; }),
+              225);
+}
+
 TEST(BatchesFolder, WithoutItsLastFileAFolderIsNotComplete) {
   TemporaryFolder folder;
   Example e;
@@ -140,9 +173,9 @@ TEST(CostFile, GoodAndBad) {
   writeFile(path, R"({"tile_ns": 2e6, "square_ns": 0.5})");
   auto cost = readCostFile(path);
   ASSERT_TRUE(cost) << cost.status().message();
-  EXPECT_EQ(cost->tileNs, 2e6);
-  EXPECT_EQ(cost->tokenNs, 0);
-  EXPECT_EQ(cost->squareNs, 0.5);
+  EXPECT_EQ(cost->step.cost.tileNs, 2e6);
+  EXPECT_EQ(cost->step.cost.tokenNs, 0);
+  EXPECT_EQ(cost->step.cost.squareNs, 0.5);
   for (auto [text, part] :
        {std::pair{R"({"tile_ns": -1})", "\"tile_ns\" is not a number"},
         std::pair{R"({"tile_ns": "1"})", "\"tile_ns\" is not a number"},

@@ -1,6 +1,7 @@
 // LENGTHS.csv: what is accepted, and that every error names file and line.
 #include "runtime/batching/LengthsCsv.h"
 #include "test/unit/data/TestTar.h"
+#include <algorithm>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -151,13 +152,14 @@ TEST_F(LengthsCsv, PiecesAndPipes) {
   auto reader = LengthsReader::open(pipe);
   SampleLengths lengths;
   std::vector<int64_t> counts;
-  if (reader)
-    for (int i = 0; i < 3; ++i) {
-      auto count = reader->read(2, lengths);
-      counts.push_back(count ? *count : -1);
-    }
+  while (reader && (counts.empty() || counts.back() > 0)) {
+    auto count = reader->read(2, lengths);
+    counts.push_back(count ? *count : -1);
+  }
   writer.join();
-  EXPECT_EQ(counts, (std::vector<int64_t>{2, 1, 0}));
+  ASSERT_GE(counts.size(), 3u); // at most two at a time, and none at the end
+  EXPECT_EQ(counts.back(), 0);
+  EXPECT_LE(*std::max_element(counts.begin(), counts.end()), 2);
   EXPECT_EQ(lengths.tiles, (std::vector<int32_t>{1, 3, 5}));
   EXPECT_EQ(lengths.tokens, (std::vector<int32_t>{2, 4, 6}));
 }
