@@ -85,8 +85,8 @@ BalanceStatistics statistics(const SampleLengths &lengths, const Batches &batche
 /// the same samples, with equal numbers of them.
 Batches unbalanced(const SampleLengths &lengths, const Batches &batches, uint64_t seed);
 
-/// Imbalance of unbalanced(), not packed (each micro-batch padded to its longest sample, which is
-/// its language load), a row at a time.
+/// Imbalance of unbalanced(), a row at a time. Padding and cost are those of micro-batches that are
+/// not packed but padded to their longest sample.
 BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batches &batches,
                                        int32_t ranks, uint64_t seed, const LoadCost &cost = {});
 

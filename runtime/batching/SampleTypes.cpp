@@ -94,7 +94,8 @@ private:
     int32_t most = std::min(cell.tokens + (histogram.tokenUnit() - 1), caps.tokens);
     type.mostTokens = std::max(type.mostTokens, most);
     type.leastTokens = type.count == 0 ? cell.tokens : std::min(type.leastTokens, cell.tokens);
-    type.tiles = std::max(type.tiles, std::min(cell.tiles + (histogram.tileUnit() - 1), caps.tiles));
+    type.tiles =
+        std::max(type.tiles, std::min(cell.tiles + (histogram.tileUnit() - 1), caps.tiles));
     type.count += cell.count;
     sum += static_cast<double>(cell.count) * middleOf(cell);
     type.meanTokens = sum / static_cast<double>(type.count);

@@ -121,16 +121,15 @@ BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batch
   for (int64_t g = 0; g < plain.groups(); ++g) {
     int64_t begin = plain.offsets[g], end = plain.offsets[g + 1];
     Weights sums;
-    double longest = 0, total = 0, size = static_cast<double>(end - begin);
+    double longest = 0, size = static_cast<double>(end - begin);
     for (int64_t i = begin; i < end; ++i) {
       sums.tiles += lengths.tiles[plain.samples[i]];
-      total += lengths.tokens[plain.samples[i]];
+      sums.tokens += lengths.tokens[plain.samples[i]];
       longest = std::max<double>(longest, lengths.tokens[plain.samples[i]]);
     }
-    sums.tokens = longest;
     sums.cost = cost.tileNs * sums.tiles + cost.tokenNs * longest * size +
                 cost.squareNs * longest * longest * size;
-    padding += longest * size - total;
+    padding += longest * size - sums.tokens;
     padded += longest * size;
     row[g % ranks] = sums;
     if ((g + 1) % ranks != 0)

@@ -155,7 +155,7 @@ class Properties(ToolTest):
             padded = longest * np.array([len(p) for p in parts])
             tiles = np.array([lengths[p, 0].sum() for p in parts])
             drawn.append((1 - lengths[:, 1].sum() / padded.sum(), ratio(tiles.reshape(-1, ranks)),
-                          ratio(longest.reshape(-1, ranks))))
+                          ratio(np.array([lengths[p, 1].sum() for p in parts]).reshape(-1, ranks))))
         for key, expected in zip(("pad_ratio", "dist_ratio_vit", "dist_ratio_llm"), np.mean(drawn, axis=0)):
             self.assertAlmostEqual(out.json["before"][key] / expected, 1, delta=0.05, msg=key)
 

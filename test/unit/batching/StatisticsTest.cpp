@@ -30,7 +30,7 @@ TEST(Statistics, UnbalancedByHand) {
   BalanceStatistics s = unbalancedStatistics(lengths, batches, 2, 1);
   EXPECT_DOUBLE_EQ(s.padRatio, 80.0 / 240);
   EXPECT_DOUBLE_EQ(s.distRatioVit, 0);
-  EXPECT_DOUBLE_EQ(s.distRatioLlm, 1 - 60.0 / 100); // longest items 100 and 20
+  EXPECT_DOUBLE_EQ(s.distRatioLlm, 1 - 80.0 / 120); // 100 + 20 and 20 + 20 tokens
 }
 
 TEST(Statistics, StepVarianceByHand) {
