@@ -7,8 +7,8 @@ namespace omnibal::rt {
 namespace {
 
 constexpr size_t strata = 8;
-/// Place of each stratum in a block: short and long rows alternate, so that two or four
-/// neighbours are balanced as well.
+/// Place of each stratum in a block, up to a rotation: short and long rows alternate, so that two or
+/// four neighbours are balanced as well.
 constexpr std::array<size_t, strata> placeOf = {0, 4, 6, 2, 3, 7, 5, 1};
 
 uint32_t levelOf(double value, double low, double high) {
@@ -68,6 +68,7 @@ std::vector<uint32_t> blocksOf(const RowSums &sums, const std::vector<uint64_t> 
   for (size_t b = 0; b < blocks; ++b)
     partial[b] = b;
   random.shuffle(partial.data(), blocks); // blocks in random order
+  size_t turn = random.below(strata);     // no place of an epoch belongs to one kind of rows
   for (size_t i = 0; i < strata; ++i) {
     size_t s = i % 2 == 0 ? i / 2 : strata - 1 - i / 2; // the extremes first
     std::copy_n(byMean.begin() + s * blocks, blocks, stratum.begin());
@@ -77,7 +78,7 @@ std::vector<uint32_t> blocksOf(const RowSums &sums, const std::vector<uint64_t> 
     for (size_t k = 0; k < blocks; ++k) {
       uint32_t row = static_cast<uint32_t>(stratum[blocks - 1 - k]);
       uint32_t block = static_cast<uint32_t>(partial[k]);
-      rows[block * strata + placeOf[s]] = row;
+      rows[block * strata + (placeOf[s] + turn) % strata] = row;
       excess[block] += sums.excess[row];
     }
   }
