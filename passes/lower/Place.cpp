@@ -48,6 +48,8 @@ std::optional<Place> reshape(const Place &place, llvm::ArrayRef<SymbolicDim> sha
   Place result = place;
   result.shape.assign(shape.begin(), shape.end());
   result.strides.assign(shape.size(), SymbolicDim(0));
+  if (product(place.shape) == SymbolicDim(0) && product(shape) == SymbolicDim(0))
+    return result; // nothing to find again
   // Old dimensions without the ones; a group of them with equal product makes a group of new ones.
   SymbolicShape sizes, strides;
   for (size_t i = 0; i < place.rank(); ++i)
