@@ -117,6 +117,7 @@ def main():
     print(f"rank {rank}: {steps} steps, {samples} samples, {tiles} tiles, {tokens_seen} tokens{last}, "
           f"{time.time() - began:.1f} s")
     if ranks > 1:
+        dist.barrier()  # a rank that leaves early takes the others' connections with it
         dist.destroy_process_group()
 
 
