@@ -1,4 +1,4 @@
-#include "test/unit/backends/KernelTest.h"
+#include "test/conformance/KernelTest.h"
 #include <limits>
 
 using namespace omnibal::rt;

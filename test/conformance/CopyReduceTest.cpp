@@ -1,4 +1,4 @@
-#include "test/unit/backends/KernelTest.h"
+#include "test/conformance/KernelTest.h"
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;

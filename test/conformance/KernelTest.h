@@ -1,8 +1,8 @@
-//===- KernelTest.h - Tensors and kernel calls for the tests of the host backend ---------===//
-#ifndef TEST_UNIT_BACKENDS_KERNELTEST_H
-#define TEST_UNIT_BACKENDS_KERNELTEST_H
+//===- KernelTest.h - Tensors and kernel calls for the conformance suite --------------------===//
+#ifndef TEST_CONFORMANCE_KERNELTEST_H
+#define TEST_CONFORMANCE_KERNELTEST_H
 
-#include "runtime/core/Kernel.h"
+#include "test/conformance/BackendUnderTest.h"
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
@@ -104,11 +104,10 @@ inline Status runKernel(const std::string &name, const Operands &operands,
     site.operands.push_back(operand);
     views.push_back(view);
   }
-  Result<std::unique_ptr<Kernel>> kernel = createHostKernel(site);
+  Result<std::unique_ptr<Kernel>> kernel = createKernelUnderTest(site);
   if (!kernel)
     return std::move(kernel).status();
-  ThreadPool pool(threads);
-  return (*kernel)->run(views, tiles, tokens, pool);
+  return runKernelUnderTest(**kernel, views, tiles, tokens, threads);
 }
 
 #define EXPECT_OK(expression)                                                                      \
@@ -129,4 +128,4 @@ inline void expectNear(Tensor<float> &got, const std::vector<double> &want, doub
 }
 
 } // namespace omnibal::rt::test
-#endif // TEST_UNIT_BACKENDS_KERNELTEST_H
+#endif // TEST_CONFORMANCE_KERNELTEST_H

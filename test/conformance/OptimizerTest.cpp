@@ -1,5 +1,5 @@
 #include "runtime/core/Optimizer.h"
-#include "test/unit/backends/KernelTest.h"
+#include "test/conformance/KernelTest.h"
 
 using namespace omnibal::rt;
 

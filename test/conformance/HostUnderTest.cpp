@@ -1,0 +1,15 @@
+#include "test/conformance/BackendUnderTest.h"
+
+namespace omnibal::rt::test {
+
+Result<std::unique_ptr<Kernel>> createKernelUnderTest(const KernelSite &site) {
+  return createHostKernel(site);
+}
+
+Status runKernelUnderTest(Kernel &kernel, std::span<const TensorView> operands, int64_t tiles,
+                          int64_t tokens, int threads) {
+  ThreadPool pool(threads);
+  return kernel.run(operands, tiles, tokens, pool);
+}
+
+} // namespace omnibal::rt::test
