@@ -385,7 +385,8 @@ class Batches(ToolTest):
         return [[self.lengths[i] for i in samples[a:b]] for a, b in zip(offsets, offsets[1:])]
 
     def problem(self, name, **options):
-        text = self.compile(name, tiles=10, tokens=250, stages=2, data_parallel=2, microbatches=2,
+        # Cuts that do not follow the loads, so that memory can be compared.
+        text = self.compile(name, tiles=10, tokens=250, stages=2, data_parallel=2, microbatches=2, partition="layers",
                             emit_problem=self.path(f"{name}.json"), emit_batch_cost=self.path(f"{name}.cost"), **options)
         with open(self.path(f"{name}.json")) as problem, open(self.path(f"{name}.cost")) as cost:
             return text, json.load(problem), json.load(cost)
