@@ -1,4 +1,5 @@
 #include "passes/planner/CutSearch.h"
+#include "passes/planner/Partition.h"
 #include <algorithm>
 
 namespace omnibal::planner {
@@ -285,8 +286,14 @@ bool CutSearch::run() {
   findBound();
   if (best >= unreachable)
     return false;
-  if (model.problem.varyCuts)
+  if (model.problem.varyCuts && bound < best) {
+    // Where the bound is loose its plans may be poor: simple rules are other places to start from.
     improve(bestPlan);
+    for (const std::vector<int64_t> &simple :
+         {cutsByTime(model.problem), cutsByLayerCount(model.problem)})
+      if (Candidate start{simple, {}}; bound < best && chooseBest(start))
+        improve(start);
+  }
   // First for the optimum; if that takes too long, upwards from the bound in steps that fit.
   auto near = [&] { return best - bound <= bound / 100; };
   if (bound < best && !search(best - 1, near() ? shortLook : fullLook)) {
