@@ -64,7 +64,6 @@ void CutSearch::measureChain() {
 CutSearch::Stage CutSearch::stageOf(int64_t index, int64_t begin, int64_t end,
                                     const RematChoice &choice) const {
   Stage stage;
-  stage.index = index;
   stage.begin = begin;
   stage.end = end;
   stage.choice = &choice;
@@ -97,37 +96,41 @@ CutSearch::Stage CutSearch::stageOf(int64_t index, int64_t begin, int64_t end,
   return stage;
 }
 
+/// The edges from layers [begin, end) into the layer after them, or into the one behind it where
+/// that is a source: visit(number, edge).
+template <typename Visit>
+void CutSearch::forEachJointEdge(int64_t begin, int64_t end, Visit visit) const {
+  bool source = model.edgesInto[end].empty() && end + 1 < model.layers;
+  for (int e : model.edgesInto[source ? end + 1 : end])
+    if (const Edge &edge = model.problem.edges[e]; edge.from >= begin && edge.from < end)
+      visit(e, edge);
+}
+
 /// Transfer times, there and back, between layers [begin, end) and the layer after them.
 std::pair<int64_t, int64_t> CutSearch::jointNs(int64_t begin, int64_t end, int load) const {
   int64_t forward = 0, backward = 0;
   bool sends = false, returns = false;
-  bool source = model.edgesInto[end].empty() && end + 1 < model.layers;
-  for (int e : model.edgesInto[source ? end + 1 : end]) {
-    const Edge &edge = model.problem.edges[e];
-    if (edge.from < begin || edge.from >= end)
-      continue;
+  forEachJointEdge(begin, end, [&](int e, const Edge &edge) {
     sends |= edge.bytes != 0;
     returns |= edge.gradBytes != 0;
     forward += model.loads[load].edgeBytes[e];
     backward += model.loads[load].edgeGradBytes[e];
-  }
+  });
   return {sends ? model.transferNs(forward) : 0, returns ? model.transferNs(backward) : 0};
 }
 
 CutSearch::Joint CutSearch::jointAt(int64_t begin, int64_t end) const {
   Joint joint;
-  bool source = model.edgesInto[end].empty() && end + 1 < model.layers;
-  for (int e : model.edgesInto[source ? end + 1 : end]) {
-    const Edge &edge = model.problem.edges[e];
-    if (edge.from < begin || edge.from >= end)
-      continue;
+  forEachJointEdge(begin, end, [&](int, const Edge &edge) {
     joint.feeds = true;
     joint.returns |= edge.gradBytes != 0;
-  }
+  });
   if (!joint.feeds)
     return joint;
-  std::tie(joint.firstThere, joint.firstBack) = jointNs(begin, end, model.loadOf.front());
-  std::tie(joint.lastThere, joint.lastBack) = jointNs(begin, end, model.loadOf.back());
+  int first = model.loadOf.front(), last = model.loadOf.back();
+  std::pair<int64_t, int64_t> ns = jointNs(begin, end, first);
+  std::tie(joint.firstThere, joint.firstBack) = ns;
+  std::tie(joint.lastThere, joint.lastBack) = first == last ? ns : jointNs(begin, end, last);
   return joint;
 }
 

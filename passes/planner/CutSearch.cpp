@@ -52,8 +52,7 @@ bool CutSearch::forEachStage(int64_t index, int64_t begin, int64_t limit, int64_
 /// The plan that satisfies all ways with `limit`, as far as fronts taken apart can tell; empty if
 /// there is none. Leaves the fronts in `least`.
 CutSearch::Candidate CutSearch::relaxed(int64_t limit) {
-  constexpr Front nowhere{unreachable, unreachable, unreachable,
-                          unreachable, unreachable, unreachable};
+  const Front nowhere = Front::all(unreachable);
   struct Origin {
     int64_t begin = -1, size = INT64_MAX;
     const RematChoice *choice = nullptr;
@@ -94,10 +93,8 @@ CutSearch::Candidate CutSearch::relaxed(int64_t limit) {
 /// Follows relaxed(limit), whose fronts say what can be reached at all.
 void CutSearch::prepareCompletion(int64_t limit) {
   int64_t stages = model.stages, layers = model.layers;
-  const Front none{-1, -1, -1, -1, -1, -1};
-  completion.assign(stages + 1, std::vector<Front>(layers + 1, none));
-  completion[stages][layers] = {unreachable, unreachable, unreachable,
-                                unreachable, unreachable, unreachable};
+  completion.assign(stages + 1, std::vector<Front>(layers + 1, Front::all(-1)));
+  completion[stages][layers] = Front::all(unreachable);
   completionLimit = limit;
   for (int64_t s = stages - 1; s >= 0; --s)
     for (int64_t i = s; i < layers; ++i) {

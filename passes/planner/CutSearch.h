@@ -33,7 +33,7 @@ private:
   /// Layers [begin, end) as one stage with one choice. Sums over micro-batches; `ahead` = forwards
   /// before the first backward.
   struct Stage {
-    int64_t index = 0, begin = 0, end = 0;
+    int64_t begin = 0, end = 0;
     const RematChoice *choice = nullptr;
     int64_t work = 0; ///< all forwards and backwards
     int64_t firstForward = 0, lastForward = 0, firstBackward = 0, lastBackward = 0;
@@ -60,6 +60,7 @@ private:
     int64_t down = 0; ///< first micro-batch, and back through all the rest of an earlier stage
     int64_t both = 0; ///< last micro-batch, and all backwards of an earlier stage (gpipe)
 
+    static Front all(int64_t value) { return {value, value, value, value, value, value}; }
     void lower(const Front &other);
     void raise(const Front &other);
     bool within(const Front &room) const;
@@ -73,6 +74,7 @@ private:
   void sumLayers();
   void measureChain();
   Stage stageOf(int64_t index, int64_t begin, int64_t end, const RematChoice &choice) const;
+  template <typename Visit> void forEachJointEdge(int64_t begin, int64_t end, Visit visit) const;
   Joint jointAt(int64_t begin, int64_t end) const;
   std::pair<int64_t, int64_t> jointNs(int64_t begin, int64_t end, int load) const;
   bool isLoneSource(int64_t begin, int64_t end) const;
@@ -109,7 +111,7 @@ private:
   std::vector<std::vector<Front>> least, completion;
   std::vector<std::vector<int64_t>> chainNs;     ///< by load, layer: from it to the end and back
   std::vector<std::vector<int64_t>> cheapestCut; ///< by load, layer: least transfer of a later cut
-  std::vector<int64_t> forwardSum, workSum;      ///< prefix sums by layer, over all micro-batches
+  std::vector<int64_t> workSum;                  ///< prefix sums by layer, over all micro-batches
   /// Micro-batches by stage and load: among the first `ahead + 1`, and among the last.
   std::vector<std::vector<int64_t>> countEarly, countLate;
   std::vector<int64_t> countAll;

@@ -27,7 +27,6 @@ LoadModel resolve(const Problem &problem, int64_t microbatch) {
     load.backwardSum.push_back(load.backwardSum.back() + load.backward.back());
     load.remat.push_back(allowedOptions(problem, load.remat.size()));
     for (RematOption &option : load.remat.back()) {
-      option.splitBytes = factor.times(option.heldWhileSplit());
       option.savedBytes = factor.times(option.savedBytes);
       option.recomputeNs = factor.times(option.recomputeNs);
     }

@@ -60,22 +60,24 @@ def log():
     return compare("log field", fields, fields & set(re.findall(r"`(\w+)`", read("docs/runtime.md"))))
 
 
+def tool_flags(tool, text):
+    """Every flag of a tool has its row in a table of the text."""
+    options = flags_of(" ".join(re.findall(r'add_(?:option|flag)\(\s*"([^"]+)"', read(f"tools/{tool}/Options.cpp"))))
+    rows = " ".join(re.findall(r"^\| ([^|]*) \|", text, re.M)) + " --output"  # its row has the short form
+    return compare(f"flag of {tool}", options, options & flags_of(rows))
+
+
 def batches():
     text = read("docs/batching.md")
     fields = set(re.findall(r'(?:\{|object\[)"(\w+)"[,\]]', read("runtime/batching/BatchesFolder.cpp")))
-    options = flags_of(" ".join(re.findall(r'add_(?:option|flag)\(\s*"([^"]+)"', read("tools/omnibal-batch/Options.cpp"))))
     words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
-    rows = " ".join(re.findall(r"^\| ([^|]*) \|", text, re.M)) + " --output"  # its row has the short form
-    return (compare("field of batches.json", fields, fields & words) +
-            compare("flag of omnibal-batch", options, options & flags_of(rows)))
+    return compare("field of batches.json", fields, fields & words) + tool_flags("omnibal-batch", text)
 
 
 def plans():
     text = read("docs/planner.md")
-    options = flags_of(" ".join(re.findall(r'add_(?:option|flag)\(\s*"([^"]+)"', read("tools/omnibal-plan/Options.cpp"))))
-    rows = " ".join(re.findall(r"^\| ([^|]*) \|", text, re.M)) + " --output"  # its row has the short form
     rules = {"plan_" + name for name in re.findall(r'report\("(c\d+)"', read("passes/planner/VerifyPlan.cpp"))}
-    return (compare("flag of omnibal-plan", options, options & flags_of(rows)) +
+    return (tool_flags("omnibal-plan", text) +
             compare("rule", rules, set(re.findall(r"^\| (plan_c\d+) \|", text, re.M))))
 
 

@@ -1,5 +1,5 @@
 #include "tools/omnibal-plan/Options.h"
-#include <CLI/CLI.hpp>
+#include "tools/NumberChecks.h"
 #include <iostream>
 
 namespace omnibal::plan {
@@ -42,7 +42,7 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.add_option("-o,--output", o.output, "Where the plan is written");
   app.add_flag("--check", o.check, "Check a plan with the independent verifier");
   app.add_option("--time-limit", o.timeLimit, "Seconds after which the best plan so far is given")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(rt::number(0.001, false, 1e6))
       ->capture_default_str();
   app.add_flag("--baselines", o.baselines, "Compare with how others cut and recompute");
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");

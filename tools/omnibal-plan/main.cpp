@@ -3,9 +3,9 @@
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/Search.h"
 #include "passes/planner/VerifyPlan.h"
+#include "runtime/core/AtomicFile.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include <csignal>
@@ -18,14 +18,6 @@ using namespace planner;
 int fail(const std::string &message) {
   llvm::errs() << "omnibal-plan: error: " << message << "\n";
   return 1;
-}
-
-/// A file that is complete or absent.
-llvm::Error write(const std::string &path, const std::string &text) {
-  return llvm::writeToOutput(path, [&](llvm::raw_ostream &out) -> llvm::Error {
-    out << text;
-    return llvm::Error::success();
-  });
 }
 
 int search(const Options &options) {
@@ -50,8 +42,8 @@ int search(const Options &options) {
                                  b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);
   std::string text = writePlan(*result.plan, facts);
   if (!options.output.empty())
-    if (llvm::Error error = write(options.output, text))
-      return fail(options.output + ": " + llvm::toString(std::move(error)));
+    if (rt::Status status = rt::writeFileAtomically(options.output, text); !status)
+      return fail(status.message());
   llvm::outs() << (options.json ? text : table(*problem, *result.plan, facts));
   if (options.baselines && !options.json)
     llvm::outs() << baselineTable(*result.plan, others);
