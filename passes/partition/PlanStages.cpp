@@ -234,9 +234,7 @@ private:
       return module.emitError("infeasible: ") << found.problem;
     result.plan.cuts = found.plan->cuts;
     result.plan.remat = found.plan->remat;
-    result.search = {
-        found.lowerBoundNs,  found.gap(), found.seconds, found.method, found.provedOptimal,
-        found.stoppedByTime, {}};
+    result.search = found.facts();
     return success();
   }
 

@@ -44,6 +44,10 @@ double SearchResult::gap() const {
          static_cast<double>(lowerBoundNs > 0 ? lowerBoundNs : 1);
 }
 
+PlanSearch SearchResult::facts() const {
+  return {lowerBoundNs, gap(), seconds, method, provedOptimal, stoppedByTime, {}};
+}
+
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   SearchResult result;
   SearchControl control(options.seconds);

@@ -2,7 +2,7 @@
 #ifndef PASSES_PLANNER_SEARCH_H
 #define PASSES_PLANNER_SEARCH_H
 
-#include "passes/planner/Plan.h"
+#include "passes/planner/PlanJson.h"
 #include "passes/planner/Problem.h"
 #include <optional>
 
@@ -25,6 +25,8 @@ struct SearchResult {
 
   /// (step - bound) / bound.
   double gap() const;
+  /// What the plan's file says of the search.
+  PlanSearch facts() const;
 };
 
 /// Cuts and options of gpipe or 1f1b with one chunk a rank. The same problem gives the same plan on

@@ -28,20 +28,15 @@ namespace {
 /// Epochs whose begin a reader remembers; readers look a few steps ahead.
 constexpr size_t rememberedEpochs = 64;
 
-/// FNV-1a over words.
-uint64_t mix(std::span<const int64_t> values, uint64_t state) {
-  for (int64_t value : values)
-    state = (state ^ static_cast<uint64_t>(value)) * 0x100000001b3u;
-  return state ^ values.size();
-}
-
 int64_t stepsOf(const Batches &batches, const StepSource::Layout &layout) {
   int64_t perStep = layout.microbatches * layout.replicas;
   return (batches.groups() + perStep - 1) / perStep;
 }
 
 uint64_t checksumOf(const Batches &batches, uint64_t state) {
-  return mix(batches.offsets, mix(batches.samples, state));
+  for (const std::vector<int64_t> *list : {&batches.samples, &batches.offsets})
+    state = fnv1aWords(std::span<const int64_t>(*list), state) ^ list->size();
+  return state;
 }
 
 Result<Composed> composed(const Compose &compose, int64_t number) {

@@ -120,12 +120,8 @@ uint64_t identityOf(const Composition &composition) {
   if (const Mix &mix = composition.mix; mix.isSet())
     settings.push_back({mix.sizes, mix.weights, mix.samples});
   uint64_t state = fnv1a(settings.dump());
-  auto add = [&](const std::vector<int32_t> &values) {
-    for (int32_t value : values)
-      state = (state ^ static_cast<uint32_t>(value)) * 0x100000001b3u;
-  };
-  add(composition.lengths.tiles);
-  add(composition.lengths.tokens);
+  for (const std::vector<int32_t> *list : {&composition.lengths.tiles, &composition.lengths.tokens})
+    state = fnv1aWords(std::span<const int32_t>(*list), state);
   return state;
 }
 

@@ -27,13 +27,7 @@ int search(const Options &options) {
   SearchResult result = searchPlan(*problem, {options.timeLimit});
   if (!result.plan)
     return fail(options.files[0] + ": " + result.problem);
-  PlanSearch facts{result.lowerBoundNs,
-                   result.gap(),
-                   result.seconds,
-                   result.method,
-                   result.provedOptimal,
-                   result.stoppedByTime,
-                   {}};
+  PlanSearch facts = result.facts();
   std::vector<Baseline> others;
   if (options.baselines)
     others = baselines(*problem);
