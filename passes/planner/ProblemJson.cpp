@@ -1,5 +1,6 @@
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/ClusterJson.h"
+#include "passes/planner/ScheduleRules.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -205,14 +206,10 @@ llvm::Error readMicrobatches(const Place &place, Problem &problem) {
 llvm::Error readSchedule(const Place &place, Problem &problem) {
   if (llvm::Error error = place.text("schedule", problem.schedule))
     return error;
-  llvm::StringRef name = problem.schedule;
-  int64_t chunks = 0;
-  bool interleaved =
-      name.consume_front("interleaved:") && !name.getAsInteger(10, chunks) && chunks >= 1;
-  if (interleaved || name == "gpipe" || name == "1f1b" || name == "zb-h1" || name == "auto")
+  if (problem.schedule == "auto" || chunksPerRank(problem.schedule))
     return llvm::Error::success();
   return bad(place.where + ": unknown `schedule` " + problem.schedule +
-             " (known: gpipe, 1f1b, interleaved:V, zb-h1, auto)");
+             " (known: " + scheduleNames + ", auto)");
 }
 
 llvm::Error readGivenCuts(const json::Array &list, const std::string &where, Problem &problem) {

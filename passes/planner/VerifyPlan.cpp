@@ -56,13 +56,14 @@ private:
   void checkRanks() {
     size_t chunks = plan.cuts.size() - 1;
     auto stages = static_cast<size_t>(problem.cluster.stages);
-    bool fixed = scheduleActions(problem.schedule, 1, 1).has_value();
+    std::optional<int64_t> perRank = chunksPerRank(problem.schedule);
     if (plan.chunkRank.size() != chunks)
       return report("c2", std::to_string(plan.chunkRank.size()) + " chunk ranks for " +
                               std::to_string(chunks) + " chunks");
-    if (fixed && chunks != stages)
-      return report("c2", problem.schedule + " needs one chunk for each of " +
-                              std::to_string(stages) + " stages, not " + std::to_string(chunks));
+    if (perRank && chunks != stages * static_cast<size_t>(*perRank))
+      return report("c2", problem.schedule + " on " + std::to_string(stages) + " stages needs " +
+                              std::to_string(stages * static_cast<size_t>(*perRank)) +
+                              " chunks, not " + std::to_string(chunks));
     for (size_t c = 0; c < chunks; ++c)
       if (plan.chunkRank[c] < 0 || plan.chunkRank[c] >= problem.cluster.stages ||
           (problem.schedule != "auto" && plan.chunkRank[c] != static_cast<int64_t>(c % stages)))
@@ -114,11 +115,13 @@ private:
       for (size_t i = 0; i < (*rule)[r].size(); ++i) {
         const Action &want = (*rule)[r][i];
         if (i < plan.actions[r].size() && plan.actions[r][i].kind == want.kind &&
-            plan.actions[r][i].microbatch == want.microbatch)
+            plan.actions[r][i].microbatch == want.microbatch &&
+            plan.actions[r][i].chunk == want.chunk)
           continue;
         report("c6", "rank " + std::to_string(r) + ": action " + std::to_string(i) + " of " +
                          problem.schedule + " is " + "FBIW"[static_cast<int>(want.kind)] +
-                         " of micro-batch " + number(want.microbatch));
+                         " of micro-batch " + number(want.microbatch) + ", chunk " +
+                         number(want.chunk));
         break;
       }
   }
