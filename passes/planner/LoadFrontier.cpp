@@ -1,6 +1,7 @@
 //===- LoadFrontier.cpp - Memory against time of a run of layers, several loads -------------===//
 #include "passes/planner/RematFrontier.h"
 #include <algorithm>
+#include <numeric>
 
 namespace omnibal::planner {
 namespace {
@@ -40,6 +41,9 @@ public:
     fitting.erase(std::unique(fitting.begin(), fitting.end()), fitting.end());
     std::vector<RematChoice> kept;
     for (RematChoice &choice : fitting) {
+      control.spend(static_cast<int64_t>(kept.size()));
+      if (control.stoppedByTime() && !kept.empty())
+        break;
       bool beaten = std::any_of(kept.begin(), kept.end(),
                                 [&](const RematChoice &other) { return noneAbove(other, choice); });
       if (!beaten)
@@ -82,11 +86,27 @@ private:
   }
 
   Points extended(const Points &points, int64_t begin, int64_t layer) {
+    std::vector<size_t> numbers(points.size());
+    std::iota(numbers.begin(), numbers.end(), size_t{0});
+    Points grown;
+    if (!control.stoppedByTime() || points.size() <= pointsAfterStop)
+      grown = extended(points, numbers, begin, layer);
+    if (control.stoppedByTime() && points.size() > pointsAfterStop)
+      grown = extended(points, someOf(points.size()), begin, layer);
+    return undominated(std::move(grown));
+  }
+
+  /// Each of these points with each option of one layer more; a few suffice once time is up.
+  Points extended(const Points &points, const std::vector<size_t> &numbers, int64_t begin,
+                  int64_t layer) {
     auto [first, last] = ranksFrom(begin);
     size_t loads = model.loads.size();
     Points grown;
     for (size_t o = 0; o < model.loads[0].remat[layer].size(); ++o)
-      for (size_t at = 0; at < points.size(); ++at) {
+      for (size_t at : numbers) {
+        control.spend(static_cast<int64_t>(loads));
+        if (control.stoppedByTime() && numbers.size() > pointsAfterStop)
+          return {};
         Point q = points[at];
         for (size_t load = 0; load < loads; ++load) {
           q.saved[load] += model.loads[load].remat[layer][o].savedBytes;
@@ -101,7 +121,7 @@ private:
             break;
           }
       }
-    return undominated(std::move(grown));
+    return grown;
   }
 
   Points undominated(Points grown) {
@@ -113,6 +133,8 @@ private:
     Points kept;
     for (Point &p : grown) {
       control.spend(static_cast<int64_t>(kept.size()) + 1);
+      if (control.stoppedByTime() && kept.size() > pointsAfterStop)
+        break;
       bool beaten =
           std::any_of(kept.begin(), kept.end(), [&](const Point &q) { return beats(q, p); });
       if (!beaten)

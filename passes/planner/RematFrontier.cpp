@@ -91,10 +91,16 @@ private:
         for (int64_t rank = last; rank >= first; --rank)
           if (fits(rank, begin, layer + 1, q)) {
             grown.push_back(q);
+            control.spend(8);
             break;
           }
+        if (control.stoppedByTime() && points.size() > pointsAfterStop) {
+          Points some;
+          for (size_t number : someOf(points.size()))
+            some.push_back(points[number]);
+          return extended(some, begin, layer);
+        }
       }
-    control.spend(static_cast<int64_t>(grown.size()) * 8);
     keepUndominated(grown);
     return grown;
   }

@@ -6,6 +6,18 @@
 
 namespace omnibal::planner {
 
+/// Once the time limit has stopped the search, choices go on from this many points of a run of
+/// layers: each is valid, and nothing is concluded from those that are missing.
+constexpr size_t pointsAfterStop = 16;
+
+/// As many of `count` points, evenly over their order; the first and the last are among them.
+inline std::vector<size_t> someOf(size_t count) {
+  std::vector<size_t> some;
+  for (size_t i = 0; i < pointsAfterStop; ++i)
+    some.push_back(i * (count - 1) / (pointsAfterStop - 1));
+  return some;
+}
+
 /// One load: a point is three numbers.
 std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model, SearchControl &control);
 /// Several loads: saved bytes and recomputation of each.
