@@ -7,11 +7,12 @@
 #include "passes/export/ExportProgram.h"
 #include "passes/planner/ClusterJson.h"
 #include "passes/planner/ProblemJson.h"
+#include "passes/planner/report/Report.h"
+#include "passes/planner/report/Trace.h"
 #include "runtime/core/AtomicFile.h"
 #include "tools/omnibal-compile/BatchLoads.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"
-#include "tools/omnibal-compile/Report.h"
 #include "tools/omnibal-compile/StageTable.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -234,11 +235,23 @@ private:
     return status ? success() : fail(status.message());
   }
 
+  LogicalResult writeViews() {
+    const planner::Problem &problem = planned.problem;
+    if (!options.trace.empty() &&
+        failed(
+            writeText(options.trace, planner::traceJson(problem, planned.plan, planned.timeline))))
+      return failure();
+    if (options.report.empty())
+      return success();
+    return writeText(options.report, planner::htmlReport({modelName(), table, problem, planned.plan,
+                                                          planned.timeline, planned.search,
+                                                          planner::baselines(problem)}));
+  }
+
   LogicalResult writeFiles() {
     if (failed(writeText(options.emitProblem, planner::writeProblem(planned.problem))) ||
         failed(writeText(options.emitBatchCost, batchCostJson(planned.costs))) ||
-        failed(writeText(options.trace, predictedTrace(planned))) ||
-        failed(writeText(options.report, htmlReport(planned, modelName(), table))))
+        failed(writeViews()))
       return failure();
     if (options.dryRun)
       return success();

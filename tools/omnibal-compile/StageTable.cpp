@@ -2,7 +2,6 @@
 #include "tools/omnibal-compile/StageTable.h"
 #include "runtime/program/Names.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::compile {
@@ -99,48 +98,6 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
            "saved, the largest workspace; messages come on top\n";
   if (problem.cluster.memoryBytes.empty())
     out << "no memory limit was given (--memory-limit-bytes or --cluster)\n";
-  return text;
-}
-
-std::string predictedTrace(const partition::PlannedModule &planned) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  llvm::json::OStream out(stream);
-  const planner::Plan &plan = planned.plan;
-  static const char *kinds[] = {"F", "B", "I", "W"};
-  out.object([&] {
-    out.attributeArray("traceEvents", [&] {
-      for (size_t rank = 0; rank < plan.actions.size(); ++rank) {
-        out.object([&] {
-          out.attribute("ph", "M");
-          out.attribute("name", "process_name");
-          out.attribute("pid", static_cast<int64_t>(rank));
-          out.attributeObject("args", [&] {
-            out.attribute("name", llvm::formatv("stage {0} / rank {0} (predicted)", rank).str());
-          });
-        });
-        for (size_t k = 0; k < plan.actions[rank].size(); ++k) {
-          const planner::Action &action = plan.actions[rank][k];
-          const planner::ActionTime &time = planned.timeline.times[rank][k];
-          out.object([&] {
-            out.attribute("ph", "X");
-            out.attribute("name", llvm::formatv("{0}{1}", kinds[static_cast<int>(action.kind)],
-                                                action.microbatch)
-                                      .str());
-            out.attribute("pid", static_cast<int64_t>(rank));
-            out.attribute("tid", "compute");
-            out.attribute("ts", time.startNs / 1e3);
-            out.attribute("dur", (time.endNs - time.startNs) / 1e3);
-            out.attributeObject("args", [&] {
-              out.attribute("mb", action.microbatch);
-              out.attribute("chunk", action.chunk);
-            });
-          });
-        }
-      }
-    });
-  });
-  stream << "\n";
   return text;
 }
 

@@ -21,8 +21,5 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
 /// "vision.layers.0-11" for consecutive numbered layers.
 std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t end);
 
-/// The predicted step as Chrome trace JSON: one process a rank.
-std::string predictedTrace(const partition::PlannedModule &planned);
-
 } // namespace omnibal::compile
 #endif // TOOLS_OMNIBAL_COMPILE_STAGETABLE_H

@@ -21,8 +21,8 @@ std::string problemWith(const Options &o) {
     return o.files.size() == 2 ? "" : "--check needs two files: PROBLEM.json PLAN.json";
   if (o.files.size() != 1)
     return "one problem is expected, not " + std::to_string(o.files.size()) + " files";
-  if (o.output.empty() && !o.json)
-    return "-o PLAN.json is required (or --json, to see the plan only)";
+  if (o.output.empty() && o.report.empty() && o.trace.empty() && !o.json)
+    return "-o PLAN.json is required (or --json, to see the plan only; --report, --trace)";
   return "";
 }
 
@@ -45,6 +45,9 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
       ->check(rt::number(0.001, false, 1e6))
       ->capture_default_str();
   app.add_flag("--baselines", o.baselines, "Compare with how others cut and recompute");
+  app.add_option("--report", o.report,
+                 "Write the plan as a self-contained HTML page, with baselines");
+  app.add_option("--trace", o.trace, "Write the predicted step as Chrome trace JSON (Perfetto)");
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
   try {
     app.parse(argc, argv);

@@ -9,7 +9,7 @@ namespace omnibal::plan {
 
 struct Options {
   std::vector<std::string> files; ///< the problem; with --check the plan too
-  std::string output;
+  std::string output, report, trace;
   bool check = false, json = false, baselines = false;
   double timeLimit = 10; ///< seconds
 };

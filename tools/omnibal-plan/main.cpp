@@ -3,10 +3,13 @@
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/Search.h"
 #include "passes/planner/VerifyPlan.h"
+#include "passes/planner/report/Report.h"
+#include "passes/planner/report/Trace.h"
 #include "runtime/core/AtomicFile.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <csignal>
 
@@ -20,6 +23,26 @@ int fail(const std::string &message) {
   return 1;
 }
 
+bool isWritten(const std::string &path, const std::string &text) {
+  rt::Status status = rt::writeFileAtomically(path, text);
+  if (!status)
+    fail(status.message());
+  return static_cast<bool>(status);
+}
+
+/// The page and the trace of a plan, where they are asked for.
+bool areViewsWritten(const Options &options, const Problem &problem, const Plan &plan,
+                     const std::optional<PlanSearch> &facts, const std::vector<Baseline> &others) {
+  if (options.report.empty() && options.trace.empty())
+    return true;
+  Timeline timeline = simulate(problem, plan);
+  if (!options.trace.empty() && !isWritten(options.trace, traceJson(problem, plan, timeline)))
+    return false;
+  std::string name = llvm::sys::path::filename(options.files[0]).str();
+  return options.report.empty() ||
+         isWritten(options.report, htmlReport({name, "", problem, plan, timeline, facts, others}));
+}
+
 int search(const Options &options) {
   auto problem = readProblem(options.files[0]);
   if (!problem)
@@ -29,15 +52,15 @@ int search(const Options &options) {
     return fail(options.files[0] + ": " + result.problem);
   PlanSearch facts = result.facts();
   std::vector<Baseline> others;
-  if (options.baselines)
+  if (options.baselines || !options.report.empty())
     others = baselines(*problem);
   for (const Baseline &b : others)
     facts.baselines.emplace_back(b.name,
                                  b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);
   std::string text = writePlan(*result.plan, facts);
-  if (!options.output.empty())
-    if (rt::Status status = rt::writeFileAtomically(options.output, text); !status)
-      return fail(status.message());
+  if ((!options.output.empty() && !isWritten(options.output, text)) ||
+      !areViewsWritten(options, *problem, *result.plan, facts, others))
+    return 1;
   llvm::outs() << (options.json ? text : table(*problem, *result.plan, facts));
   if (options.baselines && !options.json)
     llvm::outs() << baselineTable(*result.plan, others);
@@ -63,7 +86,7 @@ int check(const Options &options) {
   }
   for (const std::string &violation : violations)
     llvm::errs() << "omnibal-plan: " << options.files[1] << ": " << violation << "\n";
-  if (!violations.empty())
+  if (!violations.empty() || !areViewsWritten(options, *problem, *plan, std::nullopt, {}))
     return 1;
   if (!options.json)
     llvm::outs() << options.files[1] << ": valid\n";

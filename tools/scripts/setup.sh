@@ -32,6 +32,17 @@ missing=""
 for package in $packages; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
 done
+# The tests look at reports in a browser (test/e2e/browser.py); any Chromium will do.
+browser="" no_browser="setup.sh: no Chromium: the test plan-report needs one on PATH (or OMNIBAL_BROWSER)"
+if [ "$packages" != "$runtime_packages" ] && [ -z "${OMNIBAL_BROWSER:-}" ] && ! command -v chromium-headless-shell chromium \
+    chromium-browser google-chrome >/dev/null; then
+  browser=chromium-headless-shell
+  if [ -n "$missing" ] || { [ "$(id -u)" = 0 ] && apt-cache show $browser >/dev/null 2>&1; }; then
+    missing="$missing $browser"
+  else
+    echo "$no_browser" >&2
+  fi
+fi
 
 if [ -n "$missing" ]; then
   line="apt-get update && apt-get install -y --no-install-recommends$missing"
@@ -46,6 +57,10 @@ if [ -n "$missing" ]; then
   fi
   export DEBIAN_FRONTEND=noninteractive
   $as_root apt-get update -qq || echo "setup.sh: apt-get update failed; trying with the lists at hand" >&2
+  if [ -n "$browser" ] && ! apt-cache show $browser >/dev/null 2>&1; then
+    missing="${missing% $browser}"
+    echo "$no_browser" >&2
+  fi
   for package in $missing; do
     if ! apt-cache show "$package" >/dev/null 2>&1; then
       echo "setup.sh: this release's package sources do not offer $package." >&2
@@ -63,7 +78,8 @@ HINT
   done
   echo "setup.sh: installing$missing"
   log="$(mktemp)"
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1 || {
+  [ -z "$missing" ] || $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing \
+    >"$log" 2>&1 || {
     tail -20 "$log" >&2
     echo "setup.sh: apt-get failed; the full output is in $log" >&2
     exit 1

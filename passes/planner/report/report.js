@@ -1,0 +1,260 @@
+'use strict';
+// `plan` is what Report.cpp writes; times are ns, sizes bytes.
+const width = 1160, left = 62, right = 12, plot = width - left - right;
+const kindClass = ['forward', 'backward', 'backward', 'weight'];
+const kindName = ['forward', 'backward', 'input gradient', 'weight gradient'];
+const style = document.getElementById('svg-style').textContent;
+const number = v => (+v.toPrecision(4)).toLocaleString('en', {maximumFractionDigits: 6});
+const ms = ns => number(ns / 1e6) + ' ms';
+const bytes = b => b >= 1e9 ? number(b / 1e9) + ' GB' : b >= 1e6 ? number(b / 1e6) + ' MB' : b >= 1e4 ? number(b / 1e3) + ' kB' : b + ' B';
+const escaped = s => s.replace(/[&<>"]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'})[c]);
+const text = (x, y, s, more = '') => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${more}>${escaped(s)}</text>`;
+const svg = (height, name, body) => `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="${name}" ` +
+  `viewBox="0 0 ${width} ${Math.ceil(height)}"><style>${style}</style>\n${body}</svg>`;
+
+// Rectangles of one look, as one path.
+class Rectangles {
+  constructor() { this.paths = new Map(); }
+  add(look, x, y, w, h) {
+    const box = `M${+x.toFixed(2)} ${+y.toFixed(2)}h${+w.toFixed(2)}v${+h.toFixed(2)}h-${+w.toFixed(2)}z`;
+    this.paths.set(look, (this.paths.get(look) || '') + box);
+  }
+  toString() { return [...this.paths].map(([look, d]) => `<path class="${look}" d="${d}"/>\n`).join(''); }
+}
+
+function axis(y, from, to, size = plot) {
+  const rough = (to - from) / 8, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map(f => f * power).find(s => s >= rough);
+  let out = `<line class="axis" x1="${left}" y1="${y}" x2="${left + size}" y2="${y}"/>`;
+  for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
+    const x = left + size * (t - from) / (to - from);
+    out += `<line class="axis" x1="${x.toFixed(1)}" y1="${y}" x2="${x.toFixed(1)}" y2="${y + 4}"/>` +
+      text(x, y + 15, ms(t), x > left + size - 30 ? 'text-anchor="end"' : 'text-anchor="middle"');
+  }
+  return out;
+}
+
+// Starts of all actions, from gaps and durations.
+for (const rank of plan.ranks) {
+  rank.actions = [];
+  for (let i = 0, t = 0; i < rank.a.length; i += 3) {
+    const start = t + rank.a[i], type = plan.types[rank.a[i + 1]];
+    t = start + type[2];
+    rank.actions.push({start, end: t, kind: type[0], chunk: type[1], recompute: type[3], microbatch: rank.a[i + 2]});
+  }
+  rank.end = rank.actions.length ? rank.actions.at(-1).end : plan.step - rank.reduction;
+}
+const mostActions = Math.max(...plan.ranks.map(r => r.actions.length));
+const severalChunks = plan.chunks.some(c => c.number > 0);
+const rowHeightFor = count => count <= 8 ? 34 : count <= 16 ? 27 : count <= 32 ? 20 : count <= 64 ? 14 : 9;
+
+// Messages on their way, by receiving place in plan.ranks.
+const arrivals = plan.ranks.map(() => []);
+const placeOf = new Map(plan.ranks.map((r, i) => [r.rank, i]));
+for (const rank of plan.ranks)
+  for (const action of rank.actions) {
+    if (action.kind === 3) continue;
+    const delays = plan.delays[plan.loadOf.length ? plan.loadOf[action.microbatch] : 0];
+    plan.feeds.forEach(([from, to], f) => {
+      const gradient = action.kind !== 0, delay = delays[2 * f + gradient];
+      if ((gradient ? to : from) !== action.chunk || delay < 0) return;
+      const place = placeOf.get(plan.chunks[gradient ? from : to].rank);
+      if (place !== undefined) arrivals[place].push({start: action.end, end: action.end + delay, gradient});
+    });
+  }
+
+// What is narrower than a column is shown as shares of columns, stacked.
+const column = 2, shareLooks = ['forward', 'recompute', 'backward', 'weight'];
+class Shares {
+  constructor() { this.columns = new Map(); }
+  add(look, x, w) {
+    for (let c = Math.floor(x / column); c * column < x + w; ++c) {
+      const part = Math.min(x + w, (c + 1) * column) - Math.max(x, c * column);
+      if (!this.columns.has(c)) this.columns.set(c, [0, 0, 0, 0]);
+      this.columns.get(c)[shareLooks.indexOf(look)] += part / column;
+    }
+  }
+  draw(boxes, y, h) {
+    for (const [c, shares] of this.columns) {
+      let bottom = y + h;
+      shares.forEach((share, i) => {
+        if (share * h < 0.05) return;
+        bottom -= share * h;
+        boxes.add(shareLooks[i], c * column, bottom, column, share * h);
+      });
+    }
+  }
+}
+
+function timelineRow(rank, place, y, height, from, to) {
+  const scale = plot / (to - from), boxes = new Rectangles(), shares = new Shares();
+  const lane = height >= 20 ? 5 : height >= 14 ? 3 : 0, bar = height - lane - 3;
+  let labels = '';
+  const span = (look, start, end, y, h, label, more = '') => {
+    const x0 = left + Math.max(0, (start - from) * scale), x1 = left + Math.min(plot, (end - from) * scale);
+    if (x1 <= x0) return;
+    const gap = x1 - x0 > 4 ? 0.8 : 0;
+    if (!h) return shares.add(look, x0, x1 - x0);
+    boxes.add(look + more, x0, y, Math.max(0.3, x1 - x0 - gap), h);
+    if (label && x1 - x0 > 7 * label.length + 3 && h >= 11)
+      labels += text((x0 + x1) / 2, y + h / 2 + 4, label, 'class="in" text-anchor="middle"');
+  };
+  boxes.add('bubble', left, y, plot, bar);
+  for (const a of rank.actions) {
+    if (a.end < from || a.start > to) continue;
+    const h = (a.end - a.start) * scale < 1.6 ? 0 : bar, chunk = plan.chunks[a.chunk].number;
+    const more = chunk % 4 ? ' chunk' + chunk % 4 : '';
+    const label = a.microbatch + (severalChunks ? String.fromCharCode(97 + chunk % 26) : '');
+    if (a.recompute) span('recompute', a.start, a.start + a.recompute, y, h, '', more);
+    span(kindClass[a.kind], a.start + a.recompute, a.end, y, h, label, more);
+  }
+  // A step too long for single actions: shares of equal parts of it.
+  for (let i = 0; i < rank.shares.length; i += 4)
+    for (let k = 0, t = plan.step * i / rank.shares.length; k < 4; ++k) {
+      const ns = plan.step * 4 / rank.shares.length * parseInt(rank.shares[i + k], 36) / 35;
+      span(shareLooks[k], t, t + ns, y, 0);
+      t += ns;
+    }
+  shares.draw(boxes, y, bar);
+  if (rank.reduction) span('reduction', rank.end, rank.end + rank.reduction, y, bar, 'reduce');
+  if (lane)
+    for (const t of arrivals[place])
+      if (t.end >= from && t.start <= to)
+        span(t.gradient ? 'gradient' : 'activation', t.start, t.end, y + bar + (t.gradient ? lane / 2 : 0), lane / 2);
+  return boxes + labels;
+}
+
+function timeline(from, to, height, selected) {
+  let body = '';
+  const every = height < 11 ? Math.ceil(11 / height) : 1;
+  plan.ranks.forEach((rank, i) => {
+    if (i % every === 0)
+      body += text(0, i * height + Math.max(9, height / 2 + 3), 'rank ' + rank.rank, 'class="name"');
+    body += timelineRow(rank, i, i * height, height, from, to);
+  });
+  const bottom = plan.ranks.length * height + 2;
+  if (selected)
+    body += `<rect class="window" x="${left + plot * selected[0] / plan.step}" y="0" ` +
+      `width="${plot * (selected[1] - selected[0]) / plan.step}" height="${bottom - 2}"/>`;
+  return svg(bottom + 20, 'timeline', body + axis(bottom, from, to));
+}
+
+function memory() {
+  const height = Math.max(16, rowHeightFor(plan.ranks.length) * 1.25), labels = 250;
+  const scaleX = (plot - labels) / plan.step;
+  let body = '';
+  plan.ranks.forEach((rank, i) => {
+    const y = i * height, bar = height - 4, limited = rank.limit > 0 && rank.limit < 2 ** 53 - 1;
+    const top = limited && rank.limit < 4 * rank.peak ? Math.max(rank.limit, rank.peak) * 1.04 : rank.peak * 1.2 || 1;
+    const at = b => y + bar - bar * b / top;
+    body += text(0, y + height / 2 + 3, 'rank ' + rank.rank, 'class="name"');
+    body += `<rect class="bubble" x="${left}" y="${y}" width="${plot - labels}" height="${bar}"/>`;
+    let d = `M${left} ${y + bar}`;
+    for (let k = 0; k < rank.memory.length; k += 2) {
+      const x = left + rank.memory[k] * scaleX;
+      d += `H${+x.toFixed(2)}V${+at(rank.memory[k + 1]).toFixed(2)}`;
+    }
+    body += `<path class="memory" d="${d}H${left + plot - labels}V${y + bar}z"/>`;
+    if (limited && rank.limit <= top)
+      body += `<line class="limit" x1="${left}" x2="${left + plot - labels}" y1="${at(rank.limit)}" y2="${at(rank.limit)}"/>`;
+    const share = limited ? ` of ${bytes(rank.limit)}, ${number(100 * rank.peak / rank.limit)} %` : ', no limit';
+    body += text(left + plot - labels + 8, y + height / 2 + 3, bytes(rank.peak) + share);
+  });
+  const bottom = plan.ranks.length * height;
+  return svg(bottom + 20, 'memory', body + axis(bottom, 0, plan.step, plot - labels));
+}
+
+// A row a chunk; as long as a micro-batch takes there; a segment a run of equal layers.
+function stages() {
+  const known = ['vision', 'projector', 'language', 'head'], height = Math.max(13, rowHeightFor(plan.chunks.length));
+  const sums = plan.chunks.map(() => 0), labels = 330;
+  for (const s of plan.segments) sums[s.chunk] += s.ns + s.recompute;
+  const scale = (plot - labels) / Math.max(1, ...sums), boxes = new Rectangles(), at = sums.map(() => left);
+  const names = plan.chunks.map(() => []);
+  let body = '';
+  for (const s of plan.segments) {
+    const y = s.chunk * height, look = known.includes(s.kind) ? s.kind : 'other', each = s.ns * scale / s.count;
+    const many = each < 3 ? 1 : s.count;
+    for (let i = 0; i < many; ++i) {
+      const w = s.ns * scale / many;
+      boxes.add(look, at[s.chunk], y, Math.max(0, w - (w > 2 ? 0.7 : 0)), height - 4);
+      const r = s.recompute * scale / many;
+      if (r) boxes.add('recompute', at[s.chunk] + w - (w > 2 ? 0.7 : 0), y, r, height - 4);
+      at[s.chunk] += w + r;
+    }
+    const list = names[s.chunk], last = list.at(-1);
+    if (last && last[0] === s.kind) last[1] += s.count; else list.push([s.kind, s.count]);
+  }
+  plan.chunks.forEach((chunk, c) => {
+    body += text(0, c * height + height / 2 + 2, 'rank ' + chunk.rank + (severalChunks ? String.fromCharCode(97 + chunk.number % 26) : ''), 'class="name"');
+    const what = names[c].map(([kind, count]) => count + ' ' + kind).join(', ');
+    body += text(at[c] + 6, c * height + height / 2 + 2, ms(sums[c]) + ': ' + what);
+  });
+  return svg(plan.chunks.length * height, 'stages', boxes + body);
+}
+
+function show(id, picture) {
+  document.getElementById(id).innerHTML = picture;
+}
+
+const whole = [0, plan.step || 1], isLong = mostActions > 120 || plan.ranks.some(r => r.shares.length);
+let shown = isLong && mostActions ? [0, plan.step * 48 / mostActions] : whole;
+const detailHeight = rowHeightFor(plan.ranks.length);
+
+function redraw() {
+  if (isLong) show('overview', timeline(...whole, Math.max(4, detailHeight * 0.6), mostActions ? shown : null));
+  if (mostActions) show('detail', timeline(...shown, detailHeight));
+}
+
+function showWindow(from, to) {
+  const size = Math.min(plan.step, Math.max(to - from, plan.step / 1e5, 10));
+  const start = Math.min(Math.max(0, from), plan.step - size);
+  shown = [start, start + size];
+  redraw();
+}
+
+// Dragging over a picture chooses the part that is shown; a double click shows all.
+for (const id of ['overview', 'detail']) {
+  const box = document.getElementById(id);
+  const timeAt = event => {
+    const area = box.firstElementChild.getBoundingClientRect(), range = id === 'overview' ? whole : shown;
+    const x = ((event.clientX - area.left) / area.width * width - left) / plot;
+    return range[0] + Math.min(1, Math.max(0, x)) * (range[1] - range[0]);
+  };
+  let begin = null;
+  box.addEventListener('mousedown', event => { begin = timeAt(event); event.preventDefault(); });
+  box.addEventListener('mouseup', event => {
+    if (begin === null) return;
+    const end = timeAt(event), range = id === 'overview' ? whole : shown;
+    if (Math.abs(end - begin) > (range[1] - range[0]) / 200) showWindow(Math.min(begin, end), Math.max(begin, end));
+    else if (id === 'overview') showWindow(begin - (shown[1] - shown[0]) / 2, begin + (shown[1] - shown[0]) / 2);
+    begin = null;
+  });
+  box.addEventListener('dblclick', () => showWindow(...whole));
+  box.addEventListener('mousemove', event => {
+    const area = box.firstElementChild.getBoundingClientRect(), t = timeAt(event);
+    const height = id === 'overview' ? Math.max(4, detailHeight * 0.6) : detailHeight;
+    const rank = plan.ranks[Math.floor((event.clientY - area.top) / area.width * width / height)];
+    const action = rank && rank.actions.find(a => a.start <= t && t < a.end);
+    document.getElementById('told').textContent = !rank ? '' : `rank ${rank.rank}, ${ms(t)}: ` + (action ?
+      `${kindName[action.kind]} of micro-batch ${action.microbatch}, chunk ${action.chunk}, ${ms(action.end - action.start)}` +
+      (action.recompute ? ` (recomputation ${ms(action.recompute)})` : '') : 'nothing to do');
+  });
+}
+const zoom = factor => {
+  const middle = (shown[0] + shown[1]) / 2, half = (shown[1] - shown[0]) / 2 * factor;
+  showWindow(middle - half, middle + half);
+};
+const move = by => showWindow(shown[0] + by * (shown[1] - shown[0]), shown[1] + by * (shown[1] - shown[0]));
+const buttons = {closer: () => zoom(0.5), further: () => zoom(2), earlier: () => move(-0.5), later: () => move(0.5),
+                 all: () => showWindow(...whole), end: () => showWindow(plan.step - (shown[1] - shown[0]), plan.step)};
+for (const [id, action] of Object.entries(buttons)) document.getElementById(id).addEventListener('click', action);
+document.getElementById('save').addEventListener('click', () => {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([timeline(...shown, detailHeight)], {type: 'image/svg+xml'}));
+  link.download = 'timeline.svg';
+  link.click();
+});
+redraw();
+show('memory', memory());
+show('stages', stages());

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""The report of omnibal-plan in a real browser: what its pixels show is what the plan says.
+
+    python3 test/e2e/report_test.py build/bin
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from browser import Browser
+
+BIN = os.path.abspath(sys.argv[1])
+
+# Of report.css, light and dark.
+LIGHT = dict(page=0xffffff, bubble=0xe4e8ec, forward=0x3b6fd4, backward=0x2f9e62, recompute=0xe08a2e, weight=0xc9b21e,
+             activation=0x8250df, gradient=0xd6409f, reduction=0x6e5a4b, memory=0x7aa7e0, vision=0xc45b84, head=0x1f7a8c)
+DARK = dict(page=0x0d1117, bubble=0x262d36, forward=0x5b8cf0, backward=0x3fb873)
+
+# The place of each picture, and the units of its drawing.
+PLACES = """const places = {};
+for (const id of ['overview', 'detail', 'memory', 'stages']) {
+  const svg = document.querySelector('#' + id + ' svg');
+  if (!svg) continue;
+  const box = svg.getBoundingClientRect();
+  places[id] = {x: box.x, y: box.y, width: box.width, height: box.height, unit: box.width / svg.viewBox.baseVal.width};
+}
+places.shown = document.body.scrollHeight;
+places.texts = [...document.querySelectorAll('#detail text.in')].map(t => t.textContent);
+return places;"""
+LEFT, PLOT = 62, 1160 - 62 - 12  # of report.js
+
+
+def problem(ranks, microbatches, layers_a_rank=1, schedule="1f1b", replicas=1, link=1_000_000_000_000):
+    """Forward 10 ms, recomputation 10, input gradient 10, weight gradient 10 each."""
+    count = ranks * layers_a_rank
+    kinds = ["vision"] + ["language"] * (count - 2) + ["head"]
+    layers = [{"name": f"layer.{i}", "kind": kinds[i], "forward_ns": 10_000_000, "input_grad_ns": 10_000_000,
+               "weight_grad_ns": 10_000_000, "param_bytes": 5_000_000_000, "grad_bytes": 1_000_000_000,
+               "remat": [{"name": "keep", "saved_bytes": 2_000_000_000, "recompute_ns": 0, "workspace_bytes": 0},
+                         {"name": "full", "saved_bytes": 1_000_000_000, "recompute_ns": 10_000_000, "workspace_bytes": 0}]}
+              for i in range(count)]
+    return {"schema": "omnibal.plan-problem/1", "layers": layers, "edges": [
+                {"from": i, "to": i + 1, "bytes": 2_000_000, "grad_bytes": 2_000_000} for i in range(count - 1)],
+            "cluster": {"stages": ranks, "memory_bytes": 12_000_000_000, "link": {"latency_ns": 0, "bytes_per_s": link},
+                        "data_parallel": {"size": replicas, "latency_ns": 0, "bytes_per_s": 200_000_000_000}},
+            "microbatches": microbatches, "schedule": schedule}
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def report(self, problem, plan=None):
+        """The page of the searched plan, or of one by hand."""
+        for name, content in (("problem.json", problem), ("plan.json", plan)):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                json.dump(content, file)
+        arguments = ["--check", self.path("problem.json"), self.path("plan.json")] if plan else [self.path("problem.json")]
+        done = subprocess.run([os.path.join(BIN, "omnibal-plan"), *arguments, "--report", self.path("report.html")],
+                              capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("report.html"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertLess(len(page), 5_000_000)
+        self.assertNotRegex(page.replace("http://www.w3.org/2000/svg", ""), r"https?://|src=|@import|url\(")
+        return page
+
+    def look(self, page, picture="detail", dark=False):
+        """Looks at colours of one picture: a function of (time share, row, share of its height), and all counts."""
+        places = Browser(self.folder.name).ask(page, PLACES)
+        browser = Browser(self.folder.name, height=places["shown"] + 50, dark=dark)
+        png, place = browser.picture(self.path("report.html")), places[picture]
+
+        def colours(points, row_height):
+            spots = [(place["x"] + place["unit"] * (LEFT + PLOT * t), place["y"] + place["unit"] * row_height * (row + part))
+                     for t, row, part in points]
+            return browser.pixels(png, spots)[1]
+        return colours, browser.pixels(png)[0], places
+
+    def test_bars_are_where_the_plan_says(self):
+        # F 10; B 20 where kept, 30 where recomputed (rank 0, which holds two micro-batches). Three micro-batches:
+        #   rank 0  F0 F1        R B0 F2   R B1   R B2
+        #   rank 1     F0 B0 F1 B1    F2 B2
+        page = self.report(problem(2, 3), {"cuts": [0, 1, 2], "remat": ["full", "keep"]})
+        colours, counts, places = self.look(page)
+        with open(self.path("problem.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["microbatches"], 3)
+        step = float(re.search(r"<b>([\d.]+) ms</b><span>predicted step", page).group(1))
+        # rank 0: 0-10 F0, 10-20 F1, 40-50 R, 50-70 B0, 70-80 F2, 80-90 R, 90-110 B1, then F2 of rank 1 (at 80) and its
+        # backward end at 110: R 110-120, B2 120-140 (messages take 2 us).
+        self.assertAlmostEqual(step, 140, delta=0.1)
+        expected = [(3, 0, "forward"), (13, 0, "forward"), (30, 0, "bubble"), (45, 0, "recompute"), (53, 0, "backward"),
+                    (73, 0, "forward"), (85, 0, "recompute"), (93, 0, "backward"), (115, 0, "recompute"), (123, 0, "backward"),
+                    (5, 1, "bubble"), (13, 1, "forward"), (23, 1, "backward"), (43, 1, "forward"), (53, 1, "backward"),
+                    (75, 1, "bubble"), (83, 1, "forward"), (93, 1, "backward"), (125, 1, "bubble")]
+        seen = colours([(t / step, row, 0.3) for t, row, _ in expected], 34)
+        for (t, row, look), colour in zip(expected, seen):
+            self.assertEqual(f"{colour:06x}", f"{LIGHT[look]:06x}", f"{look} at {t} ms on rank {row}")
+        self.assertEqual(sorted(places["texts"]), sorted("0120" "12012" "012"))
+        for look in ("page", "memory", "vision", "head"):
+            self.assertGreater(counts.get(LIGHT[look], 0), 500, look)
+
+    def test_memory_against_its_limit(self):
+        page = self.report(problem(2, 3), {"cuts": [0, 1, 2], "remat": ["full", "keep"]})
+        colours, _, places = self.look(page, "memory")
+        # Rank 0: 5 GB, 6 with one micro-batch, 7 from 10 to 70 ms, of at most 12 (drawn to 12.48); rows of 42.5, bars of 38.5.
+        height, bar, labels = 42.5, 38.5, 250
+        def spot(ms, row, gigabytes):
+            return ms / 140 * (PLOT - labels) / PLOT, row, bar * (1 - gigabytes / 12.48) / height
+        spots = [spot(40, 0, 6.4), spot(40, 0, 7.6), spot(5, 0, 5.4), spot(5, 0, 6.6), spot(100, 1, 6.4), spot(75, 1, 4.4),
+                 spot(75, 1, 5.6)]
+        seen = ["memory" if c == LIGHT["memory"] else "bubble" if c == LIGHT["bubble"] else hex(c) for c in colours(spots, height)]
+        self.assertEqual(seen, ["memory", "bubble", "memory", "bubble", "memory", "memory", "bubble"])
+
+    def test_split_backwards_chunks_transfers_and_reduction(self):
+        # Two chunks a rank; messages of 20 ms; 2 replicas that reduce 2 GB a rank.
+        given = problem(2, 2, layers_a_rank=2, schedule="auto", replicas=2, link=100_000_000)
+        given["cluster"]["memory_bytes"] = 40_000_000_000
+        actions = [[["F", 0, 0], ["F", 1, 0], ["F", 0, 2], ["F", 1, 2], ["I", 0, 2], ["I", 1, 2], ["W", 0, 2], ["W", 1, 2],
+                    ["I", 0, 0], ["W", 0, 0], ["B", 1, 0]],
+                   [["F", 0, 1], ["F", 1, 1], ["F", 0, 3], ["F", 1, 3], ["B", 0, 3], ["B", 1, 3], ["B", 0, 1], ["B", 1, 1]]]
+        page = self.report(given, {"cuts": [0, 1, 2, 3, 4], "chunk_rank": [0, 1, 0, 1], "remat": ["keep"] * 4,
+                                   "schedule": "auto", "actions": actions})
+        _, counts, places = self.look(page)
+        for look in ("forward", "backward", "weight", "activation", "gradient", "reduction"):
+            self.assertGreater(counts.get(LIGHT[look], 0), 100, look)
+        self.assertIn("0a", places["texts"])
+        self.assertIn("1b", places["texts"])
+
+    def test_dark_pages(self):
+        page = self.report(problem(2, 3), {"cuts": [0, 1, 2], "remat": ["full", "keep"]})
+        _, counts, _ = self.look(page, dark=True)
+        self.assertNotIn(LIGHT["backward"], counts)
+        for look, colour in DARK.items():
+            self.assertGreater(counts.get(colour, 0), 500, look)
+
+    def test_many_ranks_and_microbatches(self):
+        page = self.report(self.roomy(64, 512))
+        colours, counts, places = self.look(page, "overview")
+        self.assertIn("detail", places)
+        # Half-way through the step every rank works: forward below backward in its row.
+        height = 14 * 0.6
+        seen = colours([(0.5, row, part) for row in (5, 30, 60) for part in (0.55, 0.15)], height)
+        for below, above in zip(seen[::2], seen[1::2]):
+            self.assertNotEqual(below, above)
+            self.assertNotIn(LIGHT["page"], (below, above))
+        self.assertGreater(counts.get(LIGHT["forward"], 0), 5000)
+        self.assertGreater(counts.get(LIGHT["backward"], 0), 5000)
+
+    def roomy(self, ranks, microbatches):
+        given = problem(ranks, microbatches)
+        given["cluster"]["memory_bytes"] = 1_000_000_000_000
+        given |= {"vary": {"cuts": False}, "given": {"cuts": list(range(ranks + 1))}}
+        return given
+
+    def test_baselines_are_told(self):
+        page = self.report(problem(2, 4, layers_a_rank=3) | {"cluster": problem(2, 4)["cluster"] | {"memory_bytes": 30_000_000_000}})
+        rows = Browser(self.folder.name).ask(page, """return [...document.querySelectorAll('#baselines tr')].slice(1).map(
+            row => [row.cells[0].textContent, row.cells[1].textContent, row.querySelector('.bar')?.getBoundingClientRect().width]);""")
+        self.assertEqual([name for name, _, _ in rows], ["this plan", "equal-layers", "equal-parameters", "vision-first",
+                                                         "profile-greedy", "bmp", "adapipe", "megatron"])
+        ours = rows[0]
+        for name, step, width in rows[1:]:
+            if step != "none":
+                self.assertAlmostEqual(float(step) / float(ours[1]), width / ours[2], delta=0.02, msg=name)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
