@@ -8,10 +8,10 @@
 namespace omnibal::planner {
 namespace {
 
-/// Options of the layers of one stage, and what they cost for each micro-batch.
+/// Options of the layers of one chunk, and what they cost for each micro-batch.
 struct Choice {
   std::vector<std::string> options;
-  std::vector<int64_t> recompute, saved;
+  std::vector<int64_t> recompute, saved, split;
   int64_t workspace = 0;
 
   bool noWorse(const Choice &other) const {
@@ -19,7 +19,7 @@ struct Choice {
       return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
     };
     return workspace <= other.workspace && noneAbove(recompute, other.recompute) &&
-           noneAbove(saved, other.saved);
+           noneAbove(saved, other.saved) && noneAbove(split, other.split);
   }
 };
 
@@ -41,8 +41,9 @@ public:
     plan.schedule = p.schedule;
     plan.actions = *scheduleActions(p.schedule, p.cluster.stages, p.microbatches);
     plan.remat.resize(p.layers.size());
-    for (int64_t r = 0; r < p.cluster.stages; ++r)
-      plan.chunkRank.push_back(r);
+    chunks = p.cluster.stages * *chunksPerRank(p.schedule);
+    for (int64_t c = 0; c < chunks; ++c)
+      plan.chunkRank.push_back(c % p.cluster.stages);
   }
 
   std::optional<Plan> run() {
@@ -54,16 +55,16 @@ public:
 private:
   void cut() {
     auto layers = static_cast<int64_t>(problem.layers.size());
-    auto stage = static_cast<int64_t>(plan.cuts.size()) - 1;
-    if (stage == problem.cluster.stages) {
+    auto chunk = static_cast<int64_t>(plan.cuts.size()) - 1;
+    if (chunk == chunks) {
       choose(0);
       return;
     }
-    bool last = stage + 1 == problem.cluster.stages;
+    bool last = chunk + 1 == chunks;
     for (int64_t end = last ? layers : plan.cuts.back() + 1; end <= layers; ++end) {
-      if (!problem.varyCuts && problem.givenCuts[stage + 1] != end)
+      if (!problem.varyCuts && problem.givenCuts[chunk + 1] != end)
         continue;
-      if (choicesOf(stage, plan.cuts.back(), end).empty())
+      if (choicesOf(chunk, plan.cuts.back(), end).empty())
         continue;
       plan.cuts.push_back(end);
       cut();
@@ -71,15 +72,15 @@ private:
     }
   }
 
-  void choose(int64_t stage) {
-    if (stage == problem.cluster.stages) {
+  void choose(int64_t chunk) {
+    if (chunk == chunks) {
       judge();
       return;
     }
-    for (const Choice &choice : choicesOf(stage, plan.cuts[stage], plan.cuts[stage + 1])) {
+    for (const Choice &choice : choicesOf(chunk, plan.cuts[chunk], plan.cuts[chunk + 1])) {
       std::copy(choice.options.begin(), choice.options.end(),
-                plan.remat.begin() + plan.cuts[stage]);
-      choose(stage + 1);
+                plan.remat.begin() + plan.cuts[chunk]);
+      choose(chunk + 1);
     }
   }
 
@@ -95,19 +96,20 @@ private:
     best->ranks = timeline.ranks;
   }
 
-  const std::vector<Choice> &choicesOf(int64_t stage, int64_t begin, int64_t end) {
-    auto [it, fresh] = known.try_emplace({stage, begin, end});
+  const std::vector<Choice> &choicesOf(int64_t chunk, int64_t begin, int64_t end) {
+    auto [it, fresh] = known.try_emplace({chunk, begin, end});
     if (!fresh)
       return it->second;
     std::vector<int64_t> none(problem.microbatches, 0);
-    std::vector<Choice> list = {{{}, none, none, 0}};
+    std::vector<Choice> list = {{{}, none, none, none, 0}};
     for (int64_t layer = begin; layer < end; ++layer)
       list = extended(list, layer);
-    std::erase_if(list, [&](const Choice &c) { return !fits(stage, begin, end, c); });
-    for (Choice &choice : list) { // among those that fit, memory counts no more
-      choice.saved.assign(problem.microbatches, 0);
-      choice.workspace = 0;
-    }
+    std::erase_if(list, [&](const Choice &c) { return !fits(chunk, begin, end, c); });
+    if (chunks == problem.cluster.stages)
+      for (Choice &choice : list) { // among those that fit, memory counts no more
+        choice.saved = choice.split = none;
+        choice.workspace = 0;
+      }
     keepBest(list);
     it->second = std::move(list);
     return it->second;
@@ -124,6 +126,7 @@ private:
         for (int64_t m = 0; m < problem.microbatches; ++m) {
           added.recompute[m] += problem.factor(m, layer.kind).times(option.recomputeNs);
           added.saved[m] += problem.factor(m, layer.kind).times(option.savedBytes);
+          added.split[m] += problem.factor(m, layer.kind).times(option.heldWhileSplit());
         }
         added.workspace = std::max(added.workspace, option.workspaceBytes);
         added.options.push_back(option.name);
@@ -132,32 +135,43 @@ private:
     return longer;
   }
 
-  /// Follows the rank's action list.
-  bool fits(int64_t stage, int64_t begin, int64_t end, const Choice &choice) const {
+  /// Follows the rank's action list, as if the rank had this chunk alone.
+  bool fits(int64_t chunk, int64_t begin, int64_t end, const Choice &choice) const {
     const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
     if (limits.empty())
       return true;
-    int64_t always = 0, held = 0, most = 0;
+    int64_t rank = plan.chunkRank[chunk], always = 0, held = 0, most = 0;
     for (int64_t l = begin; l < end; ++l)
       always += problem.layers[l].paramBytes;
-    for (const Action &action : plan.actions[stage]) {
-      int64_t saved = choice.saved[action.microbatch];
-      held += action.kind == ActionKind::Forward ? saved : -saved;
+    for (const Action &action : plan.actions[rank]) {
+      if (action.chunk != chunk)
+        continue;
+      int64_t saved = choice.saved[action.microbatch], split = choice.split[action.microbatch];
+      if (action.kind == ActionKind::Forward)
+        held += saved;
+      else if (action.kind == ActionKind::InputGrad)
+        held += split - saved;
       most = std::max(most, held);
+      if (action.kind == ActionKind::Backward)
+        held -= saved;
+      else if (action.kind == ActionKind::WeightGrad)
+        held -= split;
     }
-    return always + choice.workspace + most <= limits[limits.size() == 1 ? 0 : stage];
+    return always + choice.workspace + most <= limits[limits.size() == 1 ? 0 : rank];
   }
 
   const Problem &problem;
+  int64_t chunks = 0;
   Plan plan;
   std::optional<Plan> best;
-  std::map<std::vector<int64_t>, std::vector<Choice>> known; ///< by (stage, begin, end)
+  std::map<std::vector<int64_t>, std::vector<Choice>> known; ///< by (chunk, begin, end)
 };
 
 } // namespace
 
 std::optional<Plan> solveExhaustively(const Problem &problem) {
-  if (problem.cluster.stages > static_cast<int64_t>(problem.layers.size()))
+  if (problem.cluster.stages * *chunksPerRank(problem.schedule) >
+      static_cast<int64_t>(problem.layers.size()))
     return std::nullopt;
   return Solver(problem).run();
 }

@@ -1,28 +1,83 @@
 #include "passes/planner/Infeasible.h"
-#include "passes/planner/RematChoices.h"
+#include "passes/planner/MemoryProfile.h"
+#include "passes/planner/ScheduleRules.h"
 #include <algorithm>
+#include <set>
 
 namespace omnibal::planner {
 namespace {
 
-/// How far the ranks come, each holding at least one layer.
+/// Chunks in a row, each as if its rank had no other one: more chunks only need more.
+struct Row {
+  explicit Row(const Problem &problem) : model(problem) {
+    int64_t perRank = *chunksPerRank(problem.schedule);
+    for (int64_t c = 0; c < problem.cluster.stages * perRank; ++c)
+      rankOf.push_back(c % problem.cluster.stages);
+    profiles = memoryProfiles(
+        model, rankOf,
+        *scheduleActions(problem.schedule, problem.cluster.stages, problem.microbatches));
+  }
+  int64_t size() const { return static_cast<int64_t>(rankOf.size()); }
+
+  PlanningModel model;
+  std::vector<int64_t> rankOf; ///< by chunk
+  std::vector<MemoryProfile> profiles;
+};
+
+/// Bytes by which layers [begin, end) miss the limit of the chunk's rank when they keep as little
+/// as they can; 0 or less: they fit.
+int64_t missingBytes(const Row &row, int64_t chunk, int64_t begin, int64_t end) {
+  const PlanningModel &model = row.model;
+  int64_t limit = model.memoryOf(row.rankOf[chunk]);
+  if (limit == unreachable)
+    return 0;
+  std::set<int64_t> bounds;
+  for (int64_t l = begin; l < end; ++l)
+    for (const RematOption &option : model.loads[0].remat[l])
+      bounds.insert(option.workspaceBytes);
+  int64_t least = unreachable;
+  for (int64_t bound : bounds) {
+    // Under a bound on workspace each layer keeps as little as it can.
+    std::vector<int64_t> saved(model.loads.size(), 0), split = saved;
+    bool possible = true;
+    for (int64_t l = begin; l < end; ++l)
+      for (size_t load = 0; load < saved.size(); ++load) {
+        int64_t fewest = unreachable, fewestSplit = unreachable;
+        for (const RematOption &option : model.loads[load].remat[l])
+          if (option.workspaceBytes <= bound) {
+            fewest = std::min(fewest, option.savedBytes);
+            fewestSplit = std::min(fewestSplit, option.splitBytes);
+          }
+        possible &= fewest < unreachable;
+        saved[load] += possible ? fewest : 0;
+        split[load] += possible ? fewestSplit : 0;
+      }
+    if (possible)
+      least = std::min(least, row.profiles[chunk].held(saved, split) + bound + model.paramSum[end] -
+                                  model.paramSum[begin] - limit);
+  }
+  return least;
+}
+
+/// How far the chunks come, each holding at least one layer.
 struct Reach {
-  int64_t rank = 0;  ///< that holds nothing more
+  int64_t chunk = 0; ///< that holds nothing more
   int64_t begin = 0; ///< its first layer
   int64_t layer = 0; ///< the first that finds no place; the number of layers if all do
 };
 
-/// One past the last layer that fits the rank after `begin`; `begin` if none does. Fewer layers fit
-/// where more do, so bisection finds it.
-int64_t furthestEnd(const PlanningModel &model, int64_t rank, int64_t begin) {
+/// One past the last layer that fits the chunk after `begin`; `begin` if none does. Fewer layers
+/// fit where more do, so bisection finds it.
+int64_t furthestEnd(const Row &row, int64_t chunk, int64_t begin) {
+  const PlanningModel &model = row.model;
   bool given = !model.problem.varyCuts;
-  int64_t least = given ? model.problem.givenCuts[rank + 1] : begin + 1;
-  int64_t most = given ? least : model.layers - (model.stages - 1 - rank);
-  if (least > most || missingBytes(model, rank, begin, least) > 0)
+  int64_t least = given ? model.problem.givenCuts[chunk + 1] : begin + 1;
+  int64_t most = given ? least : model.layers - (row.size() - 1 - chunk);
+  if (least > most || missingBytes(row, chunk, begin, least) > 0)
     return begin;
   while (least < most) {
     int64_t middle = (least + most + 1) / 2;
-    if (missingBytes(model, rank, begin, middle) > 0)
+    if (missingBytes(row, chunk, begin, middle) > 0)
       most = middle - 1;
     else
       least = middle;
@@ -30,23 +85,24 @@ int64_t furthestEnd(const PlanningModel &model, int64_t rank, int64_t begin) {
   return least;
 }
 
-/// All first layers that each rank can have, rank after rank.
-Reach reachOf(const PlanningModel &model) {
-  std::vector<char> starts(model.layers + 1, 0);
+/// All first layers that each chunk can have, chunk after chunk.
+Reach reachOf(const Row &row) {
+  int64_t layers = row.model.layers;
+  std::vector<char> starts(layers + 1, 0);
   starts[0] = 1;
   Reach reach;
-  for (int64_t s = 0; s < model.stages; ++s) {
-    std::vector<char> ends(model.layers + 1, 0);
-    Reach best{s, reach.layer, reach.layer};
+  for (int64_t c = 0; c < row.size(); ++c) {
+    std::vector<char> ends(layers + 1, 0);
+    Reach best{c, reach.layer, reach.layer};
     bool any = false;
-    for (int64_t i = s; i < model.layers; ++i) {
+    for (int64_t i = c; i < layers; ++i) {
       if (!starts[i])
         continue;
-      int64_t end = furthestEnd(model, s, i);
+      int64_t end = furthestEnd(row, c, i);
       if (end > i && (!any || end > best.layer))
-        best = {s, i, end};
+        best = {c, i, end};
       any |= end > i;
-      for (int64_t j = model.problem.varyCuts ? i + 1 : end; j > i && j <= end; ++j)
+      for (int64_t j = row.model.problem.varyCuts ? i + 1 : end; j > i && j <= end; ++j)
         ends[j] = 1;
     }
     reach = best;
@@ -61,85 +117,101 @@ bool everythingFits(Problem problem, int64_t stages, int64_t moreBytes) {
   problem.cluster.stages = stages;
   for (int64_t &limit : problem.cluster.memoryBytes)
     limit += moreBytes;
-  PlanningModel model(problem);
-  return reachOf(model).layer == model.layers;
+  Row row(problem);
+  return row.size() <= row.model.layers && reachOf(row).layer == row.model.layers;
 }
 
 /// The least bytes more on every rank that make it fit.
-int64_t bytesThatHelp(const PlanningModel &model) {
+int64_t bytesThatHelp(const Problem &problem) {
   int64_t low = 0, high = 1;
-  while (!everythingFits(model.problem, model.stages, high)) {
+  while (!everythingFits(problem, problem.cluster.stages, high)) {
     low = high;
     high *= 2;
   }
   while (low + 1 < high) {
     int64_t middle = low + (high - low) / 2;
-    (everythingFits(model.problem, model.stages, middle) ? high : low) = middle;
+    (everythingFits(problem, problem.cluster.stages, middle) ? high : low) = middle;
   }
   return high;
 }
 
-/// The layer that fits no rank even alone, with the rank where least is missing.
+/// The layer that fits no chunk even alone, with the chunk where least is missing.
 struct TooBig {
-  int64_t layer = -1, rank = 0, missing = 0;
+  int64_t layer = -1, chunk = 0, missing = 0;
 };
-TooBig layerThatFitsNowhere(const PlanningModel &model) {
-  for (int64_t l = 0; l < model.layers; ++l) {
+TooBig layerThatFitsNowhere(const Row &row) {
+  for (int64_t l = 0; l < row.model.layers; ++l) {
     TooBig found{l, 0, unreachable};
-    // Every rank before and after needs a layer of its own.
-    int64_t first = std::max<int64_t>(0, model.stages - (model.layers - l));
-    for (int64_t s = first; s <= std::min(l, model.stages - 1); ++s)
-      if (int64_t missing = missingBytes(model, s, l, l + 1); missing < found.missing)
-        found = {l, s, missing};
+    // Every chunk before and after needs a layer of its own.
+    int64_t first = std::max<int64_t>(0, row.size() - (row.model.layers - l));
+    for (int64_t c = first; c <= std::min(l, row.size() - 1); ++c)
+      if (int64_t missing = missingBytes(row, c, l, l + 1); missing < found.missing)
+        found = {l, c, missing};
     if (found.missing > 0)
       return found;
   }
   return {};
 }
 
-std::string advice(const PlanningModel &model) {
-  const Problem &problem = model.problem;
-  std::string text = "; " + std::to_string(bytesThatHelp(model)) + " bytes more on every rank";
+/// Where a rank has one chunk, what is missing is all that is missing.
+std::string advice(const Row &row) {
+  const Problem &problem = row.model.problem;
+  bool shared = row.size() > problem.cluster.stages;
+  std::string text = "; " + std::string(shared ? "at least " : "") +
+                     std::to_string(bytesThatHelp(problem)) + " bytes more on every rank";
+  if (shared)
+    return text + " are needed";
   if (problem.varyCuts && problem.cluster.memoryBytes.size() == 1)
-    for (int64_t stages = model.stages + 1; stages <= model.layers; ++stages)
+    for (int64_t stages = problem.cluster.stages + 1; stages <= row.model.layers; ++stages)
       if (everythingFits(problem, stages, 0))
-        return text + ", or " + std::to_string(stages - model.stages) +
-               (stages == model.stages + 1 ? " more stage" : " more stages") + ", would be enough";
+        return text + ", or " + std::to_string(stages - problem.cluster.stages) +
+               (stages == problem.cluster.stages + 1 ? " more stage" : " more stages") +
+               ", would be enough";
   return text + " would be enough";
+}
+
+std::string tooFewLayers(const Problem &problem) {
+  int64_t layers = static_cast<int64_t>(problem.layers.size());
+  int64_t perRank = *chunksPerRank(problem.schedule);
+  std::string needs = std::to_string(problem.cluster.stages) + " stages";
+  if (perRank > 1)
+    needs += " of " + std::to_string(perRank) + " chunks each";
+  return needs + " need at least as many layers, but there are " + std::to_string(layers) +
+         "; at most " + std::to_string(layers / perRank) + " stages are possible";
 }
 
 } // namespace
 
 std::string explainInfeasible(const PlanningModel &model) {
   const Problem &problem = model.problem;
-  if (model.stages > model.layers)
-    return std::to_string(model.stages) + " stages need at least as many layers, but there are " +
-           std::to_string(model.layers) + "; at most " + std::to_string(model.layers) +
-           " stages are possible";
-  Reach reach = reachOf(model);
+  if (model.stages * *chunksPerRank(problem.schedule) > model.layers)
+    return tooFewLayers(problem);
+  Row row(problem);
+  Reach reach = reachOf(row);
   if (reach.layer == model.layers)
     return "";
   std::string options =
       problem.varyRemat ? "even with everything recomputed" : "with the given rematerialisation";
+  std::string rank = std::to_string(row.rankOf[reach.chunk]);
   if (!problem.varyCuts) {
-    int64_t end = problem.givenCuts[reach.rank + 1];
-    return "rank " + std::to_string(reach.rank) + " cannot hold its layers " +
-           problem.layers[reach.begin].name + " to " + problem.layers[end - 1].name + " " +
-           options + ": " + std::to_string(missingBytes(model, reach.rank, reach.begin, end)) +
-           " bytes are missing" + advice(model);
+    int64_t end = problem.givenCuts[reach.chunk + 1];
+    return "rank " + rank + " cannot hold its layers " + problem.layers[reach.begin].name + " to " +
+           problem.layers[end - 1].name + " " + options + ": " +
+           std::to_string(missingBytes(row, reach.chunk, reach.begin, end)) + " bytes are missing" +
+           advice(row);
   }
-  if (TooBig alone = layerThatFitsNowhere(model); alone.layer >= 0)
+  if (TooBig alone = layerThatFitsNowhere(row); alone.layer >= 0)
     return "layer " + problem.layers[alone.layer].name + " fits no rank even alone, " + options +
-           ": on rank " + std::to_string(alone.rank) + ", where least is missing, " +
-           std::to_string(alone.missing) + " bytes are" + advice(model);
+           ": on rank " + std::to_string(row.rankOf[alone.chunk]) + ", where least is missing, " +
+           std::to_string(alone.missing) + " bytes are" + advice(row);
   const std::string &name = problem.layers[reach.layer].name;
-  int64_t missing = missingBytes(model, reach.rank, reach.begin, reach.layer + 1);
-  std::string place = "layer " + name + " does not fit rank " + std::to_string(reach.rank);
+  int64_t missing = missingBytes(row, reach.chunk, reach.begin, reach.layer + 1);
+  std::string place = "layer " + name + " does not fit rank " + rank;
   if (reach.begin < reach.layer)
-    place += " beside the layers from " + problem.layers[reach.begin].name +
-             " on, which the ranks before it cannot take";
+    place += " beside the layers from " + problem.layers[reach.begin].name + " on, which the " +
+             (row.size() > model.stages ? "chunks" : "ranks") + " before it cannot take";
   return place + ", " + options + ": " + std::to_string(missing) + " bytes are missing" +
-         advice(model);
+         advice(row);
 }
 
 } // namespace omnibal::planner

@@ -9,7 +9,7 @@ namespace {
 /// Sums over consecutive layers of one option each. Micro-batches of unlike loads trade
 /// recomputation of unlike layers differently, so each load counts by itself.
 struct Point {
-  std::vector<int64_t> saved, recompute; ///< by load
+  std::vector<int64_t> saved, split, recompute; ///< by load; split only where it counts
   int64_t workspace = 0;
   int option = 0;     ///< of the last layer
   int32_t before = 0; ///< the point that it continues, in the list of one layer less
@@ -24,18 +24,23 @@ bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
 }
 bool beats(const Point &a, const Point &b) {
   return a.workspace <= b.workspace && noneAbove(a.recompute, b.recompute) &&
-         noneAbove(a.saved, b.saved);
+         noneAbove(a.saved, b.saved) && noneAbove(a.split, b.split);
 }
 
 class LoadFrontier final : public RematChoices {
 public:
-  LoadFrontier(const PlanningModel &m, SearchControl &control)
-      : RematChoices(m), control(control), known(m.layers) {}
+  LoadFrontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &ranks,
+               const std::vector<std::vector<Action>> &actions)
+      : RematChoices(m, ranks, actions), control(control), known(m.layers) {
+    for (const auto &list : actions)
+      for (const Action &action : list)
+        splits |= action.kind == ActionKind::WeightGrad;
+  }
 
-  std::vector<RematChoice> find(int64_t rank, int64_t begin, int64_t end) override {
+  std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     std::vector<RematChoice> fitting;
     for (const Point &p : points(begin, end))
-      if (fits(rank, begin, end, p))
+      if (fits(chunk, begin, end, p))
         fitting.push_back(p.recompute);
     std::sort(fitting.begin(), fitting.end());
     fitting.erase(std::unique(fitting.begin(), fitting.end()), fitting.end());
@@ -52,11 +57,11 @@ public:
     return kept;
   }
 
-  std::vector<int> options(int64_t rank, int64_t begin, int64_t end,
+  std::vector<int> options(int64_t chunk, int64_t begin, int64_t end,
                            const RematChoice &choice) override {
     const Points &last = points(begin, end);
     auto found = std::find_if(last.begin(), last.end(), [&](const Point &p) {
-      return p.recompute == choice && fits(rank, begin, end, p);
+      return p.recompute == choice && fits(chunk, begin, end, p);
     });
     std::vector<int> numbers(end - begin);
     const Point *point = &*found;
@@ -68,21 +73,11 @@ public:
   }
 
 private:
-  /// Most saved bytes of consecutive micro-batches that a rank holds at once.
-  int64_t heldBytes(int64_t rank, const Point &p) const {
-    int64_t window = model.inFlight(rank), held = 0, most = 0;
-    for (int64_t m = 0; m < model.microbatches; ++m) {
-      held += p.saved[model.loadOf[m]];
-      if (m >= window)
-        held -= p.saved[model.loadOf[m - window]];
-      most = std::max(most, held);
-    }
-    return most;
-  }
-  bool fits(int64_t rank, int64_t begin, int64_t end, const Point &p) const {
-    int64_t limit = model.memoryOf(rank);
-    return limit == unreachable ||
-           heldBytes(rank, p) + p.workspace + model.paramSum[end] - model.paramSum[begin] <= limit;
+  bool fits(int64_t chunk, int64_t begin, int64_t end, const Point &p) const {
+    int64_t limit = limitOf(chunk);
+    return limit == unreachable || profiles[chunk].held(p.saved, p.split) + p.workspace +
+                                           model.paramSum[end] - model.paramSum[begin] <=
+                                       limit;
   }
 
   Points extended(const Points &points, int64_t begin, int64_t layer) {
@@ -99,7 +94,7 @@ private:
   /// Each of these points with each option of one layer more; a few suffice once time is up.
   Points extended(const Points &points, const std::vector<size_t> &numbers, int64_t begin,
                   int64_t layer) {
-    auto [first, last] = ranksFrom(begin);
+    auto [first, last] = chunksFrom(begin);
     size_t loads = model.loads.size();
     Points grown;
     for (size_t o = 0; o < model.loads[0].remat[layer].size(); ++o)
@@ -110,13 +105,15 @@ private:
         Point q = points[at];
         for (size_t load = 0; load < loads; ++load) {
           q.saved[load] += model.loads[load].remat[layer][o].savedBytes;
+          if (splits)
+            q.split[load] += model.loads[load].remat[layer][o].splitBytes;
           q.recompute[load] += model.loads[load].remat[layer][o].recomputeNs;
         }
         q.workspace = std::max(q.workspace, model.loads[0].remat[layer][o].workspaceBytes);
         q.option = static_cast<int>(o);
         q.before = static_cast<int32_t>(at);
-        for (int64_t rank = last; rank >= first; --rank)
-          if (fits(rank, begin, layer + 1, q)) {
+        for (int64_t chunk = last; chunk >= first; --chunk)
+          if (fits(chunk, begin, layer + 1, q)) {
             grown.push_back(std::move(q));
             break;
           }
@@ -127,8 +124,8 @@ private:
   Points undominated(Points grown) {
     // Whatever beats a point comes before it.
     std::stable_sort(grown.begin(), grown.end(), [](const Point &a, const Point &b) {
-      return std::tie(a.saved, a.recompute, a.workspace) <
-             std::tie(b.saved, b.recompute, b.workspace);
+      return std::tie(a.saved, a.split, a.recompute, a.workspace) <
+             std::tie(b.saved, b.split, b.recompute, b.workspace);
     });
     Points kept;
     for (Point &p : grown) {
@@ -148,6 +145,7 @@ private:
     if (row.empty()) {
       Point none;
       none.saved.resize(model.loads.size());
+      none.split.resize(splits ? model.loads.size() : 0);
       none.recompute.resize(model.loads.size());
       row.push_back({none});
     }
@@ -157,13 +155,16 @@ private:
   }
 
   SearchControl &control;
+  bool splits = false;
   std::vector<std::vector<Points>> known; ///< by begin and length
 };
 
 } // namespace
 
-std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control) {
-  return std::make_unique<LoadFrontier>(model, control);
+std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control,
+                                               const std::vector<int64_t> &chunkRank,
+                                               const std::vector<std::vector<Action>> &actions) {
+  return std::make_unique<LoadFrontier>(model, control, chunkRank, actions);
 }
 
 } // namespace omnibal::planner

@@ -16,17 +16,20 @@ std::vector<RematOption> allowedOptions(const Problem &problem, size_t layer) {
 
 LoadModel resolve(const Problem &problem, int64_t microbatch) {
   LoadModel load;
-  load.forwardSum = load.backwardSum = {0};
+  load.forwardSum = load.backwardSum = load.inputGradSum = {0};
   std::vector<Decimal> factors;
   for (const Layer &layer : problem.layers) {
     Decimal factor = problem.factor(microbatch, layer.kind);
     factors.push_back(factor);
     load.forward.push_back(factor.times(layer.forwardNs));
-    load.backward.push_back(factor.times(layer.inputGradNs) + factor.times(layer.weightGradNs));
+    int64_t inputGrad = factor.times(layer.inputGradNs);
+    load.backward.push_back(inputGrad + factor.times(layer.weightGradNs));
+    load.inputGradSum.push_back(load.inputGradSum.back() + inputGrad);
     load.forwardSum.push_back(load.forwardSum.back() + load.forward.back());
     load.backwardSum.push_back(load.backwardSum.back() + load.backward.back());
     load.remat.push_back(allowedOptions(problem, load.remat.size()));
     for (RematOption &option : load.remat.back()) {
+      option.splitBytes = factor.times(option.heldWhileSplit());
       option.savedBytes = factor.times(option.savedBytes);
       option.recomputeNs = factor.times(option.recomputeNs);
     }
@@ -65,9 +68,8 @@ int64_t PlanningModel::memoryOf(int64_t rank) const {
   return limits.empty() ? unreachable : limits[limits.size() == 1 ? 0 : rank];
 }
 
-int64_t PlanningModel::reductionNs(int64_t begin, int64_t end) const {
+int64_t PlanningModel::reductionNs(int64_t bytes) const {
   __int128 d = problem.cluster.dataParallel;
-  int64_t bytes = gradSum[end] - gradSum[begin];
   if (d <= 1 || bytes == 0)
     return 0;
   const Link &link = problem.cluster.dataParallelLink;

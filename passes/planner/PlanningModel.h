@@ -17,9 +17,10 @@ constexpr int64_t unreachable = int64_t{1} << 60;
 
 /// Layers and edges as one load makes them: factors applied, each number rounded up by itself.
 struct LoadModel {
-  std::vector<int64_t> forward, backward;        ///< by layer; backward without recomputation
-  std::vector<int64_t> forwardSum, backwardSum;  ///< prefix sums, layers + 1
-  std::vector<std::vector<RematOption>> remat;   ///< by layer
+  std::vector<int64_t> forward, backward;       ///< by layer; backward without recomputation
+  std::vector<int64_t> forwardSum, backwardSum; ///< prefix sums, layers + 1
+  std::vector<int64_t> inputGradSum;            ///< prefix sums; the rest of backward is weightGrad
+  std::vector<std::vector<RematOption>> remat;  ///< by layer
   std::vector<int64_t> edgeBytes, edgeGradBytes; ///< by edge
 };
 
@@ -36,7 +37,10 @@ struct PlanningModel {
   /// Bytes that a rank may use; `unreachable` where there is no limit.
   int64_t memoryOf(int64_t rank) const;
   /// Gradient reduction of layers [begin, end) over the replicas.
-  int64_t reductionNs(int64_t begin, int64_t end) const;
+  int64_t reductionNs(int64_t begin, int64_t end) const {
+    return reductionNs(gradSum[end] - gradSum[begin]);
+  }
+  int64_t reductionNs(int64_t bytes) const;
   int64_t transferNs(int64_t bytes) const;
   /// Micro-batches whose activations a rank of gpipe or 1f1b holds at once, at most.
   int64_t inFlight(int64_t rank) const;

@@ -8,7 +8,7 @@
 #ifndef PASSES_PLANNER_REMATCHOICES_H
 #define PASSES_PLANNER_REMATCHOICES_H
 
-#include "passes/planner/PlanningModel.h"
+#include "passes/planner/MemoryProfile.h"
 #include "passes/planner/SearchControl.h"
 #include <memory>
 
@@ -21,34 +21,39 @@ class RematChoices {
 public:
   virtual ~RematChoices() = default;
 
-  /// What layers [begin, end) may do on `rank` of gpipe or 1f1b; empty if they cannot fit.
-  const std::vector<RematChoice> &of(int64_t rank, int64_t begin, int64_t end);
+  /// What layers [begin, end) may do as `chunk` if its rank has no other one; empty if they cannot
+  /// fit.
+  const std::vector<RematChoice> &of(int64_t chunk, int64_t begin, int64_t end);
   /// Option numbers of the layers for one of these.
-  virtual std::vector<int> options(int64_t rank, int64_t begin, int64_t end,
+  virtual std::vector<int> options(int64_t chunk, int64_t begin, int64_t end,
                                    const RematChoice &choice) = 0;
 
 protected:
-  explicit RematChoices(const PlanningModel &model);
-  virtual std::vector<RematChoice> find(int64_t rank, int64_t begin, int64_t end) = 0;
-  /// Ranks that can hold layers [begin, ..): first and last.
-  std::pair<int64_t, int64_t> ranksFrom(int64_t begin) const;
+  RematChoices(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
+               const std::vector<std::vector<Action>> &actions);
+  virtual std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) = 0;
+  /// Chunks that can hold layers [begin, ..): first and last.
+  std::pair<int64_t, int64_t> chunksFrom(int64_t begin) const;
+  int64_t limitOf(int64_t chunk) const { return model.memoryOf(chunkRank[chunk]); }
 
   const PlanningModel &model;
+  std::vector<int64_t> chunkRank;
+  std::vector<MemoryProfile> profiles; ///< by chunk
 
 private:
   struct Answer {
     bool asked = false;
     std::vector<RematChoice> choices;
   };
-  std::vector<std::vector<std::vector<Answer>>> answers; ///< by rank, begin, length
+  std::vector<std::vector<std::vector<Answer>>> answers; ///< by chunk, begin, length
 };
 
-/// For problems with one load, and with several.
+/// For problems with one load, and with several; `actions` per rank.
+std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control,
+                                               const std::vector<int64_t> &chunkRank,
+                                               const std::vector<std::vector<Action>> &actions);
+/// Under the model's own schedule, which must have one chunk a rank.
 std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control);
-
-/// Bytes by which layers [begin, end) miss the limit of `rank` when they keep as little as they
-/// can; 0 or less: they fit.
-int64_t missingBytes(const PlanningModel &model, int64_t rank, int64_t begin, int64_t end);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_REMATCHOICES_H

@@ -8,12 +8,13 @@ namespace {
 
 /// Sums over consecutive layers of one option each; workspace: the largest.
 struct Point {
-  int64_t savedBytes = 0, recomputeNs = 0, workspaceBytes = 0;
+  int64_t savedBytes = 0, recomputeNs = 0, workspaceBytes = 0, splitBytes = 0;
 };
 using Points = std::vector<Point>;
 
-/// Drops what another point beats or equals in all three; the rest is sorted by saved bytes.
-void keepUndominated(std::vector<Point> &points) {
+/// Drops what another point beats or equals in saved bytes, recomputation and workspace; the rest
+/// is sorted by saved bytes. Split bytes, where they count, are equal in all points.
+void keepUndominatedOfOneSplit(std::vector<Point> &points) {
   std::sort(points.begin(), points.end(), [](const Point &a, const Point &b) {
     return std::tie(a.savedBytes, a.recomputeNs, a.workspaceBytes) <
            std::tie(b.savedBytes, b.recomputeNs, b.workspaceBytes);
@@ -39,29 +40,57 @@ void keepUndominated(std::vector<Point> &points) {
   points.resize(kept);
 }
 
+bool beats(const Point &a, const Point &b) {
+  return a.savedBytes <= b.savedBytes && a.recomputeNs <= b.recomputeNs &&
+         a.workspaceBytes <= b.workspaceBytes && a.splitBytes <= b.splitBytes;
+}
+
+/// The same in all four, one by one.
+void keepUndominated(std::vector<Point> &points, bool splits, SearchControl &control) {
+  if (!splits)
+    return keepUndominatedOfOneSplit(points);
+  std::sort(points.begin(), points.end(), [](const Point &a, const Point &b) {
+    return std::tie(a.savedBytes, a.splitBytes, a.recomputeNs, a.workspaceBytes) <
+           std::tie(b.savedBytes, b.splitBytes, b.recomputeNs, b.workspaceBytes);
+  });
+  size_t kept = 0;
+  for (const Point &p : points) {
+    auto end = points.begin() + static_cast<int64_t>(kept);
+    control.spend(static_cast<int64_t>(kept) / 4 + 1);
+    if (std::none_of(points.begin(), end, [&](const Point &q) { return beats(q, p); }))
+      points[kept++] = p;
+  }
+  points.resize(kept);
+}
+
 /// A multiple-choice knapsack, solved for all ranks and limits at once: the choices of layers
 /// [begin, end) that no other one beats in saved bytes, recomputation and workspace, grown layer by
 /// layer as they are asked for.
 class Frontier final : public RematChoices {
 public:
-  Frontier(const PlanningModel &m, SearchControl &control)
-      : RematChoices(m), control(control), known(m.layers) {}
+  Frontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &ranks,
+           const std::vector<std::vector<Action>> &actions)
+      : RematChoices(m, ranks, actions), control(control), known(m.layers) {
+    for (const auto &list : actions)
+      for (const Action &action : list)
+        splits |= action.kind == ActionKind::WeightGrad;
+  }
 
-  std::vector<RematChoice> find(int64_t rank, int64_t begin, int64_t end) override {
+  std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     int64_t least = unreachable;
     for (const Point &p : points(begin, end))
-      if (p.recomputeNs < least && fits(rank, begin, end, p))
+      if (p.recomputeNs < least && fits(chunk, begin, end, p))
         least = p.recomputeNs;
     if (least == unreachable)
       return {};
     return {{least}};
   }
 
-  std::vector<int> options(int64_t rank, int64_t begin, int64_t end,
+  std::vector<int> options(int64_t chunk, int64_t begin, int64_t end,
                            const RematChoice &choice) override {
     Point target;
     for (const Point &p : points(begin, end))
-      if (p.recomputeNs == choice[0] && fits(rank, begin, end, p)) {
+      if (p.recomputeNs == choice[0] && fits(chunk, begin, end, p)) {
         target = p;
         break;
       }
@@ -72,24 +101,25 @@ public:
   }
 
 private:
-  bool fits(int64_t rank, int64_t begin, int64_t end, const Point &p) const {
-    int64_t limit = model.memoryOf(rank);
+  bool fits(int64_t chunk, int64_t begin, int64_t end, const Point &p) const {
+    int64_t limit = limitOf(chunk);
     if (limit == unreachable)
       return true;
-    __int128 held = static_cast<__int128>(p.savedBytes) * model.inFlight(rank);
+    __int128 held = profiles[chunk].held(p.savedBytes, p.splitBytes);
     return held + (model.paramSum[end] - model.paramSum[begin]) + p.workspaceBytes <= limit;
   }
 
   /// With one layer more. What fits no rank is of no use with further layers either.
   Points extended(const Points &points, int64_t begin, int64_t layer) {
-    auto [first, last] = ranksFrom(begin);
+    auto [first, last] = chunksFrom(begin);
     Points grown;
     for (const RematOption &option : model.loads[0].remat[layer])
       for (const Point &p : points) {
         Point q{p.savedBytes + option.savedBytes, p.recomputeNs + option.recomputeNs,
-                std::max(p.workspaceBytes, option.workspaceBytes)};
-        for (int64_t rank = last; rank >= first; --rank)
-          if (fits(rank, begin, layer + 1, q)) {
+                std::max(p.workspaceBytes, option.workspaceBytes),
+                splits ? p.splitBytes + option.splitBytes : 0};
+        for (int64_t chunk = last; chunk >= first; --chunk)
+          if (fits(chunk, begin, layer + 1, q)) {
             grown.push_back(q);
             control.spend(8);
             break;
@@ -101,7 +131,7 @@ private:
           return extended(some, begin, layer);
         }
       }
-    keepUndominated(grown);
+    keepUndominated(grown, splits, control);
     return grown;
   }
 
@@ -122,7 +152,8 @@ private:
       for (const Point &p : points(begin, layer))
         if (p.savedBytes + list[o].savedBytes == target.savedBytes &&
             p.recomputeNs + list[o].recomputeNs == target.recomputeNs &&
-            std::max(p.workspaceBytes, list[o].workspaceBytes) <= target.workspaceBytes) {
+            std::max(p.workspaceBytes, list[o].workspaceBytes) <= target.workspaceBytes &&
+            (!splits || p.splitBytes + list[o].splitBytes == target.splitBytes)) {
           target = p;
           return static_cast<int>(o);
         }
@@ -130,14 +161,16 @@ private:
   }
 
   SearchControl &control;
+  bool splits = false;                    ///< only then split bytes count
   std::vector<std::vector<Points>> known; ///< by begin and length
 };
 
 } // namespace
 
-std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model,
-                                                SearchControl &control) {
-  return std::make_unique<Frontier>(model, control);
+std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model, SearchControl &control,
+                                                const std::vector<int64_t> &chunkRank,
+                                                const std::vector<std::vector<Action>> &actions) {
+  return std::make_unique<Frontier>(model, control, chunkRank, actions);
 }
 
 } // namespace omnibal::planner

@@ -18,10 +18,14 @@ inline std::vector<size_t> someOf(size_t count) {
   return some;
 }
 
-/// One load: a point is three numbers.
-std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model, SearchControl &control);
+/// One load: a point is four numbers.
+std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model, SearchControl &control,
+                                                const std::vector<int64_t> &chunkRank,
+                                                const std::vector<std::vector<Action>> &actions);
 /// Several loads: saved bytes and recomputation of each.
-std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control);
+std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control,
+                                               const std::vector<int64_t> &chunkRank,
+                                               const std::vector<std::vector<Action>> &actions);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_REMATFRONTIER_H

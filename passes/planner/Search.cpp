@@ -1,4 +1,5 @@
 #include "passes/planner/Search.h"
+#include "passes/planner/ChunkSearch.h"
 #include "passes/planner/CutSearch.h"
 #include "passes/planner/Infeasible.h"
 #include "passes/planner/ScheduleRules.h"
@@ -7,18 +8,51 @@
 namespace omnibal::planner {
 namespace {
 
-Plan planOf(const PlanningModel &model, CutSearch &search) {
-  const Problem &problem = model.problem;
+/// Work (SearchControl) for the proof of schedules that CutSearch does not know.
+constexpr int64_t proofUnits = 300'000'000;
+
+/// What a search came to, whichever it was.
+struct Found {
+  std::vector<int64_t> cuts;
+  std::vector<int> options;
+  ActionLists lists;
+  int64_t step = unreachable, bound = 0;
+};
+
+ActionLists listsOf(const PlanningModel &model, int64_t chunksPerRank) {
+  ActionLists lists;
+  for (int64_t c = 0; c < model.stages * chunksPerRank; ++c)
+    lists.chunkRank.push_back(c % model.stages);
+  lists.actions = *scheduleActions(model.problem.schedule, model.stages, model.microbatches);
+  return lists;
+}
+
+Plan planOf(const PlanningModel &model, Found &found) {
   Plan plan;
-  plan.cuts = search.bestCuts();
-  plan.schedule = problem.schedule;
-  plan.actions = *scheduleActions(problem.schedule, model.stages, model.microbatches);
-  for (int64_t r = 0; r < model.stages; ++r)
-    plan.chunkRank.push_back(r);
-  std::vector<int> options = search.bestOptions();
+  plan.cuts = std::move(found.cuts);
+  plan.schedule = model.problem.schedule;
+  plan.actions = std::move(found.lists.actions);
+  plan.chunkRank = std::move(found.lists.chunkRank);
   for (int64_t l = 0; l < model.layers; ++l)
-    plan.remat.push_back(model.loads[0].remat[l][options[l]].name);
+    plan.remat.push_back(model.loads[0].remat[l][found.options[l]].name);
   return plan;
+}
+
+std::optional<Found> searchCuts(const PlanningModel &model, SearchControl &control) {
+  CutSearch search(model, control);
+  if (!search.run())
+    return std::nullopt;
+  return Found{search.bestCuts(), search.bestOptions(), listsOf(model, 1), search.bestStep(),
+               search.lowerBound()};
+}
+
+std::optional<Found> searchChunks(const PlanningModel &model, int64_t chunksPerRank,
+                                  SearchControl &control) {
+  ChunkSearch search(model, listsOf(model, chunksPerRank), control);
+  if (!search.run(proofUnits))
+    return std::nullopt;
+  return Found{search.bestCuts(), search.bestOptions(), search.lists(), search.bestStep(),
+               search.lowerBound()};
 }
 
 /// The search has its own clock; what it found must mean the same to the simulator.
@@ -51,17 +85,19 @@ PlanSearch SearchResult::facts() const {
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   SearchResult result;
   SearchControl control(options.seconds);
-  if (problem.schedule != "gpipe" && problem.schedule != "1f1b") {
-    result.problem = "the schedule '" + problem.schedule + "' is not one of gpipe, 1f1b";
+  std::optional<int64_t> chunks = chunksPerRank(problem.schedule);
+  if (!chunks) {
+    result.problem = "the schedule '" + problem.schedule + "' is not one of " + scheduleNames;
     return result;
   }
   PlanningModel model(problem);
-  if (model.stages > model.layers) {
+  if (model.stages * *chunks > model.layers) {
     result.problem = explainInfeasible(model);
     return result;
   }
-  CutSearch search(model, control);
-  bool found = search.run();
+  bool simple = *chunks == 1 && problem.schedule != "zb-h1";
+  std::optional<Found> found =
+      simple ? searchCuts(model, control) : searchChunks(model, *chunks, control);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();
   if (!found) {
@@ -72,15 +108,15 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
                            : "internal error: the layers fit the ranks, but no plan was found";
     return result;
   }
-  Plan plan = planOf(model, search);
+  Plan plan = planOf(model, *found);
   Timeline timeline = simulate(problem, plan);
-  result.problem = verify(problem, timeline, search.bestStep());
+  result.problem = verify(problem, timeline, found->step);
   if (!result.problem.empty())
     return result;
   plan.stepNs = timeline.stepNs;
   plan.ranks = timeline.ranks;
-  result.lowerBoundNs = search.lowerBound();
-  result.provedOptimal = search.lowerBound() == plan.stepNs;
+  result.lowerBoundNs = found->bound;
+  result.provedOptimal = found->bound == plan.stepNs;
   result.method = "branch-and-bound";
   result.plan = std::move(plan);
   return result;
@@ -100,8 +136,7 @@ std::string completePlan(const Problem &problem, Plan &plan) {
              "' is no schedule to derive them from";
     plan.actions = *actions;
   }
-  if (!plan.remat.empty() || chunks != problem.cluster.stages ||
-      plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
+  if (!plan.remat.empty() || plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
     return "";
   for (int64_t c = 0; c < chunks; ++c)
     if (plan.cuts[c] >= plan.cuts[c + 1])

@@ -31,6 +31,7 @@ public:
   int64_t spent() const { return used; }
   /// Work that may be spent from now on, on top of what was spent.
   void allow(int64_t units) { budget = used + units; }
+  void allowAll() { budget = INT64_MAX; }
 
 private:
   Clock::time_point start;

@@ -117,6 +117,7 @@ def main():
     parser.add_argument("--sizes", default=SIZES, help="layers x stages x micro-batches")
     parser.add_argument("--factor-sizes", default=FACTOR_SIZES, help="the same, every micro-batch with a load of its own")
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--schedule", help="in place of each kind's own: interleaved:V, zb-h1 or auto")
     parser.add_argument("--time-limit", type=float, default=10)
     args = parser.parse_args()
     names = None
@@ -126,6 +127,7 @@ def main():
                 for kind in args.kinds.split(","):
                     count, stages, microbatches = map(int, size.split("x"))
                     maker = Maker(count, stages, microbatches, 1, factors=factors, **KINDS[kind])
+                    maker.problem["schedule"] = args.schedule or maker.problem["schedule"]
                     plan, seconds, memory = measure(args, folder, maker.problem)
                     others = plan["search"]["baselines"]
                     if names is None:

@@ -93,5 +93,28 @@ inline Problem randomProblem(uint64_t seed) {
   return p;
 }
 
+/// The same under zb-h1 or with several chunks a rank, options with split bytes of their own among
+/// them; up to 5 micro-batches.
+inline Problem randomChunkProblem(uint64_t seed) {
+  Problem p = randomProblem(seed);
+  Draw draw(seed + 1'000'003);
+  for (Layer &layer : p.layers)
+    for (RematOption &option : layer.remat)
+      if (draw.oneIn(2))
+        option.splitBytes = option.savedBytes * draw(50, 250) / 100;
+  p.schedule = draw.oneIn(2) ? "zb-h1" : draw.oneIn(3) ? "interleaved:3" : "interleaved:2";
+  int64_t chunks = p.schedule == "zb-h1" ? 1 : p.schedule.back() - '0';
+  auto layers = static_cast<int64_t>(p.layers.size());
+  p.cluster.stages = std::max<int64_t>(1, std::min(p.cluster.stages, layers / chunks));
+  if (p.cluster.memoryBytes.size() > 1)
+    p.cluster.memoryBytes.resize(p.cluster.stages);
+  for (int64_t &limit : p.cluster.memoryBytes)
+    limit = limit * draw(100, 200) / 100;
+  p.microbatches = std::min<int64_t>(p.microbatches, 5);
+  if (!p.factors.empty())
+    p.factors.resize(p.microbatches);
+  return p;
+}
+
 } // namespace omnibal::planner
 #endif // TEST_UNIT_PLANNER_RANDOMPROBLEM_H

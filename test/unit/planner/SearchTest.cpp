@@ -29,6 +29,26 @@ TEST(Search, EqualsTheExhaustiveSolver) {
   EXPECT_GE(infeasible, 50);
 }
 
+TEST(Search, SplitBackwardsAndSeveralChunksEqualTheExhaustiveSolver) {
+  int feasible = 0, infeasible = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    std::optional<Plan> all = solveExhaustively(problem);
+    SearchResult found = searchPlan(problem, {});
+    ASSERT_EQ(found.plan.has_value(), all.has_value()) << "seed " << seed << found.problem;
+    ++(all ? feasible : infeasible);
+    if (!all) {
+      EXPECT_FALSE(found.problem.empty()) << "seed " << seed;
+      continue;
+    }
+    ASSERT_EQ(found.plan->stepNs, all->stepNs) << "seed " << seed << " " << problem.schedule;
+    ASSERT_LE(found.lowerBoundNs, all->stepNs) << "seed " << seed << " " << problem.schedule;
+    EXPECT_TRUE(found.provedOptimal) << "seed " << seed << " " << problem.schedule;
+  }
+  EXPECT_GE(feasible, 300);
+  EXPECT_GE(infeasible, 20);
+}
+
 TEST(Search, GivenCutsStay) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Problem problem = randomProblem(seed);
