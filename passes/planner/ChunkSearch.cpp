@@ -245,7 +245,8 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
 
 void ChunkSearch::play() {
   int64_t limit = best;
-  std::vector<int64_t> cuts = best < unreachable ? bestCutsSoFar : evenCuts(workSum, order.chunks());
+  std::vector<int64_t> cuts =
+      best < unreachable ? bestCutsSoFar : evenCuts(workSum, order.chunks());
   int64_t lowest = std::min(playWith(game, std::move(cuts), limit, limit, /*look=*/true), best);
   if (game.hasSources()) {
     loneBound = boundOfLoneSource(lowest);

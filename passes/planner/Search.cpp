@@ -9,7 +9,7 @@ namespace omnibal::planner {
 namespace {
 
 /// Work (SearchControl) for the proof of schedules that CutSearch does not know.
-constexpr int64_t proofUnits = 300'000'000;
+constexpr int64_t proofUnits = 100'000'000;
 
 /// What a search came to, whichever it was.
 struct Found {
