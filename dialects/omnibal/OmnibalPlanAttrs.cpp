@@ -1,5 +1,6 @@
 //===- OmnibalPlanAttrs.cpp - Costs and plans, and where they may stand ------------------===//
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -18,10 +19,95 @@ void PlanDialect::initialize() {
       >();
 }
 
+bool omnibal::isRematName(StringRef name) {
+  if (name == "keep" || name == "full")
+    return true;
+  int64_t number = 0;
+  return name.consume_front("selective-") && !name.starts_with("0") && !name.starts_with("+") &&
+         !name.getAsInteger(10, number) && number >= 1;
+}
+
+LogicalResult RematOptionAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name,
+                                      int64_t saved, int64_t recompute, int64_t workspace,
+                                      IntegerAttr split, IntegerAttr backward,
+                                      DenseI64ArrayAttr inputs, DenseI64ArrayAttr outputs) {
+  auto negative = [](DenseI64ArrayAttr list) {
+    return list && llvm::any_of(list.asArrayRef(), [](int64_t value) { return value < 0; });
+  };
+  if (name.empty() || std::min({saved, recompute, workspace}) < 0 ||
+      (split && split.getInt() < 0) || (backward && backward.getInt() < 0) || negative(inputs) ||
+      negative(outputs))
+    return emitError() << "option_c1: an option has a name; nanoseconds, bytes and numbers of "
+                          "inputs and outputs are >= 0";
+  return success();
+}
+
 LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t forward,
-                               int64_t inputGrad, int64_t weightGrad, int64_t saved) {
-  if (std::min({forward, inputGrad, weightGrad, saved}) < 0)
+                               int64_t inputGrad, int64_t weightGrad, DenseI64ArrayAttr outputs,
+                               DenseI64ArrayAttr gradients, ArrayAttr options) {
+  int64_t least = std::min({forward, inputGrad, weightGrad});
+  for (DenseI64ArrayAttr list : {outputs, gradients})
+    for (int64_t bytes : list.asArrayRef())
+      least = std::min(least, bytes);
+  if (least < 0)
     return emitError() << "cost_c1: nanoseconds and bytes of a cost must be >= 0";
+  llvm::SmallVector<StringRef> names;
+  for (Attribute each : options) {
+    auto option = dyn_cast<RematOptionAttr>(each);
+    if (!option)
+      return emitError() << "cost_c3: options are #plan.option, not " << each;
+    if (names.empty() != (option.getName() == "keep") ||
+        llvm::is_contained(names, option.getName()))
+      return emitError() << "cost_c3: \"keep\" comes first, and every name once";
+    names.push_back(option.getName());
+  }
+  if (names.empty())
+    return emitError() << "cost_c3: a layer has at least the option \"keep\"";
+  return success();
+}
+
+RematOptionAttr CostAttr::findOption(StringRef name) const {
+  for (Attribute each : getOptions())
+    if (auto option = cast<RematOptionAttr>(each); option.getName() == name)
+      return option;
+  return {};
+}
+
+LogicalResult BuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t forward,
+                                  int64_t predict, int64_t results, int64_t predictions,
+                                  DictionaryAttr batch, DictionaryAttr backwardBatch,
+                                  DictionaryAttr constants) {
+  bool sound = std::min({forward, predict, results, predictions}) >= 0;
+  for (DictionaryAttr named : {batch, backwardBatch, constants})
+    for (NamedAttribute each : named ? named.getValue() : ArrayRef<NamedAttribute>()) {
+      auto bytes = dyn_cast<IntegerAttr>(each.getValue());
+      sound &= bytes && bytes.getType().isSignlessInteger(64) && bytes.getInt() >= 0;
+    }
+  if (!sound)
+    return emitError() << "buffers_c1: bytes of buffers are i64 and >= 0";
+  return success();
+}
+
+LogicalResult ParameterCostAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                        int64_t resident, int64_t reduced) {
+  if (std::min(resident, reduced) < 0)
+    return emitError() << "parameter_cost_c1: bytes of a parameter must be >= 0";
+  return success();
+}
+
+LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages,
+                                  DenseI64ArrayAttr memory, int64_t latency, int64_t bytesPerS,
+                                  int64_t dataParallel, int64_t replicaLatency,
+                                  int64_t replicaBytesPerS) {
+  if (std::min({stages, dataParallel, bytesPerS, replicaBytesPerS}) < 1 ||
+      std::min(latency, replicaLatency) < 0)
+    return emitError() << "cluster_c1: stages, data_parallel and bytes/s must be >= 1, latencies "
+                          ">= 0";
+  ArrayRef<int64_t> limits = memory ? memory.asArrayRef() : ArrayRef<int64_t>();
+  if ((limits.size() > 1 && static_cast<int64_t>(limits.size()) != stages) ||
+      llvm::any_of(limits, [](int64_t bytes) { return bytes < 0; }))
+    return emitError() << "cluster_c2: memory is one number >= 0, or one a stage (" << stages
+                       << "), not " << limits.size();
   return success();
 }
 

@@ -12,6 +12,17 @@
 namespace omnibal {
 inline constexpr llvm::StringLiteral costAttrName = "omnibal.cost";
 inline constexpr llvm::StringLiteral planAttrName = "omnibal.plan";
+inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
+inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
+inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
+inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
+/// Bytes a rank, as a dense array on the module, that a plan leaves free of what it counts.
+inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
+/// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
+inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
+
+/// Whether `name` is a way to rematerialise: "keep", "full", or "selective-N" with N >= 1.
+bool isRematName(llvm::StringRef name);
 } // namespace omnibal
 
 #endif // DIALECTS_OMNIBAL_OMNIBALPLANATTRS_H

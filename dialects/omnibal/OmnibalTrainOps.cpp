@@ -36,6 +36,15 @@ static LogicalResult verifyCost(Operation *op) {
   Attribute cost = op->getAttr(costAttrName);
   if (cost && !isa<CostAttr>(cost))
     return op->emitOpError() << "cost_c2: omnibal.cost must be a #plan.cost, not " << cost;
+  if (auto stated = dyn_cast_or_null<CostAttr>(cost);
+      stated && (stated.getOutputs().size() != op->getNumResults() ||
+                 stated.getGradients().size() != op->getNumResults()))
+    return op->emitOpError() << "cost_c4: omnibal.cost must state bytes of " << op->getNumResults()
+                             << " outputs and of their gradients";
+  Attribute buffers = op->getAttr(buffersAttrName);
+  if (buffers && !isa<BuffersAttr>(buffers))
+    return op->emitOpError() << "buffers_c2: omnibal.buffers must be a #plan.buffers, not "
+                             << buffers;
   return success();
 }
 
@@ -60,9 +69,10 @@ LogicalResult LayerOp::verifyRegions() {
                            << " must be the result of omnibal.get_parameter";
   if (Attribute remat = (*this)->getAttr("omnibal.remat")) {
     auto choice = dyn_cast<StringAttr>(remat);
-    if (!choice || (choice != "keep" && choice != "full"))
+    if (!choice || !isRematName(choice.getValue()))
       return emitOpError() << "layer_c4: omnibal.remat is " << remat
-                           << "; known are \"keep\" and \"full\"";
+                           << "; known are \"keep\", \"selective-1\", \"selective-2\" ... and "
+                              "\"full\"";
   }
   if (failed(verifyCost(*this)) || failed(verifyChunk(*this, "layer_c4")))
     return failure();

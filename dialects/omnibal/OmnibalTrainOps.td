@@ -11,13 +11,13 @@ def LayerOp : Omnibal_Op<"layer", [IsolatedFromAbove, SingleBlock,
   let description = [{
     `inputs` are activations, `parameters` results of get_parameter. The block's arguments are
     inputs then parameters. Batch values and constants are ops inside. Decisions are attributes:
-    `omnibal.chunk`, `omnibal.remat` ("keep", "full"), `omnibal.cost`.
+    `omnibal.chunk`, `omnibal.remat` ("keep", "selective-N", "full"), `omnibal.cost`.
 
     Constraints:
     * (layer_c1) the block has one argument an input, then one a parameter, of the operand's type;
     * (layer_c2) the body ends in a yield whose operands have the types of the outputs;
     * (layer_c3) every parameter is the result of get_parameter;
-    * (layer_c4) `omnibal.remat` is "keep" or "full", `omnibal.chunk` an integer >= 0;
+    * (layer_c4) `omnibal.remat` is "keep", "selective-N" or "full", `omnibal.chunk` is >= 0;
     * (layer_c5) `omnibal.outputs`, if present, names every output: "output", "loss", "prediction".
   }];
   let arguments = (ins StrAttr:$name, LayerKind:$kind, Variadic<AnyRankedTensor>:$inputs,

@@ -1,6 +1,5 @@
 #include "passes/partition/LayerFacts.h"
 #include "llvm/ADT/SetVector.h"
-#include <map>
 
 using namespace mlir;
 
@@ -45,6 +44,10 @@ StringRef roleOfResult(func::FuncOp function, unsigned index) {
   return role ? role.getValue() : StringRef();
 }
 
+int64_t indexOf(DictionaryAttr formal) {
+  return formal.getAs<IntegerAttr>("omnibal.index").getInt();
+}
+
 /// Ops that the gradient of some input depends on.
 llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
   llvm::SetVector<Operation *> work;
@@ -61,38 +64,6 @@ llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
   return llvm::DenseSet<Operation *>(work.begin(), work.end());
 }
 
-/// Largest sum of intermediate values live between two ops of the function.
-int64_t peakLiveBytes(func::FuncOp function, Load load, int64_t floatBytes) {
-  llvm::DenseMap<Operation *, int64_t> position;
-  int64_t count = 0;
-  for (Operation &op : function.front())
-    position[&op] = count++;
-  std::vector<int64_t> change(count + 1, 0);
-  for (Operation &op : function.front()) {
-    if (isa<GetParameterOp, ConstantOp, BatchValueOp, ReshapeOp, TransposeOp>(op))
-      continue;
-    for (Value result : op.getResults()) {
-      int64_t last = position[&op];
-      bool leaves = false;
-      for (Operation *user : result.getUsers()) {
-        last = std::max(last, position.lookup(user));
-        leaves |= isa<func::ReturnOp>(user);
-      }
-      if (leaves)
-        continue; // the caller's buffer
-      int64_t bytes = bytesOf(result.getType(), load, floatBytes);
-      change[position[&op]] += bytes;
-      change[last] -= bytes;
-    }
-  }
-  int64_t live = 0, peak = 0;
-  for (int64_t delta : change) {
-    live += delta;
-    peak = std::max(peak, live);
-  }
-  return peak;
-}
-
 LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes) {
   LayerFacts facts;
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
@@ -106,10 +77,21 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
     addWork(op, load, floatBytes, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);
   for (BlockArgument argument : backward.getArguments()) {
     StringRef role = roleOfArgument(backward, argument.getArgNumber());
+    int64_t bytes = alignBuffer(bytesOf(argument.getType(), load, floatBytes));
+    if (role == "input")
+      facts.keptInputs.push_back(indexOf(backward.getArgAttrDict(argument.getArgNumber())));
+    if (role == "output")
+      facts.keptOutputs.push_back(indexOf(backward.getArgAttrDict(argument.getArgNumber())));
     if (role == "saved" || role == "input" || role == "output")
-      facts.savedBytes += bytesOf(argument.getType(), load, floatBytes);
+      facts.savedBytes += bytes;
+    if (role == "grad_output")
+      facts.gradientBytes += bytes;
   }
-  facts.workspaceBytes = peakLiveBytes(backward, load, floatBytes);
+  for (auto [i, type] : llvm::enumerate(backward.getResultTypes()))
+    if (roleOfResult(backward, i) == "grad_input") {
+      facts.inputGradients.push_back(indexOf(backward.getResultAttrDict(i)));
+      facts.gradientBytes += alignBuffer(bytesOf(type, load, floatBytes));
+    }
   return facts;
 }
 
@@ -124,15 +106,7 @@ std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, 
     auto [it, fresh] = known.try_emplace(callee.getSymName().str());
     if (fresh)
       it->second = factsOf(module, callee, load, floatBytes);
-    LayerFacts facts = it->second;
-    for (const std::string &name : call.parameters) {
-      auto parameter = module.lookupSymbol<ParameterOp>(name);
-      int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
-      facts.parameterElements += elements;
-      if (!parameter.getFrozen())
-        facts.trainableElements += elements;
-    }
-    result.push_back(facts);
+    result.push_back(it->second);
   }
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include "passes/cost/Device.h"
 #include "passes/partition/CallGraph.h"
+#include <map>
 #include <optional>
 
 namespace omnibal::partition {
@@ -16,12 +17,19 @@ struct Load {
   int64_t squares() const { return squaredTokens.value_or(tokens * tokens); }
 };
 
+/// Buffers are laid out at multiples of this many bytes.
+constexpr int64_t bufferAlignment = 64;
+constexpr int64_t alignBuffer(int64_t bytes) {
+  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
+}
+
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
   cost::Work forward, inputGrad, weightGrad;
-  int64_t savedBytes = 0;     ///< saved values and the inputs and outputs that backward reads
-  int64_t workspaceBytes = 0; ///< largest sum of live intermediate values of backward
-  int64_t parameterElements = 0, trainableElements = 0;
+  int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
+  std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs
+  std::vector<int64_t> inputGradients;          ///< inputs that backward gives a gradient of
+  int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
 };
 
 /// One entry a call, in order. Backward work whose result is needed for the gradient of an input

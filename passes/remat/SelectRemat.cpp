@@ -1,5 +1,5 @@
 //===- SelectRemat.cpp - One choice for all layers ---------------------------------------===//
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/remat/Passes.h"
 
 namespace omnibal {
@@ -15,9 +15,10 @@ struct SelectRematPass : omnibal::impl::SelectRematBase<SelectRematPass> {
   using SelectRematBase::SelectRematBase;
 
   void runOnOperation() override {
-    if (choice != "keep" && choice != "full") {
-      getOperation().emitError() << "omnibal-select-remat: choice is '" << choice
-                                 << "'; known are 'keep' and 'full'";
+    if (!isRematName(choice)) {
+      getOperation().emitError()
+          << "omnibal-select-remat: choice is '" << choice
+          << "'; known are 'keep', 'selective-1', 'selective-2' .. and 'full'";
       return signalPassFailure();
     }
     auto attribute = StringAttr::get(&getContext(), choice);

@@ -9,6 +9,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/remat/SavedValues.h"
 #include "passes/train/Autodiff.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace omnibal;
@@ -82,8 +83,9 @@ public:
         return failure();
       markGradients(functions);
     }
-    if (!gradients.empty() && failed(selectSaved()))
+    if (failed(gradients.empty() ? checkRemat({"keep", "full"}) : selectSaved()))
       return failure();
+    functions.rematOptions = rematOptions;
     functions.forward = buildForward();
     functions.evaluate = buildClone(/*withLoss=*/true, /*allOutputs=*/false);
     functions.predict = buildClone(/*withLoss=*/false, /*allOutputs=*/true);
@@ -198,7 +200,6 @@ private:
         op.erase();
 
     RematQuery query;
-    query.recomputeAll = signature.recomputeAll;
     for (Operation &op : scratch->getBody().front())
       if (!forwardOps.contains(&op))
         for (Value operand : op.getOperands())
@@ -207,11 +208,25 @@ private:
     for (unsigned i = inputCount(), last = body.getNumArguments(); i < last; ++i)
       query.available.insert(scratch->getArgument(i));
     end.erase();
-    FailureOr<llvm::SetVector<Value>> selected = selectSavedValues(query);
-    if (failed(selected))
+    FailureOr<std::vector<RematChoice>> choices = findRematChoices(query);
+    if (failed(choices))
       return failure();
-    kept = *selected;
-    return success();
+    SmallVector<std::string> names;
+    for (const RematChoice &choice : *choices) {
+      names.push_back(choice.name);
+      if (choice.name == signature.remat)
+        kept = choice.kept;
+    }
+    return checkRemat(std::move(names));
+  }
+
+  LogicalResult checkRemat(SmallVector<std::string> known) {
+    rematOptions = std::move(known);
+    if (llvm::is_contained(rematOptions, signature.remat))
+      return success();
+    return layer.emitOpError() << "has omnibal.remat = \"" << signature.remat
+                               << "\"; this layer can be rematerialised as "
+                               << llvm::join(rematOptions, ", ");
   }
 
   /// The output that `value` is, if another layer holds it anyway.
@@ -356,6 +371,7 @@ private:
   SmallVector<Value> outputs;             ///< yielded values in the scratch function
   SmallVector<Formal> gradients;          ///< results of backward, values of the scratch function
   llvm::SetVector<Value> kept;            ///< values of the scratch function
+  SmallVector<std::string> rematOptions;
 };
 } // namespace
 

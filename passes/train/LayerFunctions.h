@@ -13,16 +13,17 @@ struct LayerSignature {
   llvm::SmallVector<bool> trains;         ///< one a parameter
   llvm::SmallVector<bool> outputRead;     ///< another layer reads the output
   llvm::SmallVector<bool> outputGradient; ///< such a layer gives a gradient of it
-  bool recomputeAll = false;              ///< omnibal.remat = "full"
+  std::string remat = "keep";             ///< omnibal.remat
   bool operator==(const LayerSignature &) const = default;
 };
 
 /// Functions before they have names and a place in the module.
 struct LayerFunctions {
   mlir::OwningOpRef<mlir::func::FuncOp> forward, backward, evaluate,
-      predict;                               ///< backward may be null
-  llvm::SmallVector<bool> inputGradient;     ///< backward gives a gradient of the input
-  llvm::SmallVector<bool> parameterGradient; ///< and of the parameter
+      predict;                                 ///< backward may be null
+  llvm::SmallVector<bool> inputGradient;       ///< backward gives a gradient of the input
+  llvm::SmallVector<bool> parameterGradient;   ///< and of the parameter
+  llvm::SmallVector<std::string> rematOptions; ///< what `remat` may be, "keep" first
 };
 
 /// Builds the functions that docs/contract-compiler.md lists; `layer` is left as it is.

@@ -92,8 +92,8 @@ private:
       signature.inputActive.push_back(active.contains(input));
     for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)
       signature.trains.push_back(!graph.getParameter(layer, i).getFrozen());
-    auto remat = layer->getAttrOfType<StringAttr>("omnibal.remat");
-    signature.recomputeAll = remat && remat == "full";
+    if (auto remat = layer->getAttrOfType<StringAttr>("omnibal.remat"))
+      signature.remat = remat.str();
     return signature;
   }
 
@@ -181,8 +181,12 @@ private:
       FlatSymbolRefAttr backward = place(functions.backward, "backward");
       FlatSymbolRefAttr evaluate = place(functions.evaluate, "evaluate");
       FlatSymbolRefAttr predict = place(functions.predict, "predict");
-      LayerFnOp::create(builder, group->layer.getLoc(), builder.getStringAttr(group->name), forward,
-                        backward, evaluate, predict);
+      auto layer =
+          LayerFnOp::create(builder, group->layer.getLoc(), builder.getStringAttr(group->name),
+                            forward, backward, evaluate, predict);
+      auto options = builder.getStrArrayAttr(
+          SmallVector<StringRef>(functions.rematOptions.begin(), functions.rematOptions.end()));
+      layer->setAttr("omnibal.remat_options", options);
       for (func::FuncOp function : placed)
         builder.insert(function);
     }

@@ -34,7 +34,8 @@ def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
   let description = [{
     Input: form L or P with a loss; output: form C (docs/contract-compiler.md). Layers are equal if
     their bodies are, the same parameters train, the same inputs and outputs take part in
-    differentiation, and `omnibal.remat` (default "keep") is the same. A backward holds no gradient
+    differentiation, and `omnibal.remat` (default "keep") is the same; `omnibal.remat_options` on a
+    layer_fn names what it may be for these layers. A backward holds no gradient
     of frozen parameters and none of inputs upstream of which nothing trains; parameters that no
     gradient reaches are marked `frozen`.
   }];

@@ -23,7 +23,7 @@ using namespace mlir;
 namespace omnibal::compile {
 namespace {
 
-constexpr int mostFittingRounds = 8;
+constexpr int mostFittingRounds = 3;
 
 class Driver {
 public:
@@ -151,34 +151,32 @@ private:
     return passes.run(*module);
   }
 
-  /// Plans, lays out, and where the exact memory of a stage is above its limit plans again with
-  /// what the plan did not count (messages, workspaces) taken off the limit.
+  /// Plans and lays out. The plan reserves what it predicts of the arena beyond its own count;
+  /// should the exact arena still be above a limit, once more with the difference taken off too.
   LogicalResult planAndExport() {
     Progress phase("planning and lowering");
-    std::vector<int64_t> limits = planOptions.cluster.memoryBytes;
+    limits = planOptions.cluster.memoryBytes;
     if (limits.size() == 1)
       limits.assign(planOptions.cluster.stages, limits.front());
-    planOptions.cluster.memoryBytes = limits;
-    for (int round = 0; round < mostFittingRounds; ++round) {
+    for (int round = 1;; ++round) {
       if (failed(planOnce()))
         return failure();
       bool fits = true, canAdapt = options.remat == "auto" && options.plan.empty();
       for (size_t s = 0; s < limits.size(); ++s) {
-        int64_t used = memoryOf(s);
-        planned.timeline.ranks[s].limitBytes = limits[s];
-        if (used <= limits[s])
+        int64_t over = memoryOf(s) - limits[s];
+        if (over <= 0)
           continue;
-        if (!canAdapt || round + 1 == mostFittingRounds)
-          return fail("infeasible: stage " + llvm::Twine(s) + " needs " + llvm::Twine(used) +
-                      " bytes, " + llvm::Twine(used - limits[s]) +
+        if (!canAdapt || round == mostFittingRounds)
+          return fail("infeasible: stage " + llvm::Twine(s) + " needs " + llvm::Twine(memoryOf(s)) +
+                      " bytes, " + llvm::Twine(over) +
                       " more than its limit; use more stages, --remat auto or a larger limit");
         fits = false;
-        planOptions.cluster.memoryBytes[s] = planned.peakBytesAtCaps[s] - (used - limits[s]);
+        planOptions.reserveAlso.resize(limits.size(), 0);
+        planOptions.reserveAlso[s] += over;
       }
       if (fits)
         return success();
     }
-    return failure();
   }
 
   LogicalResult planOnce() {
@@ -213,7 +211,8 @@ private:
 
   /// Of a stage: the program's arena; where none is made, the planner's figure.
   int64_t memoryOf(size_t stage) const {
-    return isHost() ? exported.program.stageList[stage].arenaBytes : planned.peakBytesAtCaps[stage];
+    return isHost() ? exported.program.stageList[stage].arenaBytes
+                    : planned.peakBytesAtCaps[stage] + planned.reservedBytes[stage];
   }
 
   TableFacts tableFacts() const {
@@ -225,6 +224,7 @@ private:
     facts.exactMemory = isHost();
     for (int64_t s = 0; s < planOptions.cluster.stages; ++s)
       facts.memoryBytes.push_back(memoryOf(s));
+    facts.limitBytes = limits;
     return facts;
   }
 
@@ -268,6 +268,7 @@ private:
   partition::PlanOptions planOptions;
   OwningOpRef<ModuleOp> module, functions;
   partition::PlannedModule planned;
+  std::vector<int64_t> limits; ///< by stage; empty: none
   exporter::ExportedProgram exported;
   std::string table;
 };

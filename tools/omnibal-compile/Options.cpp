@@ -34,9 +34,10 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
       ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));
-  app.add_option("--remat", o.remat, "rematerialisation: as memory demands, none, or every layer")
+  app.add_option("--remat", o.remat,
+                 "rematerialisation: as memory demands, none, or every layer, in full or in part")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "none", "full"}));
+      ->check(CLI::IsMember({"auto", "none", "selective-1", "selective-2", "selective-3", "full"}));
   app.add_option("--plan", o.plan, "plan by hand (JSON; `cuts` alone are enough)")
       ->check(CLI::ExistingFile);
   app.add_option("--cluster", o.cluster, "cluster description (JSON)")->check(CLI::ExistingFile);

@@ -57,25 +57,25 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
                        plan.schedule, facts.caps.tiles, facts.caps.tokens, facts.device,
                        planned.assumption);
   std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
-                                                 "recomputed", "memory", "limit", "bubble",
-                                                 "layers"}};
+                                                 "recomputed", "memory", "reserved", "limit",
+                                                 "bubble", "layers"}};
   for (int64_t s = 0; s < problem.cluster.stages; ++s) {
     int64_t recomputed = 0;
     for (int64_t l = plan.cuts[s]; l < plan.cuts[s + 1]; ++l)
       recomputed += plan.remat[l] != "keep";
     const planner::RankFigures &rank = planned.timeline.ranks[s];
     int64_t microbatches = std::max<int64_t>(1, problem.microbatches);
-    rows.push_back({std::to_string(s), countText(planned.parameterElements[s]),
-                    milliseconds(rank.forwardNs / microbatches),
-                    milliseconds(rank.backwardNs / microbatches),
-                    llvm::formatv("{0} of {1}", recomputed, plan.cuts[s + 1] - plan.cuts[s]).str(),
-                    rt::bytesToString(facts.memoryBytes[s]),
-                    rank.limitBytes ? rt::bytesToString(rank.limitBytes) : "none",
-                    llvm::formatv("{0:f1}%", planned.timeline.stepNs
-                                                 ? 100.0 * rank.idleNs / planned.timeline.stepNs
-                                                 : 0.0)
-                        .str(),
-                    layerRange(problem, plan.cuts[s], plan.cuts[s + 1])});
+    rows.push_back(
+        {std::to_string(s), countText(planned.parameterElements[s]),
+         milliseconds(rank.forwardNs / microbatches), milliseconds(rank.backwardNs / microbatches),
+         llvm::formatv("{0} of {1}", recomputed, plan.cuts[s + 1] - plan.cuts[s]).str(),
+         rt::bytesToString(facts.memoryBytes[s]), rt::bytesToString(planned.reservedBytes[s]),
+         facts.limitBytes.empty() ? "none" : rt::bytesToString(facts.limitBytes[s]),
+         llvm::formatv("{0:f1}%", planned.timeline.stepNs
+                                      ? 100.0 * rank.idleNs / planned.timeline.stepNs
+                                      : 0.0)
+             .str(),
+         layerRange(problem, plan.cuts[s], plan.cuts[s + 1])});
   }
   std::vector<size_t> width(rows.front().size(), 0);
   for (const auto &row : rows)
@@ -95,7 +95,7 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
   }
   if (!facts.exactMemory)
     out << "memory is the plan's figure: parameters with their gradients and moments, what is "
-           "saved, the largest workspace; messages come on top\n";
+           "saved, the largest workspace, and what is reserved for all else\n";
   if (problem.cluster.memoryBytes.empty())
     out << "no memory limit was given (--memory-limit-bytes or --cluster)\n";
   return text;

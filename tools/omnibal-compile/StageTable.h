@@ -11,6 +11,7 @@ struct TableFacts {
   std::string device; ///< and the type of its numbers, for people
   partition::Load caps;
   std::vector<int64_t> memoryBytes; ///< by stage
+  std::vector<int64_t> limitBytes;  ///< by stage; empty: none
   bool exactMemory = true;          ///< the arena of the program, not the planner's figure
 };
 

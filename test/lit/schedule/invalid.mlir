@@ -2,7 +2,7 @@
 // RUN: omnibal-opt %s --split-input-file --verify-diagnostics
 
 // expected-error @below {{cost_c1: nanoseconds and bytes of a cost must be >= 0}}
-module attributes {some = #plan.cost<forward = 1, input_grad = -1, weight_grad = 0, saved = 0>} {}
+module attributes {some = #plan.cost<forward = -1, input_grad = 0, weight_grad = 0, outputs = [], gradients = [], options = [#plan.option<name = "keep", saved = 0, recompute = 0, workspace = 0>]>} {}
 
 // -----
 
@@ -13,6 +13,66 @@ func.func @main() {
   }
   return
 }
+
+// -----
+
+// expected-error @below {{cost_c3: "keep" comes first, and every name once}}
+module attributes {some = #plan.cost<forward = 1, input_grad = 0, weight_grad = 0, outputs = [], gradients = [], options = [#plan.option<name = "full", saved = 0, recompute = 0, workspace = 0>]>} {}
+
+// -----
+
+// expected-error @below {{cost_c3: a layer has at least the option "keep"}}
+module attributes {some = #plan.cost<forward = 1, input_grad = 0, weight_grad = 0, outputs = [], gradients = [], options = []>} {}
+
+// -----
+
+// expected-error @below {{cost_c3: options are #plan.option, not 1 : i64}}
+module attributes {some = #plan.cost<forward = 1, input_grad = 0, weight_grad = 0, outputs = [], gradients = [], options = [1 : i64]>} {}
+
+// -----
+
+func.func @main() {
+  // expected-error @below {{cost_c4: omnibal.cost must state bytes of 0 outputs and of their gradients}}
+  omnibal.layer "a" vision inputs() parameters() attributes {omnibal.cost = #plan.cost<forward = 1, input_grad = 0, weight_grad = 0, outputs = [8], gradients = [8], options = [#plan.option<name = "keep", saved = 0, recompute = 0, workspace = 0>]>} : () -> () {
+    omnibal.yield
+  }
+  return
+}
+
+// -----
+
+// expected-error @below {{option_c1: an option has a name; nanoseconds, bytes and numbers of inputs and outputs are >= 0}}
+module attributes {some = #plan.option<name = "keep", saved = -1, recompute = 0, workspace = 0>} {}
+
+// -----
+
+// expected-error @below {{buffers_c1: bytes of buffers are i64 and >= 0}}
+module attributes {some = #plan.buffers<forward = 0, predict = 0, results = 0, predictions = 0, batch = {ids = 1 : i32}>} {}
+
+// -----
+
+func.func @main() {
+  // expected-error @below {{buffers_c2: omnibal.buffers must be a #plan.buffers, not 3}}
+  omnibal.layer "a" vision inputs() parameters() attributes {omnibal.buffers = 3 : i64} : () -> () {
+    omnibal.yield
+  }
+  return
+}
+
+// -----
+
+// expected-error @below {{parameter_cost_c1: bytes of a parameter must be >= 0}}
+module attributes {some = #plan.parameter<resident = -4, reduced = 0>} {}
+
+// -----
+
+// expected-error @below {{cluster_c1: stages, data_parallel and bytes/s must be >= 1, latencies >= 0}}
+module attributes {omnibal.cluster = #plan.cluster<stages = 0, memory = [1], latency = 1, bytes_per_s = 1, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1>} {}
+
+// -----
+
+// expected-error @below {{cluster_c2: memory is one number >= 0, or one a stage (3), not 2}}
+module attributes {omnibal.cluster = #plan.cluster<stages = 3, memory = [1, 2], latency = 1, bytes_per_s = 1, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1>} {}
 
 // -----
 

@@ -6,8 +6,9 @@
 module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_ranks = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
-  // CHECK: omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, saved = 8>
-  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64, omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, saved = 8>} : () -> tensor<2xf32>
+  // CHECK: omnibal.buffers = #plan.buffers<forward = 1, predict = 2, results = 3, predictions = 4, batch = {ids = 5 : i64}, backward_batch = {ids = 5 : i64}, constants = {c = 6 : i64}>
+  // CHECK-SAME: omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, outputs = [8], gradients = [0], options = [#plan.option<name = "keep", saved = 8, recompute = 0, workspace = 16>, #plan.option<name = "full", saved = 4, recompute = 10, workspace = 16, split = 12 : i64, backward = 8 : i64, inputs = [0], outputs = [0]>]>
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.buffers = #plan.buffers<forward = 1, predict = 2, results = 3, predictions = 4, batch = {ids = 5 : i64}, backward_batch = {ids = 5 : i64}, constants = {c = 6 : i64}>, omnibal.chunk = 0 : i64, omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, outputs = [8], gradients = [0], options = [#plan.option<name = "keep", saved = 8, recompute = 0, workspace = 16>, #plan.option<name = "full", saved = 4, recompute = 10, workspace = 16, split = 12 : i64, backward = 8 : i64, inputs = [0], outputs = [0]>]>} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }

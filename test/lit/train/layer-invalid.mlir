@@ -44,7 +44,7 @@ func.func @main(%x: tensor<2xf32>) {
 // -----
 
 func.func @main() {
-  // expected-error @below {{layer_c4: omnibal.remat is "half"; known are "keep" and "full"}}
+  // expected-error @below {{layer_c4: omnibal.remat is "half"; known are "keep", "selective-1", "selective-2" ... and "full"}}
   omnibal.layer "a" vision inputs() parameters() attributes {omnibal.remat = "half"} : () -> () {
     omnibal.yield
   }

@@ -6,7 +6,7 @@
 // CHECK-SAME: omnibal.remat = "keep"
 // CHECK: omnibal.layer "second"
 // CHECK-SAME: omnibal.remat = "full"
-// ERROR: error: omnibal-select-remat: choice is 'some'; known are 'keep' and 'full'
+// ERROR: error: omnibal-select-remat: choice is 'some'; known are 'keep', 'selective-1', 'selective-2' .. and 'full'
 func.func @main() -> tensor<2xf32> {
   %a = omnibal.layer "first" vision inputs() parameters() attributes {omnibal.remat = "keep"} : () -> tensor<2xf32> {
     %0 = omnibal.constant dense<1.0> : tensor<2xf32>

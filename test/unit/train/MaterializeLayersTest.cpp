@@ -12,6 +12,7 @@
 #include "test/unit/train/FormC.h"
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace mlir;
 using namespace omnibal;
@@ -44,7 +45,9 @@ protected:
       passes.addPass(createFreeze(freeze));
     }
     passes.addPass(createAttachLoss());
-    passes.addPass(createSelectRemat({GetParam().remat}));
+    if (StringRef(GetParam().remat).starts_with("selective"))
+      selectWhereKnown();
+    passes.addPass(createSelectRemat({GetParam().remat == "full" ? "full" : "keep"}));
     passes.addPass(createMaterializeLayers());
     passes.addPass(createVerifyFunctions());
     ASSERT_TRUE(succeeded(passes.run(*module)));
@@ -76,6 +79,27 @@ protected:
     for (int64_t row = 0; row < 2 * GetParam().tiles; ++row)
       rows[places[row]] = row;
     bindIntegers("image_rows", rows);
+  }
+
+  /// Every layer that has the option gets it; at least one has.
+  void selectWhereKnown() {
+    OwningOpRef<ModuleOp> copy(module->clone());
+    PassManager passes(&context);
+    passes.addPass(createAttachLoss());
+    passes.addPass(createMaterializeLayers());
+    ASSERT_TRUE(succeeded(passes.run(*copy)));
+    std::set<std::string> known;
+    copy->walk([&](CallLayerOp call) {
+      auto layer = copy->lookupSymbol<LayerFnOp>(call.getCallee());
+      for (Attribute name : layer->getAttrOfType<ArrayAttr>("omnibal.remat_options"))
+        if (cast<StringAttr>(name) == GetParam().remat)
+          known.insert(call.getName().str());
+    });
+    EXPECT_FALSE(known.empty());
+    module->walk([&](LayerOp layer) {
+      if (known.count(layer.getName().str()))
+        layer->setAttr("omnibal.remat", StringAttr::get(&context, GetParam().remat));
+    });
   }
 
   void bindIntegers(StringRef name, std::vector<int64_t> elements) {
@@ -170,7 +194,9 @@ TEST_P(FormCGradients, evaluationAgreesWithLogits) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, FormCGradients,
-    testing::Values(Case{"keep"}, Case{"full", "full"}, Case{"frozenVision", "keep", {"vision"}},
+    testing::Values(Case{"keep"}, Case{"full", "full"}, Case{"selective1", "selective-1"},
+                    Case{"selective2", "selective-2"}, Case{"selective3", "selective-3"},
+                    Case{"frozenVision", "keep", {"vision"}},
                     Case{"frozenVisionFull", "full", {"vision"}},
                     Case{"frozenLanguage", "keep", {"vision", "language"}},
                     Case{"frozenLanguageFull", "full", {"language"}},

@@ -1,0 +1,380 @@
+#include "passes/partition/ArenaModel.h"
+#include "dialects/omnibal/OmnibalPlanAttrs.h"
+#include "passes/export/OffsetAssignment.h"
+#include "passes/partition/LayerFacts.h"
+#include "passes/train/LayerGraph.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace omnibal::partition {
+namespace {
+
+using exporter::Block;
+using planner::ActionKind;
+
+/// An activation between layers.
+struct Tensor {
+  int64_t producer = 0, bytes = 0, gradientBytes = 0;
+  std::vector<std::pair<int64_t, bool>> consumers; ///< layer, whether its backward reads it
+  bool keptByProducer = false;
+};
+
+struct LayerInfo {
+  int64_t chunk = 0;
+  int64_t ownSaved = 0; ///< without inputs and outputs
+  int64_t split = 0;    ///< more than saved while split
+  int64_t forward = 0, backward = 0, predict = 0, results = 0, predictions = 0;
+  std::vector<size_t> inputs, outputs; ///< tensors
+  DictionaryAttr batch, backwardBatch, constants;
+};
+
+/// When the runs of a rank's list happen. Ten units an action: messages are awaited before it and
+/// sent after it (passes/schedule).
+class Clock {
+public:
+  explicit Clock(const std::vector<planner::Action> &actions) : actions(actions) {
+    for (size_t k = 0; k < actions.size(); ++k) {
+      const planner::Action &action = actions[k];
+      auto &entry = position[{action.chunk, action.microbatch}];
+      entry[action.kind] = static_cast<int64_t>(k);
+    }
+  }
+  /// Position of the first of `kinds` that runs for the chunk and micro-batch; -1: none.
+  int64_t find(int64_t chunk, int64_t microbatch, std::initializer_list<ActionKind> kinds) const {
+    auto entry = position.find({chunk, microbatch});
+    for (ActionKind kind : kinds)
+      if (entry != position.end())
+        if (auto at = entry->second.find(kind); at != entry->second.end())
+          return at->second;
+    return -1;
+  }
+  int64_t count() const { return static_cast<int64_t>(actions.size()); }
+  static int64_t run(int64_t k) { return 10 * k + 5; }
+  static int64_t posted(int64_t k) { return 10 * std::max<int64_t>(0, k - 1) + 1; }
+  /// A send of action k is over three actions later, or where its gradient has come back.
+  int64_t sent(int64_t k, int64_t gradient) const {
+    return 10 * (gradient > k ? gradient : std::min(k + 3, count()));
+  }
+  int64_t end() const { return 10 * (count() + 1); }
+
+private:
+  const std::vector<planner::Action> &actions;
+  std::map<std::pair<int64_t, int64_t>, std::map<ActionKind, int64_t>> position;
+};
+
+class ArenaModel {
+public:
+  ArenaModel(ModuleOp module, const planner::Problem &problem, const planner::Plan &plan)
+      : module(module), problem(problem), plan(plan) {}
+
+  FailureOr<std::vector<int64_t>> run() {
+    auto found = LayerGraph::get(module, "omnibal-search-plan");
+    if (failed(found))
+      return failure();
+    graph = std::move(*found);
+    readLayers();
+    std::vector<int64_t> arenas;
+    for (int64_t rank = 0; rank < problem.cluster.stages; ++rank) {
+      int64_t train = regions(rank, plan.actions[rank], Mode::Train);
+      int64_t evaluate = regions(rank, forwardOnly(rank, problem.microbatches), Mode::Evaluate);
+      int64_t predict = regions(rank, forwardOnly(rank, 1), Mode::Predict);
+      arenas.push_back(persistent(rank) + std::max({train, evaluate, predict}));
+    }
+    return arenas;
+  }
+
+private:
+  enum class Mode { Train, Evaluate, Predict };
+
+  void readLayers() {
+    llvm::DenseMap<Value, size_t> numberOf;
+    int64_t index = 0, chunk = 0;
+    for (LayerOp layer : graph.layers) {
+      while (plan.cuts[chunk + 1] <= index)
+        ++chunk;
+      auto cost = layer->getAttrOfType<CostAttr>(costAttrName);
+      RematOptionAttr option = cost.findOption(plan.remat[index]);
+      LayerInfo info;
+      info.chunk = chunk;
+      info.ownSaved = option.getSaved();
+      if (option.getSplit())
+        info.split = std::max<int64_t>(0, option.getSplit().getInt() - option.getSaved());
+      info.backward = option.getBackward() ? option.getBackward().getInt() : option.getWorkspace();
+      if (auto buffers = layer->getAttrOfType<BuffersAttr>(buffersAttrName)) {
+        info.forward = buffers.getForward();
+        info.predict = buffers.getPredict();
+        info.results = buffers.getResults();
+        info.predictions = buffers.getPredictions();
+        info.batch = buffers.getBatch();
+        info.backwardBatch = buffers.getBackwardBatch();
+        info.constants = buffers.getConstants();
+      }
+      for (auto [position, value] : llvm::enumerate(layer.getInputs())) {
+        size_t tensor = numberOf.at(value);
+        bool kept = contains(option.getInputs(), position);
+        tensors[tensor].consumers.push_back({index, kept});
+        info.inputs.push_back(tensor);
+        info.ownSaved -= kept ? tensors[tensor].bytes : 0;
+      }
+      for (auto [position, value] : llvm::enumerate(layer.getOutputs())) {
+        numberOf[value] = tensors.size();
+        info.outputs.push_back(tensors.size());
+        bool kept = contains(option.getOutputs(), position);
+        tensors.push_back({index,
+                           alignBuffer(cost.getOutputs()[position]),
+                           alignBuffer(cost.getGradients()[position]),
+                           {},
+                           kept});
+        info.ownSaved -= kept ? tensors.back().bytes : 0;
+      }
+      info.ownSaved = std::max<int64_t>(0, info.ownSaved);
+      layers.push_back(std::move(info));
+      ++index;
+    }
+  }
+
+  static bool contains(DenseI64ArrayAttr list, size_t number) {
+    return list && llvm::is_contained(list.asArrayRef(), static_cast<int64_t>(number));
+  }
+
+  int64_t rankOf(int64_t layer) const { return plan.chunkRank[layers[layer].chunk]; }
+
+  /// Every micro-batch through the chunks of the rank.
+  std::vector<planner::Action> forwardOnly(int64_t rank, int64_t microbatches) const {
+    std::vector<planner::Action> actions;
+    for (int64_t m = 0; m < microbatches; ++m)
+      for (size_t c = 0; c < plan.chunkRank.size(); ++c)
+        if (plan.chunkRank[c] == rank)
+          actions.push_back({ActionKind::Forward, m, static_cast<int64_t>(c)});
+    return actions;
+  }
+
+  /// Parameters with their gradients and moments, and constants: each once.
+  int64_t persistent(int64_t rank) {
+    std::map<StringRef, int64_t> constants;
+    std::set<StringRef> seen;
+    int64_t bytes = 0;
+    for (size_t l = 0; l < layers.size(); ++l) {
+      if (rankOf(static_cast<int64_t>(l)) != rank)
+        continue;
+      for (unsigned i = 0, end = graph.layers[l].getParameters().size(); i < end; ++i) {
+        ParameterOp parameter = graph.getParameter(graph.layers[l], i);
+        if (seen.insert(parameter.getSymName()).second)
+          bytes +=
+              alignBuffer(parameter->getAttrOfType<ParameterCostAttr>(costAttrName).getResident());
+      }
+      add(layers[l].constants, constants);
+    }
+    for (const auto &[name, size] : constants)
+      bytes += size;
+    return bytes;
+  }
+
+  static void add(DictionaryAttr from, std::map<StringRef, int64_t> &to) {
+    for (NamedAttribute each : from ? from.getValue() : ArrayRef<NamedAttribute>())
+      to[each.getName().getValue()] = cast<IntegerAttr>(each.getValue()).getInt();
+  }
+
+  int64_t regions(int64_t rank, const std::vector<planner::Action> &actions, Mode mode) {
+    Clock clock(actions);
+    std::vector<Block> blocks;
+    int64_t work = 0, microbatches = mode == Mode::Predict ? 1 : problem.microbatches;
+    for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
+      if (plan.chunkRank[c] != rank)
+        continue;
+      auto chunk = static_cast<int64_t>(c);
+      work = std::max(work, forwardWork(chunk, mode));
+      if (mode == Mode::Train)
+        work = std::max(work, backwardWork(chunk));
+      for (int64_t m = 0; m < microbatches; ++m)
+        addChunk(chunk, m, clock, mode, blocks);
+    }
+    for (int64_t m = 0; m < microbatches; ++m)
+      addBatch(rank, m, clock, mode, blocks);
+    blocks.push_back({work, 0, clock.end()});
+    return exporter::assignOffsets(blocks).bytes;
+  }
+
+  /// What is held for one micro-batch of a chunk.
+  void addChunk(int64_t chunk, int64_t m, const Clock &clock, Mode mode,
+                std::vector<Block> &blocks) {
+    int64_t f = clock.find(chunk, m, {ActionKind::Forward});
+    int64_t b = clock.find(chunk, m, {ActionKind::Backward, ActionKind::InputGrad});
+    int64_t last = clock.find(chunk, m, {ActionKind::WeightGrad, ActionKind::Backward});
+    bool training = mode == Mode::Train && b >= 0;
+    int64_t kept = 0, split = 0, out = 0, gradientOut = 0;
+    bool outHeld = false, outReturns = false;
+    std::map<int64_t, std::pair<int64_t, bool>> received; // from chunk: bytes, read by backward
+    std::map<int64_t, int64_t> gradients;                 // from chunk
+    for (size_t l = plan.cuts[chunk]; l < static_cast<size_t>(plan.cuts[chunk + 1]); ++l) {
+      const LayerInfo &layer = layers[l];
+      kept += layer.ownSaved;
+      split += layer.split;
+      for (size_t t : layer.outputs)
+        addOutput(tensors[t], chunk, kept, out, outHeld, outReturns, gradients);
+      int64_t results = mode == Mode::Predict ? layer.predictions : layer.results;
+      if (results > 0 && (mode != Mode::Train || b >= 0))
+        blocks.push_back({results, Clock::run(mode == Mode::Train ? b : f), clock.end()});
+    }
+    for (const Tensor &tensor : tensors)
+      addInput(tensor, chunk, received, gradientOut);
+    if (training) {
+      blocks.push_back({kept, Clock::run(f), Clock::run(last)});
+      if (last > b)
+        blocks.push_back({split, Clock::run(b), Clock::run(last)});
+    }
+    for (const auto &[from, message] : received)
+      blocks.push_back(
+          {message.first, Clock::posted(f), Clock::run(training && message.second ? last : f)});
+    if (out > 0) {
+      int64_t until = clock.sent(f, training && outReturns ? b : -1);
+      blocks.push_back(
+          {out, Clock::run(f), std::max(until, training && outHeld ? Clock::run(last) : 0)});
+    }
+    if (!training)
+      return;
+    for (const auto &[from, bytes] : gradients)
+      blocks.push_back({bytes, Clock::posted(b), Clock::run(last)});
+    if (gradientOut > 0)
+      blocks.push_back({gradientOut, Clock::run(b), clock.sent(b, -1)});
+  }
+
+  void addOutput(const Tensor &tensor, int64_t chunk, int64_t &kept, int64_t &out, bool &outHeld,
+                 bool &outReturns, std::map<int64_t, int64_t> &gradients) const {
+    bool leaves = false, held = tensor.keptByProducer;
+    for (auto [consumer, reads] : tensor.consumers) {
+      int64_t other = layers[consumer].chunk;
+      held |= reads && other == chunk;
+      if (other == chunk)
+        continue;
+      leaves = true;
+      if (plan.chunkRank[other] != plan.chunkRank[chunk] && tensor.gradientBytes > 0)
+        gradients.try_emplace(other, 0);
+    }
+    if (leaves) {
+      out += tensor.bytes;
+      outHeld |= held;
+      outReturns |= tensor.gradientBytes > 0;
+      std::set<int64_t> sources;
+      for (auto [consumer, reads] : tensor.consumers)
+        if (int64_t other = layers[consumer].chunk;
+            gradients.count(other) && sources.insert(other).second)
+          gradients[other] += tensor.gradientBytes;
+    } else if (held) {
+      kept += tensor.bytes;
+    }
+  }
+
+  /// A tensor of another chunk that this one reads.
+  void addInput(const Tensor &tensor, int64_t chunk,
+                std::map<int64_t, std::pair<int64_t, bool>> &received, int64_t &gradientOut) const {
+    int64_t from = layers[tensor.producer].chunk;
+    if (from == chunk)
+      return;
+    bool reads = false, held = false;
+    for (auto [consumer, kept] : tensor.consumers)
+      if (layers[consumer].chunk == chunk) {
+        reads = true;
+        held |= kept;
+      }
+    if (!reads)
+      return;
+    gradientOut += tensor.gradientBytes;
+    if (plan.chunkRank[from] == plan.chunkRank[chunk])
+      return;
+    auto &message = received[from];
+    message.first += tensor.bytes;
+    message.second |= held;
+  }
+
+  /// Values of the micro-batch, from its first action on the rank to the last that reads them.
+  void addBatch(int64_t rank, int64_t m, const Clock &clock, Mode mode,
+                std::vector<Block> &blocks) const {
+    std::map<StringRef, int64_t> bytes, last;
+    int64_t first = clock.end();
+    for (size_t l = 0; l < layers.size(); ++l) {
+      if (rankOf(static_cast<int64_t>(l)) != rank)
+        continue;
+      int64_t chunk = layers[l].chunk;
+      int64_t f = clock.find(chunk, m, {ActionKind::Forward});
+      int64_t b = clock.find(chunk, m, {ActionKind::WeightGrad, ActionKind::Backward});
+      first = std::min(first, Clock::run(f));
+      std::map<StringRef, int64_t> mine, later;
+      add(layers[l].batch, mine);
+      add(layers[l].backwardBatch, later);
+      for (const auto &[name, size] : mine) {
+        bytes[name] = size;
+        int64_t until = mode == Mode::Train && later.count(name) && b >= 0 ? b : f;
+        last[name] = std::max(last[name], Clock::run(until));
+      }
+    }
+    for (const auto &[name, size] : bytes)
+      blocks.push_back({size, first, last[name]});
+  }
+
+  /// Temporaries of the calls, and activations that only they use.
+  int64_t forwardWork(int64_t chunk, Mode mode) const {
+    std::vector<Block> blocks;
+    for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
+      blocks.push_back({mode == Mode::Train ? layers[l].forward : layers[l].predict, l, l});
+      for (size_t t : layers[l].outputs) {
+        const Tensor &tensor = tensors[t];
+        int64_t last = l;
+        bool elsewhere = tensor.consumers.empty() || tensor.keptByProducer;
+        for (auto [consumer, reads] : tensor.consumers) {
+          last = std::max(last, consumer);
+          elsewhere |= layers[consumer].chunk != chunk;
+          elsewhere |= mode == Mode::Train && reads;
+        }
+        if (!elsewhere)
+          blocks.push_back({tensor.bytes, l, last});
+      }
+    }
+    return exporter::assignOffsets(blocks).bytes;
+  }
+
+  /// Gradients between layers of the chunk live from the last reader of the value to its producer.
+  int64_t backwardWork(int64_t chunk) const {
+    std::vector<Block> blocks;
+    for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
+      blocks.push_back({layers[l].backward, -l, -l});
+      for (size_t t : layers[l].outputs) {
+        const Tensor &tensor = tensors[t];
+        std::set<int64_t> readers;
+        bool received = false;
+        for (auto [consumer, reads] : tensor.consumers) {
+          received |= layers[consumer].chunk != chunk;
+          if (layers[consumer].chunk == chunk)
+            readers.insert(consumer);
+        }
+        if (tensor.gradientBytes == 0 || readers.empty())
+          continue;
+        // The first contribution owns the buffer; each later one is made beside it and added.
+        if (!received)
+          blocks.push_back({tensor.gradientBytes, -*readers.rbegin(), -l});
+        for (int64_t reader : readers)
+          if (received || reader != *readers.rbegin())
+            blocks.push_back({tensor.gradientBytes, -reader, -reader});
+      }
+    }
+    return exporter::assignOffsets(blocks).bytes;
+  }
+
+  ModuleOp module;
+  const planner::Problem &problem;
+  const planner::Plan &plan;
+  LayerGraph graph;
+  std::vector<LayerInfo> layers;
+  std::vector<Tensor> tensors;
+};
+
+} // namespace
+
+FailureOr<std::vector<int64_t>> predictArenas(ModuleOp module, const planner::Problem &problem,
+                                              const planner::Plan &plan) {
+  return ArenaModel(module, problem, plan).run();
+}
+
+} // namespace omnibal::partition

@@ -1,0 +1,100 @@
+#include "passes/partition/LayerMemory.h"
+
+using namespace mlir;
+
+namespace omnibal::partition {
+namespace {
+
+class MemoryReader {
+public:
+  MemoryReader(ModuleOp module, Load load, int64_t floatBytes)
+      : module(module), load(load), floatBytes(floatBytes), kernels(module.getContext()) {}
+
+  FailureOr<LayerMemory> read(LayerFnOp layer) {
+    auto forward = module.lookupSymbol<func::FuncOp>(layer.getForward());
+    auto backward = layer.getBackward() ? module.lookupSymbol<func::FuncOp>(*layer.getBackward())
+                                        : func::FuncOp();
+    if (failed(lower::layOutSavedValues(forward, backward)))
+      return failure();
+    LayerMemory memory;
+    if (failed(add(forward, memory, memory.forwardWorkspace, Use::Forward)) ||
+        (backward && failed(add(backward, memory, memory.backwardWorkspace, Use::Backward))))
+      return failure();
+    int64_t evaluate = 0;
+    auto lookup = [&](StringRef name) { return module.lookupSymbol<func::FuncOp>(name); };
+    if (failed(add(lookup(layer.getEvaluate()), memory, evaluate, Use::Other)) ||
+        failed(add(lookup(layer.getPredict()), memory, memory.predictWorkspace, Use::Other)))
+      return failure();
+    memory.predictWorkspace = std::max(memory.predictWorkspace, evaluate);
+    return memory;
+  }
+
+private:
+  enum class Use { Forward, Backward, Other };
+
+  LogicalResult add(func::FuncOp function, LayerMemory &memory, int64_t &workspace, Use use) {
+    auto [known, fresh] = lowered.try_emplace(function.getSymName().str());
+    if (fresh) {
+      lower::LoweringOptions options;
+      options.tilesCap = load.tiles;
+      options.tokensCap = load.tokens;
+      options.rowBucket = 1;
+      auto result = lower::lowerFunction(function, kernels, options);
+      if (failed(result))
+        return failure();
+      known->second = std::move(*result);
+    }
+    const lower::LoweredFunction &list = known->second;
+    workspace = alignBuffer(list.function.workspaceBytes * floatBytes / 4);
+    for (auto [position, formal] : llvm::enumerate(list.formals)) {
+      int64_t bytes = bytesOf(list.function.buffers[position]);
+      if (formal.role == rt::Role::Constant)
+        memory.constants[formal.name] = bytes;
+      else if (formal.role == rt::Role::Result && use == Use::Backward)
+        memory.results += bytes;
+      if (formal.role != rt::Role::Batch || use == Use::Other)
+        continue;
+      memory.batch[formal.name] = bytes;
+      if (use == Use::Backward)
+        memory.backwardBatch[formal.name] = bytes;
+    }
+    return success();
+  }
+
+  int64_t bytesOf(const rt::Buffer &buffer) const {
+    int64_t elements = 1;
+    for (const rt::Extent &extent : buffer.shape)
+      elements *= extent.evaluate(load.tiles, load.tokens);
+    int64_t width = rt::byteSize(buffer.dtype);
+    return alignBuffer(elements * (buffer.dtype == rt::DType::F32 ? floatBytes : width));
+  }
+
+  ModuleOp module;
+  Load load;
+  int64_t floatBytes;
+  lower::KernelLibrary kernels; ///< thrown away
+  std::map<std::string, lower::LoweredFunction> lowered;
+};
+
+} // namespace
+
+FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module, const CallGraph &graph,
+                                                    Load load, int64_t floatBytes) {
+  MemoryReader reader(module, load, floatBytes);
+  std::map<std::string, LayerMemory> known;
+  std::vector<LayerMemory> result;
+  for (const Call &call : graph.calls) {
+    LayerFnOp callee = call.callee;
+    auto [it, fresh] = known.try_emplace(callee.getSymName().str());
+    if (fresh) {
+      FailureOr<LayerMemory> memory = reader.read(callee);
+      if (failed(memory))
+        return failure();
+      it->second = *memory;
+    }
+    result.push_back(it->second);
+  }
+  return result;
+}
+
+} // namespace omnibal::partition

@@ -1,0 +1,94 @@
+//===- VerifyPlan.cpp - omnibal-verify-plan -------------------------------------------------===//
+//
+// The search is not involved: attributes are read as a problem and a plan, and the planner's
+// verifier judges them (planner/VerifyPlan.h; rules plan_c1 ..).
+//
+//===----------------------------------------------------------------------------------------===//
+#include "passes/planner/VerifyPlan.h"
+#include "dialects/omnibal/OmnibalPlanAttrs.h"
+#include "passes/partition/Passes.h"
+#include "passes/partition/PlanAttributes.h"
+#include "passes/train/LayerGraph.h"
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_VERIFYPLAN
+#include "passes/partition/Passes.h.inc"
+
+namespace {
+
+struct VerifyPlan : impl::VerifyPlanBase<VerifyPlan> {
+  using VerifyPlanBase::VerifyPlanBase;
+
+  void runOnOperation() override {
+    if (failed(verify()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult verify() {
+    constexpr StringLiteral pass = "omnibal-verify-plan";
+    auto problem = partition::readProblem(getOperation(), pass);
+    if (failed(problem))
+      return failure();
+    auto plan = partition::readPlan(getOperation(), pass);
+    if (failed(plan))
+      return failure();
+    auto attribute = getOperation()->getAttrOfType<PlanAttr>(planAttrName);
+    if (attribute.getStages() != problem->cluster.stages ||
+        attribute.getDataParallel() != problem->cluster.dataParallel)
+      return getOperation().emitError()
+             << "plan_c2: omnibal.plan is for " << attribute.getStages() << " x "
+             << attribute.getDataParallel() << " ranks, omnibal.cluster has "
+             << problem->cluster.stages << " x " << problem->cluster.dataParallel;
+    problem->microbatches = attribute.getMicrobatches();
+    problem->schedule = plan->schedule;
+    if (!problem->factors.empty() &&
+        static_cast<int64_t>(problem->factors.size()) != problem->microbatches)
+      return getOperation().emitError()
+             << "plan_c5: omnibal.plan has " << problem->microbatches
+             << " micro-batches, omnibal.loads " << problem->factors.size();
+    problem->factors.clear(); // memory holds for full micro-batches
+    if (failed(takeReservedOff(*problem)))
+      return failure();
+    for (const std::string &violation : planner::verifyPlan(*problem, *plan))
+      report(violation, *plan);
+    return success(!broken);
+  }
+
+  LogicalResult takeReservedOff(planner::Problem &problem) {
+    auto reserved = getOperation()->getAttrOfType<DenseI64ArrayAttr>(reservedAttrName);
+    std::vector<int64_t> &limits = problem.cluster.memoryBytes;
+    if (!reserved || limits.empty())
+      return success();
+    if (reserved.size() != problem.cluster.stages ||
+        llvm::any_of(reserved.asArrayRef(), [](int64_t bytes) { return bytes < 0; }))
+      return getOperation().emitError("omnibal.reserved must have a number >= 0 for each of ")
+             << problem.cluster.stages << " stages";
+    limits.resize(problem.cluster.stages, limits.front());
+    for (size_t r = 0; r < limits.size(); ++r)
+      limits[r] = std::max<int64_t>(0, limits[r] - reserved[r]);
+    return success();
+  }
+
+  /// At the first layer of the rank that the rule is about, else at the module.
+  void report(StringRef violation, const planner::Plan &plan) {
+    broken = true;
+    auto [before, after] = violation.split("rank ");
+    int64_t rank = -1;
+    if (!after.consumeInteger(10, rank))
+      for (size_t c = 0; c < plan.chunkRank.size(); ++c)
+        if (plan.chunkRank[c] == rank) {
+          auto graph = LayerGraph::get(getOperation(), "omnibal-verify-plan");
+          graph->layers[plan.cuts[c]].emitOpError() << violation;
+          return;
+        }
+    getOperation().emitError() << violation;
+  }
+
+  bool broken = false;
+};
+
+} // namespace
+} // namespace omnibal

@@ -1,0 +1,59 @@
+// Costs by hand: four layers of 10 + 10 + 10 ns; each saves 640 bytes, or 64 and runs forward again.
+// A transfer takes 1 + 64 ns. Two layers a stage. Rank 0 holds two micro-batches: 2 * 1280 bytes
+// saved, a tied parameter of 256, temporaries of 128. Reserved besides: two outputs until their
+// gradients are back, one gradient received, one gradient between the layers, 64 bytes each. So all
+// kept takes 2944 + 256 bytes; with one layer recomputed 1792 + 256. Rank 1 holds one micro-batch:
+// 1280 + 128, and reserves the second copy of the parameter, 256, two inputs received (it waits for
+// the next one), one gradient sent for each of up to three backwards, one between its layers.
+// RUN: omnibal-opt %s --omnibal-search-plan="microbatches=4" --omnibal-verify-plan | FileCheck %s
+// CHECK: omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 4, data_parallel = 1, chunk_ranks = [0, 1]>, omnibal.reserved = array<i64: 256, 
+// CHECK: layer "a" {{.*}}omnibal.chunk = 0 : i64, {{.*}}omnibal.remat = "full"}
+// CHECK: layer "b" {{.*}}omnibal.chunk = 0 : i64, {{.*}}omnibal.remat = "keep"}
+// CHECK: layer "c" {{.*}}omnibal.chunk = 1 : i64, {{.*}}omnibal.remat = "keep"}
+// CHECK: layer "d" {{.*}}omnibal.chunk = 1 : i64, {{.*}}omnibal.remat = "keep"}
+
+// RUN: omnibal-opt %s --omnibal-search-plan="stages=2 microbatches=4 method=layers remat=full" | FileCheck %s --check-prefix=FULL
+// FULL-COUNT-4: omnibal.remat = "full"
+// RUN: omnibal-opt %s --omnibal-search-plan="stages=4 microbatches=4" | FileCheck %s --check-prefix=FOUR
+// FOUR: chunk_ranks = [0, 1, 2, 3]
+// FOUR-COUNT-4: omnibal.remat = "keep"
+// With 3200 bytes nothing is recomputed; one less is too few.
+// RUN: omnibal-opt %s --omnibal-search-plan="stages=2 microbatches=4 method=layers memory-limit-bytes=3200" | FileCheck %s --check-prefix=ENOUGH
+// ENOUGH-COUNT-4: omnibal.remat = "keep"
+// RUN: omnibal-opt %s --omnibal-search-plan="stages=2 microbatches=4 method=layers memory-limit-bytes=3199" | FileCheck %s --check-prefix=SHORT
+// SHORT: omnibal.remat = "full"
+
+// RUN: not omnibal-opt %s --omnibal-search-plan="stages=2 memory-limit-bytes=90" 2>&1 | FileCheck %s --check-prefix=TOO-BIG
+// TOO-BIG: infeasible: layer a fits no rank even alone, even with everything recomputed
+// RUN: not omnibal-opt %s --omnibal-search-plan="remat=some" 2>&1 | FileCheck %s --check-prefix=REMAT
+// REMAT: unknown remat `some` (known: auto, none, full, selective-1, selective-2 ..)
+// RUN: sed 's/omnibal.cluster/other.cluster/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=CLUSTER
+// CLUSTER: omnibal-search-plan: the module has no omnibal.cluster
+// RUN: sed '/layer "b"/ s/omnibal.cost/other.cost/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=COST
+// COST: has no omnibal.cost; run omnibal-annotate-costs before omnibal-search-plan
+// RUN: sed 's/module attributes {/&omnibal.loads = [{language = "1.x"}], /' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=LOADS
+// LOADS: omnibal.loads: the factor of language must be a decimal number >= 0 in quotes, not "1.x"
+
+module attributes {omnibal.cluster = #plan.cluster<stages = 2, memory = [2800, 2800], latency = 1, bytes_per_s = 1000000000, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1>} {
+omnibal.parameter @tied : tensor<2xf32> {omnibal.cost = #plan.parameter<resident = 256, reduced = 8>}
+func.func @main() -> tensor<2xf32> {
+  %p = omnibal.get_parameter @tied : tensor<2xf32>
+  %0 = omnibal.layer "a" language inputs() parameters(%p) attributes {omnibal.cost = #plan.cost<forward = 10, input_grad = 10, weight_grad = 10, outputs = [64], gradients = [64], options = [#plan.option<name = "keep", saved = 640, recompute = 0, workspace = 128>, #plan.option<name = "full", saved = 64, recompute = 10, workspace = 128>]>} : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%w: tensor<2xf32>):
+    omnibal.yield %w : tensor<2xf32>
+  }
+  %1 = omnibal.layer "b" language inputs(%0) parameters() attributes {omnibal.cost = #plan.cost<forward = 10, input_grad = 10, weight_grad = 10, outputs = [64], gradients = [64], options = [#plan.option<name = "keep", saved = 640, recompute = 0, workspace = 128>, #plan.option<name = "full", saved = 64, recompute = 10, workspace = 128>]>} : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%x: tensor<2xf32>):
+    omnibal.yield %x : tensor<2xf32>
+  }
+  %2 = omnibal.layer "c" language inputs(%1) parameters() attributes {omnibal.cost = #plan.cost<forward = 10, input_grad = 10, weight_grad = 10, outputs = [64], gradients = [64], options = [#plan.option<name = "keep", saved = 640, recompute = 0, workspace = 128>, #plan.option<name = "full", saved = 64, recompute = 10, workspace = 128>]>} : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%x: tensor<2xf32>):
+    omnibal.yield %x : tensor<2xf32>
+  }
+  %3 = omnibal.layer "d" head inputs(%2) parameters(%p) attributes {omnibal.cost = #plan.cost<forward = 10, input_grad = 10, weight_grad = 10, outputs = [64], gradients = [64], options = [#plan.option<name = "keep", saved = 640, recompute = 0, workspace = 128>, #plan.option<name = "full", saved = 64, recompute = 10, workspace = 128>]>} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%x: tensor<2xf32>, %w: tensor<2xf32>):
+    omnibal.yield %x : tensor<2xf32>
+  }
+  return %3 : tensor<2xf32>
+}
+}
