@@ -5,6 +5,7 @@
 #include "passes/train/LayerGraph.h"
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
 
@@ -162,8 +163,7 @@ private:
       for (unsigned i = 0, end = graph.layers[l].getParameters().size(); i < end; ++i) {
         ParameterOp parameter = graph.getParameter(graph.layers[l], i);
         if (seen.insert(parameter.getSymName()).second)
-          bytes +=
-              alignBuffer(parameter->getAttrOfType<ParameterCostAttr>(costAttrName).getResident());
+          bytes += residentBytes(parameter->getAttrOfType<ParameterCostAttr>(costAttrName));
       }
       add(layers[l].constants, constants);
     }
@@ -172,14 +172,32 @@ private:
     return bytes;
   }
 
+  /// Values, gradient and moments are arrays of their own.
+  static int64_t residentBytes(ParameterCostAttr cost) {
+    int64_t arrays = cost.getReduced() > 0 ? cost.getResident() / cost.getReduced() : 0;
+    return arrays * alignBuffer(cost.getReduced()) +
+           alignBuffer(cost.getResident() - arrays * cost.getReduced());
+  }
+
   static void add(DictionaryAttr from, std::map<StringRef, int64_t> &to) {
     for (NamedAttribute each : from ? from.getValue() : ArrayRef<NamedAttribute>())
       to[each.getName().getValue()] = cast<IntegerAttr>(each.getValue()).getInt();
   }
 
+  /// The exporter's order of regions, which decides how they lie where sizes are equal: messages of
+  /// a chunk, then what it keeps; each for one micro-batch after the other.
+  enum class Region { Received, Gradient, GradientOut, Out, Kept, Split, Results };
+  using RegionKey = std::tuple<bool, int64_t, Region, int64_t>;
+  using Regions = std::map<RegionKey, std::vector<Block>>;
+
+  static void addRegion(Regions &regions, int64_t chunk, Region kind, Block block,
+                        int64_t from = 0) {
+    regions[{kind >= Region::Kept, chunk, kind, from}].push_back(block);
+  }
+
   int64_t regions(int64_t rank, const std::vector<planner::Action> &actions, Mode mode) {
     Clock clock(actions);
-    std::vector<Block> blocks;
+    Regions list;
     int64_t work = 0, microbatches = mode == Mode::Predict ? 1 : problem.microbatches;
     for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
       if (plan.chunkRank[c] != rank)
@@ -189,17 +207,18 @@ private:
       if (mode == Mode::Train)
         work = std::max(work, backwardWork(chunk));
       for (int64_t m = 0; m < microbatches; ++m)
-        addChunk(chunk, m, clock, mode, blocks);
+        addChunk(chunk, m, clock, mode, list);
     }
+    std::vector<Block> blocks{{work, 0, clock.end()}};
+    for (const auto &[key, region] : list)
+      blocks.insert(blocks.end(), region.begin(), region.end());
     for (int64_t m = 0; m < microbatches; ++m)
       addBatch(rank, m, clock, mode, blocks);
-    blocks.push_back({work, 0, clock.end()});
     return exporter::assignOffsets(blocks).bytes;
   }
 
   /// What is held for one micro-batch of a chunk.
-  void addChunk(int64_t chunk, int64_t m, const Clock &clock, Mode mode,
-                std::vector<Block> &blocks) {
+  void addChunk(int64_t chunk, int64_t m, const Clock &clock, Mode mode, Regions &list) {
     int64_t f = clock.find(chunk, m, {ActionKind::Forward});
     int64_t b = clock.find(chunk, m, {ActionKind::Backward, ActionKind::InputGrad});
     int64_t last = clock.find(chunk, m, {ActionKind::WeightGrad, ActionKind::Backward});
@@ -208,7 +227,7 @@ private:
     bool outHeld = false, outReturns = false;
     std::map<int64_t, std::pair<int64_t, bool>> received; // from chunk: bytes, read by backward
     std::map<int64_t, int64_t> gradients;                 // from chunk
-    for (size_t l = plan.cuts[chunk]; l < static_cast<size_t>(plan.cuts[chunk + 1]); ++l) {
+    for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
       const LayerInfo &layer = layers[l];
       kept += layer.ownSaved;
       split += layer.split;
@@ -216,29 +235,30 @@ private:
         addOutput(tensors[t], chunk, kept, out, outHeld, outReturns, gradients);
       int64_t results = mode == Mode::Predict ? layer.predictions : layer.results;
       if (results > 0 && (mode != Mode::Train || b >= 0))
-        blocks.push_back({results, Clock::run(mode == Mode::Train ? b : f), clock.end()});
+        addRegion(list, chunk, Region::Results,
+                  {results, Clock::run(mode == Mode::Train ? b : f), clock.end()}, l);
     }
     for (const Tensor &tensor : tensors)
       addInput(tensor, chunk, received, gradientOut);
-    if (training) {
-      blocks.push_back({kept, Clock::run(f), Clock::run(last)});
-      if (last > b)
-        blocks.push_back({split, Clock::run(b), Clock::run(last)});
-    }
     for (const auto &[from, message] : received)
-      blocks.push_back(
-          {message.first, Clock::posted(f), Clock::run(training && message.second ? last : f)});
+      addRegion(
+          list, chunk, Region::Received,
+          {message.first, Clock::posted(f), Clock::run(training && message.second ? last : f)},
+          from);
     if (out > 0) {
       int64_t until = clock.sent(f, training && outReturns ? b : -1);
-      blocks.push_back(
-          {out, Clock::run(f), std::max(until, training && outHeld ? Clock::run(last) : 0)});
+      int64_t read = training && outHeld ? Clock::run(last) : 0;
+      addRegion(list, chunk, Region::Out, {out, Clock::run(f), std::max(until, read)});
     }
     if (!training)
       return;
+    addRegion(list, chunk, Region::Kept, {kept, Clock::run(f), Clock::run(last)});
+    if (last > b)
+      addRegion(list, chunk, Region::Split, {split, Clock::run(b), Clock::run(last)});
     for (const auto &[from, bytes] : gradients)
-      blocks.push_back({bytes, Clock::posted(b), Clock::run(last)});
+      addRegion(list, chunk, Region::Gradient, {bytes, Clock::posted(b), Clock::run(last)}, from);
     if (gradientOut > 0)
-      blocks.push_back({gradientOut, Clock::run(b), clock.sent(b, -1)});
+      addRegion(list, chunk, Region::GradientOut, {gradientOut, Clock::run(b), clock.sent(b, -1)});
   }
 
   void addOutput(const Tensor &tensor, int64_t chunk, int64_t &kept, int64_t &out, bool &outHeld,
