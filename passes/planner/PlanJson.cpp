@@ -1,6 +1,6 @@
 #include "passes/planner/PlanJson.h"
+#include "passes/planner/JsonText.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::planner {
@@ -119,7 +119,7 @@ llvm::Error readClaims(llvm::StringRef path, const json::Object &object, PlanCla
         return bad(path, "`" + key + "` must be an integer");
     }
   if (const json::Value *value = object.get("gap")) {
-    claims.gap = value->getAsNumber();
+    claims.gap = doubleOf(*value);
     if (!claims.gap)
       return bad(path, "`gap` must be a number");
   }
@@ -135,16 +135,8 @@ llvm::Error readClaims(llvm::StringRef path, const json::Object &object, PlanCla
   return llvm::Error::success();
 }
 
-} // namespace
-
-llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return bad(path, "cannot be read: " + buffer.getError().message());
-  auto value = json::parse((*buffer)->getBuffer());
-  if (!value)
-    return bad(path, "not JSON: " + llvm::toString(value.takeError()));
-  const json::Object *object = value->getAsObject();
+llvm::Expected<Plan> planOf(const json::Value &value, llvm::StringRef path, PlanClaims *claims) {
+  const json::Object *object = value.getAsObject();
   if (!object)
     return bad(path, "a plan is a JSON object");
   static constexpr llvm::StringLiteral known[] = {
@@ -173,6 +165,22 @@ llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims) {
     if (llvm::Error error = readClaims(path, *object, *claims))
       return std::move(error);
   return plan;
+}
+
+} // namespace
+
+llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims) {
+  auto value = readJson(path);
+  if (!value)
+    return value.takeError();
+  return planOf(*value, path, claims);
+}
+
+llvm::Expected<Plan> parsePlan(llvm::StringRef text, llvm::StringRef where, PlanClaims *claims) {
+  auto value = parseJson(text, where);
+  if (!value)
+    return value.takeError();
+  return planOf(*value, where, claims);
 }
 
 std::string writePlan(const Plan &plan, const PlanSearch &search) {

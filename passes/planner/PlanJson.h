@@ -30,6 +30,10 @@ struct PlanSearch {
 /// which name the file and the key. Unknown keys are errors.
 llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims = nullptr);
 
+/// The same from text; `where` stands for the file in messages.
+llvm::Expected<Plan> parsePlan(llvm::StringRef text, llvm::StringRef where,
+                               PlanClaims *claims = nullptr);
+
 /// The plan in the form of docs/planner.md, all keys, newline at the end.
 std::string writePlan(const Plan &plan, const PlanSearch &search);
 

@@ -1,9 +1,10 @@
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/ClusterJson.h"
+#include "passes/planner/JsonText.h"
+#include "passes/planner/ProblemSize.h"
 #include "passes/planner/ScheduleRules.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::planner {
@@ -13,41 +14,8 @@ namespace {
 
 /// Stands in `memory_bytes` where there is no limit; doubles hold it exactly.
 constexpr int64_t noMemoryLimit = (int64_t{1} << 53) - 1;
-/// Anything summed over layers and micro-batches stays below this.
-constexpr __int128 largestSum = __int128{1} << 62;
-/// Before the text of a number with a fraction, which becomes a string (see exactNumbers).
-constexpr char fractionMark = '\x01';
-
 llvm::Error bad(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
-/// The JSON text with every number that is no plain integer replaced: by that integer where its
-/// value is one (25e9), else by a string of mark and text, because the parser would round it.
-std::string exactNumbers(llvm::StringRef text) {
-  std::string result;
-  for (size_t i = 0; i < text.size();) {
-    size_t begin = i;
-    if (text[i] == '"') {
-      for (++i; i < text.size() && text[i] != '"'; ++i)
-        i += text[i] == '\\';
-      i = std::min(i + 1, text.size());
-      result += text.slice(begin, i);
-    } else if (llvm::isDigit(text[i]) || text[i] == '-') {
-      i = std::min(text.find_first_not_of("0123456789+-.eE", i), text.size());
-      llvm::StringRef number = text.slice(begin, i);
-      std::optional<Decimal> value = Decimal::parse(std::string_view(number));
-      if (number.find_first_of(".eE") == llvm::StringRef::npos)
-        result += number;
-      else if (value && value->scale == 0)
-        result += std::to_string(value->digits);
-      else
-        result += std::string("\"\\u0001") + number.str() + "\"";
-    } else {
-      result += text[i++];
-    }
-  }
-  return result;
 }
 
 /// A JSON object with its place ("p.json: layers[3].remat[0]") for messages.
@@ -174,11 +142,7 @@ llvm::Error readEdge(const Place &place, Problem &problem) {
 llvm::Error readFactors(const Place &place, Problem &problem) {
   LoadFactors factors;
   for (const auto &entry : place.object) {
-    std::optional<Decimal> value;
-    if (std::optional<int64_t> whole = entry.second.getAsInteger())
-      value = Decimal::parse(std::to_string(*whole));
-    else if (auto text = entry.second.getAsString(); text && text->starts_with({&fractionMark, 1}))
-      value = Decimal::parse(std::string_view(text->drop_front()));
+    std::optional<Decimal> value = decimalOf(entry.second);
     if (!value)
       return bad(place.where + ": `" + llvm::StringRef(entry.first) +
                  "` must be a number of at least 0 with at most 18 digits");
@@ -273,48 +237,8 @@ llvm::Error readFreedom(const Place &place, Problem &problem) {
   return llvm::Error::success();
 }
 
-/// Sums of times and of sizes over everything must fit, so that no simulation overflows.
-llvm::Error checkSums(const std::string &where, const Problem &problem) {
-  __int128 time = 0, bytes = 0;
-  for (int64_t m = 0; m < (problem.factors.empty() ? 1 : problem.microbatches); ++m) {
-    __int128 times = problem.factors.empty() ? problem.microbatches : 1;
-    for (const Layer &layer : problem.layers) {
-      Decimal factor = problem.factor(m, layer.kind);
-      for (int64_t amount : {layer.forwardNs, layer.inputGradNs, layer.weightGradNs})
-        time += times * factor.times(amount);
-      bytes += layer.paramBytes + __int128{layer.gradBytes};
-      for (const RematOption &option : layer.remat) {
-        time += times * factor.times(option.recomputeNs);
-        bytes += times * (__int128{factor.times(option.savedBytes)} +
-                          factor.times(option.heldWhileSplit())) +
-                 option.workspaceBytes;
-      }
-    }
-    for (const Edge &edge : problem.edges) {
-      Decimal factor = problem.factor(m, problem.layers[edge.from].kind);
-      bytes += times * (__int128{factor.times(edge.bytes)} + factor.times(edge.gradBytes));
-    }
-    if (time > largestSum || bytes > largestSum)
-      return bad(where + ": the sum of all times or of all sizes exceeds 2^62");
-  }
-  // No transfer or reduction moves more than all bytes.
-  auto tooSlow = [&](const Link &link, __int128 times) {
-    return times * (bytes * 1000000000 / link.bytesPerSecond + link.latencyNs) > largestSum;
-  };
-  const Cluster &cluster = problem.cluster;
-  if (tooSlow(cluster.link, 1) ||
-      (cluster.dataParallel > 1 && tooSlow(cluster.dataParallelLink, 2 * cluster.dataParallel)))
-    return bad(where + ": `cluster`: moving everything would last more than 2^62 ns");
-  return llvm::Error::success();
-}
-
-} // namespace
-
-llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where) {
-  auto value = json::parse(exactNumbers(text));
-  if (!value)
-    return bad(where + ": not JSON: " + llvm::toString(value.takeError()));
-  const json::Object *object = value->getAsObject();
+llvm::Expected<Problem> problemOf(const json::Value &value, llvm::StringRef where) {
+  const json::Object *object = value.getAsObject();
   if (!object)
     return bad(where + ": a problem is a JSON object");
   Place place{*object, where.str()};
@@ -351,17 +275,29 @@ llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where
       },
       [&] { return readMicrobatches(place, problem); },
       [&] { return readSchedule(place, problem); }, [&] { return readFreedom(place, problem); },
-      [&] { return checkSums(where.str(), problem); });
+      [&]() -> llvm::Error {
+        std::string why = tooLarge(problem);
+        return why.empty() ? llvm::Error::success() : bad(where + ": " + why);
+      });
   if (error)
     return std::move(error);
   return problem;
 }
 
+} // namespace
+
+llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where) {
+  llvm::Expected<json::Value> value = parseJson(text, where);
+  if (!value)
+    return value.takeError();
+  return problemOf(*value, where);
+}
+
 llvm::Expected<Problem> readProblem(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return bad(path + ": cannot be read: " + buffer.getError().message());
-  return parseProblem((*buffer)->getBuffer(), path);
+  llvm::Expected<json::Value> value = readJson(path);
+  if (!value)
+    return value.takeError();
+  return problemOf(*value, path);
 }
 
 namespace {

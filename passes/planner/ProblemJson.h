@@ -9,8 +9,8 @@ namespace omnibal::planner {
 
 /// Reads "omnibal.plan-problem/1" (docs/planner.md). Checked: every key known, integers at least 0,
 /// edges forward, options that begin with "keep", factors one a micro-batch, `given` exactly for
-/// what may not vary, all times and sizes small enough to be summed in int64. Messages name the
-/// file and the key.
+/// what may not vary, all times and sizes small enough to be summed (ProblemSize.h). Messages name
+/// the file and the key.
 llvm::Expected<Problem> readProblem(llvm::StringRef path);
 /// The same from text; `where` stands for the file in messages.
 llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where);

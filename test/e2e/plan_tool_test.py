@@ -5,6 +5,8 @@
 """
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,12 @@ PLANS = os.path.join(DATA, "plan")
 def run(*arguments):
     return subprocess.run([os.path.join(BIN, "omnibal-plan"), *map(str, arguments)], capture_output=True, text=True,
                           timeout=120)
+
+
+def layout_of(flags):
+    """Megatron's layout string as letters of every chunk, from its documented grammar."""
+    return [list(re.sub(r"(.)\*(\d+)", lambda m: m.group(1) * int(m.group(2)), chunk))
+            for chunk in flags["--pipeline-model-parallel-layout"].split("|")]
 
 
 class PlanTool(unittest.TestCase):
@@ -106,7 +114,7 @@ class PlanTool(unittest.TestCase):
             ("stages", self.path("d.json", good | {"cluster": good["cluster"] | {"stages": 0}})),
             ("at most 10 stages", self.path("e.json", good | {"cluster": good["cluster"] | {"stages": 11}})),
             ("bytes", self.path("f.json", good | {"cluster": good["cluster"] | {"memory_bytes": 0}})),
-            ("2^62", self.path("g.json", good | {"layers": [layer | {"param_bytes": 2 ** 62}] * 10})),
+            ("2^59", self.path("g.json", good | {"layers": [layer | {"param_bytes": 2 ** 62}] * 10})),
         ]
         for text, path in cases:
             done = run(path, "-o", self.path("out.json"))
@@ -114,6 +122,157 @@ class PlanTool(unittest.TestCase):
             self.assertIn(os.path.basename(path), done.stderr)
             self.assertIn(text, done.stderr)
             self.assertFalse(os.path.exists(self.path("out.json")))
+
+    def small(self, **changes):
+        with open(os.path.join(PLANS, "gpipe_tight.json"), encoding="utf-8") as file:
+            return json.load(file) | changes
+
+    def test_text_that_is_no_problem(self):
+        good = json.dumps(self.small())
+        cases = [("the file is empty", ""), ("the file is empty", " \n\t "), ("nested deeper than 64", "[" * 200000),
+                 ("nested deeper than 64", '{"a":' * 65 + "1" + "}" * 65), ("a problem is a JSON object", "[]"),
+                 ("the key `schedule` is there twice", good[:-1] + ', "schedule": "1f1b"}'),
+                 ("the key `name` is there twice", good.replace('"name":', '"\\u006eame": "x", "name":', 1)),
+                 ("not JSON", good[:-5]), ("not JSON", good + "x"), ("not JSON", good.replace("1f1b", "\x00")[:-1] + "\x00}"),
+                 ("too large", '{"layers": [' + ",".join(["{}"] * 250001) + "]}")]
+        for text, content in cases:
+            done = run(self.path("p.json", content), "-o", self.path("out.json"))
+            self.assertEqual(done.returncode, 1, content[:60])
+            self.assertIn(text, done.stderr)
+            self.assertTrue(done.stderr.startswith(f"omnibal-plan: error: {self.path('p.json')}: "), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        with open(self.path("mark.json"), "wb") as file:
+            file.write(b"\xef\xbb\xbf" + good.encode())
+        self.assertEqual(run(self.path("mark.json"), "--json").returncode, 0)
+        done = run(self.folder.name, "-o", self.path("out.json"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("directory", done.stderr.lower())
+
+    def test_numbers_out_of_range(self):
+        good = self.small()
+        layer, cluster = good["layers"][0], good["cluster"]
+        huge = 9_000_000_000_000_000_000
+        def first(**change):
+            return good | {"layers": [layer | change] + good["layers"][1:]}
+        def option(**change):
+            return first(remat=[layer["remat"][0] | change] + layer["remat"][1:])
+        def link(**change):
+            return good | {"cluster": cluster | {"link": cluster["link"] | change}}
+        replicas = {"size": 2, "latency_ns": 0, "bytes_per_s": 1}
+        cases = [("`forward_ns` must be an integer", first(forward_ns=1.5)), ("all times", first(forward_ns=huge)),
+                 ("`forward_ns` must be an integer", first(forward_ns=2 ** 64)), ("all sizes", first(param_bytes=huge)),
+                 ("all sizes", option(saved_bytes=huge)), ("all sizes", option(split_bytes=huge)),
+                 ("all sizes", option(workspace_bytes=huge)), ("all times", option(recompute_ns=huge)),
+                 ("`cluster.link`", link(latency_ns=huge)), ("bytes_per_s", link(bytes_per_s=0)),
+                 ("`bytes_per_s` must be an integer", link(bytes_per_s=-5)),
+                 ("`memory_bytes`", good | {"cluster": cluster | {"memory_bytes": 0}}),
+                 ("2^60", good | {"cluster": cluster | {"memory_bytes": [2 ** 62]}}),
+                 ("list of one or `stages`", good | {"cluster": cluster | {"memory_bytes": [5] * (cluster["stages"] + 1)}}),
+                 ("every action", good | {"microbatches": huge}), ("at least 1", good | {"microbatches": 0}),
+                 ("at least 1", good | {"microbatches": []}), ("`stages`", good | {"cluster": cluster | {"stages": huge}}),
+                 ("`data_parallel", good | {"cluster": cluster | {"data_parallel": replicas | {"size": huge}}}),
+                 ("`layers` is missing", good | {"layers": [], "edges": []}),
+                 ("`vision`", good | {"microbatches": [{"vision": -1}]}), ("`vision`", good | {"microbatches": [{"vision": 1e400}]}),
+                 ("all times", good | {"microbatches": [{"vision": 9e17, "language": 9e17}]})]
+        for text, problem in cases:
+            content = json.dumps(problem).replace("Infinity", "1e400")
+            done = run(self.path("p.json", content), "-o", self.path("out.json"))
+            self.assertEqual(done.returncode, 1, text)
+            self.assertIn(text, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+            self.assertFalse(os.path.exists(self.path("out.json")))
+
+    def chain(self, layers, stages, **changes):
+        option = {"saved_bytes": 10, "recompute_ns": 0, "workspace_bytes": 1}
+        return {"schema": "omnibal.plan-problem/1",
+                "layers": [{"name": f"layer.{i}", "kind": "language", "forward_ns": 100 + i % 7, "input_grad_ns": 100,
+                            "weight_grad_ns": 100, "param_bytes": 10, "grad_bytes": 0,
+                            "remat": [{"name": "keep"} | option]} for i in range(layers)],
+                "edges": [{"from": i, "to": i + 1, "bytes": 1, "grad_bytes": 1} for i in range(layers - 1)],
+                "cluster": {"stages": stages, "memory_bytes": 10 ** 12, "link": {"latency_ns": 1, "bytes_per_s": 10 ** 9}},
+                "microbatches": 4, "schedule": "1f1b"} | changes
+
+    def test_more_stages_than_layers(self):
+        for stages in (5, 2_000_000):
+            done = run(self.path("p.json", self.chain(4, stages)), "-o", self.path("out.json"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("at most 4 stages", done.stderr)
+            self.assertFalse(os.path.exists(self.path("out.json")))
+
+    def test_exports_to_megatron(self):
+        problem = self.chain(10, 2)
+        problem["layers"][-1]["kind"] = "head"
+        given = {"cuts": [0, 4, 10], "remat": ["keep"] * 10}
+        def export(problem, plan):
+            done = run("--check", self.path("p.json", problem), self.path("plan.json", plan), "--export", "megatron")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            words = shlex.split(done.stdout.replace("\\\n", " "))
+            return dict(zip(words[::2], words[1::2])), done.stderr
+        flags, warnings = export(problem, given)
+        # The first layer, which nothing feeds, is the embedding.
+        self.assertEqual(flags, {"--pipeline-model-parallel-size": "2", "--pipeline-model-parallel-layout": "Et*3|t*5L",
+                                 "--num-layers": "8", "--micro-batch-size": "1", "--global-batch-size": "4"})
+        self.assertEqual(warnings, "")
+        self.assertEqual(layout_of(flags), [["E", "t", "t", "t"], ["t"] * 5 + ["L"]])
+        # Several chunks a rank.
+        flags, warnings = export(problem | {"schedule": "interleaved:2"}, given | {"cuts": [0, 1, 3, 9, 10]})
+        self.assertEqual(flags["--pipeline-model-parallel-layout"], "E|t*2|t*6|L")
+        self.assertEqual(warnings, "")
+        # One count of recomputed layers for all chunks.
+        full = {"name": "full", "saved_bytes": 1, "recompute_ns": 100, "workspace_bytes": 5}
+        for layer in problem["layers"]:
+            layer["remat"] = layer["remat"] + [full, full | {"name": "selective", "recompute_ns": 10}]
+        for remat, want, says in (
+                ("kffkffkkkk", ("full", "block", "2"), []), ("kffkkkkkkk", ("full", "block", "2"), ["one number of layers"]),
+                ("kkkffkkkkk", ("full", "block", "1"), ["first layers of a chunk"]), ("kffffffffk", ("full", "uniform", "1"), []),
+                ("kssssssssk", ("selective", None, None), ["core attention"]), ("ffffffffff", ("full", "uniform", "1"), ["do not reach"]),
+                ("kskkskkkkk", ("full", "block", "1"), ["a part only"]), ("kkkkkkkkkk", (None, None, None), [])):
+            names = [{"k": "keep", "f": "full", "s": "selective"}[r] for r in remat]
+            flags, warnings = export(problem, given | {"remat": names})
+            self.assertEqual(tuple(flags.get(f"--recompute-{part}") for part in ("granularity", "method", "num-layers")), want, remat)
+            self.assertEqual(warnings.count("warning"), len(says), warnings)
+            for text in says:
+                self.assertIn(text, warnings)
+        # What Megatron does otherwise.
+        vision = json.loads(json.dumps(problem))
+        vision["layers"][0]["kind"] = vision["layers"][1]["kind"] = "vision"
+        vision["layers"][2]["kind"] = "projector"
+        vision["edges"] = [e for e in vision["edges"] if e["from"] != 2] + [{"from": 2, "to": 4, "bytes": 1, "grad_bytes": 1}]
+        flags, warnings = export(vision | {"schedule": "gpipe"}, {"cuts": [0, 3, 10], "remat": ["keep"] * 10})
+        self.assertEqual(flags["--pipeline-model-parallel-layout"], "E|t*5L")
+        for text in ("own encoder", "Megatron computes it on the first one", "not gpipe"):
+            self.assertIn(text, warnings)
+        done = run("--check", self.path("p.json", problem | {"schedule": "auto"}), self.path("plan.json", {
+            "cuts": [0, 4, 10], "chunk_rank": [1, 0], "remat": ["keep"] * 10, "schedule": "auto", "actions": [
+                [[k, m, 1] for m in range(4) for k in "FB"], [["F", m, 0] for m in range(4)] + [["B", m, 0] for m in range(4)]]}),
+            "--export", "megatron")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("chunk 0 of 2 is on rank 1", done.stderr)
+
+    def test_exports_names(self):
+        done = run(self.path("p.json", self.chain(7, 3)), "--export", "json")
+        export = json.loads(done.stdout)
+        self.assertEqual(sum((chunk["layers"] for chunk in export["chunks"]), []),
+                         [{"name": f"layer.{i}", "kind": "language", "remat": "keep"} for i in range(7)])
+        self.assertEqual([chunk["rank"] for chunk in export["chunks"]], [0, 1, 2])
+        self.assertEqual([len(chunk["layers"]) for chunk in export["chunks"]],
+                         [b - a for a, b in zip(export["plan"]["cuts"], export["plan"]["cuts"][1:])])
+        self.assertEqual(export["plan"]["schema"], "omnibal.plan/1")
+
+    def test_traces(self):
+        """A plan's trace has every action where the plan's file says; unit tests look at lanes and arrows."""
+        problem = os.path.join(PLANS, "frozen_vision_skip_tight_dp.json")
+        self.assertEqual(run(problem, "-o", self.path("plan.json"), "--trace", self.path("trace.json")).returncode, 0)
+        with open(self.path("plan.json"), encoding="utf-8") as file:
+            plan = json.load(file)
+        with open(self.path("trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        for rank, actions in enumerate(plan["actions"]):
+            shown = [e for e in events if e["ph"] == "X" and e["pid"] == rank and e["tid"] == 0 and "micro-batch" in e["args"]]
+            self.assertEqual([[e["name"][0], e["args"]["micro-batch"], e["args"]["chunk"]] for e in shown], actions)
+            self.assertEqual(max(e["args"]["bytes"] for e in events if e["ph"] == "C" and e["pid"] == rank),
+                             plan["ranks"][rank]["peak_bytes"])
+        self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in events if e["ph"] == "X") * 1000, plan["step_ns"], delta=1)
 
     def test_usage(self):
         self.assertEqual(run("--help").returncode, 0)

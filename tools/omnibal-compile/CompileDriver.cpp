@@ -6,6 +6,7 @@
 #include "passes/Pipelines.h"
 #include "passes/export/ExportProgram.h"
 #include "passes/planner/ClusterJson.h"
+#include "passes/planner/JsonText.h"
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/report/Report.h"
 #include "passes/planner/report/Trace.h"
@@ -14,7 +15,6 @@
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"
 #include "tools/omnibal-compile/StageTable.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -63,12 +63,9 @@ private:
     std::string device = options.device;
     llvm::Expected<cost::Device> found = llvm::createStringError("");
     if (!options.cluster.empty()) {
-      auto buffer = llvm::MemoryBuffer::getFile(options.cluster);
-      if (!buffer)
-        return fail(options.cluster + ": cannot be read: " + buffer.getError().message());
-      auto value = llvm::json::parse((*buffer)->getBuffer());
+      auto value = planner::readJson(options.cluster);
       if (!value)
-        return fail(options.cluster + ": not JSON: " + llvm::toString(value.takeError()));
+        return fail(llvm::toString(value.takeError()));
       const llvm::json::Object *object = value->getAsObject();
       if (!object)
         return fail(options.cluster + ": a cluster is a JSON object");

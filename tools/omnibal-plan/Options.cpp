@@ -10,6 +10,8 @@ constexpr const char *example = R"(Examples:
     omnibal-plan problem.json -o plan.json
   The same, against published and common ways to plan:
     omnibal-plan problem.json -o plan.json --baselines
+  The plan as flags of Megatron-LM, and as a page:
+    omnibal-plan problem.json --export megatron --report plan.html
   Whether a plan, by hand or by another tool, is valid and takes what it says:
     omnibal-plan --check problem.json plan.json
 
@@ -17,12 +19,15 @@ constexpr const char *example = R"(Examples:
 
 /// What is needed for what; an empty string if all is well.
 std::string problemWith(const Options &o) {
+  if (o.json && !o.exportTo.empty())
+    return "--json and --export both want the standard output; take one";
   if (o.check)
     return o.files.size() == 2 ? "" : "--check needs two files: PROBLEM.json PLAN.json";
   if (o.files.size() != 1)
     return "one problem is expected, not " + std::to_string(o.files.size()) + " files";
-  if (o.output.empty() && o.report.empty() && o.trace.empty() && !o.json)
-    return "-o PLAN.json is required (or --json, to see the plan only; --report, --trace)";
+  if (o.output.empty() && o.report.empty() && o.trace.empty() && o.exportTo.empty() && !o.json)
+    return "-o PLAN.json is required (or --json, to see the plan only; --report, --trace, "
+           "--export)";
   return "";
 }
 
@@ -48,6 +53,10 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.add_option("--report", o.report,
                  "Write the plan as a self-contained HTML page, with baselines");
   app.add_option("--trace", o.trace, "Write the predicted step as Chrome trace JSON (Perfetto)");
+  app.add_option("--export", o.exportTo,
+                 "Print the plan for another trainer: megatron (its flags) or json (with the names "
+                 "of every chunk's layers)")
+      ->check(CLI::IsMember({"megatron", "json"}));
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
   try {
     app.parse(argc, argv);

@@ -10,6 +10,7 @@ namespace omnibal::plan {
 struct Options {
   std::vector<std::string> files; ///< the problem; with --check the plan too
   std::string output, report, trace;
+  std::string exportTo; ///< megatron | json; empty: no export
   bool check = false, json = false, baselines = false;
   double timeLimit = 10; ///< seconds
 };

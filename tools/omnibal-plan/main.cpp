@@ -6,6 +6,7 @@
 #include "passes/planner/report/Report.h"
 #include "passes/planner/report/Trace.h"
 #include "runtime/core/AtomicFile.h"
+#include "tools/omnibal-plan/Export.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
 #include "llvm/Support/JSON.h"
@@ -43,6 +44,19 @@ bool areViewsWritten(const Options &options, const Problem &problem, const Plan 
          isWritten(options.report, htmlReport({name, "", problem, plan, timeline, facts, others}));
 }
 
+/// The plan for another trainer on stdout, what it cannot follow on stderr.
+int writeExport(const Options &options, const Problem &problem, const Plan &plan,
+                const PlanSearch &facts) {
+  Exported exported = options.exportTo == "megatron" ? exportMegatron(problem, plan)
+                                                     : exportJson(problem, plan, facts);
+  for (const std::string &warning : exported.warnings)
+    llvm::errs() << "omnibal-plan: warning: " << warning << "\n";
+  if (!exported.problem.empty())
+    return fail(options.files[0] + ": " + exported.problem);
+  llvm::outs() << exported.text;
+  return 0;
+}
+
 int search(const Options &options) {
   auto problem = readProblem(options.files[0]);
   if (!problem)
@@ -61,6 +75,8 @@ int search(const Options &options) {
   if ((!options.output.empty() && !isWritten(options.output, text)) ||
       !areViewsWritten(options, *problem, *result.plan, facts, others))
     return 1;
+  if (!options.exportTo.empty())
+    return writeExport(options, *problem, *result.plan, facts);
   llvm::outs() << (options.json ? text : table(*problem, *result.plan, facts));
   if (options.baselines && !options.json)
     llvm::outs() << baselineTable(*result.plan, others);
@@ -88,6 +104,15 @@ int check(const Options &options) {
     llvm::errs() << "omnibal-plan: " << options.files[1] << ": " << violation << "\n";
   if (!violations.empty() || !areViewsWritten(options, *problem, *plan, std::nullopt, {}))
     return 1;
+  if (!options.exportTo.empty()) {
+    Timeline timeline = simulate(*problem, *plan);
+    plan->stepNs = timeline.stepNs;
+    plan->ranks = timeline.ranks;
+    PlanSearch facts;
+    facts.method = "given";
+    facts.lowerBoundNs = claims.lowerBoundNs.value_or(0);
+    return writeExport(options, *problem, *plan, facts);
+  }
   if (!options.json)
     llvm::outs() << options.files[1] << ": valid\n";
   return 0;

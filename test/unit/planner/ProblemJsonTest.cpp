@@ -91,7 +91,7 @@ TEST(ProblemJson, ErrorsNameFileAndKey) {
   expect("\"kind\": \"vision\"", "\"kind\": 3", "layers[0]: `kind`");
   expect("\"forward_ns\": 1", "\"forward_ns\": 1.5", "layers[0]: `forward_ns`");
   expect("\"forward_ns\": 1", "\"forward_ns\": -1", "layers[0]: `forward_ns`");
-  expect("\"forward_ns\": 1", "\"forward_ns\": 9000000000000000000", "2^62");
+  expect("\"forward_ns\": 1", "\"forward_ns\": 9000000000000000000", "2^59");
   expect("\"grad_bytes\": 5", "\"grad_byte\": 5", "layers[0]: unknown key `grad_byte`");
   expect("\"keep\"", "\"hold\"", "layers[0].remat[0]: the first option");
   expect("\"full\"", "\"keep\"", "layers[0].remat[1]: the first option");

@@ -1,0 +1,87 @@
+//===- PlanFuzz.cpp - omnibal-plan's readers and what they admit ----------------------------===//
+//
+// An input is a problem and, after a line "---", a plan, both JSON. What the readers accept must be
+// simulated, verified, searched, drawn and written without a fault, and what the search finds must
+// pass the verifier. Problems beyond a few layers are only read.
+//
+//===----------------------------------------------------------------------------------------===//
+#include "passes/planner/PlanJson.h"
+#include "passes/planner/ProblemJson.h"
+#include "passes/planner/Search.h"
+#include "passes/planner/Simulator.h"
+#include "passes/planner/VerifyPlan.h"
+#include "passes/planner/report/Report.h"
+#include "passes/planner/report/Trace.h"
+#include <cstdio>
+#include <cstdlib>
+
+using namespace omnibal::planner;
+
+namespace {
+
+constexpr size_t mostLayers = 16;
+constexpr int64_t mostStages = 8, mostMicrobatches = 16;
+
+[[noreturn]] void broken(const std::string &what) {
+  std::fprintf(stderr, "broken: %s\n", what.c_str());
+  std::abort();
+}
+
+void draw(const Problem &problem, const Plan &plan) {
+  Timeline timeline = simulate(problem, plan);
+  if (!timeline.error.empty())
+    return;
+  traceJson(problem, plan, timeline);
+  htmlReport({"", "", problem, plan, timeline, std::nullopt, {}});
+}
+
+void solve(const Problem &problem) {
+  SearchResult result = searchPlan(problem, {0.2});
+  if (!result.plan) {
+    if (result.problem.empty() || result.problem.find("internal error") != std::string::npos)
+      broken("no plan: " + result.problem);
+    return;
+  }
+  PlanClaims claims;
+  llvm::Expected<Plan> again = parsePlan(writePlan(*result.plan, result.facts()), "", &claims);
+  if (!again)
+    broken(llvm::toString(again.takeError()));
+  std::vector<std::string> violations = verifyPlan(problem, *again, claims);
+  if (!violations.empty())
+    broken(violations[0]);
+  draw(problem, *again);
+}
+
+void judge(const Problem &problem, llvm::StringRef text) {
+  PlanClaims claims;
+  llvm::Expected<Plan> plan = parsePlan(text, "plan.json", &claims);
+  if (!plan)
+    return llvm::consumeError(plan.takeError());
+  if (!completePlan(problem, *plan).empty())
+    return;
+  if (verifyPlan(problem, *plan, claims).empty())
+    draw(problem, *plan);
+  else
+    simulate(problem, *plan);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  llvm::StringRef text(reinterpret_cast<const char *>(data), size);
+  auto [first, second] = text.split("\n---\n");
+  llvm::Expected<Problem> problem = parseProblem(first, "problem.json");
+  if (!problem) {
+    llvm::consumeError(problem.takeError());
+    return 0;
+  }
+  llvm::Expected<Problem> again = parseProblem(writeProblem(*problem), "again.json");
+  if (!again)
+    broken(llvm::toString(again.takeError()));
+  if (problem->layers.size() > mostLayers || problem->cluster.stages > mostStages ||
+      problem->microbatches > mostMicrobatches)
+    return 0;
+  judge(*problem, second);
+  solve(*problem);
+  return 0;
+}
