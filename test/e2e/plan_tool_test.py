@@ -173,7 +173,7 @@ class PlanTool(unittest.TestCase):
                  ("`data_parallel", good | {"cluster": cluster | {"data_parallel": replicas | {"size": huge}}}),
                  ("`layers` is missing", good | {"layers": [], "edges": []}),
                  ("`vision`", good | {"microbatches": [{"vision": -1}]}), ("`vision`", good | {"microbatches": [{"vision": 1e400}]}),
-                 ("all times", good | {"microbatches": [{"vision": 9e17, "language": 9e17}]})]
+                 ("exceeds 2^59", good | {"microbatches": [{"vision": 9e17, "language": 9e17}]})]
         for text, problem in cases:
             content = json.dumps(problem).replace("Infinity", "1e400")
             done = run(self.path("p.json", content), "-o", self.path("out.json"))
