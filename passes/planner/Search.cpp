@@ -122,7 +122,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   return result;
 }
 
-std::string completePlan(const Problem &problem, Plan &plan) {
+std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions &options) {
   if (plan.schedule.empty())
     plan.schedule = problem.schedule;
   auto chunks = static_cast<int64_t>(plan.cuts.size()) - 1;
@@ -146,7 +146,7 @@ std::string completePlan(const Problem &problem, Plan &plan) {
   fixed.schedule = plan.schedule;
   fixed.varyCuts = false;
   fixed.givenCuts = plan.cuts;
-  SearchResult result = searchPlan(fixed, {});
+  SearchResult result = searchPlan(fixed, options);
   if (!result.plan)
     return result.problem;
   plan.remat = result.plan->remat;

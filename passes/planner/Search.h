@@ -35,7 +35,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options);
 
 /// Fills in what a plan by hand leaves open: chunk ranks and actions by the schedule, options by
 /// the search with the plan's cuts. Returns why that is not possible, empty if it was.
-std::string completePlan(const Problem &problem, Plan &plan);
+std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions &options = {});
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_SEARCH_H

@@ -28,6 +28,7 @@ public:
   bool exhausted() const { return timedOut || used >= budget; }
   bool stoppedByTime() const { return timedOut; }
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  double secondsLeft() const { return seconds - elapsed(); }
   int64_t spent() const { return used; }
   /// Work that may be spent from now on, on top of what was spent.
   void allow(int64_t units) { budget = used + units; }

@@ -67,7 +67,7 @@ int search(const Options &options) {
   PlanSearch facts = result.facts();
   std::vector<Baseline> others;
   if (options.baselines || !options.report.empty())
-    others = baselines(*problem);
+    others = baselines(*problem, options.timeLimit);
   for (const Baseline &b : others)
     facts.baselines.emplace_back(b.name,
                                  b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);
