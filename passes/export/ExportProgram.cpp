@@ -1,6 +1,7 @@
 //===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
 #include "passes/export/PersistentLayout.h"
+#include "passes/partition/FunctionDigest.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -25,6 +26,9 @@ public:
     parts.schedule = std::move(*schedule);
     parts.tilesCap = options.tilesCap;
     parts.tokensCap = options.tokensCap;
+    // Before any function is rewritten, as the planner saw it.
+    for (auto function : module.getOps<func::FuncOp>())
+      digests[function.getSymName()] = partition::digestOf(function);
     if (failed(lowerCallees()))
       return failure();
 
@@ -72,6 +76,7 @@ private:
           lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), *kernels, lowering);
       if (failed(lowered))
         return failure();
+      lowered->function.digest = digests.lookup(symbol);
       parts.functions.push_back(std::move(*lowered));
       return success();
     };
@@ -140,6 +145,7 @@ private:
   std::shared_ptr<lower::KernelLibrary> kernels;
   ProgramParts parts;
   std::map<std::string, int64_t> functionIndex;
+  llvm::StringMap<std::string> digests; ///< by symbol
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/partition/LayerMemory.h"
+#include "passes/partition/MeasuredTimes.h"
 #include "passes/train/LayerGraph.h"
 #include "passes/train/Passes.h"
 
@@ -41,7 +42,28 @@ LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
   auto time = [&](const cost::Work &work) {
     return cost::rooflineNs(options.device, options.numbers.compute, work);
   };
-  return {time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
+  LayerTimes roofline{time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
+  return options.measured ? options.measured->of(facts, roofline) : roofline;
+}
+
+planner::LoadFactors UnitCostTable::factorsOf(const GroupLoad &microbatch, const Load &full) const {
+  auto timeOf = [&](size_t layer, int64_t tiles, int64_t tokens, int64_t squares) {
+    auto at = [&](size_t probe) { return static_cast<double>(ns[probe][layer].at("keep")); };
+    return at(0) + (at(1) - at(0)) / probedTiles * static_cast<double>(tiles) +
+           (at(2) - at(0)) / probedTokens * static_cast<double>(tokens - 1) +
+           (at(3) - at(0)) / probedSquares * static_cast<double>(squares);
+  };
+  std::map<std::string, std::pair<double, double>> times; // of the micro-batch, of a full one
+  for (size_t l = 0; l < kinds.size(); ++l) {
+    auto &[part, whole] = times[kinds[l]];
+    part += timeOf(l, microbatch.tiles, microbatch.tokens, microbatch.squaredTokens);
+    whole += timeOf(l, full.tiles, full.tokens, full.squares());
+  }
+  planner::LoadFactors factors;
+  for (const auto &[kind, time] : times)
+    if (time.second > 0)
+      factors[kind] = factorOf(std::max(0.0, time.first) / time.second);
+  return factors;
 }
 
 UnitCosts UnitCostTable::of(const std::vector<std::string> &remat) const {
@@ -68,6 +90,9 @@ public:
     if (failed(found) || failed(buildVariants()))
       return failure();
     graph = std::move(*found);
+    compareMeasured();
+    for (const Call &call : variants.at("keep").graph.calls)
+      table.kinds.push_back(call.kind);
     table.ns.assign(std::size(probes), {});
     for (auto &probe : table.ns)
       probe.resize(graph.layers.size());
@@ -125,6 +150,21 @@ private:
     return success();
   }
 
+  /// Every function that the table knows tells how far the roofline is from the truth.
+  void compareMeasured() {
+    if (!options.measured)
+      return;
+    CostOptions roofline = options;
+    roofline.measured = nullptr;
+    for (size_t i = 0; i < graph.layers.size(); ++i)
+      for (const std::string &name : layerOptions[i]) {
+        const LayerFacts &facts = variants.at(name).facts[i];
+        options.measured->compare(facts, timesOf(facts, roofline));
+        if (!options.measured->knows(facts))
+          table.unmeasured.push_back({variants.at(name).graph.calls[i].name, name});
+      }
+  }
+
   void annotateLayer(size_t i) {
     const Variant &keep = variants.at("keep");
     LayerTimes times = timesOf(keep.facts[i], options);
@@ -153,8 +193,10 @@ private:
     // beside those of its backward.
     int64_t workspace =
         std::max(memory.forwardWorkspace, memory.backwardWorkspace + facts.gradientBytes);
-    int64_t recompute =
-        std::max<int64_t>(0, timesOf(facts, options).backwardNs() - keep.backwardNs());
+    // Measured forwards differ a little too, by what they write for backward.
+    LayerTimes times = timesOf(facts, options);
+    int64_t recompute = std::max<int64_t>(0, times.forwardNs + times.backwardNs() - keep.forwardNs -
+                                                 keep.backwardNs());
     auto list = [&](const std::vector<int64_t> &numbers) {
       return numbers.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(numbers);
     };

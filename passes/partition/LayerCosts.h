@@ -19,11 +19,14 @@ struct Numbers {
 /// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains.
 inline Numbers mixedPrecision() { return {"bfloat16", 2, 2, 16, 4}; }
 
+class MeasuredTimes;
+
 /// What costs depend on besides the model.
 struct CostOptions {
   Numbers numbers;
   cost::Device device;
-  Load load; ///< a full micro-batch
+  Load load;                               ///< a full micro-batch
+  std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone
 };
 
 /// Times of one layer under one of its options. The backward includes what the option recomputes.
@@ -31,7 +34,8 @@ struct LayerTimes {
   int64_t forwardNs = 0, inputGradNs = 0, weightGradNs = 0;
   int64_t backwardNs() const { return inputGradNs + weightGradNs; }
 };
-/// The place where a layer's times are made: the device's roofline over its functions' work.
+/// The place where a layer's times are made: measured ones where there are, else the device's
+/// roofline over its functions' work.
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options);
 
 /// What one more tile, token and squared token cost the model under any choice of options.
@@ -39,11 +43,17 @@ class UnitCostTable {
 public:
   /// `remat`: one option a layer; empty: "keep" everywhere.
   UnitCosts of(const std::vector<std::string> &remat) const;
+  /// Factors of a micro-batch by the times of each kind's layers, relative to those at `full`, with
+  /// everything kept.
+  planner::LoadFactors factorsOf(const GroupLoad &microbatch, const Load &full) const;
+  /// Layers and options (as "layer, option") whose functions no table has; only where one is used.
+  llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
 
 private:
   friend class CostAnnotator;
   /// By probe (no load, tiles, tokens, squares), layer and option: forward and backward, ns.
   std::vector<std::vector<std::map<std::string, int64_t>>> ns;
+  std::vector<std::string> kinds; ///< by layer
 };
 
 /// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):

@@ -1,4 +1,5 @@
 #include "passes/partition/LayerFacts.h"
+#include "passes/partition/FunctionDigest.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -66,12 +67,15 @@ llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
 
 LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes) {
   LayerFacts facts;
+  facts.load = load;
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
   for (Operation &op : forward.front())
     addWork(op, load, floatBytes, facts.forward);
+  facts.forwardDigest = digestOf(forward);
   if (!callee.getBackward())
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
+  facts.backwardDigest = digestOf(backward);
   llvm::DenseSet<Operation *> forInput = inputGradientSlice(backward);
   for (Operation &op : backward.front())
     addWork(op, load, floatBytes, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);

@@ -25,6 +25,8 @@ constexpr int64_t alignBuffer(int64_t bytes) {
 
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
+  Load load;                                 ///< that the rest is stated for
+  std::string forwardDigest, backwardDigest; ///< FunctionDigest.h; empty where there is no function
   cost::Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
   std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs

@@ -1,4 +1,5 @@
 #include "passes/partition/PlanStages.h"
+#include "passes/partition/MeasuredTimes.h"
 #include "passes/partition/PlanAttributes.h"
 
 using namespace mlir;
@@ -6,7 +7,9 @@ using namespace mlir;
 namespace omnibal::partition {
 
 FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options) {
-  CostOptions costs{options.numbers, options.device, options.load};
+  CostOptions costs{options.numbers, options.device, options.load, nullptr};
+  if (options.calibration)
+    costs.measured = std::make_shared<MeasuredTimes>(*options.calibration);
   if (options.batches)
     costs.load = loadAtCaps(*options.batches, options.load.tiles, options.load.tokens);
   FailureOr<UnitCostTable> units = annotateCosts(module, costs);
@@ -16,7 +19,9 @@ FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options)
   if (options.batches)
     for (const GroupLoad &microbatch :
          typicalStep(*options.batches, options.microbatches, units->of({})))
-      loads.push_back(factorsOf(microbatch, options.load.tiles, options.load.tokens));
+      loads.push_back(options.calibration
+                          ? units->factorsOf(microbatch, costs.load)
+                          : factorsOf(microbatch, options.load.tiles, options.load.tokens));
   writeLoads(module, loads);
   writeCluster(module, options.cluster);
   FailureOr<StagePlan> found = searchStages(module, options);
@@ -25,6 +30,7 @@ FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options)
   PlannedModule planned;
   static_cast<StagePlan &>(planned) = std::move(*found);
   planned.costs = units->of(planned.plan.remat);
+  planned.unmeasured = units->unmeasured;
   planned.assumption = options.batches ? "the median step of " + options.batches->source
                                        : "a full micro-batch of one sample";
   return planned;

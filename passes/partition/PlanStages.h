@@ -2,6 +2,7 @@
 #ifndef PASSES_PARTITION_PLANSTAGES_H
 #define PASSES_PARTITION_PLANSTAGES_H
 
+#include "passes/cost/Calibration.h"
 #include "passes/partition/LayerCosts.h"
 #include "passes/partition/SearchPlan.h"
 #include <memory>
@@ -14,11 +15,14 @@ struct PlanOptions : PlanChoices {
   planner::Cluster cluster;
   Load load; ///< full caps; `batches` says what the data's micro-batches have of them
   std::shared_ptr<const EpochLoads> batches; ///< null: every micro-batch is full, of one sample
+  std::shared_ptr<const cost::Calibration> calibration; ///< measured times; null: the roofline
 };
 
 struct PlannedModule : StagePlan {
   UnitCosts costs;
   std::string assumption; ///< about the micro-batches' load, for people
+  /// Layers and options whose times no calibration table has, where one is used.
+  llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
 };
 
 /// annotateCosts, `omnibal.cluster`, the loads of the data's typical step, searchStages: what

@@ -1,5 +1,6 @@
 #include "passes/partition/StepLoads.h"
 #include <algorithm>
+#include <cmath>
 
 namespace omnibal::partition {
 namespace {
@@ -12,6 +13,10 @@ planner::Decimal ratio(int64_t part, int64_t whole) {
 }
 
 } // namespace
+
+planner::Decimal factorOf(double share) {
+  return planner::Decimal::of(std::llround(std::ceil(share * factorUnits - 1e-6)), factorDigits);
+}
 
 Load loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap) {
   __int128 tokens = 0, squares = 0;

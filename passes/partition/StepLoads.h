@@ -44,6 +44,9 @@ Load loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap);
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
                                    const UnitCosts &costs);
 
+/// A share of a full micro-batch as a factor: in ten-thousandths, rounded up.
+planner::Decimal factorOf(double share);
+
 /// Vision and projector by tiles, language and head by tokens, in ten-thousandths of the caps,
 /// rounded up. A cap of 0 gives no factor.
 planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, int64_t tokensCap);

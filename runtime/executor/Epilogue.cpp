@@ -61,9 +61,9 @@ Status Executor::reduceBucket(const Bucket &bucket) {
 }
 
 Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
-  // Loss, label count, squared norm, tokens, tiles, busy and pipeline time; then one flag a rank
+  // Loss, label count, squared norm, tokens, tiles and busy time; then one flag a rank
   // that tells who produced a number that is none.
-  enum { Loss, Labels, Norm, Tokens, Tiles, Busy, Pipeline, Flags };
+  enum { Loss, Labels, Norm, Tokens, Tiles, Busy, Flags };
   std::vector<double> v(Flags + communicator.size());
   for (double loss : impl->losses)
     v[Loss] += loss;
@@ -74,10 +74,10 @@ Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
   v[Tokens] = static_cast<double>(result.tokens);
   v[Tiles] = static_cast<double>(result.tiles);
   v[Busy] = impl->busySeconds;
-  v[Pipeline] = result.pipelineSeconds;
   v[Flags + communicator.rank()] = !std::isfinite(v[Loss]) ? 1 : !std::isfinite(v[Norm]) ? 2 : 0;
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(v), everyone));
+  OMNIBAL_RETURN_IF_ERROR(measurePipeline(result));
 
   // A bad loss makes bad gradients everywhere: it is the better name for the cause.
   for (int flag : {1, 2})
@@ -100,7 +100,22 @@ Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
     result.loss = v[Loss] / v[Labels];
     result.gradientNorm = std::sqrt(v[Norm]) / v[Labels];
   }
-  result.bubble = v[Pipeline] > 0 ? std::max(0.0, 1.0 - v[Busy] / v[Pipeline]) : 0;
+  double available = result.pipelineSeconds * communicator.size();
+  result.bubble = available > 0 ? std::max(0.0, 1.0 - v[Busy] / available) : 0;
+  return Status::ok();
+}
+
+/// The pipeline ends with the last rank's last action, which need not be this one's. Clocks of
+/// machines differ, but all ranks leave a reduction at the same time: each tells how long before
+/// that it was done.
+Status Executor::measurePipeline(StepResult &result) {
+  std::chrono::duration<double> sinceStart = Clock::now() - impl->started;
+  std::vector<double> waited(communicator.size());
+  waited[communicator.rank()] = sinceStart.count() - result.pipelineSeconds;
+  OMNIBAL_RETURN_IF_ERROR(
+      communicator.allReduce(std::span<double>(waited), communicator.everyone()));
+  result.pipelineSeconds =
+      sinceStart.count() - std::max(0.0, *std::min_element(waited.begin(), waited.end()));
   return Status::ok();
 }
 

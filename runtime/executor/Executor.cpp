@@ -17,20 +17,34 @@ const char *shortName(ActionKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+/// Of both signs, none near zero: kernels meet no denormal numbers, which would be slow. Their
+/// count is odd, so that rows differ.
+std::vector<float> smallNumbers(float scale) {
+  std::vector<float> numbers(4099);
+  uint32_t state = 1;
+  for (float &number : numbers) {
+    state = state * 1664525u + 1013904223u;
+    float size = 0.1f + static_cast<float>(state >> 16 & 0xff) / 128.0f;
+    number = (state >> 31 ? size : -size) * scale;
+  }
+  return numbers;
+}
+
 /// Runs one mode's action list once.
 class Run {
 public:
   Run(const LoadedProgram &loaded, const PreparedMode &prepared, Executor::Impl &state,
       FunctionTable &functions, ThreadPool &pool, Communicator &communicator, std::byte *arena,
-      int replica, MicrobatchSource &source, const ResultSink &sink, Trace *trace)
+      int replica, MicrobatchSource &source, const ResultSink &sink, Trace *trace,
+      const LayerClock *clock = nullptr)
       : program(loaded.program), prepared(prepared), mode(*prepared.mode), state(state),
         functions(functions), pool(pool), communicator(communicator), arena(arena),
-        replica(replica), source(source), sink(sink), trace(trace) {}
+        replica(replica), source(source), sink(sink), trace(trace), clock(clock) {}
 
   Status compute(const Action &a) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
     const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
-    auto begin = Clock::now();
+    auto begin = Clock::now(), layerBegin = begin;
     for (int32_t number : phase.batchValues)
       OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
     for (const PreparedLayer &layer : phase.layers) {
@@ -43,6 +57,11 @@ public:
       if (!status)
         return std::move(status).context("layer \"" + layer.call->layer + "\"");
       communicator.progress();
+      if (clock) {
+        auto layerEnd = Clock::now();
+        (*clock)(*layer.call, a.kind, layerEnd - layerBegin);
+        layerBegin = layerEnd;
+      }
     }
     auto end = Clock::now();
     state.busySeconds += seconds(end - begin);
@@ -53,6 +72,22 @@ public:
       const Region &region = mode.regions[r.region];
       OMNIBAL_RETURN_IF_ERROR(
           sink(a.microbatch, r, arena + region.offsets[a.microbatch] + r.offset, *batch));
+    }
+    return Status::ok();
+  }
+
+  /// Stands for a message that was received: numbers of an activation's or a gradient's size.
+  Status pretendToReceive(const Action &a, std::span<const float> numbers) {
+    OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+    const Transfer &t = mode.transfers[a.index];
+    for (const Piece &p : t.pieces) {
+      int64_t count = 1;
+      for (const Extent &e : p.shape)
+        count *= e.evaluate(batch->tiles, batch->tokens);
+      std::byte *to = arena + mode.regions[t.recvRegion].offsets[a.microbatch] + p.recvOffset;
+      for (int64_t done = 0; done < count; done += numbers.size())
+        std::memcpy(to + done * sizeof(float), numbers.data(),
+                    std::min<int64_t>(count - done, numbers.size()) * sizeof(float));
     }
     return Status::ok();
   }
@@ -144,6 +179,7 @@ private:
   MicrobatchSource &source;
   const ResultSink &sink;
   Trace *trace;
+  const LayerClock *clock;
   std::vector<std::byte *> formals;
   std::vector<Communicator::Piece> pieces;
 };
@@ -225,6 +261,53 @@ Status Executor::run(const std::string &mode, MicrobatchSource &source, const Re
   if (mode == "train")
     return {Code::Internal, "mode train runs through trainStep()"};
   return runActions(mode, source, sink, nullptr, nullptr);
+}
+
+Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock &clock) {
+  auto found = impl->modes.find("train");
+  if (found == impl->modes.end())
+    return invalid("the program has no mode \"train\"");
+  const PreparedMode &prepared = found->second;
+  const Mode &mode = *prepared.mode;
+  impl->provided.assign(mode.batchValues.size() * mode.microbatches, 0);
+  ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
+    return Status::ok();
+  };
+  Run run(loaded, prepared, *impl, functions, threads, communicator, arena.data(), theReplica,
+          source, sink, nullptr, &clock);
+  std::vector<float> activation = smallNumbers(1.0f), gradient = smallNumbers(1e-3f);
+  Rehearsal result;
+  for (const Action &a : mode.actions) {
+    if (isCompute(a.kind)) {
+      auto begin = Clock::now();
+      OMNIBAL_RETURN_IF_ERROR(run.compute(a));
+      result.total += Clock::now() - begin;
+      ++result.actions;
+    } else if (a.kind == ActionKind::WaitRecv) {
+      OMNIBAL_RETURN_IF_ERROR(
+          run.pretendToReceive(a, mode.transfers[a.index].gradient ? gradient : activation));
+    }
+  }
+  return result;
+}
+
+Status Executor::initialiseForRehearsal() {
+  std::vector<float> numbers = smallNumbers(0.05f);
+  for (const Parameter &q : stageInfo().parameters) {
+    float *data = at(q.dataOffset);
+    for (int64_t i = 0; i < q.elements(); ++i)
+      data[i] = numbers[i % numbers.size()];
+    for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
+      if (offset >= 0)
+        std::memset(at(offset), 0, q.elements() * sizeof(float));
+  }
+  return loadConstants();
+}
+
+std::span<std::byte> Executor::scratch() {
+  const Stage &stage = stageInfo();
+  return {arena.data() + stage.persistentBytes,
+          static_cast<size_t>(stage.arenaBytes - stage.persistentBytes)};
 }
 
 Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptions &options) {

@@ -39,6 +39,16 @@ public:
 using ResultSink = std::function<Status(int32_t microbatch, const BatchValue &result,
                                         const std::byte *data, const PackedMicrobatch &batch)>;
 
+/// Told how long a layer call of a computing action took. The time of a chunk's first call includes
+/// writing the batch values that the action reads.
+using LayerClock =
+    std::function<void(const LayerCall &call, ActionKind kind, Clock::duration duration)>;
+
+struct Rehearsal {
+  int64_t actions = 0;
+  Clock::duration total{}; ///< of the computing actions, with what they do around their layer calls
+};
+
 struct StepOptions {
   AdamWOptions adamW; ///< step and gradientScale are set by the executor
   double clip = 1.0;  ///< of the global norm; 0 or less = off
@@ -51,8 +61,9 @@ struct StepOptions {
 struct StepResult {
   double loss = 0, gradientNorm = 0; ///< mean loss of a label token; norm before clipping
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
-  double bubble = 0; ///< 1 - busy time / pipeline time, over all ranks
-  double pipelineSeconds = 0, epilogueSeconds = 0; ///< of this rank
+  double bubble = 0;          ///< 1 - busy time / pipeline time, over all ranks
+  double pipelineSeconds = 0; ///< from this rank's first action to the last of any rank
+  double epilogueSeconds = 0; ///< what follows
 };
 
 class Executor {
@@ -69,6 +80,15 @@ public:
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
   /// Any mode without an epilogue.
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
+
+  /// Gives every parameter small numbers, for rehearsals without weights.
+  Status initialiseForRehearsal();
+  /// The computing actions of mode "train" in their order, without messages (what would be received
+  /// is filled with small numbers) and without an epilogue: nothing waits for another rank, no
+  /// parameter changes. For measuring.
+  Result<Rehearsal> rehearse(MicrobatchSource &source, const LayerClock &clock);
+  /// The part of the arena that holds nothing between runs.
+  std::span<std::byte> scratch();
 
   int stage() const { return theStage; }
   int replica() const { return theReplica; }
@@ -90,11 +110,13 @@ private:
   Executor(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options,
            Arena arena, FunctionTable functions);
 
+  Status loadConstants();
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
                     const StepOptions *step, StepResult *result);
   Status reduceShared(int32_t group);
   Status reduceBucket(const Bucket &bucket);
   Status reduceScalars(const StepOptions &options, StepResult &result);
+  Status measurePipeline(StepResult &result);
   Status update(const StepOptions &options, const StepResult &result);
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
   std::vector<FloatRun> gradients(bool countedOnly);

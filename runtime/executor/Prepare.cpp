@@ -205,6 +205,10 @@ Status Executor::initialise(const TensorFiles &weights) {
       if (offset >= 0)
         std::memset(at(offset), 0, tensor->elements * sizeof(float));
   }
+  return loadConstants();
+}
+
+Status Executor::loadConstants() {
   for (const Constant &c : stageInfo().constants)
     OMNIBAL_RETURN_IF_ERROR(
         convertTensor(*loaded.constants->find(c.name), c.dtype, arena.data() + c.offset));

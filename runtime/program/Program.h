@@ -64,6 +64,9 @@ struct Function {
   int32_t formals = 0;
   int64_t workspaceBytes = 0; ///< at the caps
   std::vector<KernelCall> calls;
+  /// Of what the function computes, whoever calls it and whatever it is named: the key of measured
+  /// times (docs/planner.md). Empty for helpers.
+  std::string digest;
 };
 
 /// Where the actual of a formal lies. Address = arena + base(space, index, micro-batch) + offset.

@@ -54,6 +54,7 @@ json write(const Function &f) {
   return {{"name", f.name},
           {"formals", f.formals},
           {"workspace_bytes", f.workspaceBytes},
+          {"digest", f.digest},
           {"buffers", listOf(f.buffers, [](const Buffer &b) { return write(b); })},
           {"calls", listOf(f.calls, [](const KernelCall &c) { return write(c); })}};
 }
@@ -199,11 +200,12 @@ KernelCall readCall(Field f) {
   return c;
 }
 Function readFunction(Field f) {
-  f.onlyKeys({"name", "formals", "workspace_bytes", "buffers", "calls"});
+  f.onlyKeys({"name", "formals", "workspace_bytes", "digest", "buffers", "calls"});
   Function r;
   r.name = f["name"].text();
   r.formals = f["formals"].small();
   r.workspaceBytes = f["workspace_bytes"].integer();
+  r.digest = f["digest"].text();
   r.buffers = f["buffers"].list(readBuffer);
   r.calls = f["calls"].list(readCall);
   return r;

@@ -38,9 +38,10 @@ public:
 
   int run() {
     DiagnosticPrinter printer(context, "omnibal-compile", options.model);
-    if (failed(readCluster()) || failed(importModel()) || failed(runFront()) ||
-        failed(planAndExport()))
+    if (failed(readCluster()) || failed(readCalibration()) || failed(importModel()) ||
+        failed(runFront()) || failed(planAndExport()))
       return 1;
+    noticeUnmeasured();
     table = stageTable(planned, tableFacts());
     llvm::outs() << table;
     llvm::outs().flush();
@@ -73,6 +74,9 @@ private:
       if (!read)
         return fail(llvm::toString(read.takeError()));
       cluster = *read;
+      linkGiven = object->get("link") != nullptr;
+      if (const llvm::json::Object *replicas = object->getObject("data_parallel"))
+        replicasLinkGiven = replicas->get("latency_ns") || replicas->get("bytes_per_s");
       if (options.stages != 1 && cluster.stages != options.stages)
         return fail(options.cluster + ": `stages` is " + llvm::Twine(cluster.stages) +
                     ", --stages says " + llvm::Twine(options.stages));
@@ -111,6 +115,61 @@ private:
     planOptions.load = {options.tiles, options.tokens};
     planOptions.planFile = options.plan;
     return readBatches();
+  }
+
+  /// Measured links stand in for the default ones; what --cluster says wins.
+  LogicalResult readCalibration() {
+    if (options.calibration.empty())
+      return success();
+    cost::Calibration all;
+    for (const std::string &file : options.calibration) {
+      auto table = cost::readCalibration(file);
+      if (!table)
+        return fail(llvm::toString(table.takeError()));
+      if (&file == &options.calibration.front())
+        all = std::move(*table);
+      else
+        all.add(*table);
+    }
+    planner::Cluster &cluster = planOptions.cluster;
+    auto use = [](const std::optional<cost::MeasuredLink> &measured, bool given,
+                  planner::Link &link) {
+      if (measured && !given)
+        link = {measured->latencyNs, measured->bytesPerSecond};
+    };
+    use(all.link, linkGiven, cluster.link);
+    use(all.dataParallel, replicasLinkGiven, cluster.dataParallelLink);
+    planOptions.calibration = std::make_shared<const cost::Calibration>(std::move(all));
+    return success();
+  }
+
+  /// A layer without measured times is no error, but its times are worth less.
+  void noticeUnmeasured() {
+    std::map<std::string, std::string> chosen, others; // option -> first layer
+    size_t chosenCount = 0, otherCount = 0;
+    for (const auto &[layer, option] : planned.unmeasured) {
+      auto at = llvm::find_if(planned.problem.layers,
+                              [&](const planner::Layer &l) { return l.name == layer; });
+      bool used = at != planned.problem.layers.end() &&
+                  planned.plan.remat[at - planned.problem.layers.begin()] == option;
+      (used ? chosen : others).try_emplace(option, layer);
+      ++(used ? chosenCount : otherCount);
+    }
+    auto notice = [](size_t count, const std::map<std::string, std::string> &first,
+                     llvm::StringRef what) {
+      if (!count)
+        return;
+      std::string names;
+      for (const auto &[option, layer] : first)
+        names += (names.empty() ? "" : ", ") + option + " (" + layer + ", ...)";
+      llvm::errs() << "omnibal-compile: notice: --calibration: " << count << " layers " << what
+                   << " have no measured times for " << names
+                   << "; roofline times, scaled as the measured ones, stand for them. Calibrate a "
+                      "program compiled with that --remat as well and give both tables\n";
+    };
+    notice(chosenCount, chosen, "of the plan");
+    if (options.remat == "auto" && !planOptions.cluster.memoryBytes.empty())
+      notice(otherCount, others, "compared with it");
   }
 
   LogicalResult readBatches() {
@@ -214,7 +273,7 @@ private:
 
   TableFacts tableFacts() const {
     TableFacts facts;
-    facts.device = planOptions.device.name;
+    facts.device = planOptions.calibration ? "the machine measured" : planOptions.device.name;
     if (!isHost())
       facts.device += " in " + planOptions.numbers.compute;
     facts.caps = planOptions.load;
@@ -263,6 +322,7 @@ private:
   const Options &options;
   MLIRContext context;
   partition::PlanOptions planOptions;
+  bool linkGiven = false, replicasLinkGiven = false; ///< by --cluster
   OwningOpRef<ModuleOp> module, functions;
   partition::PlannedModule planned;
   std::vector<int64_t> limits; ///< by stage; empty: none

@@ -67,6 +67,12 @@ void describe(CLI::App &app, Options &o) {
          "folder of omnibal-batch: predict for the loads of its micro-batches instead of full "
          "ones of one sample")
       ->check(CLI::ExistingDirectory);
+  app.add_option(
+         "--calibration", o.calibration,
+         "table of omnibal-run --calibrate: its times, and its links unless --cluster gives "
+         "some, instead of the device's (may be given several times: the first that knows a "
+         "function counts)")
+      ->check(CLI::ExistingFile);
   app.add_option("--emit-batch-cost", o.emitBatchCost,
                  "write what a tile, a token and a squared sample length cost (JSON), for "
                  "omnibal-batch --cost");
@@ -99,6 +105,12 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   if (options.target == "cuda" && !options.dryRun) {
     std::cerr << "omnibal-compile: there is no cuda backend yet; with --dry-run, --target cuda "
                  "plans and predicts for one\n";
+    exitCode = 2;
+    return false;
+  }
+  if (options.target == "cuda" && !options.calibration.empty()) {
+    std::cerr << "omnibal-compile: --calibration holds times of the host backend; leave it out for "
+                 "--target cuda\n";
     exitCode = 2;
     return false;
   }

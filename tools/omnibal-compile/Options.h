@@ -18,6 +18,7 @@ struct Options {
   std::string freezeMatch, linkRoot;
   int64_t memoryLimitBytes = 0; ///< 0: none
   std::string batches;
+  std::vector<std::string> calibration;
   std::string emitProblem, emitBatchCost, trace, report;
   bool dryRun = false;
 };

@@ -22,6 +22,8 @@ constexpr const char *example = R"(Examples:
   The graph's own inputs and outputs (rows are run one by one, padding by attention_mask is removed;
   outputs at padded positions are zeros):
     omnibal-run program/ --weights out/ --forward inputs.safetensors -o outputs.safetensors
+  Measure this program's layers on this machine, for omnibal-compile --calibration:
+    omnibal-run program/ --calibrate table.json
   What the program does:
     omnibal-run --print program/
 
@@ -32,6 +34,10 @@ OMNIBAL_GUARD=1 poisons and guards the memory of every rank (slow, for finding f
 std::string check(const RunOptions &o) {
   if (o.print)
     return "";
+  if (!o.calibrate.empty())
+    return o.evaluate || !o.forward.empty()
+               ? "--calibrate measures only; leave out --evaluate and --forward"
+               : "";
   if (o.weights.empty())
     return "--weights is required (a .safetensors file or a folder with the model's weights)";
   if (o.evaluate && !o.forward.empty())
@@ -126,6 +132,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                "Loss, token accuracy and share of answers entirely right");
   app.add_option("--forward", o.forward, "Run the graph on the inputs in this .safetensors file");
   app.add_option("-o,--output", o.output, "Where --forward writes the outputs (.safetensors)");
+  app.add_option("--calibrate", o.calibrate,
+                 "Measure the program's layer functions and messages on this machine and write the "
+                 "table for omnibal-compile --calibration. Needs neither --weights nor --data; "
+                 "with --data the share of tokens with labels is taken from there");
   app.add_flag("--print", o.print, "Print the program: actions, kernel calls, parameters, memory");
   try {
     app.parse(argc, argv);

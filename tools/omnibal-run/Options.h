@@ -27,6 +27,7 @@ struct RunOptions {
   int64_t checkpointEvery = 0; ///< 0: only at the end
   bool evaluate = false, print = false;
   std::string forward, output;
+  std::string calibrate; ///< table to write; nothing is trained
 };
 
 /// Fills `options`. Returns true to go on; otherwise `exitCode` is final (help, version, usage).

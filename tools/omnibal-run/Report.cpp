@@ -1,6 +1,7 @@
 #include "tools/omnibal-run/Report.h"
 #include "runtime/core/AtomicFile.h"
 #include "runtime/program/Names.h"
+#include "tools/omnibal-run/Gather.h"
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -166,32 +167,12 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate, do
 }
 
 Status writeTrace(Session &s, const Trace &trace) {
-  std::string mine = trace.toJson();
-  constexpr int64_t tag = 0; // no message of the program is under way between steps
-  auto message = [](std::string &text) {
-    return Communicator::Piece{text.data(), static_cast<int64_t>(text.size())};
-  };
-  if (!s.leads()) {
-    int64_t size = mine.size();
-    Communicator::Piece length{&size, sizeof size}, text = message(mine);
-    OMNIBAL_ASSIGN_OR_RETURN(auto first, s.communicator.send(0, tag, {&length, 1}));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(first));
-    OMNIBAL_ASSIGN_OR_RETURN(auto second, s.communicator.send(0, tag, {&text, 1}));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(second));
+  OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, trace.toJson()));
+  if (!s.leads())
     return s.agree(Status::ok());
-  }
-  std::string all = "[\n" + mine;
-  for (int r = 1; r < s.communicator.size(); ++r) {
-    int64_t size = 0;
-    Communicator::Piece length{&size, sizeof size};
-    OMNIBAL_ASSIGN_OR_RETURN(auto first, s.communicator.receive(r, tag, {&length, 1}));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(first));
-    std::string theirs(size, '\0');
-    Communicator::Piece text = message(theirs);
-    OMNIBAL_ASSIGN_OR_RETURN(auto second, s.communicator.receive(r, tag, {&text, 1}));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(second));
-    all += ",\n" + theirs;
-  }
+  std::string all = "[\n";
+  for (size_t r = 0; r < texts.size(); ++r)
+    all += (r ? ",\n" : "") + texts[r];
   return s.agree(writeFileAtomically(s.options.trace, all + "]\n"));
 }
 

@@ -43,6 +43,8 @@ int loaderThreads(const Session &session, const std::string &mode);
 Status train(Session &session, const DataSource &data);
 Status evaluate(Session &session, const DataSource &data);
 Status forward(Session &session);
+/// Writes the table of --calibrate; `data` may hold no data set.
+Status calibrate(Session &session, const DataSource &data);
 
 } // namespace omnibal::rt
 #endif // TOOLS_OMNIBAL_RUN_SESSION_H

@@ -59,7 +59,7 @@ Status checkWritable(const std::filesystem::path &folder, const std::string &fla
 
 /// Finds out before the work, not after it, that its result cannot be written.
 Status checkOutputs(const RunOptions &o) {
-  bool trains = !o.evaluate && o.forward.empty();
+  bool trains = !o.evaluate && o.forward.empty() && o.calibrate.empty();
   for (auto [folder, flag] :
        {std::pair{&o.save, "--save"}, std::pair{&o.checkpoint, "--checkpoint"}}) {
     if (folder->empty() || !trains)
@@ -73,7 +73,8 @@ Status checkOutputs(const RunOptions &o) {
   }
   for (auto [file, flag, used] : {std::tuple{&o.trace, "--trace", trains},
                                   std::tuple{&o.saveGradients, "--save-gradients", trains},
-                                  std::tuple{&o.output, "-o", !o.forward.empty()}}) {
+                                  std::tuple{&o.output, "-o", !o.forward.empty()},
+                                  std::tuple{&o.calibrate, "--calibrate", true}}) {
     if (file->empty() || !used)
       continue;
     std::error_code ignored;
@@ -95,10 +96,13 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Ten
   executorOptions.guarded = guard && std::string(guard) == "1";
   auto executor = Executor::prepare(loaded, communicator, executorOptions);
   OMNIBAL_RETURN_IF_ERROR(agree(executor.status()));
-  OMNIBAL_RETURN_IF_ERROR(agree((*executor)->initialise(weights)));
+  OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty() ? (*executor)->initialiseForRehearsal()
+                                                        : (*executor)->initialise(weights)));
   Session session{options, loaded, weights, communicator, agree, *std::move(executor)};
   if (session.leads())
     std::cerr << banner(loaded.program, threads) << std::flush;
+  if (!options.calibrate.empty())
+    return calibrate(session, *data);
   if (!options.forward.empty())
     return forward(session);
   return options.evaluate ? evaluate(session, *data) : train(session, *data);
@@ -116,11 +120,22 @@ int run(const RunOptions &options) {
   if (program.target != "host")
     return fail(invalid(options.program + ": the program is for target \"" + program.target +
                         "\", but this omnibal-run has the host backend only"));
-  auto weights = TensorFiles::open(options.weights);
-  if (!weights)
-    return fail(weights.status());
+  TensorFiles weights; // none are needed for measuring
+  if (!options.weights.empty()) {
+    auto opened = TensorFiles::open(options.weights);
+    if (!opened)
+      return fail(opened.status());
+    weights = *std::move(opened);
+  }
   DataSource data;
-  if (options.forward.empty()) {
+  if (!options.calibrate.empty()) {
+    if (!options.data.empty()) {
+      auto opened = Dataset::open(options.data);
+      if (!opened)
+        return fail(opened.status());
+      data.dataset = *std::move(opened);
+    }
+  } else if (options.forward.empty()) {
     auto opened = openData(options, program);
     if (!opened)
       return fail(opened.status());
@@ -133,7 +148,7 @@ int run(const RunOptions &options) {
   int threads =
       options.threads > 0 ? options.threads : std::max(1, cores / ranksOnThisMachine(ranks));
   return launch(ranks, [&](Communicator &communicator) {
-    return runRank(options, *loaded, *weights, &data, threads, communicator);
+    return runRank(options, *loaded, weights, &data, threads, communicator);
   });
 }
 

@@ -1,0 +1,52 @@
+//===- Calibration.h - Measured times of layer functions ---------------------------------===//
+//
+// What `omnibal-run --calibrate` found out about a machine (docs/planner.md): the time of every
+// function of a program as a function of the micro-batch's load, and what messages cost. Functions
+// go by the digest of what they compute, so that a table serves every program with equal layers.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef PASSES_COST_CALIBRATION_H
+#define PASSES_COST_CALIBRATION_H
+
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace omnibal::cost {
+
+/// Nanoseconds: fixed + tile * V + token * N + square * sum of squared sample lengths + label * L.
+struct MeasuredTime {
+  double fixedNs = 0, tileNs = 0, tokenNs = 0, squareNs = 0, labelNs = 0;
+  double at(int64_t tiles, int64_t tokens, int64_t squaredTokens, double labels) const {
+    return fixedNs + tileNs * static_cast<double>(tiles) + tokenNs * static_cast<double>(tokens) +
+           squareNs * static_cast<double>(squaredTokens) + labelNs * labels;
+  }
+};
+
+struct MeasuredLink {
+  int64_t latencyNs = 0, bytesPerSecond = 1;
+};
+
+struct Calibration {
+  std::map<std::string, MeasuredTime> functions; ///< by digest
+  double labelsPerToken = 1;
+  int64_t actionNs = 0; ///< of a computing action, besides its layers
+  std::optional<MeasuredLink> link, dataParallel;
+
+  const MeasuredTime *find(const std::string &digest) const {
+    auto found = functions.find(digest);
+    return found == functions.end() ? nullptr : &found->second;
+  }
+  /// Adds the functions that are not there yet, and links where there are none.
+  void add(const Calibration &other);
+};
+
+/// Parses a table of schema omnibal.calibration/1; `where` names the file in messages. Unknown
+/// keys, missing ones, numbers out of range and digests that come twice are errors.
+llvm::Expected<Calibration> parseCalibration(llvm::StringRef text, llvm::StringRef where);
+llvm::Expected<Calibration> readCalibration(llvm::StringRef path);
+
+} // namespace omnibal::cost
+#endif // PASSES_COST_CALIBRATION_H

@@ -1,0 +1,17 @@
+//===- FunctionDigest.h - What a layer function computes, as a short text -----------------===//
+#ifndef PASSES_PARTITION_FUNCTIONDIGEST_H
+#define PASSES_PARTITION_FUNCTIONDIGEST_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <string>
+
+namespace omnibal::partition {
+
+/// Equal for functions of form C that do the same work: ops, their attributes, how they are
+/// connected, types, and the roles of arguments and results. Names, locations and the contents of
+/// constants (and their sizes: tables by position grow with the cap of tokens) do not count. 32
+/// hexadecimal digits.
+std::string digestOf(mlir::func::FuncOp function);
+
+} // namespace omnibal::partition
+#endif // PASSES_PARTITION_FUNCTIONDIGEST_H
