@@ -36,8 +36,6 @@ ActionOrder::ActionOrder(const PlanningModel &m, ActionLists lists)
     row.push_back(c);
   }
   sortActions();
-  for (int64_t r = 0; r < model.stages; ++r)
-    findHoldings(r);
 }
 
 void ActionOrder::sortActions() {
@@ -70,11 +68,13 @@ void ActionOrder::sortActions() {
   }
 }
 
-void ActionOrder::findHoldings(int64_t rank) {
+const std::vector<Holding> &ActionOrder::holdings(int64_t rank) const {
+  std::vector<Holding> &all = holdingsOfRank[rank];
+  if (!all.empty())
+    return all;
   size_t loads = model.loads.size(), size = chunksOfRank[rank].size() * loads;
   Holding now{std::vector<int32_t>(size, 0), std::vector<int32_t>(size, 0)};
   std::set<std::pair<std::vector<int32_t>, std::vector<int32_t>>> seen;
-  std::vector<Holding> &all = holdingsOfRank[rank];
   for (const Action &a : given.actions[rank]) {
     size_t at = localChunk[a.chunk] * loads + model.loadOf[a.microbatch];
     if (a.kind == ActionKind::Forward) {
@@ -91,35 +91,7 @@ void ActionOrder::findHoldings(int64_t rank) {
       --now.split[at];
   }
   keepLargest(all);
-}
-
-void ActionOrder::setTimes(const std::vector<int64_t> &cuts, ChunkTimes &times) const {
-  size_t loads = model.loads.size(), size = chunks() * loads;
-  times.forward.resize(size);
-  times.inputGrad.resize(size);
-  times.weightGrad.resize(size);
-  times.reduction.assign(model.stages, 0);
-  for (int64_t c = 0; c < chunks(); ++c) {
-    int64_t begin = cuts[c], end = cuts[c + 1];
-    for (size_t number = 0; number < loads; ++number) {
-      const LoadModel &load = model.loads[number];
-      size_t at = c * loads + number;
-      times.forward[at] = load.forwardSum[end] - load.forwardSum[begin];
-      times.inputGrad[at] = load.inputGradSum[end] - load.inputGradSum[begin];
-      times.weightGrad[at] = load.backwardSum[end] - load.backwardSum[begin] - times.inputGrad[at];
-    }
-    times.reduction[given.chunkRank[c]] += model.gradSum[end] - model.gradSum[begin];
-  }
-  for (int64_t &bytes : times.reduction)
-    bytes = model.reductionNs(bytes);
-  StageTimes found;
-  findFeeds(model, cuts, found);
-  times.feeds = std::move(found.feeds);
-  for (StageTimes::Feed &feed : times.feeds)
-    if (given.chunkRank[feed.from] == given.chunkRank[feed.to]) {
-      std::fill(feed.forward.begin(), feed.forward.end(), 0);
-      std::fill(feed.backward.begin(), feed.backward.end(), 0);
-    }
+  return all;
 }
 
 int64_t ActionOrder::step(const ChunkTimes &times) {
@@ -167,6 +139,36 @@ int64_t ActionOrder::step(const ChunkTimes &times) {
   for (int64_t r = 0; r < model.stages; ++r)
     step = std::max(step, clock[r] + times.reduction[r]);
   return step;
+}
+
+void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
+              const std::vector<int64_t> &cuts, ChunkTimes &times) {
+  size_t loads = model.loads.size(), size = chunkRank.size() * loads;
+  times.forward.resize(size);
+  times.inputGrad.resize(size);
+  times.weightGrad.resize(size);
+  times.reduction.assign(model.stages, 0);
+  for (size_t c = 0; c < chunkRank.size(); ++c) {
+    int64_t begin = cuts[c], end = cuts[c + 1];
+    for (size_t number = 0; number < loads; ++number) {
+      const LoadModel &load = model.loads[number];
+      size_t at = c * loads + number;
+      times.forward[at] = load.forwardSum[end] - load.forwardSum[begin];
+      times.inputGrad[at] = load.inputGradSum[end] - load.inputGradSum[begin];
+      times.weightGrad[at] = load.backwardSum[end] - load.backwardSum[begin] - times.inputGrad[at];
+    }
+    times.reduction[chunkRank[c]] += model.gradSum[end] - model.gradSum[begin];
+  }
+  for (int64_t &bytes : times.reduction)
+    bytes = model.reductionNs(bytes);
+  StageTimes found;
+  findFeeds(model, cuts, found);
+  times.feeds = std::move(found.feeds);
+  for (StageTimes::Feed &feed : times.feeds)
+    if (chunkRank[feed.from] == chunkRank[feed.to]) {
+      std::fill(feed.forward.begin(), feed.forward.end(), 0);
+      std::fill(feed.backward.begin(), feed.backward.end(), 0);
+    }
 }
 
 } // namespace omnibal::planner

@@ -48,18 +48,17 @@ public:
   const std::vector<Place> &order() const { return places; }
   /// The chunks of a rank, in order.
   const std::vector<int64_t> &chunksOf(int64_t rank) const { return chunksOfRank[rank]; }
-  /// The moments at which a rank can hold most.
-  const std::vector<Holding> &holdings(int64_t rank) const { return holdingsOfRank[rank]; }
+  /// The number of a chunk on its rank.
+  int32_t numberOnRank(int64_t chunk) const { return localChunk[chunk]; }
+  /// The moments at which a rank can hold most; found when first asked for.
+  const std::vector<Holding> &holdings(int64_t rank) const;
   bool splits() const { return anySplit; }
 
-  /// Fills all of `times` but recomputation, which is added to inputGrad by the caller.
-  void setTimes(const std::vector<int64_t> &cuts, ChunkTimes &times) const;
   /// What the simulator computes.
   int64_t step(const ChunkTimes &times);
 
 private:
   void sortActions();
-  void findHoldings(int64_t rank);
 
   const PlanningModel &model;
   ActionLists given;
@@ -67,10 +66,15 @@ private:
   std::vector<Place> places;
   std::vector<std::vector<int64_t>> chunksOfRank;
   std::vector<int32_t> localChunk; ///< by chunk: its number on its rank
-  std::vector<std::vector<Holding>> holdingsOfRank;
+  mutable std::vector<std::vector<Holding>> holdingsOfRank;
   std::vector<int64_t> forwardEnd, backwardEnd, clock;
   std::vector<int32_t> firstIn, firstOut, outgoing, slots;
 };
+
+/// The times of chunks under these cuts but for recomputation, which is added to inputGrad by the
+/// caller.
+void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
+              const std::vector<int64_t> &cuts, ChunkTimes &times);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_ACTIONORDER_H

@@ -9,7 +9,11 @@ namespace {
 /// Choices of options tried one rank after the other, and all together, at most.
 constexpr size_t mostTried = 24, mostTogether = 20'000;
 /// Rounds of the game without progress before it ends, and at most.
-constexpr int patience = 60, mostRounds = 600;
+constexpr int patience = 60, mostRounds = 600, quickRounds = 30;
+/// Limits tried for the bound, and rounds for each.
+constexpr int mostLimits = 10, limitRounds = 120;
+/// Work (SearchControl) of local search and of looking for a proof.
+constexpr int64_t proofUnits = 100'000'000, quickUnits = 10'000'000;
 
 /// The first `chunks` - 1 places where the sums of `weights` come closest to equal parts.
 std::vector<int64_t> evenCuts(const std::vector<int64_t> &sums, int64_t chunks) {
@@ -93,7 +97,8 @@ ChunkSearch::Candidate ChunkSearch::judge(const std::vector<int64_t> &cuts, bool
     }
     together = std::min(together * answer.choices.size(), mostTogether + 1);
   }
-  order.setTimes(cuts, base);
+  control.spend(static_cast<int64_t>(4 * order.chunks() * model.loads.size()));
+  setTimes(model, order.lists().chunkRank, cuts, base);
   times = base;
   std::vector<size_t> choice(model.stages, 0);
   if (together > 1 && every && together <= mostTogether) {
@@ -137,10 +142,9 @@ void ChunkSearch::improve(std::vector<int64_t> cuts) {
   int64_t chunks = order.chunks(), step = consider(cuts, false);
   for (bool better = true; better && !control.exhausted();) {
     better = false;
-    std::vector<int64_t> next;
     for (int64_t first = 1; first < chunks; ++first)
       for (int64_t last = first; last < chunks && !control.exhausted(); ++last)
-        for (int64_t by : {-2, -1, 1, 2}) {
+        for (int64_t by : {-1, 1, -2, 2}) {
           std::vector<int64_t> moved = cuts;
           for (int64_t c = first; c <= last; ++c)
             moved[c] += by;
@@ -148,22 +152,18 @@ void ChunkSearch::improve(std::vector<int64_t> cuts) {
             continue;
           if (int64_t other = consider(moved, false); other < step) {
             step = other;
-            next = std::move(moved);
+            cuts = std::move(moved);
             better = true;
           }
         }
-    if (better)
-      cuts = std::move(next);
   }
 }
 
-void ChunkSearch::improveFrom(const std::vector<int64_t> &cuts, int64_t units) {
-  control.allow(units);
+void ChunkSearch::improveFrom(const std::vector<int64_t> &cuts) {
   if (model.problem.varyCuts)
     improve(cuts);
   else
     consider(model.problem.givenCuts, false);
-  control.allowAll();
 }
 
 /// Simple cuts to begin with.
@@ -178,11 +178,12 @@ void ChunkSearch::start() {
 /// Mixes ways and answers them with cuts. Returns what plans below `limit` take at least, or some
 /// number from `enough` on that they do. `look`: considers the cuts as plans too.
 int64_t ChunkSearch::playWith(PathGame &with, std::vector<int64_t> cuts, int64_t limit,
-                              int64_t enough, bool look) {
+                              int64_t enough, bool look, int rounds) {
   int64_t lowest = 0;
   std::set<std::vector<int64_t>> seen;
   int since = 0;
-  for (int round = 0; round < mostRounds && since < patience && !control.exhausted(); ++round) {
+  for (int round = 0; round == 0 || (round < rounds && since < patience && !control.exhausted());
+       ++round) {
     with.learn(cuts, round == 0 ? 1.0 : 2.0 / (round + 2));
     PathGame::Answer answer = with.respond(limit - 1);
     if (answer.cuts.empty())
@@ -238,7 +239,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
     for (int64_t l = 0; l <= smaller.layers; ++l)
       sums[l] = workSum[l + (l > source)];
     bound = std::min(bound, playWith(without, evenCuts(sums, shorter.chunks()), best, enough,
-                                     /*look=*/false));
+                                     /*look=*/false, mostRounds));
   }
   return std::max(bound, least);
 }
@@ -247,12 +248,26 @@ void ChunkSearch::play() {
   int64_t limit = best;
   std::vector<int64_t> cuts =
       best < unreachable ? bestCutsSoFar : evenCuts(workSum, order.chunks());
-  int64_t lowest = std::min(playWith(game, std::move(cuts), limit, limit, /*look=*/true), best);
-  if (game.hasSources()) {
-    loneBound = boundOfLoneSource(lowest);
-    lowest = std::min(lowest, loneBound);
+  int64_t low = playWith(game, cuts, limit, limit, /*look=*/true, mostRounds);
+  // The mixture does not know that layers are whole. Limits that they cannot keep do.
+  int64_t high = best;
+  for (int step = 0; step < mostLimits && low < high && best < unreachable &&
+                     !control.exhausted() && (high - low) > low / 1000;
+       ++step) {
+    int64_t middle = low + (high - low) / 2;
+    int64_t reached = playWith(game, cuts, middle, middle, /*look=*/true, limitRounds);
+    if (reached >= middle)
+      low = middle;
+    else
+      high = middle;
   }
-  bound = std::max(bound, lowest);
+  low = std::min(low, best);
+  if (game.hasSources()) {
+    loneBound = boundOfLoneSource(low);
+    low = std::min(low, loneBound);
+  }
+  bound = std::max(bound, low);
+  game.respond(best - 1);
 }
 
 /// Sees all plans below `best` that begin with `path`; `cost` is what the mixture says of these
@@ -292,7 +307,25 @@ bool ChunkSearch::descend(int64_t chunk, double cost, bool mixed) {
   return true;
 }
 
-bool ChunkSearch::run(int64_t units) {
+void ChunkSearch::prove(int64_t units) {
+  if (control.exhausted())
+    return;
+  if (game.usable())
+    play();
+  if (best < unreachable && bound < best)
+    improve(bestCutsSoFar);
+  if (bound >= best)
+    return;
+  control.allow(units);
+  path = {0};
+  inexact = false;
+  sawAll = descend(0, 0, game.usable()) && !inexact && !control.exhausted();
+  control.allowAll();
+  if (sawAll)
+    bound = best;
+}
+
+bool ChunkSearch::run(Effort effort) {
   bound = workBound(model);
   if (!model.problem.varyCuts) {
     consider(model.problem.givenCuts, true);
@@ -304,21 +337,16 @@ bool ChunkSearch::run(int64_t units) {
     return best < unreachable;
   }
   start();
-  if (best < unreachable)
-    improve(bestCutsSoFar);
   if (game.usable())
-    play();
-  if (best < unreachable && bound < best)
+    playWith(game, best < unreachable ? bestCutsSoFar : evenCuts(workSum, order.chunks()), best,
+             best, /*look=*/true, quickRounds);
+  if (best < unreachable) {
+    control.allow(effort == Effort::Quick ? quickUnits : proofUnits);
     improve(bestCutsSoFar);
-  if (bound < best) {
-    control.allow(units);
-    path = {0};
-    inexact = false;
-    sawAll = descend(0, 0, game.usable()) && !inexact && !control.exhausted();
     control.allowAll();
-    if (sawAll)
-      bound = best;
   }
+  if (effort == Effort::Proof || best == unreachable)
+    prove(effort == Effort::Quick ? quickUnits : proofUnits);
   return best < unreachable;
 }
 

@@ -2,7 +2,7 @@
 #ifndef PASSES_PLANNER_CHUNKSEARCH_H
 #define PASSES_PLANNER_CHUNKSEARCH_H
 
-#include "passes/planner/ActionOrder.h"
+#include "passes/planner/FixedSearch.h"
 #include "passes/planner/PathGame.h"
 #include "passes/planner/RankChoices.h"
 
@@ -18,11 +18,10 @@ class ChunkSearch {
 public:
   ChunkSearch(const PlanningModel &model, ActionLists lists, SearchControl &control);
 
-  /// Local search alone from these cuts; how much work it may do.
-  void improveFrom(const std::vector<int64_t> &cuts, int64_t units);
-  /// The whole search; `units` of work for the proof. False if nothing was found: nothing fits,
-  /// unless the control is exhausted.
-  bool run(int64_t units);
+  /// Local search alone, from these cuts.
+  void improveFrom(const std::vector<int64_t> &cuts);
+  /// False if nothing was found: nothing fits, unless the control is exhausted.
+  bool run(Effort effort);
 
   int64_t bestStep() const { return best; }
   int64_t lowerBound() const { return bound; }
@@ -47,9 +46,10 @@ private:
   void improve(std::vector<int64_t> cuts);
   void play();
   int64_t playWith(PathGame &with, std::vector<int64_t> cuts, int64_t limit, int64_t enough,
-                   bool look);
+                   bool look, int rounds);
   int64_t boundOfLoneSource(int64_t enough);
   void start();
+  void prove(int64_t units);
   bool descend(int64_t chunk, double cost, bool mixed);
 
   const PlanningModel &model;

@@ -279,7 +279,7 @@ bool CutSearch::search(int64_t limit, int64_t units) {
   return complete;
 }
 
-bool CutSearch::run() {
+bool CutSearch::run(bool quick) {
   findBound();
   if (best >= unreachable)
     return false;
@@ -291,11 +291,13 @@ bool CutSearch::run() {
       if (Candidate start{simple, {}}; bound < best && chooseBest(start))
         improve(start);
   }
+  if (quick)
+    return true;
   // First for the optimum; if that takes too long, upwards from the bound in steps that fit.
   auto near = [&] { return best - bound <= bound / 100; };
   if (bound < best && !search(best - 1, near() ? shortLook : fullLook)) {
     int64_t parts = 8;
-    for (int64_t spent = 0; !near() && spent < allLooks && !control.stoppedByTime();) {
+    for (int64_t spent = 0; !near() && spent < allLooks && !control.exhausted();) {
       int64_t before = control.spent();
       bool complete = search(bound + (best - bound) / parts, fullLook);
       parts = complete ? std::max<int64_t>(parts / 2, 2) : parts * 4;

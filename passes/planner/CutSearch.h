@@ -21,7 +21,8 @@ public:
   CutSearch(const PlanningModel &model, SearchControl &control);
 
   /// False if nothing was found: nothing fits the memory, unless the control is exhausted.
-  bool run();
+  /// `quick`: without the search for a proof.
+  bool run(bool quick = false);
 
   int64_t bestStep() const { return best; }
   int64_t lowerBound() const { return bound; }

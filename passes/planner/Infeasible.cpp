@@ -7,15 +7,26 @@
 namespace omnibal::planner {
 namespace {
 
+int64_t chunksOf(const Problem &problem) {
+  return problem.schedule == "auto" ? 1 : *chunksPerRank(problem.schedule);
+}
+
 /// Chunks in a row, each as if its rank had no other one: more chunks only need more.
+/// Under "auto", one chunk a rank and one micro-batch at a time, than which nothing needs less.
 struct Row {
   explicit Row(const Problem &problem) : model(problem) {
-    int64_t perRank = *chunksPerRank(problem.schedule);
-    for (int64_t c = 0; c < problem.cluster.stages * perRank; ++c)
-      rankOf.push_back(c % problem.cluster.stages);
-    profiles = memoryProfiles(
-        model, rankOf,
-        *scheduleActions(problem.schedule, problem.cluster.stages, problem.microbatches));
+    bool any = problem.schedule == "auto";
+    int64_t stages = problem.cluster.stages, count = problem.microbatches;
+    for (int64_t c = 0; c < stages * chunksOf(problem); ++c)
+      rankOf.push_back(c % stages);
+    std::vector<std::vector<Action>> lists(stages);
+    for (int64_t c = 0; any && c < stages; ++c)
+      for (int64_t m = 0; m < count; ++m) {
+        lists[c].push_back({ActionKind::Forward, m, c});
+        lists[c].push_back({ActionKind::Backward, m, c});
+      }
+    profiles = memoryProfiles(model, rankOf,
+                              any ? lists : *scheduleActions(problem.schedule, stages, count));
   }
   int64_t size() const { return static_cast<int64_t>(rankOf.size()); }
 
@@ -172,7 +183,7 @@ std::string advice(const Row &row) {
 
 std::string tooFewLayers(const Problem &problem) {
   int64_t layers = static_cast<int64_t>(problem.layers.size());
-  int64_t perRank = *chunksPerRank(problem.schedule);
+  int64_t perRank = chunksOf(problem);
   std::string needs = std::to_string(problem.cluster.stages) + " stages";
   if (perRank > 1)
     needs += " of " + std::to_string(perRank) + " chunks each";
@@ -184,7 +195,7 @@ std::string tooFewLayers(const Problem &problem) {
 
 std::string explainInfeasible(const PlanningModel &model) {
   const Problem &problem = model.problem;
-  if (model.stages * *chunksPerRank(problem.schedule) > model.layers)
+  if (model.stages * chunksOf(problem) > model.layers)
     return tooFewLayers(problem);
   Row row(problem);
   Reach reach = reachOf(row);

@@ -67,6 +67,11 @@ void PathGame::findJoints() {
     }
     chain[e] = chain[e - 1] + (isSource(e - 1) ? 0 : forward[e - 1]);
   }
+  const std::vector<int64_t> &inputGrad = model.loads[model.loadOf.back()].inputGradSum;
+  chainBack.assign(model.layers + 1, 0);
+  for (int64_t e = lastSilent + 1; e < model.layers; ++e)
+    chainBack[e] = chainBack[e - 1] +
+                   (isSource(e - 1) || e - 1 < lastSilent ? 0 : inputGrad[e] - inputGrad[e - 1]);
 }
 
 /// Of every action the ones right before it on a way.
@@ -95,6 +100,13 @@ void PathGame::linkActions() {
   for (int32_t last : lastOfRank)
     if (last >= 0)
       isLast[last] = 1;
+  trailing.assign(order.chunks(), std::vector<int64_t>(model.loads.size(), 0));
+  for (const ActionOrder::Place &p : places) {
+    if (p.kind == ActionKind::WeightGrad)
+      ++trailing[p.chunk][p.load];
+    else if (p.kind != ActionKind::Forward)
+      std::fill(trailing[p.chunk].begin(), trailing[p.chunk].end(), 0);
+  }
 }
 
 bool PathGame::isLoneSource(int64_t begin, int64_t end) const {
@@ -104,10 +116,33 @@ bool PathGame::isLoneSource(int64_t begin, int64_t end) const {
   return true;
 }
 
+/// A rank's chunk waits for the first micro-batch, then does all its work; and after its last
+/// backward that micro-batch goes all the way back.
 bool PathGame::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit) {
   if (!model.problem.varyCuts)
     return model.problem.givenCuts[chunk] == begin && model.problem.givenCuts[chunk + 1] == end;
-  return chain[begin] + workSum[end] - workSum[begin] <= limit;
+  int64_t busy = chain[begin] + workSum[end] - workSum[begin];
+  if (busy > limit)
+    return false;
+  const std::vector<RematChoice> &choices = remat.of(chunk, begin, end);
+  int64_t again = unreachable;
+  for (const RematChoice &choice : choices) {
+    int64_t sum = 0;
+    for (size_t load = 0; load < choice.size(); ++load)
+      sum += countAll[load] * choice[load];
+    again = std::min(again, sum);
+  }
+  if (again >= unreachable)
+    return false;
+  busy += again;
+  int64_t late = 0;
+  for (size_t load = 0; load < model.loads.size(); ++load) {
+    const LoadModel &m = model.loads[load];
+    late += trailing[chunk][load] * (m.backwardSum[end] - m.backwardSum[begin] -
+                                     m.inputGradSum[end] + m.inputGradSum[begin]);
+  }
+  int64_t back = begin > lastSilent ? chainBack[begin] : 0;
+  return busy + std::max(model.reductionNs(begin, end), back - late) <= limit;
 }
 
 void PathGame::Passes::resize(size_t size, size_t ranks) {
@@ -152,7 +187,7 @@ PathGame::Passes PathGame::longestWay(const std::vector<int64_t> &cuts) {
   const auto &places = order.order();
   const size_t loads = model.loads.size();
   ChunkTimes times;
-  order.setTimes(cuts, times);
+  setTimes(model, order.lists().chunkRank, cuts, times);
   for (int64_t c = 0; c < order.chunks(); ++c) {
     std::vector<int64_t> again = recomputeOf(c, cuts[c], cuts[c + 1]);
     for (size_t load = 0; load < again.size(); ++load)
@@ -318,6 +353,7 @@ double PathGame::costOf(int64_t chunk, int64_t begin, int64_t end) {
 
 PathGame::Answer PathGame::respond(int64_t limit) {
   sumCosts();
+  control.spend(static_cast<int64_t>(model.loads.size()) * order.chunks() * model.layers / 2);
   int64_t chunks = order.chunks(), layers = model.layers;
   least.assign(chunks + 1, std::vector<double>(layers + 1, nowhere));
   std::vector<std::vector<int64_t>> next(chunks, std::vector<int64_t>(layers + 1, -1));
@@ -333,7 +369,7 @@ PathGame::Answer PathGame::respond(int64_t limit) {
         }
         if (least[c + 1][e] == nowhere || isLoneSource(b, e))
           continue;
-        control.spend(6);
+        control.spend(6 + 3 * static_cast<int64_t>(model.loads.size()));
         double cost = costOf(c, b, e) + least[c + 1][e];
         if (cost < least[c][b]) {
           least[c][b] = cost;

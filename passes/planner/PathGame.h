@@ -85,10 +85,13 @@ private:
   bool chained = true;
   int64_t lastSilent = 0; ///< the last boundary over which no gradient returns; 0: none
   std::vector<int64_t> sources;
-  std::vector<Joint> joints;     ///< by the layer after the cut
-  std::vector<int64_t> chain;    ///< by layer: forward of the first micro-batch up to it
-  std::vector<int64_t> workSum;  ///< prefix sums by layer, over all micro-batches
-  std::vector<int64_t> countAll; ///< micro-batches by load
+  std::vector<Joint> joints;      ///< by the layer after the cut
+  std::vector<int64_t> chain;     ///< by layer: forward of the first micro-batch up to it
+  std::vector<int64_t> chainBack; ///< by layer: input gradients of the last one before it
+  /// By chunk and load: W after the chunk's last I or B.
+  std::vector<std::vector<int64_t>> trailing;
+  std::vector<int64_t> workSum;              ///< prefix sums by layer, over all micro-batches
+  std::vector<int64_t> countAll;             ///< micro-batches by load
   std::vector<int32_t> onRank, above, below; ///< by place: the ones before it; -1: none
   std::vector<char> isLast;                  ///< by place: its rank's last action
   bool mixed = false;

@@ -21,7 +21,9 @@ int64_t sumOf(const std::vector<int64_t> &values) {
 /// Options of the layers so far.
 struct RankChoices::Point {
   std::vector<int64_t> recompute; ///< [local chunk * loads + load]
-  std::vector<int64_t> held;      ///< bytes at each Holding of the rank
+  /// One load: bytes at each Holding of the rank. Several: saved bytes [local chunk * loads +
+  /// load], then split bytes.
+  std::vector<int64_t> held;
   int64_t workspace = 0;
   std::vector<int> options;
 
@@ -75,32 +77,65 @@ std::vector<RankChoices::Point> RankChoices::extended(const std::vector<Point> &
   return longer;
 }
 
-bool RankChoices::fits(int64_t rank, int64_t params, const Point &point) const {
-  int64_t most = point.held.empty() ? 0 : *std::max_element(point.held.begin(), point.held.end());
-  return most + params + point.workspace <= model.memoryOf(rank);
+/// Those of the layer with the point's last option.
+void RankChoices::addBytes(int64_t rank, size_t chunk, int64_t layer, Point &point) const {
+  size_t loads = model.loads.size();
+  if (loads == 1) {
+    const RematOption &option = model.loads[0].remat[layer][point.options.back()];
+    const std::vector<Holding> &holdings = order.holdings(rank);
+    for (size_t h = 0; h < holdings.size(); ++h)
+      point.held[h] += holdings[h].saved[chunk] * option.savedBytes +
+                       holdings[h].split[chunk] * option.splitBytes;
+    return;
+  }
+  for (size_t load = 0; load < loads; ++load) {
+    const RematOption &option = model.loads[load].remat[layer][point.options.back()];
+    point.held[chunk * loads + load] += option.savedBytes;
+    if (order.splits())
+      point.held[point.recompute.size() + chunk * loads + load] += option.splitBytes;
+  }
+}
+
+int64_t RankChoices::mostHeld(int64_t rank, const Point &point) const {
+  int64_t most = 0, now = 0;
+  if (model.loads.size() == 1) {
+    for (int64_t bytes : point.held)
+      most = std::max(most, bytes);
+    return most;
+  }
+  const int64_t *saved = point.held.data(), *split = saved + point.recompute.size();
+  for (const Action &a : order.lists().actions[rank]) {
+    size_t at = order.numberOnRank(a.chunk) * model.loads.size() + model.loadOf[a.microbatch];
+    if (a.kind == ActionKind::Forward)
+      now += saved[at];
+    else if (a.kind == ActionKind::InputGrad)
+      now += split[at] - saved[at];
+    most = std::max(most, now);
+    if (a.kind == ActionKind::Backward)
+      now -= saved[at];
+    else if (a.kind == ActionKind::WeightGrad)
+      now -= split[at];
+  }
+  return most;
 }
 
 RankChoices::Answer RankChoices::find(int64_t rank, const std::vector<int64_t> &bounds) {
-  const std::vector<Holding> &holdings = order.holdings(rank);
   size_t chunks = bounds.size() / 2, loads = model.loads.size();
-  int64_t params = 0;
+  size_t numbers = loads == 1 ? order.holdings(rank).size() : chunks * loads * (1 + order.splits());
+  int64_t params = 0, cost = static_cast<int64_t>(numbers + order.lists().actions[rank].size()) / 2;
   for (size_t c = 0; c < chunks; ++c)
     params += model.paramSum[bounds[2 * c + 1]] - model.paramSum[bounds[2 * c]];
   Answer answer;
   std::vector<Point> points(1);
   points[0].recompute.assign(chunks * loads, 0);
-  points[0].held.assign(holdings.size(), 0);
+  points[0].held.assign(numbers, 0);
   for (size_t c = 0; c < chunks; ++c)
     for (int64_t l = bounds[2 * c]; l < bounds[2 * c + 1]; ++l) {
       std::vector<Point> longer = extended(points, c, l), kept;
       for (Point &q : longer) {
-        for (size_t h = 0; h < holdings.size(); ++h)
-          for (size_t load = 0; load < loads; ++load) {
-            const RematOption &option = model.loads[load].remat[l][q.options.back()];
-            q.held[h] += holdings[h].saved[c * loads + load] * option.savedBytes +
-                         holdings[h].split[c * loads + load] * option.splitBytes;
-          }
-        if (fits(rank, params, q))
+        control.spend(loads == 1 ? static_cast<int64_t>(numbers) : cost);
+        addBytes(rank, c, l, q);
+        if (mostHeld(rank, q) + params + q.workspace <= model.memoryOf(rank))
           kept.push_back(std::move(q));
       }
       std::stable_sort(kept.begin(), kept.end(), [](const Point &a, const Point &b) {

@@ -37,7 +37,8 @@ private:
   Answer find(int64_t rank, const std::vector<int64_t> &bounds);
   Answer cheapest(const std::vector<int64_t> &bounds) const;
   std::vector<Point> extended(const std::vector<Point> &points, size_t chunk, int64_t layer) const;
-  bool fits(int64_t rank, int64_t params, const Point &point) const;
+  void addBytes(int64_t rank, size_t chunk, int64_t layer, Point &point) const;
+  int64_t mostHeld(int64_t rank, const Point &point) const;
 
   const PlanningModel &model;
   const ActionOrder &order;

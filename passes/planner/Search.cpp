@@ -1,31 +1,11 @@
 #include "passes/planner/Search.h"
-#include "passes/planner/ChunkSearch.h"
-#include "passes/planner/CutSearch.h"
+#include "passes/planner/AutoSearch.h"
 #include "passes/planner/Infeasible.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Simulator.h"
 
 namespace omnibal::planner {
 namespace {
-
-/// Work (SearchControl) for the proof of schedules that CutSearch does not know.
-constexpr int64_t proofUnits = 100'000'000;
-
-/// What a search came to, whichever it was.
-struct Found {
-  std::vector<int64_t> cuts;
-  std::vector<int> options;
-  ActionLists lists;
-  int64_t step = unreachable, bound = 0;
-};
-
-ActionLists listsOf(const PlanningModel &model, int64_t chunksPerRank) {
-  ActionLists lists;
-  for (int64_t c = 0; c < model.stages * chunksPerRank; ++c)
-    lists.chunkRank.push_back(c % model.stages);
-  lists.actions = *scheduleActions(model.problem.schedule, model.stages, model.microbatches);
-  return lists;
-}
 
 Plan planOf(const PlanningModel &model, Found &found) {
   Plan plan;
@@ -36,23 +16,6 @@ Plan planOf(const PlanningModel &model, Found &found) {
   for (int64_t l = 0; l < model.layers; ++l)
     plan.remat.push_back(model.loads[0].remat[l][found.options[l]].name);
   return plan;
-}
-
-std::optional<Found> searchCuts(const PlanningModel &model, SearchControl &control) {
-  CutSearch search(model, control);
-  if (!search.run())
-    return std::nullopt;
-  return Found{search.bestCuts(), search.bestOptions(), listsOf(model, 1), search.bestStep(),
-               search.lowerBound()};
-}
-
-std::optional<Found> searchChunks(const PlanningModel &model, int64_t chunksPerRank,
-                                  SearchControl &control) {
-  ChunkSearch search(model, listsOf(model, chunksPerRank), control);
-  if (!search.run(proofUnits))
-    return std::nullopt;
-  return Found{search.bestCuts(), search.bestOptions(), search.lists(), search.bestStep(),
-               search.lowerBound()};
 }
 
 /// The search has its own clock; what it found must mean the same to the simulator.
@@ -85,9 +48,11 @@ PlanSearch SearchResult::facts() const {
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   SearchResult result;
   SearchControl control(options.seconds);
-  std::optional<int64_t> chunks = chunksPerRank(problem.schedule);
+  bool any = problem.schedule == "auto";
+  std::optional<int64_t> chunks = any ? 1 : chunksPerRank(problem.schedule);
   if (!chunks) {
-    result.problem = "the schedule '" + problem.schedule + "' is not one of " + scheduleNames;
+    result.problem =
+        "the schedule '" + problem.schedule + "' is not one of " + scheduleNames + ", auto";
     return result;
   }
   PlanningModel model(problem);
@@ -95,9 +60,8 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     result.problem = explainInfeasible(model);
     return result;
   }
-  bool simple = *chunks == 1 && problem.schedule != "zb-h1";
   std::optional<Found> found =
-      simple ? searchCuts(model, control) : searchChunks(model, *chunks, control);
+      any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();
   if (!found) {
@@ -110,14 +74,14 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   }
   Plan plan = planOf(model, *found);
   Timeline timeline = simulate(problem, plan);
-  result.problem = verify(problem, timeline, found->step);
+  result.problem = verify(problem, timeline, found->stepNs);
   if (!result.problem.empty())
     return result;
   plan.stepNs = timeline.stepNs;
   plan.ranks = timeline.ranks;
-  result.lowerBoundNs = found->bound;
-  result.provedOptimal = found->bound == plan.stepNs;
-  result.method = "branch-and-bound";
+  result.lowerBoundNs = found->boundNs;
+  result.provedOptimal = found->boundNs == plan.stepNs;
+  result.method = found->method;
   result.plan = std::move(plan);
   return result;
 }

@@ -2,6 +2,7 @@
 #ifndef PASSES_PLANNER_SEARCHCONTROL_H
 #define PASSES_PLANNER_SEARCHCONTROL_H
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -31,13 +32,15 @@ public:
   double secondsLeft() const { return seconds - elapsed(); }
   int64_t spent() const { return used; }
   /// Work that may be spent from now on, on top of what was spent.
-  void allow(int64_t units) { budget = used + units; }
-  void allowAll() { budget = INT64_MAX; }
+  void allow(int64_t units) { budget = std::min(used + units, total); }
+  void allowAll() { budget = total; }
+  /// The same, also for whoever calls allow() in between; ends what an earlier call allowed.
+  void allowInTotal(int64_t units) { budget = total = used + units; }
 
 private:
   Clock::time_point start;
   double seconds;
-  int64_t used = 0, budget = INT64_MAX, nextLook = 0;
+  int64_t used = 0, budget = INT64_MAX, total = INT64_MAX, nextLook = 0;
   bool timedOut = false;
 };
 
