@@ -93,27 +93,37 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
   if (plan.chunkRank.empty())
     for (int64_t c = 0; c < chunks; ++c)
       plan.chunkRank.push_back(c % problem.cluster.stages);
-  if (plan.actions.empty()) {
+  bool order = plan.actions.empty(), own = order && plan.schedule == "auto";
+  if (order && !own) {
     auto actions = scheduleActions(plan.schedule, problem.cluster.stages, problem.microbatches);
     if (!actions)
       return "`actions` are missing, and '" + plan.schedule +
              "' is no schedule to derive them from";
     plan.actions = *actions;
   }
-  if (!plan.remat.empty() || plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
+  if ((!plan.remat.empty() && !own) ||
+      plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
     return "";
   for (int64_t c = 0; c < chunks; ++c)
     if (plan.cuts[c] >= plan.cuts[c + 1])
-      return "`remat` is missing and cannot be chosen, because chunk " + std::to_string(c) +
-             " is empty";
+      return std::string(own ? "`actions` are" : "`remat` is") +
+             " missing and cannot be chosen, because chunk " + std::to_string(c) + " is empty";
   Problem fixed = problem;
   fixed.schedule = plan.schedule;
   fixed.varyCuts = false;
   fixed.givenCuts = plan.cuts;
+  if (!plan.remat.empty()) {
+    fixed.varyRemat = false;
+    fixed.givenRemat = plan.remat;
+  }
   SearchResult result = searchPlan(fixed, options);
   if (!result.plan)
     return result.problem;
   plan.remat = result.plan->remat;
+  if (own) {
+    plan.chunkRank = result.plan->chunkRank;
+    plan.actions = result.plan->actions;
+  }
   return "";
 }
 

@@ -114,6 +114,20 @@ TEST(Auto, TheSameProblemGivesTheSamePlan) {
   }
 }
 
+TEST(Auto, CutsByHandGetListsOfTheirOwn) {
+  Problem problem = randomChunkProblem(3);
+  problem.schedule = "auto";
+  problem.cluster.stages = 2;
+  problem.cluster.memoryBytes.clear();
+  auto layers = static_cast<int64_t>(problem.layers.size());
+  ASSERT_GE(layers, 2);
+  Plan plan;
+  plan.cuts = {0, layers / 2, layers};
+  ASSERT_EQ(completePlan(problem, plan, {}), "");
+  EXPECT_EQ(plan.chunkRank, (std::vector<int64_t>{0, 1}));
+  EXPECT_TRUE(verifyPlan(problem, plan, {}).empty());
+}
+
 TEST(Auto, SaysWhatDoesNotFit) {
   Problem problem = randomChunkProblem(1);
   problem.schedule = "auto";
