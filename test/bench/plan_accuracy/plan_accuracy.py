@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import pipelines  # noqa: E402
 
 TILES, TOKENS, MICRO_BATCHES = 3, 320, 4
-MIXED_TILES, MIXED_TOKENS = 4, 512  # caps of the groups of samples of many sizes
+MIXED_TILES, MIXED_TOKENS = 4, 512  # caps of the groups of samples of many sizes, and of what is measured
 MEDIAN_GOAL, WORST_GOAL = 0.05, 0.10
 
 CONFIGS = {  # vision width, layers, text width, layers, vocabulary
@@ -31,11 +31,12 @@ CONFIGS = {  # vision width, layers, text width, layers, vocabulary
 
 
 class Case:
-    """`flags` for omnibal-compile; `cut`: first layer of stage 1 as a share of the layers, or a --partition method."""
+    """`cut`: first layer of stage 1 as a share of the layers, or a --partition method; `mixed`: groups of omnibal-batch."""
 
     def __init__(self, cut, schedule="1f1b", remat="none", freeze="", micro_batches=MICRO_BATCHES, mixed=False):
         self.cut, self.schedule, self.remat, self.freeze = cut, schedule, remat, freeze
         self.micro_batches, self.mixed = micro_batches, mixed
+        self.split = schedule == "zb-h1"
 
     def name(self):
         cut = self.cut if isinstance(self.cut, str) else f"cut {self.cut:.0%}"
@@ -43,14 +44,13 @@ class Case:
                 (f", frozen {self.freeze}" if self.freeze else "") + (", mixed loads" if self.mixed else ""))
 
 
-def cases(model, quick):
-    """Of a model; the first ones are the most telling."""
-    list_of = [
-        Case("layers"), Case("search", "gpipe"), Case(0.25, "1f1b", "full"), Case("search", "1f1b", "full", micro_batches=8),
-        Case(0.75, "gpipe"), Case("search", "1f1b", mixed=True),
-        Case("search", "interleaved:2"), Case("layers", "zb-h1"), Case("search", "1f1b", freeze="vision"),
-    ]
-    return list_of[:2] if quick else list_of
+CASES = {
+    "even": [Case("layers"), Case("search", "gpipe"), Case(0.25, remat="full"), Case("search", remat="full", micro_batches=8),
+             Case("search", freeze="vision"), Case("search", mixed=True), Case("search", "interleaved:2")],
+    "vit": [Case("layers"), Case("search", micro_batches=8), Case(0.75, "gpipe"), Case("search", mixed=True), Case("search", "zb-h1")],
+    "llm": [Case("layers", "gpipe"), Case("search"), Case(0.3, remat="full"), Case("search", "interleaved:2", micro_batches=8),
+            Case("parameters", mixed=True)],
+}
 
 
 class Bench:
@@ -67,78 +67,88 @@ class Bench:
         pipelines.export_all(self.models.values())
         random = np.random.default_rng(1)
         tiles = random.integers(0, 3, 160)
-        mixed = [(int(t), int(pipelines.TOKENS_PER_TILE * t + n)) for t, n in zip(tiles, random.integers(20, 160, 160))]
+        mixed = np.stack([tiles, pipelines.TOKENS_PER_TILE * tiles + random.integers(60, 160, 160)], axis=1)
         for model in self.models.values():
             model.full, _ = model.write_samples([(TILES, TOKENS)] * 16, "full")
-            model.mixed, model.mixed_table = model.write_samples(mixed, "mixed")
+            model.mixed, table = model.write_samples(mixed, "mixed")
+            model.lengths = mixed
             model.batches = os.path.join(model.folder, "batches")
-            pipelines.call(os.path.join(self.args.bin, "omnibal-batch"), model.mixed_table, "--tiles", MIXED_TILES, "--tokens",
+            pipelines.call(os.path.join(self.args.bin, "omnibal-batch"), table, "--tiles", MIXED_TILES, "--tokens",
                            MIXED_TOKENS, "--ranks", 1, "--seed", 1, "-o", model.batches)
 
-    def flags(self, case):
-        caps = (MIXED_TILES, MIXED_TOKENS) if case.mixed else (TILES, TOKENS)
-        return ["--tiles", caps[0], "--tokens", caps[1], "--stages", 2, "--microbatches", case.micro_batches, "--cpu", "native",
+    def flags(self, case, tiles, tokens, micro_batches):
+        return ["--tiles", tiles, "--tokens", tokens, "--stages", 2, "--microbatches", micro_batches, "--cpu", "native",
                 *(["--freeze", case.freeze] if case.freeze else [])]
 
     def calibrated(self, name, case):
-        """Tables of the model with these frozen parts; every layer function is measured once."""
-        key = (name, case.freeze, case.mixed, case.schedule == "zb-h1")
-        if key not in self.tables:
-            model, found = self.models[name], []
-            data = model.mixed if case.mixed else model.full
-            for remat in ("none", "full"):
-                if remat == "full" and (case.freeze or case.mixed or case.schedule == "zb-h1"):
-                    continue
-                stem = os.path.join(model.folder, "-".join(["calibrate", remat, case.freeze, str(case.mixed), case.schedule]).replace(":", ""))
-                self.tools.compile(model, stem, *self.flags(case), "--partition", "layers", "--remat", remat, "--schedule",
-                                   "zb-h1" if case.schedule == "zb-h1" else "1f1b")
-                table = self.tools.calibrate(stem, stem + ".json", data)
-                print(f"  {name}: calibrated {remat} {case.freeze} {'mixed' if case.mixed else ''}: noise {table['noise']:.1%}, "
-                      f"worst fit {max(f['error'] for f in table['functions']):.1%}, {self.elapsed()}", file=sys.stderr)
-                found += ["--calibration", stem + ".json"]
-            self.tables[key] = found
-        return self.tables[key]
+        """Tables with the functions of the case's frozen parts and remat option, made on first use."""
+        found = []
+        for remat in dict.fromkeys(("none", case.remat)):
+            key = (name, case.freeze, case.split, remat)
+            if key not in self.tables:
+                model = self.models[name]
+                stem = os.path.join(model.folder, f"calibrate-{len(self.tables)}")
+                self.tools.compile(model, stem, *self.flags(case, MIXED_TILES, MIXED_TOKENS, 2), "--partition", "layers", "--remat",
+                                   remat, *(["--schedule", "zb-h1"] if case.split else []))
+                table = self.tools.calibrate(stem, stem + ".json", model.full)
+                heavy = [f for f in table["functions"] if max(point[4] for point in f["measured"]) > 1e6]
+                print(f"  {name}: calibrated, {remat}{' ' + case.freeze if case.freeze else ''}{' split' if case.split else ''}: "
+                      f"noise {table['noise']:.1%}, worst fit of functions above 1 ms {max(f['error'] for f in heavy):.1%}, "
+                      f"{self.elapsed()}", file=sys.stderr)
+                self.tables[key] = stem + ".json"
+            found += ["--calibration", self.tables[key]]
+        return found
 
     def elapsed(self):
         return f"{time.monotonic() - self.begin:.0f} s"
 
     def run(self, name, case):
-        model, tables = self.models[name], self.calibrated(name, case)
-        program = os.path.join(model.folder, "program")
-        flags = [*self.flags(case), *tables, "--schedule", case.schedule, "--remat", case.remat]
+        model = self.models[name]
+        program, plan = (os.path.join(model.folder, file) for file in ("program", "plan.json"))
+        caps = (MIXED_TILES, MIXED_TOKENS) if case.mixed else (TILES, TOKENS)
+        flags = [*self.flags(case, *caps, case.micro_batches), *self.calibrated(name, case), "--schedule", case.schedule, "--remat",
+                 case.remat, *(["--batches", model.batches] if case.mixed else [])]
         if isinstance(case.cut, str):
             flags += ["--partition", case.cut]
         else:
-            layers = self.layers(model, case)
-            plan = os.path.join(model.folder, "plan.json")
+            layers = self.layers(model, flags)
             with open(plan, "w") as file:
                 json.dump({"cuts": [0, max(1, min(layers - 1, round(case.cut * layers))), layers]}, file)
             flags += ["--plan", plan]
-        if case.mixed:
-            flags += ["--batches", model.batches]
         predicted, _ = self.tools.compile(model, program, *flags)
-        if case.mixed:
-            data, steps = model.mixed, ["--batches", model.batches]
-        else:
-            data = model.full
-            steps = ["--steps-file", pipelines.write_steps(os.path.join(model.folder, "steps.jsonl"), [[i] for i in range(16)],
-                                                           case.micro_batches, self.args.steps)]
-        log = self.tools.train(model, program, data, os.path.join(model.folder, "run.jsonl"), *steps, "--steps", self.args.steps)
+        groups = self.typical_groups(model, flags, case) if case.mixed else [[i] for i in range(16)]
+        steps = pipelines.write_steps(os.path.join(model.folder, "steps.jsonl"), groups, case.micro_batches, self.args.steps)
+        log = self.tools.train(model, program, model.mixed if case.mixed else model.full, os.path.join(model.folder, "run.jsonl"),
+                               "--steps-file", steps)
         measured, spread = pipelines.typical(log)
-        self.results.append((name, case.name(), predicted, measured, spread))
+        self.results.append((predicted, measured))
         print(f"{name:5s} {case.name():55s} {predicted:9.1f} {measured:9.1f}  {predicted / measured - 1:+7.1%}   {spread:6.1%}", flush=True)
 
-    def layers(self, model, case):
+    def layers(self, model, flags):
         problem = os.path.join(model.folder, "problem.json")
-        self.tools.compile(model, None, *self.flags(case), "--partition", "layers", "--emit-problem", problem)
+        self.tools.compile(model, None, *flags, "--partition", "layers", "--emit-problem", problem)
         with open(problem) as file:
             return len(json.load(file)["layers"])
 
+    def typical_groups(self, model, flags, case):
+        """The groups of the step that the prediction is for: the one of median cost (docs/planner.md)."""
+        path = os.path.join(model.folder, "cost.json")
+        self.tools.compile(model, None, *flags, "--emit-batch-cost", path)
+        with open(path) as file:
+            cost = json.load(file)
+        samples, offsets = (np.load(os.path.join(model.batches, file)) for file in ("samples.npy", "groups.npy"))
+        tiles, tokens = model.lengths[:, 0], model.lengths[:, 1]
+        each = cost["tile_ns"] * tiles + cost["token_ns"] * tokens + cost["square_ns"] * tokens * tokens
+        groups = [samples[begin:end] for begin, end in zip(offsets, offsets[1:])]
+        steps = [groups[k:k + case.micro_batches] for k in range(0, len(groups) - case.micro_batches + 1, case.micro_batches)]
+        steps.sort(key=lambda step: sum(each[group].sum() for group in step))
+        return steps[(len(steps) - 1) // 2]
+
     def report(self):
-        errors = [abs(predicted / measured - 1) for _, _, predicted, measured, _ in self.results]
+        errors = [abs(predicted / measured - 1) for predicted, measured in self.results]
         median, worst = statistics.median(errors), max(errors)
         print(f"{len(errors)} cases: median error {median:.1%} (goal {MEDIAN_GOAL:.0%}), worst {worst:.1%} (goal {WORST_GOAL:.0%}); "
-              f"steps of {min(m for _, _, _, m, _ in self.results):.0f} to {max(m for _, _, _, m, _ in self.results):.0f} ms; {self.elapsed()}")
+              f"steps of {min(m for _, m in self.results):.0f} to {max(m for _, m in self.results):.0f} ms; {self.elapsed()}")
         return 0 if median <= MEDIAN_GOAL and worst <= WORST_GOAL else 1
 
 
@@ -155,7 +165,7 @@ def main():
     bench.prepare()
     print(f"model case {'':51s} predicted  measured    error   spread  (ms; spread: relative median deviation of the steps)")
     for name in bench.models:
-        for case in cases(name, args.quick):
+        for case in CASES[name][:2 if args.quick else None]:
             if not args.only or args.only in case.name():
                 bench.run(name, case)
     sys.exit(bench.report())

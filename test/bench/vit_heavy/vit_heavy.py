@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import pipelines  # noqa: E402
 
 TILES, TOKENS, MICRO_BATCHES = 3, 320, 8
-CONFIG = (256, 8, 128, 8, 2048)  # vision width, layers, text width, layers, vocabulary
+CONFIG = (256, 8, 128, 8, 16384)  # vision width, layers, text width, layers, vocabulary
 METHODS = ("search", "layers", "parameters")
 DEEPER = {4: 2, 8: 4, 16: 8}  # ranks -> how often each repeated layer comes in the simulation
 
