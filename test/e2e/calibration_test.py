@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,17 @@ def call(*command, environment=ENVIRONMENT):
 def read(path):
     with open(path) as file:
         return json.load(file)
+
+
+def read_groups(folder):
+    """Lists of sample numbers from the two files of int64 that omnibal-batch writes."""
+    numbers = []
+    for name in ("samples.npy", "groups.npy"):
+        with open(os.path.join(folder, name), "rb") as file:
+            data = file.read()
+        body = data[10 + struct.unpack("<H", data[8:10])[0]:]
+        numbers.append(struct.unpack(f"<{len(body) // 8}q", body))
+    return [numbers[0][begin:end] for begin, end in zip(numbers[1], numbers[1][1:])]
 
 
 class Calibration(unittest.TestCase):
@@ -105,6 +117,27 @@ class Calibration(unittest.TestCase):
         layer = problem["layers"][-1]
         self.assertAlmostEqual(layer["input_grad_ns"] + layer["weight_grad_ns"], expected, delta=2)
         self.assertEqual(problem["cluster"]["link"], self.table["link"])
+
+    def test_factors_of_real_loads_are_ratios_of_measured_times(self):
+        lengths = [(2, 60), (0, 200), (1, 90), (3, 110), (0, 40), (1, 300)]
+        with open(self.path("lengths.csv"), "w") as file:
+            file.write("vit_num,token_num\n" + "".join(f"{tiles},{tokens}\n" for tiles, tokens in lengths))
+        result = call(os.path.join(BIN, "omnibal-batch"), self.path("lengths.csv"), "--tiles", TILES, "--tokens", TOKENS, "--ranks", 1,
+                      "-o", self.path("batches"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        groups = read_groups(self.path("batches"))
+        problem, _ = self.problem("--calibration", self.path("keep.json"), "--remat", "none", "--batches", self.path("batches"),
+                                  "--microbatches", len(groups))
+        entries = [entry for entry in self.table["functions"] if entry["name"].startswith("head")]
+
+        def time(tokens, squares):
+            return sum(e["fixed_ns"] + e["token_ns"] * tokens + e["square_ns"] * squares +
+                       e["label_ns"] * self.table["labels_per_token"] * tokens for e in entries)
+        mean_square = sum(n * n for _, n in lengths) / sum(n for _, n in lengths)
+        for factors, group in zip(problem["microbatches"], groups):
+            tokens, squares = sum(lengths[i][1] for i in group), sum(lengths[i][1] ** 2 for i in group)
+            expected = time(tokens, squares) / time(TOKENS, mean_square * TOKENS)
+            self.assertAlmostEqual(factors["head"], expected, delta=0.002)
 
     def test_other_cuts_schedules_and_caps_find_their_layers(self):
         times = []

@@ -19,8 +19,8 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import pipelines  # noqa: E402
 
-TILES, TOKENS, MICRO_BATCHES = 3, 320, 4
-MIXED_TILES, MIXED_TOKENS = 4, 512  # caps of the groups of samples of many sizes, and of what is measured
+TILES, TOKENS, MICRO_BATCHES = 2, 224, 4
+MIXED_TILES, MIXED_TOKENS = 3, 384  # caps of the groups of samples of many sizes, and of what is measured
 MEDIAN_GOAL, WORST_GOAL = 0.05, 0.10
 
 CONFIGS = {  # vision width, layers, text width, layers, vocabulary
@@ -157,7 +157,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True, help="folder for models, data and programs; models stay there")
     parser.add_argument("--models", nargs="*", help="of " + ", ".join(CONFIGS))
-    parser.add_argument("--steps", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="two cases a model")
     parser.add_argument("--only", help="cases whose name contains this")
     args = parser.parse_args()
