@@ -31,6 +31,7 @@ public:
       return failure();
     result.plan.stepNs = result.timeline.stepNs;
     result.plan.ranks = result.timeline.ranks;
+    result.rematFixed = choices.remat != "auto" || fixedByHand;
     countParameters();
     writePlan(module, result.problem, result.plan);
     module->setAttr(reservedAttrName,

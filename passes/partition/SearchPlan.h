@@ -29,6 +29,7 @@ struct StagePlan {
   std::vector<int64_t> parameterElements;    ///< by stage; one that several layers use counts once
   std::vector<int64_t> peakBytesAtCaps;      ///< by stage, as rule 6 counts, micro-batches full
   std::vector<int64_t> reservedBytes;        ///< by stage, what its arena holds beyond that
+  bool rematFixed = false;                   ///< by the choices: not for the search to decide
   std::optional<planner::PlanSearch> search; ///< how the cuts were found, if by a search
 };
 

@@ -5,8 +5,10 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
 #include "passes/export/ExportProgram.h"
+#include "passes/partition/PlanRemarks.h"
 #include "passes/planner/ClusterJson.h"
 #include "passes/planner/JsonText.h"
+#include "passes/planner/PlanReasons.h"
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/report/Report.h"
 #include "passes/planner/report/Trace.h"
@@ -299,9 +301,22 @@ private:
       return failure();
     if (options.report.empty())
       return success();
-    return writeText(options.report, planner::htmlReport({modelName(), table, problem, planned.plan,
-                                                          planned.timeline, planned.search,
-                                                          planner::baselines(problem)}));
+    return writeText(
+        options.report,
+        planner::htmlReport({modelName(), table + reasons(), problem, planned.plan,
+                             planned.timeline, planned.search, planner::baselines(problem)}));
+  }
+
+  /// What limits each stage and what would help, a line each.
+  std::string reasons() const {
+    const planner::Plan &plan = planned.plan;
+    planner::Problem problem = partition::problemOf(planned);
+    planner::PlanReasons why = planner::explainPlan(problem, plan, planned.timeline);
+    std::string text;
+    for (size_t chunk = 0; chunk + 1 < plan.cuts.size(); ++chunk)
+      text += planner::describeChunk(problem, plan, planned.timeline, why, chunk) + "\n";
+    std::string resources = planner::describeResources(plan, why);
+    return text + resources + (resources.empty() ? "" : "\n");
   }
 
   LogicalResult writeFiles() {
