@@ -13,20 +13,25 @@ ActionLists listsOf(const PlanningModel &model) {
   return lists;
 }
 
-std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control,
-                                 Effort effort) {
+std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,
+                                 bool *nothingFits) {
+  auto none = [&](bool sawAll) {
+    if (nothingFits)
+      *nothingFits = sawAll;
+    return std::nullopt;
+  };
   ActionLists lists = listsOf(model);
   bool oneChunk = static_cast<int64_t>(lists.chunkRank.size()) == model.stages;
   if (oneChunk && model.problem.schedule != "zb-h1") {
     CutSearch search(model, control);
     if (!search.run(effort == Effort::Quick))
-      return std::nullopt;
+      return none(!control.exhausted());
     return Found{search.bestCuts(), search.bestOptions(), std::move(lists),
                  search.bestStep(), search.lowerBound(),  "branch-and-bound"};
   }
   ChunkSearch search(model, std::move(lists), control);
   if (!search.run(effort))
-    return std::nullopt;
+    return none(search.complete());
   return Found{search.bestCuts(), search.bestOptions(), search.lists(),
                search.bestStep(), search.lowerBound(),  "branch-and-bound"};
 }

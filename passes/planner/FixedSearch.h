@@ -28,8 +28,9 @@ enum class Effort {
 };
 
 /// The model's schedule must be a named one with enough layers for its chunks. None if no plan was
-/// found: nothing fits, unless the control is exhausted.
-std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort);
+/// found; `nothingFits` then says whether there is none.
+std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,
+                                 bool *nothingFits = nullptr);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_FIXEDSEARCH_H

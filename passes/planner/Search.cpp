@@ -1,5 +1,6 @@
 #include "passes/planner/Search.h"
 #include "passes/planner/AutoSearch.h"
+#include "passes/planner/Crowded.h"
 #include "passes/planner/Infeasible.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Simulator.h"
@@ -60,16 +61,22 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     result.problem = explainInfeasible(model);
     return result;
   }
+  bool nothingFits = false;
   std::optional<Found> found =
-      any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof);
+      any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof, &nothingFits);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();
   if (!found) {
     result.problem = explainInfeasible(model);
-    if (result.problem.empty())
-      result.problem = result.stoppedByTime
-                           ? "no plan was found within the time limit; allow more time"
-                           : "internal error: the layers fit the ranks, but no plan was found";
+    if (!result.problem.empty())
+      return result;
+    if (nothingFits && *chunks > 1)
+      result.problem = explainCrowded(problem, control);
+    else if (result.stoppedByTime)
+      result.problem = "no plan was found within the time limit; allow more time";
+    else
+      result.problem = "no plan was found, though each layer fits a rank; give the ranks more "
+                       "memory, or cuts to begin with (`given`)";
     return result;
   }
   Plan plan = planOf(model, *found);

@@ -107,6 +107,23 @@ TEST(Search, SaysWhatDoesNotFit) {
   EXPECT_NE(stages.find("at most 3 stages"), std::string::npos) << stages;
 }
 
+TEST(Search, SaysWhatChunksOfOneRankLack) {
+  // Four layers, a chunk each: 2 * 100 bytes of parameters and workspace 12 on each rank. Rank 0
+  // of interleaved:2 holds 2 + 2 + 1 = 5 chunks' micro-batches at most of M = 4, rank 1 three;
+  // fully recomputed 2 bytes each: 222 bytes; the layers kept need more.
+  Problem p = threeLayers(2, 222);
+  p.layers.push_back(p.layers.back());
+  p.layers.back().name = "block.d";
+  p.edges.push_back({2, 3, 1, 1});
+  p.schedule = "interleaved:2";
+  EXPECT_TRUE(searchPlan(p, {}).plan);
+  p.cluster.memoryBytes = {216};
+  std::string why = searchPlan(p, {}).problem;
+  EXPECT_NE(why.find("the 2 chunks of a rank do not fit its memory together"), std::string::npos)
+      << why;
+  EXPECT_NE(why.find("6 bytes more on every rank"), std::string::npos) << why;
+}
+
 TEST(Search, TheSameProblemGivesTheSamePlan) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SearchResult a = searchPlan(randomProblem(seed), {}), b = searchPlan(randomProblem(seed), {});
