@@ -3,6 +3,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <map>
 
 using namespace mlir;
 using namespace omnibal;
@@ -111,9 +112,102 @@ LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   return success();
 }
 
+std::optional<llvm::SmallVector<PlannedAction>> omnibal::parsePlannedActions(llvm::StringRef text) {
+  llvm::SmallVector<PlannedAction> actions;
+  llvm::SmallVector<llvm::StringRef> words;
+  text.split(words, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (llvm::StringRef word : words) {
+    PlannedAction action;
+    action.kind = word.front();
+    auto [microbatch, chunk] = word.drop_front().split('.');
+    constexpr int64_t largest = std::numeric_limits<int32_t>::max();
+    if (!llvm::is_contained({'F', 'B', 'I', 'W'}, action.kind) ||
+        microbatch.getAsInteger(10, action.microbatch) || chunk.getAsInteger(10, action.chunk) ||
+        std::min(action.microbatch, action.chunk) < 0 ||
+        std::max(action.microbatch, action.chunk) > largest)
+      return std::nullopt;
+    actions.push_back(action);
+  }
+  return actions;
+}
+
+std::string omnibal::printPlannedActions(llvm::ArrayRef<PlannedAction> actions) {
+  std::string text;
+  for (const PlannedAction &action : actions)
+    text += (text.empty() ? "" : " ") + std::string(1, action.kind) +
+            std::to_string(action.microbatch) + "." + std::to_string(action.chunk);
+  return text;
+}
+
+namespace {
+/// Checks plan_c3 and plan_c4.
+class ActionsChecker {
+public:
+  ActionsChecker(function_ref<InFlightDiagnostic()> emitError, int64_t microbatches,
+                 ArrayRef<int64_t> chunkRanks)
+      : emitError(emitError), microbatches(microbatches), chunkRanks(chunkRanks) {}
+
+  LogicalResult run(int64_t stages, ArrayAttr lists) {
+    if (static_cast<int64_t>(lists.size()) != stages)
+      return emitError() << "plan_c3: actions has " << lists.size() << " texts for " << stages
+                         << " ranks";
+    for (auto [rank, list] : llvm::enumerate(lists)) {
+      auto text = dyn_cast<StringAttr>(list);
+      auto actions = text ? parsePlannedActions(text.getValue()) : std::nullopt;
+      if (!actions)
+        return emitError() << "plan_c3: the actions of rank " << rank
+                           << " are not words like F0.0 (kind F, B, I or W, micro-batch, chunk)";
+      for (const PlannedAction &action : *actions)
+        if (failed(check(static_cast<int64_t>(rank), action)))
+          return failure();
+    }
+    return checkComplete();
+  }
+
+private:
+  LogicalResult check(int64_t rank, const PlannedAction &action) {
+    auto fail = [&](StringRef why) {
+      return emitError() << "plan_c4: " << printPlannedActions(action) << " of rank " << rank << " "
+                         << why;
+    };
+    if (action.chunk >= static_cast<int64_t>(chunkRanks.size()) || chunkRanks[action.chunk] != rank)
+      return fail("is of a chunk that is not on this rank");
+    if (action.microbatch >= microbatches)
+      return fail("is of a micro-batch that does not exist");
+    std::string &done = parts[{action.chunk, action.microbatch}];
+    bool first = action.kind == 'F';
+    bool fits = first ? done.empty() : action.kind == 'W' ? done == "FI" : done == "F";
+    if (!fits)
+      return fail("runs a second time or too early");
+    done += action.kind;
+    return success();
+  }
+
+  LogicalResult checkComplete() {
+    int64_t complete = 0;
+    for (const auto &[key, done] : parts) {
+      if (done != "FB" && done != "FIW")
+        return emitError() << "plan_c4: chunk " << key.first << " runs " << done
+                           << " of micro-batch " << key.second << ", not F and B, nor F, I and W";
+      ++complete;
+    }
+    int64_t chunks = static_cast<int64_t>(chunkRanks.size());
+    if (complete / chunks == microbatches && complete % chunks == 0)
+      return success();
+    return emitError() << "plan_c4: actions run " << complete << " of " << chunks << " chunks x "
+                       << microbatches << " micro-batches";
+  }
+
+  function_ref<InFlightDiagnostic()> emitError;
+  int64_t microbatches;
+  ArrayRef<int64_t> chunkRanks;
+  std::map<std::pair<int64_t, int64_t>, std::string> parts; ///< chunk, micro-batch: what has run
+};
+} // namespace
+
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef schedule,
                                int64_t stages, int64_t microbatches, int64_t dataParallel,
-                               ArrayRef<int64_t> chunkRanks) {
+                               ArrayRef<int64_t> chunkRanks, ArrayAttr actions) {
   if (std::min({stages, microbatches, dataParallel}) < 1)
     return emitError() << "plan_c1: stages, microbatches and data_parallel must be >= 1";
   for (auto [chunk, rank] : llvm::enumerate(chunkRanks))
@@ -126,5 +220,6 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
   used.erase(llvm::unique(used), used.end());
   if (static_cast<int64_t>(used.size()) != stages)
     return emitError() << "plan_c2: " << used.size() << " of " << stages << " stages have a chunk";
-  return success();
+  return actions ? ActionsChecker(emitError, microbatches, chunkRanks).run(stages, actions)
+                 : success();
 }

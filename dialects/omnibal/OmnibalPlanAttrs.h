@@ -23,6 +23,16 @@ inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
 
 /// Whether `name` is a way to rematerialise: "keep", "full", or "selective-N" with N >= 1.
 bool isRematName(llvm::StringRef name);
+
+/// A word of PlanAttr's actions.
+struct PlannedAction {
+  char kind = 'F'; ///< F | B | I | W
+  int64_t microbatch = 0;
+  int64_t chunk = 0;
+};
+/// The words of one rank's text; none if a word is not one ("F0.0").
+std::optional<llvm::SmallVector<PlannedAction>> parsePlannedActions(llvm::StringRef text);
+std::string printPlannedActions(llvm::ArrayRef<PlannedAction> actions);
 } // namespace omnibal
 
 #endif // DIALECTS_OMNIBAL_OMNIBALPLANATTRS_H

@@ -128,15 +128,24 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
     `omnibal.plan`; cuts and rematerialisation stand on the layers (`omnibal.chunk`,
     `omnibal.remat`). `chunk_ranks` has one rank (stage) a chunk.
 
+    `actions`, where present, is what each rank computes in a training step, in order, in place of
+    the rule that `schedule` names: one text a rank, of words KIND MICRO-BATCH `.` CHUNK with a
+    space between them. F is a forward, B a whole backward, I its recomputation and input gradient,
+    W its weight gradient: "F0.0 F1.0 I0.0 W0.0 B1.0".
+
     Constraints:
     * (plan_c1) stages, microbatches and data_parallel are at least 1;
-    * (plan_c2) ranks are in [0, stages), and every rank has a chunk.
+    * (plan_c2) ranks are in [0, stages), and every rank has a chunk;
+    * (plan_c3) `actions` has one text a rank, and every word is as above;
+    * (plan_c4) every chunk runs on its rank, each micro-batch once: F, then B, or I and later W.
   }];
   let parameters = (ins StringRefParameter<>:$schedule, "int64_t":$stages, "int64_t":$microbatches,
-                        "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_ranks);
+                        "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_ranks,
+                        OptionalParameter<"::mlir::ArrayAttr">:$actions);
   let assemblyFormat = [{
     `<` `schedule` `=` $schedule `,` `stages` `=` $stages `,` `microbatches` `=` $microbatches `,`
-    `data_parallel` `=` $data_parallel `,` `chunk_ranks` `=` `[` $chunk_ranks `]` `>`
+    `data_parallel` `=` $data_parallel `,` `chunk_ranks` `=` `[` $chunk_ranks `]`
+    (`,` `actions` `=` $actions^)? `>`
   }];
   let genVerifyDecl = 1;
 }

@@ -81,13 +81,16 @@ LogicalResult LayerOp::verifyRegions() {
 
 LogicalResult LayerFnOp::verifySymbolUses(SymbolTableCollection &symbols) {
   SmallVector<FlatSymbolRefAttr> names = {getForwardAttr(), getEvaluateAttr(), getPredictAttr()};
-  if (getBackwardAttr())
-    names.push_back(getBackwardAttr());
+  for (FlatSymbolRefAttr name : {getBackwardAttr(), getInputGradAttr(), getWeightGradAttr()})
+    if (name)
+      names.push_back(name);
   for (FlatSymbolRefAttr name : names) {
     auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, name);
     if (!function || function.isExternal())
       return emitOpError() << "layer_fn_c1: " << name << " is not a function with a body";
   }
+  if (!getBackwardAttr() && (getInputGradAttr() || getWeightGradAttr()))
+    return emitOpError() << "layer_fn_c2: has input_grad or weight_grad but no backward";
   return success();
 }
 
@@ -130,8 +133,10 @@ LogicalResult CallLayerOp::verifySymbolUses(SymbolTableCollection &symbols) {
   }
   SmallVector<FlatSymbolRefAttr> names = {callee.getForwardAttr(), callee.getEvaluateAttr(),
                                           callee.getPredictAttr()};
-  if (callee.getBackwardAttr())
-    names.push_back(callee.getBackwardAttr());
+  for (FlatSymbolRefAttr name :
+       {callee.getBackwardAttr(), callee.getInputGradAttr(), callee.getWeightGradAttr()})
+    if (name)
+      names.push_back(name);
   SmallVector<Type> inputs(getInputs().getTypes()), outputs(getOutputs().getTypes());
   for (FlatSymbolRefAttr name : names) {
     auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(callee, name);

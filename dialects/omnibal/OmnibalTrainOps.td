@@ -41,18 +41,24 @@ def LayerFnOp : Omnibal_Op<"layer_fn", [Symbol, DeclareOpInterfaceMethods<Symbol
   let summary = "The functions shared by all equal layers";
   let description = [{
     `forward` is the training forward, `evaluate` saves nothing, `predict` also yields the graph's
-    own outputs; `backward` is absent where nothing trains in the layer or upstream of it. Arguments
-    and results of the functions carry `omnibal.role` and `omnibal.index` (docs/contract-compiler.md;
+    own outputs; `backward` is absent where nothing trains in the layer or upstream of it. Where the
+    schedule splits the backward, `input_grad` and `weight_grad` are its two halves: without a
+    gradient of an input (and without a loss) there is no input_grad, without a parameter whose
+    gradient can wait no weight_grad, and the other half is the whole. Arguments and results of the functions carry `omnibal.role` and `omnibal.index` (docs/contract-compiler.md;
     `omnibal-verify-functions` checks them).
 
     Constraints:
-    * (layer_fn_c1) every function named is a func.func of the module that has a body.
+    * (layer_fn_c1) every function named is a func.func of the module that has a body;
+    * (layer_fn_c2) halves of a backward come with the backward.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$forward,
-                       OptionalAttr<FlatSymbolRefAttr>:$backward, FlatSymbolRefAttr:$evaluate,
+                       OptionalAttr<FlatSymbolRefAttr>:$backward,
+                       OptionalAttr<FlatSymbolRefAttr>:$input_grad,
+                       OptionalAttr<FlatSymbolRefAttr>:$weight_grad, FlatSymbolRefAttr:$evaluate,
                        FlatSymbolRefAttr:$predict);
   let assemblyFormat = [{
     $sym_name `forward` `(` $forward `)` (`backward` `(` $backward^ `)`)?
+    (`input_grad` `(` $input_grad^ `)`)? (`weight_grad` `(` $weight_grad^ `)`)?
     `evaluate` `(` $evaluate `)` `predict` `(` $predict `)` attr-dict
   }];
 }

@@ -36,7 +36,9 @@ public:
     for (size_t s = 0; s < stages.size(); ++s)
       stages[s].id = static_cast<int32_t>(s);
     layOutPersistent(parts, options.gradientBucketBytes, stages);
-    if (llvm::none_of(parts.callees, [](const CalleeFunctions &c) { return c.backward >= 0; }))
+    if (llvm::none_of(parts.callees, [](const CalleeFunctions &callee) {
+          return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
+        }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
     for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Predict})
       if (failed(layOutMode(parts, purpose, stages)))
@@ -47,22 +49,37 @@ public:
 private:
   /// Lowers the functions of a layer once, however many layers call them.
   LogicalResult lowerCallees() {
+    std::map<std::string, std::set<RunKind>> runs;
+    for (const Call &call : parts.graph.calls) {
+      const std::set<RunKind> &ofChunk = parts.schedule.runs[call.chunk];
+      runs[LayerFnOp(call.callee).getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
+    }
     std::map<std::string, CalleeFunctions> done;
     for (Call &call : parts.graph.calls) {
-      auto [it, fresh] = done.try_emplace(call.callee.getSymName().str());
-      if (fresh && failed(lowerCallee(call.callee, it->second)))
+      std::string name = call.callee.getSymName().str();
+      auto [it, fresh] = done.try_emplace(name);
+      if (fresh && failed(lowerCallee(call.callee, runs.at(name), it->second)))
         return failure();
       parts.callees.push_back(it->second);
     }
     return success();
   }
 
-  LogicalResult lowerCallee(LayerFnOp callee, CalleeFunctions &out) {
-    auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
-    auto backward = callee.getBackward() ? module.lookupSymbol<func::FuncOp>(*callee.getBackward())
-                                         : func::FuncOp();
-    if (failed(lower::layOutSavedValues(forward, backward)))
-      return failure();
+  func::FuncOp lookup(FlatSymbolRefAttr name) {
+    return name ? module.lookupSymbol<func::FuncOp>(name.getAttr()) : func::FuncOp();
+  }
+
+  LogicalResult lowerCallee(LayerFnOp callee, const std::set<RunKind> &runs, CalleeFunctions &out) {
+    func::FuncOp forward = lookup(callee.getForwardAttr());
+    func::FuncOp inputGrad = lookup(callee.getInputGradAttr());
+    func::FuncOp weightGrad = lookup(callee.getWeightGradAttr());
+    SmallVector<func::FuncOp> readers;
+    for (func::FuncOp reader : {lookup(callee.getBackwardAttr()), inputGrad, weightGrad})
+      if (reader && !llvm::is_contained(readers, reader)) // a half may be the whole
+        readers.push_back(reader);
+    lower::layOutSavedValues(forward, "saved", readers);
+    if (inputGrad && weightGrad)
+      lower::layOutSavedValues(inputGrad, "held", weightGrad);
     auto lowerOne = [&](llvm::StringRef symbol, int64_t &index) -> LogicalResult {
       auto [it, fresh] = functionIndex.try_emplace(symbol.str(), parts.functions.size());
       index = it->second;
@@ -84,7 +101,13 @@ private:
         failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
         failed(lowerOne(callee.getPredict(), out.predict)))
       return failure();
-    return backward ? lowerOne(*callee.getBackward(), out.backward) : success();
+    auto lowerHalf = [&](RunKind kind, std::optional<StringRef> symbol, int64_t &index) {
+      return symbol && runs.count(kind) ? lowerOne(*symbol, index) : success();
+    };
+    return success(
+        succeeded(lowerHalf(RunKind::Backward, callee.getBackward(), out.backward)) &&
+        succeeded(lowerHalf(RunKind::InputGrad, callee.getInputGrad(), out.inputGrad)) &&
+        succeeded(lowerHalf(RunKind::WeightGrad, callee.getWeightGrad(), out.weightGrad)));
   }
 
   FailureOr<ExportedProgram> assemble(std::vector<rt::Stage> stages) {

@@ -19,7 +19,11 @@ using partition::Edge;
 
 /// Functions of one call's layer, as indices into ProgramParts::functions; -1 = none.
 struct CalleeFunctions {
-  int64_t forward = -1, backward = -1, evaluate = -1, predict = -1;
+  int64_t forward = -1, evaluate = -1, predict = -1;
+  /// Those that actions run: a backward, or its halves, or both.
+  int64_t backward = -1, inputGrad = -1, weightGrad = -1;
+
+  std::array<int64_t, 3> gradients() const { return {backward, inputGrad, weightGrad}; }
 };
 
 /// Everything about the program that all modes share.

@@ -20,16 +20,15 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
   return parameter;
 }
 
-/// Names of the parameters whose gradient some backward function yields.
+/// Names of the parameters whose gradient some function yields.
 std::set<std::string> parametersWithGradient(const ProgramParts &parts) {
   std::set<std::string> names;
   for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
-    int64_t backward = parts.callees[index].backward;
-    if (backward < 0)
-      continue;
-    for (const lower::Formal &formal : parts.functions[backward].formals)
-      if (formal.role == rt::Role::ParameterGrad)
-        names.insert(call.parameters[formal.index]);
+    for (int64_t function : parts.callees[index].gradients())
+      if (function >= 0)
+        for (const lower::Formal &formal : parts.functions[function].formals)
+          if (formal.role == rt::Role::ParameterGrad)
+            names.insert(call.parameters[formal.index]);
   }
   return names;
 }
@@ -86,7 +85,8 @@ void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::
       stagesOf[name].push_back(s);
     }
     const CalleeFunctions &callee = parts.callees[index];
-    for (int64_t function : {callee.forward, callee.backward, callee.evaluate, callee.predict}) {
+    for (int64_t function : {callee.forward, callee.backward, callee.inputGrad, callee.weightGrad,
+                             callee.evaluate, callee.predict}) {
       if (function < 0)
         continue;
       for (const lower::ConstantData &data : parts.functions[function].constants)

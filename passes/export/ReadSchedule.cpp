@@ -99,6 +99,23 @@ private:
                  << rank << " has no omnibal.stage for mode " << stringifyStageMode(mode)
                  << "; run omnibal-materialize-schedule";
     }
+    for (StageOp stage : result.stages[StageMode::Train])
+      for (RunOp run : stage.getBody().front().getOps<RunOp>())
+        result.runs[run.getChunk()].insert(run.getKind());
+    return checkHalves();
+  }
+
+  /// A chunk whose backward runs in two halves has layers with these halves.
+  LogicalResult checkHalves() {
+    for (const partition::Call &call : graph.calls) {
+      LayerFnOp callee = call.callee;
+      bool split = result.runs[call.chunk].count(RunKind::InputGrad) != 0;
+      if (split && callee.getBackward() && !callee.getInputGrad() && !callee.getWeightGrad())
+        return CallLayerOp(call.op).emitOpError("runs its backward in two halves, but @")
+               << callee.getSymName()
+               << " has no input_grad and no weight_grad; omnibal-materialize-layers makes them "
+                  "where omnibal.plan splits the chunk, or with split-backward";
+    }
     return success();
   }
 
@@ -142,12 +159,8 @@ private:
   }
 
   LogicalResult readRun(RunOp op) {
-    if (op.getKind() == RunKind::Forward)
-      return add(rt::ActionKind::Forward, op.getMicrobatch(), op.getChunk());
-    if (op.getKind() == RunKind::Backward)
-      return add(rt::ActionKind::Backward, op.getMicrobatch(), op.getChunk());
-    return op.emitOpError("cannot be exported: layers have one function for the gradients of "
-                          "inputs and parameters; use `run backward`");
+    // rt::ActionKind begins with the kinds of runs, in their order.
+    return add(static_cast<rt::ActionKind>(op.getKind()), op.getMicrobatch(), op.getChunk());
   }
 
   template <typename Op> LogicalResult readMessage(Op op, rt::ActionKind kind) {

@@ -6,6 +6,7 @@
 #include "passes/schedule/Messages.h"
 #include "runtime/program/Program.h"
 #include <map>
+#include <set>
 
 namespace omnibal::exporter {
 
@@ -17,6 +18,8 @@ struct Schedule {
   std::vector<Message> messages;
   std::map<std::string, int32_t> messageIds;        ///< by the name of the transfer
   std::map<StageMode, std::vector<StageOp>> stages; ///< one a rank
+  /// Kinds of runs of each chunk in a training step, where an action runs them.
+  std::map<int64_t, std::set<RunKind>> runs;
 };
 
 /// Reads the plan, transfers and stages of a module in form C. Reports where a rank has no stage in

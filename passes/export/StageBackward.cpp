@@ -1,16 +1,27 @@
-//===- StageBackward.cpp - The backward list of a chunk ----------------------------------===//
+//===- StageBackward.cpp - The backward lists of a chunk ---------------------------------===//
 //
-// Layers in reverse. The gradient of an activation is the sum of what its consumers contribute; the
-// first contribution in this order owns the buffer, later ones are added to it.
+// Layers in reverse; the same order in all of a backward and in its halves. The gradient of an
+// activation is the sum of what its consumers contribute; the first contribution in this order owns
+// the buffer, later ones are added to it.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/export/StageLayout.h"
 
 namespace omnibal::exporter {
 
-std::string StageLayout::buildBackward(rt::Chunk &chunk) {
-  CallList list{{}, {}, rt::ActionKind::Backward, chunk.id};
+/// Whether some action of a training step runs this part of the chunk.
+bool StageLayout::isRun(int64_t chunk, rt::ActionKind kind) const {
+  auto runs = parts.schedule.runs.find(chunk);
+  return runs != parts.schedule.runs.end() && runs->second.count(static_cast<RunKind>(kind));
+}
+
+/// Of a whole backward, or of its first half: what gives gradients of inputs.
+std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
+                                       std::vector<rt::LayerCall> &out) {
+  CallList list{{}, {}, kind, chunk.id};
   std::map<int64_t, rt::Location> gradient; // edge -> where its gradient is being summed
+  if (!isRun(chunk.id, kind))
+    return "";
 
   // Contributions that are there before the chunk starts: from later chunks.
   for (auto [index, edge] : llvm::enumerate(parts.graph.edges)) {
@@ -33,26 +44,16 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk) {
 
   for (int64_t index = static_cast<int64_t>(parts.graph.calls.size()) - 1; index >= 0; --index) {
     const Call &call = parts.graph.calls[index];
-    int64_t function = functionOf(index, true);
+    int64_t function = functionOf(index, kind);
     if (call.chunk != chunk.id || function < 0)
       continue;
     std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
     std::vector<std::pair<int64_t, rt::Location>> later; // contributions to add after the call
     for (auto [position, formal] : llvm::enumerate(parts.functions[function].formals)) {
       const rt::Buffer &buffer = parts.functions[function].function.buffers[position];
+      int64_t bytes = bytesAtCaps(parts, buffer.shape, buffer.dtype);
       rt::Location location;
       switch (formal.role) {
-      case rt::Role::Input:
-        if (std::string error = forwardLocation(call.inputs[formal.index], chunk.id, location);
-            !error.empty())
-          return error;
-        break;
-      case rt::Role::Output:
-        location = valueLocation.at(call.outputs[formal.index]);
-        break;
-      case rt::Role::Saved:
-        location = savedLocation.at({index, formal.index});
-        break;
       case rt::Role::GradOutput: {
         auto it = gradient.find(call.outputs[formal.index]);
         if (it == gradient.end())
@@ -63,19 +64,20 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk) {
       }
       case rt::Role::GradInput: {
         int64_t edge = call.inputs[formal.index];
-        bool mine = parts.graph.calls[parts.graph.edges[edge].producer].chunk == chunk.id;
         if (gradient.count(edge)) {
-          location = transient(list, bytesAtCaps(parts, buffer.shape, buffer.dtype));
+          location = transient(list, bytes);
           later.push_back({edge, location});
         } else {
-          location = mine ? transient(list, bytesAtCaps(parts, buffer.shape, buffer.dtype))
-                          : gradOutLocation.at({edge, chunk.id});
-          gradient[edge] = location;
+          location = gradient[edge] = gradInputLocation(list, edge, bytes);
         }
         break;
       }
+      case rt::Role::Held:
+        location = heldLocation[{index, formal.index}] = hold(chunk.id, bytes);
+        break;
       default:
-        continue;
+        if (std::string error = keptLocation(index, formal, location); !error.empty())
+          return error;
       }
       special[{formal.role, formal.index}] = location;
     }
@@ -84,7 +86,67 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk) {
     for (auto &[edge, from] : later)
       addAccumulate(list, edge, from, gradient.at(edge));
   }
-  finish(list, chunk.backward);
+  finish(list, out);
+  if (kind == rt::ActionKind::InputGrad)
+    for (const auto &[edge, location] : gradient)
+      gradientLocation[edge] = location;
+  return "";
+}
+
+/// Where a backward finds what forward left; nothing for other roles.
+std::string StageLayout::keptLocation(int64_t call, const lower::Formal &formal,
+                                      rt::Location &out) const {
+  const Call &site = parts.graph.calls[call];
+  if (formal.role == rt::Role::Input)
+    return forwardLocation(site.inputs[formal.index], site.chunk, out);
+  if (formal.role == rt::Role::Output)
+    out = valueLocation.at(site.outputs[formal.index]);
+  else if (formal.role == rt::Role::Saved)
+    out = savedLocation.at({call, formal.index});
+  return "";
+}
+
+/// The first contribution to the gradient of an edge: with what is sent if the edge comes from
+/// another chunk; in a buffer of its own if the producer's weight_grad reads it.
+rt::Location StageLayout::gradInputLocation(CallList &list, int64_t edge, int64_t bytes) {
+  const Edge &value = parts.graph.edges[edge];
+  if (parts.graph.calls[value.producer].chunk != list.chunk)
+    return gradOutLocation.at({edge, list.chunk});
+  bool late = list.kind == rt::ActionKind::InputGrad &&
+              readByWeightGrad(value.producer, rt::Role::GradOutput, value.output);
+  return late ? hold(list.chunk, bytes) : transient(list, bytes);
+}
+
+/// The second half of a backward: gradients of parameters, from what is kept, from what the first
+/// half holds and from gradients of outputs, which nothing has changed since.
+std::string StageLayout::buildWeightGrad(rt::Chunk &chunk) {
+  CallList list{{}, {}, rt::ActionKind::WeightGrad, chunk.id};
+  if (!isRun(chunk.id, list.kind))
+    return "";
+  for (int64_t index = static_cast<int64_t>(parts.graph.calls.size()) - 1; index >= 0; --index) {
+    const Call &call = parts.graph.calls[index];
+    int64_t function = functionOf(index, list.kind);
+    if (call.chunk != chunk.id || function < 0)
+      continue;
+    std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
+    for (const lower::Formal &formal : parts.functions[function].formals) {
+      rt::Location &location = special[{formal.role, formal.index}];
+      if (formal.role == rt::Role::GradOutput) {
+        auto it = gradientLocation.find(call.outputs[formal.index]);
+        if (it == gradientLocation.end())
+          return "internal error: layer " + call.name + " reads the gradient of output " +
+                 std::to_string(formal.index) + ", to which nothing contributes";
+        location = it->second;
+      } else if (formal.role == rt::Role::Held) {
+        location = heldLocation.at({index, formal.index});
+      } else if (std::string error = keptLocation(index, formal, location); !error.empty()) {
+        return error;
+      }
+    }
+    if (std::string error = bind(list, index, function, special); !error.empty())
+      return error;
+  }
+  finish(list, chunk.weightGrad);
   return "";
 }
 

@@ -10,6 +10,11 @@ StageLayout::StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
 std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbatches) {
   theMode.microbatches = static_cast<int32_t>(microbatches);
   theMode.actions = std::move(actions);
+  actionsOf.resize(microbatches);
+  for (auto [position, action] : llvm::enumerate(theMode.actions))
+    if (action.kind <= rt::ActionKind::WaitSend && action.microbatch >= 0 &&
+        action.microbatch < microbatches)
+      actionsOf[action.microbatch].push_back(static_cast<int64_t>(position));
   workRegion = addRegion("workspace", RegionKind::Work);
   for (int64_t c = 0; c < parts.graph.chunks; ++c)
     if (parts.stageOf(c) == stage) {
@@ -26,9 +31,15 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
         chunk.layers.push_back(call.name);
     if (std::string error = buildForward(chunk); !error.empty())
       return error;
-    if (purpose == StageMode::Train)
-      if (std::string error = buildBackward(chunk); !error.empty())
+    if (purpose == StageMode::Train) {
+      std::string error = buildBackward(chunk, rt::ActionKind::Backward, chunk.backward);
+      if (error.empty())
+        error = buildBackward(chunk, rt::ActionKind::InputGrad, chunk.inputGrad);
+      if (error.empty())
+        error = buildWeightGrad(chunk);
+      if (!error.empty())
         return error;
+    }
     theMode.chunks.push_back(std::move(chunk));
   }
   return "";
@@ -55,10 +66,14 @@ int64_t StageLayout::bytesOf(const Edge &edge) const {
   return bytesAtCaps(parts, shape, rt::DType::F32);
 }
 
-int64_t StageLayout::functionOf(int64_t call, bool backward) const {
+int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
   const CalleeFunctions &callee = parts.callees[call];
-  if (backward)
+  if (kind == rt::ActionKind::Backward)
     return callee.backward;
+  if (kind == rt::ActionKind::InputGrad)
+    return callee.inputGrad;
+  if (kind == rt::ActionKind::WeightGrad)
+    return callee.weightGrad;
   switch (purpose) {
   case StageMode::Train:
     return callee.forward;
@@ -70,13 +85,49 @@ int64_t StageLayout::functionOf(int64_t call, bool backward) const {
   return -1;
 }
 
-bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) const {
-  if (purpose != StageMode::Train || parts.callees[call].backward < 0)
+bool StageLayout::reads(int64_t function, rt::Role role, int64_t index) const {
+  if (purpose != StageMode::Train || function < 0)
     return false;
-  for (const lower::Formal &formal : parts.functions[parts.callees[call].backward].formals)
-    if (formal.role == role && formal.index == index)
-      return true;
-  return false;
+  return llvm::any_of(parts.functions[function].formals, [&](const lower::Formal &formal) {
+    return formal.role == role && formal.index == index;
+  });
+}
+
+bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) const {
+  return llvm::any_of(parts.callees[call].gradients(),
+                      [&](int64_t function) { return reads(function, role, index); });
+}
+
+bool StageLayout::readByWeightGrad(int64_t call, rt::Role role, int64_t index) const {
+  return reads(parts.callees[call].weightGrad, role, index);
+}
+
+/// Whether the second half of a backward reads the value of the edge.
+bool StageLayout::outputReadByWeightGrad(int64_t edge) const {
+  const Edge &value = parts.graph.edges[edge];
+  return readByWeightGrad(value.producer, rt::Role::Output, value.output) ||
+         llvm::any_of(value.consumers, [&](const std::pair<int64_t, int64_t> &consumer) {
+           return readByWeightGrad(consumer.first, rt::Role::Input, consumer.second);
+         });
+}
+
+/// Room for a value that backward reads. What only its first half reads has a region of its own,
+/// which ends with that half.
+rt::Location StageLayout::keep(int64_t chunk, bool untilWeightGrad, int64_t bytes) {
+  auto [it, fresh] = keptRegion.try_emplace({chunk, untilWeightGrad}, -1);
+  if (fresh)
+    it->second = addRegion((untilWeightGrad ? "kept for weight_grad by " : "kept by ") +
+                               std::to_string(chunk),
+                           RegionKind::Kept);
+  return {rt::Space::Region, it->second, grow(it->second, bytes)};
+}
+
+/// Room for what the first half of a backward leaves to the second.
+rt::Location StageLayout::hold(int64_t chunk, int64_t bytes) {
+  auto [it, fresh] = heldRegion.try_emplace(chunk, -1);
+  if (fresh)
+    it->second = addRegion("held by " + std::to_string(chunk), RegionKind::Kept);
+  return {rt::Space::Region, it->second, grow(it->second, bytes)};
 }
 
 /// Buffers that messages arrive in: one region a message, its edges one after the other.
@@ -148,17 +199,10 @@ std::string StageLayout::forwardLocation(int64_t edge, int64_t chunk, rt::Locati
 
 std::string StageLayout::buildForward(rt::Chunk &chunk) {
   CallList list{{}, {}, rt::ActionKind::Forward, chunk.id};
-  int32_t kept = -1;
-  auto keptRegionOf = [&] {
-    if (kept < 0)
-      kept = keptRegion[chunk.id] =
-          addRegion("kept by " + std::to_string(chunk.id), RegionKind::Kept);
-    return kept;
-  };
   for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
     if (call.chunk != chunk.id)
       continue;
-    int64_t function = functionOf(index, false);
+    int64_t function = functionOf(index, rt::ActionKind::Forward);
     if (function < 0)
       return "internal error: layer " + call.name + " has no forward function";
     std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
@@ -167,9 +211,9 @@ std::string StageLayout::buildForward(rt::Chunk &chunk) {
       const rt::Buffer &buffer = lowered.function.buffers[position];
       int64_t bytes = bytesAtCaps(parts, buffer.shape, buffer.dtype);
       if (formal.role == rt::Role::Saved) {
-        int32_t region = keptRegionOf();
-        special[{formal.role, formal.index}] =
-            savedLocation[{index, formal.index}] = {rt::Space::Region, region, grow(region, bytes)};
+        bool late = readByWeightGrad(index, rt::Role::Saved, formal.index);
+        special[{formal.role, formal.index}] = savedLocation[{index, formal.index}] =
+            keep(chunk.id, late, bytes);
       }
       if (formal.role != rt::Role::Output)
         continue;
@@ -180,15 +224,11 @@ std::string StageLayout::buildForward(rt::Chunk &chunk) {
         continue;
       }
       if (!valueLocation.count(edge)) {
-        bool keep = readByBackward(index, rt::Role::Output, formal.index);
+        bool kept = readByBackward(index, rt::Role::Output, formal.index);
         for (auto [consumer, input] : parts.graph.edges[edge].consumers)
-          keep |= readByBackward(consumer, rt::Role::Input, input);
-        if (keep) {
-          int32_t region = keptRegionOf();
-          valueLocation[edge] = {rt::Space::Region, region, grow(region, bytes)};
-        } else {
-          valueLocation[edge] = transient(list, bytes);
-        }
+          kept |= readByBackward(consumer, rt::Role::Input, input);
+        valueLocation[edge] =
+            kept ? keep(chunk.id, outputReadByWeightGrad(edge), bytes) : transient(list, bytes);
       }
       special[{formal.role, formal.index}] = valueLocation[edge];
     }
@@ -313,12 +353,9 @@ std::pair<int64_t, int64_t> StageLayout::lifetime(int32_t region, int64_t microb
   if (use.kind == RegionKind::Work)
     return {0, end};
   int64_t first = end, last = -1, firstCompute = end;
-  for (auto [position, action] : llvm::enumerate(theMode.actions)) {
-    if (action.microbatch != microbatch)
-      continue;
-    int64_t at = static_cast<int64_t>(position);
-    bool compute =
-        action.kind == rt::ActionKind::Forward || action.kind == rt::ActionKind::Backward;
+  for (int64_t at : actionsOf[microbatch]) {
+    const rt::Action &action = theMode.actions[at];
+    bool compute = action.kind <= rt::ActionKind::WeightGrad;
     bool mine = compute && use.touched.count({action.kind, action.index});
     if (action.kind == rt::ActionKind::Send || action.kind == rt::ActionKind::WaitSend)
       mine |= llvm::is_contained(use.sends, action.index);

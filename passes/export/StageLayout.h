@@ -29,7 +29,7 @@ private:
   enum class RegionKind { Work, Kept, Message, Batch, Result };
   struct RegionUse {
     RegionKind kind;
-    std::set<std::pair<rt::ActionKind, int64_t>> touched; ///< (Forward or Backward, chunk)
+    std::set<std::pair<rt::ActionKind, int64_t>> touched; ///< (computing kind, chunk)
     std::vector<int32_t> sends, receives;                 ///< messages
   };
   /// A list of layer calls under construction; transient buffers get offsets at its end.
@@ -43,13 +43,22 @@ private:
   int32_t addRegion(std::string name, RegionKind kind);
   int64_t grow(int32_t region, int64_t bytes);
   int64_t bytesOf(const Edge &edge) const;
-  int64_t functionOf(int64_t call, bool backward) const;
+  int64_t functionOf(int64_t call, rt::ActionKind kind) const;
+  bool reads(int64_t function, rt::Role role, int64_t index) const;
   bool readByBackward(int64_t call, rt::Role role, int64_t index) const;
+  bool readByWeightGrad(int64_t call, rt::Role role, int64_t index) const;
+  bool outputReadByWeightGrad(int64_t edge) const;
+  rt::Location keep(int64_t chunk, bool untilWeightGrad, int64_t bytes);
+  rt::Location hold(int64_t chunk, int64_t bytes);
 
   void placeReceives(int64_t chunk);
   void placeSends(int64_t chunk);
   std::string buildForward(rt::Chunk &chunk);
-  std::string buildBackward(rt::Chunk &chunk);
+  std::string buildBackward(rt::Chunk &chunk, rt::ActionKind kind, std::vector<rt::LayerCall> &out);
+  std::string buildWeightGrad(rt::Chunk &chunk);
+  bool isRun(int64_t chunk, rt::ActionKind kind) const;
+  std::string keptLocation(int64_t call, const lower::Formal &formal, rt::Location &out) const;
+  rt::Location gradInputLocation(CallList &list, int64_t edge, int64_t bytes);
   rt::Location transient(CallList &list, int64_t bytes);
   std::string bind(CallList &list, int64_t call, int64_t function,
                    const std::map<std::pair<rt::Role, int64_t>, rt::Location> &special);
@@ -73,8 +82,12 @@ private:
   std::map<std::pair<int64_t, int64_t>, rt::Location> gradOutLocation;  ///< (edge, chunk)
   std::map<std::pair<int64_t, int64_t>, rt::Location> gradInLocation;   ///< (edge, from chunk)
   std::map<std::pair<int64_t, int64_t>, rt::Location> savedLocation;    ///< (call, index)
-  std::map<int64_t, int32_t> outRegion, gradOutRegion, keptRegion;      ///< per chunk
-  std::map<size_t, int32_t> receiveRegion;                              ///< per message
+  std::map<std::pair<int64_t, int64_t>, rt::Location> heldLocation;     ///< (call, index)
+  std::map<int64_t, rt::Location> gradientLocation;                ///< edge, when input_grad ends
+  std::map<int64_t, int32_t> outRegion, gradOutRegion, heldRegion; ///< per chunk
+  std::map<std::pair<int64_t, bool>, int32_t> keptRegion;          ///< (chunk, until weight_grad)
+  std::vector<std::vector<int64_t>> actionsOf;                     ///< positions, by micro-batch
+  std::map<size_t, int32_t> receiveRegion;                         ///< per message
   std::map<std::string, rt::Location> batchValues, results;
 };
 

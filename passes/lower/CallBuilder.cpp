@@ -33,6 +33,7 @@ std::optional<rt::Role> roleOf(StringRef name) {
       .Case("input", rt::Role::Input)
       .Case("output", rt::Role::Output)
       .Case("saved", rt::Role::Saved)
+      .Case("held", rt::Role::Held)
       .Case("grad_output", rt::Role::GradOutput)
       .Case("grad_input", rt::Role::GradInput)
       .Case("parameter_grad", rt::Role::ParameterGrad)

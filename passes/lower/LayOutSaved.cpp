@@ -31,16 +31,32 @@ int64_t indexOf(DictionaryAttr attributes, StringRef role) {
   return name && index && name.getValue() == role ? index.getInt() : -1;
 }
 
+/// Argument `index` of `role`, if there is one, arrives as `type`; the body goes on with what it
+/// was.
+void restoreArgument(func::FuncOp reader, StringRef role, int64_t index, Type type,
+                     DenseI64ArrayAttr order) {
+  for (BlockArgument argument : reader.getArguments()) {
+    if (indexOf(reader.getArgAttrDict(argument.getArgNumber()), role) != index)
+      continue;
+    auto builder = OpBuilder::atBlockBegin(&reader.getBody().front());
+    Type original = argument.getType();
+    argument.setType(type);
+    auto restored = TransposeOp::create(builder, argument.getLoc(), original, argument, order);
+    argument.replaceAllUsesExcept(restored, restored);
+  }
+  reader.setType(FunctionType::get(reader.getContext(), reader.getBody().front().getArgumentTypes(),
+                                   reader.getResultTypes()));
+}
+
 } // namespace
 
-LogicalResult layOutSavedValues(func::FuncOp forward, func::FuncOp backward) {
-  if (!backward)
-    return success();
-  auto last = cast<func::ReturnOp>(forward.getBody().front().getTerminator());
-  SmallVector<Type> results(forward.getResultTypes());
-  SmallVector<Type> arguments(backward.getArgumentTypes());
+void layOutSavedValues(func::FuncOp writer, StringRef role, ArrayRef<func::FuncOp> readers) {
+  if (readers.empty())
+    return;
+  auto last = cast<func::ReturnOp>(writer.getBody().front().getTerminator());
+  SmallVector<Type> results(writer.getResultTypes());
   for (auto [i, value] : llvm::enumerate(last.getOperands())) {
-    int64_t saved = indexOf(forward.getResultAttrDict(i), "saved");
+    int64_t saved = indexOf(writer.getResultAttrDict(i), role);
     auto permutation = saved >= 0 ? headPermutation(value) : std::nullopt;
     if (!permutation)
       continue;
@@ -50,22 +66,12 @@ LogicalResult layOutSavedValues(func::FuncOp forward, func::FuncOp backward) {
     Type type = makeTensorType(builder.getContext(), shape, typeOf(value).getElementType());
     auto order = builder.getDenseI64ArrayAttr(*permutation);
     Value stored = TransposeOp::create(builder, value.getLoc(), type, value, order);
-    Type original = value.getType();
     last->setOperand(i, stored);
     results[i] = type;
-    for (BlockArgument argument : backward.getArguments()) {
-      if (indexOf(backward.getArgAttrDict(argument.getArgNumber()), "saved") != saved)
-        continue;
-      builder.setInsertionPointToStart(&backward.getBody().front());
-      argument.setType(type);
-      arguments[argument.getArgNumber()] = type;
-      auto restored = TransposeOp::create(builder, argument.getLoc(), original, argument, order);
-      argument.replaceAllUsesExcept(restored, restored);
-    }
+    for (func::FuncOp reader : readers)
+      restoreArgument(reader, role, saved, type, order);
   }
-  forward.setType(FunctionType::get(forward.getContext(), forward.getArgumentTypes(), results));
-  backward.setType(FunctionType::get(backward.getContext(), arguments, backward.getResultTypes()));
-  return success();
+  writer.setType(FunctionType::get(writer.getContext(), writer.getArgumentTypes(), results));
 }
 
 } // namespace omnibal::lower

@@ -69,10 +69,12 @@ private:
   std::unique_ptr<Impl> state;
 };
 
-/// Makes the values that `forward` saves and `backward` reads lie as the kernels want them
-/// (token-major heads): inserts the transposes on both sides and changes both signatures. Call it
-/// once per pair before lowerFunction; `backward` may be null.
-llvm::LogicalResult layOutSavedValues(mlir::func::FuncOp forward, mlir::func::FuncOp backward);
+/// Makes the values that `writer` yields under `role` ("saved" of a forward, "held" of an
+/// input_grad) and that `readers` take lie as the kernels want them (token-major heads): inserts
+/// the transposes on both sides and changes the signatures. Call it once for each writer before
+/// lowerFunction.
+void layOutSavedValues(mlir::func::FuncOp writer, llvm::StringRef role,
+                       llvm::ArrayRef<mlir::func::FuncOp> readers);
 
 /// Lowers a copy of `fn` (which stays as it is): forms GEMMs, fuses, assigns buffers, emits calls.
 llvm::FailureOr<LoweredFunction> lowerFunction(mlir::func::FuncOp fn, KernelLibrary &kernels,

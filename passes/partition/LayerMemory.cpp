@@ -14,8 +14,8 @@ public:
     auto forward = module.lookupSymbol<func::FuncOp>(layer.getForward());
     auto backward = layer.getBackward() ? module.lookupSymbol<func::FuncOp>(*layer.getBackward())
                                         : func::FuncOp();
-    if (failed(lower::layOutSavedValues(forward, backward)))
-      return failure();
+    if (backward)
+      lower::layOutSavedValues(forward, "saved", backward);
     LayerMemory memory;
     if (failed(add(forward, memory, memory.forwardWorkspace, Use::Forward)) ||
         (backward && failed(add(backward, memory, memory.backwardWorkspace, Use::Backward))))

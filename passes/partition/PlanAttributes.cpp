@@ -1,7 +1,7 @@
 #include "passes/partition/PlanAttributes.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
-#include "passes/planner/ScheduleRules.h"
+#include "passes/plan/PlanAttributes.h"
 #include "passes/train/LayerGraph.h"
 #include <set>
 
@@ -159,9 +159,8 @@ void writePlan(ModuleOp module, const planner::Problem &problem, const planner::
     layer->setAttr(chunkAttrName, builder.getI64IntegerAttr(chunk));
     layer->setAttr(rematAttrName, builder.getStringAttr(plan.remat[index++]));
   }
-  module->setAttr(planAttrName, PlanAttr::get(module.getContext(), plan.schedule,
-                                              problem.cluster.stages, problem.microbatches,
-                                              problem.cluster.dataParallel, plan.chunkRank));
+  module->setAttr(planAttrName, makePlanAttr(module.getContext(), plan, problem.cluster.stages,
+                                             problem.microbatches, problem.cluster.dataParallel));
 }
 
 FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
@@ -195,9 +194,11 @@ FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
              failure();
   }
   plan.cuts.push_back(static_cast<int64_t>(graph->layers.size()));
-  if (auto actions = planner::scheduleActions(plan.schedule, attribute.getStages(),
-                                              attribute.getMicrobatches()))
+  // Without lists the verifier says what is missing.
+  if (llvm::Expected<ActionLists> actions = computeActions(attribute))
     plan.actions = std::move(*actions);
+  else
+    llvm::consumeError(actions.takeError());
   return plan;
 }
 

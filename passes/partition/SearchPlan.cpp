@@ -6,6 +6,7 @@
 #include "passes/planner/Partition.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Search.h"
+#include "passes/planner/VerifyPlan.h"
 #include "passes/train/LayerGraph.h"
 #include <map>
 
@@ -253,18 +254,32 @@ private:
   LogicalResult chooseSchedule() {
     planner::Plan &plan = result.plan;
     if (plan.schedule.empty())
-      plan.schedule = choices.schedule;
+      plan.schedule = plan.actions.empty() ? choices.schedule : "auto";
     int64_t stages = result.problem.cluster.stages;
     if (plan.chunkRank.empty())
       for (int64_t c = 0; c + 1 < static_cast<int64_t>(plan.cuts.size()); ++c)
         plan.chunkRank.push_back(c % stages);
     if (!plan.actions.empty())
-      return success();
+      return choices.planFile.empty() ? success() : verifyFile();
     auto actions = planner::scheduleActions(plan.schedule, stages, choices.microbatches);
     if (!actions)
       return module.emitError("unknown schedule `")
              << plan.schedule << "` (known: " << planner::scheduleNames << ")";
     plan.actions = std::move(*actions);
+    return success();
+  }
+
+  /// Ranks and actions by hand, before they become an attribute; memory is checked with the rest.
+  LogicalResult verifyFile() {
+    planner::Problem problem = atCaps();
+    problem.cluster.memoryBytes.clear();
+    problem.schedule = result.plan.schedule;
+    planner::Plan plan = result.plan;
+    if (plan.remat.empty())
+      plan.remat.assign(problem.layers.size(), "keep");
+    std::vector<std::string> violations = planner::verifyPlan(problem, plan);
+    if (!violations.empty())
+      return module.emitError() << choices.planFile << ": " << violations.front();
     return success();
   }
 

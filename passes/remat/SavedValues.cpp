@@ -63,6 +63,14 @@ class ChoiceFinder {
 public:
   explicit ChoiceFinder(const RematQuery &query) : query(query) {}
 
+  /// The first choice alone.
+  FailureOr<llvm::SetVector<Value>> runKeep() {
+    if (failed(collectCone()))
+      return failure();
+    Cut keep = solve(1, std::nullopt);
+    return llvm::SetVector<Value>(keep.kept.begin(), keep.kept.end());
+  }
+
   FailureOr<std::vector<RematChoice>> run() {
     if (failed(collectCone()))
       return failure();
@@ -96,7 +104,7 @@ private:
       if (number.count(value) || query.available.contains(value))
         continue;
       Operation *op = value.getDefiningOp();
-      if (!expanded && op) {
+      if (!expanded && op && !query.held.contains(value)) {
         stack.push_back({value, true});
         for (Value operand : llvm::reverse(op->getOperands()))
           stack.push_back({operand, false});
@@ -114,12 +122,14 @@ private:
 
   int64_t keepCost(size_t i) const {
     Operation *op = cone[i].getDefiningOp();
-    return bytes[i] * (keepWeight + (op && isView(op) ? 1 : 0)) + 1;
+    bool held = query.held.contains(cone[i]);
+    return bytes[i] * (keepWeight + (held ? -1 : op && isView(op) ? 1 : 0)) + 1;
   }
   /// Of a cheap op.
   int64_t recomputeCost(size_t i) const {
     Operation *op = cone[i].getDefiningOp();
-    return isView(op) || op->getNumOperands() == 0 ? 0 : bytes[i];
+    bool free = isView(op) || op->getNumOperands() == 0 || query.uncomputed.contains(cone[i]);
+    return free ? 0 : bytes[i];
   }
 
   /// The cheapest cut where memory costs `memory` and work `work` each; no work: no dear op runs.
@@ -129,7 +139,7 @@ private:
     llvm::MapVector<Operation *, int> opNode;
     int nodes = 2 * static_cast<int>(cone.size());
     for (Value value : cone)
-      if (Operation *op = value.getDefiningOp())
+      if (Operation *op = value.getDefiningOp(); op && !query.held.contains(value))
         if (opNode.insert({op, nodes}).second)
           ++nodes;
     int source = nodes, sink = nodes + 1;
@@ -147,7 +157,7 @@ private:
       int before = 2 * static_cast<int>(i), after = before + 1;
       Operation *op = cone[i].getDefiningOp();
       graph.addEdge(before, after, memory * keepCost(i));
-      if (!op) {
+      if (!op || query.held.contains(cone[i])) {
         graph.addEdge(source, before, MinCut::infinite);
       } else {
         graph.addEdge(opNode[op], before, MinCut::infinite);
@@ -255,4 +265,8 @@ private:
 
 FailureOr<std::vector<RematChoice>> omnibal::findRematChoices(const RematQuery &query) {
   return ChoiceFinder(query).run();
+}
+
+FailureOr<llvm::SetVector<Value>> omnibal::selectSavedValues(const RematQuery &query) {
+  return ChoiceFinder(query).runKeep();
 }

@@ -39,6 +39,11 @@ struct RematQuery {
   llvm::SetVector<mlir::Value> needed;
   /// Block arguments that backward has anyway (parameters).
   llvm::DenseSet<mlir::Value> available;
+  /// Values that are held already: nothing behind them is looked at, and keeping one on is a little
+  /// cheaper than keeping a value that would need a buffer of its own.
+  llvm::DenseSet<mlir::Value> held = {};
+  /// Values that are computed nowhere else: computing one costs nothing on top.
+  llvm::DenseSet<mlir::Value> uncomputed = {};
 };
 
 /// One way to rematerialise.
@@ -52,6 +57,9 @@ struct RematChoice {
 /// "keep" first, "full" last, between them the selective ones from most to least memory. Fails
 /// with a diagnostic where a value has no known size.
 mlir::FailureOr<std::vector<RematChoice>> findRematChoices(const RematQuery &query);
+
+/// What "keep" keeps.
+mlir::FailureOr<llvm::SetVector<mlir::Value>> selectSavedValues(const RematQuery &query);
 
 } // namespace omnibal
 #endif // PASSES_REMAT_SAVEDVALUES_H

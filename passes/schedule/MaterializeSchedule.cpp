@@ -1,6 +1,6 @@
 //===- MaterializeSchedule.cpp - omnibal-materialize-schedule ----------------------------===//
 #include "dialects/omnibal/OmnibalStageOps.h"
-#include "passes/planner/ScheduleRules.h"
+#include "passes/plan/PlanAttributes.h"
 #include "passes/schedule/Communication.h"
 #include "passes/schedule/Passes.h"
 #include <map>
@@ -15,8 +15,6 @@ namespace {
 using schedule::Message;
 using schedule::Step;
 using schedule::StepKind;
-
-using ComputeLists = std::vector<std::vector<planner::Action>>; ///< per rank
 
 struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> {
   using MaterializeScheduleBase::MaterializeScheduleBase;
@@ -54,29 +52,32 @@ private:
     return success();
   }
 
-  /// The rules give chunk = position in the pipeline; the plan says which rank is at a position.
   LogicalResult expandSchedule() {
-    if (static_cast<int64_t>(plan.getChunkRanks().size()) != plan.getStages())
-      return getOperation().emitError("schedule `")
-             << plan.getSchedule() << "` runs one chunk a rank; omnibal.plan has "
-             << plan.getChunkRanks().size() << " chunks on " << plan.getStages() << " ranks";
-    auto lists = planner::scheduleActions(plan.getSchedule().str(), plan.getStages(),
-                                          plan.getMicrobatches());
+    llvm::Expected<ActionLists> lists = computeActions(plan);
     if (!lists)
-      return getOperation().emitError("unknown schedule `")
-             << plan.getSchedule() << "` in omnibal.plan (known: 1f1b, gpipe)";
-    compute.resize(plan.getStages());
-    for (auto [chunk, rank] : llvm::enumerate(plan.getChunkRanks()))
-      compute[rank] = std::move((*lists)[chunk]);
+      return getOperation().emitError(llvm::toString(lists.takeError()));
+    compute = std::move(*lists);
+    // Each chunk as if it had a rank of its own: what chunks of one rank need of each other too.
+    SmallVector<int64_t> apart;
+    for (int64_t c = 0; c < graph.chunks; ++c)
+      apart.push_back(c);
+    std::string stuck =
+        schedule::findDeadlock(compute, schedule::collectMessages(graph, apart, true));
+    if (!stuck.empty())
+      return getOperation().emitError("the actions of omnibal.plan wait for each other for ever: ")
+             << stuck;
     return success();
   }
 
-  /// Every micro-batch through the chunks of each rank, in order.
-  ComputeLists forwardOnly(int64_t microbatches) {
-    ComputeLists lists(plan.getStages());
-    for (int64_t m = 0; m < microbatches; ++m)
+  /// Every micro-batch through the chunks of each rank. As many micro-batches as there are ranks go
+  /// through a chunk before the rank's next one, so that the pipeline fills.
+  ActionLists forwardOnly(int64_t microbatches) {
+    ActionLists lists(plan.getStages());
+    int64_t group = plan.getStages();
+    for (int64_t begin = 0; begin < microbatches; begin += group)
       for (auto [chunk, rank] : llvm::enumerate(plan.getChunkRanks()))
-        lists[rank].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
+        for (int64_t m = begin; m < std::min(begin + group, microbatches); ++m)
+          lists[rank].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
     return lists;
   }
 
@@ -116,7 +117,7 @@ private:
     return ranks;
   }
 
-  void addStages(OpBuilder &builder, StageMode mode, const ComputeLists &lists) {
+  void addStages(OpBuilder &builder, StageMode mode, const ActionLists &lists) {
     std::string prefix = mode == StageMode::Train ? "stage_" : stringifyStageMode(mode).str() + "_";
     auto shared = findShared();
     for (auto [rank, steps] : llvm::enumerate(schedule::insertCommunication(lists, messages))) {
@@ -174,7 +175,7 @@ private:
 
   PlanAttr plan;
   partition::CallGraph graph;
-  ComputeLists compute; ///< of a training step
+  ActionLists compute; ///< of a training step
   std::vector<Message> messages;
   std::vector<std::string> names; ///< of the transfers, by id
 };

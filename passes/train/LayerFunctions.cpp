@@ -3,12 +3,14 @@
 // A scratch function holds the layer's ops and behind them the gradient ops. From it, forward is
 // the first part with the values that are kept as further results; backward is the second part, in
 // front of each of whose ops what it reads of the first part is computed again or is an argument.
+// The halves of backward are parts of it (BackwardSplit.h).
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/train/LayerFunctions.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/remat/SavedValues.h"
 #include "passes/train/Autodiff.h"
+#include "passes/train/BackwardSplit.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -90,7 +92,9 @@ public:
     functions.evaluate = buildClone(/*withLoss=*/true, /*allOutputs=*/false);
     functions.predict = buildClone(/*withLoss=*/false, /*allOutputs=*/true);
     if (!gradients.empty())
-      functions.backward = buildBackward();
+      functions.backward = buildBackward(gradients, kept);
+    if (!gradients.empty() && signature.splitBackward && failed(buildHalves(functions)))
+      return failure();
     return functions;
   }
 
@@ -291,23 +295,20 @@ private:
     return function;
   }
 
-  /// What backward reads from outside: kept values, gradients of outputs, parameters; in this
-  /// order.
-  SmallVector<Formal> backwardArguments() {
-    llvm::DenseSet<Value> read;
-    SmallVector<Value> stack;
-    for (const Formal &formal : gradients)
-      stack.push_back(formal.value);
-    while (!stack.empty()) {
-      Value value = stack.pop_back_val();
-      if (!read.insert(value).second || kept.contains(value) || isa<BlockArgument>(value))
-        continue;
-      llvm::append_range(stack, value.getDefiningOp()->getOperands());
-    }
+  /// What the computation of `results` from `start` reads from outside: values of `start`,
+  /// gradients of outputs, parameters; in this order.
+  SmallVector<Formal> backwardArguments(ArrayRef<Formal> results,
+                                        const llvm::SetVector<Value> &start) {
+    SmallVector<Value> values;
+    for (const Formal &formal : results)
+      values.push_back(formal.value);
+    llvm::DenseSet<Value> read = collectSlice(values, start);
+    SmallVector<Formal> known = keptFormals();
+    llvm::append_range(known, held);
     SmallVector<Formal> formals;
-    for (StringRef role : {"input", "output", "saved"})
-      for (const Formal &formal : keptFormals())
-        if (formal.role == role)
+    for (StringRef role : {"input", "output", "saved", "held"})
+      for (const Formal &formal : known)
+        if (formal.role == role && start.contains(formal.value) && read.contains(formal.value))
           formals.push_back(formal);
     unsigned position = body.getNumArguments();
     for (unsigned i = 0, end = outputs.size(); i < end; ++i) {
@@ -323,24 +324,59 @@ private:
     return formals;
   }
 
-  OwningOpRef<func::FuncOp> buildBackward() {
-    SmallVector<Formal> arguments = backwardArguments();
+  OwningOpRef<func::FuncOp> buildBackward(ArrayRef<Formal> wanted,
+                                          const llvm::SetVector<Value> &start) {
+    SmallVector<Formal> arguments = backwardArguments(wanted, start);
     auto function = createFunction(builder, layer.getLoc(), arguments);
     IRMapping mapping;
     for (auto [argument, formal] : llvm::zip_equal(function->getArguments(), arguments))
       mapping.map(formal.value, argument);
+    SmallVector<Value> values;
+    for (const Formal &formal : wanted)
+      values.push_back(formal.value);
+    llvm::DenseSet<Value> slice = collectSlice(values, start);
     // A value is recomputed right before its first reader, so that it lives no longer than needed.
     for (Operation &op : scratch->getBody().front())
-      if (!forwardOps.contains(&op))
+      if (!forwardOps.contains(&op) && llvm::any_of(op.getResults(), [&](Value result) {
+            return slice.contains(result) && !mapping.contains(result);
+          }))
         cloneWithOperands(&op, mapping);
     SmallVector<Formal> results;
-    for (const Formal &formal : gradients) {
-      if (isForwardValue(formal.value) && !mapping.contains(formal.value))
+    for (const Formal &formal : wanted) {
+      if (!mapping.contains(formal.value))
         cloneWithOperands(formal.value.getDefiningOp(), mapping);
       results.push_back({formal.role, formal.index, mapping.lookup(formal.value)});
     }
     finishFunction(builder, *function, results);
     return function;
+  }
+
+  LogicalResult buildHalves(LayerFunctions &functions) {
+    BackwardQuery query;
+    for (const Formal &formal : gradients)
+      (formal.role == "parameter_grad" ? query.parameters : query.urgent).push_back(formal.value);
+    query.forwardOps = forwardOps;
+    query.kept = kept;
+    for (unsigned i = inputCount(), end = body.getNumArguments(); i < end; ++i)
+      query.available.insert(scratch->getArgument(i));
+    FailureOr<BackwardSplit> split = splitBackward(query);
+    if (failed(split))
+      return failure();
+    SmallVector<Formal> first, second;
+    const bool *waits = split->waits.begin();
+    for (const Formal &formal : gradients)
+      (formal.role == "parameter_grad" && *waits++ ? second : first).push_back(formal);
+    if (first.empty() || second.empty()) {
+      (first.empty() ? functions.weightGrad : functions.inputGrad) = functions.backward->clone();
+      return success();
+    }
+    for (Value value : split->read)
+      if (!kept.contains(value) && !isa<BlockArgument>(value))
+        held.push_back({"held", static_cast<int64_t>(held.size()), value});
+    llvm::append_range(first, held);
+    functions.inputGrad = buildBackward(first, kept);
+    functions.weightGrad = buildBackward(second, split->read);
+    return success();
   }
 
   void cloneWithOperands(Operation *op, IRMapping &mapping) {
@@ -372,6 +408,7 @@ private:
   SmallVector<Formal> gradients;          ///< results of backward, values of the scratch function
   llvm::SetVector<Value> kept;            ///< values of the scratch function
   SmallVector<std::string> rematOptions;
+  SmallVector<Formal> held;               ///< between the halves of backward, likewise
 };
 } // namespace
 

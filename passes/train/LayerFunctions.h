@@ -14,13 +14,16 @@ struct LayerSignature {
   llvm::SmallVector<bool> outputRead;     ///< another layer reads the output
   llvm::SmallVector<bool> outputGradient; ///< such a layer gives a gradient of it
   std::string remat = "keep";             ///< omnibal.remat
+  bool splitBackward = false;             ///< the schedule runs the backward in two halves
   bool operator==(const LayerSignature &) const = default;
 };
 
 /// Functions before they have names and a place in the module.
 struct LayerFunctions {
-  mlir::OwningOpRef<mlir::func::FuncOp> forward, backward, evaluate,
-      predict;                                 ///< backward may be null
+  mlir::OwningOpRef<mlir::func::FuncOp> forward, evaluate, predict;
+  mlir::OwningOpRef<mlir::func::FuncOp> backward;              ///< null: nothing trains
+  mlir::OwningOpRef<mlir::func::FuncOp> inputGrad, weightGrad; ///< BackwardSplit.h; either is null
+                                                               ///< where the other is all of it
   llvm::SmallVector<bool> inputGradient;       ///< backward gives a gradient of the input
   llvm::SmallVector<bool> parameterGradient;   ///< and of the parameter
   llvm::SmallVector<std::string> rematOptions; ///< what `remat` may be, "keep" first

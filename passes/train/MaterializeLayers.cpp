@@ -1,4 +1,5 @@
 //===- MaterializeLayers.cpp - Layers become calls of shared functions -------------------===//
+#include "passes/plan/PlanAttributes.h"
 #include "passes/train/Autodiff.h"
 #include "passes/train/LayerFunctions.h"
 #include "passes/train/Passes.h"
@@ -32,7 +33,7 @@ bool haveSameBody(LayerOp a, LayerOp b) {
 
 class Materializer {
 public:
-  explicit Materializer(ModuleOp module) : module(module) {}
+  Materializer(ModuleOp module, bool splitAll) : module(module), splitAll(splitAll) {}
 
   LogicalResult run() {
     FailureOr<LayerGraph> found = LayerGraph::get(module, "omnibal-materialize-layers");
@@ -40,7 +41,7 @@ public:
       return failure();
     graph = std::move(*found);
     // All functions exist before @main changes.
-    if (failed(checkLoss()) || failed(buildGroups()))
+    if (failed(checkLoss()) || failed(findSplitChunks()) || failed(buildGroups()))
       return failure();
     nameGroups();
     freezeUnreached();
@@ -60,6 +61,24 @@ private:
              << "omnibal-materialize-layers needs exactly one loss, @main has " << losses
              << "; run omnibal-attach-loss first";
     return success();
+  }
+
+  /// By the actions of `omnibal.plan`, where there is one.
+  LogicalResult findSplitChunks() {
+    auto plan = module->getAttrOfType<PlanAttr>(planAttrName);
+    if (!plan)
+      return success();
+    llvm::Expected<ActionLists> lists = computeActions(plan);
+    if (!lists)
+      return module.emitError(llvm::toString(lists.takeError()));
+    split = splitChunks(*lists, static_cast<int64_t>(plan.getChunkRanks().size()));
+    return success();
+  }
+
+  bool runsInHalves(LayerOp layer) const {
+    auto chunk = layer->getAttrOfType<IntegerAttr>("omnibal.chunk");
+    uint64_t number = chunk ? chunk.getInt() : 0;
+    return splitAll || (number < split.size() && split[number]);
   }
 
   /// Outputs downstream of something that trains.
@@ -94,6 +113,7 @@ private:
       signature.trains.push_back(!graph.getParameter(layer, i).getFrozen());
     if (auto remat = layer->getAttrOfType<StringAttr>("omnibal.remat"))
       signature.remat = remat.str();
+    signature.splitBackward = runsInHalves(layer);
     return signature;
   }
 
@@ -179,11 +199,13 @@ private:
       LayerFunctions &functions = group->functions;
       FlatSymbolRefAttr forward = place(functions.forward, "forward");
       FlatSymbolRefAttr backward = place(functions.backward, "backward");
+      FlatSymbolRefAttr inputGrad = place(functions.inputGrad, "input_grad");
+      FlatSymbolRefAttr weightGrad = place(functions.weightGrad, "weight_grad");
       FlatSymbolRefAttr evaluate = place(functions.evaluate, "evaluate");
       FlatSymbolRefAttr predict = place(functions.predict, "predict");
       auto layer =
           LayerFnOp::create(builder, group->layer.getLoc(), builder.getStringAttr(group->name),
-                            forward, backward, evaluate, predict);
+                            forward, backward, inputGrad, weightGrad, evaluate, predict);
       auto options = builder.getStrArrayAttr(
           SmallVector<StringRef>(functions.rematOptions.begin(), functions.rematOptions.end()));
       layer->setAttr("omnibal.remat_options", options);
@@ -212,6 +234,8 @@ private:
   }
 
   ModuleOp module;
+  bool splitAll;
+  std::vector<bool> split; ///< by chunk
   LayerGraph graph;
   std::vector<std::unique_ptr<Group>> groups; ///< in the order of building
   SmallVector<Group *> ordered;               ///< in the order of first use
@@ -220,8 +244,10 @@ private:
 };
 
 struct MaterializeLayersPass : omnibal::impl::MaterializeLayersBase<MaterializeLayersPass> {
+  using MaterializeLayersBase::MaterializeLayersBase;
+
   void runOnOperation() override {
-    if (failed(Materializer(getOperation()).run()))
+    if (failed(Materializer(getOperation(), splitBackward).run()))
       signalPassFailure();
   }
 };

@@ -37,8 +37,13 @@ def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
     differentiation, and `omnibal.remat` (default "keep") is the same; `omnibal.remat_options` on a
     layer_fn names what it may be for these layers. A backward holds no gradient
     of frozen parameters and none of inputs upstream of which nothing trains; parameters that no
-    gradient reaches are marked `frozen`.
+    gradient reaches are marked `frozen`. Where the actions of `omnibal.plan` split the backward of
+    a layer's chunk, its functions also hold the two halves.
   }];
+  let options = [
+    Option<"splitBackward", "split-backward", "bool", "false",
+           "Build the halves of every backward, also where no plan asks for them">
+  ];
 }
 
 def VerifyFunctions : Pass<"omnibal-verify-functions", "::mlir::ModuleOp"> {

@@ -11,6 +11,8 @@
 //   function_c7  every gradient that a backward reads comes from a call below
 //   function_c8  parameters that train get a gradient, frozen ones get none
 //   function_c9  exactly one call has a loss, and its backward yields it
+//   function_c10 the halves of a backward together read what it reads from outside the layer and
+//                yield what it yields, each result once; weight_grad reads what input_grad holds
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
@@ -35,12 +37,18 @@ struct Interface {
 
 bool isAllowed(StringRef purpose, StringRef role, bool isArgument) {
   static const std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>>
-      table = {{"forward", {{"input", "parameter"}, {"output", "saved"}}},
-               {"evaluate", {{"input", "parameter"}, {"output", "loss", "prediction"}}},
-               {"predict", {{"input", "parameter"}, {"output"}}},
-               {"backward",
-                {{"input", "output", "saved", "grad_output", "parameter"},
-                 {"grad_input", "parameter_grad", "loss"}}}};
+      table = {
+          {"forward", {{"input", "parameter"}, {"output", "saved"}}},
+          {"evaluate", {{"input", "parameter"}, {"output", "loss", "prediction"}}},
+          {"predict", {{"input", "parameter"}, {"output"}}},
+          {"backward",
+           {{"input", "output", "saved", "grad_output", "parameter"},
+            {"grad_input", "parameter_grad", "loss"}}},
+          {"input_grad",
+           {{"input", "output", "saved", "grad_output", "parameter"},
+            {"grad_input", "parameter_grad", "loss", "held"}}},
+          {"weight_grad",
+           {{"input", "output", "saved", "held", "grad_output", "parameter"}, {"parameter_grad"}}}};
   const auto &[arguments, results] = table.at(purpose.str());
   return (isArgument ? arguments : results).count(role.str()) != 0;
 }
@@ -111,10 +119,10 @@ private:
 
   LogicalResult readLayer(LayerFnOp layer) {
     auto &interfaces = layers[layer.getSymName()];
-    std::pair<StringRef, FlatSymbolRefAttr> purposes[] = {{"forward", layer.getForwardAttr()},
-                                                          {"evaluate", layer.getEvaluateAttr()},
-                                                          {"predict", layer.getPredictAttr()},
-                                                          {"backward", layer.getBackwardAttr()}};
+    std::pair<StringRef, FlatSymbolRefAttr> purposes[] = {
+        {"forward", layer.getForwardAttr()},      {"evaluate", layer.getEvaluateAttr()},
+        {"predict", layer.getPredictAttr()},      {"backward", layer.getBackwardAttr()},
+        {"input_grad", layer.getInputGradAttr()}, {"weight_grad", layer.getWeightGradAttr()}};
     for (auto [purpose, name] : purposes) {
       if (!name)
         continue;
@@ -122,28 +130,65 @@ private:
       interface.function = getOperation().lookupSymbol<func::FuncOp>(name.getAttr());
       if (failed(readFormals(interface.function, purpose, true, interface.arguments)) ||
           failed(readFormals(interface.function, purpose, false, interface.results)) ||
-          (purpose != "backward" && failed(verifyOrder(interface.function))))
+          (isForward(purpose) && failed(verifyOrder(interface.function))))
         return failure();
     }
-    return verifySaved(layer);
+    return success(succeeded(verifySaved(layer)) && succeeded(verifyHalves(layer)));
+  }
+
+  static bool isForward(StringRef purpose) {
+    return purpose == "forward" || purpose == "evaluate" || purpose == "predict";
+  }
+
+  static std::map<int64_t, Type> select(const Formals &formals, StringRef role) {
+    std::map<int64_t, Type> found;
+    for (const auto &[key, type] : formals)
+      if (key.first == role)
+        found[key.second] = type;
+    return found;
   }
 
   LogicalResult verifySaved(LayerFnOp layer) {
-    auto select = [](const Formals &formals) {
-      std::map<int64_t, Type> saved;
-      for (const auto &[key, type] : formals)
-        if (key.first == "saved")
-          saved[key.second] = type;
-      return saved;
-    };
     auto &interfaces = layers[layer.getSymName()];
-    std::map<int64_t, Type> written = select(interfaces["forward"].results), read;
+    std::map<int64_t, Type> written = select(interfaces["forward"].results, "saved"), read;
     if (auto backward = interfaces.find("backward"); backward != interfaces.end())
-      read = select(backward->second.arguments);
+      read = select(backward->second.arguments, "saved");
     if (written != read)
       return layer.emitOpError() << "function_c4: forward saves " << written.size()
                                  << " values, backward reads " << read.size()
                                  << "; numbers and types must agree";
+    return success();
+  }
+
+  LogicalResult verifyHalves(LayerFnOp layer) {
+    auto &interfaces = layers[layer.getSymName()];
+    if (!interfaces.count("input_grad") && !interfaces.count("weight_grad"))
+      return success();
+    Formals read, written, held, taken;
+    for (StringRef half : {"input_grad", "weight_grad"}) {
+      auto found = interfaces.find(half.str());
+      if (found == interfaces.end())
+        continue;
+      for (const auto &formal : found->second.arguments)
+        (formal.first.first == "held" ? taken : read).insert(formal);
+      for (const auto &formal : found->second.results)
+        if (!(formal.first.first == "held" ? held : written).insert(formal).second)
+          return layer.emitOpError() << "function_c10: both halves yield " << formal.first.first
+                                     << " " << formal.first.second;
+    }
+    const Interface &backward = interfaces["backward"];
+    if (held != taken)
+      return layer.emitOpError() << "function_c10: input_grad holds " << held.size()
+                                 << " values, weight_grad takes " << taken.size()
+                                 << "; numbers and types must agree";
+    if (written != backward.results)
+      return layer.emitOpError() << "function_c10: the halves yield " << written.size()
+                                 << " values, backward yields " << backward.results.size();
+    for (const auto &[key, type] : read)
+      if (auto found = backward.arguments.find(key);
+          found == backward.arguments.end() || found->second != type)
+        return layer.emitOpError() << "function_c10: a half reads " << key.first << " "
+                                   << key.second << ", which backward does not";
     return success();
   }
 

@@ -156,14 +156,18 @@ private:
               Clock::time_point begin, Clock::time_point end) {
     trace->span(Lane::Compute, shortName(a.kind), begin, end, a.microbatch, batch.tiles,
                 batch.tokens);
-    int64_t kept = 0;
-    const auto &forward = prepared.chunks[a.index][static_cast<size_t>(ActionKind::Forward)].kept;
-    for (const Extent &e : forward)
-      kept += e.evaluate(batch.tiles, batch.tokens);
-    if (a.kind == ActionKind::Forward)
-      state.activationBytes += kept;
-    else if (a.kind != ActionKind::InputGrad)
-      state.activationBytes -= kept;
+    auto keptBy = [&](ActionKind kind) {
+      int64_t kept = 0;
+      for (const Extent &e : prepared.chunks[a.index][static_cast<size_t>(kind)].kept)
+        kept += e.evaluate(batch.tiles, batch.tokens);
+      return kept;
+    };
+    if (a.kind == ActionKind::Forward || a.kind == ActionKind::InputGrad)
+      state.activationBytes += keptBy(a.kind);
+    else
+      state.activationBytes -= keptBy(ActionKind::Forward);
+    if (a.kind == ActionKind::WeightGrad)
+      state.activationBytes -= keptBy(ActionKind::InputGrad);
     trace->memory(end, state.activationBytes);
   }
 

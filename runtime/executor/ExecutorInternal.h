@@ -25,7 +25,8 @@ struct PreparedPhase {
   std::vector<PreparedLayer> layers;
   std::vector<int32_t> batchValues; ///< read here; numbers in Mode::batchValues
   std::vector<int32_t> results;     ///< written here; numbers in Mode::results
-  std::vector<Extent> kept;         ///< bytes that outlive a forward, for the trace's memory curve
+  /// Bytes that outlive a forward or an input_grad, for the trace's memory curve.
+  std::vector<Extent> kept;
 };
 
 struct PreparedMode {

@@ -95,7 +95,9 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
             note(phase.batchValues, findValue(mode.batchValues, l, formal.dtype));
           else if (writes)
             note(phase.results, findValue(mode.results, l, formal.dtype));
-          if (formal.role == Role::Saved || (writes && formal.role == Role::Output)) {
+          bool holds = kind == size_t(ActionKind::Forward) ? formal.role == Role::Saved
+                                                           : formal.role == Role::Held;
+          if (holds || (writes && formal.role == Role::Output)) {
             // Only the leading dimension depends on V and N in what layers keep.
             Extent bytes{byteSize(formal.dtype), 0, 0};
             for (const Extent &e : formal.shape)

@@ -10,9 +10,9 @@ template <> struct Words<DType> {
   static constexpr std::array<const char *, 5> list = {"f32", "i32", "i64", "bool", "f64"};
 };
 template <> struct Words<Role> {
-  static constexpr std::array<const char *, 11> list = {
-      "input",      "output", "parameter", "parameter_grad", "saved",    "grad_output",
-      "grad_input", "batch",  "constant",  "result",         "temporary"};
+  static constexpr std::array<const char *, 12> list = {
+      "input",       "output",     "parameter", "parameter_grad", "saved",  "held",
+      "grad_output", "grad_input", "batch",     "constant",       "result", "temporary"};
 };
 template <> struct Words<Space> {
   static constexpr std::array<const char *, 4> list = {"parameter", "gradient", "constant",

@@ -24,6 +24,7 @@ enum class Role {
   Parameter,     ///< read only
   ParameterGrad, ///< accumulated into (+=), never overwritten
   Saved,         ///< written by forward, read by backward, held in between
+  Held,          ///< written by input_grad, read by weight_grad, held in between
   GradOutput,    ///< gradient of an Output, read by backward
   GradInput,     ///< gradient of an Input, written (=) by backward
   Batch,         ///< a value of the micro-batch that the runtime provides (ids, positions, ...)

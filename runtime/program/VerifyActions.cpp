@@ -76,12 +76,15 @@ Status checkCompute(const Mode &mode, bool train, const std::string &where, cons
       if (!train)
         continue;
       const Chunk &chunk = mode.chunks[c];
-      bool needed = !chunk.backward.empty();
+      bool halves = !chunk.inputGrad.empty() || !chunk.weightGrad.empty();
+      bool needed = halves || !chunk.backward.empty();
       bool split = i >= 0 || w >= 0;
       if (split && (b >= 0 || (i >= 0 && w >= 0 && w < i)))
         return broken("p6", which, "backward, input_grad and weight_grad do not go together");
       if (needed && b < 0 && (i < 0 || w < 0))
         return broken("p6", which, "backward is missing");
+      if (needed && (split ? !halves : chunk.backward.empty()))
+        return broken("p6", which, "the chunk has no list for this kind of backward");
       for (int64_t later : {b, i, w})
         if (later >= 0 && later < f)
           return broken("p6", which, "backward comes before forward");

@@ -195,15 +195,12 @@ private:
     auto nameOfFormal = [&](int32_t i) {
       return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
     };
-    auto isRead = [&](int32_t i, Bytes b) {
+    auto isRead = [&](int32_t i) {
       Role role = f.buffers[i].role;
-      if (role == Role::Saved) { // input_grad saves for weight_grad what forward did not
-        Owner other, mine{call.bindings[i].index, a.microbatch};
-        return a.kind == ActionKind::Backward || a.kind == ActionKind::WeightGrad ||
-               (a.kind == ActionKind::InputGrad && shadow.owned(b.begin, b.end, mine, other));
-      }
-      if (role == Role::Output) // backward may read what forward left
+      if (role == Role::Saved || role == Role::Output) // backward may read what forward left
         return a.kind != ActionKind::Forward;
+      if (role == Role::Held)
+        return a.kind == ActionKind::WeightGrad;
       return role == Role::Input || role == Role::GradOutput || role == Role::Batch;
     };
     for (bool pass : {true, false})
@@ -216,7 +213,7 @@ private:
         bool listed = false;
         for (const auto &[other, what] : reads)
           listed |= what == nameOfFormal(i);
-        if (pass && isRead(i, b)) {
+        if (pass && isRead(i)) {
           OMNIBAL_RETURN_IF_ERROR(read(b, {l.index, a.microbatch}, nameOfFormal(i)));
           reads.push_back({b, nameOfFormal(i)});
         } else if (!pass && !listed) {

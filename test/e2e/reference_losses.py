@@ -8,7 +8,7 @@ of step 0 within 2e-5 relative plus 1e-6 of the global norm.
     reference_losses.py --bin BUILD/bin --model test/data/tiny-internvl --graph model.onnx \
         --variant train_all --stages 2 --data-parallel 1 --remat none --launch threads --work DIR
 """
-import argparse, json, math, os, struct, subprocess, sys, tarfile
+import argparse, json, math, os, random, struct, subprocess, sys, tarfile
 
 FREEZE = {"train_all": [], "freeze_vision": ["vision"], "freeze_llm": ["vision", "language"]}
 
@@ -48,6 +48,32 @@ def run(command, **kwargs):
     return result.stdout
 
 
+def random_plan(stages, chunks, microbatches, layers, seed):
+    """A plan as nobody would write it: chunks go to the ranks and back again in turn, and every rank runs
+    whatever is ready in random order, half of the backward passes in two halves."""
+    chooser = random.Random(seed)
+    ranks = [c % stages if c // stages % 2 == 0 else stages - 1 - c % stages for c in range(chunks)]
+    lists, done = [[] for _ in range(stages)], {}
+
+    def ready(c, m):
+        parts = done.get((c, m), "")
+        if parts == "":
+            return "F" if c == 0 or done.get((c - 1, m)) else ""
+        if parts == "F" and (c + 1 == chunks or len(done.get((c + 1, m), "")) > 1):
+            return "I" if chooser.random() < 0.5 else "B"
+        return "W" if parts == "FI" else ""
+
+    while True:
+        choices = [(kind, m, c) for c in range(chunks) for m in range(microbatches) if (kind := ready(c, m))]
+        if not choices:
+            break
+        kind, m, c = chooser.choice(choices)
+        done[c, m] = done.get((c, m), "") + kind
+        lists[ranks[c]].append([kind, m, c])
+    return {"schema": "omnibal.plan/1", "cuts": [layers * c // chunks for c in range(chunks + 1)],
+            "chunk_rank": ranks, "schedule": "auto", "actions": lists}
+
+
 def compile_and_train(args, reference, steps_file, tiles, tokens, groups):
     program = os.path.join(args.work, "program")
     log = os.path.join(args.work, "run.jsonl")
@@ -55,7 +81,18 @@ def compile_and_train(args, reference, steps_file, tiles, tokens, groups):
     command = [os.path.join(args.bin, "omnibal-compile"), os.path.join(args.model, args.graph),
                "--tiles", str(tiles), "--tokens", str(tokens), "--stages", str(args.stages),
                "--data-parallel", str(args.data_parallel), "--microbatches", str(groups // args.data_parallel),
-               "--schedule", args.schedule, "--remat", args.remat, "--partition", args.partition, "-o", program]
+               "--remat", args.remat, "-o", program]
+    if args.schedule.startswith("random:"):
+        problem, plan = os.path.join(args.work, "problem.json"), os.path.join(args.work, "plan.json")
+        run(command[:-2] + ["--partition", "layers", "--dry-run", "--emit-problem", problem])
+        with open(problem) as file:
+            layers = len(json.load(file)["layers"])
+        chunks = int(args.schedule.split(":")[1]) * args.stages
+        with open(plan, "w") as file:
+            json.dump(random_plan(args.stages, chunks, groups // args.data_parallel, layers, seed=chunks), file)
+        command += ["--plan", plan]
+    else:
+        command += ["--schedule", args.schedule, "--partition", args.partition]
     if "optimized" in args.graph:  # folded transposes have no names: matched to the checkpoint by content
         command += ["--weights", os.path.join(args.model, "model.safetensors")]
     if FREEZE[args.variant]:
@@ -95,7 +132,7 @@ def main():
     parser.add_argument("--stages", type=int, default=1)
     parser.add_argument("--data-parallel", type=int, default=1)
     parser.add_argument("--remat", default="none")
-    parser.add_argument("--schedule", default="1f1b")
+    parser.add_argument("--schedule", default="1f1b", help="as of omnibal-compile, or random:CHUNKS_PER_RANK")
     parser.add_argument("--partition", default="layers")
     parser.add_argument("--launch", default="threads", choices=["threads", "mpirun"])
     parser.add_argument("--threads", type=int, default=1)

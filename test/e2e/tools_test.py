@@ -86,6 +86,25 @@ class Determinism(ToolTest):
             self.assertTrue(runs[0][1] == other[1], "the saved weights differ")
 
 
+    def test_several_chunks_and_split_backwards_repeat_and_resume_bit_by_bit(self):
+        def weights(name):
+            with open(self.path(f"{name}/model.safetensors"), "rb") as file:
+                return file.read()
+
+        for schedule in ("interleaved:2", "zb-h1"):
+            with self.subTest(schedule=schedule):
+                self.compile(stages=2, schedule=schedule, partition="layers")
+                whole = [e["loss"] for e in self.train(steps=4, save=self.path("whole"))]
+                mpirun = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+                again = [e["loss"] for e in self.train(steps=4, launcher=mpirun, save=self.path("again"))]
+                self.assertEqual(whole, again)
+                checkpoints = self.path("checkpoints-" + schedule)
+                self.train(steps=2, checkpoint=checkpoints, checkpoint_every=2)
+                resumed = [e["loss"] for e in self.train(steps=4, resume=checkpoints, save=self.path("resumed"))]
+                self.assertEqual(whole, resumed)
+                self.assertTrue(weights("whole") == weights("again") == weights("resumed"), "the saved weights differ")
+
+
 class Forward(ToolTest):
     def test_logits_equal_pytorch(self):
         for model in ("tiny-internvl", "tiny-llava"):

@@ -1,5 +1,6 @@
 //===- Options.cpp -----------------------------------------------------------------------===//
 #include "tools/omnibal-compile/Options.h"
+#include "passes/planner/ScheduleRules.h"
 #include <CLI/CLI.hpp>
 
 namespace omnibal::compile {
@@ -28,9 +29,14 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--microbatches", o.microbatches, "micro-batches of a step per replica")
       ->capture_default_str()
       ->check(count);
-  app.add_option("--schedule", o.schedule, "pipeline schedule")
+  CLI::Validator schedule(
+      [](std::string &name) {
+        return planner::scheduleActions(name, 1, 1) ? std::string() : "no such schedule: " + name;
+      },
+      "SCHEDULE");
+  app.add_option("--schedule", o.schedule, "pipeline schedule: gpipe, 1f1b, interleaved:V, zb-h1")
       ->capture_default_str()
-      ->check(CLI::IsMember({"1f1b", "gpipe"}));
+      ->check(schedule);
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
       ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));

@@ -90,6 +90,12 @@ omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
 
 // -----
 
+func.func @f() { return }
+// expected-error @below {{layer_fn_c2: has input_grad or weight_grad but no backward}}
+omnibal.layer_fn @l forward(@f) input_grad(@f) evaluate(@f) predict(@f)
+
+// -----
+
 func.func @main() {
   // expected-error @below {{call_layer_c1: @l is not an omnibal.layer_fn}}
   omnibal.call_layer "a" vision @l inputs() parameters [] : () -> ()

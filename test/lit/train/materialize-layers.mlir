@@ -8,6 +8,9 @@
 // RUN: omnibal-opt %S/Inputs/form-l.mlir --omnibal-freeze="parts=vision" --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=VISION
 // RUN: omnibal-opt %S/Inputs/form-l.mlir --omnibal-freeze="parts=vision,language" --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=LANGUAGE
 // RUN: omnibal-opt %S/Inputs/form-l.mlir --omnibal-freeze="match=vision.1.norm1$" --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=UNEQUAL
+// RUN: omnibal-opt %S/Inputs/form-l.mlir --omnibal-attach-loss --omnibal-materialize-layers=split-backward --omnibal-verify-functions > %t.split
+// RUN: FileCheck %s --check-prefix=SPLIT < %t.split
+// RUN: FileCheck %s --check-prefix=HALF < %t.split
 
 // Equal layers call the same functions; names count in the order of first use.
 // CALLS-LABEL: func.func @main
@@ -107,3 +110,28 @@
 // UNEQUAL: call_layer "vision.layers.1" vision @vision_2
 // UNEQUAL: call_layer "language.layers.0" language @language_1
 // UNEQUAL: call_layer "language.layers.1" language @language_1
+
+// The halves. Nothing trains above the first layer: all of its backward can wait. Nothing of the embedding and the head waits for
+// a product of its own (the head's comes out of the op that gives the loss).
+// SPLIT: layer_fn @vision_0 forward(@vision_0.forward) backward(@vision_0.backward) weight_grad(@vision_0.backward) evaluate
+// SPLIT: layer_fn @language_0 forward(@language_0.forward) backward(@language_0.backward) input_grad(@language_0.backward) evaluate
+// SPLIT: layer_fn @head_0 forward(@head_0.forward) backward(@head_0.backward) input_grad(@head_0.backward) evaluate
+
+// The first half has no product for a weight; the gradients of norms and biases are there. Held are the products' gradients and
+// the activation's output, not the norms' outputs: these come again from what is kept, since nothing else computes them.
+// HALF-LABEL: func.func @language_1.input_grad(
+// HALF-NOT: linear_weight_grad
+// HALF: omnibal.attention_grad
+// HALF-NOT: linear_weight_grad
+// HALF: return
+// HALF-LABEL: func.func @language_1.weight_grad(
+// HALF-SAME: {omnibal.index = 0 : i64, omnibal.role = "input"}
+// HALF-SAME: omnibal.role = "saved"}
+// HALF-COUNT-7: omnibal.role = "held"}
+// HALF-SAME: {omnibal.index = 0 : i64, omnibal.role = "grad_output"}
+// HALF-NOT: omnibal.silu
+// HALF-NOT: omnibal.attention
+// HALF: omnibal.rms_norm
+// HALF: omnibal.rms_norm
+// HALF-NOT: omnibal.rms_norm
+// HALF: return

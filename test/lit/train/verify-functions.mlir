@@ -542,3 +542,197 @@ func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
+
+// -----
+
+// Valid, in halves: no diagnostics.
+omnibal.parameter @p : tensor<2xf32>
+omnibal.parameter @q : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %1 : tensor<2xf32>
+}
+func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %1, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "held"}) {
+  return %0, %0, %1 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.weight(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "held"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+omnibal.parameter @p : tensor<2xf32>
+omnibal.parameter @q : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+// expected-error @below {{function_c10: both halves yield parameter_grad 0}}
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.backward) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %1 : tensor<2xf32>
+}
+func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %1, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.weight(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+omnibal.parameter @p : tensor<2xf32>
+omnibal.parameter @q : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+// expected-error @below {{function_c10: input_grad holds 1 values, weight_grad takes 0; numbers and types must agree}}
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %1 : tensor<2xf32>
+}
+func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %1, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "held"}) {
+  return %0, %0, %1 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.weight(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+omnibal.parameter @p : tensor<2xf32>
+omnibal.parameter @q : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+// expected-error @below {{function_c10: the halves yield 2 values, backward yields 3}}
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) evaluate(@head.evaluate) predict(@head.predict)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %1 : tensor<2xf32>
+}
+func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %1, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+
+// -----
+
+omnibal.parameter @p : tensor<2xf32>
+omnibal.parameter @q : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+// expected-error @below {{function_c10: a half reads saved 0, which backward does not}}
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %1 : tensor<2xf32>
+}
+func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %1, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
+  return %0, %0 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @head.weight(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+  return %0 : tensor<2xf32>
+}

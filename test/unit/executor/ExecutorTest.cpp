@@ -53,6 +53,21 @@ TEST_F(Training, MatchesFormulasInEveryLayout) {
       }
 }
 
+TEST_F(Training, HalvesOfABackwardGiveTheBitsOfTheWhole) {
+  for (int stages : {1, 2})
+    for (bool tied : {false, true}) {
+      TinyOutcome whole = trainTinyThreads(loadedTiny({stages, 3, 1, tied}), weights, 4, options);
+      TinyOutcome split = trainTinyThreads(loadedTiny({stages, 3, 1, tied, true}), weights, 4,
+                                           options, {.guarded = true});
+      ASSERT_TRUE(whole.status && split.status) << split.status.message();
+      for (int s = 0; s < 4; ++s) {
+        EXPECT_EQ(whole.steps[s].loss, split.steps[s].loss);
+        EXPECT_EQ(whole.steps[s].gradientNorm, split.steps[s].gradientNorm);
+      }
+      EXPECT_EQ(whole.parameters, split.parameters);
+    }
+}
+
 TEST_F(Training, CopiesOfASharedParameterStayBitwiseEqual) {
   TinyOutcome got = trainTinyThreads(loadedTiny({2, 2, 2, true}), weights, 4, options);
   ASSERT_TRUE(got.status) << got.status.message();

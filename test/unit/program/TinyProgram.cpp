@@ -24,7 +24,15 @@ Buffer formal(const char *name, Role role, DType type, std::vector<Extent> shape
 Buffer logits() { return {"logits", Role::Temporary, DType::F32, {N, w}, 0}; }
 
 /// Indices of the functions, in order.
-enum { EmbedForward, EmbedBackward, HeadForward, HeadBackward, HeadEvaluate };
+enum {
+  EmbedForward,
+  EmbedBackward,
+  HeadForward,
+  HeadBackward,
+  HeadEvaluate,
+  HeadInputGrad,
+  HeadWeightGrad
+};
 
 std::vector<Function> functions() {
   DType f = DType::F32, i = DType::I32;
@@ -97,7 +105,37 @@ std::vector<Function> functions() {
               {"loss", whole(3, {N})},
               {"prediction", whole(4, {N})}},
              nlohmann::json::object(),
-             "loss"}}}};
+             "loss"}}},
+          {"head.input_grad",
+           {formal("kept", Role::Saved, f, {N, c}), formal("weight", Role::Parameter, f, {w, c}),
+            formal("targets", Role::Batch, i, {N}), formal("dh", Role::GradInput, f, {N, c}),
+            formal("loss", Role::Result, f, {N}), formal("dlogits", Role::Held, f, {N, w})},
+           6,
+           0,
+           {{"gemm",
+             {{"a", whole(0, {N, c})}, {"b", transposed(1, w, c)}, {"c", whole(5, {N, w})}},
+             nlohmann::json::object(),
+             "logits"},
+            {"cross_entropy",
+             {{"logits", whole(5, {N, w})},
+              {"targets", whole(2, {N})},
+              {"loss", whole(4, {N})},
+              {"dlogits", whole(5, {N, w})}},
+             nlohmann::json::object(),
+             "loss"},
+            {"gemm",
+             {{"a", whole(5, {N, w})}, {"b", whole(1, {w, c})}, {"c", whole(3, {N, c})}},
+             nlohmann::json::object(),
+             "dh"}}},
+          {"head.weight_grad",
+           {formal("kept", Role::Saved, f, {N, c}), formal("dlogits", Role::Held, f, {N, w}),
+            formal("dweight", Role::ParameterGrad, f, {w, c})},
+           3,
+           0,
+           {{"gemm",
+             {{"a", transposed(1, N, w)}, {"b", whole(0, {N, c})}, {"c", whole(2, {w, c})}},
+             {{"accumulate", true}},
+             "dweight"}}}};
 }
 
 Parameter parameter(const char *name, int64_t &at) {
@@ -169,21 +207,22 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
              loss = b.result("loss", DType::F32), workspace = b.region("workspace", cap * W * 4);
     chunk.layers.push_back("head");
     chunk.forward.push_back({"head", HeadForward, {h, kept}, 0, 0});
-    chunk.backward.push_back({"head",
-                              HeadBackward,
-                              {kept,
-                               {Space::Parameter, headParameter, 0},
-                               targets,
-                               dh,
-                               {Space::Gradient, headParameter, 0},
-                               loss},
-                              workspace.index,
-                              0});
+    Location weight{Space::Parameter, headParameter, 0}, dweight{Space::Gradient, headParameter, 0};
+    if (o.split) {
+      Location dlogits = b.region("dlogits", cap * W * 4);
+      chunk.inputGrad.push_back(
+          {"head", HeadInputGrad, {kept, weight, targets, dh, loss, dlogits}, 0, 0});
+      chunk.weightGrad.push_back({"head", HeadWeightGrad, {kept, dlogits, dweight}, 0, 0});
+    } else {
+      chunk.backward.push_back(
+          {"head", HeadBackward, {kept, weight, targets, dh, dweight, loss}, workspace.index, 0});
+    }
   }
   if (part.first) {
     Location ids{Space::Region, b.mode.batchValues[0].region, 0};
-    chunk.backward.push_back(
-        {"embedding", EmbedBackward, {dh, ids, {Space::Gradient, 0, 0}}, 0, 0});
+    // Nothing comes before the table, so all of its backward can wait.
+    (o.split ? chunk.weightGrad : chunk.backward)
+        .push_back({"embedding", EmbedBackward, {dh, ids, {Space::Gradient, 0, 0}}, 0, 0});
   }
   b.mode.chunks = {chunk};
 
@@ -204,9 +243,13 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
   auto backward = [&](int32_t m) {
     if (pipelined && part.first)
       b.act(ActionKind::WaitRecv, m, 1);
-    b.act(ActionKind::Backward, m);
+    b.act(o.split ? ActionKind::InputGrad : ActionKind::Backward, m);
     if (pipelined && part.last)
       b.act(ActionKind::Send, m, 1);
+    if (o.split && m > 0)
+      b.act(ActionKind::WeightGrad, m - 1);
+    if (o.split && m + 1 == M)
+      b.act(ActionKind::WeightGrad, m);
   };
   int32_t ahead = std::min(M, part.stages - part.index);
   for (int32_t m = 0; m < ahead; ++m)

@@ -2,7 +2,7 @@
 //
 // Layer "embedding" looks tokens up in a table; layer "head" multiplies with a weight and takes the
 // cross entropy. On one stage or one layer a stage (1F1B), any number of micro-batches and
-// replicas, the head's weight its own or the table itself.
+// replicas, the head's weight its own or the table itself, backward whole or in two halves.
 //
 //===-------------------------------------------------------------------------------------------------------===//
 #ifndef TEST_UNIT_PROGRAM_TINYPROGRAM_H
@@ -15,6 +15,8 @@ namespace omnibal::rt {
 struct TinyOptions {
   int32_t stages = 1, microbatches = 2, dataParallel = 1;
   bool tied = false;
+  bool split = false; ///< backward in two halves, the second of a micro-batch after the next one's
+                      ///< first
 };
 
 constexpr int64_t tinyVocabulary = 11, tinyWidth = 6, tinyTokensCap = 24;

@@ -12,16 +12,19 @@ TEST(Verifier, AcceptsEveryLayout) {
   for (int stages : {1, 2})
     for (int microbatches : {1, 2, 5})
       for (int replicas : {1, 2})
-        for (bool tied : {false, true}) {
-          Status status = verifyProgram(tinyProgram({stages, microbatches, replicas, tied}));
-          EXPECT_TRUE(status) << stages << " " << microbatches << " " << tied << ": "
-                              << status.message();
-        }
+        for (bool tied : {false, true})
+          for (bool split : {false, true}) {
+            Status status =
+                verifyProgram(tinyProgram({stages, microbatches, replicas, tied, split}));
+            EXPECT_TRUE(status) << stages << " " << microbatches << " " << tied << " " << split
+                                << ": " << status.message();
+          }
 }
 
 struct Broken {
   const char *rule, *message;
   std::function<void(Program &)> change;
+  bool split = false;
 };
 
 Mode &train(Program &p, int stage) { return p.stageList[stage].modes.at("train"); }
@@ -47,7 +50,8 @@ void move(Mode &mode, ActionKind kind, int32_t microbatch, size_t to) {
 class BrokenPrograms : public testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenPrograms, AreRefused) {
-  Program p = tinyProgram({.stages = 2, .microbatches = 2, .dataParallel = 2, .tied = true});
+  Program p = tinyProgram(
+      {.stages = 2, .microbatches = 2, .dataParallel = 2, .tied = true, .split = GetParam().split});
   GetParam().change(p);
   Status status = verifyProgram(p);
   ASSERT_FALSE(status);
@@ -114,6 +118,34 @@ const Broken cases[] = {
     {"p5", "does not fit its region",
      [](Program &p) { train(p, 0).transfers[0].pieces[0].sendOffset = 1 << 20; }},
     {"p6", "backward is missing", [](Program &p) { erase(train(p, 0), ActionKind::Backward, 1); }},
+    {"p6", "backward is missing", [](Program &p) { erase(train(p, 0), ActionKind::WeightGrad, 1); },
+     true},
+    {"p6", "do not go together",
+     [](Program &p) {
+       move(train(p, 1), ActionKind::WeightGrad, 0, find(train(p, 1), ActionKind::InputGrad, 0));
+     },
+     true},
+    {"p6", "the chunk has no list for this kind of backward",
+     [](Program &p) {
+       Mode &mode = train(p, 0);
+       erase(mode, ActionKind::WeightGrad, 1);
+       mode.actions[find(mode, ActionKind::InputGrad, 1)].kind = ActionKind::Backward;
+     },
+     true},
+    {"p6", "the chunk has no list for this kind of backward",
+     [](Program &p) {
+       Mode &mode = train(p, 0);
+       mode.actions[find(mode, ActionKind::Backward, 1)].kind = ActionKind::InputGrad;
+       mode.actions.insert(mode.actions.begin() + find(mode, ActionKind::InputGrad, 1) + 1,
+                           {ActionKind::WeightGrad, 1, 0});
+     }},
+    // The second micro-batch's first half writes where the first one's second half still reads.
+    {"p9", "was last written by region \"dlogits\" of micro-batch 1",
+     [](Program &p) {
+       auto &offsets = region(train(p, 1), "dlogits").offsets;
+       offsets[1] = offsets[0];
+     },
+     true},
     {"p6", "forward is missing", [](Program &p) { erase(train(p, 0), ActionKind::Forward, 1); }},
     {"p6", "occurs twice",
      [](Program &p) {

@@ -3,6 +3,7 @@
 #include "passes/planner/ScheduleRules.h"
 #include <gtest/gtest.h>
 #include <map>
+#include <random>
 #include <set>
 
 using namespace omnibal;
@@ -12,13 +13,49 @@ using Kind = schedule::StepKind;
 
 namespace {
 
-std::vector<Message> chainMessages(int64_t stages, bool gradients) {
+/// Of a chain of chunks, chunk c on rank c mod stages; only what travels, or also what stays.
+std::vector<Message> chainMessages(int64_t stages, bool gradients, int64_t chunks = 0,
+                                   bool local = false) {
   std::vector<Message> messages;
-  for (int64_t s = 0; s + 1 < stages; ++s)
-    messages.push_back({static_cast<int32_t>(messages.size()), false, s, s + 1, s, s + 1});
-  for (int64_t s = 0; gradients && s + 1 < stages; ++s)
-    messages.push_back({static_cast<int32_t>(messages.size()), true, s + 1, s, s + 1, s});
+  auto add = [&](bool gradient, int64_t from, int64_t to) {
+    if (local || from % stages != to % stages)
+      messages.push_back(
+          {static_cast<int32_t>(messages.size()), gradient, from, to, from % stages, to % stages});
+  };
+  for (int64_t c = 0; c + 1 < (chunks ? chunks : stages); ++c)
+    add(false, c, c + 1);
+  for (int64_t c = 0; gradients && c + 1 < (chunks ? chunks : stages); ++c)
+    add(true, c + 1, c);
   return messages;
+}
+
+/// Lists that can run, by running random actions of random ranks that are ready; some micro-batches
+/// split their backward.
+std::vector<std::vector<planner::Action>> randomLists(std::mt19937 &random, int64_t stages,
+                                                      int64_t chunks, int64_t microbatches) {
+  using planner::ActionKind;
+  std::vector<std::vector<planner::Action>> lists(stages);
+  std::map<std::pair<int64_t, int64_t>, std::string> done;
+  auto ready = [&] {
+    std::vector<planner::Action> actions;
+    for (int64_t c = 0; c < chunks; ++c)
+      for (int64_t m = 0; m < microbatches; ++m) {
+        const std::string &parts = done[{c, m}];
+        if (parts.empty() && (c == 0 || !done[{c - 1, m}].empty()))
+          actions.push_back({ActionKind::Forward, m, c});
+        if (parts == "F" && (c + 1 == chunks || done[{c + 1, m}].size() > 1))
+          actions.push_back({(c + m) % 3 ? ActionKind::InputGrad : ActionKind::Backward, m, c});
+        if (parts == "FI")
+          actions.push_back({ActionKind::WeightGrad, m, c});
+      }
+    return actions;
+  };
+  for (auto actions = ready(); !actions.empty(); actions = ready()) {
+    const planner::Action &action = actions[random() % actions.size()];
+    done[{action.chunk, action.microbatch}] += "FBIW"[static_cast<size_t>(action.kind)];
+    lists[action.chunk % stages].push_back(action);
+  }
+  return lists;
 }
 
 /// Runs the lists under rendezvous semantics: a send is complete only once its receive is posted.
@@ -60,6 +97,50 @@ TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
           EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
               << schedule << " " << stages << " x " << microbatches;
         }
+}
+
+TEST(Communication, SeveralChunksAndSplitBackwardsDoNotDeadlock) {
+  for (auto [schedule, perRank] :
+       {std::pair("interleaved:2", 2), {"interleaved:3", 3}, {"zb-h1", 1}})
+    for (int64_t stages : {1, 2, 3, 4})
+      for (int64_t microbatches : {1, 2, 5, 8}) {
+        auto lists =
+            schedule::insertCommunication(*planner::scheduleActions(schedule, stages, microbatches),
+                                          chainMessages(stages, true, stages * perRank));
+        EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
+            << schedule << " " << stages << " x " << microbatches;
+      }
+}
+
+TEST(Communication, AnyListsThatCanRunDoNotDeadlock) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    int64_t stages = 2 + round % 3, chunks = stages * (1 + round % 4), microbatches = 1 + round % 5;
+    auto compute = randomLists(random, stages, chunks, microbatches);
+    EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(stages, true, chunks, true)), "");
+    auto lists = schedule::insertCommunication(compute, chainMessages(stages, true, chunks));
+    EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages)) << "round " << round;
+    size_t actions = 0, kept = 0;
+    for (int64_t r = 0; r < stages; ++r) {
+      actions += compute[r].size();
+      for (const Step &step : lists[r])
+        kept += step.kind <= Kind::WeightGrad;
+    }
+    EXPECT_EQ(actions, kept);
+  }
+}
+
+TEST(Communication, ListsThatWaitForEachOtherAreFound) {
+  using planner::ActionKind;
+  // Rank 1 wants micro-batch 1 first, rank 0 the gradient of micro-batch 0 before it sends that.
+  std::vector<std::vector<planner::Action>> compute = {
+      {{ActionKind::Forward, 0, 0}, {ActionKind::Backward, 0, 0}, {ActionKind::Forward, 1, 0}},
+      {{ActionKind::Forward, 1, 1}, {ActionKind::Forward, 0, 1}, {ActionKind::Backward, 0, 1}}};
+  EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(2, true)),
+            "rank 0 at B0.0; rank 1 at F1.1");
+  // On one rank: the second chunk before the first.
+  compute = {{{ActionKind::Forward, 0, 1}, {ActionKind::Forward, 0, 0}}};
+  EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(1, false, 2, true)), "rank 0 at F0.1");
 }
 
 TEST(Communication, EveryStartHasOneWaitAfterIt) {

@@ -67,6 +67,29 @@ std::map<FormC::Key, HostTensor> FormC::run(FlatSymbolRefAttr name,
   return named;
 }
 
+/// Where a layer has the halves of its backward, they must give what it gives, to the bit.
+void FormC::checkHalves(LayerFnOp layer, std::map<Key, HostTensor> given,
+                        const std::map<Key, HostTensor> &whole) {
+  if (!layer.getInputGradAttr() && !layer.getWeightGradAttr())
+    return;
+  std::map<Key, HostTensor> both;
+  if (layer.getInputGradAttr())
+    for (auto &[key, value] : run(layer.getInputGradAttr(), given))
+      (key.first == "held" ? given : both)[key] = value;
+  if (layer.getWeightGradAttr()) {
+    ++weightGrads;
+    for (auto &[key, value] : run(layer.getWeightGradAttr(), given))
+      if (!both.insert({key, value}).second)
+        giveUp("both halves give " + key.first);
+  }
+  if (both.size() != whole.size())
+    giveUp("the halves of @" + layer.getSymName().str() + " give other results than its backward");
+  for (const auto &[key, value] : whole)
+    if (!both.count(key) || both.at(key).floats != value.floats)
+      giveUp("the halves of @" + layer.getSymName().str() + " differ in " + key.first + " " +
+             std::to_string(key.second));
+}
+
 StepResult FormC::train() {
   StepResult step;
   std::map<Operation *, std::map<Key, HostTensor>> kept;
@@ -89,7 +112,9 @@ StepResult FormC::train() {
     for (auto [index, output] : llvm::enumerate(call.getOutputs()))
       if (auto found = gradients.find(output); found != gradients.end())
         given[{"grad_output", index}] = found->second;
-    for (auto &[key, value] : run(layer.getBackwardAttr(), given)) {
+    auto results = run(layer.getBackwardAttr(), given);
+    checkHalves(layer, given, results);
+    for (auto &[key, value] : results) {
       if (key.first == "grad_input")
         add(gradients[call.getInputs()[key.second]], value);
       else if (key.first == "parameter_grad")

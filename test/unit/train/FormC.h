@@ -25,7 +25,9 @@ public:
   FormC(mlir::ModuleOp module, Interpreter &interpreter)
       : module(module), interpreter(interpreter) {}
 
+  /// Where layers have the halves of their backward, also checks that these give the same.
   StepResult train();
+  int weightGrads = 0; ///< second halves that have been checked
   Evaluation evaluate();
   /// @main's first result.
   HostTensor predict();
@@ -36,6 +38,8 @@ private:
   /// is missing or the interpreter fails.
   std::map<Key, HostTensor> run(mlir::FlatSymbolRefAttr name,
                                 const std::map<Key, HostTensor> &actuals);
+  void checkHalves(LayerFnOp layer, std::map<Key, HostTensor> given,
+                   const std::map<Key, HostTensor> &whole);
   std::vector<CallLayerOp> calls();
   /// Inputs and parameters of a call.
   std::map<Key, HostTensor> actuals(CallLayerOp call);

@@ -48,7 +48,7 @@ protected:
     if (StringRef(GetParam().remat).starts_with("selective"))
       selectWhereKnown();
     passes.addPass(createSelectRemat({GetParam().remat == "full" ? "full" : "keep"}));
-    passes.addPass(createMaterializeLayers());
+    passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
     passes.addPass(createVerifyFunctions());
     ASSERT_TRUE(succeeded(passes.run(*module)));
 

@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
 #include "passes/remat/Passes.h"
+#include "passes/train/Passes.h"
 #include "runtime/data/Dataset.h"
 #include "test/unit/train/FormC.h"
 #include <fstream>
@@ -51,7 +52,8 @@ protected:
     front.freezeParts = GetParam().freeze;
     buildFrontPipeline(passes, front);
     passes.addPass(createSelectRemat({GetParam().remat}));
-    buildFunctionsPipeline(passes);
+    passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
+    passes.addPass(createVerifyFunctions());
     ASSERT_TRUE(succeeded(passes.run(*module)));
     readParameters();
     auto opened = rt::Dataset::open({folder + "data-000000.tar"});
