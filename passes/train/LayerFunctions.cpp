@@ -408,7 +408,7 @@ private:
   SmallVector<Formal> gradients;          ///< results of backward, values of the scratch function
   llvm::SetVector<Value> kept;            ///< values of the scratch function
   SmallVector<std::string> rematOptions;
-  SmallVector<Formal> held;               ///< between the halves of backward, likewise
+  SmallVector<Formal> held; ///< between the halves of backward, likewise
 };
 } // namespace
 
