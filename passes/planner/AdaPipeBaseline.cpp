@@ -47,7 +47,10 @@ public:
     known[model.stages][model.layers].isKnown = true;
     for (int64_t s = model.stages - 1; s >= 0; --s)
       for (int64_t i = s; i <= model.layers - (model.stages - s); ++i)
-        known[s][i] = bestOf(s, i);
+        if (task.secondsLeft() > 0)
+          known[s][i] = bestOf(s, i);
+    if (task.secondsLeft() <= 0)
+      return {"adapipe", method, {}, "not found within the time limit"};
     if (!known[0][0].isKnown)
       return {"adapipe", method, {}, "no cuts fit the memory"};
     Cuts cuts = {0};
@@ -69,6 +72,8 @@ private:
       const Suffix &behind = known[stage + 1][end];
       if (!behind.isKnown)
         continue;
+      if (task.secondsLeft() <= 0)
+        break;
       std::optional<int64_t> again = leastRecompute(stage, begin, end);
       if (!again)
         break; // more layers do not fit either

@@ -1,6 +1,7 @@
 #include "passes/planner/Infeasible.h"
 #include "passes/planner/MemoryProfile.h"
 #include "passes/planner/ScheduleRules.h"
+#include "passes/planner/SearchControl.h"
 #include <algorithm>
 #include <set>
 
@@ -14,7 +15,7 @@ int64_t chunksOf(const Problem &problem) {
 /// Chunks in a row, each as if its rank had no other one: more chunks only need more.
 /// Under "auto", one chunk a rank and one micro-batch at a time, than which nothing needs less.
 struct Row {
-  explicit Row(const Problem &problem) : model(problem) {
+  Row(const Problem &problem, const SearchControl &clock) : model(problem), clock(clock) {
     bool any = problem.schedule == "auto";
     int64_t stages = problem.cluster.stages, count = problem.microbatches;
     for (int64_t c = 0; c < stages * chunksOf(problem); ++c)
@@ -31,6 +32,7 @@ struct Row {
   int64_t size() const { return static_cast<int64_t>(rankOf.size()); }
 
   PlanningModel model;
+  const SearchControl &clock;
   std::vector<int64_t> rankOf; ///< by chunk
   std::vector<MemoryProfile> profiles;
 };
@@ -72,28 +74,31 @@ int64_t missingBytes(const Row &row, int64_t chunk, int64_t begin, int64_t end) 
 
 /// How far the chunks come, each holding at least one layer.
 struct Reach {
-  int64_t chunk = 0; ///< that holds nothing more
-  int64_t begin = 0; ///< its first layer
-  int64_t layer = 0; ///< the first that finds no place; the number of layers if all do
+  int64_t chunk = 0;   ///< that holds nothing more
+  int64_t begin = 0;   ///< its first layer
+  int64_t layer = 0;   ///< the first that finds no place; the number of layers if all do
+  bool isKnown = true; ///< false: time was up
 };
 
 /// One past the last layer that fits the chunk after `begin`; `begin` if none does. Fewer layers
-/// fit where more do, so bisection finds it.
-int64_t furthestEnd(const Row &row, int64_t chunk, int64_t begin) {
+/// fit where more do: what fits after an earlier begin, up to `known`, fits here.
+int64_t furthestEnd(const Row &row, int64_t chunk, int64_t begin, int64_t known) {
   const PlanningModel &model = row.model;
   bool given = !model.problem.varyCuts;
   int64_t least = given ? model.problem.givenCuts[chunk + 1] : begin + 1;
   int64_t most = given ? least : model.layers - (row.size() - 1 - chunk);
-  if (least > most || missingBytes(row, chunk, begin, least) > 0)
+  auto fits = [&](int64_t end) {
+    return end <= most && (end <= known || missingBytes(row, chunk, begin, end) <= 0);
+  };
+  if (!fits(least))
     return begin;
-  while (least < most) {
-    int64_t middle = (least + most + 1) / 2;
-    if (missingBytes(row, chunk, begin, middle) > 0)
-      most = middle - 1;
-    else
-      least = middle;
-  }
-  return least;
+  int64_t end = std::max(least, std::min(known, most)), step = 1;
+  for (; fits(end + step); step *= 2)
+    end += step;
+  for (; step > 0; step /= 2)
+    if (fits(end + step))
+      end += step;
+  return end;
 }
 
 /// All first layers that each chunk can have, chunk after chunk.
@@ -106,10 +111,13 @@ Reach reachOf(const Row &row) {
     std::vector<char> ends(layers + 1, 0);
     Reach best{c, reach.layer, reach.layer};
     bool any = false;
+    int64_t known = 0;
     for (int64_t i = c; i < layers; ++i) {
       if (!starts[i])
         continue;
-      int64_t end = furthestEnd(row, c, i);
+      if (row.clock.secondsLeft() <= 0)
+        return {c, i, layers, false};
+      int64_t end = known = std::max(known, furthestEnd(row, c, i, known));
       if (end > i && (!any || end > best.layer))
         best = {c, i, end};
       any |= end > i;
@@ -124,24 +132,26 @@ Reach reachOf(const Row &row) {
   return reach;
 }
 
-bool everythingFits(Problem problem, int64_t stages, int64_t moreBytes) {
+/// True too where time is up, so that callers come to their end.
+bool everythingFits(Problem problem, int64_t stages, int64_t moreBytes,
+                    const SearchControl &clock) {
   problem.cluster.stages = stages;
   for (int64_t &limit : problem.cluster.memoryBytes)
     limit += moreBytes;
-  Row row(problem);
+  Row row(problem, clock);
   return row.size() <= row.model.layers && reachOf(row).layer == row.model.layers;
 }
 
 /// The least bytes more on every rank that make it fit.
-int64_t bytesThatHelp(const Problem &problem) {
+int64_t bytesThatHelp(const Problem &problem, const SearchControl &clock) {
   int64_t low = 0, high = 1;
-  while (!everythingFits(problem, problem.cluster.stages, high)) {
+  while (!everythingFits(problem, problem.cluster.stages, high, clock)) {
     low = high;
     high *= 2;
   }
   while (low + 1 < high) {
     int64_t middle = low + (high - low) / 2;
-    (everythingFits(problem, problem.cluster.stages, middle) ? high : low) = middle;
+    (everythingFits(problem, problem.cluster.stages, middle, clock) ? high : low) = middle;
   }
   return high;
 }
@@ -169,15 +179,20 @@ std::string advice(const Row &row) {
   const Problem &problem = row.model.problem;
   bool shared = row.size() > problem.cluster.stages;
   std::string text = "; " + std::string(shared ? "at least " : "") +
-                     std::to_string(bytesThatHelp(problem)) + " bytes more on every rank";
+                     std::to_string(bytesThatHelp(problem, row.clock)) +
+                     " bytes more on every rank";
+  if (row.clock.secondsLeft() <= 0)
+    return "";
   if (shared)
     return text + " are needed";
   if (problem.varyCuts && problem.cluster.memoryBytes.size() == 1)
     for (int64_t stages = problem.cluster.stages + 1; stages <= row.model.layers; ++stages)
-      if (everythingFits(problem, stages, 0))
-        return text + ", or " + std::to_string(stages - problem.cluster.stages) +
-               (stages == problem.cluster.stages + 1 ? " more stage" : " more stages") +
-               ", would be enough";
+      if (everythingFits(problem, stages, 0, row.clock))
+        return row.clock.secondsLeft() <= 0
+                   ? text + " would be enough"
+                   : text + ", or " + std::to_string(stages - problem.cluster.stages) +
+                         (stages == problem.cluster.stages + 1 ? " more stage" : " more stages") +
+                         ", would be enough";
   return text + " would be enough";
 }
 
@@ -193,13 +208,14 @@ std::string tooFewLayers(const Problem &problem) {
 
 } // namespace
 
-std::string explainInfeasible(const PlanningModel &model) {
+std::string explainInfeasible(const PlanningModel &model, double seconds) {
+  SearchControl clock(seconds);
   const Problem &problem = model.problem;
   if (model.stages * chunksOf(problem) > model.layers)
     return tooFewLayers(problem);
-  Row row(problem);
+  Row row(problem, clock);
   Reach reach = reachOf(row);
-  if (reach.layer == model.layers)
+  if (!reach.isKnown || reach.layer == model.layers)
     return "";
   std::string options =
       problem.varyRemat ? "even with everything recomputed" : "with the given rematerialisation";

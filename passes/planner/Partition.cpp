@@ -1,35 +1,46 @@
 #include "passes/planner/Partition.h"
 #include <algorithm>
-#include <limits>
 
 namespace omnibal::planner {
 namespace {
 
-/// Linear partition by dynamic programming: least largest stage sum, ties to the earliest cuts.
+/// The first `end` layers in `stages` parts: the least largest sum, found by bisection. Parts as
+/// full as a limit allows are as few as can be, and a part more is always possible.
+int64_t leastLargest(const std::vector<int64_t> &prefix, int64_t end, int64_t stages) {
+  auto enough = [&](int64_t limit) {
+    int64_t begin = 0;
+    for (int64_t part = 0; part < stages && begin < end; ++part) {
+      auto after =
+          std::upper_bound(prefix.begin() + begin, prefix.begin() + end + 1, prefix[begin] + limit);
+      begin = std::max<int64_t>(begin, after - prefix.begin() - 1);
+    }
+    return begin >= end;
+  };
+  int64_t low = 0, high = prefix[end];
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (enough(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+/// Linear partition: least largest stage sum; of those, from the last stage to the first, the
+/// earliest begin. `weights` are at least 0, as many as `stages` or more.
 std::vector<int64_t> balance(const std::vector<int64_t> &weights, int64_t stages) {
   int64_t n = static_cast<int64_t>(weights.size());
   std::vector<int64_t> prefix(n + 1, 0);
   for (int64_t i = 0; i < n; ++i)
     prefix[i + 1] = prefix[i] + weights[i];
-  constexpr int64_t unreachable = std::numeric_limits<int64_t>::max();
-  // best[k][i]: least largest sum of the first i layers in k stages.
-  std::vector<std::vector<int64_t>> best(stages + 1, std::vector<int64_t>(n + 1, unreachable));
-  std::vector<std::vector<int64_t>> from(stages + 1, std::vector<int64_t>(n + 1, 0));
-  best[0][0] = 0;
-  for (int64_t k = 1; k <= stages; ++k)
-    for (int64_t i = k; i <= n; ++i)
-      for (int64_t j = k - 1; j < i; ++j) {
-        if (best[k - 1][j] == unreachable)
-          continue;
-        int64_t largest = std::max(best[k - 1][j], prefix[i] - prefix[j]);
-        if (largest < best[k][i]) {
-          best[k][i] = largest;
-          from[k][i] = j;
-        }
-      }
   std::vector<int64_t> cuts(stages + 1, n);
-  for (int64_t k = stages; k > 0; --k)
-    cuts[k - 1] = from[k][cuts[k]];
+  for (int64_t k = stages; k > 0; --k) {
+    int64_t end = cuts[k], limit = leastLargest(prefix, end, k);
+    auto begin = std::lower_bound(prefix.begin(), prefix.begin() + end, prefix[end] - limit);
+    // The stages before need a layer each, this one too.
+    cuts[k - 1] = k == 1 ? 0 : std::clamp<int64_t>(begin - prefix.begin(), k - 1, end - 1);
+  }
   return cuts;
 }
 

@@ -202,6 +202,17 @@ llvm::Error readGivenRemat(const json::Array &list, const std::string &where, Pr
   return llvm::Error::success();
 }
 
+/// Given cuts make as many chunks as a named schedule has.
+llvm::Error checkChunks(const Place &place, const Problem &problem) {
+  std::optional<int64_t> perRank = chunksPerRank(problem.schedule);
+  auto chunks = static_cast<int64_t>(problem.givenCuts.size()) - 1;
+  if (problem.varyCuts || !perRank || chunks == problem.cluster.stages * *perRank)
+    return llvm::Error::success();
+  return bad(place.where + ": given: `cuts` make " + llvm::Twine(chunks) + " chunks, but " +
+             problem.schedule + " on " + llvm::Twine(problem.cluster.stages) + " stages has " +
+             llvm::Twine(problem.cluster.stages * *perRank));
+}
+
 /// `vary`, and `given` exactly for what may not vary.
 llvm::Error readFreedom(const Place &place, Problem &problem) {
   json::Object none;
@@ -278,7 +289,8 @@ llvm::Expected<Problem> problemOf(const json::Value &value, llvm::StringRef wher
       [&]() -> llvm::Error {
         std::string why = tooLarge(problem);
         return why.empty() ? llvm::Error::success() : bad(where + ": " + why);
-      });
+      },
+      [&] { return checkChunks(place, problem); });
   if (error)
     return std::move(error);
   return problem;

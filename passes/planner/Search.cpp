@@ -2,8 +2,10 @@
 #include "passes/planner/AutoSearch.h"
 #include "passes/planner/Crowded.h"
 #include "passes/planner/Infeasible.h"
+#include "passes/planner/QuickPlan.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Simulator.h"
+#include "passes/planner/WorkBound.h"
 
 namespace omnibal::planner {
 namespace {
@@ -58,7 +60,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   }
   PlanningModel model(problem);
   if (model.stages * *chunks > model.layers) {
-    result.problem = explainInfeasible(model);
+    result.problem = explainInfeasible(model, options.seconds);
     return result;
   }
   bool nothingFits = false;
@@ -66,8 +68,15 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
       any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof, &nothingFits);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();
+  if (!found && result.stoppedByTime)
+    if (std::optional<Plan> quick = quickPlan(problem)) {
+      result.lowerBoundNs = workBound(model);
+      result.method = "simple rules";
+      result.plan = std::move(quick);
+      return result;
+    }
   if (!found) {
-    result.problem = explainInfeasible(model);
+    result.problem = explainInfeasible(model, std::max(1.0, control.secondsLeft()));
     if (!result.problem.empty())
       return result;
     if (nothingFits && *chunks > 1)
@@ -108,7 +117,8 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
              "' is no schedule to derive them from";
     plan.actions = *actions;
   }
-  if ((!plan.remat.empty() && !own) ||
+  std::optional<int64_t> perRank = chunksPerRank(plan.schedule);
+  if ((!plan.remat.empty() && !own) || (perRank && chunks != problem.cluster.stages * *perRank) ||
       plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
     return "";
   for (int64_t c = 0; c < chunks; ++c)
@@ -120,6 +130,12 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
   fixed.varyCuts = false;
   fixed.givenCuts = plan.cuts;
   if (!plan.remat.empty()) {
+    if (plan.remat.size() != problem.layers.size())
+      return "`remat` has " + std::to_string(plan.remat.size()) + " entries for " +
+             std::to_string(problem.layers.size()) + " layers";
+    for (size_t l = 0; l < plan.remat.size(); ++l)
+      if (!problem.layers[l].option(plan.remat[l]))
+        return "`remat`: layer " + problem.layers[l].name + " has no option " + plan.remat[l];
     fixed.varyRemat = false;
     fixed.givenRemat = plan.remat;
   }

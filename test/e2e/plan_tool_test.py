@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN, DATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -171,6 +172,8 @@ class PlanTool(unittest.TestCase):
                  ("every action", good | {"microbatches": huge}), ("at least 1", good | {"microbatches": 0}),
                  ("at least 1", good | {"microbatches": []}), ("`stages`", good | {"cluster": cluster | {"stages": huge}}),
                  ("`data_parallel", good | {"cluster": cluster | {"data_parallel": replicas | {"size": huge}}}),
+                 ("make 2 chunks, but gpipe on 3 stages has 3", good | {"cluster": cluster | {"stages": 3, "memory_bytes": 10 ** 9},
+                                                                       "vary": {"cuts": False}, "given": {"cuts": [0, 3, 10]}}),
                  ("`layers` is missing", good | {"layers": [], "edges": []}),
                  ("`vision`", good | {"microbatches": [{"vision": -1}]}), ("`vision`", good | {"microbatches": [{"vision": 1e400}]}),
                  ("exceeds 2^59", good | {"microbatches": [{"vision": 9e17, "language": 9e17}]})]
@@ -198,6 +201,25 @@ class PlanTool(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("at most 4 stages", done.stderr)
             self.assertFalse(os.path.exists(self.path("out.json")))
+
+    def test_time_limits_hold(self):
+        """Searches that would take minutes: a plan, or that nothing fits, soon after the limit."""
+        options = [{"name": n, "saved_bytes": s, "recompute_ns": r, "workspace_bytes": w} for n, s, r, w in (
+            ("keep", 1000, 0, 5), ("selective", 500, 13, 9), ("full", 10, 100, 20))]
+        for fits in (True, False):
+            problem = self.chain(3000, 32, microbatches=48)
+            for i, layer in enumerate(problem["layers"]):
+                layer["remat"] = [o | {"saved_bytes": o["saved_bytes"] + i % 97, "recompute_ns": o["recompute_ns"] * (1000 + i * i % 83) // 1000}
+                                  for o in options]
+            problem["cluster"]["memory_bytes"] = [350000 if fits else 20000]
+            start = time.monotonic()
+            done = run(self.path("p.json", problem), "-o", self.path("out.json"), "--time-limit", "1", "--baselines")
+            self.assertLess(time.monotonic() - start, 60)
+            self.assertEqual(done.returncode, 0 if fits else 1, done.stderr)
+            if fits:
+                self.assertEqual(run("--check", self.path("p.json"), self.path("out.json")).returncode, 0)
+            else:
+                self.assertIn("bytes are missing", done.stderr)
 
     def test_exports_to_megatron(self):
         problem = self.chain(10, 2)

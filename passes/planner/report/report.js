@@ -129,7 +129,7 @@ function timeline(from, to, height, selected) {
   const every = height < 11 ? Math.ceil(11 / height) : 1;
   plan.ranks.forEach((rank, i) => {
     if (i % every === 0)
-      body += text(0, i * height + Math.max(9, height / 2 + 3), 'rank ' + rank.rank, 'class="name"');
+      body += text(2, i * height + Math.max(9, height / 2 + 3), 'rank ' + rank.rank, 'class="name"');
     body += timelineRow(rank, i, i * height, height, from, to);
   });
   const bottom = plan.ranks.length * height + 2;
@@ -147,7 +147,7 @@ function memory() {
     const y = i * height, bar = height - 4, limited = rank.limit > 0 && rank.limit < 2 ** 53 - 1;
     const top = limited && rank.limit < 4 * rank.peak ? Math.max(rank.limit, rank.peak) * 1.04 : rank.peak * 1.2 || 1;
     const at = b => y + bar - bar * b / top;
-    body += text(0, y + height / 2 + 3, 'rank ' + rank.rank, 'class="name"');
+    body += text(2, y + height / 2 + 3, 'rank ' + rank.rank, 'class="name"');
     body += `<rect class="bubble" x="${left}" y="${y}" width="${plot - labels}" height="${bar}"/>`;
     let d = `M${left} ${y + bar}`;
     for (let k = 0; k < rank.memory.length; k += 2) {
@@ -186,7 +186,7 @@ function stages() {
     if (last && last[0] === s.kind) last[1] += s.count; else list.push([s.kind, s.count]);
   }
   plan.chunks.forEach((chunk, c) => {
-    body += text(0, c * height + height / 2 + 2, 'rank ' + chunk.rank + (severalChunks ? String.fromCharCode(97 + chunk.number % 26) : ''), 'class="name"');
+    body += text(2, c * height + height / 2 + 2, 'rank ' + chunk.rank + (severalChunks ? String.fromCharCode(97 + chunk.number % 26) : ''), 'class="name"');
     const what = names[c].map(([kind, count]) => count + ' ' + kind).join(', ');
     body += text(at[c] + 6, c * height + height / 2 + 2, ms(sums[c]) + ': ' + what);
   });

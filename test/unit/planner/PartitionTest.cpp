@@ -2,6 +2,7 @@
 #include "passes/planner/Partition.h"
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <random>
 
 using namespace omnibal::planner;
@@ -73,6 +74,46 @@ TEST(Partition, BalancedCutsEqualBruteForce) {
         EXPECT_LT(cuts[s], cuts[s + 1]);
       EXPECT_EQ(largestSum(weights, cuts), bruteForce(weights, stages));
     }
+  }
+}
+
+/// What dynamic programming over all cuts gives, ties to the earliest ones.
+std::vector<int64_t> byDynamicProgramming(const std::vector<int64_t> &weights, int64_t stages) {
+  int64_t n = static_cast<int64_t>(weights.size());
+  auto sum = [&](int64_t a, int64_t b) {
+    return std::accumulate(weights.begin() + a, weights.begin() + b, int64_t{0});
+  };
+  std::vector<std::vector<int64_t>> best(stages + 1, std::vector<int64_t>(n + 1, INT64_MAX));
+  std::vector<std::vector<int64_t>> from(stages + 1, std::vector<int64_t>(n + 1, 0));
+  best[0][0] = 0;
+  for (int64_t k = 1; k <= stages; ++k)
+    for (int64_t i = k; i <= n; ++i)
+      for (int64_t j = k - 1; j < i; ++j)
+        if (int64_t largest = std::max(best[k - 1][j], sum(j, i)); largest < best[k][i]) {
+          best[k][i] = largest;
+          from[k][i] = j;
+        }
+  std::vector<int64_t> cuts(stages + 1, n);
+  for (int64_t k = stages; k > 0; --k)
+    cuts[k - 1] = from[k][cuts[k]];
+  return cuts;
+}
+
+TEST(Partition, IsWhatDynamicProgrammingGives) {
+  std::mt19937_64 engine(7);
+  for (int round = 0; round < 2000; ++round) {
+    Problem problem;
+    int64_t layers = 1 + static_cast<int64_t>(engine() % 14);
+    problem.cluster.stages = 1 + static_cast<int64_t>(engine() % layers);
+    std::vector<int64_t> weights;
+    for (int64_t l = 0; l < layers; ++l) {
+      weights.push_back(static_cast<int64_t>(engine() % 5)); // many ties, many zeros
+      Layer layer;
+      layer.paramBytes = weights.back();
+      problem.layers.push_back(layer);
+    }
+    ASSERT_EQ(cutsByParameters(problem), byDynamicProgramming(weights, problem.cluster.stages))
+        << round;
   }
 }
 

@@ -55,7 +55,7 @@ TEST(ProblemJson, EverythingIsRead) {
 TEST(ProblemJson, WrittenProblemsAreReadBack) {
   for (const auto &[from, to] :
        {std::pair<std::string, std::string>{"", ""},
-        {"\"1f1b\"", R"("interleaved:2", "vary": {"cuts": false}, "given": {"cuts": [0, 2]})"},
+        {"\"1f1b\"", R"("1f1b", "vary": {"cuts": false}, "given": {"cuts": [0, 1, 2]})"},
         {"\"1f1b\"", R"("gpipe", "vary": {"remat": false}, "given": {"remat": ["full", "keep"]})"},
         {R"([{"vision": 1.10, "language": 0.7}, {}, {"vision": 0}])", "4"}}) {
     auto problem = parseProblem(problemText(from, to), "p.json");
