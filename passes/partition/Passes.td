@@ -37,7 +37,7 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
            "With stages: memory of one rank; 0: no limit">,
     Option<"method", "method", "std::string", "\"search\"", "search, layers, parameters or greedy">,
     Option<"remat", "remat", "std::string", "\"auto\"", "auto, none, full or selective-N">,
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b, interleaved:V or zb-h1">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b, interleaved:V, zb-h1 or auto">,
     Option<"microbatches", "microbatches", "int64_t", "4", "Micro-batches of a step">,
     Option<"plan", "plan", "std::string", "\"\"", "Plan by hand (JSON file); wins over the above">
   ];
@@ -64,7 +64,7 @@ def PartitionStages : Pass<"omnibal-partition-stages", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "1", "Pipeline stages">,
     Option<"method", "method", "std::string", "\"layers\"", "search, layers, parameters or greedy">,
     Option<"remat", "remat", "std::string", "\"auto\"", "auto, none, full or selective-N">,
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b, interleaved:V or zb-h1">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b, interleaved:V, zb-h1 or auto">,
     Option<"plan", "plan", "std::string", "\"\"", "Plan by hand (JSON file); wins over the above">,
     Option<"microbatches", "microbatches", "int64_t", "4", "Micro-batches of a step">,
     Option<"tiles", "tiles", "int64_t", "1", "Largest number of tiles of a micro-batch">,

@@ -261,10 +261,14 @@ private:
         plan.chunkRank.push_back(c % stages);
     if (!plan.actions.empty())
       return choices.planFile.empty() ? success() : verifyFile();
+    if (plan.schedule == "auto") { // the search writes lists for these cuts
+      std::string why = planner::completePlan(withOptions(atCaps()), plan);
+      return why.empty() ? success() : LogicalResult(module.emitError("infeasible: ") << why);
+    }
     auto actions = planner::scheduleActions(plan.schedule, stages, choices.microbatches);
     if (!actions)
       return module.emitError("unknown schedule `")
-             << plan.schedule << "` (known: " << planner::scheduleNames << ")";
+             << plan.schedule << "` (known: " << planner::scheduleNames << ", auto)";
     plan.actions = std::move(*actions);
     return success();
   }

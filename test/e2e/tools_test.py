@@ -99,9 +99,10 @@ class Determinism(ToolTest):
                 again = [e["loss"] for e in self.train(steps=4, launcher=mpirun, save=self.path("again"))]
                 self.assertEqual(whole, again)
                 checkpoints = self.path("checkpoints-" + schedule)
-                self.train(steps=2, checkpoint=checkpoints, checkpoint_every=2)
+                self.train(steps=4, checkpoint=checkpoints, checkpoint_every=2)
+                shutil.rmtree(os.path.join(checkpoints, "step-00000004"))
                 resumed = [e["loss"] for e in self.train(steps=4, resume=checkpoints, save=self.path("resumed"))]
-                self.assertEqual(whole, resumed)
+                self.assertEqual(whole[2:], resumed[-2:])
                 self.assertTrue(weights("whole") == weights("again") == weights("resumed"), "the saved weights differ")
 
 

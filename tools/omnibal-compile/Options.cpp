@@ -31,10 +31,12 @@ void describe(CLI::App &app, Options &o) {
       ->check(count);
   CLI::Validator schedule(
       [](std::string &name) {
-        return planner::scheduleActions(name, 1, 1) ? std::string() : "no such schedule: " + name;
+        bool known = name == "auto" || planner::chunksPerRank(name);
+        return known ? std::string()
+                     : "no such schedule: " + name + " (known: " + planner::scheduleNames + ", auto)";
       },
       "SCHEDULE");
-  app.add_option("--schedule", o.schedule, "pipeline schedule: gpipe, 1f1b, interleaved:V, zb-h1")
+  app.add_option("--schedule", o.schedule, "gpipe, 1f1b, interleaved:V, zb-h1; auto: as the search orders the work")
       ->capture_default_str()
       ->check(schedule);
   app.add_option("--partition", o.partition, "how stages are cut")
