@@ -5,6 +5,7 @@
 """
 import json
 import os
+import pty
 import re
 import shlex
 import subprocess
@@ -220,6 +221,23 @@ class PlanTool(unittest.TestCase):
                 self.assertEqual(run("--check", self.path("p.json"), self.path("out.json")).returncode, 0)
             else:
                 self.assertIn("bytes are missing", done.stderr)
+
+    def test_progress_on_a_terminal(self):
+        """From the second second on, with the time left; nothing of it where errors are no terminal."""
+        problem = self.chain(1500, 24, microbatches=48)
+        for i, layer in enumerate(problem["layers"]):
+            layer["forward_ns"] += i * i % 89
+            layer["remat"] = [layer["remat"][0] | {"saved_bytes": 1000 + i % 97}, {
+                "name": "full", "saved_bytes": 10 + i % 3, "recompute_ns": 100 + i * i % 83, "workspace_bytes": 20}]
+        problem["cluster"]["memory_bytes"] = [900000]
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        done = subprocess.run([os.path.join(BIN, "omnibal-plan"), self.path("p.json", problem), "--json", "--time-limit", "3"],
+                              stdout=subprocess.PIPE, stderr=theirs, timeout=120)
+        os.close(theirs)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(json.loads(done.stdout)["search"].get("stopped"), "time-limit")
+        self.assertRegex(os.read(ours, 100000).decode(), r"searching for a plan \(at most 3 s\): \d+ s, about \d+ s left")
 
     def test_exports_to_megatron(self):
         problem = self.chain(10, 2)

@@ -4,7 +4,7 @@
 #include "runtime/core/AtomicFile.h"
 #include "tools/omnibal-batch/Input.h"
 #include "tools/omnibal-batch/Options.h"
-#include "tools/omnibal-batch/Progress.h"
+#include "tools/Progress.h"
 #include "tools/omnibal-batch/Report.h"
 #include "tools/omnibal-batch/StreamSteps.h"
 #include "tools/omnibal-batch/Summary.h"

@@ -6,9 +6,11 @@
 #include "passes/planner/report/Report.h"
 #include "passes/planner/report/Trace.h"
 #include "runtime/core/AtomicFile.h"
+#include "tools/Progress.h"
 #include "tools/omnibal-plan/Export.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,6 +31,14 @@ bool isWritten(const std::string &path, const std::string &text) {
   if (!status)
     fail(status.message());
   return static_cast<bool>(status);
+}
+
+/// Runs a phase that ends after the time limit at the latest.
+template <typename Phase>
+auto withProgress(const std::string &what, const Options &options, Phase phase) {
+  std::string limit = llvm::formatv("{0:f0}", options.timeLimit).str();
+  rt::Progress progress(what + " (at most " + limit + " s)", options.timeLimit);
+  return phase();
 }
 
 /// The page and the trace of a plan, where they are asked for.
@@ -61,13 +71,15 @@ int search(const Options &options) {
   auto problem = readProblem(options.files[0]);
   if (!problem)
     return fail(llvm::toString(problem.takeError()));
-  SearchResult result = searchPlan(*problem, {options.timeLimit});
+  SearchResult result = withProgress("searching for a plan", options,
+                                     [&] { return searchPlan(*problem, {options.timeLimit}); });
   if (!result.plan)
     return fail(options.files[0] + ": " + result.problem);
   PlanSearch facts = result.facts();
   std::vector<Baseline> others;
   if (options.baselines || !options.report.empty())
-    others = baselines(*problem, options.timeLimit);
+    others = withProgress("timing other ways to plan", options,
+                          [&] { return baselines(*problem, options.timeLimit); });
   for (const Baseline &b : others)
     facts.baselines.emplace_back(b.name,
                                  b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);

@@ -1,6 +1,6 @@
 //===- Progress.h - How far a phase is, on a terminal ---------------------------------------===//
-#ifndef TOOLS_OMNIBAL_BATCH_PROGRESS_H
-#define TOOLS_OMNIBAL_BATCH_PROGRESS_H
+#ifndef TOOLS_PROGRESS_H
+#define TOOLS_PROGRESS_H
 
 #include <chrono>
 #include <condition_variable>
@@ -40,4 +40,4 @@ private:
 };
 
 } // namespace omnibal::rt
-#endif // TOOLS_OMNIBAL_BATCH_PROGRESS_H
+#endif // TOOLS_PROGRESS_H

@@ -1,4 +1,4 @@
-#include "tools/omnibal-batch/Progress.h"
+#include "tools/Progress.h"
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
