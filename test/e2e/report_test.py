@@ -16,7 +16,7 @@ from browser import Browser
 BIN = os.path.abspath(sys.argv[1])
 
 # Of report.css, light and dark.
-LIGHT = dict(page=0xffffff, bubble=0xe4e8ec, forward=0x3b6fd4, backward=0x2f9e62, recompute=0xe08a2e, weight=0xc9b21e,
+LIGHT = dict(page=0xffffff, bubble=0xe4e8ec, forward=0x3b6fd4, backward=0x2f9e62, recompute=0xe08a2e, weight=0xa98f14,
              activation=0x8250df, gradient=0xd6409f, reduction=0x6e5a4b, memory=0x7aa7e0, vision=0xc45b84, head=0x1f7a8c)
 DARK = dict(page=0x0d1117, bubble=0x262d36, forward=0x5b8cf0, backward=0x3fb873)
 
