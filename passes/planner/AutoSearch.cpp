@@ -14,7 +14,7 @@ constexpr int64_t mostChunks = 4; ///< a rank
 constexpr size_t mostSeeds = 4;
 constexpr int mostRounds = 4;
 /// Work (SearchControl) for each named schedule, and for list scheduling.
-constexpr int64_t namedUnits = 25'000'000, refineUnits = 200'000'000;
+constexpr int64_t namedUnits = 25'000'000, refineUnits = 200'000'000, polishUnits = 300'000'000;
 
 class AutoSearch {
 public:
@@ -35,6 +35,8 @@ public:
       refine(seeds[i]);
       units -= control.spent() - before;
     }
+    findCutShort();
+    polish();
     merge();
     best.boundNs = std::min(bound, best.stepNs);
     return std::move(best);
@@ -65,6 +67,27 @@ private:
         seeds.push_back(std::move(*found));
       }
     }
+  }
+
+  /// Named schedules that were cut short close to the best plan are searched as by themselves.
+  void polish() {
+    for (const std::string &name : cutShort) {
+      Problem problem = model.problem;
+      problem.schedule = name;
+      PlanningModel named(problem);
+      control.allowInTotal(polishUnits / static_cast<int64_t>(cutShort.size()));
+      if (std::optional<Found> found = searchFixed(named, control, Effort::Proof)) {
+        found->method = name;
+        consider(*found);
+      }
+    }
+  }
+
+  void findCutShort() {
+    for (const Found &seed : seeds)
+      if (seed.boundNs < seed.stepNs && seed.stepNs <= best.stepNs + best.stepNs / 100 &&
+          chunksPerRank(seed.method))
+        cutShort.push_back(seed.method);
   }
 
   bool fitsGivenCuts(int64_t chunks) const {
@@ -271,6 +294,7 @@ private:
   const PlanningModel &model;
   SearchControl &control;
   std::vector<Found> seeds;
+  std::vector<std::string> cutShort; ///< schedules whose search did not come to its end
   Found best;
   int64_t bound = 0;
 };
