@@ -99,6 +99,16 @@ class PlanTool(unittest.TestCase):
         for name in others:
             self.assertIn(name, text)
 
+    def test_baselines_beside_a_plan_by_hand(self):
+        problem = os.path.join(PLANS, "gpipe_tight.json")
+        plan = json.loads(run(problem, "--json", "--baselines").stdout)
+        text = run("--check", problem, self.path("cuts.json", {"cuts": plan["cuts"]}), "--baselines").stdout
+        for name, step in plan["search"]["baselines"].items():
+            row = re.search(rf"^{name} +(\S+) +(\S+) ", text, re.M)
+            self.assertEqual(row.group(1), "-" if step is None else f"{step / 1e6:.3f}")
+            if step is not None:
+                self.assertAlmostEqual(float(row.group(2)), step / plan["step_ns"], places=3)
+
     def test_cuts_alone(self):
         problem = os.path.join(PLANS, "gpipe_tight.json")
         cuts = json.loads(run(problem, "--json").stdout)["cuts"]

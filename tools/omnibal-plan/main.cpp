@@ -67,6 +67,13 @@ int writeExport(const Options &options, const Problem &problem, const Plan &plan
   return 0;
 }
 
+std::vector<Baseline> baselinesFor(const Options &options, const Problem &problem, bool wanted) {
+  if (!wanted)
+    return {};
+  return withProgress("timing other ways to plan", options,
+                      [&] { return baselines(problem, options.timeLimit); });
+}
+
 int search(const Options &options) {
   auto problem = readProblem(options.files[0]);
   if (!problem)
@@ -76,10 +83,8 @@ int search(const Options &options) {
   if (!result.plan)
     return fail(options.files[0] + ": " + result.problem);
   PlanSearch facts = result.facts();
-  std::vector<Baseline> others;
-  if (options.baselines || !options.report.empty())
-    others = withProgress("timing other ways to plan", options,
-                          [&] { return baselines(*problem, options.timeLimit); });
+  std::vector<Baseline> others =
+      baselinesFor(options, *problem, options.baselines || !options.report.empty());
   for (const Baseline &b : others)
     facts.baselines.emplace_back(b.name,
                                  b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);
@@ -114,7 +119,10 @@ int check(const Options &options) {
   }
   for (const std::string &violation : violations)
     llvm::errs() << "omnibal-plan: " << options.files[1] << ": " << violation << "\n";
-  if (!violations.empty() || !areViewsWritten(options, *problem, *plan, std::nullopt, {}))
+  if (!violations.empty())
+    return 1;
+  std::vector<Baseline> others = baselinesFor(options, *problem, options.baselines);
+  if (!areViewsWritten(options, *problem, *plan, std::nullopt, others))
     return 1;
   if (!options.exportTo.empty()) {
     Timeline timeline = simulate(*problem, *plan);
@@ -127,6 +135,10 @@ int check(const Options &options) {
   }
   if (!options.json)
     llvm::outs() << options.files[1] << ": valid\n";
+  if (!options.json && options.baselines) {
+    plan->stepNs = simulate(*problem, *plan).stepNs;
+    llvm::outs() << baselineTable(*plan, others);
+  }
   return 0;
 }
 
