@@ -309,6 +309,20 @@ class PlanTool(unittest.TestCase):
                          [b - a for a, b in zip(export["plan"]["cuts"], export["plan"]["cuts"][1:])])
         self.assertEqual(export["plan"]["schema"], "omnibal.plan/1")
 
+    def test_the_published_case_reads_partition_strings_as_the_paper_does(self):
+        sys.path.append(os.path.join(os.path.dirname(DATA), "bench", "published_case"))
+        import published_case as case
+        kinds = ["vision"] * 46 + ["projector"] + ["language"] * 49 + ["head"]
+        problem = {"layers": [{"name": "embedding" if i in (0, 47) else "layer", "kind": kind} for i, kind in enumerate(kinds)],
+                   "edges": [{"from": i, "to": i + 1 + (i == 46), "bytes": case.BYTES[kinds[i]]} for i in range(96) if i != 47]
+                   + [{"from": 47, "to": 48, "bytes": case.BYTES["language"]}]}
+        told = {"published 0,23,47,72,101": ("21 ViT / 24 ViT / projector + 23 LLM / 25 LLM + head", 160.6),
+                "published 0,24,48,73,101": ("22 ViT / 23 ViT + projector / 24 LLM / 24 LLM + head", 131.3)}
+        for name, modules in case.PUBLISHED.items():
+            cuts = [0, *(case.layer_of(m, 97) for m in modules), 97]
+            self.assertEqual(case.described(problem, cuts), told[name][0])
+            self.assertAlmostEqual(sum(case.crossing(problem, c) for c in cuts[1:-1]) / 2 ** 20, told[name][1], places=1)
+
     def test_traces(self):
         """A plan's trace has every action where the plan's file says; unit tests look at lanes and arrows."""
         problem = os.path.join(PLANS, "frozen_vision_skip_tight_dp.json")
