@@ -31,11 +31,7 @@ class LoadFrontier final : public RematChoices {
 public:
   LoadFrontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &ranks,
                const std::vector<std::vector<Action>> &actions)
-      : RematChoices(m, ranks, actions), control(control), known(m.layers) {
-    for (const auto &list : actions)
-      for (const Action &action : list)
-        splits |= action.kind == ActionKind::WeightGrad;
-  }
+      : RematChoices(m, ranks, actions), control(control), known(m.layers) {}
 
   std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     std::vector<RematChoice> fitting;
@@ -155,7 +151,6 @@ private:
   }
 
   SearchControl &control;
-  bool splits = false;
   std::vector<std::vector<Points>> known; ///< by begin and length
 };
 

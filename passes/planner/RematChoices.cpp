@@ -8,7 +8,11 @@ namespace omnibal::planner {
 RematChoices::RematChoices(const PlanningModel &m, const std::vector<int64_t> &ranks,
                            const std::vector<std::vector<Action>> &actions)
     : model(m), chunkRank(ranks), profiles(memoryProfiles(m, ranks, actions)),
-      answers(ranks.size(), std::vector<std::vector<Answer>>(m.layers)) {}
+      answers(ranks.size(), std::vector<std::vector<Answer>>(m.layers)) {
+  for (const std::vector<Action> &list : actions)
+    for (const Action &action : list)
+      splits |= action.kind == ActionKind::WeightGrad;
+}
 
 const std::vector<RematChoice> &RematChoices::of(int64_t chunk, int64_t begin, int64_t end) {
   std::vector<Answer> &row = answers[chunk][begin];

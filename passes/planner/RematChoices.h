@@ -39,6 +39,7 @@ protected:
   const PlanningModel &model;
   std::vector<int64_t> chunkRank;
   std::vector<MemoryProfile> profiles; ///< by chunk
+  bool splits = false;                 ///< some backward is split; only then split bytes count
 
 private:
   struct Answer {

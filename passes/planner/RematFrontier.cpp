@@ -70,11 +70,7 @@ class Frontier final : public RematChoices {
 public:
   Frontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &ranks,
            const std::vector<std::vector<Action>> &actions)
-      : RematChoices(m, ranks, actions), control(control), known(m.layers) {
-    for (const auto &list : actions)
-      for (const Action &action : list)
-        splits |= action.kind == ActionKind::WeightGrad;
-  }
+      : RematChoices(m, ranks, actions), control(control), known(m.layers) {}
 
   std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     int64_t least = unreachable;
@@ -161,7 +157,6 @@ private:
   }
 
   SearchControl &control;
-  bool splits = false;                    ///< only then split bytes count
   std::vector<std::vector<Points>> known; ///< by begin and length
 };
 
