@@ -161,6 +161,18 @@ class Report(unittest.TestCase):
         given |= {"vary": {"cuts": False}, "given": {"cuts": list(range(ranks + 1))}}
         return given
 
+    def test_steps_without_time_and_names_with_markup(self):
+        given = problem(2, 2)
+        for layer in given["layers"]:
+            layer.update(name="<b>&\"'</script>", kind="\"<i>", forward_ns=0, input_grad_ns=0, weight_grad_ns=0, grad_bytes=0)
+            layer["remat"] = [{"name": "keep", "saved_bytes": 0, "recompute_ns": 0, "workspace_bytes": 0}]
+        for edge in given["edges"]:
+            edge.update(bytes=0, grad_bytes=0)
+        drawn = Browser(self.folder.name).ask(self.report(given), """return [...document.querySelectorAll('figure')].map(
+            f => f.innerHTML).join('') + [...document.querySelectorAll('td')].map(c => c.textContent).join('|');""")
+        self.assertNotRegex(drawn, "NaN|Infinity|undefined")
+        self.assertIn("<b>&\"'</script>", drawn)
+
     def test_baselines_are_told(self):
         page = self.report(problem(2, 4, layers_a_rank=3) | {"cluster": problem(2, 4)["cluster"] | {"memory_bytes": 30_000_000_000}})
         rows = Browser(self.folder.name).ask(page, """return [...document.querySelectorAll('#baselines tr')].slice(1).map(

@@ -34,6 +34,8 @@ function axis(y, from, to, size = plot) {
   return out;
 }
 
+plan.step = Math.max(1, plan.step);
+
 // Starts of all actions, from gaps and durations.
 for (const rank of plan.ranks) {
   rank.actions = [];
@@ -197,7 +199,7 @@ function show(id, picture) {
   document.getElementById(id).innerHTML = picture;
 }
 
-const whole = [0, plan.step || 1], isLong = mostActions > 120 || plan.ranks.some(r => r.shares.length);
+const whole = [0, plan.step], isLong = mostActions > 120 || plan.ranks.some(r => r.shares.length);
 let shown = isLong && mostActions ? [0, plan.step * 48 / mostActions] : whole;
 const detailHeight = rowHeightFor(plan.ranks.length);
 
