@@ -32,11 +32,13 @@ void describe(CLI::App &app, Options &o) {
   CLI::Validator schedule(
       [](std::string &name) {
         bool known = name == "auto" || planner::chunksPerRank(name);
-        return known ? std::string()
-                     : "no such schedule: " + name + " (known: " + planner::scheduleNames + ", auto)";
+        return known
+                   ? std::string()
+                   : "no such schedule: " + name + " (known: " + planner::scheduleNames + ", auto)";
       },
       "SCHEDULE");
-  app.add_option("--schedule", o.schedule, "gpipe, 1f1b, interleaved:V, zb-h1; auto: as the search orders the work")
+  app.add_option("--schedule", o.schedule,
+                 "gpipe, 1f1b, interleaved:V, zb-h1; auto: as the search orders the work")
       ->capture_default_str()
       ->check(schedule);
   app.add_option("--partition", o.partition, "how stages are cut")
