@@ -1,7 +1,9 @@
 //===- Device.cpp ------------------------------------------------------------------------===//
 #include "passes/cost/Device.h"
 #include "passes/cost/DeviceTable.inc"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 
 namespace omnibal::cost {
 namespace json = llvm::json;
@@ -19,11 +21,47 @@ llvm::Expected<int64_t> positive(const json::Object &object, llvm::StringRef key
   return *value;
 }
 
+llvm::Error readShare(const json::Object &object, llvm::StringRef key, llvm::StringRef where,
+                      double &share) {
+  const json::Value *value = object.get(key);
+  if (!value)
+    return llvm::Error::success();
+  std::optional<double> number = value->getAsNumber();
+  if (!number || !(*number > 0 && *number <= 1))
+    return bad(where + ": `" + key + "` must be a share of the peak, above 0 and at most 1");
+  share = *number;
+  return llvm::Error::success();
+}
+
+llvm::Error onlyKeys(const json::Object &object, llvm::ArrayRef<llvm::StringRef> known,
+                     llvm::StringRef where) {
+  for (const auto &entry : object)
+    if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
+      return bad(where + ": unknown key `" + entry.first.str() +
+                 "` (known: " + llvm::join(known, ", ") + ")");
+  return llvm::Error::success();
+}
+
+/// Numbers without their units would be read wrongly in silence.
+llvm::Error checkUnits(const json::Object &table, llvm::StringRef where) {
+  if (table.getString("schema") != llvm::StringRef("omnibal.devices/1"))
+    return bad(where + ": `schema` must be omnibal.devices/1");
+  const json::Object *units = table.getObject("units");
+  for (auto [key, unit] : {std::pair("flops", "dense FLOP/s"), std::pair("memory_bytes", "bytes"),
+                           std::pair("bytes_per_s", "bytes/s")})
+    if (!units || units->getString(key) != llvm::StringRef(unit))
+      return bad(where + ".units: `" + key + "` must be stated in " + unit);
+  return llvm::Error::success();
+}
+
 } // namespace
 
 llvm::Expected<Device> readDevice(const json::Object &object, llvm::StringRef where) {
   Device device;
   device.name = object.getString("name").value_or("custom").str();
+  if (llvm::Error error =
+          onlyKeys(object, {"name", "flops", "memory_bytes", "bytes_per_s", "efficiency"}, where))
+    return error;
   const json::Object *flops = object.getObject("flops");
   if (!flops || flops->empty())
     return bad(where + ": `flops` must name the peak FLOP/s of at least one element type");
@@ -41,14 +79,38 @@ llvm::Expected<Device> readDevice(const json::Object &object, llvm::StringRef wh
     return speed.takeError();
   device.memoryBytes = *memory;
   device.bytesPerSecond = *speed;
+  if (!object.get("efficiency"))
+    return device;
+  std::string key = (where + ".efficiency").str();
+  const json::Object *efficiency = object.getObject("efficiency");
+  if (!efficiency)
+    return bad(key + " must be an object with shares of the peak, `flops` and `bytes`");
+  if (llvm::Error error = onlyKeys(*efficiency, {"flops", "bytes"}, key))
+    return error;
+  if (llvm::Error error = readShare(*efficiency, "flops", key, device.flopsEfficiency))
+    return error;
+  if (llvm::Error error = readShare(*efficiency, "bytes", key, device.bytesEfficiency))
+    return error;
   return device;
 }
 
 llvm::Expected<Device> findDevice(llvm::StringRef name) {
-  auto table = json::parse(deviceTable);
+  return findDevice(deviceTable, name, "the device table");
+}
+
+llvm::Expected<Device> findDevice(llvm::StringRef text, llvm::StringRef name,
+                                  llvm::StringRef where) {
+  auto table = json::parse(text);
   if (!table)
-    return table.takeError();
-  const json::Object *devices = table->getAsObject()->getObject("devices");
+    return bad(where + ": not JSON: " + llvm::toString(table.takeError()));
+  const json::Object *object = table->getAsObject();
+  if (!object)
+    return bad(where + ": a table of devices is a JSON object");
+  if (llvm::Error error = checkUnits(*object, where))
+    return error;
+  const json::Object *devices = object->getObject("devices");
+  if (!devices)
+    return bad(where + ": `devices` is missing");
   if (const json::Object *entry = devices->getObject(name)) {
     auto device = readDevice(*entry, ("device " + name).str());
     if (device)
@@ -63,12 +125,17 @@ llvm::Expected<Device> findDevice(llvm::StringRef name) {
 }
 
 int64_t rooflineNs(const Device &device, llvm::StringRef elementType, const Work &work) {
-  auto nanoseconds = [](__int128 amount, int64_t perSecond) {
+  auto nanoseconds = [](__int128 amount, int64_t peak, double efficiency) {
+    // The share is taken first: an exact integer again, so that the rest is exact.
+    auto perSecond = std::max<int64_t>(1, std::llround(static_cast<double>(peak) * efficiency));
+    if (efficiency == 1)
+      perSecond = peak;
     return static_cast<int64_t>((amount * 1000000000 + perSecond - 1) / perSecond);
   };
   auto peak = device.flops.find(elementType.str());
   int64_t flops = peak != device.flops.end() ? peak->second : device.flops.begin()->second;
-  return nanoseconds(work.matrixFlops, flops) + nanoseconds(work.bytes, device.bytesPerSecond);
+  return nanoseconds(work.matrixFlops, flops, device.flopsEfficiency) +
+         nanoseconds(work.bytes, device.bytesPerSecond, device.bytesEfficiency);
 }
 
 } // namespace omnibal::cost

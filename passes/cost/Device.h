@@ -15,6 +15,8 @@ struct Device {
   std::map<std::string, int64_t> flops; ///< dense FLOP/s per element type ("float32", "bfloat16")
   int64_t memoryBytes = 0;
   int64_t bytesPerSecond = 0;
+  double flopsEfficiency = 1; ///< share of `flops` that products reach, above 0, at most 1
+  double bytesEfficiency = 1; ///< share of `bytesPerSecond`
 };
 
 /// Work of one layer in one direction.
@@ -25,11 +27,18 @@ struct Work {
 
 /// A device of the built-in table (devices.json); an unknown name is an error that lists the known.
 llvm::Expected<Device> findDevice(llvm::StringRef name);
-/// A device given as a JSON object; `where` names file and key in messages.
+/// A device of a table in the form of devices.json. Its units have to be those that are read here;
+/// `where` names the table in messages.
+llvm::Expected<Device> findDevice(llvm::StringRef table, llvm::StringRef name,
+                                  llvm::StringRef where);
+/// A device given as a JSON object: `flops` by element type, `memory_bytes`, `bytes_per_s`, and
+/// where wanted `name` and `efficiency` ({"flops": share, "bytes": share}). Unknown keys are
+/// errors; `where` names file and key in messages.
 llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef where);
 
 /// Roofline time of the work: matrix products at the peak of `elementType`, the rest at the
-/// memory's speed, one after the other. The device must have that element type.
+/// memory's speed, each times its efficiency, one after the other. The device must have that
+/// element type.
 int64_t rooflineNs(const Device &device, llvm::StringRef elementType, const Work &work);
 
 } // namespace omnibal::cost

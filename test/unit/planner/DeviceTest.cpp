@@ -11,6 +11,50 @@ TEST(Device, TableHasTheDocumentedPeaks) {
   ASSERT_TRUE(static_cast<bool>(h100));
   EXPECT_EQ(h100->flops.at("bfloat16"), 989000000000000); // dense, not the sparse 1979
   EXPECT_EQ(h100->memoryBytes, int64_t{80} << 30);
+  auto a100 = findDevice("a100-80g"), h200 = findDevice("h200");
+  ASSERT_TRUE(a100 && h200);
+  EXPECT_EQ(a100->flops.at("bfloat16"), 312000000000000);
+  EXPECT_EQ(a100->bytesPerSecond, 2039000000000);
+  EXPECT_EQ(h100->bytesPerSecond, 3350000000000);
+  EXPECT_EQ(h200->bytesPerSecond, 4800000000000);
+  EXPECT_EQ(h200->memoryBytes, 141000000000);
+  EXPECT_EQ(h200->flopsEfficiency, 1);
+}
+
+TEST(Device, UnitsAreChecked) {
+  auto errorOf = [](const std::string &units) {
+    auto device =
+        findDevice(R"({"schema": "omnibal.devices/1", "units": )" + units + R"(, "devices": {}})",
+                   "x", "t.json");
+    return llvm::toString(device.takeError());
+  };
+  EXPECT_EQ(errorOf(R"({"flops": "TFLOP/s", "memory_bytes": "bytes", "bytes_per_s": "bytes/s"})"),
+            "t.json.units: `flops` must be stated in dense FLOP/s");
+  EXPECT_EQ(errorOf(R"({"flops": "dense FLOP/s", "memory_bytes": "GB", "bytes_per_s": "bytes/s"})"),
+            "t.json.units: `memory_bytes` must be stated in bytes");
+  EXPECT_EQ(errorOf("7"), "t.json.units: `flops` must be stated in dense FLOP/s");
+  auto other = findDevice(R"({"schema": "omnibal.devices/2"})", "x", "t.json");
+  EXPECT_EQ(llvm::toString(other.takeError()), "t.json: `schema` must be omnibal.devices/1");
+}
+
+TEST(Device, EfficienciesAreSharesOfThePeak) {
+  auto read = [](const std::string &efficiency) {
+    auto value = llvm::json::parse(R"({"flops": {"float32": 1000}, "memory_bytes": 1, )"
+                                   R"("bytes_per_s": 100, "efficiency": )" +
+                                   efficiency + "}");
+    return readDevice(*value->getAsObject(), "d");
+  };
+  auto device = read(R"({"flops": 0.5, "bytes": 0.25})");
+  ASSERT_TRUE(static_cast<bool>(device));
+  // 500 FLOPs at 500/s and 50 bytes at 25/s.
+  EXPECT_EQ(rooflineNs(*device, "float32", {500, 50}), 3000000000);
+  for (const char *wrong : {R"({"flops": 0})", R"({"flops": 1.5})", R"({"bytes": "half"})"})
+    EXPECT_NE(llvm::toString(read(wrong).takeError()).find("must be a share of the peak"),
+              std::string::npos)
+        << wrong;
+  EXPECT_EQ(llvm::toString(read(R"({"flop": 1})").takeError()),
+            "d.efficiency: unknown key `flop` (known: flops, bytes)");
+  EXPECT_NE(llvm::toString(read("3").takeError()).find("must be an object"), std::string::npos);
 }
 
 TEST(Device, UnknownNameListsTheKnown) {
