@@ -112,25 +112,37 @@ std::optional<llvm::StringRef> markedNumber(const json::Value &value) {
 
 } // namespace
 
-llvm::Expected<json::Value> parseJson(llvm::StringRef text, llvm::StringRef where) {
+namespace {
+
+llvm::Expected<json::Value> parse(llvm::StringRef text, llvm::StringRef where, bool exactNumbers) {
   text.consume_front("\xEF\xBB\xBF");
   if (text.trim().empty())
     return bad(where + ": the file is empty");
   llvm::Expected<std::string> exact = Scanner(text, where).run();
   if (!exact)
     return exact.takeError();
-  llvm::Expected<json::Value> value = json::parse(*exact);
+  llvm::Expected<json::Value> value = json::parse(exactNumbers ? llvm::StringRef(*exact) : text);
   if (!value)
     return bad(where + ": not JSON: " + llvm::toString(value.takeError()));
   return value;
 }
 
-llvm::Expected<json::Value> readJson(llvm::StringRef path) {
+llvm::Expected<json::Value> read(llvm::StringRef path, bool exactNumbers) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return bad(path + ": cannot be read: " + buffer.getError().message());
-  return parseJson((*buffer)->getBuffer(), path);
+  return parse((*buffer)->getBuffer(), path, exactNumbers);
 }
+
+} // namespace
+
+llvm::Expected<json::Value> parseJson(llvm::StringRef text, llvm::StringRef where) {
+  return parse(text, where, true);
+}
+
+llvm::Expected<json::Value> readJson(llvm::StringRef path) { return read(path, true); }
+
+llvm::Expected<json::Value> readPlainJson(llvm::StringRef path) { return read(path, false); }
 
 std::optional<Decimal> decimalOf(const json::Value &value) {
   if (std::optional<int64_t> whole = value.getAsInteger())

@@ -16,6 +16,9 @@ llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text, llvm::StringRe
 
 /// The same from a file; "cannot be read" where it cannot.
 llvm::Expected<llvm::json::Value> readJson(llvm::StringRef path);
+/// With the same checks, numbers as the parser reads them: for readers that know nothing of exact
+/// ones.
+llvm::Expected<llvm::json::Value> readPlainJson(llvm::StringRef path);
 
 /// A number of at least 0 as written; none if the value is none, or has more than 18 digits.
 std::optional<Decimal> decimalOf(const llvm::json::Value &value);

@@ -66,7 +66,7 @@ private:
     std::string device = options.device;
     llvm::Expected<cost::Device> found = llvm::createStringError("");
     if (!options.cluster.empty()) {
-      auto value = planner::readJson(options.cluster);
+      auto value = planner::readPlainJson(options.cluster);
       if (!value)
         return fail(llvm::toString(value.takeError()));
       const llvm::json::Object *object = value->getAsObject();
