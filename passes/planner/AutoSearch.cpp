@@ -240,10 +240,8 @@ private:
         break;
       fastest.method = origin;
       consider(fastest);
-      int64_t before = fastest.stepNs;
       moveCuts(fastest, chosen);
       consider(fastest);
-      int64_t between = fastest.stepNs;
       ChunkSearch search(model, fastest.lists, control);
       search.improveFrom(fastest.cuts);
       if (search.bestStep() < fastest.stepNs)
