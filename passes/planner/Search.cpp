@@ -1,11 +1,11 @@
 #include "passes/planner/Search.h"
-#include "passes/planner/AutoSearch.h"
-#include "passes/planner/Crowded.h"
-#include "passes/planner/Infeasible.h"
-#include "passes/planner/QuickPlan.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Simulator.h"
-#include "passes/planner/WorkBound.h"
+#include "passes/planner/search/AutoSearch.h"
+#include "passes/planner/search/Crowded.h"
+#include "passes/planner/search/Infeasible.h"
+#include "passes/planner/search/QuickPlan.h"
+#include "passes/planner/search/WorkBound.h"
 
 namespace omnibal::planner {
 namespace {

@@ -2,9 +2,9 @@
 #ifndef TOOLS_OMNIBAL_PLAN_TABLE_H
 #define TOOLS_OMNIBAL_PLAN_TABLE_H
 
-#include "passes/planner/Baselines.h"
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/Problem.h"
+#include "passes/planner/baselines/Baselines.h"
 
 namespace omnibal::plan {
 

@@ -2,9 +2,9 @@
 #ifndef PASSES_PLANNER_REPORT_REPORT_H
 #define PASSES_PLANNER_REPORT_REPORT_H
 
-#include "passes/planner/Baselines.h"
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/Simulator.h"
+#include "passes/planner/baselines/Baselines.h"
 
 namespace omnibal::planner {
 

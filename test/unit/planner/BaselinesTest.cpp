@@ -1,5 +1,5 @@
 // Baselines are valid plans that never beat the optimum, and cut as their rules say.
-#include "passes/planner/Baselines.h"
+#include "passes/planner/baselines/Baselines.h"
 #include "passes/planner/Search.h"
 #include "passes/planner/Simulator.h"
 #include "passes/planner/VerifyPlan.h"

@@ -1,0 +1,39 @@
+#include "passes/planner/search/FixedSearch.h"
+#include "passes/planner/ScheduleRules.h"
+#include "passes/planner/search/ChunkSearch.h"
+#include "passes/planner/search/CutSearch.h"
+
+namespace omnibal::planner {
+ActionLists listsOf(const PlanningModel &model) {
+  ActionLists lists;
+  int64_t perRank = *chunksPerRank(model.problem.schedule);
+  for (int64_t c = 0; c < model.stages * perRank; ++c)
+    lists.chunkRank.push_back(c % model.stages);
+  lists.actions = *scheduleActions(model.problem.schedule, model.stages, model.microbatches);
+  return lists;
+}
+
+std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,
+                                 bool *nothingFits) {
+  auto none = [&](bool sawAll) {
+    if (nothingFits)
+      *nothingFits = sawAll;
+    return std::nullopt;
+  };
+  ActionLists lists = listsOf(model);
+  bool oneChunk = static_cast<int64_t>(lists.chunkRank.size()) == model.stages;
+  if (oneChunk && model.problem.schedule != "zb-h1") {
+    CutSearch search(model, control);
+    if (!search.run(effort == Effort::Quick))
+      return none(!control.exhausted());
+    return Found{search.bestCuts(), search.bestOptions(), std::move(lists),
+                 search.bestStep(), search.lowerBound(),  "branch-and-bound"};
+  }
+  ChunkSearch search(model, std::move(lists), control);
+  if (!search.run(effort))
+    return none(search.complete());
+  return Found{search.bestCuts(), search.bestOptions(), search.lists(),
+               search.bestStep(), search.lowerBound(),  "branch-and-bound"};
+}
+
+} // namespace omnibal::planner
