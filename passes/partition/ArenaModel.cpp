@@ -25,14 +25,16 @@ struct Tensor {
 struct LayerInfo {
   int64_t chunk = 0;
   int64_t ownSaved = 0; ///< without inputs and outputs
-  int64_t split = 0;    ///< more than saved while split
+  /// Of the second half of its backward; all that is saved where nothing more is known.
+  int64_t lateSaved = 0, held = 0, half = 0;
+  bool readsGradientLate = false;
   int64_t forward = 0, backward = 0, predict = 0, results = 0, predictions = 0;
   std::vector<size_t> inputs, outputs; ///< tensors
   DictionaryAttr batch, backwardBatch, constants;
 };
 
-/// When the runs of a rank's list happen. Ten units an action: messages are awaited before it and
-/// sent after it (passes/schedule).
+/// When the runs of a rank's list happen. Ten units an action: before it receives are posted and
+/// messages awaited, in this order, after it they are sent (passes/schedule).
 class Clock {
 public:
   explicit Clock(const std::vector<planner::Action> &actions) : actions(actions) {
@@ -53,7 +55,7 @@ public:
   }
   int64_t count() const { return static_cast<int64_t>(actions.size()); }
   static int64_t run(int64_t k) { return 10 * k + 5; }
-  static int64_t posted(int64_t k) { return 10 * std::max<int64_t>(0, k - 1) + 1; }
+  static int64_t posted(int64_t k) { return 10 * std::max<int64_t>(0, k - 1) - 1; }
   /// A send of action k is over three actions later, or where its gradient has come back.
   int64_t sent(int64_t k, int64_t gradient) const {
     return 10 * (gradient > k ? gradient : std::min(k + 3, count()));
@@ -100,8 +102,6 @@ private:
       LayerInfo info;
       info.chunk = chunk;
       info.ownSaved = option.getSaved();
-      if (option.getSplit())
-        info.split = std::max<int64_t>(0, option.getSplit().getInt() - option.getSaved());
       info.backward = option.getBackward() ? option.getBackward().getInt() : option.getWorkspace();
       if (auto buffers = layer->getAttrOfType<BuffersAttr>(buffersAttrName)) {
         info.forward = buffers.getForward();
@@ -130,10 +130,21 @@ private:
                            kept});
         info.ownSaved -= kept ? tensors.back().bytes : 0;
       }
+      readHalf(layer, plan.remat[index], info);
       info.ownSaved = std::max<int64_t>(0, info.ownSaved);
       layers.push_back(std::move(info));
       ++index;
     }
+  }
+
+  static void readHalf(LayerOp layer, StringRef option, LayerInfo &info) {
+    auto halves = layer->getAttrOfType<DictionaryAttr>(halvesAttrName);
+    auto half = halves ? halves.getAs<DenseI64ArrayAttr>(option) : DenseI64ArrayAttr();
+    bool known = half && half.size() == 4;
+    info.lateSaved = known ? half[0] : info.ownSaved;
+    info.held = known ? half[1] : 0;
+    info.readsGradientLate = known && half[2] > 0;
+    info.half = known ? half[3] : info.backward;
   }
 
   static bool contains(DenseI64ArrayAttr list, size_t number) {
@@ -186,7 +197,7 @@ private:
 
   /// The exporter's order of regions, which decides how they lie where sizes are equal: messages of
   /// a chunk, then what it keeps; each for one micro-batch after the other.
-  enum class Region { Received, Gradient, GradientOut, Out, Kept, Split, Results };
+  enum class Region { Received, Gradient, GradientOut, Out, Kept, KeptLate, Held, Results };
   using RegionKey = std::tuple<bool, int64_t, Region, int64_t>;
   using Regions = std::map<RegionKey, std::vector<Block>>;
 
@@ -203,9 +214,10 @@ private:
       if (plan.chunkRank[c] != rank)
         continue;
       auto chunk = static_cast<int64_t>(c);
+      bool halves = clock.find(chunk, 0, {ActionKind::WeightGrad}) >= 0;
       work = std::max(work, forwardWork(chunk, mode));
       if (mode == Mode::Train)
-        work = std::max(work, backwardWork(chunk));
+        work = std::max(work, backwardWork(chunk, halves));
       for (int64_t m = 0; m < microbatches; ++m)
         addChunk(chunk, m, clock, mode, list);
     }
@@ -223,16 +235,21 @@ private:
     int64_t b = clock.find(chunk, m, {ActionKind::Backward, ActionKind::InputGrad});
     int64_t last = clock.find(chunk, m, {ActionKind::WeightGrad, ActionKind::Backward});
     bool training = mode == Mode::Train && b >= 0;
-    int64_t kept = 0, split = 0, out = 0, gradientOut = 0;
+    bool halves = last > b;
+    int64_t kept = 0, late = 0, held = 0, out = 0, gradientOut = 0;
     bool outHeld = false, outReturns = false;
     std::map<int64_t, std::pair<int64_t, bool>> received; // from chunk: bytes, read by backward
     std::map<int64_t, int64_t> gradients;                 // from chunk
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
       const LayerInfo &layer = layers[l];
-      kept += layer.ownSaved;
-      split += layer.split;
-      for (size_t t : layer.outputs)
-        addOutput(tensors[t], chunk, kept, out, outHeld, outReturns, gradients);
+      kept += layer.ownSaved - (halves ? layer.lateSaved : 0);
+      late += layer.lateSaved;
+      held += layer.held;
+      for (size_t t : layer.outputs) {
+        addOutput(tensors[t], chunk, halves && readLate(tensors[t], chunk) ? late : kept, out,
+                  outHeld, outReturns, gradients);
+        held += layer.readsGradientLate && !leaves(tensors[t], chunk) ? tensors[t].gradientBytes : 0;
+      }
       int64_t results = mode == Mode::Predict ? layer.predictions : layer.results;
       if (results > 0 && (mode != Mode::Train || b >= 0))
         addRegion(list, chunk, Region::Results,
@@ -252,13 +269,29 @@ private:
     }
     if (!training)
       return;
-    addRegion(list, chunk, Region::Kept, {kept, Clock::run(f), Clock::run(last)});
-    if (last > b)
-      addRegion(list, chunk, Region::Split, {split, Clock::run(b), Clock::run(last)});
+    addRegion(list, chunk, Region::Kept, {kept, Clock::run(f), Clock::run(b)});
+    if (halves) {
+      addRegion(list, chunk, Region::KeptLate, {late, Clock::run(f), Clock::run(last)});
+      addRegion(list, chunk, Region::Held, {held, Clock::run(b), Clock::run(last)});
+    }
     for (const auto &[from, bytes] : gradients)
       addRegion(list, chunk, Region::Gradient, {bytes, Clock::posted(b), Clock::run(last)}, from);
     if (gradientOut > 0)
       addRegion(list, chunk, Region::GradientOut, {gradientOut, Clock::run(b), clock.sent(b, -1)});
+  }
+
+  /// Whether a layer that keeps the value has a second half of its backward.
+  bool readLate(const Tensor &tensor, int64_t chunk) const {
+    bool late = tensor.keptByProducer && layers[tensor.producer].readsGradientLate;
+    for (auto [consumer, reads] : tensor.consumers)
+      late |= reads && layers[consumer].chunk == chunk && layers[consumer].readsGradientLate;
+    return late;
+  }
+
+  bool leaves(const Tensor &tensor, int64_t chunk) const {
+    return llvm::any_of(tensor.consumers, [&](const std::pair<int64_t, bool> &consumer) {
+      return layers[consumer.first].chunk != chunk;
+    });
   }
 
   void addOutput(const Tensor &tensor, int64_t chunk, int64_t &kept, int64_t &out, bool &outHeld,
@@ -356,10 +389,10 @@ private:
   }
 
   /// Gradients between layers of the chunk live from the last reader of the value to its producer.
-  int64_t backwardWork(int64_t chunk) const {
+  int64_t backwardWork(int64_t chunk, bool halves) const {
     std::vector<Block> blocks;
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
-      blocks.push_back({layers[l].backward, -l, -l});
+      blocks.push_back({halves ? layers[l].half : layers[l].backward, -l, -l});
       for (size_t t : layers[l].outputs) {
         const Tensor &tensor = tensors[t];
         std::set<int64_t> readers;
@@ -372,7 +405,7 @@ private:
         if (tensor.gradientBytes == 0 || readers.empty())
           continue;
         // The first contribution owns the buffer; each later one is made beside it and added.
-        if (!received)
+        if (!received && !(halves && layers[l].readsGradientLate))
           blocks.push_back({tensor.gradientBytes, -*readers.rbegin(), -l});
         for (int64_t reader : readers)
           if (received || reader != *readers.rbegin())

@@ -130,7 +130,7 @@ private:
       ++index;
     });
     PassManager passes(module.getContext());
-    passes.addPass(createMaterializeLayers());
+    passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
     if (failed(passes.run(*variant.module)))
       return failure();
     auto calls = readCallGraph(*variant.module);
@@ -185,6 +185,18 @@ private:
                                  builder.getDenseI64ArrayAttr(gradients),
                                  builder.getArrayAttr(list)));
     layer->setAttr(buffersAttrName, buffersOf(i));
+    layer->setAttr(halvesAttrName, halvesOf(i));
+  }
+
+  DictionaryAttr halvesOf(size_t i) {
+    SmallVector<NamedAttribute> halves;
+    for (const std::string &name : layerOptions[i])
+      if (const auto &half = variants.at(name).facts[i].secondHalf)
+        halves.push_back(builder.getNamedAttr(
+            name,
+            builder.getDenseI64ArrayAttr({half->saved, half->held, half->gradients,
+                                          variants.at(name).memory[i].halfWorkspace})));
+    return builder.getDictionaryAttr(halves);
   }
 
   RematOptionAttr optionOf(const std::string &name, const LayerFacts &facts,
@@ -201,7 +213,10 @@ private:
       return numbers.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(numbers);
     };
     return RematOptionAttr::get(module.getContext(), name, facts.savedBytes, recompute, workspace,
-                                IntegerAttr(), builder.getI64IntegerAttr(memory.backwardWorkspace),
+                                facts.secondHalf
+                                    ? builder.getI64IntegerAttr(facts.secondHalf->bytes())
+                                    : IntegerAttr(),
+                                builder.getI64IntegerAttr(memory.backwardWorkspace),
                                 list(facts.keptInputs), list(facts.keptOutputs));
   }
 

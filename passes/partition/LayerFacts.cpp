@@ -65,6 +65,32 @@ llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
   return llvm::DenseSet<Operation *>(work.begin(), work.end());
 }
 
+void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
+               LayerFacts &facts) {
+  auto add = [&](std::optional<StringRef> name, cost::Work &work) {
+    auto function = name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
+    if (function)
+      for (Operation &op : function.front())
+        addWork(op, load, floatBytes, work);
+    return function;
+  };
+  add(callee.getInputGrad(), facts.inputGrad);
+  func::FuncOp second = add(callee.getWeightGrad(), facts.weightGrad);
+  facts.secondHalf.emplace();
+  for (unsigned i = 0, end = second ? second.getNumArguments() : 0; i < end; ++i) {
+    StringRef role = roleOfArgument(second, i);
+    int64_t bytes = alignBuffer(bytesOf(second.getArgumentTypes()[i], load, floatBytes));
+    if (role == "saved")
+      facts.secondHalf->saved += bytes;
+    else if (role == "held")
+      facts.secondHalf->held += bytes;
+    else if (role == "grad_output")
+      facts.secondHalf->gradients += bytes;
+    else if (role != "parameter")
+      facts.secondHalf->activations += bytes;
+  }
+}
+
 LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes) {
   LayerFacts facts;
   facts.load = load;
@@ -76,9 +102,13 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
   facts.backwardDigest = digestOf(backward);
-  llvm::DenseSet<Operation *> forInput = inputGradientSlice(backward);
-  for (Operation &op : backward.front())
-    addWork(op, load, floatBytes, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);
+  if (callee.getInputGrad() || callee.getWeightGrad()) {
+    addHalves(module, callee, load, floatBytes, facts);
+  } else {
+    llvm::DenseSet<Operation *> forInput = inputGradientSlice(backward);
+    for (Operation &op : backward.front())
+      addWork(op, load, floatBytes, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);
+  }
   for (BlockArgument argument : backward.getArguments()) {
     StringRef role = roleOfArgument(backward, argument.getArgNumber());
     int64_t bytes = alignBuffer(bytesOf(argument.getType(), load, floatBytes));

@@ -23,19 +23,35 @@ constexpr int64_t alignBuffer(int64_t bytes) {
   return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
 }
 
+/// What the second half of a layer's backward reads, in bytes, parameters apart.
+struct SecondHalf {
+  int64_t saved = 0;       ///< saved values
+  int64_t held = 0;        ///< what the first half leaves
+  int64_t gradients = 0;   ///< of outputs
+  int64_t activations = 0; ///< inputs and outputs
+  int64_t bytes() const { return saved + held + gradients + activations; }
+};
+
+/// On a layer with costs: a dictionary from the name of an option to its SecondHalf's saved, held
+/// and gradients and to the temporaries of a half, as an array. Bytes of the whole are `split` of
+/// the option.
+constexpr llvm::StringLiteral halvesAttrName = "omnibal.halves";
+
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
   Load load;                                 ///< that the rest is stated for
   std::string forwardDigest, backwardDigest; ///< FunctionDigest.h; empty where there is no function
   cost::Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
+  std::optional<SecondHalf> secondHalf; ///< none where the module has no halves
   std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs
   std::vector<int64_t> inputGradients;          ///< inputs that backward gives a gradient of
   int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
 };
 
-/// One entry a call, in order. Backward work whose result is needed for the gradient of an input
-/// counts as inputGrad, the rest as weightGrad. An element of a float activation is `floatBytes`
+/// One entry a call, in order. Where a backward has halves, their work is inputGrad and weightGrad;
+/// else backward work whose result is needed for the gradient of an input counts as inputGrad, the
+/// rest as weightGrad. An element of a float activation is `floatBytes`
 /// wide.
 std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load,
                                        int64_t floatBytes = 4);

@@ -14,12 +14,28 @@ public:
     auto forward = module.lookupSymbol<func::FuncOp>(layer.getForward());
     auto backward = layer.getBackward() ? module.lookupSymbol<func::FuncOp>(*layer.getBackward())
                                         : func::FuncOp();
-    if (backward)
-      lower::layOutSavedValues(forward, "saved", backward);
+    auto half = [&](std::optional<StringRef> name) {
+      return name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
+    };
+    func::FuncOp first = half(layer.getInputGrad()), second = half(layer.getWeightGrad());
+    SmallVector<func::FuncOp> readers;
+    for (func::FuncOp reader : {backward, first, second})
+      if (reader && !llvm::is_contained(readers, reader)) // a half may be the whole
+        readers.push_back(reader);
+    lower::layOutSavedValues(forward, "saved", readers);
+    if (first && second)
+      lower::layOutSavedValues(first, "held", second);
     LayerMemory memory;
     if (failed(add(forward, memory, memory.forwardWorkspace, Use::Forward)) ||
         (backward && failed(add(backward, memory, memory.backwardWorkspace, Use::Backward))))
       return failure();
+    for (func::FuncOp function : {first, second}) {
+      LayerMemory alone; // its values are those of the whole
+      int64_t workspace = 0;
+      if (function && failed(add(function, alone, workspace, Use::Backward)))
+        return failure();
+      memory.halfWorkspace = std::max(memory.halfWorkspace, workspace);
+    }
     int64_t evaluate = 0;
     auto lookup = [&](StringRef name) { return module.lookupSymbol<func::FuncOp>(name); };
     if (failed(add(lookup(layer.getEvaluate()), memory, evaluate, Use::Other)) ||

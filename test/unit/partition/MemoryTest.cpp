@@ -121,6 +121,14 @@ TEST(Memory, OfCutsAndSchedules) {
   model.check("tiny-internvl", {1, 512, 3, "1f1b", "none", "parameters", 1});
 }
 
+TEST(Memory, OfSeveralChunksAndHalves) {
+  Memory model(data("tiny-internvl/model.onnx"), {});
+  for (int64_t stages : {2, 3, 4})
+    for (const char *schedule : {"interleaved:2", "zb-h1"})
+      for (int64_t microbatches : {4, 12})
+        model.check("tiny-internvl", {24, 512, stages, schedule, "none", "layers", microbatches});
+}
+
 TEST(Memory, OfOptionsAndLimits) {
   Memory model(data("tiny-internvl/model.onnx"), {});
   for (const char *remat : {"full", "selective-1", "selective-2", "selective-3"})
