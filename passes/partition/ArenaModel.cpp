@@ -248,7 +248,8 @@ private:
       for (size_t t : layer.outputs) {
         addOutput(tensors[t], chunk, halves && readLate(tensors[t], chunk) ? late : kept, out,
                   outHeld, outReturns, gradients);
-        held += layer.readsGradientLate && !leaves(tensors[t], chunk) ? tensors[t].gradientBytes : 0;
+        held +=
+            layer.readsGradientLate && !leaves(tensors[t], chunk) ? tensors[t].gradientBytes : 0;
       }
       int64_t results = mode == Mode::Predict ? layer.predictions : layer.results;
       if (results > 0 && (mode != Mode::Train || b >= 0))

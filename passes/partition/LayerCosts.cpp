@@ -193,9 +193,8 @@ private:
     for (const std::string &name : layerOptions[i])
       if (const auto &half = variants.at(name).facts[i].secondHalf)
         halves.push_back(builder.getNamedAttr(
-            name,
-            builder.getDenseI64ArrayAttr({half->saved, half->held, half->gradients,
-                                          variants.at(name).memory[i].halfWorkspace})));
+            name, builder.getDenseI64ArrayAttr({half->saved, half->held, half->gradients,
+                                                variants.at(name).memory[i].halfWorkspace})));
     return builder.getDictionaryAttr(halves);
   }
 
@@ -212,12 +211,11 @@ private:
     auto list = [&](const std::vector<int64_t> &numbers) {
       return numbers.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(numbers);
     };
-    return RematOptionAttr::get(module.getContext(), name, facts.savedBytes, recompute, workspace,
-                                facts.secondHalf
-                                    ? builder.getI64IntegerAttr(facts.secondHalf->bytes())
-                                    : IntegerAttr(),
-                                builder.getI64IntegerAttr(memory.backwardWorkspace),
-                                list(facts.keptInputs), list(facts.keptOutputs));
+    return RematOptionAttr::get(
+        module.getContext(), name, facts.savedBytes, recompute, workspace,
+        facts.secondHalf ? builder.getI64IntegerAttr(facts.secondHalf->bytes()) : IntegerAttr(),
+        builder.getI64IntegerAttr(memory.backwardWorkspace), list(facts.keptInputs),
+        list(facts.keptOutputs));
   }
 
   /// Bytes of the layer's outputs, and of their gradients where a layer that reads them gives one.

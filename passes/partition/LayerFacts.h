@@ -43,7 +43,7 @@ struct LayerFacts {
   std::string forwardDigest, backwardDigest; ///< FunctionDigest.h; empty where there is no function
   cost::Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
-  std::optional<SecondHalf> secondHalf; ///< none where the module has no halves
+  std::optional<SecondHalf> secondHalf;         ///< none where the module has no halves
   std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs
   std::vector<int64_t> inputGradients;          ///< inputs that backward gives a gradient of
   int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
