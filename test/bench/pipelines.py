@@ -101,12 +101,34 @@ def export_all(models):
             sys.exit(f"{model.folder}: export failed; run tools/python/export.py by hand to see why")
 
 
-def write_steps(path, groups, micro_batches, steps):
+class Fixture(Model):
+    """A model of test/data with its own samples; `keys` and `lengths` of these in order."""
+
+    def __init__(self, folder, name):
+        source = os.path.join(ROOT, "test", "data", name)
+        self.folder, self.source, self.onnx = folder, source, os.path.join(source, "model.onnx")
+        self.weights, self.preprocess = os.path.join(source, "model.safetensors"), os.path.join(source, "preprocessor_config.json")
+        self.data, self.keys, lengths = os.path.join(source, "data-000000.tar"), [], []
+        with tarfile.open(self.data) as tar:
+            for member in tar:
+                key, kind = member.name.split(".", 1)
+                if kind == "json":
+                    sample = json.load(tar.extractfile(member))
+                    self.keys.append(key)
+                    lengths.append((sample.get("images", 0), len(sample["input_ids"])))
+        self.lengths = np.array(lengths)
+
+    def export(self):
+        os.makedirs(self.folder, exist_ok=True)
+
+
+def write_steps(path, groups, micro_batches, steps, keys=None):
     """A steps file whose micro-batches are `groups` (lists of sample numbers), in turn."""
+    key = (lambda i: keys[i]) if keys else (lambda i: f"sample-{i:05d}")
     with open(path, "w") as file:
         for step in range(steps):
             chosen = [groups[(step * micro_batches + m) % len(groups)] for m in range(micro_batches)]
-            file.write(json.dumps({"groups": [[f"sample-{i:05d}" for i in group] for group in chosen]}) + "\n")
+            file.write(json.dumps({"groups": [[key(i) for i in group] for group in chosen]}) + "\n")
     return path
 
 

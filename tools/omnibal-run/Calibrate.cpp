@@ -247,33 +247,56 @@ private:
     return spare / 64 * 64;
   }
 
-  /// Messages there and back between neighbours, all pairs at once.
+  /// One message of these bytes to or from the peer, from its start to its end.
+  Status transfer(int peer, int64_t bytes, bool sends) {
+    Communicator::Piece piece{s.executor->scratch().data(), bytes};
+    OMNIBAL_ASSIGN_OR_RETURN(auto handle, sends ? s.communicator.send(peer, 0, {&piece, 1})
+                                                : s.communicator.receive(peer, 0, {&piece, 1}));
+    return s.communicator.wait(handle);
+  }
+
+  /// Seconds from the first send to the end of the answer, at both ends; `first` sends first, after
+  /// computing for a while.
+  Result<double> thereAndBack(int peer, int64_t bytes, bool first, Seconds pause) {
+    for (auto begin = Clock::now(); first && Clock::now() - begin < pause;)
+      ;
+    auto begin = Clock::now();
+    OMNIBAL_RETURN_IF_ERROR(transfer(peer, bytes, first));
+    OMNIBAL_RETURN_IF_ERROR(transfer(peer, bytes, !first));
+    return Seconds(Clock::now() - begin).count();
+  }
+
+  /// Messages between neighbours, all pairs at once. A rank that has waited long for a message
+  /// notices it later than one that has just begun to wait, and in a pipeline those are the
+  /// messages that count: so the first message comes late and only its answer at once.
   Status measureLink() {
     int rank = s.communicator.rank(), peer = rank ^ 1;
-    bool paired = peer < s.communicator.size();
     if (s.communicator.size() < 2)
       return Status::ok();
+    bool paired = peer < s.communicator.size();
     constexpr int rounds = 20;
+    constexpr Seconds late{0.006};
     std::vector<std::pair<double, double>> points;
     for (int64_t bytes : {int64_t{4} << 10, int64_t{64} << 10, int64_t{512} << 10, int64_t{2} << 20,
                           int64_t{8} << 20}) {
       if (bytes > spareBytes())
         break;
       OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
-      std::vector<double> times;
-      Communicator::Piece piece{s.executor->scratch().data(), bytes};
+      std::vector<double> prompt;
       for (int i = 0; paired && i < rounds; ++i) {
-        auto begin = Clock::now();
-        for (bool sends : {rank<peer, rank> peer}) {
-          OMNIBAL_ASSIGN_OR_RETURN(auto handle, sends
-                                                    ? s.communicator.send(peer, i, {&piece, 1})
-                                                    : s.communicator.receive(peer, i, {&piece, 1}));
-          OMNIBAL_RETURN_IF_ERROR(s.communicator.wait(handle));
-        }
-        times.push_back(Seconds(Clock::now() - begin).count() / 2);
+        OMNIBAL_ASSIGN_OR_RETURN(double time, thereAndBack(peer, bytes, rank < peer, Seconds(0)));
+        prompt.push_back(time / 2);
       }
+      double delayed = 0;
+      for (int i = 0; paired && i < rounds; ++i) {
+        bool first = (i % 2 == 0) == (rank < peer);
+        OMNIBAL_ASSIGN_OR_RETURN(double time, thereAndBack(peer, bytes, first, late));
+        delayed += first ? time : 0;
+      }
+      // A mean: naps end at any time. Half of the rounds began here.
       if (paired)
-        points.push_back({static_cast<double>(bytes), median(times)});
+        points.push_back({static_cast<double>(bytes),
+                          std::max(median(prompt), delayed / (rounds / 2) - median(prompt))});
     }
     if (!points.empty())
       found.link = fitLink(points);

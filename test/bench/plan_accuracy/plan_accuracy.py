@@ -30,6 +30,9 @@ CONFIGS = {  # vision width, layers, text width, layers, vocabulary
 }
 
 
+FIXTURES = {"tiny-internvl": (24, 420), "tiny-llava": (24, 420)}  # of test/data, with caps for their samples
+
+
 class Case:
     """`cut`: first layer of stage 1 as a share of the layers, or a --partition method; `mixed`: groups of omnibal-batch."""
 
@@ -49,7 +52,9 @@ CASES = {
              Case("search", freeze="vision"), Case("search", mixed=True), Case("search", "interleaved:2")],
     "vit": [Case("layers"), Case("search", micro_batches=8), Case(0.75, "gpipe"), Case("search", mixed=True), Case("search", "zb-h1")],
     "llm": [Case("layers", "gpipe"), Case("search"), Case(0.3, remat="full"), Case("search", "interleaved:2", micro_batches=8),
-            Case("parameters", mixed=True)],
+            Case("search", remat="selective-1"), Case("parameters", mixed=True)],
+    "tiny-internvl": [Case("layers", mixed=True), Case("parameters", "gpipe", mixed=True)],
+    "tiny-llava": [Case("search", mixed=True)],
 }
 
 
@@ -58,6 +63,8 @@ class Bench:
         self.args, self.tools = args, pipelines.Tools(args.bin)
         self.models = {name: pipelines.Model(os.path.join(args.work, name), pipelines.internvl(*sizes))
                        for name, sizes in CONFIGS.items() if not args.models or name in args.models}
+        self.models |= {name: pipelines.Fixture(os.path.join(args.work, name), name)
+                        for name in FIXTURES if not args.models or name in args.models}
         self.results = []
         self.tables = {}
         self.begin = time.monotonic()
@@ -68,13 +75,23 @@ class Bench:
         random = np.random.default_rng(1)
         tiles = random.integers(0, 3, 160)
         mixed = np.stack([tiles, pipelines.TOKENS_PER_TILE * tiles + random.integers(60, 160, 160)], axis=1)
-        for model in self.models.values():
+        for name, model in self.models.items():
+            model.batches = os.path.join(model.folder, "batches")
+            if name in FIXTURES:
+                self.batch(model, model.source, FIXTURES[name])
+                model.full = model.mixed = model.data
+                continue
             model.full, _ = model.write_samples([(TILES, TOKENS)] * 16, "full")
             model.mixed, table = model.write_samples(mixed, "mixed")
-            model.lengths = mixed
-            model.batches = os.path.join(model.folder, "batches")
-            pipelines.call(os.path.join(self.args.bin, "omnibal-batch"), table, "--tiles", MIXED_TILES, "--tokens",
-                           MIXED_TOKENS, "--ranks", 1, "--seed", 1, "-o", model.batches)
+            model.lengths, model.keys = mixed, None
+            self.batch(model, table, (MIXED_TILES, MIXED_TOKENS))
+
+    def batch(self, model, samples, caps):
+        pipelines.call(os.path.join(self.args.bin, "omnibal-batch"), samples, "--tiles", caps[0], "--tokens", caps[1], "--ranks", 1,
+                       "--seed", 1, "-o", model.batches)
+
+    def caps(self, name, mixed):
+        return FIXTURES.get(name, (MIXED_TILES, MIXED_TOKENS) if mixed else (TILES, TOKENS))
 
     def flags(self, case, tiles, tokens, micro_batches):
         return ["--tiles", tiles, "--tokens", tokens, "--stages", 2, "--microbatches", micro_batches, "--cpu", "native",
@@ -88,7 +105,7 @@ class Bench:
             if key not in self.tables:
                 model = self.models[name]
                 stem = os.path.join(model.folder, f"calibrate-{len(self.tables)}")
-                self.tools.compile(model, stem, *self.flags(case, MIXED_TILES, MIXED_TOKENS, 2), "--partition", "layers", "--remat",
+                self.tools.compile(model, stem, *self.flags(case, *self.caps(name, True), 2), "--partition", "layers", "--remat",
                                    remat, *(["--schedule", "zb-h1"] if case.split else []))
                 table = self.tools.calibrate(stem, stem + ".json", model.full)
                 heavy = [f for f in table["functions"] if max(point[4] for point in f["measured"]) > 1e6]
@@ -105,8 +122,7 @@ class Bench:
     def run(self, name, case):
         model = self.models[name]
         program, plan = (os.path.join(model.folder, file) for file in ("program", "plan.json"))
-        caps = (MIXED_TILES, MIXED_TOKENS) if case.mixed else (TILES, TOKENS)
-        flags = [*self.flags(case, *caps, case.micro_batches), *self.calibrated(name, case), "--schedule", case.schedule, "--remat",
+        flags = [*self.flags(case, *self.caps(name, case.mixed), case.micro_batches), *self.calibrated(name, case), "--schedule", case.schedule, "--remat",
                  case.remat, *(["--batches", model.batches] if case.mixed else [])]
         if isinstance(case.cut, str):
             flags += ["--partition", case.cut]
@@ -117,12 +133,13 @@ class Bench:
             flags += ["--plan", plan]
         predicted, _ = self.tools.compile(model, program, *flags)
         groups = self.typical_groups(model, flags, case) if case.mixed else [[i] for i in range(16)]
-        steps = pipelines.write_steps(os.path.join(model.folder, "steps.jsonl"), groups, case.micro_batches, self.args.steps)
+        steps = pipelines.write_steps(os.path.join(model.folder, "steps.jsonl"), groups, case.micro_batches, self.args.steps,
+                                      model.keys if case.mixed else None)
         log = self.tools.train(model, program, model.mixed if case.mixed else model.full, os.path.join(model.folder, "run.jsonl"),
                                "--steps-file", steps)
         measured, spread = pipelines.typical(log)
         self.results.append((predicted, measured))
-        print(f"{name:5s} {case.name():55s} {predicted:9.1f} {measured:9.1f}  {predicted / measured - 1:+7.1%}   {spread:6.1%}", flush=True)
+        print(f"{name:13s} {case.name():55s} {predicted:9.1f} {measured:9.1f}  {predicted / measured - 1:+7.1%}   {spread:6.1%}", flush=True)
 
     def layers(self, model, flags):
         problem = os.path.join(model.folder, "problem.json")
@@ -156,14 +173,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True, help="folder for models, data and programs; models stay there")
-    parser.add_argument("--models", nargs="*", help="of " + ", ".join(CONFIGS))
+    parser.add_argument("--models", nargs="*", help="of " + ", ".join(CASES))
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="two cases a model")
     parser.add_argument("--only", help="cases whose name contains this")
     args = parser.parse_args()
     bench = Bench(args)
     bench.prepare()
-    print(f"model case {'':51s} predicted  measured    error   spread  (ms; spread: relative median deviation of the steps)")
+    print(f"model         case {'':50s} predicted  measured    error   spread  (ms; spread: relative median deviation of the steps)")
     for name in bench.models:
         for case in CASES[name][:2 if args.quick else None]:
             if not args.only or args.only in case.name():
