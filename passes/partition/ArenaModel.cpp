@@ -2,6 +2,7 @@
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/export/OffsetAssignment.h"
 #include "passes/partition/LayerFacts.h"
+#include "passes/schedule/Communication.h"
 #include "passes/train/LayerGraph.h"
 #include <map>
 #include <set>
@@ -14,6 +15,7 @@ namespace {
 
 using exporter::Block;
 using planner::ActionKind;
+using schedule::StepKind;
 
 /// An activation between layers.
 struct Tensor {
@@ -33,38 +35,41 @@ struct LayerInfo {
   DictionaryAttr batch, backwardBatch, constants;
 };
 
-/// When the runs of a rank's list happen. Ten units an action: before it receives are posted and
-/// messages awaited, in this order, after it they are sent (passes/schedule).
+/// When things happen on a rank: positions in its list of runs and messages, as passes/schedule
+/// makes it.
 class Clock {
 public:
-  explicit Clock(const std::vector<planner::Action> &actions) : actions(actions) {
-    for (size_t k = 0; k < actions.size(); ++k) {
-      const planner::Action &action = actions[k];
-      auto &entry = position[{action.chunk, action.microbatch}];
-      entry[action.kind] = static_cast<int64_t>(k);
+  explicit Clock(const std::vector<schedule::Step> &steps) {
+    for (const schedule::Step &step : steps) {
+      auto &entry = step.kind <= StepKind::WeightGrad ? runs : messages;
+      entry[{step.index, step.microbatch}][step.kind] = count++;
     }
   }
   /// Position of the first of `kinds` that runs for the chunk and micro-batch; -1: none.
-  int64_t find(int64_t chunk, int64_t microbatch, std::initializer_list<ActionKind> kinds) const {
-    auto entry = position.find({chunk, microbatch});
-    for (ActionKind kind : kinds)
-      if (entry != position.end())
+  int64_t run(int64_t chunk, int64_t microbatch, std::initializer_list<StepKind> kinds) const {
+    return find(runs, chunk, microbatch, kinds);
+  }
+  int64_t posted(int64_t message, int64_t microbatch) const {
+    return find(messages, message, microbatch, {StepKind::PostRecv});
+  }
+  int64_t sent(int64_t message, int64_t microbatch) const {
+    return find(messages, message, microbatch, {StepKind::WaitSend});
+  }
+  int64_t end() const { return count; }
+
+private:
+  using Positions = std::map<std::pair<int64_t, int64_t>, std::map<StepKind, int64_t>>;
+  static int64_t find(const Positions &positions, int64_t index, int64_t microbatch,
+                      std::initializer_list<StepKind> kinds) {
+    auto entry = positions.find({index, microbatch});
+    for (StepKind kind : kinds)
+      if (entry != positions.end())
         if (auto at = entry->second.find(kind); at != entry->second.end())
           return at->second;
     return -1;
   }
-  int64_t count() const { return static_cast<int64_t>(actions.size()); }
-  static int64_t run(int64_t k) { return 10 * k + 5; }
-  static int64_t posted(int64_t k) { return 10 * std::max<int64_t>(0, k - 1) - 1; }
-  /// A send of action k is over three actions later, or where its gradient has come back.
-  int64_t sent(int64_t k, int64_t gradient) const {
-    return 10 * (gradient > k ? gradient : std::min(k + 3, count()));
-  }
-  int64_t end() const { return 10 * (count() + 1); }
-
-private:
-  const std::vector<planner::Action> &actions;
-  std::map<std::pair<int64_t, int64_t>, std::map<ActionKind, int64_t>> position;
+  Positions runs, messages;
+  int64_t count = 0;
 };
 
 class ArenaModel {
@@ -78,13 +83,15 @@ public:
       return failure();
     graph = std::move(*found);
     readLayers();
-    std::vector<int64_t> arenas;
-    for (int64_t rank = 0; rank < problem.cluster.stages; ++rank) {
-      int64_t train = regions(rank, plan.actions[rank], Mode::Train);
-      int64_t evaluate = regions(rank, forwardOnly(rank, problem.microbatches), Mode::Evaluate);
-      int64_t predict = regions(rank, forwardOnly(rank, 1), Mode::Predict);
-      arenas.push_back(persistent(rank) + std::max({train, evaluate, predict}));
+    std::vector<int64_t> arenas(problem.cluster.stages, 0);
+    for (Mode mode : {Mode::Train, Mode::Evaluate, Mode::Predict}) {
+      findMessages(mode);
+      auto steps = schedule::insertCommunication(listsOf(mode), messages);
+      for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
+        arenas[rank] = std::max(arenas[rank], regions(rank, Clock(steps[rank]), mode));
     }
+    for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
+      arenas[rank] += persistent(rank);
     return arenas;
   }
 
@@ -153,14 +160,47 @@ private:
 
   int64_t rankOf(int64_t layer) const { return plan.chunkRank[layers[layer].chunk]; }
 
-  /// Every micro-batch through the chunks of the rank.
-  std::vector<planner::Action> forwardOnly(int64_t rank, int64_t microbatches) const {
-    std::vector<planner::Action> actions;
-    for (int64_t m = 0; m < microbatches; ++m)
+  int64_t microbatchesOf(Mode mode) const {
+    return mode == Mode::Predict ? 1 : problem.microbatches;
+  }
+
+  /// The plan's lists, or every micro-batch forward through the chunks of each rank.
+  std::vector<std::vector<planner::Action>> listsOf(Mode mode) const {
+    if (mode == Mode::Train)
+      return plan.actions;
+    std::vector<std::vector<planner::Action>> lists(problem.cluster.stages);
+    for (int64_t m = 0; m < microbatchesOf(mode); ++m)
       for (size_t c = 0; c < plan.chunkRank.size(); ++c)
-        if (plan.chunkRank[c] == rank)
-          actions.push_back({ActionKind::Forward, m, static_cast<int64_t>(c)});
-    return actions;
+        lists[plan.chunkRank[c]].push_back({ActionKind::Forward, m, static_cast<int64_t>(c)});
+    return lists;
+  }
+
+  /// In the order of schedule::collectMessages.
+  void findMessages(Mode mode) {
+    messages.clear();
+    messageOf.clear();
+    for (bool gradient : {false, true})
+      for (const Tensor &tensor : tensors)
+        for (auto [consumer, reads] : tensor.consumers) {
+          int64_t from = layers[tensor.producer].chunk, to = layers[consumer].chunk;
+          if (plan.chunkRank[from] == plan.chunkRank[to] ||
+              (gradient && (mode != Mode::Train || tensor.gradientBytes == 0)))
+            continue;
+          if (gradient)
+            std::swap(from, to);
+          auto id = static_cast<int32_t>(messages.size());
+          if (messageOf.try_emplace({gradient, from, to}, id).second)
+            messages.push_back({id, gradient, from, to, plan.chunkRank[from], plan.chunkRank[to]});
+        }
+  }
+
+  /// The last wait for a message that the chunk sends; -1: it sends none.
+  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const Clock &clock) const {
+    int64_t last = -1;
+    for (const schedule::Message &message : messages)
+      if (message.gradient == gradient && message.fromChunk == chunk)
+        last = std::max(last, clock.sent(message.id, m));
+    return last;
   }
 
   /// Parameters with their gradients and moments, and constants: each once.
@@ -206,15 +246,14 @@ private:
     regions[{kind >= Region::Kept, chunk, kind, from}].push_back(block);
   }
 
-  int64_t regions(int64_t rank, const std::vector<planner::Action> &actions, Mode mode) {
-    Clock clock(actions);
+  int64_t regions(int64_t rank, const Clock &clock, Mode mode) {
     Regions list;
-    int64_t work = 0, microbatches = mode == Mode::Predict ? 1 : problem.microbatches;
+    int64_t work = 0, microbatches = microbatchesOf(mode);
     for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
       if (plan.chunkRank[c] != rank)
         continue;
       auto chunk = static_cast<int64_t>(c);
-      bool halves = clock.find(chunk, 0, {ActionKind::WeightGrad}) >= 0;
+      bool halves = clock.run(chunk, 0, {StepKind::WeightGrad}) >= 0;
       work = std::max(work, forwardWork(chunk, mode));
       if (mode == Mode::Train)
         work = std::max(work, backwardWork(chunk, halves));
@@ -231,13 +270,13 @@ private:
 
   /// What is held for one micro-batch of a chunk.
   void addChunk(int64_t chunk, int64_t m, const Clock &clock, Mode mode, Regions &list) {
-    int64_t f = clock.find(chunk, m, {ActionKind::Forward});
-    int64_t b = clock.find(chunk, m, {ActionKind::Backward, ActionKind::InputGrad});
-    int64_t last = clock.find(chunk, m, {ActionKind::WeightGrad, ActionKind::Backward});
+    int64_t f = clock.run(chunk, m, {StepKind::Forward});
+    int64_t b = clock.run(chunk, m, {StepKind::Backward, StepKind::InputGrad});
+    int64_t last = clock.run(chunk, m, {StepKind::WeightGrad, StepKind::Backward});
     bool training = mode == Mode::Train && b >= 0;
     bool halves = last > b;
     int64_t kept = 0, late = 0, held = 0, out = 0, gradientOut = 0;
-    bool outHeld = false, outReturns = false;
+    bool outHeld = false;
     std::map<int64_t, std::pair<int64_t, bool>> received; // from chunk: bytes, read by backward
     std::map<int64_t, int64_t> gradients;                 // from chunk
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
@@ -247,38 +286,71 @@ private:
       held += layer.held;
       for (size_t t : layer.outputs) {
         addOutput(tensors[t], chunk, halves && readLate(tensors[t], chunk) ? late : kept, out,
-                  outHeld, outReturns, gradients);
+                  outHeld, gradients);
         held +=
             layer.readsGradientLate && !leaves(tensors[t], chunk) ? tensors[t].gradientBytes : 0;
       }
       int64_t results = mode == Mode::Predict ? layer.predictions : layer.results;
       if (results > 0 && (mode != Mode::Train || b >= 0))
-        addRegion(list, chunk, Region::Results,
-                  {results, Clock::run(mode == Mode::Train ? b : f), clock.end()}, l);
+        addRegion(list, chunk, Region::Results, {results, mode == Mode::Train ? b : f, clock.end()},
+                  l);
     }
     for (const Tensor &tensor : tensors)
       addInput(tensor, chunk, received, gradientOut);
     for (const auto &[from, message] : received)
-      addRegion(
-          list, chunk, Region::Received,
-          {message.first, Clock::posted(f), Clock::run(training && message.second ? last : f)},
-          from);
-    if (out > 0) {
-      int64_t until = clock.sent(f, training && outReturns ? b : -1);
-      int64_t read = training && outHeld ? Clock::run(last) : 0;
-      addRegion(list, chunk, Region::Out, {out, Clock::run(f), std::max(until, read)});
-    }
+      addRegion(list, chunk, Region::Received,
+                {message.first, clock.posted(messageOf.at({false, from, chunk}), m),
+                 training && message.second ? last : f},
+                from);
+    if (out > 0)
+      addRegion(list, chunk, Region::Out,
+                {out, f,
+                 std::max({f, lastSent(false, chunk, m, clock), training && outHeld ? last : f,
+                           lastReader(chunk, m, clock, training)})});
     if (!training)
       return;
-    addRegion(list, chunk, Region::Kept, {kept, Clock::run(f), Clock::run(b)});
+    addRegion(list, chunk, Region::Kept, {kept, f, b});
     if (halves) {
-      addRegion(list, chunk, Region::KeptLate, {late, Clock::run(f), Clock::run(last)});
-      addRegion(list, chunk, Region::Held, {held, Clock::run(b), Clock::run(last)});
+      addRegion(list, chunk, Region::KeptLate, {late, f, last});
+      addRegion(list, chunk, Region::Held, {held, b, last});
     }
     for (const auto &[from, bytes] : gradients)
-      addRegion(list, chunk, Region::Gradient, {bytes, Clock::posted(b), Clock::run(last)}, from);
+      addRegion(list, chunk, Region::Gradient,
+                {bytes, clock.posted(messageOf.at({true, from, chunk}), m), last}, from);
     if (gradientOut > 0)
-      addRegion(list, chunk, Region::GradientOut, {gradientOut, Clock::run(b), clock.sent(b, -1)});
+      addRegion(list, chunk, Region::GradientOut,
+                {gradientOut, b,
+                 std::max({b, lastSent(true, chunk, m, clock), producersRun(chunk, m, clock)})});
+  }
+
+  /// The last run of another chunk of this rank that reads what the chunk puts out.
+  int64_t lastReader(int64_t chunk, int64_t m, const Clock &clock, bool training) const {
+    int64_t last = -1;
+    for (const Tensor &tensor : tensors)
+      if (layers[tensor.producer].chunk == chunk)
+        for (auto [consumer, reads] : tensor.consumers) {
+          int64_t other = layers[consumer].chunk;
+          if (other == chunk || plan.chunkRank[other] != plan.chunkRank[chunk])
+            continue;
+          last = std::max(last, clock.run(other, m, {StepKind::Forward}));
+          if (training && reads)
+            last = std::max(last, clock.run(other, m, {StepKind::WeightGrad, StepKind::Backward}));
+        }
+    return last;
+  }
+
+  /// The last backward of another chunk of this rank that reads gradients which the chunk gives.
+  int64_t producersRun(int64_t chunk, int64_t m, const Clock &clock) const {
+    int64_t last = -1;
+    for (const Tensor &tensor : tensors) {
+      int64_t from = layers[tensor.producer].chunk;
+      if (from == chunk || plan.chunkRank[from] != plan.chunkRank[chunk])
+        continue;
+      for (auto [consumer, reads] : tensor.consumers)
+        if (layers[consumer].chunk == chunk)
+          last = std::max(last, clock.run(from, m, {StepKind::WeightGrad, StepKind::Backward}));
+    }
+    return last;
   }
 
   /// Whether a layer that keeps the value has a second half of its backward.
@@ -296,7 +368,7 @@ private:
   }
 
   void addOutput(const Tensor &tensor, int64_t chunk, int64_t &kept, int64_t &out, bool &outHeld,
-                 bool &outReturns, std::map<int64_t, int64_t> &gradients) const {
+                 std::map<int64_t, int64_t> &gradients) const {
     bool leaves = false, held = tensor.keptByProducer;
     for (auto [consumer, reads] : tensor.consumers) {
       int64_t other = layers[consumer].chunk;
@@ -310,7 +382,6 @@ private:
     if (leaves) {
       out += tensor.bytes;
       outHeld |= held;
-      outReturns |= tensor.gradientBytes > 0;
       std::set<int64_t> sources;
       for (auto [consumer, reads] : tensor.consumers)
         if (int64_t other = layers[consumer].chunk;
@@ -352,16 +423,16 @@ private:
       if (rankOf(static_cast<int64_t>(l)) != rank)
         continue;
       int64_t chunk = layers[l].chunk;
-      int64_t f = clock.find(chunk, m, {ActionKind::Forward});
-      int64_t b = clock.find(chunk, m, {ActionKind::WeightGrad, ActionKind::Backward});
-      first = std::min(first, Clock::run(f));
+      int64_t f = clock.run(chunk, m, {StepKind::Forward});
+      int64_t b = clock.run(chunk, m, {StepKind::WeightGrad, StepKind::Backward});
+      first = std::min(first, f);
       std::map<StringRef, int64_t> mine, later;
       add(layers[l].batch, mine);
       add(layers[l].backwardBatch, later);
       for (const auto &[name, size] : mine) {
         bytes[name] = size;
         int64_t until = mode == Mode::Train && later.count(name) && b >= 0 ? b : f;
-        last[name] = std::max(last[name], Clock::run(until));
+        last[name] = std::max(last[name], until);
       }
     }
     for (const auto &[name, size] : bytes)
@@ -422,6 +493,8 @@ private:
   LayerGraph graph;
   std::vector<LayerInfo> layers;
   std::vector<Tensor> tensors;
+  std::vector<schedule::Message> messages;                         ///< of one mode
+  std::map<std::tuple<bool, int64_t, int64_t>, int32_t> messageOf; ///< gradient, from, to chunk
 };
 
 } // namespace
