@@ -102,6 +102,10 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
   facts.backwardDigest = digestOf(backward);
+  if (callee.getInputGrad())
+    facts.inputGradDigest = digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()));
+  if (callee.getWeightGrad())
+    facts.weightGradDigest = digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()));
   if (callee.getInputGrad() || callee.getWeightGrad()) {
     addHalves(module, callee, load, floatBytes, facts);
   } else {

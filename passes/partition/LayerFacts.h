@@ -39,8 +39,9 @@ constexpr llvm::StringLiteral halvesAttrName = "omnibal.halves";
 
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
-  Load load;                                 ///< that the rest is stated for
-  std::string forwardDigest, backwardDigest; ///< FunctionDigest.h; empty where there is no function
+  Load load; ///< that the rest is stated for
+  /// Of the layer's functions (FunctionDigest.h); empty where there is none.
+  std::string forwardDigest, backwardDigest, inputGradDigest, weightGradDigest;
   cost::Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
   std::optional<SecondHalf> secondHalf;         ///< none where the module has no halves

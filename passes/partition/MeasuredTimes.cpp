@@ -11,37 +11,58 @@ std::optional<double> MeasuredTimes::timeOf(const std::string &digest, const Loa
                   table.labelsPerToken * static_cast<double>(load.tokens));
 }
 
+std::optional<std::pair<double, double>> MeasuredTimes::halvesOf(const LayerFacts &facts) const {
+  if (facts.inputGradDigest.empty() && facts.weightGradDigest.empty())
+    return std::nullopt;
+  auto half = [&](const std::string &digest) -> std::optional<double> {
+    return digest.empty() ? 0 : timeOf(digest, facts.load);
+  };
+  std::optional<double> first = half(facts.inputGradDigest), second = half(facts.weightGradDigest);
+  if (!first || !second)
+    return std::nullopt;
+  return std::pair{*first, *second};
+}
+
+std::optional<double> MeasuredTimes::backwardOf(const LayerFacts &facts) const {
+  std::optional<double> whole = timeOf(facts.backwardDigest, facts.load);
+  auto parts = halvesOf(facts);
+  if (parts && (halves || !whole))
+    return parts->first + parts->second;
+  return whole;
+}
+
 void MeasuredTimes::compare(const LayerFacts &facts, const LayerTimes &times) {
-  for (auto [digest, ns] : {std::pair{&facts.forwardDigest, times.forwardNs},
-                            {&facts.backwardDigest, times.backwardNs()}})
-    if (std::optional<double> time = timeOf(*digest, facts.load)) {
-      measured += *time;
-      roofline += static_cast<double>(ns);
-    }
+  auto add = [&](std::optional<double> time, int64_t ns) {
+    measured += time.value_or(0);
+    roofline += time ? static_cast<double>(ns) : 0;
+  };
+  add(timeOf(facts.forwardDigest, facts.load), times.forwardNs);
+  add(backwardOf(facts), times.backwardNs());
 }
 
 LayerTimes MeasuredTimes::of(const LayerFacts &facts, const LayerTimes &times) const {
-  auto pick = [&](const std::string &digest, int64_t ns) -> int64_t {
-    std::optional<double> time = timeOf(digest, facts.load);
+  auto orScaled = [&](std::optional<double> time, int64_t ns) -> int64_t {
     return std::llround(time ? *time : static_cast<double>(ns) * scale());
   };
   LayerTimes result;
-  result.forwardNs = pick(facts.forwardDigest, times.forwardNs);
+  result.forwardNs = orScaled(timeOf(facts.forwardDigest, facts.load), times.forwardNs);
   if (facts.backwardDigest.empty())
     return result;
-  int64_t backward = pick(facts.backwardDigest, times.backwardNs());
+  int64_t backward = orScaled(backwardOf(facts), times.backwardNs());
   // A layer all of whose work is of one half keeps it there.
-  double share = times.backwardNs() > 0 ? static_cast<double>(times.inputGradNs) /
-                                              static_cast<double>(times.backwardNs())
-                                        : (facts.inputGradients.empty() ? 0 : 1);
+  double share = facts.inputGradients.empty() ? 0 : 1;
+  auto parts = halvesOf(facts);
+  if (parts && parts->first + parts->second > 0)
+    share = parts->first / (parts->first + parts->second);
+  else if (times.backwardNs() > 0)
+    share = static_cast<double>(times.inputGradNs) / static_cast<double>(times.backwardNs());
   result.inputGradNs = std::llround(share * static_cast<double>(backward));
   result.weightGradNs = backward - result.inputGradNs;
   return result;
 }
 
 bool MeasuredTimes::knows(const LayerFacts &facts) const {
-  return table.find(facts.forwardDigest) &&
-         (facts.backwardDigest.empty() || table.find(facts.backwardDigest));
+  return table.find(facts.forwardDigest) && (facts.backwardDigest.empty() || backwardOf(facts));
 }
 
 } // namespace omnibal::partition

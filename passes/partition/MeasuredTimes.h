@@ -11,14 +11,17 @@ namespace omnibal::partition {
 /// what measured functions take of theirs.
 class MeasuredTimes {
 public:
-  explicit MeasuredTimes(cost::Calibration table) : table(std::move(table)) {}
+  /// `halves`: the schedule may run the backward in halves, whose own times then count.
+  explicit MeasuredTimes(cost::Calibration table, bool halves = false)
+      : table(std::move(table)), halves(halves) {}
 
   /// Compares what the table knows of these layers with the roofline. Call it with all layers
   /// before the first `of`.
   void compare(const LayerFacts &facts, const LayerTimes &roofline);
-  /// Backward is measured as a whole; its halves stand in the roofline's proportion.
+  /// A backward that was measured as a whole is divided as its halves were or, where these were not
+  /// measured, as the roofline says.
   LayerTimes of(const LayerFacts &facts, const LayerTimes &roofline) const;
-  /// Whether both functions of the layer were measured.
+  /// Whether forward and backward, or its halves, were measured.
   bool knows(const LayerFacts &facts) const;
   /// Measured / roofline, over all functions compared; 1 where nothing is known.
   double scale() const { return roofline > 0 ? measured / roofline : 1; }
@@ -26,8 +29,13 @@ public:
 private:
   /// Nanoseconds at the facts' load, or none.
   std::optional<double> timeOf(const std::string &digest, const Load &load) const;
+  /// Of both halves of the backward, if every one that there is was measured.
+  std::optional<std::pair<double, double>> halvesOf(const LayerFacts &facts) const;
+  /// Of the whole backward, as one function or as two.
+  std::optional<double> backwardOf(const LayerFacts &facts) const;
 
   cost::Calibration table;
+  bool halves;
   double measured = 0, roofline = 0;
 };
 

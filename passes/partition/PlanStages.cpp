@@ -9,7 +9,8 @@ namespace omnibal::partition {
 FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options) {
   CostOptions costs{options.numbers, options.device, options.load, nullptr};
   if (options.calibration)
-    costs.measured = std::make_shared<MeasuredTimes>(*options.calibration);
+    costs.measured = std::make_shared<MeasuredTimes>(
+        *options.calibration, options.schedule == "zb-h1" || options.schedule == "auto");
   if (options.batches)
     costs.load = loadAtCaps(*options.batches, options.load.tiles, options.load.tokens);
   FailureOr<UnitCostTable> units = annotateCosts(module, costs);

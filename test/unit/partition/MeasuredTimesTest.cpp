@@ -105,6 +105,36 @@ TEST(MeasuredTimes, WhatWasNotMeasuredIsScaled) {
   EXPECT_EQ(got.weightGradNs, 51);
 }
 
+TEST(MeasuredTimes, HalvesOfABackward) {
+  cost::Calibration known = table();
+  known.functions["i"] = {.fixedNs = 660};
+  known.functions["w"] = {.fixedNs = 220};
+  LayerTimes roofline{1000, 100, 300};
+  LayerFacts facts = factsWith("f", "b");
+  facts.inputGradDigest = "i";
+  facts.weightGradDigest = "w";
+  // The whole was measured: its time (800), divided as the halves are.
+  LayerTimes got = MeasuredTimes(known).of(facts, roofline);
+  EXPECT_EQ(got.inputGradNs, 600);
+  EXPECT_EQ(got.weightGradNs, 200);
+  // A schedule that splits: the halves' own.
+  got = MeasuredTimes(known, true).of(facts, roofline);
+  EXPECT_EQ(got.inputGradNs, 660);
+  EXPECT_EQ(got.weightGradNs, 220);
+  // Only the halves were measured.
+  known.functions.erase("b");
+  EXPECT_TRUE(MeasuredTimes(known).knows(facts));
+  EXPECT_EQ(MeasuredTimes(known).of(facts, roofline).backwardNs(), 880);
+  // No second half: the first is all of it.
+  facts.weightGradDigest.clear();
+  got = MeasuredTimes(known, true).of(facts, roofline);
+  EXPECT_EQ(got.inputGradNs, 660);
+  EXPECT_EQ(got.weightGradNs, 0);
+  // One half is unknown, and so is the whole.
+  facts.weightGradDigest = "unknown";
+  EXPECT_FALSE(MeasuredTimes(known, true).knows(facts));
+}
+
 TEST(MeasuredTimes, NoBackwardTakesNoTime) {
   MeasuredTimes times(table());
   LayerTimes got = times.of(factsWith("f", ""), {1000, 0, 0});
