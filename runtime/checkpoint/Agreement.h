@@ -2,6 +2,7 @@
 #ifndef RUNTIME_CHECKPOINT_AGREEMENT_H
 #define RUNTIME_CHECKPOINT_AGREEMENT_H
 
+#include "runtime/core/Backend.h"
 #include "runtime/core/Status.h"
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,8 @@ struct NamedTensor {
   std::string name;
   std::vector<int64_t> shape; ///< as in the source checkpoint
   float *data = nullptr;
-  bool transposed = false; ///< rank 2, lies in memory as [shape[1], shape[0]]
+  bool transposed = false;        ///< rank 2, lies in memory as [shape[1], shape[0]]
+  DeviceMemory *memory = nullptr; ///< whose memory `data` points to; null: the host's
 };
 
 } // namespace omnibal::rt

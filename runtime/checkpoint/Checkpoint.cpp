@@ -179,12 +179,14 @@ Status Checkpoint::read(const NamedTensor &tensor) const {
       return {Code::InvalidArgument, shard->path() + ": tensor \"" + tensor.name +
                                          "\" has another shape than the program's parameter "
                                          "(the checkpoint belongs to another model)"};
-    if (!tensor.transposed)
-      return convertTensor(*stored, DType::F32, tensor.data);
-    std::vector<float> dense(static_cast<size_t>(stored->elements));
-    OMNIBAL_RETURN_IF_ERROR(convertTensor(*stored, DType::F32, dense.data()));
-    unstreamTensor(tensor, dense.data());
-    return Status::ok();
+    return throughHostCopy(tensor, [&](const NamedTensor &here) {
+      if (!here.transposed)
+        return convertTensor(*stored, DType::F32, here.data);
+      std::vector<float> dense(static_cast<size_t>(stored->elements));
+      OMNIBAL_RETURN_IF_ERROR(convertTensor(*stored, DType::F32, dense.data()));
+      unstreamTensor(here, dense.data());
+      return Status::ok();
+    });
   }
   return {Code::NotFound, folder + ": no shard holds the tensor \"" + tensor.name +
                               "\" (the checkpoint belongs to another model or freezing)"};

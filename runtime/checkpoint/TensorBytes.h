@@ -15,8 +15,33 @@ inline int64_t elementsOf(const NamedTensor &tensor) {
   return n;
 }
 
-/// Passes the tensor's bytes, dense in the source's orientation, to `sink(data, bytes)` in pieces.
-template <typename Sink> Status streamTensor(const NamedTensor &tensor, Sink sink) {
+/// Calls use(tensor) with the tensor in host memory.
+template <typename Use> Status withHostCopy(const NamedTensor &tensor, Use use) {
+  if (!tensor.memory)
+    return use(tensor);
+  int64_t bytes = elementsOf(tensor) * int64_t{sizeof(float)};
+  return tensor.memory->read(tensor.data, bytes, [&](const std::byte *data) {
+    NamedTensor here = tensor;
+    here.memory = nullptr;
+    here.data = reinterpret_cast<float *>(const_cast<std::byte *>(data)); // only read
+    return use(here);
+  });
+}
+
+/// Calls fill(tensor), which writes all of it, with the tensor in host memory.
+template <typename Fill> Status throughHostCopy(const NamedTensor &tensor, Fill fill) {
+  if (!tensor.memory)
+    return fill(tensor);
+  int64_t bytes = elementsOf(tensor) * int64_t{sizeof(float)};
+  return tensor.memory->write(tensor.data, bytes, [&](std::byte *data) {
+    NamedTensor here = tensor;
+    here.memory = nullptr;
+    here.data = reinterpret_cast<float *>(data);
+    return fill(here);
+  });
+}
+
+template <typename Sink> Status streamHostTensor(const NamedTensor &tensor, Sink sink) {
   if (!tensor.transposed || tensor.shape.size() != 2)
     return sink(tensor.data, static_cast<size_t>(elementsOf(tensor)) * sizeof(float));
   int64_t rows = tensor.shape[0], columns = tensor.shape[1];
@@ -32,6 +57,12 @@ template <typename Sink> Status streamTensor(const NamedTensor &tensor, Sink sin
         sink(block.data(), static_cast<size_t>(count * columns) * sizeof(float)));
   }
   return Status::ok();
+}
+
+/// Passes the tensor's bytes, dense in the source's orientation, to `sink(data, bytes)` in pieces.
+template <typename Sink> Status streamTensor(const NamedTensor &anywhere, Sink sink) {
+  return withHostCopy(anywhere,
+                      [&](const NamedTensor &tensor) { return streamHostTensor(tensor, sink); });
 }
 
 /// Fills the tensor in memory from dense data in the source's orientation.

@@ -36,11 +36,11 @@ Status Executor::reduceShared(int32_t group) {
   for (const Parameter &q : stageInfo().parameters)
     if (member(q))
       OMNIBAL_RETURN_IF_ERROR(
-          communicator.allReduce(std::span<float>(at(q.gradOffset), q.elements()), ranks));
+          device.transport->allReduce(std::span<float>(at(q.gradOffset), q.elements()), ranks));
   return Status::ok();
 }
 
-Status Executor::reduceBucket(const Bucket &bucket) {
+Status Executor::reduceBucket(int32_t number) {
   if (loaded.program.dataParallel == 1)
     return Status::ok();
   std::vector<int> ranks;
@@ -48,7 +48,7 @@ Status Executor::reduceBucket(const Bucket &bucket) {
     ranks.push_back(d * loaded.program.stages + theStage);
   // Neighbours in the arena go together: fewer messages.
   std::vector<std::pair<int64_t, int64_t>> runs;
-  for (int32_t i : bucket.parameters) {
+  for (int32_t i : stageInfo().buckets[number].parameters) {
     const Parameter &q = stageInfo().parameters[i];
     if (!runs.empty() && runs.back().first + runs.back().second * 4 == q.gradOffset)
       runs.back().second += q.elements();
@@ -56,7 +56,8 @@ Status Executor::reduceBucket(const Bucket &bucket) {
       runs.push_back({q.gradOffset, q.elements()});
   }
   for (auto [offset, count] : runs)
-    OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<float>(at(offset), count), ranks));
+    OMNIBAL_RETURN_IF_ERROR(
+        device.transport->allReduce(std::span<float>(at(offset), count), ranks));
   return Status::ok();
 }
 
@@ -68,8 +69,9 @@ Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
   for (double loss : impl->losses)
     v[Loss] += loss;
   // Replicas hold the same sums by now: one of them counts.
-  if (theReplica == 0)
-    v[Norm] = squaredNorm(gradients(true), threads);
+  if (theReplica == 0) {
+    OMNIBAL_ASSIGN_OR_RETURN(v[Norm], device.backend->squaredNorm(gradients(true)));
+  }
   v[Labels] = static_cast<double>(result.labelTokens);
   v[Tokens] = static_cast<double>(result.tokens);
   v[Tiles] = static_cast<double>(result.tiles);
@@ -124,8 +126,7 @@ Status Executor::update(const StepOptions &options, const StepResult &result) {
     OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(static_cast<double>(result.labelTokens)));
   if (result.labelTokens == 0) {
     // Without a label every gradient is zero, and AdamW would still decay: there is no update.
-    fillZero(gradients(false), threads);
-    return Status::ok();
+    return device.backend->fillZero(gradients(false));
   }
   AdamWOptions adam = options.adamW;
   adam.step = ++updates;
@@ -138,8 +139,7 @@ Status Executor::update(const StepOptions &options, const StepResult &result) {
     if (q.trainable)
       tensors.push_back({at(q.dataOffset), at(q.gradOffset), at(q.moment1Offset),
                          at(q.moment2Offset), q.elements(), q.decay});
-  adamW(tensors, adam, threads);
-  return Status::ok();
+  return device.backend->adamW(tensors, adam);
 }
 
 } // namespace omnibal::rt

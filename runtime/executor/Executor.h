@@ -9,10 +9,8 @@
 #define RUNTIME_EXECUTOR_EXECUTOR_H
 
 #include "runtime/batching/Packing.h"
-#include "runtime/core/Communicator.h"
-#include "runtime/core/Optimizer.h"
+#include "runtime/core/Backend.h"
 #include "runtime/core/Safetensors.h"
-#include "runtime/executor/Arena.h"
 #include "runtime/executor/FunctionTable.h"
 #include "runtime/executor/Trace.h"
 #include <functional>
@@ -24,7 +22,9 @@ namespace omnibal::rt {
 
 struct ExecutorOptions {
   int threads = 1;
-  bool guarded = false; ///< Arena.h; guards are checked after every action
+  bool guarded = false; ///< the arena; guards are checked after every action
+  /// Of the program's target; outlives the executor.
+  BackendKind *backend = &hostBackendKind();
 };
 
 /// The micro-batches of one run of a mode, for one replica. get() may block while data is read; the
@@ -35,7 +35,8 @@ public:
   virtual Result<const PackedMicrobatch *> get(int32_t microbatch) = 0;
 };
 
-/// Receives a result of the mode right after the action that wrote it (on the stage that makes it).
+/// Receives a result of the mode, in host memory, after the action that wrote it and before the run
+/// ends (on the stage that makes it).
 using ResultSink = std::function<Status(int32_t microbatch, const BatchValue &result,
                                         const std::byte *data, const PackedMicrobatch &batch)>;
 
@@ -73,7 +74,8 @@ public:
   prepare(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options);
   ~Executor();
 
-  /// Loads this stage's parameters and constants; gradients and moments become zero.
+  /// Connects the ranks, which all call it; loads this stage's parameters and constants; gradients
+  /// and moments become zero.
   Status initialise(const TensorFiles &weights);
 
   /// Mode "train": a whole step with its epilogue (ARCHITECTURE D3).
@@ -81,23 +83,25 @@ public:
   /// Any mode without an epilogue.
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
 
-  /// Gives every parameter small numbers, for rehearsals without weights.
+  /// The same with small numbers as parameters, for rehearsals without weights.
   Status initialiseForRehearsal();
   /// The computing actions of mode "train" in their order, without messages (what would be received
   /// is filled with small numbers) and without an epilogue: nothing waits for another rank, no
   /// parameter changes. For measuring.
   Result<Rehearsal> rehearse(MicrobatchSource &source, const LayerClock &clock);
   /// The part of the arena that holds nothing between runs.
-  std::span<std::byte> scratch();
+  std::span<std::byte> scratch(); ///< device memory
+  Backend &backend() { return *device.backend; }
+  Transport &transport() { return *device.transport; }
 
   int stage() const { return theStage; }
   int replica() const { return theReplica; }
   const Stage &stageInfo() const;
-  /// Address in the arena; offset -1 gives null.
+  /// Address in the arena, which is device memory (Backend.h); offset -1 gives null.
   float *at(int64_t offset);
   int64_t adamStep() const { return updates; }
   void setAdamStep(int64_t count) { updates = count; }
-  ThreadPool &pool() { return threads; }
+  ThreadPool &pool() { return *device.pool; }
 
   /// Records the next runs into `trace` until it is reset with null.
   void setTrace(Trace *trace) { tracing = trace; }
@@ -107,14 +111,25 @@ public:
   struct Impl; // ExecutorInternal.h
 
 private:
-  Executor(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options,
-           Arena arena, FunctionTable functions);
+  /// In the order in which they are made; they go in the reverse order.
+  struct Device {
+    std::unique_ptr<ThreadPool> pool;
+    std::unique_ptr<Backend> backend;
+    FunctionTable functions;
+    std::unique_ptr<Arena> arena;
+    std::unique_ptr<Transport> transport;
+  };
 
+  Executor(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options,
+           Device device);
+
+  Status connect();
   Status loadConstants();
+  Status zeroState(const Parameter &parameter);
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
                     const StepOptions *step, StepResult *result);
   Status reduceShared(int32_t group);
-  Status reduceBucket(const Bucket &bucket);
+  Status reduceBucket(int32_t number);
   Status reduceScalars(const StepOptions &options, StepResult &result);
   Status measurePipeline(StepResult &result);
   Status update(const StepOptions &options, const StepResult &result);
@@ -125,9 +140,7 @@ private:
   Communicator &communicator;
   ExecutorOptions options;
   int theStage = 0, theReplica = 0;
-  ThreadPool threads;
-  Arena arena;
-  FunctionTable functions;
+  Device device;
   Trace *tracing = nullptr;
   int64_t updates = 0; ///< completed AdamW updates
   std::unique_ptr<Impl> impl;

@@ -54,12 +54,34 @@ struct Executor::Impl {
   size_t notes = 0;
 
   // State of one run.
-  std::vector<char> provided; ///< batch value x micro-batch
-  std::map<std::pair<int32_t, int32_t>, Communicator::Handle> handles; ///< transfer, micro-batch
+  std::vector<char> provided;                                       ///< batch value x micro-batch
+  std::map<std::pair<int32_t, int32_t>, Transport::Handle> handles; ///< transfer, micro-batch
   std::vector<double> losses; ///< sum of token losses of each micro-batch
+  /// Begin and end of the computing actions whose times are not known yet.
+  std::vector<std::pair<Mark, Mark>> busy;
   double busySeconds = 0;
+  /// Results on their way to the host.
+  struct PendingResult {
+    int32_t microbatch;
+    const BatchValue *value;
+    const PackedMicrobatch *batch;
+    Readback bytes;
+  };
+  std::vector<PendingResult> results;
+  int64_t resultBytes = 0;
+  std::vector<std::function<void()>> traced; ///< run when the times of their marks are known
   int64_t activationBytes = 0;
   Clock::time_point started;
+
+  void startRun(const Mode &mode) {
+    provided.assign(mode.batchValues.size() * mode.microbatches, 0);
+    handles.clear();
+    busy.clear();
+    results.clear();
+    traced.clear();
+    busySeconds = 0;
+    resultBytes = activationBytes = 0;
+  }
 };
 
 } // namespace omnibal::rt

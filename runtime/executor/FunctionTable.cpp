@@ -1,29 +1,12 @@
 #include "runtime/executor/FunctionTable.h"
-#include <dlfcn.h>
 
 namespace omnibal::rt {
 
-FunctionTable::~FunctionTable() = default;
-
-FunctionTable::Library::~Library() {
-  if (handle)
-    dlclose(handle);
-}
-
 Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
-                                             const std::vector<int32_t> &used) {
+                                             const std::vector<int32_t> &used, Backend &backend) {
   FunctionTable table;
-  if (!program.kernels.empty()) {
-    // dlopen looks along the library path unless the name has a slash.
-    std::string path =
-        program.kernels.find('/') == std::string::npos ? "./" + program.kernels : program.kernels;
-    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-      const char *why = dlerror();
-      return Status(Code::Unavailable, path + ": cannot be loaded: " + (why ? why : "no reason"));
-    }
-    table.library = std::make_unique<Library>(handle);
-  }
+  if (!program.kernels.empty())
+    OMNIBAL_RETURN_IF_ERROR(backend.loadCode(program.kernels));
   table.functions.resize(program.program.functions.size());
   for (int32_t index : used) {
     Prepared &p = table.functions[index];
@@ -38,10 +21,6 @@ Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
       site.kernel = call.kernel;
       site.attributes = call.attributes;
       site.label = call.label;
-      if (table.library) {
-        site.library = table.library->handle;
-        site.symbol = [](void *library, const char *name) { return dlsym(library, name); };
-      }
       Call prepared;
       prepared.firstView = p.sources.size();
       prepared.views = call.operands.size();
@@ -49,7 +28,7 @@ Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
         site.operands.push_back(name);
         p.sources.push_back(&view);
       }
-      auto kernel = createHostKernel(site);
+      auto kernel = backend.createKernel(site);
       if (!kernel)
         return std::move(kernel).status().context("function \"" + f.name + "\", call " +
                                                   std::to_string(c) + " (" + call.kernel + ")");
@@ -80,7 +59,7 @@ void FunctionTable::evaluate(Prepared &p, int64_t tiles, int64_t tokens) {
 
 Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
                           std::byte *workspace, int64_t tiles, int64_t tokens, ThreadPool &pool,
-                          Trace *trace) {
+                          Backend &backend, Trace *trace) {
   Prepared &p = functions[function];
   if (p.tiles != tiles || p.tokens != tokens)
     evaluate(p, tiles, tokens);
@@ -93,11 +72,11 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
     p.views[i].data = p.bases[p.sources[i]->buffer] + p.byteOffsets[i];
   for (size_t c = 0; c < p.calls.size(); ++c) {
     const Call &call = p.calls[c];
-    Clock::time_point begin = trace ? Clock::now() : Clock::time_point();
+    Mark begin = trace ? backend.mark() : Mark();
     Status status =
         call.kernel->run({p.views.data() + call.firstView, call.views}, tiles, tokens, pool);
     if (trace)
-      trace->kernel(p.function->calls[c], begin, Clock::now());
+      trace->kernel(p.function->calls[c], begin, backend.mark());
     if (!status) {
       const KernelCall &source = p.function->calls[c];
       return std::move(status).context("function \"" + p.function->name + "\", call " +

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 #define RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 
-#include "runtime/core/Kernel.h"
+#include "runtime/core/Backend.h"
 #include "runtime/executor/Trace.h"
 #include "runtime/program/ProgramIO.h"
 #include <memory>
@@ -14,16 +14,16 @@ namespace omnibal::rt {
 /// or N change, so that a call costs little beyond setting its pointers.
 class FunctionTable {
 public:
-  /// Opens kernels.so and creates the kernels of the functions in `used` (indices).
+  FunctionTable() = default;
+  /// Opens the generated code and creates the kernels of the functions in `used` (indices). The
+  /// backend outlives the table.
   static Result<FunctionTable> prepare(const LoadedProgram &program,
-                                       const std::vector<int32_t> &used);
-  FunctionTable(FunctionTable &&) noexcept = default;
-  ~FunctionTable();
+                                       const std::vector<int32_t> &used, Backend &backend);
 
-  /// Runs a function. `formals`: address of each formal; temporaries lie at `workspace`. `trace`,
-  /// if not null, gets a span a kernel call.
+  /// Enqueues a function. `formals`: address of each formal; temporaries lie at `workspace`.
+  /// `trace`, if not null, gets a span a kernel call.
   Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
-             int64_t tiles, int64_t tokens, ThreadPool &pool, Trace *trace);
+             int64_t tiles, int64_t tokens, ThreadPool &pool, Backend &backend, Trace *trace);
 
 private:
   struct Call {
@@ -39,17 +39,8 @@ private:
     std::vector<std::byte *> bases;   ///< of each buffer
     int64_t tiles = -1, tokens = -1;  ///< what the shapes were evaluated for
   };
-  struct Library {
-    explicit Library(void *handle) : handle(handle) {}
-    ~Library();
-    void *handle;
-  };
-
-  FunctionTable() = default;
   static void evaluate(Prepared &p, int64_t tiles, int64_t tokens);
 
-  // Declared before the kernels, which may call into it: destroyed after them.
-  std::unique_ptr<Library> library;
   std::vector<Prepared> functions;
 };
 

@@ -2,7 +2,6 @@
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 namespace omnibal::rt {
@@ -52,6 +51,13 @@ Status loadTransposed(const StoredTensor &tensor, float *out) {
         out[c * rows + r + i] = buffer[i * columns + c];
   }
   return Status::ok();
+}
+
+int64_t bytesOf(const Constant &c) {
+  int64_t bytes = byteSize(c.dtype);
+  for (int64_t size : c.shape)
+    bytes *= size;
+  return bytes;
 }
 
 } // namespace
@@ -157,24 +163,27 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
                    std::to_string(p.stages) + " stages x " + std::to_string(p.dataParallel) +
                    " data-parallel ranks), but there are " + std::to_string(communicator.size()));
   const Stage &stage = p.stageList[communicator.rank() % p.stages];
-  auto functions = FunctionTable::prepare(program, usedFunctions(stage));
-  if (!functions)
-    return std::move(functions).status();
-  auto arena = Arena::allocate(stage.arenaBytes, options.guarded);
+  Device device;
+  device.pool = std::make_unique<ThreadPool>(options.threads);
+  BackendOptions backendOptions{device.pool.get(), communicator.rank(), deadlineFromEnvironment()};
+  OMNIBAL_ASSIGN_OR_RETURN(device.backend, options.backend->open(backendOptions));
+  OMNIBAL_ASSIGN_OR_RETURN(device.functions,
+                           FunctionTable::prepare(program, usedFunctions(stage), *device.backend));
+  auto arena = device.backend->allocateArena(stage.arenaBytes, options.guarded);
   if (!arena)
     return std::move(arena).status().context("stage " + std::to_string(stage.id));
-  return std::unique_ptr<Executor>(
-      new Executor(program, communicator, options, *std::move(arena), *std::move(functions)));
+  device.arena = *std::move(arena);
+  return std::unique_ptr<Executor>(new Executor(program, communicator, options, std::move(device)));
 }
 
 Executor::Executor(const LoadedProgram &program, Communicator &communicator,
-                   const ExecutorOptions &options, Arena memory, FunctionTable table)
+                   const ExecutorOptions &options, Device made)
     : loaded(program), communicator(communicator), options(options),
       theStage(communicator.rank() % program.program.stages),
-      theReplica(communicator.rank() / program.program.stages), threads(options.threads),
-      arena(std::move(memory)), functions(std::move(table)), impl(std::make_unique<Impl>()) {
+      theReplica(communicator.rank() / program.program.stages), device(std::move(made)),
+      impl(std::make_unique<Impl>()) {
   for (const auto &[name, mode] : stageInfo().modes)
-    impl->modes[name] = prepareMode(program.program, stageInfo(), mode, arena.data());
+    impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
 }
 
 Executor::~Executor() = default;
@@ -182,10 +191,25 @@ Executor::~Executor() = default;
 const Stage &Executor::stageInfo() const { return loaded.program.stageList[theStage]; }
 
 float *Executor::at(int64_t offset) {
-  return offset < 0 ? nullptr : reinterpret_cast<float *>(arena.data() + offset);
+  return offset < 0 ? nullptr : reinterpret_cast<float *>(device.arena->data() + offset);
+}
+
+/// Only now, when all ranks know that all of them are prepared: connecting may need everyone.
+Status Executor::connect() {
+  OMNIBAL_ASSIGN_OR_RETURN(device.transport, device.backend->openTransport(communicator));
+  return Status::ok();
+}
+
+Status Executor::zeroState(const Parameter &q) {
+  for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
+    if (offset >= 0)
+      OMNIBAL_RETURN_IF_ERROR(
+          device.backend->zero(at(offset), q.elements() * int64_t{sizeof(float)}));
+  return Status::ok();
 }
 
 Status Executor::initialise(const TensorFiles &weights) {
+  OMNIBAL_RETURN_IF_ERROR(connect());
   for (const Parameter &q : stageInfo().parameters) {
     const StoredTensor *tensor = weights.find(q.name);
     std::string where = weights.path() + ": parameter \"" + q.name + "\"";
@@ -200,12 +224,14 @@ Status Executor::initialise(const TensorFiles &weights) {
       return invalid(where + " has type " + std::string(storedTypeName(tensor->dtype)) +
                      ", but floating point numbers are expected (quantised weights must be "
                      "converted first)");
-    OMNIBAL_RETURN_IF_ERROR((q.transposed ? loadTransposed(*tensor, at(q.dataOffset))
-                                          : convertTensor(*tensor, DType::F32, at(q.dataOffset)))
-                                .context(weights.path()));
-    for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
-      if (offset >= 0)
-        std::memset(at(offset), 0, tensor->elements * sizeof(float));
+    auto fill = [&](std::byte *bytes) {
+      auto *to = reinterpret_cast<float *>(bytes);
+      return (q.transposed ? loadTransposed(*tensor, to) : convertTensor(*tensor, DType::F32, to))
+          .context(weights.path());
+    };
+    OMNIBAL_RETURN_IF_ERROR(
+        device.backend->write(at(q.dataOffset), tensor->elements * int64_t{sizeof(float)}, fill));
+    OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   }
   return loadConstants();
 }
@@ -213,7 +239,9 @@ Status Executor::initialise(const TensorFiles &weights) {
 Status Executor::loadConstants() {
   for (const Constant &c : stageInfo().constants)
     OMNIBAL_RETURN_IF_ERROR(
-        convertTensor(*loaded.constants->find(c.name), c.dtype, arena.data() + c.offset));
+        device.backend->write(device.arena->data() + c.offset, bytesOf(c), [&](std::byte *to) {
+          return convertTensor(*loaded.constants->find(c.name), c.dtype, to);
+        }));
   return Status::ok();
 }
 

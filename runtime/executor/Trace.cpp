@@ -42,6 +42,12 @@ void Trace::memory(Clock::time_point when, int64_t activationBytes) {
                        .dump());
 }
 
+void Trace::settle(const Backend &backend) {
+  for (const MarkedKernel &kernel : marked)
+    kernels.push_back({kernel.call, backend.timeOf(kernel.begin), backend.timeOf(kernel.end)});
+  marked.clear();
+}
+
 std::string Trace::toJson() const {
   std::string text;
   auto meta = [&](const char *what, int tid, const std::string &name) {

@@ -2,15 +2,13 @@
 #ifndef RUNTIME_EXECUTOR_TRACE_H
 #define RUNTIME_EXECUTOR_TRACE_H
 
+#include "runtime/core/Backend.h"
 #include "runtime/program/Program.h"
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace omnibal::rt {
-
-using Clock = std::chrono::steady_clock;
 
 enum class Lane { Compute, Send, Receive, Reduce };
 
@@ -27,9 +25,11 @@ public:
   void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
   void memory(Clock::time_point when, int64_t activationBytes);
   /// One kernel call of a function, on a lane of its own; cheap, formatted only by toJson.
-  void kernel(const KernelCall &call, Clock::time_point begin, Clock::time_point end) {
-    kernels.push_back({&call, begin, end});
+  void kernel(const KernelCall &call, Mark begin, Mark end) {
+    marked.push_back({&call, begin, end});
   }
+  /// Looks up when the kernels ran; the backend has reached their marks.
+  void settle(const Backend &backend);
 
   /// Events separated by commas, to be put between "[" and "]" with those of other ranks.
   std::string toJson() const;
@@ -45,7 +45,12 @@ private:
     Clock::time_point begin, end;
   };
   std::vector<std::string> events;
+  struct MarkedKernel {
+    const KernelCall *call;
+    Mark begin, end;
+  };
   std::vector<KernelSpan> kernels;
+  std::vector<MarkedKernel> marked;
 };
 
 } // namespace omnibal::rt

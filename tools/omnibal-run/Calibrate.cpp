@@ -249,10 +249,12 @@ private:
 
   /// One message of these bytes to or from the peer, from its start to its end.
   Status transfer(int peer, int64_t bytes, bool sends) {
-    Communicator::Piece piece{s.executor->scratch().data(), bytes};
-    OMNIBAL_ASSIGN_OR_RETURN(auto handle, sends ? s.communicator.send(peer, 0, {&piece, 1})
-                                                : s.communicator.receive(peer, 0, {&piece, 1}));
-    return s.communicator.wait(handle);
+    Transport::Piece piece{s.executor->scratch().data(), bytes};
+    Transport &transport = s.executor->transport();
+    OMNIBAL_ASSIGN_OR_RETURN(auto handle, sends ? transport.send(peer, 0, {&piece, 1})
+                                                : transport.receive(peer, 0, {&piece, 1}));
+    OMNIBAL_RETURN_IF_ERROR(transport.wait(handle));
+    return s.executor->backend().finish();
   }
 
   /// Seconds from the first send to the end of the answer, at both ends; `first` sends first, after
@@ -325,10 +327,15 @@ private:
       std::span<float> values(reinterpret_cast<float *>(s.executor->scratch().data()),
                               bytes / sizeof(float));
       for (int i = 0; i < rounds; ++i) {
-        std::fill(values.begin(), values.end(), 1.0f);
+        OMNIBAL_RETURN_IF_ERROR(
+            s.executor->backend().write(values.data(), bytes, [&](std::byte *to) {
+              std::fill_n(reinterpret_cast<float *>(to), values.size(), 1.0f);
+              return Status::ok();
+            }));
         OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
         auto begin = Clock::now();
-        OMNIBAL_RETURN_IF_ERROR(s.communicator.allReduce(values, ranks));
+        OMNIBAL_RETURN_IF_ERROR(s.executor->transport().allReduce(values, ranks));
+        OMNIBAL_RETURN_IF_ERROR(s.executor->backend().finish());
         times.push_back(Seconds(Clock::now() - begin).count());
       }
       points.push_back({static_cast<double>(bytes) / members, median(times) / (2 * (members - 1))});

@@ -8,6 +8,7 @@
 #include "tools/omnibal-run/Report.h"
 #include "tools/omnibal-run/Session.h"
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 
 namespace omnibal::rt {
@@ -30,7 +31,8 @@ std::vector<NamedTensor> writtenHere(Session &s) {
   std::vector<NamedTensor> mine;
   for (const Parameter &q : s.executor->stageInfo().parameters)
     if (q.trainable && q.counted && s.executor->replica() == 0)
-      mine.push_back({q.name, q.shape, s.executor->at(q.dataOffset), q.transposed});
+      mine.push_back(
+          {q.name, q.shape, s.executor->at(q.dataOffset), q.transposed, &s.executor->backend()});
   return mine;
 }
 
@@ -40,9 +42,11 @@ std::vector<NamedTensor> stateTensors(Session &s, bool all) {
   for (const Parameter &q : s.executor->stageInfo().parameters) {
     if (!q.trainable || !(q.counted || all))
       continue;
-    list.push_back({"weight/" + q.name, q.shape, s.executor->at(q.dataOffset), q.transposed});
-    list.push_back({"moment1/" + q.name, q.shape, s.executor->at(q.moment1Offset), q.transposed});
-    list.push_back({"moment2/" + q.name, q.shape, s.executor->at(q.moment2Offset), q.transposed});
+    for (auto [kind, offset] :
+         {std::pair{"weight/", q.dataOffset}, std::pair{"moment1/", q.moment1Offset},
+          std::pair{"moment2/", q.moment2Offset}})
+      list.push_back(
+          {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
   }
   return list;
 }
@@ -205,8 +209,13 @@ private:
     for (const Parameter &q : s.executor->stageInfo().parameters) {
       if (!q.trainable || !q.counted || s.executor->replica() != 0)
         continue;
-      const float *sums = s.executor->at(q.gradOffset);
-      auto &copy = copies.emplace_back(sums, sums + q.elements());
+      auto &copy = copies.emplace_back(q.elements());
+      OMNIBAL_RETURN_IF_ERROR(s.executor->backend().read(
+          s.executor->at(q.gradOffset), q.elements() * int64_t{sizeof(float)},
+          [&](const std::byte *sums) {
+            std::memcpy(copy.data(), sums, copy.size() * sizeof(float));
+            return Status::ok();
+          }));
       for (float &value : copy)
         value = static_cast<float>(value * factor);
       mine.push_back({q.name, q.shape, copy.data(), q.transposed});

@@ -1,5 +1,6 @@
 //===- main.cpp - omnibal-run: trains, evaluates and runs programs -----------------------===//
 #include "runtime/backends/host/MpiCommunicator.h"
+#include "runtime/executor/BackendPlugin.h"
 #include "runtime/executor/Feeder.h"
 #include "runtime/program/Printer.h"
 #include "tools/omnibal-run/Launch.h"
@@ -86,12 +87,14 @@ Status checkOutputs(const RunOptions &o) {
 }
 
 Status runRank(const RunOptions &options, const LoadedProgram &loaded, const TensorFiles &weights,
-               const DataSource *data, int threads, Communicator &communicator) {
+               const DataSource *data, int threads, BackendKind &backend,
+               Communicator &communicator) {
   Agreement agree = agreementOver(communicator);
   OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
   OMNIBAL_RETURN_IF_ERROR(agree(data->steps.status()));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
+  executorOptions.backend = &backend;
   const char *guard = std::getenv("OMNIBAL_GUARD");
   executorOptions.guarded = guard && std::string(guard) == "1";
   auto executor = Executor::prepare(loaded, communicator, executorOptions);
@@ -117,9 +120,9 @@ int run(const RunOptions &options) {
     return 0;
   }
   const Program &program = loaded->program;
-  if (program.target != "host")
-    return fail(invalid(options.program + ": the program is for target \"" + program.target +
-                        "\", but this omnibal-run has the host backend only"));
+  auto backend = backendForTarget(program.target);
+  if (!backend)
+    return fail(backend.status().context(options.program));
   TensorFiles weights; // none are needed for measuring
   if (!options.weights.empty()) {
     auto opened = TensorFiles::open(options.weights);
@@ -148,7 +151,7 @@ int run(const RunOptions &options) {
   int threads =
       options.threads > 0 ? options.threads : std::max(1, cores / ranksOnThisMachine(ranks));
   return launch(ranks, [&](Communicator &communicator) {
-    return runRank(options, *loaded, weights, &data, threads, communicator);
+    return runRank(options, *loaded, weights, &data, threads, **backend, communicator);
   });
 }
 

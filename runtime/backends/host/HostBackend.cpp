@@ -1,0 +1,127 @@
+//===- HostBackend.cpp - The host as a device: every call performs its work ------------------===//
+#include "runtime/backends/host/HostArena.h"
+#include <cstring>
+#include <dlfcn.h>
+
+namespace omnibal::rt {
+namespace {
+
+/// Tensors go the way of all messages.
+class HostTransport final : public Transport {
+public:
+  explicit HostTransport(Communicator &communicator) : communicator(communicator) {}
+
+  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) override {
+    return communicator.send(peer, tag, pieces);
+  }
+  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) override {
+    return communicator.receive(peer, tag, pieces);
+  }
+  Status wait(Handle handle) override { return communicator.wait(handle); }
+  void progress() override { communicator.progress(); }
+  Status allReduce(std::span<float> data, std::span<const int> ranks) override {
+    return communicator.allReduce(data, ranks);
+  }
+
+private:
+  Communicator &communicator;
+};
+
+class HostBackend final : public Backend {
+public:
+  explicit HostBackend(const BackendOptions &options) : pool(*options.pool) {}
+  ~HostBackend() override {
+    if (library)
+      dlclose(library);
+  }
+
+  bool immediate() const override { return true; }
+
+  Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
+    return allocateHostArena(bytes, guarded);
+  }
+  Status loadCode(const std::string &name) override {
+    // dlopen looks along the library path unless the name has a slash.
+    std::string path = name.find('/') == std::string::npos ? "./" + name : name;
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library)
+      return Status::ok();
+    const char *why = dlerror();
+    return {Code::Unavailable, path + ": cannot be loaded: " + (why ? why : "no reason")};
+  }
+  Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
+    if (!library)
+      return createHostKernel(site);
+    KernelSite withCode = site;
+    withCode.library = library;
+    withCode.symbol = [](void *code, const char *name) { return dlsym(code, name); };
+    return createHostKernel(withCode);
+  }
+  Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
+    return std::unique_ptr<Transport>(std::make_unique<HostTransport>(control));
+  }
+
+  Status write(void *to, int64_t, const std::function<Status(std::byte *)> &fill) override {
+    return fill(static_cast<std::byte *>(to));
+  }
+  Status read(const void *from, int64_t,
+              const std::function<Status(const std::byte *)> &use) override {
+    return use(static_cast<const std::byte *>(from));
+  }
+  Status upload(void *to, const void *from, int64_t bytes) override {
+    if (bytes > 0)
+      std::memcpy(to, from, bytes);
+    return Status::ok();
+  }
+  Status zero(void *to, int64_t bytes) override {
+    if (bytes > 0)
+      std::memset(to, 0, bytes);
+    return Status::ok();
+  }
+  Result<Readback> startRead(const void *from, int64_t) override {
+    return Readback{static_cast<const std::byte *>(from), {}};
+  }
+
+  Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
+    rt::adamW(tensors, options, pool);
+    return Status::ok();
+  }
+  Result<double> squaredNorm(std::span<const FloatRun> runs) override {
+    return rt::squaredNorm(runs, pool);
+  }
+  Status scale(std::span<const FloatRun> runs, double factor) override {
+    rt::scale(runs, factor, pool);
+    return Status::ok();
+  }
+  Status fillZero(std::span<const FloatRun> runs) override {
+    rt::fillZero(runs, pool);
+    return Status::ok();
+  }
+
+  Mark mark() override { return {Clock::now().time_since_epoch().count()}; }
+  Status reach(Mark) override { return Status::ok(); }
+  Clock::time_point timeOf(Mark mark) const override {
+    return Clock::time_point(Clock::duration(mark.value));
+  }
+
+private:
+  ThreadPool &pool;
+  void *library = nullptr;
+};
+
+class HostKind final : public BackendKind {
+public:
+  std::string description() const override { return "host"; }
+  Result<std::unique_ptr<Backend>> open(const BackendOptions &options) override {
+    return std::unique_ptr<Backend>(std::make_unique<HostBackend>(options));
+  }
+};
+
+} // namespace
+
+BackendKind &hostBackendKind() {
+  static HostKind kind;
+  return kind;
+}
+
+} // namespace omnibal::rt

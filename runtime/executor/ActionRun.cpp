@@ -1,0 +1,188 @@
+#include "runtime/executor/ActionRun.h"
+
+namespace omnibal::rt {
+namespace {
+
+/// Results that may be on their way to the host before it waits for them.
+constexpr int64_t resultBytesAhead = int64_t{64} << 20;
+
+/// One letter, as in pictures of schedules.
+const char *shortName(ActionKind kind) {
+  const char *names[] = {"F", "B", "I", "W"};
+  return names[static_cast<size_t>(kind)];
+}
+
+} // namespace
+
+Status ActionRun::compute(const Action &a) {
+  OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+  const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
+  Mark begin = backend.mark(), layerBegin = begin;
+  for (int32_t number : phase.batchValues)
+    OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
+  for (const PreparedLayer &layer : phase.layers) {
+    formals.clear();
+    for (const PreparedBinding &b : layer.bindings)
+      formals.push_back(address(b, a.microbatch));
+    Status status =
+        functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
+                      batch->tiles, batch->tokens, pool, backend, trace);
+    if (!status)
+      return std::move(status).context("layer \"" + layer.call->layer + "\"");
+    transport.progress();
+    if (clock) {
+      Mark layerEnd = backend.mark();
+      OMNIBAL_RETURN_IF_ERROR(backend.reach(layerEnd));
+      (*clock)(*layer.call, a.kind, backend.timeOf(layerEnd) - backend.timeOf(layerBegin));
+      layerBegin = layerEnd;
+    }
+  }
+  Mark end = backend.mark();
+  state.busy.push_back({begin, end});
+  if (trace)
+    record(a, phase, *batch, begin, end);
+  for (int32_t number : phase.results) {
+    const BatchValue &r = mode.results[number];
+    const Region &region = mode.regions[r.region];
+    OMNIBAL_RETURN_IF_ERROR(
+        give(r, arena + region.offsets[a.microbatch] + r.offset, a.microbatch, *batch));
+  }
+  return Status::ok();
+}
+
+Status ActionRun::settle() {
+  OMNIBAL_RETURN_IF_ERROR(backend.finish());
+  OMNIBAL_RETURN_IF_ERROR(deliver());
+  for (auto [begin, end] : state.busy)
+    state.busySeconds += seconds(backend.timeOf(end) - backend.timeOf(begin));
+  state.busy.clear();
+  for (const auto &draw : state.traced)
+    draw();
+  state.traced.clear();
+  if (trace)
+    trace->settle(backend);
+  return Status::ok();
+}
+
+Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbers) {
+  OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+  const Transfer &t = mode.transfers[a.index];
+  for (const Piece &p : t.pieces) {
+    int64_t count = 1;
+    for (const Extent &e : p.shape)
+      count *= e.evaluate(batch->tiles, batch->tokens);
+    std::byte *to = arena + mode.regions[t.recvRegion].offsets[a.microbatch] + p.recvOffset;
+    for (int64_t done = 0; done < count; done += numbers.size())
+      OMNIBAL_RETURN_IF_ERROR(
+          backend.upload(to + done * sizeof(float), numbers.data(),
+                         std::min<int64_t>(count - done, numbers.size()) * int64_t{sizeof(float)}));
+  }
+  return Status::ok();
+}
+
+Status ActionRun::communicate(const Action &a) {
+  const Transfer &t = mode.transfers[a.index];
+  std::pair<int32_t, int32_t> key{a.index, a.microbatch};
+  bool sends = a.kind == ActionKind::Send || a.kind == ActionKind::WaitSend;
+  int64_t tag = int64_t{t.id} * mode.microbatches + a.microbatch;
+  Mark begin = trace ? backend.mark() : Mark();
+  OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+  int64_t bytes = 0;
+  if (a.kind == ActionKind::Send || a.kind == ActionKind::PostRecv) {
+    const Region &region = mode.regions[sends ? t.sendRegion : t.recvRegion];
+    pieces.clear();
+    for (const Piece &p : t.pieces) {
+      int64_t size = sizeof(float);
+      for (const Extent &e : p.shape)
+        size *= e.evaluate(batch->tiles, batch->tokens);
+      pieces.push_back(
+          {arena + region.offsets[a.microbatch] + (sends ? p.sendOffset : p.recvOffset), size});
+      bytes += size;
+    }
+    int peer = replica * program.stages + (sends ? t.toStage : t.fromStage);
+    OMNIBAL_ASSIGN_OR_RETURN(state.handles[key], sends ? transport.send(peer, tag, pieces)
+                                                       : transport.receive(peer, tag, pieces));
+  } else {
+    Transport::Handle handle = state.handles[key];
+    state.handles.erase(key);
+    OMNIBAL_RETURN_IF_ERROR(transport.wait(handle));
+  }
+  if (!trace)
+    return Status::ok();
+  Mark end = backend.mark();
+  int64_t flow = (tag * program.dataParallel + replica) + 1;
+  state.traced.push_back([this, a, sends, begin, end, batch, bytes, flow] {
+    // Posting a receive takes no time worth a bar; the wait shows what the rank waited for.
+    if (a.kind != ActionKind::PostRecv)
+      trace->span(sends ? Lane::Send : Lane::Receive, nameOf(a.kind), backend.timeOf(begin),
+                  backend.timeOf(end), a.microbatch, batch->tiles, batch->tokens, bytes);
+    if (a.kind == ActionKind::Send)
+      trace->flow(Lane::Send, flow, backend.timeOf(begin), true);
+    if (a.kind == ActionKind::WaitRecv)
+      trace->flow(Lane::Receive, flow, backend.timeOf(end), false);
+  });
+  return Status::ok();
+}
+
+std::byte *ActionRun::address(const PreparedBinding &b, int32_t microbatch) const {
+  return b.base + (b.region ? b.region->offsets[microbatch] : 0);
+}
+
+Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch) {
+  char &done = state.provided[number * mode.microbatches + microbatch];
+  if (done)
+    return Status::ok();
+  done = 1;
+  const BatchValue &value = mode.batchValues[number];
+  OMNIBAL_ASSIGN_OR_RETURN(auto data, batchData(value, batch));
+  return backend.upload(arena + mode.regions[value.region].offsets[microbatch] + value.offset,
+                        data.first, data.second);
+}
+
+Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t microbatch,
+                       const PackedMicrobatch &batch) {
+  int64_t bytes = byteSize(value.dtype);
+  for (const Extent &e : value.shape)
+    bytes *= e.evaluate(batch.tiles, batch.tokens);
+  OMNIBAL_ASSIGN_OR_RETURN(Readback readback, backend.startRead(from, bytes));
+  if (backend.immediate())
+    return sink(microbatch, value, readback.data, batch);
+  state.results.push_back({microbatch, &value, &batch, readback});
+  state.resultBytes += bytes;
+  return state.resultBytes < resultBytesAhead ? Status::ok() : deliver();
+}
+
+Status ActionRun::deliver() {
+  for (const auto &result : state.results) {
+    OMNIBAL_RETURN_IF_ERROR(backend.reach(result.bytes.ready));
+    OMNIBAL_RETURN_IF_ERROR(
+        sink(result.microbatch, *result.value, result.bytes.data, *result.batch));
+    backend.release(result.bytes);
+  }
+  state.results.clear();
+  state.resultBytes = 0;
+  return Status::ok();
+}
+
+void ActionRun::record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
+                       Mark begin, Mark end) {
+  auto keptBy = [&](ActionKind kind) {
+    int64_t kept = 0;
+    for (const Extent &e : prepared.chunks[a.index][static_cast<size_t>(kind)].kept)
+      kept += e.evaluate(batch.tiles, batch.tokens);
+    return kept;
+  };
+  if (a.kind == ActionKind::Forward || a.kind == ActionKind::InputGrad)
+    state.activationBytes += keptBy(a.kind);
+  else
+    state.activationBytes -= keptBy(ActionKind::Forward);
+  if (a.kind == ActionKind::WeightGrad)
+    state.activationBytes -= keptBy(ActionKind::InputGrad);
+  state.traced.push_back([this, a, &batch, begin, end, kept = state.activationBytes] {
+    trace->span(Lane::Compute, shortName(a.kind), backend.timeOf(begin), backend.timeOf(end),
+                a.microbatch, batch.tiles, batch.tokens);
+    trace->memory(backend.timeOf(end), kept);
+  });
+}
+
+} // namespace omnibal::rt

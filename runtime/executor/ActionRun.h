@@ -1,0 +1,61 @@
+//===- ActionRun.h - Performs the actions of one mode, one after the other --------------------===//
+#ifndef RUNTIME_EXECUTOR_ACTIONRUN_H
+#define RUNTIME_EXECUTOR_ACTIONRUN_H
+
+#include "runtime/executor/ExecutorInternal.h"
+#include "runtime/program/Names.h"
+
+namespace omnibal::rt {
+
+inline double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+inline bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
+
+/// Runs one mode's action list once.
+class ActionRun {
+public:
+  ActionRun(const LoadedProgram &loaded, const PreparedMode &prepared, Executor::Impl &state,
+            FunctionTable &functions, ThreadPool &pool, Backend &backend, Transport &transport,
+            std::byte *arena, int replica, MicrobatchSource &source, const ResultSink &sink,
+            Trace *trace, const LayerClock *clock = nullptr)
+      : program(loaded.program), prepared(prepared), mode(*prepared.mode), state(state),
+        functions(functions), pool(pool), backend(backend), transport(transport), arena(arena),
+        replica(replica), source(source), sink(sink), trace(trace), clock(clock) {}
+
+  Status compute(const Action &a);
+  /// Waits for all work so far and accounts for what was left open until then: results, times.
+  Status settle();
+  /// Stands for a message that was received: numbers of an activation's or a gradient's size.
+  Status pretendToReceive(const Action &a, std::span<const float> numbers);
+  Status communicate(const Action &a);
+
+private:
+  std::byte *address(const PreparedBinding &b, int32_t microbatch) const;
+  Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
+  /// Hands a result to the sink, now or when it has come from the device.
+  Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
+              const PackedMicrobatch &batch);
+  Status deliver();
+  void record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
+              Mark begin, Mark end);
+
+  const Program &program;
+  const PreparedMode &prepared;
+  const Mode &mode;
+  Executor::Impl &state;
+  FunctionTable &functions;
+  ThreadPool &pool;
+  Backend &backend;
+  Transport &transport;
+  std::byte *arena;
+  int replica;
+  MicrobatchSource &source;
+  const ResultSink &sink;
+  Trace *trace;
+  const LayerClock *clock;
+  std::vector<std::byte *> formals;
+  std::vector<Transport::Piece> pieces;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_ACTIONRUN_H

@@ -1,0 +1,17 @@
+//===- BackendPlugin.h - Backends that are opened at run time ---------------------------------===//
+#ifndef RUNTIME_EXECUTOR_BACKENDPLUGIN_H
+#define RUNTIME_EXECUTOR_BACKENDPLUGIN_H
+
+#include "runtime/core/Backend.h"
+#include <string>
+
+namespace omnibal::rt {
+
+/// The kind of device for a program's target: "host" is built in, any other is a plugin
+/// libomnibal_TARGET.so in $OMNIBAL_PLUGINS, beside the program that runs, or in ../lib from there.
+/// Opened once a process. InvalidArgument: no such target; Unavailable: the plugin is absent or
+/// finds no usable device.
+Result<BackendKind *> backendForTarget(const std::string &target);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_BACKENDPLUGIN_H

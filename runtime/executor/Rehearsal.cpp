@@ -1,0 +1,69 @@
+//===- Rehearsal.cpp - The computing actions of a stage alone, for measuring ------------------===//
+#include "runtime/executor/ActionRun.h"
+
+namespace omnibal::rt {
+namespace {
+
+/// Of both signs, none near zero: kernels meet no denormal numbers, which would be slow. Their
+/// count is odd, so that rows differ.
+std::vector<float> smallNumbers(float scale) {
+  std::vector<float> numbers(4099);
+  uint32_t state = 1;
+  for (float &number : numbers) {
+    state = state * 1664525u + 1013904223u;
+    float size = 0.1f + static_cast<float>(state >> 16 & 0xff) / 128.0f;
+    number = (state >> 31 ? size : -size) * scale;
+  }
+  return numbers;
+}
+
+} // namespace
+
+Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock &clock) {
+  auto found = impl->modes.find("train");
+  if (found == impl->modes.end())
+    return invalid("the program has no mode \"train\"");
+  const PreparedMode &prepared = found->second;
+  const Mode &mode = *prepared.mode;
+  impl->startRun(mode);
+  device.backend->forgetMarks();
+  ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
+    return Status::ok();
+  };
+  ActionRun run(loaded, prepared, *impl, device.functions, *device.pool, *device.backend,
+                *device.transport, device.arena->data(), theReplica, source, sink, nullptr, &clock);
+  std::vector<float> activation = smallNumbers(1.0f), gradient = smallNumbers(1e-3f);
+  Rehearsal result;
+  for (const Action &a : mode.actions) {
+    if (isCompute(a.kind)) {
+      auto begin = Clock::now(); // compute() waits for its layers where they are clocked
+      OMNIBAL_RETURN_IF_ERROR(run.compute(a));
+      result.total += Clock::now() - begin;
+      ++result.actions;
+    } else if (a.kind == ActionKind::WaitRecv) {
+      OMNIBAL_RETURN_IF_ERROR(
+          run.pretendToReceive(a, mode.transfers[a.index].gradient ? gradient : activation));
+    }
+  }
+  OMNIBAL_RETURN_IF_ERROR(run.settle());
+  return result;
+}
+
+Status Executor::initialiseForRehearsal() {
+  OMNIBAL_RETURN_IF_ERROR(connect());
+  std::vector<float> numbers = smallNumbers(0.05f);
+  for (const Parameter &q : stageInfo().parameters) {
+    auto fill = [&](std::byte *bytes) {
+      auto *data = reinterpret_cast<float *>(bytes);
+      for (int64_t i = 0; i < q.elements(); ++i)
+        data[i] = numbers[i % numbers.size()];
+      return Status::ok();
+    };
+    OMNIBAL_RETURN_IF_ERROR(
+        device.backend->write(at(q.dataOffset), q.elements() * int64_t{sizeof(float)}, fill));
+    OMNIBAL_RETURN_IF_ERROR(zeroState(q));
+  }
+  return loadConstants();
+}
+
+} // namespace omnibal::rt
