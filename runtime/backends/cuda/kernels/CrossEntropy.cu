@@ -1,0 +1,288 @@
+//===- CrossEntropy.cu - A block a row: one pass for the statistics, one for the gradient -----===//
+#include "runtime/backends/cuda/kernels/CrossEntropy.h"
+#include "runtime/backends/cuda/kernels/Device.h"
+#include <cmath>
+#include <type_traits>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+constexpr int threads = 512;
+
+__device__ __forceinline__ CrossEntropyRow emptyRow() { return {-INFINITY, 0.f, 0.f, 0x7fffffff}; }
+
+/// Both parts of a row together; `target` is left alone.
+__device__ __forceinline__ void merge(CrossEntropyRow &a, float top, float sum, int32_t largest) {
+  if (top > a.top || (top == a.top && largest < a.largest))
+    a.largest = largest;
+  const float both = fmaxf(a.top, top);
+  if (both == -INFINITY) { // nothing yet, or only logits of -inf
+    a.sum += sum;
+    return;
+  }
+  a.sum = a.sum * expf(a.top - both) + sum * expf(top - both);
+  a.top = both;
+}
+
+__device__ __forceinline__ CrossEntropyRow mergeWarp(CrossEntropyRow row) {
+#pragma unroll
+  for (int bits = 16; bits > 0; bits /= 2) {
+    const float top = __shfl_xor_sync(allLanes, row.top, bits);
+    const float sum = __shfl_xor_sync(allLanes, row.sum, bits);
+    const int32_t largest = __shfl_xor_sync(allLanes, row.largest, bits);
+    merge(row, top, sum, largest);
+  }
+  return row;
+}
+
+/// The same in every thread of the block.
+__device__ CrossEntropyRow mergeBlock(CrossEntropyRow row) {
+  __shared__ CrossEntropyRow parts[threads / 32];
+  const int lane = threadIdx.x % 32;
+  row = mergeWarp(row);
+  __syncthreads(); // the last call's readers are done
+  if (lane == 0)
+    parts[threadIdx.x / 32] = row;
+  __syncthreads();
+  row = lane < threads / 32 ? parts[lane] : emptyRow();
+  return mergeWarp(row);
+}
+
+/// Visits a dense row: single values up to the first aligned pack, packs, and the rest.
+template <int n, typename T, typename Single, typename Packed>
+__device__ __forceinline__ void forRow(const T *row, int64_t width, Single single, Packed packed) {
+  int64_t head = 0;
+  if (n > 1) {
+    const auto past = reinterpret_cast<uintptr_t>(row) % (n * sizeof(T));
+    head = past == 0 ? 0 : static_cast<int64_t>(n - past / sizeof(T));
+    head = head < width ? head : width;
+  }
+  const int64_t packsEnd = head + (n > 1 ? (width - head) / n * n : 0);
+  for (int64_t i = threadIdx.x; i < head; i += threads)
+    single(i);
+  for (int64_t i = head + int64_t(threadIdx.x) * n; i < packsEnd; i += int64_t(threads) * n)
+    packed(i);
+  for (int64_t i = packsEnd + threadIdx.x; i < width; i += threads)
+    single(i);
+}
+
+template <int n, typename T>
+__device__ CrossEntropyRow statistics(const T *row, int64_t width, int64_t firstClass) {
+  CrossEntropyRow mine = emptyRow();
+  auto add = [&](float x, int64_t i) {
+    merge(mine, x, x == -INFINITY ? 0.f : 1.f, static_cast<int32_t>(firstClass + i));
+  };
+  forRow<n>(
+      row, width, [&](int64_t i) { add(toFloat(row[i]), i); },
+      [&](int64_t i) {
+        const auto pack = loadPack<n>(row + i);
+        float x[n], top = -INFINITY;
+        int best = 0;
+#pragma unroll
+        for (int e = 0; e < n; ++e) {
+          x[e] = toFloat(pack.at[e]);
+          if (x[e] > top) {
+            top = x[e];
+            best = e;
+          }
+        }
+        const float both = fmaxf(mine.top, top);
+        if (both == -INFINITY && !(x[0] != x[0]))
+          return; // -inf in all of them
+        if (top > mine.top)
+          mine.largest = static_cast<int32_t>(firstClass + i + best);
+        mine.sum *= expf(mine.top - both);
+#pragma unroll
+        for (int e = 0; e < n; ++e)
+          mine.sum += expf(x[e] - both);
+        mine.top = both;
+      });
+  return mergeBlock(mine);
+}
+
+template <int n, typename T>
+__device__ void writeGradient(const T *row, T *gradient, int64_t width, const CrossEntropyRow &all,
+                              int64_t target) {
+  const float top = all.top, inverse = 1 / all.sum;
+  auto slope = [&](float x, int64_t i) {
+    return expf(x - top) * inverse - (i == target ? 1.f : 0.f);
+  };
+  forRow<n>(
+      row, width, [&](int64_t i) { gradient[i] = fromFloat<T>(slope(toFloat(row[i]), i)); },
+      [&](int64_t i) {
+        auto pack = loadPack<n>(row + i);
+#pragma unroll
+        for (int e = 0; e < n; ++e)
+          pack.at[e] = fromFloat<T>(slope(toFloat(pack.at[e]), i + e));
+        storePack<n>(gradient + i, pack);
+      });
+}
+
+template <int n, typename T> __device__ void zeroRow(T *row, int64_t width) {
+  forRow<n>(
+      row, width, [&](int64_t i) { row[i] = fromFloat<T>(0.f); },
+      [&](int64_t i) {
+        Pack<T, n> pack;
+#pragma unroll
+        for (int e = 0; e < n; ++e)
+          pack.at[e] = fromFloat<T>(0.f);
+        storePack<n>(row + i, pack);
+      });
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(threads)
+    crossEntropy(CrossEntropyShape s, const T *logits, const int32_t *targets,
+                 const int32_t *tokens, float *loss, T *gradient, int32_t *prediction) {
+  for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
+    const int64_t token = tokens ? tokens[r] : r;
+    const int32_t target = targets[token];
+    const T *row = logits + r * s.logitsRow;
+    T *slopes = gradient ? gradient + r * s.gradientRow : nullptr;
+    if (target < 0) {
+      if (slopes)
+        zeroRow<n>(slopes, s.width);
+      if (threadIdx.x == 0) {
+        loss[token] = 0;
+        if (prediction)
+          prediction[token] = -1;
+      }
+      continue;
+    }
+    const float at = toFloat(row[target]); // before the gradient overwrites it
+    const CrossEntropyRow all = statistics<n>(row, s.width, 0);
+    if (slopes)
+      writeGradient<n>(row, slopes, s.width, all, target);
+    if (threadIdx.x == 0) {
+      loss[token] = all.top - at + logf(all.sum);
+      if (prediction)
+        prediction[token] = all.largest;
+    }
+  }
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(threads)
+    chunk(CrossEntropyShape s, const T *logits, const int32_t *targets, const int32_t *tokens,
+          CrossEntropyRow *state) {
+  for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
+    const int64_t target = targets[tokens ? tokens[r] : r];
+    if (target < 0)
+      continue;
+    const T *row = logits + r * s.logitsRow;
+    const CrossEntropyRow here = statistics<n>(row, s.width, s.firstClass);
+    if (threadIdx.x != 0)
+      continue;
+    CrossEntropyRow all = s.firstClass == 0 ? emptyRow() : state[r];
+    merge(all, here.top, here.sum, here.largest);
+    if (target >= s.firstClass && target < s.firstClass + s.width)
+      all.target = toFloat(row[target - s.firstClass]);
+    state[r] = all;
+  }
+}
+
+__global__ void __launch_bounds__(threads)
+    finishLoss(int64_t rows, const CrossEntropyRow *state, const int32_t *targets,
+               const int32_t *tokens, float *loss, int32_t *prediction) {
+  const int64_t r = int64_t(blockIdx.x) * threads + threadIdx.x;
+  if (r >= rows)
+    return;
+  const int64_t token = tokens ? tokens[r] : r;
+  const bool labelled = targets[token] >= 0;
+  loss[token] = labelled ? state[r].top - state[r].target + logf(state[r].sum) : 0.f;
+  if (prediction)
+    prediction[token] = labelled ? state[r].largest : -1;
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(threads)
+    chunkGradient(CrossEntropyShape s, const T *logits, const int32_t *targets,
+                  const int32_t *tokens, const CrossEntropyRow *state, T *gradient) {
+  for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
+    const int64_t target = targets[tokens ? tokens[r] : r];
+    T *slopes = gradient + r * s.gradientRow;
+    if (target < 0)
+      zeroRow<n>(slopes, s.width);
+    else
+      writeGradient<n>(logits + r * s.logitsRow, slopes, s.width, state[r], target - s.firstClass);
+  }
+}
+
+/// Packs need the same alignment of a row on both sides.
+template <typename T>
+bool packable(const CrossEntropyShape &s, const T *logits, const T *gradient) {
+  if (!gradient || (logits == gradient && s.logitsRow == s.gradientRow))
+    return true;
+  return isAligned(logits, 16) && isAligned(gradient, 16) &&
+         s.logitsRow * static_cast<int64_t>(sizeof(T)) % 16 == 0 &&
+         s.gradientRow * static_cast<int64_t>(sizeof(T)) % 16 == 0;
+}
+
+/// Calls run(the logits, a compile-time pack size).
+template <typename Run>
+cudaError_t choose(const CrossEntropyShape &s, const void *logits, const void *gradient, Run run) {
+  if (s.rows == 0)
+    return cudaSuccess;
+  if (s.type != Element::F32 && s.type != Element::BF16)
+    return cudaErrorInvalidValue;
+  auto typed = [&](auto *x, auto *g) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
+    if (packable<T>(s, x, g))
+      run(x, std::integral_constant<int, 16 / sizeof(T)>());
+    else
+      run(x, std::integral_constant<int, 1>());
+  };
+  if (s.type == Element::F32)
+    typed(static_cast<const float *>(logits), static_cast<const float *>(gradient));
+  else
+    typed(static_cast<const bf16 *>(logits), static_cast<const bf16 *>(gradient));
+  return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t launchCrossEntropy(const CrossEntropyShape &s, const void *logits,
+                               const int32_t *targets, const int32_t *tokens, float *loss,
+                               void *gradient, int32_t *prediction, cudaStream_t stream) {
+  return choose(s, logits, gradient, [&](auto *x, auto packs) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
+    constexpr int n = decltype(packs)::value;
+    OMNIBAL_LAUNCH((crossEntropy<n, T>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x,
+                   targets, tokens, loss, static_cast<T *>(gradient), prediction);
+  });
+}
+
+cudaError_t launchCrossEntropyChunk(const CrossEntropyShape &s, const void *logits,
+                                    const int32_t *targets, const int32_t *tokens,
+                                    CrossEntropyRow *state, cudaStream_t stream) {
+  return choose(s, logits, nullptr, [&](auto *x, auto packs) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
+    constexpr int n = decltype(packs)::value;
+    OMNIBAL_LAUNCH((chunk<n, T>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x, targets,
+                   tokens, state);
+  });
+}
+
+cudaError_t launchCrossEntropyLoss(int64_t rows, const CrossEntropyRow *state,
+                                   const int32_t *targets, const int32_t *tokens, float *loss,
+                                   int32_t *prediction, cudaStream_t stream) {
+  if (rows == 0)
+    return cudaSuccess;
+  OMNIBAL_LAUNCH(finishLoss, dim3(static_cast<unsigned>(ceilDiv(rows, threads))), dim3(threads),
+                 stream, rows, state, targets, tokens, loss, prediction);
+  return cudaGetLastError();
+}
+
+cudaError_t launchCrossEntropyGradient(const CrossEntropyShape &s, const void *logits,
+                                       const int32_t *targets, const int32_t *tokens,
+                                       const CrossEntropyRow *state, void *gradient,
+                                       cudaStream_t stream) {
+  return choose(s, logits, gradient, [&](auto *x, auto packs) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
+    constexpr int n = decltype(packs)::value;
+    OMNIBAL_LAUNCH((chunkGradient<n, T>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x,
+                   targets, tokens, state, static_cast<T *>(gradient));
+  });
+}
+
+} // namespace omnibal::rt::cuda

@@ -1,0 +1,97 @@
+//===- Rope.cu - A block a token; a thread some pairs of a head
+//--------------------------------===//
+#include "runtime/backends/cuda/kernels/Device.h"
+#include "runtime/backends/cuda/kernels/Rope.h"
+
+namespace omnibal::rt::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+/// Values (a, b) of a pair whose table entries are (ca, sa) and (cb, sb).
+__device__ __forceinline__ void turn(bool inverse, float a, float b, float ca, float sa, float cb,
+                                     float sb, float &toA, float &toB) {
+  toA = a * ca + (inverse ? b * sb : -(b * sa));
+  toB = b * cb + (inverse ? -(a * sa) : a * sb);
+}
+
+/// n > 1: halves, dense and aligned; n pairs a step.
+template <int n, typename T>
+__global__ void __launch_bounds__(threads) rope(RopeShape s, const T *x, const int32_t *positions,
+                                                const float *cosine, const float *sine, T *out) {
+  const int64_t half = s.turned / 2, steps = half / n;
+  for (int64_t t = blockIdx.x; t < s.tokens; t += gridDim.x) {
+    const float *c = cosine + positions[t] * s.cosineRow;
+    const float *sn = sine + positions[t] * s.sineRow;
+    for (int64_t h = threadIdx.y; h < s.heads; h += blockDim.y) {
+      const T *from = x + t * s.x.token + h * s.x.head;
+      T *to = out + t * s.out.token + h * s.out.head;
+      for (int64_t step = threadIdx.x; step < steps; step += blockDim.x) {
+        const int64_t i = step * n;
+        const int64_t p = s.interleaved ? 2 * i : i, q = s.interleaved ? 2 * i + 1 : i + half;
+        const auto a = loadPack<n>(from + p * s.x.feature), b = loadPack<n>(from + q * s.x.feature);
+        Pack<T, n> toA, toB;
+#pragma unroll
+        for (int e = 0; e < n; ++e) {
+          float low, high;
+          turn(s.inverse, toFloat(a.at[e]), toFloat(b.at[e]), c[p + e], sn[p + e], c[q + e],
+               sn[q + e], low, high);
+          toA.at[e] = fromFloat<T>(low);
+          toB.at[e] = fromFloat<T>(high);
+        }
+        storePack<n>(to + p * s.out.feature, toA);
+        storePack<n>(to + q * s.out.feature, toB);
+      }
+      if (from != to || s.x.feature != s.out.feature)
+        for (int64_t i = s.turned + threadIdx.x; i < s.size; i += blockDim.x)
+          to[i * s.out.feature] = from[i * s.x.feature];
+    }
+  }
+}
+
+template <typename T> bool packable(const void *data, const HeadStrides &s, int64_t n) {
+  return s.feature == 1 && s.token % n == 0 && s.head % n == 0 && isAligned(data, n * sizeof(T));
+}
+
+template <typename T>
+cudaError_t run(const RopeShape &s, const void *x, const int32_t *positions, const float *cosine,
+                const float *sine, void *out, cudaStream_t stream) {
+  constexpr int n = 16 / sizeof(T);
+  const bool wide = !s.interleaved && s.turned / 2 % n == 0 && packable<T>(x, s.x, n) &&
+                    packable<T>(out, s.out, n);
+  const int64_t pairs = s.turned / 2 / (wide ? n : 1);
+  unsigned across = 1;
+  while (across < threads && across < pairs)
+    across *= 2;
+  unsigned down = 1;
+  while (down < threads / across && down < s.heads)
+    down *= 2;
+  const dim3 grid(gridFor(s.tokens)), block(across, down);
+  auto *from = static_cast<const T *>(x);
+  auto *to = static_cast<T *>(out);
+  if (wide)
+    OMNIBAL_LAUNCH((rope<n, T>), grid, block, stream, s, from, positions, cosine, sine, to);
+  else
+    OMNIBAL_LAUNCH((rope<1, T>), grid, block, stream, s, from, positions, cosine, sine, to);
+  return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t launchRope(const RopeShape &s, const void *x, const int32_t *positions,
+                       const float *cosine, const float *sine, void *out, cudaStream_t stream) {
+  if (s.turned % 2 != 0 || s.turned > s.size)
+    return cudaErrorInvalidValue;
+  if (s.tokens == 0 || s.heads == 0 || s.size == 0)
+    return cudaSuccess;
+  switch (s.type) {
+  case Element::F32:
+    return run<float>(s, x, positions, cosine, sine, out, stream);
+  case Element::BF16:
+    return run<bf16>(s, x, positions, cosine, sine, out, stream);
+  default:
+    return cudaErrorInvalidValue;
+  }
+}
+
+} // namespace omnibal::rt::cuda

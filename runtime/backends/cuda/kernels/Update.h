@@ -1,0 +1,78 @@
+//===- Update.h - AdamW, the gradients' norm, scaling: one launch for many tensors -----------===//
+//
+// The tensors of a call are cut into fixed blocks (cutIntoBlocks, once, at prepare time); lists and
+// blocks lie in device memory. Results depend on the sizes only. Master weights, gradients and
+// moments are float32; a bfloat16 copy of a parameter is written along with it.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H
+#define RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H
+
+#include <cstdint>
+#include <cuda_runtime_api.h>
+#include <vector>
+
+namespace omnibal::rt::cuda {
+
+/// Pointers to device memory, aligned as their types ask; what a launcher does not name may be
+/// null.
+struct UpdateTensor {
+  float *param = nullptr, *grad = nullptr, *moment1 = nullptr, *moment2 = nullptr;
+  void *copy = nullptr; ///< bfloat16 values of `param`, or null
+  int64_t elements = 0;
+  bool decay = true;
+};
+
+struct UpdateBlock {
+  int64_t begin = 0;
+  int32_t tensor = 0, size = 0;
+};
+
+constexpr int64_t updateBlockSize = 16384;
+
+inline std::vector<UpdateBlock> cutIntoBlocks(const std::vector<UpdateTensor> &tensors) {
+  std::vector<UpdateBlock> blocks;
+  for (size_t t = 0; t < tensors.size(); ++t)
+    for (int64_t begin = 0; begin < tensors[t].elements; begin += updateBlockSize) {
+      const int64_t rest = tensors[t].elements - begin;
+      blocks.push_back({begin, static_cast<int32_t>(t),
+                        static_cast<int32_t>(rest < updateBlockSize ? rest : updateBlockSize)});
+    }
+  return blocks;
+}
+
+/// What a launch works on: device copies of the tensors and of their blocks.
+struct UpdateList {
+  const UpdateTensor *tensors = nullptr;
+  const UpdateBlock *blocks = nullptr;
+  int64_t count = 0; ///< blocks
+};
+
+struct AdamWShape {
+  UpdateList list;
+  double learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0.01;
+  int64_t step = 1;          ///< 1 at the first update
+  double gradientScale = 1;  ///< multiplies every gradient first
+  bool zeroGradients = true; ///< leaves zeros in `grad`
+};
+
+/// p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) + eps), as PyTorch's AdamW.
+/// `deviceScale`, if not null, multiplies the gradients too.
+cudaError_t launchAdamW(const AdamWShape &shape, const float *deviceScale, cudaStream_t stream);
+
+/// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values.
+cudaError_t launchSquaredNorm(const UpdateList &list, double *partial, double *result,
+                              cudaStream_t stream);
+
+/// Every `grad` *= factor * (*deviceFactor if not null).
+cudaError_t launchScale(const UpdateList &list, double factor, const float *deviceFactor,
+                        cudaStream_t stream);
+
+/// Writes zeros to every `grad`.
+cudaError_t launchZero(const UpdateList &list, cudaStream_t stream);
+
+/// Every `copy` = `param` in bfloat16.
+cudaError_t launchCopyParameters(const UpdateList &list, cudaStream_t stream);
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H

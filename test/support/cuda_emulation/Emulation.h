@@ -1,0 +1,63 @@
+//===- Emulation.h - CUDA's execution model on a processor, for tests ------------------------===//
+//
+// The .cu sources of runtime/backends/cuda/kernels are compiled as C++ against the headers beside
+// this one. A launch runs its blocks one after another; each thread of a block is a fiber, so a
+// barrier or a shuffle waits for the threads that it waits for on a GPU. A launch fails, and says
+// why, when threads wait at different barriers, leave while others wait, shuffle with a lane that
+// does not take part, or write past the block's dynamic shared memory.
+//
+// Threads run in a chosen order until each waits: with another order a missing barrier or an order
+// of blocks that matters changes the results.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef TEST_SUPPORT_CUDA_EMULATION_EMULATION_H
+#define TEST_SUPPORT_CUDA_EMULATION_EMULATION_H
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+
+struct uint3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace omnibal::emulation {
+
+/// Order of blocks and threads from here on: 0 is ascending, other seeds shuffle both.
+void setOrder(uint64_t seed);
+
+/// What was wrong with a launch since the last call; empty if nothing was.
+std::string takeFailure();
+
+/// Blocks run since the program started.
+int64_t blocksRun();
+
+// What the headers of the emulated toolkit are made of.
+int launch(dim3 grid, dim3 block, size_t sharedBytes, const std::function<void()> &thread);
+int lastError(bool clear);
+void *dynamicShared();
+/// Waits for the whole block; the sum of all threads' values.
+int64_t blockBarrier(int64_t value, int line);
+/// Waits for the lanes of `mask`; the value of lane `source` of this thread's warp.
+uint64_t exchange(unsigned mask, uint64_t value, int source, int line);
+int lane();
+
+template <typename T> T shuffle(unsigned mask, T value, int source, int line) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = exchange(mask, bits, source, line);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+} // namespace omnibal::emulation
+#endif // TEST_SUPPORT_CUDA_EMULATION_EMULATION_H
