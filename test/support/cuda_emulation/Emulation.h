@@ -13,10 +13,10 @@
 #ifndef TEST_SUPPORT_CUDA_EMULATION_EMULATION_H
 #define TEST_SUPPORT_CUDA_EMULATION_EMULATION_H
 
+#include "test/support/cuda_emulation/Control.h"
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <string>
 
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
@@ -30,15 +30,6 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
 namespace omnibal::emulation {
-
-/// Order of blocks and threads from here on: 0 is ascending, other seeds shuffle both.
-void setOrder(uint64_t seed);
-
-/// What was wrong with a launch since the last call; empty if nothing was.
-std::string takeFailure();
-
-/// Blocks run since the program started.
-int64_t blocksRun();
 
 // What the headers of the emulated toolkit are made of.
 int launch(dim3 grid, dim3 block, size_t sharedBytes, const std::function<void()> &thread);

@@ -147,3 +147,17 @@ TEST(CudaCrossEntropy, LargeLogitsTiesAndMinusInfinity) {
   for (float x : logits)
     EXPECT_TRUE(std::isfinite(x));
 }
+
+TEST(CudaCrossEntropy, ANanIsNotLost) {
+  for (int64_t place : {0, 1, 6, 69}) {
+    std::vector<float> logits(70, -INFINITY);
+    logits[40] = 1, logits[place] = NAN;
+    const std::vector<int32_t> targets = {40};
+    std::vector<float> loss(1);
+    cuda::CrossEntropyShape s{1, 70, 70, 70, cuda::Element::F32};
+    EXPECT_EQ(cuda::launchCrossEntropy(s, logits.data(), targets.data(), nullptr, loss.data(),
+                                       nullptr, nullptr, nullptr),
+              0);
+    EXPECT_TRUE(std::isnan(loss[0])) << place;
+  }
+}

@@ -17,7 +17,7 @@ __device__ __forceinline__ void merge(CrossEntropyRow &a, float top, float sum, 
     a.largest = largest;
   const float both = fmaxf(a.top, top);
   if (both == -INFINITY) { // nothing yet, or only logits of -inf
-    a.sum += sum;
+    a.sum += top != top ? top : sum;
     return;
   }
   a.sum = a.sum * expf(a.top - both) + sum * expf(top - both);
@@ -87,8 +87,12 @@ __device__ CrossEntropyRow statistics(const T *row, int64_t width, int64_t first
           }
         }
         const float both = fmaxf(mine.top, top);
-        if (both == -INFINITY && !(x[0] != x[0]))
-          return; // -inf in all of them
+        if (both == -INFINITY) { // only -inf so far; a NaN must not get lost
+#pragma unroll
+          for (int e = 0; e < n; ++e)
+            mine.sum += x[e] != x[e] ? x[e] : 0.f;
+          return;
+        }
         if (top > mine.top)
           mine.largest = static_cast<int32_t>(firstClass + i + best);
         mine.sum *= expf(mine.top - both);

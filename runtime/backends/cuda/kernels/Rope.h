@@ -8,11 +8,6 @@
 
 namespace omnibal::rt::cuda {
 
-/// [tokens, heads, features] in memory.
-struct HeadStrides {
-  int64_t token = 0, head = 0, feature = 1;
-};
-
 struct RopeShape {
   int64_t tokens = 0, heads = 0, size = 0;
   int64_t turned = 0; ///< the first features of a head, even; the rest is copied

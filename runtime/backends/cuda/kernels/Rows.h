@@ -13,11 +13,6 @@
 
 namespace omnibal::rt::cuda {
 
-/// A matrix in memory.
-struct RowStrides {
-  int64_t row = 0, col = 1;
-};
-
 struct SelectShape {
   int64_t rows = 0, cols = 0; ///< of `out`
   RowStrides out, chosen, other;

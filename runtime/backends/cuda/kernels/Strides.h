@@ -30,6 +30,16 @@ constexpr int64_t bytesOf(Element type) {
   return 0;
 }
 
+/// A matrix in memory.
+struct RowStrides {
+  int64_t row = 0, col = 1;
+};
+
+/// [tokens, heads, features] in memory.
+struct HeadStrides {
+  int64_t token = 0, head = 0, feature = 1;
+};
+
 /// Two tensors of one shape. Strides may be 0; those of `to` only where a launcher says so.
 struct StridedPair {
   static constexpr int maxRank = 8;

@@ -1,0 +1,267 @@
+//===- AttentionTile.h - The two tile products that all attention kernels are made of ---------===//
+//
+// A block of 256 threads owns 64 rows (queries, or keys in the gradients of keys and values) and
+// walks over tiles of 64 other rows. dotTile makes the 64 x 64 products of their features, 4 x 4 a
+// thread; accumulateTile adds weights x other rows to the block's result, 4 rows x `columns` / 16 a
+// thread. Thread t has rows t / 16 * 4 + (0..3).
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTIONTILE_H
+#define RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTIONTILE_H
+
+#include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/backends/cuda/kernels/Device.h"
+#include <cmath>
+
+namespace omnibal::rt::cuda {
+
+constexpr int attentionThreads = 256;
+constexpr int tileRows = 64;
+constexpr int tileLine = tileRows + 4; // a pack more: fewer bank conflicts
+constexpr int tileDepth = 16;          // features or rows that are in shared memory at once
+constexpr float log2e = 1.4426950408889634f;
+constexpr float ln2 = 0.6931471805599453f;
+
+/// One head of a tensor [tokens, heads, features].
+template <typename T> struct HeadRows {
+  const T *data;
+  int64_t token, feature;
+  __device__ HeadRows(const void *base, const HeadStrides &s, int64_t head)
+      : data(static_cast<const T *>(base) + head * s.head), token(s.token), feature(s.feature) {}
+};
+
+struct QueryTile {
+  int low[tileRows], high[tileRows]; ///< keys that a query sees
+  int prefixEnd[tileRows];           ///< up to here those of type 0 too
+  float lse[tileRows], delta[tileRows];
+};
+
+template <int columns> struct AttentionTiles {
+  alignas(16) float own[tileDepth][tileLine], other[tileDepth][tileLine];
+  alignas(16) float weights[tileRows][tileLine]; ///< [other][own]
+  alignas(16) float values[tileDepth][columns];
+  QueryTile queries;
+  int prefixKey[tileRows]; ///< whether the tile's key is of type 0
+};
+
+/// features [first, first + 16) of 64 rows from `row` on, transposed; zeros beyond the ends.
+template <typename T>
+__device__ __forceinline__ void loadTransposed(float (&to)[tileDepth][tileLine],
+                                               const HeadRows<T> &from, int row, int rows,
+                                               int64_t first, int64_t size, bool wide) {
+  if (wide) {
+    const int r = threadIdx.x / 4, f = threadIdx.x % 4 * 4;
+    Pack<T, 4> pack;
+    const bool inside = row + r < rows && first + f < size;
+    if (inside)
+      pack = loadPack<4>(from.data + (row + r) * from.token + first + f);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      to[f + e][r] = inside ? toFloat(pack.at[e]) : 0.f;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < tileRows * tileDepth / attentionThreads; ++i) {
+    const int place = threadIdx.x + i * attentionThreads;
+    const int r = place / tileDepth, f = place % tileDepth;
+    const bool inside = row + r < rows && first + f < size;
+    to[f][r] =
+        inside ? toFloat(from.data[(row + r) * from.token + (first + f) * from.feature]) : 0.f;
+  }
+}
+
+/// products[i][j] = own row (t / 16 * 4 + i) . other row (t % 16 * 4 + j).
+template <typename T, int columns>
+__device__ __forceinline__ void dotTile(AttentionTiles<columns> &tiles, const HeadRows<T> &own,
+                                        int ownRow, const HeadRows<T> &other, int otherRow,
+                                        int rows, int64_t size, bool wide,
+                                        float (&products)[4][4]) {
+  const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      products[i][j] = 0;
+  for (int64_t first = 0; first < size; first += tileDepth) {
+    __syncthreads(); // what was there before is read
+    loadTransposed(tiles.own, own, ownRow, rows, first, size, wide);
+    loadTransposed(tiles.other, other, otherRow, rows, first, size, wide);
+    __syncthreads();
+#pragma unroll
+    for (int f = 0; f < tileDepth; ++f) {
+      const auto a = loadPack<4>(&tiles.own[f][down]), b = loadPack<4>(&tiles.other[f][across]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          products[i][j] = fmaf(a.at[i], b.at[j], products[i][j]);
+    }
+  }
+}
+
+/// Columns of a thread come in packs of this many, `columns` / width of them 16 threads apart.
+template <int columns> constexpr int packOfColumns = columns >= 64 ? 4 : columns / 16;
+
+/// The column of a thread's number i.
+template <int columns> __device__ __forceinline__ int columnOf(int i) {
+  constexpr int pack = packOfColumns<columns>;
+  return i / pack * pack * 16 + threadIdx.x % 16 * pack + i % pack;
+}
+
+template <int columns>
+__device__ __forceinline__ void storeWeights(AttentionTiles<columns> &tiles,
+                                             const float (&weights)[4][4]) {
+  const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * 4;
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    storePack<4>(&tiles.weights[across + j][down],
+                 Pack<float, 4>{{weights[0][j], weights[1][j], weights[2][j], weights[3][j]}});
+}
+
+/// sums[i][c] += sum over other rows of weights[row][own row i] * features[firstColumn + column c].
+template <typename T, int columns>
+__device__ __forceinline__ void
+accumulateTile(AttentionTiles<columns> &tiles, const HeadRows<T> &other, int otherRow, int rows,
+               int64_t firstColumn, int64_t size, bool wide, float (&sums)[4][columns / 16]) {
+  constexpr int pack = packOfColumns<columns>;
+  const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * pack;
+#pragma unroll 1
+  for (int first = 0; first < tileRows; first += tileDepth) {
+    __syncthreads(); // the weights are written, the last values read
+    if (wide) {
+      for (int place = threadIdx.x; place < tileDepth * columns / 4; place += attentionThreads) {
+        const int r = place / (columns / 4), c = place % (columns / 4) * 4;
+        const int row = otherRow + first + r;
+        Pack<float, 4> values{{0.f, 0.f, 0.f, 0.f}};
+        if (row < rows && firstColumn + c < size) {
+          const auto loaded = loadPack<4>(other.data + row * other.token + firstColumn + c);
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            values.at[e] = toFloat(loaded.at[e]);
+        }
+        storePack<4>(&tiles.values[r][c], values);
+      }
+    } else {
+      for (int place = threadIdx.x; place < tileDepth * columns; place += attentionThreads) {
+        const int r = place / columns, c = place % columns, row = otherRow + first + r;
+        tiles.values[r][c] =
+            row < rows && firstColumn + c < size
+                ? toFloat(other.data[row * other.token + (firstColumn + c) * other.feature])
+                : 0.f;
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < tileDepth; ++r) {
+      const auto weight = loadPack<4>(&tiles.weights[first + r][down]);
+#pragma unroll
+      for (int c = 0; c < columns / 16; c += pack) {
+        const auto value = loadPack<pack>(&tiles.values[r][c * 16 + across]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+          for (int e = 0; e < pack; ++e)
+            sums[i][c + e] = fmaf(weight.at[i], value.at[e], sums[i][c + e]);
+      }
+    }
+  }
+}
+
+/// Rows `ownRow` + t / 16 * 4 + i of a head of the result, times factor[i].
+template <typename T, int columns>
+__device__ __forceinline__ void
+writeTile(void *base, const HeadStrides &s, int64_t head, int ownRow, int rows, int64_t firstColumn,
+          int64_t size, const float (&factor)[4], const float (&sums)[4][columns / 16]) {
+  T *to = static_cast<T *>(base) + head * s.head;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = ownRow + threadIdx.x / 16 * 4 + i;
+#pragma unroll
+    for (int c = 0; c < columns / 16; ++c) {
+      const int64_t column = firstColumn + columnOf<columns>(c);
+      if (row < rows && column < size)
+        to[row * s.token + column * s.feature] = fromFloat<T>(sums[i][c] * factor[i]);
+    }
+  }
+}
+
+/// Tokens of a sample.
+struct Segment {
+  int begin, end;
+};
+
+__device__ __forceinline__ Segment segmentOf(const AttentionShape &s, const int32_t *borders,
+                                             int row) {
+  const int tokens = static_cast<int>(s.tokens);
+  if (s.segmentRows > 0) {
+    const int64_t begin = row / s.segmentRows * s.segmentRows, end = begin + s.segmentRows;
+    return {static_cast<int>(begin), end < tokens ? static_cast<int>(end) : tokens};
+  }
+  int64_t low = 0, high = s.borderCount; // the first border after the row
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (borders[middle] > row)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  if (low == 0 || low == s.borderCount)
+    return {0, 0};
+  return {borders[low - 1], borders[low] < tokens ? borders[low] : tokens};
+}
+
+/// What query `row` sees, into place `slot`. Rows past the end see nothing.
+__device__ __forceinline__ void describeQuery(const AttentionShape &s, const int32_t *types,
+                                              QueryTile &tile, int slot, int row, Segment segment) {
+  int low = segment.begin, high = segment.end, prefixEnd = 0;
+  if (s.mask != AttentionMask::Full && high > row + 1)
+    high = row + 1;
+  if (s.mask == AttentionMask::Sliding && row - low >= s.window)
+    low = row + 1 - static_cast<int>(s.window);
+  if (s.mask == AttentionMask::Prefix && row < s.tokens && types[row] >= 0)
+    prefixEnd = segment.end;
+  if (segment.end <= row || row < segment.begin)
+    low = high = prefixEnd = 0;
+  tile.low[slot] = low;
+  tile.high[slot] = high;
+  tile.prefixEnd[slot] = prefixEnd;
+}
+
+__device__ __forceinline__ bool sees(const QueryTile &tile, int slot, int key, bool prefixKey) {
+  return key >= tile.low[slot] &&
+         (key < tile.high[slot] || (prefixKey && key < tile.prefixEnd[slot]));
+}
+
+/// The keys that any of the tile's queries may see.
+__device__ __forceinline__ Segment keysOf(const QueryTile &tile) {
+  Segment all{0x7fffffff, 0};
+  for (int i = 0; i < tileRows; ++i) {
+    const int end = tile.high[i] > tile.prefixEnd[i] ? tile.high[i] : tile.prefixEnd[i];
+    if (end <= tile.low[i])
+      continue;
+    all.begin = tile.low[i] < all.begin ? tile.low[i] : all.begin;
+    all.end = end > all.end ? end : all.end;
+  }
+  return all;
+}
+
+/// Whether all operands may be read in packs of four.
+inline bool readsInPacks(const AttentionShape &s, const AttentionData &d, bool backward) {
+  const int64_t bytes = 4 * bytesOf(s.type);
+  auto fits = [&](const void *data, const HeadStrides &h) {
+    return h.feature == 1 && h.token % 4 == 0 && h.head % 4 == 0 && isAligned(data, bytes);
+  };
+  return s.size % 4 == 0 && s.valueSize % 4 == 0 && fits(d.q, s.q) && fits(d.k, s.k) &&
+         fits(d.v, s.v) && (!backward || (fits(d.dout, s.dout) && fits(d.out, s.out)));
+}
+
+inline cudaError_t checkAttention(const AttentionShape &s) {
+  const bool fits = s.tokens >= 0 && s.tokens < 0x7fffff00 && s.heads >= 0 && s.heads <= 65535 &&
+                    s.keyHeads > 0 && s.heads % s.keyHeads == 0 && s.size > 0 && s.valueSize > 0;
+  const bool typed = s.type == Element::F32 || s.type == Element::BF16;
+  const bool windowed = s.mask != AttentionMask::Sliding || s.window > 0;
+  return fits && typed && windowed ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTIONTILE_H

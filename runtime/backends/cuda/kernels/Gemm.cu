@@ -1,0 +1,142 @@
+//===- Gemm.cu - A block 64 x 64 results, a thread 4 x 4 of them ------------------------------===//
+#include "runtime/backends/cuda/kernels/Device.h"
+#include "runtime/backends/cuda/kernels/Gemm.h"
+#include <cmath>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int side = 64;
+constexpr int line = side + 4;
+constexpr int depth = 16;
+
+__device__ __forceinline__ float activate(GemmActivation kind, float x) {
+  switch (kind) {
+  case GemmActivation::None:
+    return x;
+  case GemmActivation::Gelu:
+    return x * 0.5f * (1.f + erff(x * 0.707106781f));
+  case GemmActivation::GeluTanh: // 1 + tanh(u) = 2 / (1 + e^-2u)
+    return x / (1.f + expf(-2.f * 0.797884561f * (x + x * x * x * 0.044715f)));
+  case GemmActivation::Silu:
+    return x / (1.f + expf(-x));
+  case GemmActivation::QuickGelu:
+    return x / (1.f + expf(-1.702f * x));
+  case GemmActivation::Relu:
+    return x > 0.f ? x : (x == x ? 0.f : x);
+  }
+  return x;
+}
+
+/// to[k][i] = element (row + i, first + k) of a matrix whose rows are `s.row` apart; zeros beyond
+/// the ends. Neighbouring threads read along the dimension that is dense.
+template <typename T>
+__device__ __forceinline__ void load(float (&to)[depth][line], const T *from, RowStrides s,
+                                     int64_t row, int64_t rows, int64_t first, int64_t size) {
+#pragma unroll
+  for (int j = 0; j < side * depth / threads; ++j) {
+    const int place = threadIdx.x + j * threads;
+    const int k = s.col == 1 ? place % depth : place / side;
+    const int i = s.col == 1 ? place / depth : place % side;
+    const bool inside = row + i < rows && first + k < size;
+    to[k][i] = inside ? toFloat(from[(row + i) * s.row + (first + k) * s.col]) : 0.f;
+  }
+}
+
+__device__ __forceinline__ int64_t offsetOf(const GemmShape &s, const GemmShape::Operand &operand,
+                                            int64_t index) {
+  int64_t offset = 0;
+  for (int d = s.batchRank - 1; d >= 0; --d) {
+    offset += index % s.batch[d] * operand.batch[d];
+    index /= s.batch[d];
+  }
+  return offset;
+}
+
+template <typename T, typename To>
+__global__ void __launch_bounds__(threads, 2)
+    gemm(GemmShape s, int64_t batches, const T *a, const T *b, To *c, const T *bias,
+         const To *residual, To *pre) {
+  alignas(16) __shared__ float left[depth][line];
+  alignas(16) __shared__ float right[depth][line];
+  const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * 4;
+  const int64_t rowTiles = (s.m + side - 1) / side, colTiles = (s.n + side - 1) / side;
+  for (int64_t tile = blockIdx.x; tile < batches * rowTiles * colTiles; tile += gridDim.x) {
+    const int64_t batch = tile / (rowTiles * colTiles);
+    const int64_t row = tile / colTiles % rowTiles * side, col = tile % colTiles * side;
+    const T *x = a + offsetOf(s, s.a, batch), *y = b + offsetOf(s, s.b, batch);
+    float sums[4][4] = {};
+    for (int64_t first = 0; first < s.k; first += depth) {
+      __syncthreads(); // what was there before is read
+      load(left, x, s.a.strides, row, s.m, first, s.k);
+      load(right, y, RowStrides{s.b.strides.col, s.b.strides.row}, col, s.n, first, s.k);
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < depth; ++k) {
+        const auto p = loadPack<4>(&left[k][down]), q = loadPack<4>(&right[k][across]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            sums[i][j] = fmaf(p.at[i], q.at[j], sums[i][j]);
+      }
+    }
+    To *result = c + offsetOf(s, s.c, batch);
+    const To *added = residual ? residual + offsetOf(s, s.residual, batch) : nullptr;
+    To *before = pre ? pre + offsetOf(s, s.pre, batch) : nullptr;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int64_t r = row + down + i, n = col + across + j;
+        if (r >= s.m || n >= s.n)
+          continue;
+        To &place = result[r * s.c.strides.row + n * s.c.strides.col];
+        float value = s.alpha * sums[i][j];
+        if (s.accumulate)
+          value += toFloat(place);
+        if (bias)
+          value += toFloat(bias[n * s.biasStride]);
+        if (before)
+          before[r * s.pre.strides.row + n * s.pre.strides.col] = fromFloat<To>(value);
+        value = activate(s.activation, value);
+        if (added)
+          value += toFloat(added[r * s.residual.strides.row + n * s.residual.strides.col]);
+        place = fromFloat<To>(value);
+      }
+  }
+}
+
+template <typename T, typename To>
+cudaError_t run(const GemmShape &s, const void *a, const void *b, void *c, const void *bias,
+                const void *residual, void *pre, cudaStream_t stream) {
+  int64_t batches = 1;
+  for (int d = 0; d < s.batchRank; ++d)
+    batches *= s.batch[d];
+  if (batches * s.m * s.n == 0)
+    return cudaSuccess;
+  OMNIBAL_LAUNCH((gemm<T, To>), dim3(gridFor(batches * ceilDiv(s.m, side) * ceilDiv(s.n, side))),
+                 dim3(threads), stream, s, batches, static_cast<const T *>(a),
+                 static_cast<const T *>(b), static_cast<To *>(c), static_cast<const T *>(bias),
+                 static_cast<const To *>(residual), static_cast<To *>(pre));
+  return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t launchGemm(const GemmShape &s, const void *a, const void *b, void *c, const void *bias,
+                       const void *residual, void *pre, cudaStream_t stream) {
+  const bool followed = bias || residual || pre || s.activation != GemmActivation::None;
+  if (s.batchRank > GemmShape::maxBatchRank || (s.accumulate && followed))
+    return cudaErrorInvalidValue;
+  if (s.type == Element::F32 && s.resultType == Element::F32)
+    return run<float, float>(s, a, b, c, bias, residual, pre, stream);
+  if (s.type == Element::BF16 && s.resultType == Element::BF16)
+    return run<bf16, bf16>(s, a, b, c, bias, residual, pre, stream);
+  if (s.type == Element::BF16 && s.resultType == Element::F32)
+    return run<bf16, float>(s, a, b, c, bias, residual, pre, stream);
+  return cudaErrorInvalidValue;
+}
+
+} // namespace omnibal::rt::cuda
