@@ -1,9 +1,9 @@
 #include "passes/partition/ArenaModel.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/export/OffsetAssignment.h"
+#include "passes/partition/ArenaLayers.h"
 #include "passes/partition/LayerFacts.h"
-#include "passes/schedule/Communication.h"
-#include "passes/train/LayerGraph.h"
+#include "passes/partition/RunClock.h"
 #include <map>
 #include <set>
 #include <tuple>
@@ -17,61 +17,6 @@ using exporter::Block;
 using planner::ActionKind;
 using schedule::StepKind;
 
-/// An activation between layers.
-struct Tensor {
-  int64_t producer = 0, bytes = 0, gradientBytes = 0;
-  std::vector<std::pair<int64_t, bool>> consumers; ///< layer, whether its backward reads it
-  bool keptByProducer = false;
-};
-
-struct LayerInfo {
-  int64_t chunk = 0;
-  int64_t ownSaved = 0; ///< without inputs and outputs
-  /// Of the second half of its backward; all that is saved where nothing more is known.
-  int64_t lateSaved = 0, held = 0, half = 0;
-  bool readsGradientLate = false;
-  int64_t forward = 0, backward = 0, predict = 0, results = 0, predictions = 0;
-  std::vector<size_t> inputs, outputs; ///< tensors
-  DictionaryAttr batch, backwardBatch, constants;
-};
-
-/// When things happen on a rank: positions in its list of runs and messages, as passes/schedule
-/// makes it.
-class Clock {
-public:
-  explicit Clock(const std::vector<schedule::Step> &steps) {
-    for (const schedule::Step &step : steps) {
-      auto &entry = step.kind <= StepKind::WeightGrad ? runs : messages;
-      entry[{step.index, step.microbatch}][step.kind] = count++;
-    }
-  }
-  /// Position of the first of `kinds` that runs for the chunk and micro-batch; -1: none.
-  int64_t run(int64_t chunk, int64_t microbatch, std::initializer_list<StepKind> kinds) const {
-    return find(runs, chunk, microbatch, kinds);
-  }
-  int64_t posted(int64_t message, int64_t microbatch) const {
-    return find(messages, message, microbatch, {StepKind::PostRecv});
-  }
-  int64_t sent(int64_t message, int64_t microbatch) const {
-    return find(messages, message, microbatch, {StepKind::WaitSend});
-  }
-  int64_t end() const { return count; }
-
-private:
-  using Positions = std::map<std::pair<int64_t, int64_t>, std::map<StepKind, int64_t>>;
-  static int64_t find(const Positions &positions, int64_t index, int64_t microbatch,
-                      std::initializer_list<StepKind> kinds) {
-    auto entry = positions.find({index, microbatch});
-    for (StepKind kind : kinds)
-      if (entry != positions.end())
-        if (auto at = entry->second.find(kind); at != entry->second.end())
-          return at->second;
-    return -1;
-  }
-  Positions runs, messages;
-  int64_t count = 0;
-};
-
 class ArenaModel {
 public:
   ArenaModel(ModuleOp module, const planner::Problem &problem, const planner::Plan &plan)
@@ -82,13 +27,15 @@ public:
     if (failed(found))
       return failure();
     graph = std::move(*found);
-    readLayers();
+    ArenaLayers read = readArenaLayers(graph, plan);
+    layers = std::move(read.layers);
+    tensors = std::move(read.tensors);
     std::vector<int64_t> arenas(problem.cluster.stages, 0);
     for (Mode mode : {Mode::Train, Mode::Evaluate, Mode::Predict}) {
       findMessages(mode);
       auto steps = schedule::insertCommunication(listsOf(mode), messages);
       for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
-        arenas[rank] = std::max(arenas[rank], regions(rank, Clock(steps[rank]), mode));
+        arenas[rank] = std::max(arenas[rank], regions(rank, RunClock(steps[rank]), mode));
     }
     for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
       arenas[rank] += persistent(rank);
@@ -97,66 +44,6 @@ public:
 
 private:
   enum class Mode { Train, Evaluate, Predict };
-
-  void readLayers() {
-    llvm::DenseMap<Value, size_t> numberOf;
-    int64_t index = 0, chunk = 0;
-    for (LayerOp layer : graph.layers) {
-      while (plan.cuts[chunk + 1] <= index)
-        ++chunk;
-      auto cost = layer->getAttrOfType<CostAttr>(costAttrName);
-      RematOptionAttr option = cost.findOption(plan.remat[index]);
-      LayerInfo info;
-      info.chunk = chunk;
-      info.ownSaved = option.getSaved();
-      info.backward = option.getBackward() ? option.getBackward().getInt() : option.getWorkspace();
-      if (auto buffers = layer->getAttrOfType<BuffersAttr>(buffersAttrName)) {
-        info.forward = buffers.getForward();
-        info.predict = buffers.getPredict();
-        info.results = buffers.getResults();
-        info.predictions = buffers.getPredictions();
-        info.batch = buffers.getBatch();
-        info.backwardBatch = buffers.getBackwardBatch();
-        info.constants = buffers.getConstants();
-      }
-      for (auto [position, value] : llvm::enumerate(layer.getInputs())) {
-        size_t tensor = numberOf.at(value);
-        bool kept = contains(option.getInputs(), position);
-        tensors[tensor].consumers.push_back({index, kept});
-        info.inputs.push_back(tensor);
-        info.ownSaved -= kept ? tensors[tensor].bytes : 0;
-      }
-      for (auto [position, value] : llvm::enumerate(layer.getOutputs())) {
-        numberOf[value] = tensors.size();
-        info.outputs.push_back(tensors.size());
-        bool kept = contains(option.getOutputs(), position);
-        tensors.push_back({index,
-                           alignBuffer(cost.getOutputs()[position]),
-                           alignBuffer(cost.getGradients()[position]),
-                           {},
-                           kept});
-        info.ownSaved -= kept ? tensors.back().bytes : 0;
-      }
-      readHalf(layer, plan.remat[index], info);
-      info.ownSaved = std::max<int64_t>(0, info.ownSaved);
-      layers.push_back(std::move(info));
-      ++index;
-    }
-  }
-
-  static void readHalf(LayerOp layer, StringRef option, LayerInfo &info) {
-    auto halves = layer->getAttrOfType<DictionaryAttr>(halvesAttrName);
-    auto half = halves ? halves.getAs<DenseI64ArrayAttr>(option) : DenseI64ArrayAttr();
-    bool known = half && half.size() == 4;
-    info.lateSaved = known ? half[0] : info.ownSaved;
-    info.held = known ? half[1] : 0;
-    info.readsGradientLate = known && half[2] > 0;
-    info.half = known ? half[3] : info.backward;
-  }
-
-  static bool contains(DenseI64ArrayAttr list, size_t number) {
-    return list && llvm::is_contained(list.asArrayRef(), static_cast<int64_t>(number));
-  }
 
   int64_t rankOf(int64_t layer) const { return plan.chunkRank[layers[layer].chunk]; }
 
@@ -180,7 +67,7 @@ private:
     messages.clear();
     messageOf.clear();
     for (bool gradient : {false, true})
-      for (const Tensor &tensor : tensors)
+      for (const ArenaTensor &tensor : tensors)
         for (auto [consumer, reads] : tensor.consumers) {
           int64_t from = layers[tensor.producer].chunk, to = layers[consumer].chunk;
           if (plan.chunkRank[from] == plan.chunkRank[to] ||
@@ -195,7 +82,7 @@ private:
   }
 
   /// The last wait for a message that the chunk sends; -1: it sends none.
-  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const Clock &clock) const {
+  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const RunClock &clock) const {
     int64_t last = -1;
     for (const schedule::Message &message : messages)
       if (message.gradient == gradient && message.fromChunk == chunk)
@@ -246,7 +133,7 @@ private:
     regions[{kind >= Region::Kept, chunk, kind, from}].push_back(block);
   }
 
-  int64_t regions(int64_t rank, const Clock &clock, Mode mode) {
+  int64_t regions(int64_t rank, const RunClock &clock, Mode mode) {
     Regions list;
     int64_t work = 0, microbatches = microbatchesOf(mode);
     for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
@@ -269,7 +156,7 @@ private:
   }
 
   /// What is held for one micro-batch of a chunk.
-  void addChunk(int64_t chunk, int64_t m, const Clock &clock, Mode mode, Regions &list) {
+  void addChunk(int64_t chunk, int64_t m, const RunClock &clock, Mode mode, Regions &list) {
     int64_t f = clock.run(chunk, m, {StepKind::Forward});
     int64_t b = clock.run(chunk, m, {StepKind::Backward, StepKind::InputGrad});
     int64_t last = clock.run(chunk, m, {StepKind::WeightGrad, StepKind::Backward});
@@ -280,7 +167,7 @@ private:
     std::map<int64_t, std::pair<int64_t, bool>> received; // from chunk: bytes, read by backward
     std::map<int64_t, int64_t> gradients;                 // from chunk
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
-      const LayerInfo &layer = layers[l];
+      const ArenaLayer &layer = layers[l];
       kept += layer.ownSaved - (halves ? layer.lateSaved : 0);
       late += layer.lateSaved;
       held += layer.held;
@@ -295,7 +182,7 @@ private:
         addRegion(list, chunk, Region::Results, {results, mode == Mode::Train ? b : f, clock.end()},
                   l);
     }
-    for (const Tensor &tensor : tensors)
+    for (const ArenaTensor &tensor : tensors)
       addInput(tensor, chunk, received, gradientOut);
     for (const auto &[from, message] : received)
       addRegion(list, chunk, Region::Received,
@@ -324,9 +211,9 @@ private:
   }
 
   /// The last run of another chunk of this rank that reads what the chunk puts out.
-  int64_t lastReader(int64_t chunk, int64_t m, const Clock &clock, bool training) const {
+  int64_t lastReader(int64_t chunk, int64_t m, const RunClock &clock, bool training) const {
     int64_t last = -1;
-    for (const Tensor &tensor : tensors)
+    for (const ArenaTensor &tensor : tensors)
       if (layers[tensor.producer].chunk == chunk)
         for (auto [consumer, reads] : tensor.consumers) {
           int64_t other = layers[consumer].chunk;
@@ -340,9 +227,9 @@ private:
   }
 
   /// The last backward of another chunk of this rank that reads gradients which the chunk gives.
-  int64_t producersRun(int64_t chunk, int64_t m, const Clock &clock) const {
+  int64_t producersRun(int64_t chunk, int64_t m, const RunClock &clock) const {
     int64_t last = -1;
-    for (const Tensor &tensor : tensors) {
+    for (const ArenaTensor &tensor : tensors) {
       int64_t from = layers[tensor.producer].chunk;
       if (from == chunk || plan.chunkRank[from] != plan.chunkRank[chunk])
         continue;
@@ -354,21 +241,21 @@ private:
   }
 
   /// Whether a layer that keeps the value has a second half of its backward.
-  bool readLate(const Tensor &tensor, int64_t chunk) const {
+  bool readLate(const ArenaTensor &tensor, int64_t chunk) const {
     bool late = tensor.keptByProducer && layers[tensor.producer].readsGradientLate;
     for (auto [consumer, reads] : tensor.consumers)
       late |= reads && layers[consumer].chunk == chunk && layers[consumer].readsGradientLate;
     return late;
   }
 
-  bool leaves(const Tensor &tensor, int64_t chunk) const {
+  bool leaves(const ArenaTensor &tensor, int64_t chunk) const {
     return llvm::any_of(tensor.consumers, [&](const std::pair<int64_t, bool> &consumer) {
       return layers[consumer.first].chunk != chunk;
     });
   }
 
-  void addOutput(const Tensor &tensor, int64_t chunk, int64_t &kept, int64_t &out, bool &outHeld,
-                 std::map<int64_t, int64_t> &gradients) const {
+  void addOutput(const ArenaTensor &tensor, int64_t chunk, int64_t &kept, int64_t &out,
+                 bool &outHeld, std::map<int64_t, int64_t> &gradients) const {
     bool leaves = false, held = tensor.keptByProducer;
     for (auto [consumer, reads] : tensor.consumers) {
       int64_t other = layers[consumer].chunk;
@@ -393,7 +280,7 @@ private:
   }
 
   /// A tensor of another chunk that this one reads.
-  void addInput(const Tensor &tensor, int64_t chunk,
+  void addInput(const ArenaTensor &tensor, int64_t chunk,
                 std::map<int64_t, std::pair<int64_t, bool>> &received, int64_t &gradientOut) const {
     int64_t from = layers[tensor.producer].chunk;
     if (from == chunk)
@@ -415,7 +302,7 @@ private:
   }
 
   /// Values of the micro-batch, from its first action on the rank to the last that reads them.
-  void addBatch(int64_t rank, int64_t m, const Clock &clock, Mode mode,
+  void addBatch(int64_t rank, int64_t m, const RunClock &clock, Mode mode,
                 std::vector<Block> &blocks) const {
     std::map<StringRef, int64_t> bytes, last;
     int64_t first = clock.end();
@@ -445,7 +332,7 @@ private:
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
       blocks.push_back({mode == Mode::Train ? layers[l].forward : layers[l].predict, l, l});
       for (size_t t : layers[l].outputs) {
-        const Tensor &tensor = tensors[t];
+        const ArenaTensor &tensor = tensors[t];
         int64_t last = l;
         bool elsewhere = tensor.consumers.empty() || tensor.keptByProducer;
         for (auto [consumer, reads] : tensor.consumers) {
@@ -466,7 +353,7 @@ private:
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
       blocks.push_back({halves ? layers[l].half : layers[l].backward, -l, -l});
       for (size_t t : layers[l].outputs) {
-        const Tensor &tensor = tensors[t];
+        const ArenaTensor &tensor = tensors[t];
         std::set<int64_t> readers;
         bool received = false;
         for (auto [consumer, reads] : tensor.consumers) {
@@ -491,8 +378,8 @@ private:
   const planner::Problem &problem;
   const planner::Plan &plan;
   LayerGraph graph;
-  std::vector<LayerInfo> layers;
-  std::vector<Tensor> tensors;
+  std::vector<ArenaLayer> layers;
+  std::vector<ArenaTensor> tensors;
   std::vector<schedule::Message> messages;                         ///< of one mode
   std::map<std::tuple<bool, int64_t, int64_t>, int32_t> messageOf; ///< gradient, from, to chunk
 };

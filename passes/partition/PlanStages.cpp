@@ -1,6 +1,6 @@
 #include "passes/partition/PlanStages.h"
 #include "passes/partition/MeasuredTimes.h"
-#include "passes/partition/PlanAttributes.h"
+#include "passes/partition/ProblemAttributes.h"
 
 using namespace mlir;
 

@@ -2,7 +2,7 @@
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/partition/ArenaModel.h"
-#include "passes/partition/PlanAttributes.h"
+#include "passes/partition/ProblemAttributes.h"
 #include "passes/planner/Partition.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Search.h"

@@ -1,8 +1,8 @@
 //===- SearchPlanPass.cpp - omnibal-search-plan ---------------------------------------------===//
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/partition/Passes.h"
-#include "passes/partition/PlanAttributes.h"
 #include "passes/partition/PlanRemarks.h"
+#include "passes/partition/ProblemAttributes.h"
 #include "passes/partition/SearchPlan.h"
 #include "passes/planner/ClusterJson.h"
 

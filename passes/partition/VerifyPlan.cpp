@@ -7,7 +7,7 @@
 #include "passes/planner/VerifyPlan.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/partition/Passes.h"
-#include "passes/partition/PlanAttributes.h"
+#include "passes/partition/ProblemAttributes.h"
 #include "passes/train/LayerGraph.h"
 
 using namespace mlir;

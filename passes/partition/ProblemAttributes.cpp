@@ -1,4 +1,4 @@
-#include "passes/partition/PlanAttributes.h"
+#include "passes/partition/ProblemAttributes.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/plan/PlanAttributes.h"

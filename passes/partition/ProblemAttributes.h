@@ -1,6 +1,6 @@
-//===- PlanAttributes.h - Between attributes and the planner's structs ----------------------===//
-#ifndef PASSES_PARTITION_PLANATTRIBUTES_H
-#define PASSES_PARTITION_PLANATTRIBUTES_H
+//===- ProblemAttributes.h - Between attributes and the planner's structs -------------------===//
+#ifndef PASSES_PARTITION_PROBLEMATTRIBUTES_H
+#define PASSES_PARTITION_PROBLEMATTRIBUTES_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/planner/Plan.h"
@@ -25,4 +25,4 @@ void writePlan(mlir::ModuleOp module, const planner::Problem &problem, const pla
 llvm::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module, llvm::StringRef pass);
 
 } // namespace omnibal::partition
-#endif // PASSES_PARTITION_PLANATTRIBUTES_H
+#endif // PASSES_PARTITION_PROBLEMATTRIBUTES_H
