@@ -1,4 +1,5 @@
 #include "passes/planner/search/RankChoices.h"
+#include "passes/planner/search/RematFrontier.h"
 #include <algorithm>
 #include <numeric>
 
@@ -149,11 +150,12 @@ RankChoices::Answer RankChoices::find(int64_t rank, const std::vector<int64_t> &
                          [&](const Point &other) { return other.beats(q); }))
           points.push_back(std::move(q));
       }
-      if (points.size() > mostPoints) { // evenly over the range, ends included
+      size_t most = control.stoppedByTime() ? pointsAfterStop : mostPoints;
+      if (points.size() > most) { // evenly over the range, ends included
         answer.complete = false;
         std::vector<Point> thinned;
-        for (size_t i = 0; i < mostPoints; ++i)
-          thinned.push_back(std::move(points[i * (points.size() - 1) / (mostPoints - 1)]));
+        for (size_t i = 0; i < most; ++i)
+          thinned.push_back(std::move(points[i * (points.size() - 1) / (most - 1)]));
         points = std::move(thinned);
       }
     }
