@@ -60,7 +60,7 @@ __device__ __forceinline__ void loadTransposed(float (&to)[tileDepth][tileLine],
       to[f + e][r] = inside ? toFloat(pack.at[e]) : 0.f;
     return;
   }
-#pragma unroll
+#pragma unroll 1 // the registers are needed elsewhere
   for (int i = 0; i < tileRows * tileDepth / attentionThreads; ++i) {
     const int place = threadIdx.x + i * attentionThreads;
     const int r = place / tileDepth, f = place % tileDepth;
@@ -129,6 +129,7 @@ accumulateTile(AttentionTiles<columns> &tiles, const HeadRows<T> &other, int oth
   for (int first = 0; first < tileRows; first += tileDepth) {
     __syncthreads(); // the weights are written, the last values read
     if (wide) {
+#pragma unroll 1
       for (int place = threadIdx.x; place < tileDepth * columns / 4; place += attentionThreads) {
         const int r = place / (columns / 4), c = place % (columns / 4) * 4;
         const int row = otherRow + first + r;
@@ -142,6 +143,7 @@ accumulateTile(AttentionTiles<columns> &tiles, const HeadRows<T> &other, int oth
         storePack<4>(&tiles.values[r][c], values);
       }
     } else {
+#pragma unroll 1
       for (int place = threadIdx.x; place < tileDepth * columns; place += attentionThreads) {
         const int r = place / columns, c = place % columns, row = otherRow + first + r;
         tiles.values[r][c] =
