@@ -35,7 +35,7 @@ FOREIGN = [
                              "passes/Pipelines", "passes/interpret", "passes/layers", "passes/common", "passes/plan",
                              "tools/omnibal-opt", "tools/omnibal-compile", "test"]),
     (re.compile(r"^google/protobuf|\.pb\.h$"), ["importers", "test/unit/importer"]),
-    (re.compile(r"^(cuda|cublas|cudnn|nccl|nvrtc)"), ["runtime/backends/cuda"]),
+    (re.compile(r"^(cuda|cublas|cudnn|nccl|nvrtc)"), ["runtime/backends/cuda", "test/support/fake_cuda"]),
     (re.compile(r"^mpi\.h$"), ["runtime/backends/host", "test"]),
     (re.compile(r"^(dnnl|oneapi/dnnl)"), ["runtime/backends/host", "test"]),
     (re.compile(r"^archive|^spng\.h|^turbojpeg\.h|^webp/"), ["runtime/data", "test"]),

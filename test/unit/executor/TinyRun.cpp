@@ -154,8 +154,13 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
       outcome.steps.push_back(*result);
     }
     for (const Parameter &q : executor->stageInfo().parameters) {
-      float *data = executor->at(q.dataOffset);
-      outcome.parameters.emplace_back(data, data + W * C);
+      auto keep = [&](const std::byte *bytes) {
+        auto *data = reinterpret_cast<const float *>(bytes);
+        outcome.parameters.emplace_back(data, data + W * C);
+        return Status::ok();
+      };
+      OMNIBAL_RETURN_IF_ERROR(
+          executor->backend().read(executor->at(q.dataOffset), W * C * 4, keep));
     }
     return Status::ok();
   }();

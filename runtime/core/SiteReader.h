@@ -1,6 +1,6 @@
 //===- SiteReader.h - Checks a call site's operand names and attributes ------------------===//
-#ifndef RUNTIME_BACKENDS_HOST_SITEREADER_H
-#define RUNTIME_BACKENDS_HOST_SITEREADER_H
+#ifndef RUNTIME_CORE_SITEREADER_H
+#define RUNTIME_CORE_SITEREADER_H
 
 #include "runtime/core/Kernel.h"
 #include <initializer_list>
@@ -49,4 +49,4 @@ private:
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_BACKENDS_HOST_SITEREADER_H
+#endif // RUNTIME_CORE_SITEREADER_H

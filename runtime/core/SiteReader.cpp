@@ -1,4 +1,4 @@
-#include "runtime/backends/host/SiteReader.h"
+#include "runtime/core/SiteReader.h"
 #include <algorithm>
 
 namespace omnibal::rt {

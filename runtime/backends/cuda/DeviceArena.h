@@ -1,0 +1,14 @@
+//===- DeviceArena.h - A rank's arena in device memory ----------------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DEVICEARENA_H
+#define RUNTIME_BACKENDS_CUDA_DEVICEARENA_H
+
+#include "runtime/backends/cuda/Staging.h"
+
+namespace omnibal::rt::cuda {
+
+/// `staging` works on `stream`; both outlive the arena.
+Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, cudaStream_t stream,
+                                                   Staging &staging);
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_DEVICEARENA_H

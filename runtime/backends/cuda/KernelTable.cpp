@@ -1,0 +1,218 @@
+#include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/kernels/Copy.h"
+#include "runtime/backends/cuda/kernels/Reduce.h"
+#include <algorithm>
+#include <map>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+std::string printShape(const TensorView &view) {
+  std::string text = "[";
+  for (int i = 0; i < view.rank; ++i)
+    text += (i ? ", " : "") + std::to_string(view.shape[i]);
+  return text + "]";
+}
+
+Element elementOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return Element::F32;
+  case DType::I32:
+    return Element::I32;
+  case DType::I64:
+    return Element::I64;
+  case DType::Bool:
+    return Element::Bool;
+  case DType::F64:
+    return Element::F64;
+  }
+  return Element::F32;
+}
+
+/// `sizes` are those of `from` where it is given (`to` may have been reduced to stride 0).
+StridedPair pairOf(const TensorView &to, const TensorView *from) {
+  StridedPair pair;
+  for (int d = 0; d < to.rank; ++d)
+    pair.append(from ? from->shape[d] : to.shape[d], to.strides[d], from ? from->strides[d] : 0);
+  return pair;
+}
+
+class CopyKernel final : public DeviceKernel {
+public:
+  CopyKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    src = site.operand("src");
+    dst = site.operand("dst");
+    accumulate = site.flag("accumulate", false);
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &to = views[dst], &from = views[src];
+    OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
+    if (from.dtype != to.dtype)
+      return bad("operand 'src' is " + std::string(nameOf(from.dtype)) + ", not " +
+                 nameOf(to.dtype));
+    if (accumulate && to.dtype == DType::Bool)
+      return bad("'accumulate' has no meaning for bool");
+    if (to.elements() == 0)
+      return Status::ok();
+    Element type = elementOf(to.dtype);
+    return launched(launchCopy({pairOf(to, &from), type, type, accumulate}, to.data, from.data,
+                               context.stream));
+  }
+
+private:
+  int src, dst;
+  bool accumulate;
+};
+
+class FillKernel final : public DeviceKernel {
+public:
+  FillKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    dst = site.operand("dst");
+    value = site.number("value", 0);
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &to = views[dst];
+    if (to.elements() == 0)
+      return Status::ok();
+    return launched(
+        launchFill({pairOf(to, nullptr), elementOf(to.dtype), value}, to.data, context.stream));
+  }
+
+private:
+  int dst;
+  double value;
+};
+
+class ReduceKernel final : public DeviceKernel {
+public:
+  ReduceKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    src = site.operand("src");
+    dst = site.operand("dst");
+    kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
+    accumulate = site.flag("accumulate", false);
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &to = views[dst], &from = views[src];
+    OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
+    if (from.dtype != to.dtype)
+      return bad("operand 'src' is " + std::string(nameOf(from.dtype)) + ", not " +
+                 nameOf(to.dtype));
+    Element type = elementOf(to.dtype);
+    return launched(launchReduce({pairOf(to, &from), type, type, kind, accumulate}, to.data,
+                                 from.data, context.stream));
+  }
+
+private:
+  int src, dst;
+  ReduceKind kind;
+  bool accumulate;
+};
+
+/// A generated kernel. Its parameters are the operands' addresses in their order, the sizes, and
+/// the number of rows, all of 8 bytes; a block of `threads` does `grain` rows.
+class FusedKernel final : public DeviceKernel {
+public:
+  FusedKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    for (const std::string &name : description.operands)
+      site.operand(name); // any names
+    const std::string symbol = site.text("symbol", "");
+    rows = site.extent("rows", {});
+    grain = site.integer("grain", 1);
+    threads = site.integer("threads", 256);
+    sizes = site.extents("sizes");
+    if (symbol.empty() || !site.has("rows"))
+      site.fail("attributes 'symbol' and 'rows' are needed");
+    if (grain <= 0)
+      site.fail("attribute 'grain' must be positive");
+    if (threads <= 0 || threads > 1024)
+      site.fail("attribute 'threads' must be from 1 to 1024");
+    if (symbol.empty())
+      return;
+    if (!context.code) {
+      site.fail("the program has no generated code");
+      return;
+    }
+    Result<cudaKernel_t> found = context.code->kernel(symbol);
+    if (found)
+      kernel = *found;
+    else
+      site.fail(found.status().message());
+  }
+
+  Status run(std::span<const TensorView> views, int64_t tiles, int64_t tokens,
+             ThreadPool &) override {
+    int64_t count = rows.evaluate(tiles, tokens);
+    if (count == 0)
+      return Status::ok();
+    const int64_t blocks = (count + grain - 1) / grain;
+    if (blocks > mostBlocks)
+      return bad(std::to_string(blocks) + " blocks are more than a launch may have");
+    values.clear();
+    for (const TensorView &view : views)
+      values.push_back(reinterpret_cast<int64_t>(view.data));
+    for (const Extent &size : sizes)
+      values.push_back(size.evaluate(tiles, tokens));
+    values.push_back(count);
+    arguments.clear();
+    for (int64_t &value : values)
+      arguments.push_back(&value);
+    return launched(cudaLaunchKernel(
+        reinterpret_cast<const void *>(kernel), dim3(static_cast<unsigned>(blocks)),
+        dim3(static_cast<unsigned>(threads)), arguments.data(), 0, context.stream));
+  }
+
+private:
+  static constexpr int64_t mostBlocks = 0x7fffffff;
+  cudaKernel_t kernel = nullptr;
+  Extent rows;
+  int64_t grain, threads;
+  std::vector<Extent> sizes;
+  std::vector<int64_t> values;   ///< of one launch
+  std::vector<void *> arguments; ///< their addresses
+};
+
+using Factory = Result<std::unique_ptr<Kernel>> (*)(const KernelSite &, const KernelContext &);
+
+template <typename K>
+Result<std::unique_ptr<Kernel>> create(const KernelSite &site, const KernelContext &context) {
+  SiteReader reader(site);
+  auto kernel = std::make_unique<K>(reader, site, context);
+  OMNIBAL_RETURN_IF_ERROR(reader.finish());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+} // namespace
+
+Status DeviceKernel::same(const TensorView &view, const char *name, const TensorView &other,
+                          const char *otherName) const {
+  if (view.rank != other.rank || !std::equal(view.shape, view.shape + view.rank, other.shape))
+    return bad("operand '" + std::string(name) + "' has shape " + printShape(view) + ", but '" +
+               otherName + "' has " + printShape(other));
+  return Status::ok();
+}
+
+Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,
+                                                   const KernelContext &context) {
+  static const std::map<std::string, Factory> table = {{"copy", create<CopyKernel>},
+                                                       {"fill", create<FillKernel>},
+                                                       {"fused", create<FusedKernel>},
+                                                       {"reduce", create<ReduceKernel>}};
+  auto found = table.find(site.kernel);
+  if (found != table.end())
+    return found->second(site, context);
+  std::string names;
+  for (const auto &[name, factory] : table)
+    names += (names.empty() ? "" : ", ") + name;
+  return invalid("the cuda backend has no kernel '" + site.kernel + "'" +
+                 (site.label.empty() ? "" : " (" + site.label + ")") + "; it has " + names);
+}
+
+} // namespace omnibal::rt::cuda

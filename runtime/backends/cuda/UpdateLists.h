@@ -1,0 +1,33 @@
+//===- UpdateLists.h - Lists of tensors that the optimizer's kernels read on the device -------===//
+#ifndef RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
+#define RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
+
+#include "runtime/backends/cuda/Staging.h"
+#include "runtime/backends/cuda/kernels/Update.h"
+#include <deque>
+
+namespace omnibal::rt::cuda {
+
+/// A list in device memory, with room for the partial sums of its norm.
+struct DeviceList {
+  std::vector<UpdateTensor> tensors;
+  std::unique_ptr<DeviceBuffer> memory;
+  UpdateList list;
+  double *partial = nullptr, *result = nullptr;
+};
+
+/// Every list is uploaded once: a run asks for the same few at every step.
+class UpdateLists {
+public:
+  UpdateLists(cudaStream_t stream, Staging &staging) : stream(stream), staging(staging) {}
+  /// Tensors without elements are left out.
+  Result<const DeviceList *> get(std::vector<UpdateTensor> tensors);
+
+private:
+  cudaStream_t stream;
+  Staging &staging;
+  std::deque<DeviceList> lists; // addresses stay
+};
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_UPDATELISTS_H

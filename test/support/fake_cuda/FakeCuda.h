@@ -1,0 +1,62 @@
+//===- FakeCuda.h - A device that records what is asked of it, and runs it late
+//------------------===//
+//
+// Streams hold their work until somebody waits for it; then it runs in an order that a device could
+// have chosen. So a missing wait shows as wrong numbers. Device memory can only be reached by work:
+// the host's own access is a fault, and work outside of what was allocated is noted.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef TEST_SUPPORT_FAKE_CUDA_FAKECUDA_H
+#define TEST_SUPPORT_FAKE_CUDA_FAKECUDA_H
+
+#include <cstdint>
+#include <cuda_runtime_api.h>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace omnibal::fake {
+
+struct Device {
+  int driverVersion = 13000; ///< 0: no driver
+  int devices = 1, major = 9, minor = 0;
+  int64_t memory = int64_t{1} << 30;
+  bool stuck = false; ///< performs nothing any more
+};
+
+/// A fresh device without memory, streams or record. `seed` chooses the order of work of different
+/// streams; 0: only the work that is waited for runs.
+void reset(uint64_t seed = 0, const Device &device = {});
+Device &device();
+
+/// Every enqueued piece of work and every wait of a stream in the order of the calls, as in
+/// "stream 1: copy 64 host to device 0+128": device memory is named by the number of the allocation
+/// and the offset in it, streams in the order of their creation from 1.
+std::vector<std::string> calls();
+/// Memory outside of allocations that work wanted to use, freed memory, host memory that is not
+/// pinned: one line each.
+std::vector<std::string> mistakes();
+/// Allocations of device memory and of pinned memory that are alive, and the most bytes of device
+/// memory at a time.
+int64_t liveAllocations();
+int64_t largestBytes();
+
+/// Enqueues work, for fakes of kernels. The work asks at() for the memory behind addresses.
+void enqueue(cudaStream_t stream, const std::string &name, std::function<void()> work);
+/// Where `bytes` of device memory really lie; notes a mistake if they are not allocated (and gives
+/// memory that is nobody's).
+void *at(const void *address, int64_t bytes);
+/// Notes one.
+void mistake(const std::string &text);
+/// The newest stream.
+cudaStream_t lastStream();
+/// "0+128"
+std::string nameOf(const void *address);
+
+/// What cudaLaunchKernel runs for a kernel name: gets the grid and the arguments' values.
+using KernelBody = std::function<void(dim3 grid, dim3 block, const std::vector<int64_t> &values)>;
+/// Makes a file path loadable, with one kernel of so many parameters of 8 bytes.
+void addKernel(const std::string &path, const std::string &name, int parameters, KernelBody body);
+
+} // namespace omnibal::fake
+#endif // TEST_SUPPORT_FAKE_CUDA_FAKECUDA_H

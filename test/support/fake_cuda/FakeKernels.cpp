@@ -1,0 +1,147 @@
+//===- FakeKernels.cpp - The kernels' launchers as plain loops on the fake device
+//---------------===//
+//
+// Only what the tests of the backend's host code launch: elements of 4 bytes, and the host's
+// arithmetic for the optimizer. What the kernels compute is tested in test/unit/cuda_kernels.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/cuda/kernels/Copy.h"
+#include "runtime/backends/cuda/kernels/Reduce.h"
+#include "runtime/backends/cuda/kernels/Update.h"
+#include "runtime/core/Optimizer.h"
+#include "test/support/fake_cuda/FakeCuda.h"
+
+namespace omnibal::rt::cuda {
+namespace {
+
+template <typename T> T &element(void *address, int64_t index) {
+  return *static_cast<T *>(fake::at(static_cast<T *>(address) + index, sizeof(T)));
+}
+template <typename T> T element(const void *address, int64_t index) {
+  return *static_cast<const T *>(fake::at(static_cast<const T *>(address) + index, sizeof(T)));
+}
+
+/// body(offset in to, offset in from) for every element.
+void walk(const StridedPair &p, const std::function<void(int64_t, int64_t)> &body) {
+  for (int64_t i = 0; i < p.elements(); ++i) {
+    int64_t rest = i, to = 0, from = 0;
+    for (int d = p.rank - 1; d >= 0; --d) {
+      to += rest % p.size[d] * p.to[d];
+      from += rest % p.size[d] * p.from[d];
+      rest /= p.size[d];
+    }
+    body(to, from);
+  }
+}
+
+/// The list's tensors with their addresses where they really lie; as the device finds them.
+std::vector<UpdateTensor> tensorsOf(const UpdateList &list) {
+  std::vector<UpdateTensor> tensors;
+  for (int64_t b = 0; b < list.count; ++b) {
+    auto block = *static_cast<UpdateBlock *>(fake::at(list.blocks + b, sizeof(UpdateBlock)));
+    if (block.begin > 0)
+      continue;
+    auto tensor =
+        *static_cast<UpdateTensor *>(fake::at(list.tensors + block.tensor, sizeof(UpdateTensor)));
+    for (float **data : {&tensor.param, &tensor.grad, &tensor.moment1, &tensor.moment2})
+      if (*data)
+        *data = static_cast<float *>(fake::at(*data, tensor.elements * int64_t{sizeof(float)}));
+    tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+std::vector<FloatRun> gradientsOf(const UpdateList &list) {
+  std::vector<FloatRun> runs;
+  for (const UpdateTensor &tensor : tensorsOf(list))
+    runs.push_back({tensor.grad, tensor.elements});
+  return runs;
+}
+
+void enqueueUpdate(const UpdateList &list, const std::string &name, cudaStream_t stream,
+                   const std::function<void(ThreadPool &)> &body) {
+  fake::enqueue(stream, "launch " + name + " " + std::to_string(list.count), [body] {
+    ThreadPool pool(1);
+    body(pool);
+  });
+}
+
+} // namespace
+
+cudaError_t launchCopy(const CopyShape &shape, void *to, const void *from, cudaStream_t stream) {
+  if (bytesOf(shape.to) != 4 || shape.to != shape.from)
+    return cudaErrorInvalidValue;
+  std::string name = shape.accumulate ? "launch add " : "launch copy ";
+  fake::enqueue(stream,
+                name + std::to_string(shape.strides.elements()) + " " + fake::nameOf(from) +
+                    " to " + fake::nameOf(to),
+                [=] {
+                  walk(shape.strides, [&](int64_t t, int64_t f) {
+                    if (!shape.accumulate)
+                      element<int32_t>(to, t) = element<int32_t>(from, f);
+                    else
+                      element<float>(to, t) += element<float>(from, f);
+                  });
+                });
+  return cudaSuccess;
+}
+
+cudaError_t launchFill(const FillShape &shape, void *to, cudaStream_t stream) {
+  if (shape.type != Element::F32)
+    return cudaErrorInvalidValue;
+  fake::enqueue(stream,
+                "launch fill " + std::to_string(shape.strides.elements()) + " " + fake::nameOf(to),
+                [=] {
+                  walk(shape.strides, [&](int64_t t, int64_t) {
+                    element<float>(to, t) = static_cast<float>(shape.value);
+                  });
+                });
+  return cudaSuccess;
+}
+
+cudaError_t launchReduce(const ReduceShape &shape, void *to, const void *from,
+                         cudaStream_t stream) {
+  if (shape.kind != ReduceKind::Sum || shape.to != Element::F32 || shape.from != Element::F32)
+    return cudaErrorInvalidValue;
+  fake::enqueue(stream, "launch sum " + std::to_string(shape.strides.elements()), [=] {
+    if (!shape.accumulate)
+      walk(shape.strides, [&](int64_t t, int64_t) { element<float>(to, t) = 0; });
+    walk(shape.strides,
+         [&](int64_t t, int64_t f) { element<float>(to, t) += element<float>(from, f); });
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchAdamW(const AdamWShape &shape, const float *, cudaStream_t stream) {
+  enqueueUpdate(shape.list, "adamw", stream, [=](ThreadPool &pool) {
+    AdamWOptions options{shape.learningRate, shape.beta1, shape.beta2,         shape.epsilon,
+                         shape.weightDecay,  shape.step,  shape.gradientScale, shape.zeroGradients};
+    std::vector<AdamWTensor> tensors;
+    for (const UpdateTensor &t : tensorsOf(shape.list))
+      tensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.decay});
+    adamW(tensors, options, pool);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchSquaredNorm(const UpdateList &list, double *partial, double *result,
+                              cudaStream_t stream) {
+  enqueueUpdate(list, "norm", stream, [=](ThreadPool &pool) {
+    fake::at(partial, list.count * int64_t{sizeof(double)});
+    *static_cast<double *>(fake::at(result, sizeof(double))) = squaredNorm(gradientsOf(list), pool);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchScale(const UpdateList &list, double factor, const float *, cudaStream_t stream) {
+  enqueueUpdate(list, "scale", stream,
+                [=](ThreadPool &pool) { scale(gradientsOf(list), factor, pool); });
+  return cudaSuccess;
+}
+
+cudaError_t launchZero(const UpdateList &list, cudaStream_t stream) {
+  enqueueUpdate(list, "zero", stream, [=](ThreadPool &pool) { fillZero(gradientsOf(list), pool); });
+  return cudaSuccess;
+}
+
+} // namespace omnibal::rt::cuda
