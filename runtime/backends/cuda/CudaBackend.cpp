@@ -20,8 +20,14 @@ public:
                              Staging::create(made->queue, Staging::defaultBytes, options.deadline));
     made->lists = std::make_unique<UpdateLists>(made->queue, *made->staging);
     made->forgetMarks();
-    OMNIBAL_RETURN_IF_ERROR(made->failure);
+    OMNIBAL_RETURN_IF_ERROR(made->health);
     return std::unique_ptr<Backend>(std::move(made));
+  }
+
+  /// Work that is still under way uses what goes now.
+  ~CudaBackend() override {
+    if (!marks.empty())
+      (void)finish();
   }
 
   bool immediate() const override { return false; }
@@ -119,14 +125,14 @@ public:
     return {static_cast<int64_t>(used++)};
   }
   Status reach(Mark mark) override {
-    OMNIBAL_RETURN_IF_ERROR(failure);
+    OMNIBAL_RETURN_IF_ERROR(health);
     return marks[mark.value]->wait(deadline, "the end of its work");
   }
   /// From the first mark, whose time is known on the host. A difference of CUDA's times is a float
   /// of milliseconds: exact enough over one run of a mode, which is why marks are forgotten.
   Clock::time_point timeOf(Mark mark) const override {
     float milliseconds = 0;
-    if (mark.value > 0 && failure &&
+    if (mark.value > 0 && health &&
         cudaEventElapsedTime(&milliseconds, marks[0]->handle(), marks[mark.value]->handle()) !=
             cudaSuccess)
       milliseconds = 0;
@@ -136,7 +142,7 @@ public:
   void forgetMarks() override {
     used = 0;
     Mark first = mark();
-    if (failure)
+    if (health)
       if (Status status = reach(first); !status)
         (void)fail(std::move(status));
     origin = Clock::now();
@@ -147,8 +153,8 @@ private:
 
   /// Marks cannot fail; the next reach() does.
   Mark fail(Status status) {
-    if (failure)
-      failure = std::move(status);
+    if (health)
+      health = std::move(status);
     return {};
   }
 
@@ -180,7 +186,7 @@ private:
   std::vector<std::shared_ptr<Event>> marks;
   size_t used = 0;
   Clock::time_point origin;
-  Status failure;
+  Status health; ///< what the first mark that failed says
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "runtime/backends/host/ThreadCommunicator.h"
 #include "test/unit/cuda_backend/FakeRank.h"
+#include <atomic>
 #include <random>
 #include <thread>
 

@@ -11,6 +11,7 @@
 #include "runtime/executor/Executor.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include "test/unit/executor/TinyRun.h"
+#include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <mutex>

@@ -400,5 +400,36 @@ TEST_F(RunTool, LearningRateSchedules) {
   expect(rates("--schedule-lr cosine"), {0.5, 1, 1, 0.75 + c, 0.75, 0.75 - c});
 }
 
+TEST_F(RunTool, ProgramForABackendThatIsNotThere) {
+  auto write = [&](const std::string &target) {
+    Program p = tinyProgram({1, 4, 1, false});
+    p.target = target;
+    Status status = writeProgram(p, {}, "", folder / target);
+    ASSERT_TRUE(status) << status.message();
+  };
+  auto expect = [&](const std::string &target, const std::string &part) {
+    Outcome run = shell("OMNIBAL_PLUGINS=" + folder.path.string() + " " +
+                        trainCommand(folder / target, "none.jsonl"));
+    EXPECT_EQ(run.code, 1);
+    EXPECT_NE(run.output.find(part), std::string::npos) << run.output;
+    EXPECT_EQ(run.output.find('\n'), run.output.size() - 1) << run.output;
+  };
+  write("tpu");
+  expect("tpu", "there is no target \"tpu\"; this omnibal knows host and cuda");
+  write("cuda");
+  expect("cuda", "target \"cuda\": the plugin libomnibal_cuda.so is missing (looked for " +
+                     (folder / "libomnibal_cuda.so"));
+  writeFile(folder / "libomnibal_cuda.so", "no library");
+  expect("cuda", "libomnibal_cuda.so cannot be loaded");
+#ifdef OMNIBAL_PLUGIN_FOLDER
+  // The real one: there is no driver, or it lacks kernels of this program; one line in any case.
+  Outcome run = shell("OMNIBAL_PLUGINS=" OMNIBAL_PLUGIN_FOLDER " " +
+                      trainCommand(folder / "cuda", "none.jsonl"));
+  EXPECT_EQ(run.code, 1);
+  EXPECT_EQ(run.output.find('\n'), run.output.size() - 1) << run.output;
+  EXPECT_EQ(run.output.find("cannot be loaded"), std::string::npos) << run.output;
+#endif
+}
+
 } // namespace
 } // namespace omnibal::rt
