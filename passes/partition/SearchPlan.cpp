@@ -257,8 +257,7 @@ private:
       plan.schedule = plan.actions.empty() ? choices.schedule : "auto";
     int64_t stages = result.problem.cluster.stages;
     if (plan.chunkRank.empty())
-      for (int64_t c = 0; c + 1 < static_cast<int64_t>(plan.cuts.size()); ++c)
-        plan.chunkRank.push_back(c % stages);
+      plan.chunkRank = planner::ranksInTurn(static_cast<int64_t>(plan.cuts.size()) - 1, stages);
     if (!plan.actions.empty())
       return choices.planFile.empty() ? success() : verifyFile();
     if (plan.schedule == "auto") { // the search writes lists for these cuts

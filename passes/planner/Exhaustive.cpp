@@ -42,8 +42,7 @@ public:
     plan.actions = *scheduleActions(p.schedule, p.cluster.stages, p.microbatches);
     plan.remat.resize(p.layers.size());
     chunks = p.cluster.stages * *chunksPerRank(p.schedule);
-    for (int64_t c = 0; c < chunks; ++c)
-      plan.chunkRank.push_back(c % p.cluster.stages);
+    plan.chunkRank = ranksInTurn(chunks, p.cluster.stages);
   }
 
   std::optional<Plan> run() {

@@ -90,6 +90,24 @@ std::optional<int64_t> chunksPerRank(const std::string &schedule) {
   return chunks;
 }
 
+std::vector<int64_t> ranksInTurn(int64_t chunks, int64_t stages) {
+  std::vector<int64_t> ranks;
+  for (int64_t c = 0; c < chunks; ++c)
+    ranks.push_back(c % stages);
+  return ranks;
+}
+
+std::vector<std::vector<Action>> oneAtATime(int64_t chunks, int64_t stages, int64_t microbatches) {
+  std::vector<Actions> lists(stages);
+  for (int64_t m = 0; m < microbatches; ++m) {
+    for (int64_t c = 0; c < chunks; ++c)
+      lists[c % stages].push_back({ActionKind::Forward, m, c});
+    for (int64_t c = chunks - 1; c >= 0; --c)
+      lists[c % stages].push_back({ActionKind::Backward, m, c});
+  }
+  return lists;
+}
+
 std::optional<std::vector<std::vector<Action>>>
 scheduleActions(const std::string &schedule, int64_t stages, int64_t microbatches) {
   std::optional<int64_t> chunks = chunksPerRank(schedule);

@@ -14,6 +14,13 @@ inline constexpr const char *scheduleNames = "gpipe, 1f1b, interleaved:V, zb-h1"
 /// none if the name is not known. "auto" is no rule: there the search writes the lists.
 std::optional<int64_t> chunksPerRank(const std::string &schedule);
 
+/// The rank of each chunk: chunk c is on rank c mod stages.
+std::vector<int64_t> ranksInTurn(int64_t chunks, int64_t stages);
+
+/// One micro-batch after the other, forward through all chunks and back: than which nothing needs
+/// less memory.
+std::vector<std::vector<Action>> oneAtATime(int64_t chunks, int64_t stages, int64_t microbatches);
+
 /// Action lists of a named schedule for `stages` ranks and `microbatches` micro-batches; chunk c is
 /// on rank c mod stages. None if the name is not known.
 ///

@@ -107,8 +107,7 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
     plan.schedule = problem.schedule;
   auto chunks = static_cast<int64_t>(plan.cuts.size()) - 1;
   if (plan.chunkRank.empty())
-    for (int64_t c = 0; c < chunks; ++c)
-      plan.chunkRank.push_back(c % problem.cluster.stages);
+    plan.chunkRank = ranksInTurn(chunks, problem.cluster.stages);
   bool order = plan.actions.empty(), own = order && plan.schedule == "auto";
   if (order && !own) {
     auto actions = scheduleActions(plan.schedule, problem.cluster.stages, problem.microbatches);

@@ -101,16 +101,8 @@ private:
       int64_t chunks = model.stages * perRank;
       if (chunks > model.layers || !fitsGivenCuts(chunks) || control.stoppedByTime())
         continue;
-      ActionLists lists;
-      lists.actions.resize(model.stages);
-      for (int64_t c = 0; c < chunks; ++c)
-        lists.chunkRank.push_back(c % model.stages);
-      for (int64_t m = 0; m < model.microbatches; ++m) {
-        for (int64_t c = 0; c < chunks; ++c)
-          lists.actions[c % model.stages].push_back({ActionKind::Forward, m, c});
-        for (int64_t c = chunks - 1; c >= 0; --c)
-          lists.actions[c % model.stages].push_back({ActionKind::Backward, m, c});
-      }
+      ActionLists lists{ranksInTurn(chunks, model.stages),
+                        oneAtATime(chunks, model.stages, model.microbatches)};
       control.allowInTotal(refineUnits);
       ChunkSearch search(model, std::move(lists), control);
       if (search.run(Effort::Quick))

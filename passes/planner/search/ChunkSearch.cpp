@@ -36,14 +36,7 @@ std::vector<int64_t> evenCuts(const std::vector<int64_t> &sums, int64_t chunks) 
 ChunkSearch::ChunkSearch(const PlanningModel &m, ActionLists lists, SearchControl &c)
     : model(m), control(c), order(m, std::move(lists)),
       alone(makeRematChoices(m, c, order.lists().chunkRank, order.lists().actions)),
-      remat(m, order, c), game(m, order, *alone, c) {
-  workSum.assign(model.layers + 1, 0);
-  for (int64_t mb = 0; mb < model.microbatches; ++mb) {
-    const LoadModel &load = model.loads[model.loadOf[mb]];
-    for (int64_t l = 0; l <= model.layers; ++l)
-      workSum[l] += load.forwardSum[l] + load.backwardSum[l];
-  }
-}
+      remat(m, order, c), game(m, order, *alone, c) {}
 
 const RankChoices::Answer &ChunkSearch::choicesOf(int64_t rank, const std::vector<int64_t> &cuts) {
   std::vector<int64_t> bounds;
@@ -171,7 +164,7 @@ void ChunkSearch::start() {
   std::vector<int64_t> ones(model.layers + 1), bytes = model.paramSum;
   for (int64_t l = 0; l <= model.layers; ++l)
     ones[l] = l;
-  for (const std::vector<int64_t> &sums : {workSum, ones, bytes})
+  for (const std::vector<int64_t> &sums : {model.workSum, ones, bytes})
     consider(evenCuts(sums, order.chunks()), false);
 }
 
@@ -237,7 +230,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
       return least;
     std::vector<int64_t> sums(smaller.layers + 1, 0);
     for (int64_t l = 0; l <= smaller.layers; ++l)
-      sums[l] = workSum[l + (l > source)];
+      sums[l] = model.workSum[l + (l > source)];
     bound = std::min(bound, playWith(without, evenCuts(sums, shorter.chunks()), best, enough,
                                      /*look=*/false, mostRounds));
   }
@@ -247,7 +240,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
 void ChunkSearch::play() {
   int64_t limit = best;
   std::vector<int64_t> cuts =
-      best < unreachable ? bestCutsSoFar : evenCuts(workSum, order.chunks());
+      best < unreachable ? bestCutsSoFar : evenCuts(model.workSum, order.chunks());
   int64_t low = playWith(game, cuts, limit, limit, /*look=*/true, mostRounds);
   // The mixture does not know that layers are whole. Limits that they cannot keep do.
   int64_t high = best;
@@ -283,7 +276,7 @@ bool ChunkSearch::descend(int64_t chunk, double cost, bool mixed) {
        ++end) {
     if (!control.spend(20))
       return false;
-    if (workSum[end] - workSum[begin] >= best)
+    if (model.workSum[end] - model.workSum[begin] >= best)
       break;
     bool lone = game.isLoneSource(begin, end);
     if (lone && loneBound >= best)
@@ -338,8 +331,8 @@ bool ChunkSearch::run(Effort effort) {
   }
   start();
   if (game.usable())
-    playWith(game, best < unreachable ? bestCutsSoFar : evenCuts(workSum, order.chunks()), best,
-             best, /*look=*/true, quickRounds);
+    playWith(game, best < unreachable ? bestCutsSoFar : evenCuts(model.workSum, order.chunks()),
+             best, best, /*look=*/true, quickRounds);
   if (best < unreachable) {
     control.allow(effort == Effort::Quick ? quickUnits : proofUnits);
     improve(bestCutsSoFar);

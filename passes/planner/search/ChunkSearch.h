@@ -64,7 +64,6 @@ private:
   bool sawAll = false, inexact = false;
   std::vector<int64_t> bestCutsSoFar, path;
   std::vector<int> bestOptionsSoFar;
-  std::vector<int64_t> workSum; ///< prefix sums by layer, over all micro-batches
 };
 
 } // namespace omnibal::planner

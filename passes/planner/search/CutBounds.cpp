@@ -20,9 +20,6 @@ namespace omnibal::planner {
 
 void CutSearch::sumLayers() {
   const int64_t count = model.microbatches;
-  countAll.assign(model.loads.size(), 0);
-  for (int load : model.loadOf)
-    ++countAll[load];
   for (int64_t s = 0; s < model.stages; ++s) {
     countEarly.push_back(std::vector<int64_t>(model.loads.size(), 0));
     countLate.push_back(countEarly.back());
@@ -31,11 +28,6 @@ void CutSearch::sumLayers() {
       ++countLate[s][model.loadOf[count - 1 - m]];
     }
   }
-  workSum.assign(model.layers + 1, 0);
-  for (size_t load = 0; load < model.loads.size(); ++load)
-    for (int64_t l = 0; l <= model.layers; ++l)
-      workSum[l] +=
-          countAll[load] * (model.loads[load].forwardSum[l] + model.loads[load].backwardSum[l]);
 }
 
 /// From each layer forward to the end and back, along edges between neighbours.
@@ -73,8 +65,8 @@ CutSearch::Stage CutSearch::stageOf(int64_t index, int64_t begin, int64_t end,
     const LoadModel &load = model.loads[number];
     int64_t f = load.forwardSum[end] - load.forwardSum[begin];
     int64_t b = load.backwardSum[end] - load.backwardSum[begin] + choice[number];
-    stage.forwards += countAll[number] * f;
-    backwards += countAll[number] * b;
+    stage.forwards += model.countOf[number] * f;
+    backwards += model.countOf[number] * b;
     earlyForwards += countEarly[index][number] * f;
     lateBackwards += countLate[index][number] * b;
     if (number == firstLoad) {

@@ -32,7 +32,7 @@ bool CutSearch::forEachStage(int64_t index, int64_t begin, int64_t limit, int64_
   int64_t end = last ? model.layers : model.layers - (model.stages - 1 - index);
   for (int64_t j = first; j <= end; ++j) {
     bool lone = isLoneSource(begin, j); // it waits for nothing
-    if (workSum[j] - workSum[begin] > limit - (lone ? 0 : span)) {
+    if (model.workSum[j] - model.workSum[begin] > limit - (lone ? 0 : span)) {
       if (lone)
         continue;
       break;
@@ -112,7 +112,8 @@ void CutSearch::prepareCompletion(int64_t limit) {
 }
 
 void CutSearch::findBound() {
-  int64_t low = workSum.back() / model.stages, high = low + workSum.back() / model.microbatches;
+  int64_t low = model.workSum.back() / model.stages,
+          high = low + model.workSum.back() / model.microbatches;
   Candidate found;
   while ((found = relaxed(high)).cuts.empty()) {
     if (high >= unreachable || control.exhausted())
@@ -175,7 +176,7 @@ bool CutSearch::chooseBest(Candidate &candidate) {
     for (const RematChoice &choice : remat->of(s, candidate.cuts[s], candidate.cuts[s + 1])) {
       int64_t sum = 0;
       for (size_t load = 0; load < choice.size(); ++load)
-        sum += countAll[load] * choice[load];
+        sum += model.countOf[load] * choice[load];
       if (sum < leastSum) {
         leastSum = sum;
         least = &choice;

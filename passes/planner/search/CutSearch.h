@@ -112,10 +112,8 @@ private:
   std::vector<std::vector<Front>> least, completion;
   std::vector<std::vector<int64_t>> chainNs;     ///< by load, layer: from it to the end and back
   std::vector<std::vector<int64_t>> cheapestCut; ///< by load, layer: least transfer of a later cut
-  std::vector<int64_t> workSum;                  ///< prefix sums by layer, over all micro-batches
   /// Micro-batches by stage and load: among the first `ahead + 1`, and among the last.
   std::vector<std::vector<int64_t>> countEarly, countLate;
-  std::vector<int64_t> countAll;
 };
 
 } // namespace omnibal::planner

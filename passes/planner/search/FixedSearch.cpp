@@ -5,12 +5,9 @@
 
 namespace omnibal::planner {
 ActionLists listsOf(const PlanningModel &model) {
-  ActionLists lists;
-  int64_t perRank = *chunksPerRank(model.problem.schedule);
-  for (int64_t c = 0; c < model.stages * perRank; ++c)
-    lists.chunkRank.push_back(c % model.stages);
-  lists.actions = *scheduleActions(model.problem.schedule, model.stages, model.microbatches);
-  return lists;
+  const std::string &schedule = model.problem.schedule;
+  return {ranksInTurn(model.stages * *chunksPerRank(schedule), model.stages),
+          *scheduleActions(schedule, model.stages, model.microbatches)};
 }
 
 std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,

@@ -18,16 +18,10 @@ struct Row {
   Row(const Problem &problem, const SearchControl &clock) : model(problem), clock(clock) {
     bool any = problem.schedule == "auto";
     int64_t stages = problem.cluster.stages, count = problem.microbatches;
-    for (int64_t c = 0; c < stages * chunksOf(problem); ++c)
-      rankOf.push_back(c % stages);
-    std::vector<std::vector<Action>> lists(stages);
-    for (int64_t c = 0; any && c < stages; ++c)
-      for (int64_t m = 0; m < count; ++m) {
-        lists[c].push_back({ActionKind::Forward, m, c});
-        lists[c].push_back({ActionKind::Backward, m, c});
-      }
+    rankOf = ranksInTurn(stages * chunksOf(problem), stages);
     profiles = memoryProfiles(model, rankOf,
-                              any ? lists : *scheduleActions(problem.schedule, stages, count));
+                              any ? oneAtATime(stages, stages, count)
+                                  : *scheduleActions(problem.schedule, stages, count));
   }
   int64_t size() const { return static_cast<int64_t>(rankOf.size()); }
 

@@ -21,14 +21,13 @@ public:
       feedsInto[feed.to].push_back(&feed);
       feedsOutOf[feed.from].push_back(&feed);
     }
-    perMicrobatch = policy.split ? 3 : 2;
   }
 
   std::optional<MadeLists> run() {
     // What a rank does next changes only with what it does, or with what it hears from another.
     std::vector<Choice> next(model.stages);
     std::vector<char> changed(model.stages, 1);
-    for (int64_t left = chunks * count * perMicrobatch; left > 0; --left) {
+    for (int64_t left = chunks * count * 3; left > 0; --left) {
       int64_t rank = -1;
       for (int64_t r = 0; r < model.stages; ++r) {
         if (changed[r])
@@ -87,8 +86,7 @@ private:
   }
 
   int64_t bytesOf(int64_t chunk, int64_t m) const {
-    int64_t saved = loads.savedBytes[cost(chunk, m)];
-    return policy.split ? std::max(saved, loads.splitBytes[cost(chunk, m)]) : saved;
+    return std::max(loads.savedBytes[cost(chunk, m)], loads.splitBytes[cost(chunk, m)]);
   }
 
   /// Whether, once this forward has its bytes, the micro-batches in flight can still be finished
@@ -123,8 +121,6 @@ private:
   bool isReleased(int64_t chunk, int64_t m) const {
     if (m >= nextBackward[chunk])
       return false;
-    if (!policy.split)
-      return true;
     const std::deque<Action> &waiting = pending[loads.chunkRank[chunk]];
     return std::none_of(waiting.begin(), waiting.end(),
                         [&](const Action &a) { return a.chunk == chunk && a.microbatch == m; });
@@ -158,7 +154,7 @@ private:
         continue;
       int64_t start = std::max(ready, clock[rank]);
       if (std::pair(start, m) < std::pair(best.start, best.action.microbatch))
-        best = {start, {policy.split ? ActionKind::InputGrad : ActionKind::Backward, m, c}};
+        best = {start, {ActionKind::InputGrad, m, c}};
     }
     return best;
   }
@@ -210,38 +206,27 @@ private:
     size_t c = cost(a.chunk, a.microbatch);
     const ChunkTimes &times = loads.times;
     lists.actions[rank].push_back(a);
-    switch (a.kind) {
-    case ActionKind::Forward:
+    if (a.kind == ActionKind::Forward) {
       clock[rank] = forwardEnd[at(a.chunk, a.microbatch)] = choice.start + times.forward[c];
       ++nextForward[a.chunk];
       ++ahead[rank];
       held[rank] += bytesOf(a.chunk, a.microbatch);
-      return;
-    case ActionKind::Backward:
-    case ActionKind::InputGrad:
-      clock[rank] = choice.start + times.inputGrad[c];
+    } else if (a.kind == ActionKind::InputGrad) {
+      clock[rank] = backwardEnd[at(a.chunk, a.microbatch)] = choice.start + times.inputGrad[c];
       ++nextBackward[a.chunk];
       --ahead[rank];
-      if (a.kind == ActionKind::InputGrad) {
-        pending[rank].push_back({ActionKind::WeightGrad, a.microbatch, a.chunk});
-      } else {
-        clock[rank] += times.weightGrad[c];
-        held[rank] -= bytesOf(a.chunk, a.microbatch);
-      }
-      backwardEnd[at(a.chunk, a.microbatch)] = clock[rank];
-      return;
-    case ActionKind::WeightGrad:
+      pending[rank].push_back({ActionKind::WeightGrad, a.microbatch, a.chunk});
+    } else {
       clock[rank] = choice.start + times.weightGrad[c];
       held[rank] -= bytesOf(a.chunk, a.microbatch);
       pending[rank].pop_front();
-      return;
     }
   }
 
   const PlanningModel &model;
   const ChunkLoads &loads;
   const ListPolicy &policy;
-  int64_t chunks, count, perMicrobatch = 3;
+  int64_t chunks, count;
   ActionLists lists;
   std::vector<int64_t> forwardEnd, backwardEnd;   ///< by (chunk, micro-batch); -1: not yet
   std::vector<int64_t> nextForward, nextBackward; ///< micro-batch, by chunk

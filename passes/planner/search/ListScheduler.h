@@ -16,7 +16,6 @@ struct ChunkLoads {
 };
 
 struct ListPolicy {
-  bool split = true; ///< I and W apart
   /// Forwards that rank r may be ahead of its backwards, over all its chunks.
   std::vector<int64_t> ahead;
   bool deepestFirst = false; ///< of forwards that are ready; otherwise in rounds of P micro-batches

@@ -14,16 +14,8 @@ constexpr double rounding = 1e-9;
 
 PathGame::PathGame(const PlanningModel &m, const ActionOrder &o, RematChoices &r, SearchControl &c)
     : model(m), order(o), remat(r), control(c) {
-  countAll.assign(model.loads.size(), 0);
-  for (int load : model.loadOf)
-    ++countAll[load];
-  workSum.assign(model.layers + 1, 0);
-  for (size_t load = 0; load < model.loads.size(); ++load)
-    for (int64_t l = 0; l <= model.layers; ++l)
-      workSum[l] +=
-          countAll[load] * (model.loads[load].forwardSum[l] + model.loads[load].backwardSum[l]);
   for (int64_t l = 1; l < model.layers; ++l)
-    if (model.edgesInto[l].empty())
+    if (model.isSource(l))
       sources.push_back(l);
   findJoints();
   if (chained)
@@ -35,12 +27,11 @@ void PathGame::findJoints() {
   joints.resize(model.layers);
   chain.assign(model.layers + 1, 0);
   const std::vector<int64_t> &forward = model.loads[model.loadOf.front()].forward;
-  auto isSource = [&](int64_t l) { return l > 0 && model.edgesInto[l].empty(); };
   for (int64_t e = 1; e < model.layers; ++e) {
     int64_t before = e - 1, after = e; // the layers of the chain around the cut
-    while (isSource(before))
+    while (model.isSource(before))
       --before;
-    while (after < model.layers && isSource(after))
+    while (after < model.layers && model.isSource(after))
       ++after;
     Joint &joint = joints[e];
     joint.there.assign(loads, 0);
@@ -65,13 +56,14 @@ void PathGame::findJoints() {
       joint.there[load] = sends ? model.transferNs(joint.there[load]) : 0;
       joint.back[load] = joint.returns ? model.transferNs(joint.back[load]) : 0;
     }
-    chain[e] = chain[e - 1] + (isSource(e - 1) ? 0 : forward[e - 1]);
+    chain[e] = chain[e - 1] + (model.isSource(e - 1) ? 0 : forward[e - 1]);
   }
   const std::vector<int64_t> &inputGrad = model.loads[model.loadOf.back()].inputGradSum;
   chainBack.assign(model.layers + 1, 0);
   for (int64_t e = lastSilent + 1; e < model.layers; ++e)
-    chainBack[e] = chainBack[e - 1] +
-                   (isSource(e - 1) || e - 1 < lastSilent ? 0 : inputGrad[e] - inputGrad[e - 1]);
+    chainBack[e] =
+        chainBack[e - 1] +
+        (model.isSource(e - 1) || e - 1 < lastSilent ? 0 : inputGrad[e] - inputGrad[e - 1]);
 }
 
 /// Of every action the ones right before it on a way.
@@ -111,7 +103,7 @@ void PathGame::linkActions() {
 
 bool PathGame::isLoneSource(int64_t begin, int64_t end) const {
   for (int64_t l = begin; l < end; ++l)
-    if (l == 0 || !model.edgesInto[l].empty())
+    if (!model.isSource(l))
       return false;
   return true;
 }
@@ -121,7 +113,7 @@ bool PathGame::isLoneSource(int64_t begin, int64_t end) const {
 bool PathGame::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit) {
   if (!model.problem.varyCuts)
     return model.problem.givenCuts[chunk] == begin && model.problem.givenCuts[chunk + 1] == end;
-  int64_t busy = chain[begin] + workSum[end] - workSum[begin];
+  int64_t busy = chain[begin] + model.workSum[end] - model.workSum[begin];
   if (busy > limit)
     return false;
   const std::vector<RematChoice> &choices = remat.of(chunk, begin, end);
@@ -129,7 +121,7 @@ bool PathGame::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limi
   for (const RematChoice &choice : choices) {
     int64_t sum = 0;
     for (size_t load = 0; load < choice.size(); ++load)
-      sum += countAll[load] * choice[load];
+      sum += model.countOf[load] * choice[load];
     again = std::min(again, sum);
   }
   if (again >= unreachable)

@@ -90,8 +90,6 @@ private:
   std::vector<int64_t> chainBack; ///< by layer: input gradients of the last one before it
   /// By chunk and load: W after the chunk's last I or B.
   std::vector<std::vector<int64_t>> trailing;
-  std::vector<int64_t> workSum;              ///< prefix sums by layer, over all micro-batches
-  std::vector<int64_t> countAll;             ///< micro-batches by load
   std::vector<int32_t> onRank, above, below; ///< by place: the ones before it; -1: none
   std::vector<char> isLast;                  ///< by place: its rank's last action
   bool mixed = false;

@@ -54,6 +54,13 @@ PlanningModel::PlanningModel(const Problem &p)
       loads.push_back(resolve(p, m));
     loadOf.push_back(it->second);
   }
+  countOf.assign(loads.size(), 0);
+  for (int load : loadOf)
+    ++countOf[load];
+  workSum.assign(layers + 1, 0);
+  for (size_t load = 0; load < loads.size(); ++load)
+    for (int64_t l = 0; l <= layers; ++l)
+      workSum[l] += countOf[load] * (loads[load].forwardSum[l] + loads[load].backwardSum[l]);
   paramSum = gradSum = {0};
   for (const Layer &layer : p.layers) {
     paramSum.push_back(paramSum.back() + layer.paramBytes);

@@ -31,9 +31,13 @@ struct PlanningModel {
   int64_t layers, stages, microbatches;
   std::vector<LoadModel> loads;
   std::vector<int> loadOf;                 ///< by micro-batch
+  std::vector<int64_t> countOf;            ///< micro-batches by load
+  std::vector<int64_t> workSum;            ///< prefix sums by layer, over all micro-batches
   std::vector<int64_t> paramSum, gradSum;  ///< prefix sums, layers + 1
   std::vector<std::vector<int>> edgesInto; ///< by layer, numbers of edges that end there
 
+  /// Whether nothing feeds the layer, though it is not the first: a source beside the chain.
+  bool isSource(int64_t layer) const { return layer > 0 && edgesInto[layer].empty(); }
   /// Bytes that a rank may use; `unreachable` where there is no limit.
   int64_t memoryOf(int64_t rank) const;
   /// Gradient reduction of layers [begin, end) over the replicas.

@@ -56,8 +56,7 @@ std::optional<Plan> quickPlan(const Problem &problem) {
     Plan plan;
     plan.cuts = cuts;
     plan.schedule = problem.schedule;
-    for (int64_t c = 0; c < parts.cluster.stages; ++c)
-      plan.chunkRank.push_back(c % problem.cluster.stages);
+    plan.chunkRank = ranksInTurn(parts.cluster.stages, problem.cluster.stages);
     plan.actions = *scheduleActions(rule, problem.cluster.stages, problem.microbatches);
     std::optional<Plan> next = fitted(problem, std::move(plan));
     if (next && (!best || next->stepNs < best->stepNs))

@@ -1,7 +1,6 @@
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/search/RematFrontier.h"
 #include <algorithm>
-#include <numeric>
 
 namespace omnibal::planner {
 
@@ -39,10 +38,8 @@ std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, Searc
 }
 
 std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control) {
-  std::vector<int64_t> chunkRank(model.stages);
-  std::iota(chunkRank.begin(), chunkRank.end(), 0);
   return makeRematChoices(
-      model, control, chunkRank,
+      model, control, ranksInTurn(model.stages, model.stages),
       *scheduleActions(model.problem.schedule, model.stages, model.microbatches));
 }
 

@@ -42,7 +42,7 @@ int64_t sumOfFills(const PlanningModel &model) {
   std::vector<int64_t> sums(model.loads.size(), 0);
   for (int64_t l = 0; l < model.layers; ++l) {
     const std::vector<int> &into = model.edgesInto[l];
-    if (l > 0 && into.empty()) {
+    if (model.isSource(l)) {
       ++sources;
       continue;
     }
