@@ -101,6 +101,8 @@ StoredType storedTypeOf(DType type) {
     return StoredType::Bool;
   case DType::F64:
     return StoredType::F64;
+  case DType::BF16:
+    return StoredType::BF16;
   }
   return StoredType::F32;
 }

@@ -1,4 +1,5 @@
 //===- StoredConvert.cpp - Element conversion of safetensors data ------------------------===//
+#include "runtime/core/BFloat16.h"
 #include "runtime/core/Safetensors.h"
 #include <bit>
 #include <cmath>
@@ -46,9 +47,7 @@ template <typename Use> auto withElements(StoredType type, Use use) {
     return use(
         [](const std::byte *d, int64_t i) { return halfToFloat(load<uint16_t>(d + 2 * i)); });
   case StoredType::BF16:
-    return use([](const std::byte *d, int64_t i) {
-      return std::bit_cast<float>(uint32_t(load<uint16_t>(d + 2 * i)) << 16);
-    });
+    return use([](const std::byte *d, int64_t i) { return load<BFloat16>(d + 2 * i).toFloat(); });
   case StoredType::U32:
     return plain(uint32_t{});
   case StoredType::I32:
@@ -67,7 +66,11 @@ template <typename Use> auto withElements(StoredType type, Use use) {
 
 /// False if a value does not fit.
 template <typename To, typename From> bool convertOne(From value, To &out) {
-  if constexpr (std::is_floating_point_v<To>) {
+  if constexpr (std::is_same_v<To, BFloat16>) {
+    // Not to float32 first: a float64 would round twice.
+    out = BFloat16::fromDouble(static_cast<double>(value));
+    return true;
+  } else if constexpr (std::is_floating_point_v<To>) {
     out = static_cast<To>(value);
     return true;
   } else if constexpr (std::is_floating_point_v<From>) {
@@ -120,6 +123,9 @@ Status convertTensor(const StoredTensor &tensor, DType to, void *out, int64_t fi
     break;
   case DType::Bool:
     fits = run(static_cast<bool *>(out));
+    break;
+  case DType::BF16:
+    fits = run(static_cast<BFloat16 *>(out));
     break;
   }
   if (!fits)

@@ -6,7 +6,8 @@
 
 namespace omnibal::rt {
 
-enum class DType { F32, I32, I64, Bool, F64 };
+/// BF16: the upper half of a float32 (BFloat16.h).
+enum class DType { F32, I32, I64, Bool, F64, BF16 };
 
 constexpr int64_t byteSize(DType type) {
   switch (type) {
@@ -16,6 +17,8 @@ constexpr int64_t byteSize(DType type) {
   case DType::I64:
   case DType::F64:
     return 8;
+  case DType::BF16:
+    return 2;
   case DType::Bool:
     return 1;
   }
@@ -34,6 +37,8 @@ constexpr const char *nameOf(DType type) {
     return "bool";
   case DType::F64:
     return "f64";
+  case DType::BF16:
+    return "bf16";
   }
   return "?";
 }

@@ -7,7 +7,7 @@ namespace {
 
 template <typename E> struct Words;
 template <> struct Words<DType> {
-  static constexpr std::array<const char *, 5> list = {"f32", "i32", "i64", "bool", "f64"};
+  static constexpr std::array<const char *, 6> list = {"f32", "i32", "i64", "bool", "f64", "bf16"};
 };
 template <> struct Words<Role> {
   static constexpr std::array<const char *, 12> list = {

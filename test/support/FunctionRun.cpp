@@ -1,4 +1,5 @@
 #include "test/support/FunctionRun.h"
+#include "runtime/core/BFloat16.h"
 #include "runtime/core/Kernel.h"
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,15 @@ namespace omnibal::test {
 namespace {
 
 void *findSymbol(void *library, const char *name) { return dlsym(library, name); }
+
+/// A stored bfloat16 that casts to and from numbers as the other element types do.
+struct StoredHalf {
+  rt::BFloat16 stored;
+  StoredHalf() = default;
+  template <typename T>
+  explicit StoredHalf(T value) : stored(rt::BFloat16::fromDouble(static_cast<double>(value))) {}
+  template <typename T> explicit operator T() const { return static_cast<T>(stored.toFloat()); }
+};
 
 template <typename Visit> void visitElementType(rt::DType dtype, Visit visit) {
   switch (dtype) {
@@ -23,6 +33,8 @@ template <typename Visit> void visitElementType(rt::DType dtype, Visit visit) {
     return visit(int64_t{});
   case rt::DType::Bool:
     return visit(uint8_t{});
+  case rt::DType::BF16:
+    return visit(StoredHalf{});
   }
 }
 

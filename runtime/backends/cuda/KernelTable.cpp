@@ -26,6 +26,8 @@ Element elementOf(DType type) {
     return Element::Bool;
   case DType::F64:
     return Element::F64;
+  case DType::BF16:
+    return Element::BF16;
   }
   return Element::F32;
 }

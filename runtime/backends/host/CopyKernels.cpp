@@ -104,6 +104,8 @@ public:
         return bad("'accumulate' has no meaning for bool");
       copyTyped<uint8_t, false>(to, from, pool);
       break;
+    case DType::BF16:
+      return bad("the host backend computes in float32, not in bf16");
     }
     return Status::ok();
   }
@@ -153,6 +155,8 @@ public:
     case DType::Bool:
       fillTyped<uint8_t>(to, value != 0, pool);
       break;
+    case DType::BF16:
+      return bad("the host backend computes in float32, not in bf16");
     }
     return Status::ok();
   }

@@ -211,7 +211,8 @@ public:
       reduceOfKind<int64_t>(kind, to, from, accumulate, pool);
       return Status::ok();
     case DType::Bool:
-      return bad("cannot reduce bool");
+    case DType::BF16:
+      return bad("cannot reduce " + std::string(nameOf(to.dtype)));
     }
     return Status::ok();
   }

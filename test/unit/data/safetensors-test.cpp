@@ -1,5 +1,6 @@
 // The reader against files of the Python library and against every rule of the format; the writer
 // against bytes set down by hand.
+#include "runtime/core/BFloat16.h"
 #include "runtime/core/Safetensors.h"
 #include "test/unit/data/TestTar.h"
 #include <cmath>
@@ -124,6 +125,24 @@ TEST(Safetensors, ConvertsTypes) {
   EXPECT_FALSE(flags[1]);
   EXPECT_FALSE(convertTensor(*(*file)->find("h"), DType::I32, integers)); // would lose fractions
   EXPECT_FALSE(convertTensor(*(*file)->find("i"), DType::Bool, flags));   // -1 is no boolean
+}
+
+TEST(Safetensors, RoundsToBFloat16) {
+  // Middles go to even, what lies beside them to its side; a float64 is rounded once.
+  double middle = 1 + std::ldexp(1, -8), odd = 1 + 3 * std::ldexp(1, -8);
+  double values[] = {
+      1,        middle, std::nextafter(middle, 2), odd, std::nextafter(odd, 1), -middle, 3.4e38,
+      INFINITY, NAN};
+  uint16_t wanted[] = {0x3f80, 0x3f80, 0x3f81, 0x3f82, 0x3f81, 0xbf80, 0x7f80, 0x7f80};
+  std::string bytes = fileOf(R"({"d":{"dtype":"F64","shape":[9],"data_offsets":[0,72]}})",
+                             std::string(reinterpret_cast<char *>(values), sizeof values));
+  auto file = SafetensorsFile::view(std::as_bytes(std::span(bytes)), "memory");
+  ASSERT_TRUE(file) << file.status().message();
+  BFloat16 out[9];
+  ASSERT_TRUE(convertTensor(*(*file)->find("d"), DType::BF16, out));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(out[i].bits, wanted[i]) << values[i];
+  EXPECT_TRUE(std::isnan(out[8].toFloat()));
 }
 
 TEST(Safetensors, WritesTheFormat) {

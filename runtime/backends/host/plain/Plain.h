@@ -8,12 +8,15 @@
 #define RUNTIME_BACKENDS_HOST_PLAIN_PLAIN_H
 
 #include "runtime/backends/host/HostKernel.h"
+#include "runtime/core/BFloat16.h"
 #include <algorithm>
 #include <cmath>
 
 namespace omnibal::rt::plain {
 
-inline bool isFloat(DType type) { return type == DType::F32 || type == DType::F64; }
+inline bool isFloat(DType type) {
+  return type == DType::F32 || type == DType::F64 || type == DType::BF16;
+}
 
 inline int64_t loadInteger(const TensorView &v, int64_t offset) {
   switch (v.dtype) {
@@ -27,6 +30,8 @@ inline int64_t loadInteger(const TensorView &v, int64_t offset) {
     return dataOf<int64_t>(v)[offset];
   case DType::Bool:
     return dataOf<uint8_t>(v)[offset] != 0;
+  case DType::BF16:
+    return static_cast<int64_t>(dataOf<BFloat16>(v)[offset].toFloat());
   }
   return 0;
 }
@@ -37,6 +42,8 @@ inline double loadReal(const TensorView &v, int64_t offset) {
     return dataOf<float>(v)[offset];
   case DType::F64:
     return dataOf<double>(v)[offset];
+  case DType::BF16:
+    return dataOf<BFloat16>(v)[offset].toFloat();
   default:
     return static_cast<double>(loadInteger(v, offset));
   }
@@ -59,6 +66,9 @@ inline void storeInteger(const TensorView &v, int64_t offset, int64_t value) {
   case DType::Bool:
     dataOf<uint8_t>(v)[offset] = value != 0;
     break;
+  case DType::BF16:
+    dataOf<BFloat16>(v)[offset] = BFloat16::fromDouble(static_cast<double>(value));
+    break;
   }
 }
 
@@ -69,6 +79,9 @@ inline void storeReal(const TensorView &v, int64_t offset, double value) {
     break;
   case DType::F64:
     dataOf<double>(v)[offset] = value;
+    break;
+  case DType::BF16:
+    dataOf<BFloat16>(v)[offset] = BFloat16::fromDouble(value);
     break;
   case DType::Bool:
     dataOf<uint8_t>(v)[offset] = value != 0;
