@@ -181,17 +181,40 @@ private:
   std::vector<void *> arguments; ///< their addresses
 };
 
-using Factory = Result<std::unique_ptr<Kernel>> (*)(const KernelSite &, const KernelContext &);
-
-template <typename K>
-Result<std::unique_ptr<Kernel>> create(const KernelSite &site, const KernelContext &context) {
-  SiteReader reader(site);
-  auto kernel = std::make_unique<K>(reader, site, context);
-  OMNIBAL_RETURN_IF_ERROR(reader.finish());
-  return std::unique_ptr<Kernel>(std::move(kernel));
+DeviceKernelTable makeTable() {
+  DeviceKernelTable table;
+  table["copy"] = createKernelOf<CopyKernel>;
+  table["fill"] = createKernelOf<FillKernel>;
+  table["fused"] = createKernelOf<FusedKernel>;
+  table["reduce"] = createKernelOf<ReduceKernel>;
+  addAttentionKernels(table);
+  addMatrixKernels(table);
+  addRowKernels(table);
+  return table;
 }
 
 } // namespace
+
+Status DeviceKernel::expect(const TensorView &view, const char *name, int rank, DType dtype) const {
+  if (view.rank != rank)
+    return bad("operand '" + std::string(name) + "' has shape " + printShape(view) +
+               " where rank " + std::to_string(rank) + " is needed");
+  if (view.dtype != dtype)
+    return bad("operand '" + std::string(name) + "' is " + nameOf(view.dtype) + ", not " +
+               nameOf(dtype));
+  return Status::ok();
+}
+
+Status DeviceKernel::expectList(const TensorView &view, const char *name, DType dtype,
+                                int64_t values) const {
+  OMNIBAL_RETURN_IF_ERROR(expect(view, name, 1, dtype));
+  if (values >= 0 && view.shape[0] != values)
+    return bad("operand '" + std::string(name) + "' has " + std::to_string(view.shape[0]) +
+               " values, not " + std::to_string(values));
+  if (view.shape[0] > 1 && view.strides[0] != 1)
+    return bad("operand '" + std::string(name) + "' must be dense");
+  return Status::ok();
+}
 
 Status DeviceKernel::same(const TensorView &view, const char *name, const TensorView &other,
                           const char *otherName) const {
@@ -203,10 +226,7 @@ Status DeviceKernel::same(const TensorView &view, const char *name, const Tensor
 
 Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,
                                                    const KernelContext &context) {
-  static const std::map<std::string, Factory> table = {{"copy", create<CopyKernel>},
-                                                       {"fill", create<FillKernel>},
-                                                       {"fused", create<FusedKernel>},
-                                                       {"reduce", create<ReduceKernel>}};
+  static const DeviceKernelTable table = makeTable();
   auto found = table.find(site.kernel);
   if (found != table.end())
     return found->second(site, context);

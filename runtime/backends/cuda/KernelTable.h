@@ -5,6 +5,7 @@
 
 #include "runtime/backends/cuda/ProgramCode.h"
 #include "runtime/core/SiteReader.h"
+#include <map>
 
 namespace omnibal::rt::cuda {
 
@@ -24,6 +25,10 @@ public:
 protected:
   Status bad(const std::string &message) const { return invalid(where + ": " + message); }
   Status launched(cudaError_t error) const { return check(error, where); }
+  /// Checks an operand's rank and element type.
+  Status expect(const TensorView &view, const char *name, int rank, DType dtype) const;
+  /// Checks a dense list of `values` values (-1: any number).
+  Status expectList(const TensorView &view, const char *name, DType dtype, int64_t values) const;
   /// Checks that two operands have one shape.
   Status same(const TensorView &view, const char *name, const TensorView &other,
               const char *otherName) const;
@@ -31,6 +36,23 @@ protected:
   std::string where;
   KernelContext context;
 };
+
+using DeviceKernelTable =
+    std::map<std::string,
+             Result<std::unique_ptr<Kernel>> (*)(const KernelSite &, const KernelContext &)>;
+
+template <typename K>
+Result<std::unique_ptr<Kernel>> createKernelOf(const KernelSite &site,
+                                               const KernelContext &context) {
+  SiteReader reader(site);
+  auto kernel = std::make_unique<K>(reader, site, context);
+  OMNIBAL_RETURN_IF_ERROR(reader.finish());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void addAttentionKernels(DeviceKernelTable &table);
+void addMatrixKernels(DeviceKernelTable &table);
+void addRowKernels(DeviceKernelTable &table);
 
 /// InvalidArgument names the kernel and what is missing or wrong.
 Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,

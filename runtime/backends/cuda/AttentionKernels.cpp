@@ -1,0 +1,183 @@
+//===- AttentionKernels.cpp - `attention`, `attention_backward` and `rope` on the device ------===//
+#include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/backends/cuda/kernels/Rope.h"
+
+namespace omnibal::rt::cuda {
+namespace {
+
+HeadStrides headsOf(const TensorView &v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
+
+template <bool backward> class AttentionKernel final : public DeviceKernel {
+public:
+  AttentionKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    q = site.operand("q");
+    k = site.operand("k");
+    v = site.operand("v");
+    out = site.operand("out");
+    lse = site.operand("lse");
+    if (backward) {
+      dout = site.operand("dout");
+      dq = site.operand("dq");
+      dk = site.operand("dk");
+      dv = site.operand("dv");
+    }
+    borders = site.optionalOperand("cu_seqlens");
+    types = site.optionalOperand("types");
+    scale = static_cast<float>(site.number("scale", 1));
+    mask = static_cast<AttentionMask>(site.choice("mask", {"full", "causal", "sliding", "prefix"}));
+    window = site.integer("window", 0);
+    segmentRows = site.integer("segment_rows", 0);
+    if (mask == AttentionMask::Sliding && window <= 0)
+      site.fail("mask 'sliding' needs a positive attribute 'window'");
+    if (mask == AttentionMask::Prefix && types < 0)
+      site.fail("mask 'prefix' needs operand 'types'");
+    if ((segmentRows > 0) == (borders >= 0))
+      site.fail("either operand 'cu_seqlens' or a positive attribute 'segment_rows' must be given");
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    AttentionShape s;
+    s.tokens = views[q].shape[0];
+    s.heads = views[q].shape[1];
+    s.keyHeads = views[k].shape[1];
+    s.size = views[q].shape[2];
+    s.valueSize = views[v].shape[2];
+    s.q = headsOf(views[q]);
+    s.k = headsOf(views[k]);
+    s.v = headsOf(views[v]);
+    s.out = headsOf(views[out]);
+    s.lseToken = views[lse].strides[0];
+    s.lseHead = views[lse].strides[1];
+    s.scale = scale;
+    s.mask = mask;
+    s.window = window;
+    s.segmentRows = segmentRows;
+    AttentionData d;
+    d.q = views[q].data;
+    d.k = views[k].data;
+    d.v = views[v].data;
+    d.out = views[out].data;
+    d.lse = static_cast<float *>(views[lse].data);
+    if (borders >= 0) {
+      d.borders = static_cast<const int32_t *>(views[borders].data);
+      s.borderCount = views[borders].shape[0];
+    }
+    if (mask == AttentionMask::Prefix)
+      d.types = static_cast<const int32_t *>(views[types].data);
+    if constexpr (!backward)
+      return launched(launchAttention(s, d, context.stream));
+    s.dout = headsOf(views[dout]);
+    s.dq = headsOf(views[dq]);
+    s.dk = headsOf(views[dk]);
+    s.dv = headsOf(views[dv]);
+    d.dout = views[dout].data;
+    d.dq = views[dq].data;
+    d.dk = views[dk].data;
+    d.dv = views[dv].data;
+    if (s.tokens == 0)
+      return Status::ok();
+    OMNIBAL_ASSIGN_OR_RETURN(auto workspace,
+                             DeviceBuffer::allocate(attentionWorkspaceBytes(s), context.stream));
+    d.workspace = workspace->data();
+    return launched(launchAttentionBackward(s, d, context.stream));
+  }
+
+private:
+  Status checkShapes(std::span<const TensorView> views) const {
+    const TensorView &vq = views[q], &vk = views[k], &vv = views[v], &vo = views[out];
+    for (auto [index, name] : {std::pair{q, "q"}, {k, "k"}, {v, "v"}, {out, "out"}})
+      OMNIBAL_RETURN_IF_ERROR(expect(views[index], name, 3, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[lse], "lse", 2, DType::F32));
+    const int64_t tokens = vq.shape[0], heads = vq.shape[1], keyHeads = vk.shape[1];
+    if (vk.shape[0] != tokens || vv.shape[0] != tokens || vv.shape[1] != keyHeads ||
+        vk.shape[2] != vq.shape[2] || vo.shape[0] != tokens || vo.shape[1] != heads ||
+        vo.shape[2] != vv.shape[2] || views[lse].shape[0] != tokens || views[lse].shape[1] != heads)
+      return bad("the shapes of q, k, v, out and lse do not fit together");
+    if (keyHeads == 0 || heads % keyHeads != 0)
+      return bad(std::to_string(heads) + " query heads do not divide among " +
+                 std::to_string(keyHeads) + " key heads");
+    if (backward)
+      for (auto [view, name, like, likeName] : {std::tuple{dout, "dout", out, "out"},
+                                                {dq, "dq", q, "q"},
+                                                {dk, "dk", k, "k"},
+                                                {dv, "dv", v, "v"}}) {
+        OMNIBAL_RETURN_IF_ERROR(expect(views[view], name, 3, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
+      }
+    if (mask == AttentionMask::Prefix)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[types], "types", DType::I32, tokens));
+    if (borders >= 0)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[borders], "cu_seqlens", DType::I32, -1));
+    if (segmentRows > 0 && tokens % segmentRows != 0)
+      return bad(std::to_string(tokens) +
+                 " rows are not a multiple of 'segment_rows' = " + std::to_string(segmentRows));
+    return Status::ok();
+  }
+
+  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
+  float scale;
+  AttentionMask mask;
+  int64_t window, segmentRows;
+};
+
+class RopeKernel final : public DeviceKernel {
+public:
+  RopeKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    x = site.operand("x");
+    positions = site.operand("positions");
+    cosine = site.operand("cos");
+    sine = site.operand("sin");
+    out = site.operand("out");
+    interleaved = site.flag("interleaved", false);
+    inverse = site.flag("inverse", false);
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &vx = views[x], &vc = views[cosine], &vs = views[sine];
+    OMNIBAL_RETURN_IF_ERROR(expect(vx, "x", 3, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[out], "out", 3, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(same(views[out], "out", vx, "x"));
+    OMNIBAL_RETURN_IF_ERROR(expectList(views[positions], "positions", DType::I32, vx.shape[0]));
+    OMNIBAL_RETURN_IF_ERROR(expect(vc, "cos", 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(vs, "sin", 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(same(vs, "sin", vc, "cos"));
+    if (vc.shape[1] > vx.shape[2] || vc.shape[1] % 2 != 0)
+      return bad("tables of " + std::to_string(vc.shape[1]) + " columns do not fit heads of " +
+                 std::to_string(vx.shape[2]));
+    if (vc.shape[1] > 1 && (vc.strides[1] != 1 || vs.strides[1] != 1))
+      return bad("rows of 'cos' and 'sin' must be dense");
+    RopeShape s;
+    s.tokens = vx.shape[0];
+    s.heads = vx.shape[1];
+    s.size = vx.shape[2];
+    s.turned = vc.shape[1];
+    s.x = headsOf(vx);
+    s.out = headsOf(views[out]);
+    s.cosineRow = vc.strides[0];
+    s.sineRow = vs.strides[0];
+    s.interleaved = interleaved;
+    s.inverse = inverse;
+    return launched(launchRope(s, vx.data, static_cast<const int32_t *>(views[positions].data),
+                               static_cast<const float *>(vc.data),
+                               static_cast<const float *>(vs.data), views[out].data,
+                               context.stream));
+  }
+
+private:
+  int x, positions, cosine, sine, out;
+  bool interleaved, inverse;
+};
+
+} // namespace
+
+void addAttentionKernels(DeviceKernelTable &table) {
+  table["attention"] = createKernelOf<AttentionKernel<false>>;
+  table["attention_backward"] = createKernelOf<AttentionKernel<true>>;
+  table["rope"] = createKernelOf<RopeKernel>;
+}
+
+} // namespace omnibal::rt::cuda
