@@ -216,6 +216,14 @@ TEST(Attention, FullOverTiles) {
 
 TEST(Attention, PackedSamples) {
   for (const char *mask : {"full", "causal", "sliding", "prefix"}) {
+    int64_t window = std::string(mask) == "sliding" ? 20 : 0;
+    runCase({{70, 7, 0, 65, 1}, 4, 2, 16, 16, mask, window}, 3);
+    runCase({{64, 9}, 3, 3, 24, 24, mask, window, true}, 3);
+  }
+}
+
+TEST(Attention, LongPackedSamples) {
+  for (const char *mask : {"full", "causal", "sliding", "prefix"}) {
     int64_t window = std::string(mask) == "sliding" ? 40 : 0;
     runCase({{100, 7, 0, 193, 1}, 4, 2, 32, 32, mask, window}, 4);
     runCase({{13, 260}, 2, 1, 64, 64, mask, window, true}, 5);
