@@ -65,6 +65,24 @@ class Export(unittest.TestCase):
             self.export(f"{folder}/config-in.json", "--out", f"{folder}/model", "--seed", "4")
             self.check(f"{folder}/model", tied=True)
 
+    def test_graph_alone_is_the_graph_of_a_model_with_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = f"{ROOT}/examples/quickstart/model/config.json"
+            run = subprocess.run([sys.executable, EXPORT, config, "--out", folder, "--no-weights"], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(os.listdir(folder), ["model.onnx"])
+            alone = onnx.load(f"{folder}/model.onnx", load_external_data=False).graph
+            full = onnx.load(f"{ROOT}/examples/quickstart/model/model.onnx", load_external_data=False).graph
+            self.assertEqual([(n.op_type, n.input, n.output) for n in alone.node], [(n.op_type, n.input, n.output) for n in full.node])
+            shapes, values = ({t.name: (list(t.dims), bool(t.external_data)) for t in g.initializer} for g in (alone, full))
+            self.assertEqual(shapes, values)
+            inline = lambda graph: {t.name: onnx.numpy_helper.to_array(t).tobytes() for t in graph.initializer if not t.external_data}
+            self.assertEqual(inline(alone), inline(full))  # rotary frequencies and the like keep their values
+            places = sorted((int(e["offset"]), int(e["length"])) for t in alone.initializer if t.external_data
+                            for e in [{x.key: x.value for x in t.external_data}])
+            for (begin, length), (following, _) in zip(places, places[1:]):
+                self.assertEqual(begin + length, following)
+
     def test_bfloat16_folder_gets_a_float32_copy(self):
         import torch
         from safetensors.torch import load_file, save_file

@@ -4,6 +4,7 @@
     python export.py MODEL_FOLDER                       # writes MODEL_FOLDER/model.onnx beside the weights
     python export.py MODEL_FOLDER --out DIR             # float32 copy of the weights, configuration, and the graph
     python export.py config.json --out DIR --seed 1     # random weights
+    python export.py config.json --out DIR --no-weights # the graph alone, of a model of any size: to plan and compile
 
 The graph holds no weights: each initialiser is external data inside the checkpoint's own safetensors file, so that
 names, shapes and the trained result stay those of the checkpoint. Graph inputs: input_ids and attention_mask
@@ -52,6 +53,36 @@ def model_from_config(path, seed, init_std):
             if part is not None:
                 part.initializer_range = init_std
     return AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
+
+
+@contextlib.contextmanager
+def parameters_without_memory():
+    """Models built meanwhile have parameters of their shapes that are one zero in memory. Buffers keep their values."""
+    import torch
+
+    class SkipInitialisation(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            name = getattr(function, "__name__", "")
+            kwargs = kwargs or {}
+            target = args[0] if args else kwargs.get("tensor")  # torch.nn.init passes it by name
+            if name.endswith("_") and not name.endswith("__") and isinstance(target, torch.nn.Parameter):
+                return target
+            return function(*args, **kwargs)
+
+    original = torch.nn.Module.register_parameter
+
+    def register(module, name, parameter):
+        if parameter is not None and parameter.dim():
+            zero = torch.zeros((), dtype=parameter.dtype).expand(parameter.shape)
+            parameter = torch.nn.Parameter(zero, requires_grad=parameter.requires_grad)
+        original(module, name, parameter)
+
+    torch.nn.Module.register_parameter = register
+    try:
+        with SkipInitialisation():
+            yield
+    finally:
+        torch.nn.Module.register_parameter = original
 
 
 def model_from_folder(path):
@@ -181,6 +212,37 @@ def point_into_checkpoint(ir, model, found, folder):
     return used
 
 
+def point_at_nothing(ir, model):
+    """Replaces every parameter by external data of its own name that is not there: `--no-weights`."""
+    import onnx_ir
+    tied = tied_names(model)
+    offset = 0
+    for name, value in ir.graph.initializers.items():
+        if name in tied:
+            length = 4 * value.const_value.size
+            value.const_value = onnx_ir.ExternalTensor("model.safetensors", offset, length, onnx_ir.DataType.FLOAT,
+                                                       name=name, shape=value.const_value.shape, base_dir="")
+            offset += length
+
+
+def export_graph_alone(arguments):
+    if not os.path.isfile(arguments.model) or not arguments.out:
+        fail("--no-weights takes a configuration file and --out DIR")
+    with parameters_without_memory():
+        model = model_from_config(arguments.model, arguments.seed, arguments.init_std)
+    model.eval()
+    ir = trace(model, arguments.opset)
+    point_at_nothing(ir, model)
+    os.makedirs(arguments.out, exist_ok=True)
+    path = os.path.join(arguments.out, arguments.name)
+    with open(path, "wb") as file:
+        file.write(to_proto(ir).SerializeToString(deterministic=True))
+    token, count, height, width = image_facts(model)
+    parameters = sum(parameter.numel() for parameter in distinct_parameters(model).values())
+    print(f"{path}: opset {arguments.opset}, {len(ir.graph)} nodes, {parameters} parameters without values; image token "
+          f"{token}, {count} tokens a tile of {width} x {height}")
+
+
 def to_proto(ir):
     """The file's contents: of the metadata only the module paths are kept, and dimensions get readable names."""
     import onnx_ir
@@ -274,11 +336,15 @@ def main():
     parser.add_argument("--name", default="model.onnx", help="name of the graph file (default model.onnx)")
     parser.add_argument("--seed", type=int, default=0, help="of random weights")
     parser.add_argument("--init-std", type=float, help="deviation of random weights (default: the configuration's)")
+    parser.add_argument("--no-weights", action="store_true",
+                        help="write the graph of a configuration alone; parameters have names and shapes, no values")
     parser.add_argument("--no-verify", action="store_true", help="do not run the result in ONNX Runtime")
     arguments = parser.parse_args()
     if not 18 <= arguments.opset <= 23:
         parser.error("--opset must be 18 to 23")
 
+    if arguments.no_weights:
+        return export_graph_alone(arguments)
     import onnx
     folder, model = prepare_folder(arguments)
     model.eval()
