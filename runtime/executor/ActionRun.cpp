@@ -26,7 +26,7 @@ Status ActionRun::compute(const Action &a) {
       formals.push_back(address(b, a.microbatch));
     Status status =
         functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
-                      batch->tiles, batch->tokens, pool, backend, trace);
+                      batch->tiles, prepared.rows(batch->tokens), pool, backend, trace);
     if (!status)
       return std::move(status).context("layer \"" + layer.call->layer + "\"");
     transport.progress();
@@ -70,7 +70,7 @@ Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbe
   for (const Piece &p : t.pieces) {
     int64_t count = 1;
     for (const Extent &e : p.shape)
-      count *= e.evaluate(batch->tiles, batch->tokens);
+      count *= e.evaluate(batch->tiles, prepared.rows(batch->tokens));
     std::byte *to = arena + mode.regions[t.recvRegion].offsets[a.microbatch] + p.recvOffset;
     for (int64_t done = 0; done < count; done += numbers.size())
       OMNIBAL_RETURN_IF_ERROR(
@@ -106,6 +106,8 @@ Status ActionRun::communicate(const Action &a) {
     Transport::Handle handle = state.handles[key];
     state.handles.erase(key);
     OMNIBAL_RETURN_IF_ERROR(transport.wait(handle));
+    if (!sends)
+      OMNIBAL_RETURN_IF_ERROR(clearTails(t, a.microbatch, *batch));
   }
   if (!trace)
     return Status::ok();
@@ -134,9 +136,29 @@ Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrob
     return Status::ok();
   done = 1;
   const BatchValue &value = mode.batchValues[number];
-  OMNIBAL_ASSIGN_OR_RETURN(auto data, batchData(value, batch));
-  return backend.upload(arena + mode.regions[value.region].offsets[microbatch] + value.offset,
-                        data.first, data.second);
+  OMNIBAL_ASSIGN_OR_RETURN(BatchData data, batchData(value, batch, prepared.rows(batch.tokens)));
+  std::byte *to = arena + mode.regions[value.region].offsets[microbatch] + value.offset;
+  if (data.bytes > 0)
+    OMNIBAL_RETURN_IF_ERROR(backend.upload(to, data.data, data.bytes));
+  padding.assign(data.padding, data.padValue);
+  return data.padding > 0 ? backend.upload(to + data.bytes, padding.data(), data.padding * 4)
+                          : Status::ok();
+}
+
+/// A message brings the micro-batch's own rows; kernels run over more.
+Status ActionRun::clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch) {
+  const int64_t rows = prepared.rows(batch.tokens);
+  for (const Piece &p : t.pieces) {
+    int64_t bytes = sizeof(float), all = sizeof(float);
+    for (const Extent &e : p.shape) {
+      bytes *= e.evaluate(batch.tiles, batch.tokens);
+      all *= e.evaluate(batch.tiles, rows);
+    }
+    std::byte *to = arena + mode.regions[t.recvRegion].offsets[microbatch] + p.recvOffset;
+    if (all > bytes)
+      OMNIBAL_RETURN_IF_ERROR(backend.zero(to + bytes, all - bytes));
+  }
+  return Status::ok();
 }
 
 Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t microbatch,

@@ -36,6 +36,7 @@ private:
   Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
               const PackedMicrobatch &batch);
   Status deliver();
+  Status clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch);
   void record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
               Mark begin, Mark end);
 
@@ -55,6 +56,7 @@ private:
   const LayerClock *clock;
   std::vector<std::byte *> formals;
   std::vector<Transport::Piece> pieces;
+  std::vector<int32_t> padding;
 };
 
 } // namespace omnibal::rt

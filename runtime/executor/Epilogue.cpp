@@ -62,9 +62,9 @@ Status Executor::reduceBucket(int32_t number) {
 }
 
 Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
-  // Loss, label count, squared norm, tokens, tiles and busy time; then one flag a rank
+  // Loss, label count, squared norm, tokens, padding, tiles and busy time; then one flag a rank
   // that tells who produced a number that is none.
-  enum { Loss, Labels, Norm, Tokens, Tiles, Busy, Flags };
+  enum { Loss, Labels, Norm, Tokens, Padded, Tiles, Busy, Flags };
   std::vector<double> v(Flags + communicator.size());
   for (double loss : impl->losses)
     v[Loss] += loss;
@@ -74,6 +74,7 @@ Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
   }
   v[Labels] = static_cast<double>(result.labelTokens);
   v[Tokens] = static_cast<double>(result.tokens);
+  v[Padded] = static_cast<double>(result.paddedTokens);
   v[Tiles] = static_cast<double>(result.tiles);
   v[Busy] = impl->busySeconds;
   v[Flags + communicator.rank()] = !std::isfinite(v[Loss]) ? 1 : !std::isfinite(v[Norm]) ? 2 : 0;
@@ -97,6 +98,7 @@ Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
                                        "not a finite number; nothing was updated. Lower --lr"};
   result.labelTokens = std::llround(v[Labels]);
   result.tokens = std::llround(v[Tokens]);
+  result.paddedTokens = std::llround(v[Padded]);
   result.tiles = std::llround(v[Tiles]);
   if (result.labelTokens > 0) {
     result.loss = v[Loss] / v[Labels];

@@ -96,6 +96,7 @@ Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptio
   if (found == stageInfo().modes.end())
     return invalid("the program has no mode \"train\"");
   int32_t microbatches = found->second.microbatches;
+  const PreparedMode &prepared = impl->modes.at("train");
   impl->losses.assign(microbatches, 0.0);
   StepResult result;
   ResultSink sink = [&](int32_t microbatch, const BatchValue &value, const std::byte *data,
@@ -115,6 +116,7 @@ Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptio
       OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
       result.tiles += batch->tiles;
       result.tokens += batch->tokens;
+      result.paddedTokens += prepared.rows(batch->tokens) - batch->tokens;
     }
   OMNIBAL_RETURN_IF_ERROR(runActions("train", source, sink, &options, &result));
   return result;

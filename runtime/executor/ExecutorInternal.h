@@ -31,6 +31,10 @@ struct PreparedPhase {
 
 struct PreparedMode {
   const Mode *mode = nullptr;
+  /// Kernels run for N rounded up to a multiple of this: the program's, or 1 where a message or a
+  /// result has its tokens in another than the leading dimension.
+  int64_t rowBucket = 1;
+  int64_t rows(int64_t tokens) const { return (tokens + rowBucket - 1) / rowBucket * rowBucket; }
   std::vector<std::array<PreparedPhase, 4>> chunks; ///< by ActionKind Forward..WeightGrad
 };
 
@@ -39,9 +43,16 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
 /// Functions that any mode of the stage calls.
 std::vector<int32_t> usedFunctions(const Stage &stage);
 
-/// The bytes of a batch value in a packed micro-batch; an error if it has none of that size.
-Result<std::pair<const void *, int64_t>> batchData(const BatchValue &value,
-                                                   const PackedMicrobatch &batch);
+/// A batch value in a packed micro-batch.
+struct BatchData {
+  const void *data = nullptr;
+  int64_t bytes = 0;
+  int64_t padding = 0;  ///< values of 4 bytes that follow in the program's buffer,
+  int32_t padValue = 0; ///< each this: tokens that belong to no sample
+};
+/// For kernels that run for `rows` tokens; an error if the micro-batch has no such value of that
+/// size.
+Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &batch, int64_t rows);
 
 struct Executor::Impl {
   std::map<std::string, PreparedMode> modes;

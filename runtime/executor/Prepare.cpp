@@ -53,6 +53,27 @@ Status loadTransposed(const StoredTensor &tensor, float *out) {
   return Status::ok();
 }
 
+/// Whether the rows of more tokens follow those of fewer in memory.
+bool tokensLead(const std::vector<Extent> &shape) {
+  bool first = true;
+  for (const Extent &e : shape) {
+    if (e.perToken != 0 && !first)
+      return false;
+    first &= e == Extent{1, 0, 0};
+  }
+  return true;
+}
+
+/// What leaves a rank has the micro-batch's own number of rows.
+bool canRoundRows(const Mode &mode) {
+  for (const Transfer &transfer : mode.transfers)
+    for (const Piece &piece : transfer.pieces)
+      if (!tokensLead(piece.shape))
+        return false;
+  return std::all_of(mode.results.begin(), mode.results.end(),
+                     [](const BatchValue &result) { return tokensLead(result.shape); });
+}
+
 int64_t bytesOf(const Constant &c) {
   int64_t bytes = byteSize(c.dtype);
   for (int64_t size : c.shape)
@@ -76,6 +97,7 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
                          std::byte *arena) {
   PreparedMode prepared;
   prepared.mode = &mode;
+  prepared.rowBucket = canRoundRows(mode) ? program.rowBucket : 1;
   for (const Chunk &chunk : mode.chunks) {
     auto &phases = prepared.chunks.emplace_back();
     for (size_t kind = 0; kind < 4; ++kind) {
@@ -120,21 +142,25 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
   return prepared;
 }
 
-Result<std::pair<const void *, int64_t>> batchData(const BatchValue &value,
-                                                   const PackedMicrobatch &batch) {
+Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &batch, int64_t rows) {
   const std::vector<int32_t> *tokens = nullptr;
-  if (value.name == "input_ids")
+  int32_t padValue = 0;
+  if (value.name == "input_ids") {
     tokens = &batch.inputIds;
-  else if (value.name == "targets")
+  } else if (value.name == "targets") {
     tokens = &batch.targets;
-  else if (value.name == "positions")
+    padValue = noTarget;
+  } else if (value.name == "positions") {
     tokens = &batch.positions;
-  else if (value.name == "cu_seqlens")
+  } else if (value.name == "cu_seqlens") {
     tokens = &batch.cuSeqlens;
-  else if (value.name == "image_rows")
+    padValue = static_cast<int32_t>(batch.tokens);
+  } else if (value.name == "image_rows") {
     tokens = &batch.imageRows;
-  else if (auto found = batch.tokenInputs.find(value.name); found != batch.tokenInputs.end())
+    padValue = noImageRow;
+  } else if (auto found = batch.tokenInputs.find(value.name); found != batch.tokenInputs.end()) {
     tokens = &found->second;
+  }
   bool pixels = value.name == "pixel_values";
   if (!tokens && !pixels)
     return invalid("the program reads \"" + value.name +
@@ -142,16 +168,20 @@ Result<std::pair<const void *, int64_t>> batchData(const BatchValue &value,
   if (value.dtype != (pixels ? DType::F32 : DType::I32))
     return Status(Code::DataLoss, "batch value \"" + value.name + "\" has type " +
                                       nameOf(value.dtype) + " in the program");
-  int64_t expected = 1;
-  for (const Extent &e : value.shape)
-    expected *= e.evaluate(batch.tiles, batch.tokens);
+  auto elements = [&](int64_t tokens) {
+    int64_t count = 1;
+    for (const Extent &e : value.shape)
+      count *= e.evaluate(batch.tiles, tokens);
+    return count;
+  };
+  int64_t expected = elements(batch.tokens);
   int64_t have = pixels ? batch.pixels.size() : tokens->size();
   if (have != expected)
     return Status(Code::Internal, "batch value \"" + value.name + "\" has " + std::to_string(have) +
                                       " elements, but the program needs " +
                                       std::to_string(expected));
   const void *data = pixels ? static_cast<const void *>(batch.pixels.data()) : tokens->data();
-  return std::make_pair(data, expected * 4);
+  return BatchData{data, expected * 4, elements(rows) - expected, padValue};
 }
 
 Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program,

@@ -222,12 +222,17 @@ struct Program {
   std::string cpu;   ///< x86-64-v3 | native (the CPU's name then)
   std::string model; ///< file name of the source model
   int64_t tilesCap = 0, tokensCap = 0;
-  int32_t rowBucket = 64; ///< row counts of buffers are rounded up to this
+  int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of this; buffers hold that
   int32_t stages = 1, dataParallel = 1, microbatches = 1;
   std::string schedule;
   ModelInfo info;
   std::vector<Function> functions;
   std::vector<Stage> stageList;
+
+  /// N for kernels: tokens beyond the micro-batch's own belong to no sample.
+  int64_t roundedTokens(int64_t tokens) const {
+    return (tokens + rowBucket - 1) / rowBucket * rowBucket;
+  }
 };
 
 } // namespace omnibal::rt

@@ -114,7 +114,7 @@ private:
     return {begin, begin + bytes};
   }
   int64_t bytesOf(const std::vector<Extent> &shape, DType type) const {
-    return denseBytes(shape, type, program.tilesCap, program.tokensCap);
+    return denseBytes(shape, type, program.tilesCap, program.roundedTokens(program.tokensCap));
   }
   std::string name(Owner o) const {
     return o.region < 0 ? "nobody"

@@ -39,7 +39,7 @@ bool sane(const std::vector<Extent> &list) {
 /// Extents are affine, so that a view's reach is quadratic in V and N at most: these points bound
 /// it for every view that a compiler writes.
 std::array<std::pair<int64_t, int64_t>, 6> probes(const Program &p) {
-  int64_t v = p.tilesCap, n = p.tokensCap;
+  int64_t v = p.tilesCap, n = p.roundedTokens(p.tokensCap);
   return {{{0, 0},
            {v, 0},
            {0, n},
@@ -59,8 +59,8 @@ Status checkHeader(const Program &p) {
   // A cap is the number of rows of many buffers: 2^31 keeps every product far from overflow.
   if (p.tilesCap < 0 || p.tilesCap > INT32_MAX || p.tokensCap < 0 || p.tokensCap > INT32_MAX)
     return bad("tiles_cap and tokens_cap must lie in [0, 2^31)");
-  if (p.rowBucket < 1)
-    return bad("row_bucket must be at least 1");
+  if (p.rowBucket < 1 || p.rowBucket > 65536)
+    return bad("row_bucket must lie in [1, 65536]");
   for (size_t s = 0; s < p.stageList.size(); ++s)
     if (p.stageList[s].id != static_cast<int32_t>(s))
       return bad("stage " + std::to_string(s) + " has id " + std::to_string(p.stageList[s].id));
@@ -116,7 +116,7 @@ Status checkFunction(const Program &p, const Function &f, const std::string &whe
     for (auto [tiles, tokens] : probes(p))
       if (!sane(denseBytes(buffer.shape, buffer.dtype, tiles, tokens)))
         return broken("p2", at, "its size is out of range");
-    int64_t bytes = denseBytes(buffer.shape, buffer.dtype, p.tilesCap, p.tokensCap);
+    int64_t bytes = denseBytes(buffer.shape, buffer.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
     if (temporary &&
         (!inside(buffer.offset, bytes, f.workspaceBytes) || buffer.offset % byteSize(buffer.dtype)))
       return broken("p2", at,
@@ -276,7 +276,7 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
     }
     if (stored != formal.dtype)
       return broken("p4", at, "the type differs from that of what it is bound to");
-    int64_t bytes = denseBytes(formal.shape, formal.dtype, p.tilesCap, p.tokensCap);
+    int64_t bytes = denseBytes(formal.shape, formal.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
     if (!inside(l.offset, bytes, size) || l.offset % byteSize(formal.dtype))
       return broken("p4", at,
                     std::to_string(bytes) + " bytes at offset " + std::to_string(l.offset) +
@@ -288,7 +288,7 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
 
 Status checkValue(const Program &p, const Mode &mode, const BatchValue &v,
                   const std::string &where) {
-  int64_t bytes = sane(v.shape) ? denseBytes(v.shape, v.dtype, p.tilesCap, p.tokensCap) : -1;
+  int64_t bytes = sane(v.shape) ? denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap)) : -1;
   if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) || !sane(bytes) ||
       !inside(v.offset, bytes, mode.regions[v.region].bytes) || v.offset % byteSize(v.dtype))
     return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
@@ -341,7 +341,7 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
         return broken("p5", where, "its region does not exist");
       for (const Piece &piece : t.pieces) {
         int64_t bytes =
-            sane(piece.shape) ? denseBytes(piece.shape, DType::F32, p.tilesCap, p.tokensCap) : -1;
+            sane(piece.shape) ? denseBytes(piece.shape, DType::F32, p.tilesCap, p.roundedTokens(p.tokensCap)) : -1;
         int64_t offset = sends ? piece.sendOffset : piece.recvOffset;
         if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) || offset % 4)
           return broken("p5", where, "piece \"" + piece.name + "\" does not fit its region");

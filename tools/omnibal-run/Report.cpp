@@ -135,6 +135,7 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate, do
                                    {"lr", learningRate},
                                    {"label_tokens", r.labelTokens},
                                    {"tokens", r.tokens},
+                                   {"padded_tokens", r.paddedTokens},
                                    {"tiles", r.tiles},
                                    {"step_ms", seconds * 1e3},
                                    {"tokens_per_s", rate},

@@ -2,6 +2,7 @@
 #include "runtime/backends/host/HostKernel.h"
 #include "runtime/backends/host/vector/Attention.h"
 #include <algorithm>
+#include <limits>
 
 namespace omnibal::rt {
 namespace {
@@ -61,6 +62,7 @@ public:
     }
     OMNIBAL_ASSIGN_OR_RETURN(const Plan plan, split(views, common));
     const std::vector<AttentionTask> &tasks = plan.tasks;
+    clearTail(views, tasks.empty() ? 0 : tasks.back().end);
     const size_t group = plan.group;
     if (static_cast<int64_t>(pool.scratchBytes()) < plan.scratchBytes)
       return {Code::Internal, where + ": needs " + std::to_string(plan.scratchBytes) +
@@ -146,10 +148,26 @@ private:
         list.push_back({previous, border});
       previous = border;
     }
-    if (previous != tokens)
-      return bad("cu_seqlens ends at " + std::to_string(previous) + ", not at the " +
-                 std::to_string(tokens) + " tokens");
     return list;
+  }
+
+  /// Rows after the last segment see nothing.
+  void clearTail(std::span<const TensorView> views, int64_t begin) const {
+    auto fill = [&](int operand, float value) {
+      const TensorView &view = views[operand];
+      const int64_t features = view.rank > 2 ? view.shape[2] : 1;
+      for (int64_t t = begin; t < view.shape[0]; ++t)
+        for (int64_t h = 0; h < view.shape[1]; ++h)
+          for (int64_t f = 0; f < features; ++f)
+            heads(view).at(t, h)[f * heads(view).feature] = value;
+    };
+    if (backward) {
+      for (int gradient : {dq, dk, dv})
+        fill(gradient, 0);
+      return;
+    }
+    fill(out, 0);
+    fill(lse, -std::numeric_limits<float>::infinity());
   }
 
   /// Tasks by segment, key head and, forward, ranges of queries and of the heads of a group.

@@ -1,5 +1,6 @@
 // Training steps of the tiny program against formulas in double precision, in every layout.
 #include "runtime/backends/host/ThreadCommunicator.h"
+#include "runtime/program/Verifier.h"
 #include "test/unit/executor/TinyRun.h"
 #include <cmath>
 #include <cstring>
@@ -51,6 +52,39 @@ TEST_F(Training, MatchesFormulasInEveryLayout) {
         for (int64_t e = 0; e < tinyVocabulary * tinyWidth; ++e)
           ASSERT_NEAR(got.parameters[0][e], reference.table()[e], 2e-5) << name;
       }
+}
+
+/// Rounded rows belong to no sample: they change neither loss nor gradients (beyond the order in
+/// which products add), nor what is counted.
+TEST_F(Training, RowsRoundedUpChangeNothing) {
+  for (int stages : {1, 2})
+    for (bool split : {false, true}) {
+      TinyOutcome exact = trainTinyThreads(loadedTiny({stages, 3, 1, false, split}), weights, 4,
+                                           options, {.guarded = true});
+      for (int32_t bucket : {5, 64}) {
+        TinyOptions layout{stages, 3, 1, false, split, bucket};
+        LoadedProgram program = loadedTiny(layout);
+        Status valid = verifyProgram(program.program);
+        ASSERT_TRUE(valid) << valid.message();
+        TinyOutcome rounded = trainTinyThreads(program, weights, 4, options, {.guarded = true});
+        ASSERT_TRUE(exact.status && rounded.status) << rounded.status.message();
+        for (int s = 0; s < 4; ++s) {
+          expectClose(rounded.steps[s].loss, exact.steps[s].loss, "loss");
+          expectClose(rounded.steps[s].gradientNorm, exact.steps[s].gradientNorm, "norm");
+          EXPECT_EQ(rounded.steps[s].tokens, exact.steps[s].tokens);
+          EXPECT_EQ(exact.steps[s].paddedTokens, 0);
+          int64_t padding = 0;
+          for (const TinyGroup &group : tinyStep(s, 3)) {
+            int64_t tokens = packTiny(group).tokens;
+            padding += (bucket - tokens % bucket) % bucket;
+          }
+          EXPECT_EQ(rounded.steps[s].paddedTokens, padding);
+        }
+        for (size_t p = 0; p < exact.parameters.size(); ++p)
+          for (size_t e = 0; e < exact.parameters[p].size(); ++e)
+            ASSERT_NEAR(rounded.parameters[p][e], exact.parameters[p][e], 2e-6);
+      }
+    }
 }
 
 TEST_F(Training, HalvesOfABackwardGiveTheBitsOfTheWhole) {

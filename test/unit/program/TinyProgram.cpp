@@ -3,8 +3,13 @@
 namespace omnibal::rt {
 namespace {
 
-constexpr int64_t W = tinyVocabulary, C = tinyWidth, cap = tinyTokensCap;
+constexpr int64_t W = tinyVocabulary, C = tinyWidth;
 const Extent N{0, 0, 1}, c{C, 0, 0}, w{W, 0, 0}, one{1, 0, 0}, zero{};
+
+/// Rows that buffers hold.
+int64_t capOf(const TinyOptions &o) {
+  return (tinyTokensCap + o.rowBucket - 1) / o.rowBucket * o.rowBucket;
+}
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -34,7 +39,7 @@ enum {
   HeadWeightGrad
 };
 
-std::vector<Function> functions() {
+std::vector<Function> functions(int64_t cap) {
   DType f = DType::F32, i = DType::I32;
   int64_t workspace = cap * W * 4;
   return {{"embed.forward",
@@ -152,7 +157,9 @@ Parameter parameter(const char *name, int64_t &at) {
 /// Builds one mode of one stage; every micro-batch has its own place for everything.
 class ModeBuilder {
 public:
-  ModeBuilder(int32_t microbatches, int64_t &at) : at(at) { mode.microbatches = microbatches; }
+  ModeBuilder(const TinyOptions &o, int64_t &at) : at(at), cap(capOf(o)) {
+    mode.microbatches = o.microbatches;
+  }
 
   Location region(const char *name, int64_t bytes) {
     Region r{name, bytes, {}};
@@ -179,6 +186,7 @@ public:
 
   Mode mode;
   int64_t &at;
+  int64_t cap;
 };
 
 Transfer message(int32_t id, int32_t from, int32_t to, int32_t sendRegion, int32_t recvRegion) {
@@ -192,7 +200,8 @@ struct Part {
 };
 
 Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, int64_t &at) {
-  ModeBuilder b(o.microbatches, at);
+  ModeBuilder b(o, at);
+  const int64_t cap = capOf(o);
   int64_t rows = cap * C * 4;
   Location h = b.region("h", rows), dh = b.region("dh", rows);
   Chunk chunk;
@@ -270,7 +279,8 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
 }
 
 Mode evaluateMode(const Part &part, const TinyOptions &o, int32_t headParameter, int64_t &at) {
-  ModeBuilder b(o.microbatches, at);
+  ModeBuilder b(o, at);
+  const int64_t cap = capOf(o);
   Location h = b.region("h", cap * C * 4);
   Chunk chunk;
   chunk.id = part.index;
@@ -312,13 +322,14 @@ Program tinyProgram(const TinyOptions &o) {
   Program p;
   p.cpu = "x86-64-v3";
   p.model = "tiny";
-  p.tokensCap = cap;
+  p.tokensCap = tinyTokensCap;
+  p.rowBucket = o.rowBucket;
   p.stages = o.stages;
   p.dataParallel = o.dataParallel;
   p.microbatches = o.microbatches;
   p.schedule = "1f1b";
   p.info.vocabulary = W;
-  p.functions = functions();
+  p.functions = functions(capOf(o));
   for (int32_t s = 0; s < o.stages; ++s) {
     Part part{s == 0, s + 1 == o.stages, s, o.stages};
     Stage stage;

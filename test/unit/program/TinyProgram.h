@@ -17,6 +17,7 @@ struct TinyOptions {
   bool tied = false;
   bool split = false; ///< backward in two halves, the second of a micro-batch after the next one's
                       ///< first
+  int32_t rowBucket = 1;
 };
 
 constexpr int64_t tinyVocabulary = 11, tinyWidth = 6, tinyTokensCap = 24;
