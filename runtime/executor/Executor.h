@@ -62,7 +62,7 @@ struct StepOptions {
 struct StepResult {
   double loss = 0, gradientNorm = 0; ///< mean loss of a label token; norm before clipping
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
-  int64_t paddedTokens = 0; ///< that kernels worked on beside `tokens` (row buckets)
+  int64_t paddedTokens = 0;   ///< that kernels worked on beside `tokens` (row buckets)
   double bubble = 0;          ///< 1 - busy time / pipeline time, over all ranks
   double pipelineSeconds = 0; ///< from this rank's first action to the last of any rank
   double epilogueSeconds = 0; ///< what follows

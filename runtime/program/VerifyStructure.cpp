@@ -116,7 +116,8 @@ Status checkFunction(const Program &p, const Function &f, const std::string &whe
     for (auto [tiles, tokens] : probes(p))
       if (!sane(denseBytes(buffer.shape, buffer.dtype, tiles, tokens)))
         return broken("p2", at, "its size is out of range");
-    int64_t bytes = denseBytes(buffer.shape, buffer.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
+    int64_t bytes =
+        denseBytes(buffer.shape, buffer.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
     if (temporary &&
         (!inside(buffer.offset, bytes, f.workspaceBytes) || buffer.offset % byteSize(buffer.dtype)))
       return broken("p2", at,
@@ -276,7 +277,8 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
     }
     if (stored != formal.dtype)
       return broken("p4", at, "the type differs from that of what it is bound to");
-    int64_t bytes = denseBytes(formal.shape, formal.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
+    int64_t bytes =
+        denseBytes(formal.shape, formal.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
     if (!inside(l.offset, bytes, size) || l.offset % byteSize(formal.dtype))
       return broken("p4", at,
                     std::to_string(bytes) + " bytes at offset " + std::to_string(l.offset) +
@@ -288,7 +290,8 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
 
 Status checkValue(const Program &p, const Mode &mode, const BatchValue &v,
                   const std::string &where) {
-  int64_t bytes = sane(v.shape) ? denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap)) : -1;
+  int64_t bytes =
+      sane(v.shape) ? denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap)) : -1;
   if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) || !sane(bytes) ||
       !inside(v.offset, bytes, mode.regions[v.region].bytes) || v.offset % byteSize(v.dtype))
     return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
@@ -340,8 +343,9 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
       if (region < 0 || region >= static_cast<int64_t>(mode.regions.size()))
         return broken("p5", where, "its region does not exist");
       for (const Piece &piece : t.pieces) {
-        int64_t bytes =
-            sane(piece.shape) ? denseBytes(piece.shape, DType::F32, p.tilesCap, p.roundedTokens(p.tokensCap)) : -1;
+        int64_t bytes = sane(piece.shape) ? denseBytes(piece.shape, DType::F32, p.tilesCap,
+                                                       p.roundedTokens(p.tokensCap))
+                                          : -1;
         int64_t offset = sends ? piece.sendOffset : piece.recvOffset;
         if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) || offset % 4)
           return broken("p5", where, "piece \"" + piece.name + "\" does not fit its region");
