@@ -1,6 +1,7 @@
 #include "test/support/cuda_emulation/Emulation.h"
 #include "test/support/cuda_emulation/Fiber.h"
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -45,9 +46,10 @@ struct Machine {
   int count = 0, current = -1;
   int64_t blockSum = 0, blocksRun = 0;
   const std::function<void()> *body = nullptr;
+  Queue queue = nullptr;
   uint64_t seed = 0;
   std::mt19937_64 random;
-  int error = 0;
+  std::atomic<int> error = 0; ///< asked for by threads that enqueue
   std::string failure;
 
   void fail(int code, std::string message) {
@@ -224,6 +226,15 @@ std::string takeFailure() { return std::exchange(machine().failure, {}); }
 
 int64_t blocksRun() { return machine().blocksRun; }
 
+void setQueue(Queue queue) { machine().queue = queue; }
+
+void submit(void *stream, std::function<void()> work) {
+  if (machine().queue)
+    machine().queue(stream, std::move(work));
+  else
+    work();
+}
+
 int launch(dim3 grid, dim3 block, size_t sharedBytes, const std::function<void()> &thread) {
   Machine &m = machine();
   const uint64_t threads = uint64_t(block.x) * block.y * block.z;
@@ -254,12 +265,7 @@ int launch(dim3 grid, dim3 block, size_t sharedBytes, const std::function<void()
   return m.error;
 }
 
-int lastError(bool clear) {
-  const int error = machine().error;
-  if (clear)
-    machine().error = 0;
-  return error;
-}
+int lastError(bool clear) { return clear ? machine().error.exchange(0) : machine().error.load(); }
 
 void *dynamicShared() { return machine().shared.data() + guardBytes; }
 

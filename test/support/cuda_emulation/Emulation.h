@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
@@ -33,6 +34,11 @@ namespace omnibal::emulation {
 
 // What the headers of the emulated toolkit are made of.
 int launch(dim3 grid, dim3 block, size_t sharedBytes, const std::function<void()> &thread);
+/// The same in the order of a stream.
+inline void enqueue(void *stream, dim3 grid, dim3 block, size_t sharedBytes,
+                    std::function<void()> thread) {
+  submit(stream, [=, thread = std::move(thread)] { launch(grid, block, sharedBytes, thread); });
+}
 int lastError(bool clear);
 void *dynamicShared();
 /// Waits for the whole block; the sum of all threads' values.

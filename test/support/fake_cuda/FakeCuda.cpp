@@ -113,8 +113,8 @@ struct State {
       step(*streams[random() % streams.size()]);
   }
 
-  /// One step on the way to an event.
-  void approach(const std::shared_ptr<Token> &token) {
+  /// One step on the way to an event; false if there is none to take.
+  bool approach(const std::shared_ptr<Token> &token) {
     std::shared_ptr<Token> next = token;
     while (!next->done && !next->stream->work.empty()) {
       auto &waits = next->stream->work.front().waits;
@@ -122,8 +122,14 @@ struct State {
         break;
       next = waits;
     }
-    if (!next->done)
-      step(*next->stream);
+    return !next->done && step(*next->stream);
+  }
+
+  /// New work of a stream.
+  void push(CUstream_st &stream, Work work) {
+    stream.work.push_back(std::move(work));
+    while (device.direct && step(stream))
+      ;
   }
 
   void finish(CUstream_st &stream) {
@@ -135,7 +141,8 @@ struct State {
   }
 
   void note(cudaStream_t stream, const std::string &text) {
-    calls.push_back("stream " + std::to_string(stream->number) + ": " + text);
+    if (!device.direct)
+      calls.push_back("stream " + std::to_string(stream->number) + ": " + text);
   }
 };
 
@@ -150,7 +157,8 @@ std::unique_lock<std::recursive_mutex> lock() {
 
 void release(const Allocation &a) {
   munmap(a.outside, a.mapped);
-  munmap(a.inside, a.mapped);
+  if (a.inside != a.outside)
+    munmap(a.inside, a.mapped);
   state().bytes -= a.bytes;
 }
 
@@ -209,7 +217,7 @@ int64_t largestBytes() {
 void enqueue(cudaStream_t stream, const std::string &name, std::function<void()> work) {
   auto guard = lock();
   state().note(stream, name);
-  stream->work.push_back({std::move(work), nullptr, nullptr});
+  state().push(*stream, {std::move(work), nullptr, nullptr});
   state().wander();
 }
 
@@ -269,6 +277,8 @@ const char *cudaGetErrorName(cudaError_t error) {
     return "cudaErrorSymbolNotFound";
   case cudaErrorNotReady:
     return "cudaErrorNotReady";
+  case cudaErrorLaunchFailure:
+    return "cudaErrorLaunchFailure";
   }
   return "unknown";
 }
@@ -336,7 +346,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (!event->token)
     return cudaSuccess;
   state().note(stream, "wait for stream " + std::to_string(event->token->stream->number));
-  stream->work.push_back({nullptr, event->token, nullptr});
+  state().push(*stream, {nullptr, event->token, nullptr});
   return cudaSuccess;
 }
 
@@ -353,7 +363,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   auto guard = lock();
   event->token = std::make_shared<Token>();
   event->token->stream = stream;
-  stream->work.push_back({nullptr, nullptr, event->token});
+  state().push(*stream, {nullptr, nullptr, event->token});
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -361,8 +371,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!event->token)
     return cudaSuccess;
   state().wander();
-  if (!event->token->done)
-    state().approach(event->token);
+  while (!event->token->done && state().approach(event->token) && device().direct)
+    ;
+  if (device().failed)
+    return cudaErrorLaunchFailure;
   return event->token->done ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -391,7 +403,10 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream) {
     return cudaErrorMemoryAllocation;
   a.inside = static_cast<std::byte *>(
       mmap(nullptr, a.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-  a.outside = static_cast<std::byte *>(mmap(nullptr, a.mapped, PROT_NONE, MAP_SHARED, file, 0));
+  a.outside =
+      s.device.direct
+          ? a.inside
+          : static_cast<std::byte *>(mmap(nullptr, a.mapped, PROT_NONE, MAP_SHARED, file, 0));
   close(file);
   s.memory[a.outside] = a;
   s.bytes += a.bytes;

@@ -22,6 +22,10 @@ struct Device {
   int devices = 1, major = 9, minor = 0;
   int64_t memory = int64_t{1} << 30;
   bool stuck = false; ///< performs nothing any more
+  /// Work runs as soon as nothing is before it, device memory is the process's own, and nothing is
+  /// recorded: for kernels that are emulated.
+  bool direct = false;
+  bool failed = false; ///< every later wait for the device says so
 };
 
 /// A fresh device without memory, streams or record. `seed` chooses the order of work of different

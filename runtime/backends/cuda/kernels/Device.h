@@ -13,7 +13,7 @@
 
 #ifdef OMNIBAL_CUDA_EMULATION
 #define OMNIBAL_LAUNCH(kernel, grid, block, stream, ...)                                           \
-  ((void)(stream), (void)::omnibal::emulation::launch(grid, block, 0, [&] { kernel(__VA_ARGS__); }))
+  ::omnibal::emulation::enqueue(stream, grid, block, 0, [=] { kernel(__VA_ARGS__); })
 #else
 #define OMNIBAL_LAUNCH(kernel, grid, block, stream, ...)                                           \
   kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)

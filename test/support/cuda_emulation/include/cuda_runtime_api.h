@@ -15,8 +15,8 @@ using cudaStream_t = struct CUstream_st *;
 inline cudaError_t cudaGetLastError() {
   return static_cast<cudaError_t>(omnibal::emulation::lastError(true));
 }
-inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
-  std::memset(to, value, bytes);
+inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+  omnibal::emulation::submit(stream, [=] { std::memset(to, value, bytes); });
   return cudaSuccess;
 }
 

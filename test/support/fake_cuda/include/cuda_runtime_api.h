@@ -18,7 +18,8 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorFileNotFound = 301,
   cudaErrorSymbolNotFound = 500,
-  cudaErrorNotReady = 600
+  cudaErrorNotReady = 600,
+  cudaErrorLaunchFailure = 719
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToDevice = 1,

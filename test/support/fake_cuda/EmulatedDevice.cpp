@@ -1,0 +1,39 @@
+//===- EmulatedDevice.cpp - The fake device with the emulated kernels ------------------------===//
+//
+// Linked beside FakeCuda.cpp, it makes the fake device direct and performs the launches of the
+// emulated kernels in the order of its streams. A launch that goes wrong is told on stderr, and the
+// device has failed from there on.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "test/support/cuda_emulation/Control.h"
+#include "test/support/fake_cuda/FakeCuda.h"
+#include <cstdio>
+
+namespace {
+
+void queue(void *stream, std::function<void()> work) {
+  omnibal::fake::enqueue(static_cast<cudaStream_t>(stream), "a launch", [work = std::move(work)] {
+    work();
+    const std::string failure = omnibal::emulation::takeFailure();
+    if (failure.empty())
+      return;
+    std::fprintf(stderr, "emulated device: %s\n", failure.c_str());
+    omnibal::fake::device().failed = true;
+  });
+}
+
+const bool ready = [] {
+  omnibal::fake::Device device;
+  device.memory = int64_t{1} << 36;
+  device.direct = true;
+  omnibal::fake::reset(0, device);
+  omnibal::emulation::setQueue(queue);
+  return true;
+}();
+
+} // namespace
+
+/// Where tests find it: in another order of blocks and threads the same kernels give the same bits.
+extern "C" __attribute__((visibility("default"))) void omnibalEmulationOrder(uint64_t seed) {
+  omnibal::emulation::setOrder(seed);
+}
