@@ -115,6 +115,7 @@ public:
 
   // As in Optimizer.h, on device memory. squaredNorm() waits for its result.
   virtual Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) = 0;
+  virtual Status copyParameters(std::span<const AdamWTensor> tensors) = 0;
   virtual Result<double> squaredNorm(std::span<const FloatRun> runs) = 0;
   virtual Status scale(std::span<const FloatRun> runs, double factor) = 0;
   virtual Status fillZero(std::span<const FloatRun> runs) = 0;
@@ -144,7 +145,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 1, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 2, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin": plain data, so that a plugin of another version
 /// is recognised before anything of it is used.

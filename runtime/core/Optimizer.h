@@ -8,6 +8,7 @@
 #ifndef RUNTIME_CORE_OPTIMIZER_H
 #define RUNTIME_CORE_OPTIMIZER_H
 
+#include "runtime/core/BFloat16.h"
 #include "runtime/core/ThreadPool.h"
 #include <cstdint>
 #include <span>
@@ -21,7 +22,8 @@ struct AdamWTensor {
   float *moment1 = nullptr;
   float *moment2 = nullptr;
   int64_t elements = 0;
-  bool decay = true; ///< false: weightDecay is 0 for this tensor
+  bool decay = true;        ///< false: weightDecay is 0 for this tensor
+  BFloat16 *copy = nullptr; ///< receives `param` rounded, if there is one
 };
 
 struct AdamWOptions {
@@ -39,6 +41,9 @@ struct FloatRun {
 
 /// PyTorch's AdamW: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) + eps).
 void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool);
+
+/// Every copy that there is = its parameter, rounded.
+void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool);
 
 /// Sum of squares in double: blocks of fixed size, added in order of run and position.
 double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool);

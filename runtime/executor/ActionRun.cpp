@@ -67,15 +67,19 @@ Status ActionRun::settle() {
 Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbers) {
   OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
   const Transfer &t = mode.transfers[a.index];
+  std::vector<BFloat16> rounded;
+  for (float number : numbers)
+    rounded.push_back(BFloat16::fromFloat(number));
   for (const Piece &p : t.pieces) {
-    int64_t count = 1;
+    int64_t count = 1, width = byteSize(p.dtype);
     for (const Extent &e : p.shape)
       count *= e.evaluate(batch->tiles, prepared.rows(batch->tokens));
+    const void *from =
+        p.dtype == DType::BF16 ? static_cast<const void *>(rounded.data()) : numbers.data();
     std::byte *to = arena + mode.regions[t.recvRegion].offsets[a.microbatch] + p.recvOffset;
     for (int64_t done = 0; done < count; done += numbers.size())
-      OMNIBAL_RETURN_IF_ERROR(
-          backend.upload(to + done * sizeof(float), numbers.data(),
-                         std::min<int64_t>(count - done, numbers.size()) * int64_t{sizeof(float)}));
+      OMNIBAL_RETURN_IF_ERROR(backend.upload(
+          to + done * width, from, std::min<int64_t>(count - done, numbers.size()) * width));
   }
   return Status::ok();
 }
@@ -92,7 +96,7 @@ Status ActionRun::communicate(const Action &a) {
     const Region &region = mode.regions[sends ? t.sendRegion : t.recvRegion];
     pieces.clear();
     for (const Piece &p : t.pieces) {
-      int64_t size = sizeof(float);
+      int64_t size = byteSize(p.dtype);
       for (const Extent &e : p.shape)
         size *= e.evaluate(batch->tiles, batch->tokens);
       pieces.push_back(

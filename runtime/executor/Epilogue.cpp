@@ -28,6 +28,19 @@ std::vector<FloatRun> Executor::gradients(bool countedOnly) {
   return runs;
 }
 
+std::vector<AdamWTensor> Executor::updated() {
+  std::vector<AdamWTensor> tensors;
+  for (const Parameter &q : stageInfo().parameters)
+    if (q.trainable)
+      tensors.push_back(
+          {at(q.weightOffset()), at(q.gradOffset), at(q.moment1Offset), at(q.moment2Offset),
+           q.elements(), q.decay,
+           q.masterOffset < 0 ? nullptr : reinterpret_cast<BFloat16 *>(at(q.dataOffset))});
+  return tensors;
+}
+
+Status Executor::refreshCopies() { return device.backend->copyParameters(updated()); }
+
 Status Executor::reduceShared(int32_t group) {
   auto member = [&](const Parameter &q) { return q.trainable && q.sharedGroup == group; };
   std::vector<int> ranks = ranksOfStages([&](const Stage &stage) {
@@ -136,12 +149,7 @@ Status Executor::update(const StepOptions &options, const StepResult &result) {
   if (options.clip > 0)
     adam.gradientScale *= std::min(1.0, options.clip / (result.gradientNorm + clipEpsilon));
   adam.zeroGradients = true; // the next step's sums start here
-  std::vector<AdamWTensor> tensors;
-  for (const Parameter &q : stageInfo().parameters)
-    if (q.trainable)
-      tensors.push_back({at(q.dataOffset), at(q.gradOffset), at(q.moment1Offset),
-                         at(q.moment2Offset), q.elements(), q.decay});
-  return device.backend->adamW(tensors, adam);
+  return device.backend->adamW(updated(), adam);
 }
 
 } // namespace omnibal::rt

@@ -100,6 +100,8 @@ public:
   const Stage &stageInfo() const;
   /// Address in the arena, which is device memory (Backend.h); offset -1 gives null.
   float *at(int64_t offset);
+  /// After float32 values of parameters were changed from outside: what kernels read follows.
+  Status refreshCopies();
   int64_t adamStep() const { return updates; }
   void setAdamStep(int64_t count) { updates = count; }
   ThreadPool &pool() { return *device.pool; }
@@ -136,6 +138,7 @@ private:
   Status update(const StepOptions &options, const StepResult &result);
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
   std::vector<FloatRun> gradients(bool countedOnly);
+  std::vector<AdamWTensor> updated();
 
   const LoadedProgram &loaded;
   Communicator &communicator;

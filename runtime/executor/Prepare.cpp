@@ -37,15 +37,14 @@ int32_t findValue(const std::vector<BatchValue> &values, const Location &l, DTyp
 }
 
 /// Copies a [rows, columns] tensor into memory as [columns, rows], a few rows at a time.
-Status loadTransposed(const StoredTensor &tensor, float *out) {
+template <typename T> Status loadTransposed(const StoredTensor &tensor, DType type, T *out) {
   int64_t rows = tensor.shape[0], columns = tensor.shape[1];
-  std::vector<float> buffer;
+  std::vector<T> buffer;
   int64_t step = std::max<int64_t>(1, 65536 / std::max<int64_t>(columns, 1));
   for (int64_t r = 0; r < rows; r += step) {
     int64_t n = std::min(step, rows - r);
     buffer.resize(n * columns);
-    OMNIBAL_RETURN_IF_ERROR(
-        convertTensor(tensor, DType::F32, buffer.data(), r * columns, n * columns));
+    OMNIBAL_RETURN_IF_ERROR(convertTensor(tensor, type, buffer.data(), r * columns, n * columns));
     for (int64_t c = 0; c < columns; ++c)
       for (int64_t i = 0; i < n; ++i)
         out[c * rows + r + i] = buffer[i * columns + c];
@@ -72,6 +71,13 @@ bool canRoundRows(const Mode &mode) {
         return false;
   return std::all_of(mode.results.begin(), mode.results.end(),
                      [](const BatchValue &result) { return tokensLead(result.shape); });
+}
+
+Status loadAs(const StoredTensor &tensor, bool transposed, DType type, std::byte *out) {
+  if (!transposed)
+    return convertTensor(tensor, type, out);
+  return type == DType::BF16 ? loadTransposed(tensor, type, reinterpret_cast<BFloat16 *>(out))
+                             : loadTransposed(tensor, type, reinterpret_cast<float *>(out));
 }
 
 int64_t bytesOf(const Constant &c) {
@@ -254,15 +260,17 @@ Status Executor::initialise(const TensorFiles &weights) {
       return invalid(where + " has type " + std::string(storedTypeName(tensor->dtype)) +
                      ", but floating point numbers are expected (quantised weights must be "
                      "converted first)");
-    auto fill = [&](std::byte *bytes) {
-      auto *to = reinterpret_cast<float *>(bytes);
-      return (q.transposed ? loadTransposed(*tensor, to) : convertTensor(*tensor, DType::F32, to))
-          .context(weights.path());
+    // What trains is kept in float32; what kernels read of it is made from that, as an update does.
+    DType type = q.trainable ? DType::F32 : q.dtype;
+    auto fill = [&](std::byte *to) {
+      return loadAs(*tensor, q.transposed, type, to).context(weights.path());
     };
     OMNIBAL_RETURN_IF_ERROR(
-        device.backend->write(at(q.dataOffset), tensor->elements * int64_t{sizeof(float)}, fill));
+        device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
+                              tensor->elements * byteSize(type), fill));
     OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   }
+  OMNIBAL_RETURN_IF_ERROR(refreshCopies());
   return loadConstants();
 }
 

@@ -53,16 +53,21 @@ Status Executor::initialiseForRehearsal() {
   OMNIBAL_RETURN_IF_ERROR(connect());
   std::vector<float> numbers = smallNumbers(0.05f);
   for (const Parameter &q : stageInfo().parameters) {
+    bool narrow = !q.trainable && q.dtype == DType::BF16;
     auto fill = [&](std::byte *bytes) {
-      auto *data = reinterpret_cast<float *>(bytes);
       for (int64_t i = 0; i < q.elements(); ++i)
-        data[i] = numbers[i % numbers.size()];
+        if (narrow)
+          reinterpret_cast<BFloat16 *>(bytes)[i] = BFloat16::fromFloat(numbers[i % numbers.size()]);
+        else
+          reinterpret_cast<float *>(bytes)[i] = numbers[i % numbers.size()];
       return Status::ok();
     };
     OMNIBAL_RETURN_IF_ERROR(
-        device.backend->write(at(q.dataOffset), q.elements() * int64_t{sizeof(float)}, fill));
+        device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
+                              q.elements() * byteSize(narrow ? DType::BF16 : DType::F32), fill));
     OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   }
+  OMNIBAL_RETURN_IF_ERROR(refreshCopies());
   return loadConstants();
 }
 

@@ -7,13 +7,12 @@
 namespace omnibal::rt {
 namespace {
 
-int64_t parameterBytes(const Parameter &q) { return denseBytes(q.shape, DType::F32); }
-
 void printMemory(std::ostream &out, const Stage &stage) {
   int64_t weights = 0, optimizer = 0, constants = 0;
   for (const Parameter &q : stage.parameters) {
-    weights += parameterBytes(q);
-    optimizer += q.trainable ? 3 * parameterBytes(q) : 0;
+    weights +=
+        denseBytes(q.shape, q.dtype) + (q.masterOffset >= 0 ? denseBytes(q.shape, DType::F32) : 0);
+    optimizer += q.trainable ? 3 * denseBytes(q.shape, DType::F32) : 0;
   }
   for (const Constant &c : stage.constants)
     constants += denseBytes(c.shape, c.dtype);
@@ -28,7 +27,7 @@ void printMemory(std::ostream &out, const Stage &stage) {
 void printParameters(std::ostream &out, const Stage &stage) {
   out << "  parameters:\n";
   for (const Parameter &q : stage.parameters) {
-    out << "    " << q.name << " " << toString(q.shape) << " "
+    out << "    " << q.name << " " << nameOf(q.dtype) << " " << toString(q.shape) << " "
         << (q.trainable ? "trainable" : "frozen");
     if (q.trainable && !q.decay)
       out << ", no decay";
@@ -83,7 +82,8 @@ void printMode(std::ostream &out, const Program &p, const std::string &name, con
     out << "    transfer " << t.id << (t.gradient ? " (gradients)" : " (activations)") << ": stage "
         << t.fromStage << " -> stage " << t.toStage << ":";
     for (const Piece &piece : t.pieces)
-      out << " " << piece.name << toString(piece.shape);
+      out << " " << piece.name << toString(piece.shape)
+          << (piece.dtype == DType::F32 ? "" : nameOf(piece.dtype));
     out << "\n";
   }
   out << "    actions:\n";

@@ -114,7 +114,8 @@ struct BatchValue {
 /// One tensor of a message.
 struct Piece {
   std::string name;
-  std::vector<Extent> shape;              ///< float32, dense
+  DType dtype = DType::F32;
+  std::vector<Extent> shape;              ///< dense
   int64_t sendOffset = 0, recvOffset = 0; ///< within the regions
 };
 /// Message from one chunk to another, for one direction; the same for every micro-batch.
@@ -169,6 +170,7 @@ struct Mode {
 
 struct Parameter {
   std::string name;           ///< in the source checkpoint
+  DType dtype = DType::F32;   ///< of what kernels read: F32 or BF16
   std::vector<int64_t> shape; ///< as in the checkpoint
   bool trainable = true;
   bool decay = true;        ///< at least two dimensions in the checkpoint
@@ -181,8 +183,12 @@ struct Parameter {
       count *= size;
     return count;
   }
-  int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1,
-          moment2Offset = -1; ///< into the arena; -1 = none
+  /// Into the arena; -1 = none. A trainable parameter that kernels read in BF16 has its float32
+  /// values, which the optimizer changes, at masterOffset.
+  int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1, moment2Offset = -1,
+          masterOffset = -1;
+  /// Of a trainable parameter: its float32 values.
+  int64_t weightOffset() const { return masterOffset >= 0 ? masterOffset : dataOffset; }
 };
 
 struct Constant {

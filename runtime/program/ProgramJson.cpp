@@ -87,7 +87,8 @@ json write(const Transfer &t) {
           {"from", json::array({t.fromStage, t.fromChunk, t.sendRegion})},
           {"to", json::array({t.toStage, t.toChunk, t.recvRegion})},
           {"pieces", listOf(t.pieces, [](const Piece &p) {
-             return json::array({p.name, write(p.shape), p.sendOffset, p.recvOffset});
+             return json::array(
+                 {p.name, nameOf(p.dtype), write(p.shape), p.sendOffset, p.recvOffset});
            })}};
 }
 json write(const Mode &m) {
@@ -116,19 +117,20 @@ json write(const Stage &s) {
           {"arena_bytes", s.arenaBytes},
           {"persistent_bytes", s.persistentBytes},
           {"reserved_bytes", s.reservedBytes},
-          {"parameters",
-           listOf(s.parameters,
-                  [](const Parameter &p) -> json {
-                    return {{"name", p.name},
-                            {"shape", p.shape},
-                            {"trainable", p.trainable},
-                            {"decay", p.decay},
-                            {"counted", p.counted},
-                            {"transposed", p.transposed},
-                            {"shared_group", p.sharedGroup},
-                            {"offsets",
-                             {p.dataOffset, p.gradOffset, p.moment1Offset, p.moment2Offset}}};
-                  })},
+          {"parameters", listOf(s.parameters,
+                                [](const Parameter &p) -> json {
+                                  return {{"name", p.name},
+                                          {"dtype", nameOf(p.dtype)},
+                                          {"shape", p.shape},
+                                          {"trainable", p.trainable},
+                                          {"decay", p.decay},
+                                          {"counted", p.counted},
+                                          {"transposed", p.transposed},
+                                          {"shared_group", p.sharedGroup},
+                                          {"offsets",
+                                           {p.dataOffset, p.gradOffset, p.moment1Offset,
+                                            p.moment2Offset, p.masterOffset}}};
+                                })},
           {"constants", listOf(s.constants,
                                [](const Constant &c) -> json {
                                  return {{"name", c.name},
@@ -255,8 +257,9 @@ Transfer readTransfer(Field f) {
   t.toChunk = to[1].small();
   t.recvRegion = to[2].small();
   t.pieces = f["pieces"].list([](Field e) {
-    auto p = e.tuple(4);
-    return Piece{p[0].text(), readShape(p[1]), p[2].integer(), p[3].integer()};
+    auto p = e.tuple(5);
+    return Piece{p[0].text(), readName<DType>(p[1], "dtype"), readShape(p[2]), p[3].integer(),
+                 p[4].integer()};
   });
   return t;
 }
@@ -280,21 +283,23 @@ Mode readMode(Field f) {
   return m;
 }
 Parameter readParameter(Field f) {
-  f.onlyKeys(
-      {"name", "shape", "trainable", "decay", "counted", "transposed", "shared_group", "offsets"});
+  f.onlyKeys({"name", "dtype", "shape", "trainable", "decay", "counted", "transposed",
+              "shared_group", "offsets"});
   Parameter p;
   p.name = f["name"].text();
+  p.dtype = readName<DType>(f["dtype"], "dtype");
   p.shape = readIntegers(f["shape"]);
   p.trainable = f["trainable"].flag();
   p.decay = f["decay"].flag();
   p.counted = f["counted"].flag();
   p.transposed = f["transposed"].flag();
   p.sharedGroup = f["shared_group"].small();
-  auto t = f["offsets"].tuple(4);
+  auto t = f["offsets"].tuple(5);
   p.dataOffset = t[0].integer();
   p.gradOffset = t[1].integer();
   p.moment1Offset = t[2].integer();
   p.moment2Offset = t[3].integer();
+  p.masterOffset = t[4].integer();
   return p;
 }
 Stage readStage(Field f) {

@@ -235,7 +235,7 @@ private:
     int32_t region = receiving ? t.recvRegion : t.sendRegion;
     for (const Piece &piece : t.pieces)
       pieces.push_back({at(region, a.microbatch, receiving ? piece.recvOffset : piece.sendOffset,
-                           bytesOf(piece.shape, DType::F32)),
+                           bytesOf(piece.shape, piece.dtype)),
                         "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id)});
     Owner owner{region, a.microbatch};
     if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {

@@ -159,11 +159,19 @@ Status checkPersistent(const Stage &stage, const std::string &where) {
   for (const Parameter &q : stage.parameters) {
     std::string name = "parameter \"" + q.name + "\"";
     int64_t bytes = denseBytes(q.shape, DType::F32);
+    bool narrow = q.dtype == DType::BF16;
     if (!names.insert(q.name).second)
       return broken("p3", where + ", " + name, "the name occurs twice");
     if (!sane(bytes) || (q.transposed && q.shape.size() != 2))
       return broken("p3", where + ", " + name, "bad shape (transposed needs rank 2)");
-    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, bytes, DType::F32, name));
+    if (!narrow && q.dtype != DType::F32)
+      return broken("p3", where + ", " + name, "its dtype must be f32 or bf16");
+    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, denseBytes(q.shape, q.dtype), q.dtype, name));
+    if (narrow && q.trainable)
+      OMNIBAL_RETURN_IF_ERROR(add(q.masterOffset, bytes, DType::F32, name + " (float32 values)"));
+    else if (q.masterOffset != -1)
+      return broken("p3", where + ", " + name,
+                    "only a trainable parameter in bf16 has float32 values beside it");
     if (q.trainable) {
       OMNIBAL_RETURN_IF_ERROR(add(q.gradOffset, bytes, DType::F32, name + " (gradient)"));
       OMNIBAL_RETURN_IF_ERROR(add(q.moment1Offset, bytes, DType::F32, name + " (moment 1)"));
@@ -216,7 +224,7 @@ Status checkShared(const Program &p) {
     for (const auto &[stage, q] : list) {
       counted += q->counted;
       if (q->shape != first.shape || q->trainable != first.trainable || q->decay != first.decay ||
-          q->sharedGroup != first.sharedGroup)
+          q->dtype != first.dtype || q->sharedGroup != first.sharedGroup)
         return broken("p3", where, "its copies differ");
       // Gradients of copies are added and copies must stay equal, element by element.
       if (q->transposed != first.transposed)
@@ -270,9 +278,10 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
       size = denseBytes(stage.constants[l.index].shape, stage.constants[l.index].dtype);
       stored = stage.constants[l.index].dtype;
     } else {
-      size = denseBytes(stage.parameters[l.index].shape, DType::F32);
-      stored = DType::F32;
-      if (l.space == Space::Gradient && !stage.parameters[l.index].trainable)
+      const Parameter &q = stage.parameters[l.index];
+      stored = l.space == Space::Parameter ? q.dtype : DType::F32;
+      size = denseBytes(q.shape, stored);
+      if (l.space == Space::Gradient && !q.trainable)
         return broken("p4", at, "a frozen parameter has no gradient");
     }
     if (stored != formal.dtype)
@@ -343,11 +352,12 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
       if (region < 0 || region >= static_cast<int64_t>(mode.regions.size()))
         return broken("p5", where, "its region does not exist");
       for (const Piece &piece : t.pieces) {
-        int64_t bytes = sane(piece.shape) ? denseBytes(piece.shape, DType::F32, p.tilesCap,
+        int64_t bytes = sane(piece.shape) ? denseBytes(piece.shape, piece.dtype, p.tilesCap,
                                                        p.roundedTokens(p.tokensCap))
                                           : -1;
         int64_t offset = sends ? piece.sendOffset : piece.recvOffset;
-        if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) || offset % 4)
+        if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) ||
+            offset % byteSize(piece.dtype))
           return broken("p5", where, "piece \"" + piece.name + "\" does not fit its region");
       }
       auto [entry, first] = seen.emplace(t.id, std::make_pair(&t, 1));
@@ -359,7 +369,8 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
                   o.fromChunk == t.fromChunk && o.toChunk == t.toChunk &&
                   o.pieces.size() == t.pieces.size();
       for (size_t i = 0; same && i < t.pieces.size(); ++i)
-        same = o.pieces[i].shape == t.pieces[i].shape && o.pieces[i].name == t.pieces[i].name;
+        same = o.pieces[i].shape == t.pieces[i].shape && o.pieces[i].name == t.pieces[i].name &&
+               o.pieces[i].dtype == t.pieces[i].dtype;
       if (!same)
         return broken("p5", where,
                       "sender and receiver describe it differently, or its number is "

@@ -155,9 +155,11 @@ struct Output {
         at = at < 0 ? static_cast<int>(d) : -2;
     Extent e = at >= 0 ? value.shape[at] : Extent{};
     o.tokens = e == Extent{0, 0, 1};
-    if (at < 0 || value.dtype != DType::F32 || (!o.tokens && (e.constant || e.perToken)))
-      return invalid("output \"" + value.name +
-                     "\": --forward returns float32 outputs with one token or image dimension");
+    bool isFloat = value.dtype == DType::F32 || value.dtype == DType::BF16;
+    if (at < 0 || !isFloat || (!o.tokens && (e.constant || e.perToken)))
+      return invalid(
+          "output \"" + value.name +
+          "\": --forward returns floating point outputs with one token or image dimension");
     o.symbolic = e;
     for (int d = 0; d < static_cast<int>(value.shape.size()); ++d) {
       int64_t n = value.shape[d].constant;
@@ -179,8 +181,17 @@ struct Output {
     return o;
   }
 
-  void collect(const Inputs &in, const std::vector<int64_t> &rows, const float *values,
-               const PackedMicrobatch &batch) {
+  void collect(const Inputs &in, const std::vector<int64_t> &rows, const BatchValue &value,
+               const std::byte *bytes, const PackedMicrobatch &batch) {
+    std::vector<float> wide;
+    auto *values = reinterpret_cast<const float *>(bytes);
+    if (value.dtype == DType::BF16) {
+      auto *stored = reinterpret_cast<const BFloat16 *>(bytes);
+      wide.resize(outer * symbolic.evaluate(batch.tiles, batch.tokens) * inner);
+      std::transform(stored, stored + wide.size(), wide.begin(),
+                     [](BFloat16 number) { return number.toFloat(); });
+      values = wide.data();
+    }
     int64_t from = symbolic.evaluate(batch.tiles, batch.tokens);
     int64_t to = tokens ? in.rows * in.columns : symbolic.perTile * in.tiles;
     for (int64_t o = 0; o < outer; ++o) {
@@ -233,8 +244,7 @@ Status forward(Session &s) {
     ResultSink sink = [&](int32_t m, const BatchValue &result, const std::byte *bytes,
                           const PackedMicrobatch &batch) {
       if (works && first + m < groups.size())
-        outputs.at(result.name)
-            .collect(in, groups[first + m], reinterpret_cast<const float *>(bytes), batch);
+        outputs.at(result.name).collect(in, groups[first + m], result, bytes, batch);
       return Status::ok();
     };
     OMNIBAL_RETURN_IF_ERROR(s.executor->run("forward", source, sink));

@@ -31,8 +31,8 @@ std::vector<NamedTensor> writtenHere(Session &s) {
   std::vector<NamedTensor> mine;
   for (const Parameter &q : s.executor->stageInfo().parameters)
     if (q.trainable && q.counted && s.executor->replica() == 0)
-      mine.push_back(
-          {q.name, q.shape, s.executor->at(q.dataOffset), q.transposed, &s.executor->backend()});
+      mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
+                      &s.executor->backend()});
   return mine;
 }
 
@@ -43,7 +43,7 @@ std::vector<NamedTensor> stateTensors(Session &s, bool all) {
     if (!q.trainable || !(q.counted || all))
       continue;
     for (auto [kind, offset] :
-         {std::pair{"weight/", q.dataOffset}, std::pair{"moment1/", q.moment1Offset},
+         {std::pair{"weight/", q.weightOffset()}, std::pair{"moment1/", q.moment1Offset},
           std::pair{"moment2/", q.moment2Offset}})
       list.push_back(
           {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
@@ -154,6 +154,7 @@ private:
                        value.dump() + "; use the same program and flags to continue bit by bit");
     for (const NamedTensor &tensor : stateTensors(s, true))
       OMNIBAL_RETURN_IF_ERROR(saved.read(tensor));
+    OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
     first = saved.state().step;
     position = {then.value("epoch", int64_t{0}), first - saved.state().dataPosition};
     if (position.epoch < 0 || position.firstStep < 0)

@@ -73,10 +73,7 @@ public:
   void release(const Readback &readback) override { readbacks.giveBack(readback.data); }
 
   Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
-    std::vector<UpdateTensor> list;
-    for (const AdamWTensor &t : tensors)
-      list.push_back({t.param, t.grad, t.moment1, t.moment2, nullptr, t.elements, t.decay});
-    OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(std::move(list)));
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(listOf(tensors)));
     if (here->list.count == 0)
       return Status::ok();
     AdamWShape shape;
@@ -90,6 +87,13 @@ public:
     shape.gradientScale = options.gradientScale;
     shape.zeroGradients = options.zeroGradients;
     return check(launchAdamW(shape, nullptr, queue), "the update");
+  }
+  Status copyParameters(std::span<const AdamWTensor> tensors) override {
+    std::vector<UpdateTensor> copied = listOf(tensors);
+    std::erase_if(copied, [](const UpdateTensor &t) { return !t.copy; });
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(std::move(copied)));
+    return here->list.count == 0 ? Status::ok()
+                                 : check(launchCopyParameters(here->list, queue), "copying");
   }
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(gradientsOf(runs)));
@@ -158,6 +162,12 @@ private:
     return {};
   }
 
+  static std::vector<UpdateTensor> listOf(std::span<const AdamWTensor> tensors) {
+    std::vector<UpdateTensor> list;
+    for (const AdamWTensor &t : tensors)
+      list.push_back({t.param, t.grad, t.moment1, t.moment2, t.copy, t.elements, t.decay});
+    return list;
+  }
   static std::vector<UpdateTensor> gradientsOf(std::span<const FloatRun> runs) {
     std::vector<UpdateTensor> list;
     for (const FloatRun &run : runs) {

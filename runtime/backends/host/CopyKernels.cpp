@@ -1,6 +1,7 @@
 //===- CopyKernels.cpp - `copy` and `fill` -----------------------------------------------===//
 #include "runtime/backends/host/HostKernel.h"
 #include "runtime/backends/host/StridedLoop.h"
+#include "runtime/core/BFloat16.h"
 #include <cstring>
 
 namespace omnibal::rt {
@@ -70,6 +71,28 @@ void copyTyped(const TensorView &dst, const TensorView &src, ThreadPool &pool) {
   });
 }
 
+float toFloat(float value) { return value; }
+float toFloat(BFloat16 value) { return value.toFloat(); }
+
+/// Between float32 and bfloat16; sums are those of float32.
+template <typename To, typename From>
+void convertTyped(const TensorView &dst, const TensorView &src, bool accumulate, ThreadPool &pool) {
+  auto loop = StridedLoop<2>::build({&dst, &src});
+  const int64_t toStep = loop.innerStride(0), fromStep = loop.innerStride(1);
+  loop.parallel(pool, [&](const auto &offsets, int64_t first, int64_t count) {
+    To *to = dataOf<To>(dst) + offsets[0] + first * toStep;
+    const From *from = dataOf<From>(src) + offsets[1] + first * fromStep;
+    for (int64_t i = 0; i < count; ++i) {
+      To &place = to[i * toStep];
+      float value = toFloat(from[i * fromStep]) + (accumulate ? toFloat(place) : 0.f);
+      if constexpr (std::is_same_v<To, float>)
+        place = value;
+      else
+        place = To::fromFloat(value);
+    }
+  });
+}
+
 class CopyKernel final : public HostKernel {
 public:
   CopyKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
@@ -80,9 +103,15 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &to = views[dst], &from = views[src];
-    OMNIBAL_RETURN_IF_ERROR(check(from, "src", to.rank, to.dtype));
+    bool narrows = from.dtype == DType::F32 && to.dtype == DType::BF16,
+         widens = from.dtype == DType::BF16 && to.dtype == DType::F32;
+    OMNIBAL_RETURN_IF_ERROR(check(from, "src", to.rank, narrows || widens ? from.dtype : to.dtype));
     OMNIBAL_RETURN_IF_ERROR(check(to, "dst", to.rank, to.dtype));
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
+    if (widens) {
+      convertTyped<float, BFloat16>(to, from, accumulate, pool);
+      return Status::ok();
+    }
     switch (to.dtype) {
     case DType::F32:
       accumulate ? copyTyped<float, true>(to, from, pool) : copyTyped<float, false>(to, from, pool);
@@ -105,7 +134,13 @@ public:
       copyTyped<uint8_t, false>(to, from, pool);
       break;
     case DType::BF16:
-      return bad("the host backend computes in float32, not in bf16");
+      if (narrows)
+        convertTyped<BFloat16, float>(to, from, accumulate, pool);
+      else if (accumulate)
+        convertTyped<BFloat16, BFloat16>(to, from, true, pool);
+      else
+        copyTyped<uint16_t, false>(to, from, pool);
+      break;
     }
     return Status::ok();
   }
@@ -156,7 +191,8 @@ public:
       fillTyped<uint8_t>(to, value != 0, pool);
       break;
     case DType::BF16:
-      return bad("the host backend computes in float32, not in bf16");
+      fillTyped<uint16_t>(to, BFloat16::fromDouble(value).bits, pool);
+      break;
     }
     return Status::ok();
   }

@@ -89,6 +89,10 @@ public:
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
     return rt::squaredNorm(runs, pool);
   }
+  Status copyParameters(std::span<const AdamWTensor> tensors) override {
+    rt::copyParameters(tensors, pool);
+    return Status::ok();
+  }
   Status scale(std::span<const FloatRun> runs, double factor) override {
     rt::scale(runs, factor, pool);
     return Status::ok();

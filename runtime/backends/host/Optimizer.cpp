@@ -42,6 +42,13 @@ void forBlocks(const std::vector<Block> &blocks, ThreadPool &pool,
   });
 }
 
+/// The copy's part of a block.
+void copyBlock(const AdamWTensor &t, const Block &block) {
+  if (t.copy)
+    for (int64_t i = block.begin; i < block.begin + block.size; ++i)
+      t.copy[i] = BFloat16::fromFloat(t.param[i]);
+}
+
 } // namespace
 
 void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool) {
@@ -65,7 +72,14 @@ void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, Th
     mine.shrink = t.decay ? shrink : 1.f;
     updateTable().adamW(t.param + block.begin, t.grad + block.begin, t.moment1 + block.begin,
                         t.moment2 + block.begin, block.size, mine);
+    copyBlock(t, block);
   });
+}
+
+void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool) {
+  std::vector<Block> blocks = cutIntoBlocks(tensors);
+  forBlocks(blocks, pool,
+            [&](size_t number) { copyBlock(tensors[blocks[number].run], blocks[number]); });
 }
 
 double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool) {

@@ -46,8 +46,18 @@ std::vector<UpdateTensor> tensorsOf(const UpdateList &list) {
     for (float **data : {&tensor.param, &tensor.grad, &tensor.moment1, &tensor.moment2})
       if (*data)
         *data = static_cast<float *>(fake::at(*data, tensor.elements * int64_t{sizeof(float)}));
+    if (tensor.copy)
+      tensor.copy = fake::at(tensor.copy, tensor.elements * int64_t{sizeof(BFloat16)});
     tensors.push_back(tensor);
   }
+  return tensors;
+}
+
+std::vector<AdamWTensor> parametersOf(const UpdateList &list) {
+  std::vector<AdamWTensor> tensors;
+  for (const UpdateTensor &t : tensorsOf(list))
+    tensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.decay,
+                       static_cast<BFloat16 *>(t.copy)});
   return tensors;
 }
 
@@ -66,10 +76,23 @@ void enqueueUpdate(const UpdateList &list, const std::string &name, cudaStream_t
   });
 }
 
+/// One element where bfloat16 takes part.
+void convert(const CopyShape &shape, void *to, int64_t t, const void *from, int64_t f) {
+  float value =
+      shape.from == Element::BF16 ? element<BFloat16>(from, f).toFloat() : element<float>(from, f);
+  if (shape.to == Element::F32) {
+    element<float>(to, t) = shape.accumulate ? element<float>(to, t) + value : value;
+    return;
+  }
+  auto &place = element<BFloat16>(to, t);
+  place = BFloat16::fromFloat(shape.accumulate ? place.toFloat() + value : value);
+}
+
 } // namespace
 
 cudaError_t launchCopy(const CopyShape &shape, void *to, const void *from, cudaStream_t stream) {
-  if (bytesOf(shape.to) != 4 || shape.to != shape.from)
+  bool converts = shape.to == Element::BF16 || shape.from == Element::BF16;
+  if (!converts && (bytesOf(shape.to) != 4 || shape.to != shape.from))
     return cudaErrorInvalidValue;
   std::string name = shape.accumulate ? "launch add " : "launch copy ";
   fake::enqueue(stream,
@@ -77,7 +100,9 @@ cudaError_t launchCopy(const CopyShape &shape, void *to, const void *from, cudaS
                     " to " + fake::nameOf(to),
                 [=] {
                   walk(shape.strides, [&](int64_t t, int64_t f) {
-                    if (!shape.accumulate)
+                    if (converts)
+                      convert(shape, to, t, from, f);
+                    else if (!shape.accumulate)
                       element<int32_t>(to, t) = element<int32_t>(from, f);
                     else
                       element<float>(to, t) += element<float>(from, f);
@@ -116,11 +141,14 @@ cudaError_t launchAdamW(const AdamWShape &shape, const float *, cudaStream_t str
   enqueueUpdate(shape.list, "adamw", stream, [=](ThreadPool &pool) {
     AdamWOptions options{shape.learningRate, shape.beta1, shape.beta2,         shape.epsilon,
                          shape.weightDecay,  shape.step,  shape.gradientScale, shape.zeroGradients};
-    std::vector<AdamWTensor> tensors;
-    for (const UpdateTensor &t : tensorsOf(shape.list))
-      tensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.decay});
-    adamW(tensors, options, pool);
+    adamW(parametersOf(shape.list), options, pool);
   });
+  return cudaSuccess;
+}
+
+cudaError_t launchCopyParameters(const UpdateList &list, cudaStream_t stream) {
+  enqueueUpdate(list, "copy", stream,
+                [=](ThreadPool &pool) { copyParameters(parametersOf(list), pool); });
   return cudaSuccess;
 }
 

@@ -92,6 +92,9 @@ public:
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
     return inner->squaredNorm(runs);
   }
+  Status copyParameters(std::span<const AdamWTensor> tensors) override {
+    return inner->copyParameters(tensors);
+  }
   Status scale(std::span<const FloatRun> runs, double factor) override {
     return inner->scale(runs, factor);
   }
@@ -140,7 +143,8 @@ TEST_F(OnExecutor, TrainsWithTheHostsBits) {
   uint64_t seed = 0;
   for (TinyOptions options :
        {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
-        TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true}}) {
+        TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true},
+        TinyOptions{1, 2, 2, true, false, 1, true}, TinyOptions{2, 3, 1, false, true, 1, true}}) {
     LoadedProgram program = loadedTiny(options);
     TinyOutcome host = trainTinyThreads(program, weights, 4, step);
     ASSERT_TRUE(host.status) << host.status.message();

@@ -87,6 +87,66 @@ TEST_F(Training, RowsRoundedUpChangeNothing) {
     }
 }
 
+/// Activations, their gradients and what kernels read of the parameters lie in bfloat16; products,
+/// gradients of parameters and the optimizer stay in float32.
+TEST_F(Training, BFloat16StaysNearTheFormulasInEveryLayout) {
+  for (bool tied : {false, true}) {
+    TinyReference reference(weights, tied);
+    std::vector<TinyReference::Step> expected;
+    for (int s = 0; s < 5; ++s)
+      expected.push_back(reference.step(tinyStep(s, 4), options));
+    std::vector<std::vector<float>> first;
+    for (TinyOptions layout :
+         {TinyOptions{1, 4, 1, tied, false, 1, true}, TinyOptions{1, 4, 1, tied, true, 1, true},
+          TinyOptions{2, 4, 1, tied, false, 1, true}, TinyOptions{2, 4, 1, tied, true, 1, true},
+          TinyOptions{1, 2, 2, tied, false, 1, true}, TinyOptions{2, 2, 2, tied, true, 1, true}}) {
+      TinyOutcome got =
+          trainTinyThreads(loadedTiny(layout), weights, 5, options, {.guarded = true});
+      ASSERT_TRUE(got.status) << got.status.message();
+      for (int s = 0; s < 5; ++s) {
+        EXPECT_NEAR(got.steps[s].loss, expected[s].loss, 0.02 * expected[s].loss);
+        EXPECT_NE(got.steps[s].loss, expected[s].loss);
+      }
+      // Rounding happens where values are stored, wherever the cuts are.
+      if (layout.dataParallel == 1 && !tied) {
+        first = first.empty() ? got.parameters : first;
+        EXPECT_EQ(got.parameters, first) << layout.stages;
+      }
+    }
+  }
+}
+
+TEST_F(Training, KernelsReadTheRoundedFloat32Values) {
+  auto program = loadedTiny({1, 2, 1, false, false, 1, true});
+  program.program.stageList[0].parameters[1].trainable = false;
+  Parameter &frozen = program.program.stageList[0].parameters[1];
+  frozen.gradOffset = frozen.moment1Offset = frozen.moment2Offset = frozen.masterOffset = -1;
+  auto communicators = createThreadCommunicators(1);
+  auto executor = Executor::prepare(program, *communicators[0], {.guarded = true});
+  ASSERT_TRUE(executor) << executor.status().message();
+  auto files = TensorFiles::open(weights);
+  ASSERT_TRUE((*executor)->initialise(*files));
+  const std::vector<Parameter> &list = (*executor)->stageInfo().parameters;
+  auto copyOf = [&](const Parameter &q) {
+    return reinterpret_cast<BFloat16 *>((*executor)->at(q.dataOffset));
+  };
+  float source[tinyVocabulary * tinyWidth];
+  ASSERT_TRUE(convertTensor(*files->find("weight"), DType::F32, source));
+  for (int64_t i = 0; i < list[1].elements(); ++i)
+    ASSERT_EQ(copyOf(list[1])[i].bits, BFloat16::fromFloat(source[i]).bits);
+  ASSERT_TRUE(convertTensor(*files->find("table"), DType::F32, source));
+  float *values = (*executor)->at(list[0].masterOffset);
+  EXPECT_EQ(std::memcmp(values, source, sizeof source), 0);
+  auto expectRounded = [&] {
+    for (int64_t i = 0; i < list[0].elements(); ++i)
+      ASSERT_EQ(copyOf(list[0])[i].bits, BFloat16::fromFloat(values[i]).bits) << i;
+  };
+  expectRounded();
+  values[3] = 0.7f; // as a resumed run does
+  ASSERT_TRUE((*executor)->refreshCopies());
+  expectRounded();
+}
+
 TEST_F(Training, HalvesOfABackwardGiveTheBitsOfTheWhole) {
   for (int stages : {1, 2})
     for (bool tied : {false, true}) {

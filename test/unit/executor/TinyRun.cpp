@@ -160,7 +160,7 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
         return Status::ok();
       };
       OMNIBAL_RETURN_IF_ERROR(
-          executor->backend().read(executor->at(q.dataOffset), W * C * 4, keep));
+          executor->backend().read(executor->at(q.weightOffset()), W * C * 4, keep));
     }
     return Status::ok();
   }();

@@ -121,7 +121,7 @@ TEST(Printing, ShowsWhatAPersonAsksFor) {
   std::string text = printProgram(tinyProgram({.stages = 2, .tied = true}));
   for (const char *expected :
        {"function @head.backward", "gemm a=kept[N, 6] b=weight[6, 11] c=logits[N, 11]",
-        "table [11, 6] trainable, shared group 0 (copy)", "backward chunk 1 mb 1",
+        "table f32 [11, 6] trainable, shared group 0 (copy)", "backward chunk 1 mb 1",
         "transfer 1 (gradients): stage 1 -> stage 0: h[N, 6]", "memory: arena", "reduce_shared 0"})
     EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
 }

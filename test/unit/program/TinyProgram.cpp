@@ -143,10 +143,51 @@ std::vector<Function> functions(int64_t cap) {
              "dweight"}}}};
 }
 
-Parameter parameter(const char *name, int64_t &at) {
+/// The function on bfloat16 activations and parameters: its calls work on float32 temporaries, to
+/// which and from which formals are copied.
+Function narrowed(Function f, int64_t cap) {
+  auto isNarrow = [](const Buffer &b) {
+    return b.role == Role::Parameter || b.role == Role::Input || b.role == Role::Output ||
+           b.role == Role::Saved || b.role == Role::GradOutput || b.role == Role::GradInput;
+  };
+  auto isWritten = [&](const Buffer &b) {
+    bool forward = f.name.find("forward") != std::string::npos;
+    return b.role == Role::Output || b.role == Role::GradInput ||
+           (b.role == Role::Saved && forward);
+  };
+  std::vector<KernelCall> before, after;
+  for (int32_t i = 0; i < f.formals; ++i) {
+    if (!isNarrow(f.buffers[i]))
+      continue;
+    auto wide = static_cast<int32_t>(f.buffers.size());
+    bool written = isWritten(f.buffers[i]);
+    for (KernelCall &call : f.calls)
+      for (auto &[name, view] : call.operands)
+        view.buffer = view.buffer == i ? wide : view.buffer;
+    KernelCall copy{"copy", {}, nlohmann::json::object(), "width"};
+    std::vector<Extent> shape = f.buffers[i].shape;
+    copy.operands = {{"src", whole(written ? wide : i, shape)},
+                     {"dst", whole(written ? i : wide, shape)}};
+    (written ? after : before).push_back(copy);
+    f.buffers.push_back(
+        {f.buffers[i].name + "_wide", Role::Temporary, DType::F32, shape, f.workspaceBytes});
+    f.buffers[i].dtype = DType::BF16;
+    f.workspaceBytes += aligned(cap * W * 4);
+  }
+  f.calls.insert(f.calls.begin(), before.begin(), before.end());
+  f.calls.insert(f.calls.end(), after.begin(), after.end());
+  return f;
+}
+
+Parameter parameter(const char *name, bool narrow, int64_t &at) {
   Parameter q;
   q.name = name;
   q.shape = {W, C};
+  if (narrow) {
+    q.dtype = DType::BF16;
+    q.masterOffset = at;
+    at += aligned(W * C * 4);
+  }
   for (int64_t *offset : {&q.dataOffset, &q.gradOffset, &q.moment1Offset, &q.moment2Offset}) {
     *offset = at;
     at += aligned(W * C * 4);
@@ -190,7 +231,7 @@ public:
 };
 
 Transfer message(int32_t id, int32_t from, int32_t to, int32_t sendRegion, int32_t recvRegion) {
-  return {id, id == 1, from, to, 0, 0, sendRegion, recvRegion, {{"h", {N, c}, 0, 0}}};
+  return {id, id == 1, from, to, 0, 0, sendRegion, recvRegion, {{"h", DType::F32, {N, c}, 0, 0}}};
 }
 
 /// Which layers a stage holds.
@@ -316,6 +357,25 @@ Mode evaluateMode(const Part &part, const TinyOptions &o, int32_t headParameter,
   return b.mode;
 }
 
+/// Every function may use a workspace then: one region for all of them.
+void makeNarrow(Program &p, int64_t cap) {
+  for (Function &f : p.functions)
+    f = narrowed(f, cap);
+  for (Stage &stage : p.stageList)
+    for (auto &[name, mode] : stage.modes) {
+      mode.regions.push_back({"shared workspace", 8 * aligned(cap * W * 4), {}});
+      mode.regions.back().offsets.assign(mode.microbatches, stage.arenaBytes);
+      stage.arenaBytes += mode.regions.back().bytes;
+      for (Chunk &chunk : mode.chunks)
+        for (auto *list : {&chunk.forward, &chunk.backward, &chunk.inputGrad, &chunk.weightGrad})
+          for (LayerCall &call : *list)
+            call.workspaceRegion = static_cast<int32_t>(mode.regions.size()) - 1;
+      for (Transfer &t : mode.transfers)
+        for (Piece &piece : t.pieces)
+          piece.dtype = DType::BF16;
+    }
+}
+
 } // namespace
 
 Program tinyProgram(const TinyOptions &o) {
@@ -336,9 +396,9 @@ Program tinyProgram(const TinyOptions &o) {
     stage.id = s;
     int64_t at = 0;
     if (part.first)
-      stage.parameters.push_back(parameter("table", at));
+      stage.parameters.push_back(parameter("table", o.narrow, at));
     if (part.last && (!o.tied || !part.first))
-      stage.parameters.push_back(parameter(o.tied ? "table" : "weight", at));
+      stage.parameters.push_back(parameter(o.tied ? "table" : "weight", o.narrow, at));
     if (o.tied && o.stages > 1) {
       stage.parameters[0].sharedGroup = 0;
       stage.parameters[0].counted = part.first;
@@ -354,6 +414,8 @@ Program tinyProgram(const TinyOptions &o) {
     stage.arenaBytes = at;
     p.stageList.push_back(stage);
   }
+  if (o.narrow)
+    makeNarrow(p, capOf(o));
   return p;
 }
 

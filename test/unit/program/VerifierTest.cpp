@@ -13,12 +13,13 @@ TEST(Verifier, AcceptsEveryLayout) {
     for (int microbatches : {1, 2, 5})
       for (int replicas : {1, 2})
         for (bool tied : {false, true})
-          for (bool split : {false, true}) {
-            Status status =
-                verifyProgram(tinyProgram({stages, microbatches, replicas, tied, split}));
-            EXPECT_TRUE(status) << stages << " " << microbatches << " " << tied << " " << split
-                                << ": " << status.message();
-          }
+          for (bool split : {false, true})
+            for (bool narrow : {false, true}) {
+              Status status = verifyProgram(
+                  tinyProgram({stages, microbatches, replicas, tied, split, 1, narrow}));
+              EXPECT_TRUE(status) << stages << " " << microbatches << " " << tied << " " << split
+                                  << " " << narrow << ": " << status.message();
+            }
 }
 
 struct Broken {
@@ -82,6 +83,15 @@ const Broken cases[] = {
      [](Program &p) {
        p.stageList[0].parameters[0].gradOffset = p.stageList[0].parameters[0].dataOffset + 4;
      }},
+    {"p3", "only a trainable parameter in bf16 has float32 values",
+     [](Program &p) { p.stageList[0].parameters[0].masterOffset = 0; }},
+    {"p3", "(float32 values): it does not lie in the persistent part",
+     [](Program &p) { p.stageList[0].parameters[0].dtype = DType::BF16; }},
+    {"p3", "its dtype must be f32 or bf16",
+     [](Program &p) { p.stageList[0].parameters[0].dtype = DType::I32; }},
+    {"p4", "the type differs", [](Program &p) { p.functions[0].buffers[0].dtype = DType::BF16; }},
+    {"p5", "differently",
+     [](Program &p) { train(p, 1).transfers[0].pieces[0].dtype = DType::BF16; }},
     {"p3", "exactly one copy must be counted",
      [](Program &p) { p.stageList[1].parameters[0].counted = true; }},
     {"p3", "its copies differ", [](Program &p) { p.stageList[1].parameters[0].shape = {6, 11}; }},
