@@ -131,7 +131,6 @@ class Trainer:
         self.args, self.device = args, device
         config = models.MODELS[args.model]
         config = AutoConfig.for_model(**{k: v for k, v in config.items() if k != "architectures"})
-        dtype = torch.bfloat16 if args.mode == "masters" else torch.float32
         with torch.device(device):
             self.model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32, attn_implementation="packed")
         weights = load_file(os.path.join(args.data, "model.safetensors"))
@@ -142,8 +141,8 @@ class Trainer:
         self.parameters = list(self.model.parameters())
         if args.mode == "masters":
             self.masters = [torch.nn.Parameter(p.detach().clone()) for p in self.parameters]
-            self.model.to(dtype)
-            self.parameters = list(self.model.parameters())
+            for parameter in self.parameters:  # not the buffers: rotary frequencies stay float32
+                parameter.data = parameter.data.to(torch.bfloat16)
         updated = self.masters or self.parameters
         decay = [p for p in updated if p.dim() >= 2], [p for p in updated if p.dim() < 2]
         self.optimizer = torch.optim.AdamW([{"params": decay[0], "weight_decay": 0.05}, {"params": decay[1], "weight_decay": 0.0}],
