@@ -4,7 +4,7 @@
 For every program of the bundle: weights and samples from a fixed seed (make_data.py), the same packed batches through
 omnibal-run and through PyTorch (torch_step.py: torch.compile, flash attention of ragged sequences, fused AdamW), in one
 run on one machine. Prints milliseconds a step (min / median), tokens/s, their ratio, MFU, peak memory and the losses of
-both. Then kernel by kernel (bench_cuda_kernels) against PyTorch and the roofline. What found no time is said.
+both. Then kernel by kernel (bench_device_kernels) against PyTorch and the roofline. What found no time is said.
 """
 import argparse
 import json
@@ -135,7 +135,7 @@ class Bench:
         if self.args.no_kernels:
             return
         results = os.path.join(self.args.work, "kernels.jsonl")
-        if self.checks.run("kernels", [self.path("bin", "bench_cuda_kernels"), results], limit=60):
+        if self.checks.run("kernels", [self.path("bin", "bench_device_kernels"), os.path.join(HERE, "kernels.json"), results], limit=60):
             self.checks.run("kernels against PyTorch", [sys.executable, os.path.join(HERE, "torch_kernels.py"), results], limit=90, show=40)
 
     def all(self):

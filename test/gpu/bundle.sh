@@ -9,7 +9,7 @@ set -euo pipefail
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 build="$(realpath "${1:-$root/build}")"
 bundle="$(realpath -m "${2:-gpu-bundle}")"
-targets=(omnibal-run omnibal-batch gpu-kernel-test gpu-conformance-test gpu-backend-test bench_cuda_kernels)
+targets=(omnibal-run omnibal-batch gpu-kernel-test gpu-conformance gpu-backend-test bench_device_kernels)
 
 export CUDACXX="${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}"
 cmake -G Ninja -S "$root" -B "$bundle.build" -DCMAKE_BUILD_TYPE=Release -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_CUDA=ON \

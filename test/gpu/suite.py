@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from checks import Checks  # noqa: E402
 
-BINARIES = ["gpu-kernel-test", "gpu-conformance-test", "gpu-backend-test"]
+BINARIES = ["gpu-kernel-test", "gpu-conformance", "gpu-backend-test"]
 
 
 class Suite:

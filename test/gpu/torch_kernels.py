@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Kernels against PyTorch's and the roofline: torch_kernels.py RESULTS.jsonl [--cases kernels.json]
+
+RESULTS is what bench_device_kernels wrote of the same cases. PyTorch's side: linear layers with their activation under
+torch.compile, ragged and ordinary flash attention, torch.compile of norm, rope and cross-entropy, fused AdamW.
+The roofline is the larger of FLOPs by the rate of a large matrix product and bytes by the rate of a large copy, both
+measured here first.
+"""
+import argparse
+import json
+import os
+import statistics
+import sys
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch_step  # noqa: E402
+
+TYPES = {"bf16": torch.bfloat16, "f32": torch.float32, "i32": torch.int32}
+
+
+def median_us(function, repeats=30):
+    for _ in range(5):
+        function()
+    times = []
+    for _ in range(repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        function()
+        end.record()
+        end.synchronize()
+        times.append(1e3 * begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def ceilings():
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    product = 2 * 8192 ** 3 / median_us(lambda: a @ b) * 1e6
+    source = torch.randn(1 << 30, device="cuda", dtype=torch.bfloat16)
+    target = torch.empty_like(source)
+    return product, 2 * source.nbytes / median_us(lambda: target.copy_(source)) * 1e6
+
+
+def tensors(case):
+    made = {}
+    for name, kind, shape, *strides in case.get("operands", []):
+        dense = 1
+        for size in shape:
+            dense *= size
+        dtype = TYPES[kind]
+        flat = torch.randn(dense, device="cuda", dtype=torch.float32).to(dtype) if dtype.is_floating_point else \
+            (torch.arange(dense, device="cuda") % 8192).to(dtype)
+        made[name] = flat.as_strided(shape, strides[0]) if strides else flat.view(shape)
+    return made
+
+
+def gemm(case, t):
+    attributes = case.get("attributes", {})
+    if attributes.get("accumulate"):
+        return lambda: t["c"].add_(t["a"] @ t["b"])
+
+    def layer(a, b, bias, residual):
+        value = F.linear(a, b.T, bias)
+        if attributes.get("activation") == "gelu_tanh":
+            value = F.gelu(value, approximate="tanh")
+        return value if residual is None else value + residual
+    compiled = torch.compile(layer)
+    return lambda: compiled(t["a"], t["b"], t.get("bias"), t.get("residual"))
+
+
+def attention_call(case, t):
+    scale, segment = case["attributes"]["scale"], case["attributes"].get("segment_rows", 0)
+    q, k, v = (t[name].detach().requires_grad_(case["kernel"] == "attention_backward") for name in "qkv")
+    if segment:
+        split = lambda x: x.view(-1, segment, *x.shape[1:]).transpose(1, 2)
+        forward = lambda: F.scaled_dot_product_attention(split(q), split(k), split(v), scale=scale)
+    else:
+        rows = q.shape[0]
+        borders = torch.arange(0, rows + 1, rows // case["segments"], device="cuda", dtype=torch.int32)
+        forward = lambda: torch_step.ragged(q, k, v, borders, rows // case["segments"], scale)
+    return q, k, v, forward
+
+
+def attention(case, t):
+    *_, forward = attention_call(case, t)
+    return forward
+
+
+def attention_backward(case, t):
+    q, k, v, forward = attention_call(case, t)
+    out = forward()
+    gradient = torch.randn_like(out)
+    return lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True)
+
+
+def rms_norm(case, t):
+    compiled = torch.compile(lambda x, w: F.rms_norm(x, (x.shape[-1],), w, case["attributes"]["epsilon"]))
+    return lambda: compiled(t["input"], t["scale"])
+
+
+def rope(case, t):
+    def turn(x, cos, sin):
+        first, second = x.chunk(2, dim=-1)
+        return x * cos[:, None] + torch.cat((-second, first), dim=-1) * sin[:, None]
+    compiled = torch.compile(turn)
+    cos, sin = t["cos"].bfloat16(), t["sin"].bfloat16()
+    return lambda: compiled(t["x"], cos, sin)
+
+
+def linear_cross_entropy(case, t):
+    hidden, weight = (t[name].detach().requires_grad_() for name in ("hidden", "weight"))
+    targets = t["targets"].long()
+    loss = torch.compile(lambda h, w: F.cross_entropy((h @ w.T).float(), targets, reduction="sum"))
+    return lambda: torch.autograd.grad(loss(hidden, weight), (hidden, weight))
+
+
+def cross_entropy(case, t):
+    logits, targets = t["logits"].detach().requires_grad_(), t["targets"].long()
+    loss = torch.compile(lambda x: F.cross_entropy(x, targets, reduction="sum"))
+    return lambda: torch.autograd.grad(loss(logits), logits)
+
+
+def adamw(case, t):
+    parameter = torch.nn.Parameter(torch.zeros(case["elements"], device="cuda"))
+    parameter.grad = torch.zeros_like(parameter)
+    optimizer = torch.optim.AdamW([parameter], fused=True)
+    return optimizer.step
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results")
+    parser.add_argument("--cases", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels.json"))
+    args = parser.parse_args()
+    with open(args.cases) as file:
+        cases = json.load(file)
+    with open(args.results) as file:
+        ours = {line["name"]: line for line in map(json.loads, file)}
+    product, copy = ceilings()
+    print(f"matrix product {product / 1e12:.0f} TFLOP/s, copy {copy / 1e12:.2f} TB/s; medians in us")
+    print(f"{'kernel':38s} {'ours':>9s} {'PyTorch':>9s} {'ratio':>6s} {'of roofline':>11s}")
+    for case in cases:
+        line, theirs = ours.get(case["name"], {}), None
+        try:
+            theirs = median_us(globals()[case["kernel"]](case, tensors(case)))
+        except Exception as error:  # one kernel that PyTorch lacks here shall not hide the others
+            print(f"{case['name']}: PyTorch: {str(error).splitlines()[0][:120]}")
+        torch.cuda.empty_cache()
+        if "median_us" not in line:
+            print(f"{case['name']}: ours: {line.get('error', 'not measured')}")
+            continue
+        floor = 1e6 * max(case["flops"] / product, case["bytes"] / copy)
+        ratio = f"{theirs / line['median_us']:6.2f}" if theirs else "     -"
+        print(f"{case['name']:38s} {line['median_us']:9.1f} {theirs or 0:9.1f} {ratio} {100 * floor / line['median_us']:10.0f}%")
+
+
+if __name__ == "__main__":
+    main()
