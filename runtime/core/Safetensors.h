@@ -43,8 +43,8 @@ struct StoredTensor {
 };
 
 /// Writes elements [first, first + count) of `tensor`, converted, to `out` (dense). Every type
-/// converts to F32, F64 and BF16 (nearest even); integers and booleans convert to I32, I64 and Bool when the
-/// value fits; anything else is InvalidArgument with the tensor's name.
+/// converts to F32, F64 and BF16 (nearest even); integers and booleans convert to I32, I64 and Bool
+/// when the value fits; anything else is InvalidArgument with the tensor's name.
 Status convertTensor(const StoredTensor &tensor, DType to, void *out, int64_t first, int64_t count);
 /// The whole tensor.
 Status convertTensor(const StoredTensor &tensor, DType to, void *out);
