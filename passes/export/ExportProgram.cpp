@@ -86,6 +86,8 @@ private:
       if (!fresh)
         return success();
       lower::LoweringOptions lowering;
+      lowering.target = options.target;
+      lowering.compute = options.compute;
       lowering.tilesCap = options.tilesCap;
       lowering.tokensCap = options.tokensCap;
       lowering.rowBucket = 1;
@@ -114,7 +116,10 @@ private:
     ExportedProgram result;
     rt::Program &program = result.program;
     program.target = options.target;
-    program.cpu = lower::KernelLibrary::resolveCpu(options.cpu);
+    program.compute = options.compute;
+    program.cpu = options.target == "cuda" && !options.emulated
+                      ? lower::KernelLibrary::oldestGpu
+                      : lower::KernelLibrary::resolveCpu(options.cpu);
     program.model = options.model;
     program.tilesCap = options.tilesCap;
     program.tokensCap = options.tokensCap;
@@ -135,7 +140,7 @@ private:
       program.functions.push_back(std::move(lowered.function));
     }
     result.kernels = kernels;
-    result.cpu = options.cpu;
+    result.options = options;
     return result;
   }
 
@@ -177,9 +182,13 @@ FailureOr<ExportedProgram> exportProgram(ModuleOp module, const ExportOptions &o
   return Exporter(module, options).run();
 }
 
-FailureOr<std::string> compileKernels(const ExportedProgram &exported) {
-  return exported.kernels->empty() ? std::string()
-                                   : exported.kernels->compileSharedObject(exported.cpu);
+FailureOr<rt::GeneratedCode> compileKernels(const ExportedProgram &exported) {
+  if (exported.kernels->empty())
+    return rt::GeneratedCode();
+  auto bytes = exported.kernels->compileSharedObject(exported.options.cpu);
+  if (failed(bytes))
+    return failure();
+  return rt::GeneratedCode{"kernels.so", std::move(*bytes)};
 }
 
 } // namespace omnibal::exporter

@@ -9,8 +9,11 @@
 namespace omnibal::exporter {
 
 struct ExportOptions {
-  std::string model; ///< file name of the source model
-  std::string target = "host", cpu = "x86-64-v3";
+  std::string model;           ///< file name of the source model
+  std::string target = "host"; ///< host | cuda
+  std::string compute = "float32", cpu = "x86-64-v3";
+  bool emulated = false;   ///< code of a cuda program is for this processor (tests)
+  std::string cudaToolkit; ///< folder of ptxas and fatbinary; empty: found
   int64_t tilesCap = 0, tokensCap = 0;
   int64_t gradientBucketBytes = int64_t{32} << 20; ///< data-parallel reduction happens by bucket
 };
@@ -18,8 +21,8 @@ struct ExportOptions {
 struct ExportedProgram {
   rt::Program program;
   std::vector<rt::ConstantTensor> constants;
-  std::string cpu; ///< as asked for: "native" also means this machine's features
-  /// The generated kernels, not compiled yet: a dry run never needs kernels.so.
+  ExportOptions options;
+  /// The generated kernels, not compiled yet: a dry run never needs their code.
   std::shared_ptr<lower::KernelLibrary> kernels;
 };
 
@@ -29,8 +32,8 @@ struct ExportedProgram {
 /// functions. Reports on the module's diagnostics.
 llvm::FailureOr<ExportedProgram> exportProgram(mlir::ModuleOp module, const ExportOptions &options);
 
-/// The bytes of kernels.so, empty where no code was generated. Reports on the kernels' module.
-llvm::FailureOr<std::string> compileKernels(const ExportedProgram &exported);
+/// The generated code, none where no function needs any. Reports on the kernels' module.
+llvm::FailureOr<rt::GeneratedCode> compileKernels(const ExportedProgram &exported);
 
 } // namespace omnibal::exporter
 #endif // PASSES_EXPORT_EXPORTPROGRAM_H

@@ -28,7 +28,7 @@ struct ExportProgramPass : impl::ExportProgramPassBase<ExportProgramPass> {
     auto exported = exporter::exportProgram(*copy, options);
     if (failed(exported))
       return signalPassFailure();
-    FailureOr<std::string> kernels = exporter::compileKernels(*exported);
+    FailureOr<rt::GeneratedCode> kernels = exporter::compileKernels(*exported);
     if (failed(kernels))
       return signalPassFailure();
     rt::Status written =

@@ -10,7 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "passes/lower/FusedKernel.h"
+#include "passes/lower/FusedAnalysis.h"
 #include "passes/lower/TensorBuilder.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -34,7 +34,7 @@ class FusedEmitter {
 public:
   FusedEmitter(const FusedKernel &kernel, ModuleOp module)
       : kernel(kernel), fused(kernel.op), space(spaceOf(kernel.op)),
-        b(FusedOp(kernel.op).getLoc(), OpBuilder::atBlockEnd(module.getBody())) {
+        b(FusedOp(kernel.op).getLoc(), OpBuilder::atBlockEnd(module.getBody())), analysis(kernel) {
     width = std::min<int64_t>(maxWidth, llvm::PowerOf2Ceil(space.cols));
     mainCols = space.cols / width * width;
   }
@@ -60,107 +60,25 @@ private:
   //--- Analysis
   //------------------------------------------------------------------------------------
 
-  struct Info {
-    Extent2D extent = Extent2D::Single;
-    int level = 0; ///< number of row reductions that must be complete first
-  };
-
-  /// The value behind reshapes and expansions.
-  Value behind(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!isFree(op))
-        break;
-      value = op->getOperand(0);
-    }
-    return value;
-  }
-
   void analyse() {
-    for (auto [argument, access] : llvm::zip(fused.getBody().getArguments(), kernel.inputs))
-      infos[argument] = {access.extent, 0};
-    for (Operation &op : fused.getBody().front().without_terminator()) {
-      if (isFree(&op))
-        continue;
-      Info info;
-      bool row = false, col = false, full = false;
-      for (Value operand : op.getOperands()) {
-        const Info &source = infos[behind(operand)];
-        info.level = std::max(info.level, source.level);
-        full |= source.extent == Extent2D::Full;
-        row |= source.extent == Extent2D::PerRow;
-        col |= source.extent == Extent2D::PerCol;
-      }
-      info.extent = full || (row && col) ? Extent2D::Full
-                    : row                ? Extent2D::PerRow
-                    : col                ? Extent2D::PerCol
-                                         : Extent2D::Single;
-      if (isa<ReduceOp>(op)) {
-        bool partial = false;
-        for (auto [result, access] : llvm::zip(results(), kernel.outputs))
-          partial |= result == op.getResult(0) && access.columnReduction;
-        if (!partial) {
-          info.extent = Extent2D::PerRow;
-          ++info.level;
-        }
-      }
-      infos[op.getResult(0)] = info;
-    }
-    for (auto [result, access] : llvm::zip(results(), kernel.outputs)) {
-      Value value = behind(result);
-      if (access.columnReduction)
-        addRoot(value.getDefiningOp()->getOperand(0), infos[value].level);
-      else if (access.extent == Extent2D::Full)
-        addRoot(value, infos[value].level);
-      else
-        addRowRoot(value);
-    }
     // A later loop may turn out to need a value that an earlier one must keep: from last to first.
-    for (int phase = phases.size(); phase-- > 0;)
-      for (size_t i = 0; i < phases[phase].size(); ++i)
-        require(phases[phase][i], phase);
+    for (int phase = analysis.phases.size(); phase-- > 0;)
+      for (size_t i = 0; i < analysis.phases[phase].size(); ++i)
+        require(analysis.phases[phase][i], phase);
   }
-  OperandRange results() { return fused.getBody().front().getTerminator()->getOperands(); }
-
-  void addRoot(Value value, int phase) {
-    value = behind(value);
-    if (static_cast<int>(phases.size()) <= phase)
-      phases.resize(phase + 1);
-    if (!llvm::is_contained(phases[phase], value))
-      phases[phase].push_back(value);
-    addRowRoots(value);
-  }
-  /// The reductions that `value` depends on become part of the phases before it.
-  void addRowRoots(Value value) {
-    if (!visited.insert(value).second)
-      return;
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return;
-    for (Value operand : op->getOperands())
-      addRowRoots(behind(operand));
-    if (isa<ReduceOp>(op) && infos[value].extent == Extent2D::PerRow) {
-      Value input = behind(op->getOperand(0));
-      int phase = infos[input].level;
-      if (static_cast<int>(phases.size()) <= phase)
-        phases.resize(phase + 1);
-      phases[phase].push_back(input);
-      if (static_cast<int>(reductions.size()) <= phase)
-        reductions.resize(phase + 1);
-      reductions[phase].push_back(cast<ReduceOp>(op));
-    }
-  }
-  void addRowRoot(Value value) { addRowRoots(behind(value)); }
+  OperandRange results() { return analysis.results(); }
+  static Value behind(Value value) { return FusedAnalysis::behind(value); }
 
   /// Decides which full values of earlier phases `value` waits for in scratch.
   void require(Value value, int phase) {
     value = behind(value);
     Operation *op = value.getDefiningOp();
-    const Info &info = infos[value];
+    FusedAnalysis::Info info = analysis.of(value);
     if (!op || info.extent != Extent2D::Full || isa<ReduceOp>(op))
       return;
     if (info.level < phase && typeOf(value).getElementType().isF32() && costly(value)) {
       if (scratch.insert(value)) {
-        addRoot(value, info.level);
+        analysis.addRoot(value, info.level);
       }
       return;
     }
@@ -175,7 +93,7 @@ private:
     while (!stack.empty()) {
       Value next = behind(stack.pop_back_val());
       Operation *op = next.getDefiningOp();
-      if (!op || !seen.insert(next).second || infos[next].extent != Extent2D::Full)
+      if (!op || !seen.insert(next).second || analysis.of(next).extent != Extent2D::Full)
         continue;
       dear |= isDear(op);
       ++ops;
@@ -329,7 +247,7 @@ private:
         rowBases.push_back(offset ? at(bases[i], element, offset) : bases[i]);
         ++i;
       }
-    for (size_t phase = 0; phase < phases.size(); ++phase)
+    for (size_t phase = 0; phase < analysis.phases.size(); ++phase)
       emitPhase(phase);
     for (auto [index, access] : llvm::enumerate(kernel.outputs)) {
       if (access.extent == Extent2D::Full || access.columnReduction)
@@ -349,26 +267,24 @@ private:
   }
 
   void emitPhase(int phase) {
-    SmallVector<ReduceOp> reduces;
-    if (phase < static_cast<int>(reductions.size()))
-      reduces = reductions[phase];
+    ArrayRef<ReduceOp> reduces = analysis.reductionsOf(phase);
     SmallVector<Value> carried;
     for (ReduceOp reduce : reduces)
       carried.push_back(neutral(reduce));
     carried = forColumns(carried, [&](Value column, SmallVector<Value> &sums) {
       for (auto [reduce, sum] : llvm::zip(reduces, sums)) {
-        Value value = vectorValue(behind(reduce.getInput()), column, phase);
+        Value value = vectorValue(behind(ReduceOp(reduce).getInput()), column, phase);
         if (mask)
           value = arith::SelectOp::create(b, mask, value, neutral(reduce));
-        sum = combine(reduce.getKind(), sum, value);
+        sum = combine(b, ReduceOp(reduce).getKind(), sum, value);
       }
       for (Value value : scratch)
-        if (infos[value].level == phase)
+        if (analysis.of(value).level == phase)
           storeVector(vectorValue(value, column, phase), scratchRows[value], column,
                       b.getF32Type());
       for (auto [i, access] : llvm::enumerate(kernel.outputs)) {
         Value value = behind(results()[i]);
-        if (infos[value].level != phase)
+        if (analysis.of(value).level != phase)
           continue;
         Value base = rowBases[kernel.inputs.size() + i];
         Type element = typeOf(value).getElementType();
@@ -382,49 +298,13 @@ private:
       }
     });
     for (auto [reduce, sum] : llvm::zip(reduces, carried))
-      rowScope[reduce.getResult()] = horizontal(reduce, sum);
+      rowScope[ReduceOp(reduce).getResult()] = horizontal(reduce, sum);
   }
 
   Value neutral(ReduceOp reduce) {
     Type element = typeOf(reduce).getElementType();
-    TypedAttr value;
-    if (auto real = dyn_cast<FloatType>(element)) {
-      const llvm::fltSemantics &semantics = real.getFloatSemantics();
-      APFloat number(semantics, 0);
-      if (reduce.getKind() == ReduceKind::Max || reduce.getKind() == ReduceKind::Min)
-        number = APFloat::getInf(semantics, reduce.getKind() == ReduceKind::Max);
-      else if (reduce.getKind() == ReduceKind::Prod)
-        number = APFloat(semantics, 1);
-      value = FloatAttr::get(real, number);
-    } else {
-      unsigned bits = element.getIntOrFloatBitWidth();
-      APInt number(bits, 0);
-      if (reduce.getKind() == ReduceKind::Max)
-        number = APInt::getSignedMinValue(bits);
-      else if (reduce.getKind() == ReduceKind::Min)
-        number = APInt::getSignedMaxValue(bits);
-      else if (reduce.getKind() == ReduceKind::Prod)
-        number = APInt(bits, 1);
-      value = IntegerAttr::get(element, number);
-    }
+    Attribute value = neutralElement(reduce.getKind(), element);
     return arith::ConstantOp::create(b, SplatElementsAttr::get(vectorOf(element), value));
-  }
-  Value combine(ReduceKind kind, Value x, Value y) {
-    bool real = isa<FloatType>(getElementTypeOrSelf(x.getType()));
-    switch (kind) {
-    case ReduceKind::Sum:
-    case ReduceKind::Mean:
-      return real ? Value(arith::AddFOp::create(b, x, y)) : Value(arith::AddIOp::create(b, x, y));
-    case ReduceKind::Max:
-      return real ? Value(arith::MaximumFOp::create(b, x, y))
-                  : Value(arith::MaxSIOp::create(b, x, y));
-    case ReduceKind::Min:
-      return real ? Value(arith::MinimumFOp::create(b, x, y))
-                  : Value(arith::MinSIOp::create(b, x, y));
-    case ReduceKind::Prod:
-      return real ? Value(arith::MulFOp::create(b, x, y)) : Value(arith::MulIOp::create(b, x, y));
-    }
-    llvm_unreachable("all kinds are handled");
   }
   /// Halves until one lane is left: an order that the width alone fixes.
   Value horizontal(ReduceOp reduce, Value value) {
@@ -436,7 +316,7 @@ private:
       }
       Value x = vector::ShuffleOp::create(b, value, value, low);
       Value y = vector::ShuffleOp::create(b, value, value, high);
-      value = combine(reduce.getKind(), x, y);
+      value = combine(b, reduce.getKind(), x, y);
     }
     value = vector::ExtractOp::create(b, value, ArrayRef<int64_t>{0});
     if (reduce.getKind() != ReduceKind::Mean)
@@ -478,7 +358,7 @@ private:
     value = behind(value);
     if (Value known = chunk.lookup(value))
       return known;
-    const Info &info = infos[value];
+    FusedAnalysis::Info info = analysis.of(value);
     Type element = typeOf(value).getElementType();
     Value result;
     if (info.extent == Extent2D::PerRow || info.extent == Extent2D::Single) {
@@ -519,10 +399,7 @@ private:
   int64_t width = 1, mainCols = 0;
   bool broken = false;
 
-  llvm::DenseMap<Value, Info> infos;
-  llvm::SmallDenseSet<Value> visited;
-  std::vector<SmallVector<Value>> phases; ///< full values computed in each column loop
-  std::vector<SmallVector<ReduceOp>> reductions;
+  FusedAnalysis analysis;
   llvm::SmallSetVector<Value, 4> scratch;
 
   Value begin, end, mask;

@@ -99,7 +99,7 @@ std::string FusedKernel::key() const {
     for (auto [access, type] : llvm::zip(*accesses, types)) {
       out << "\n"
           << cast<RankedTensorType>(type).getElementType() << " " << static_cast<int>(access.extent)
-          << (access.columnReduction ? " partial" : "");
+          << (access.columnReduction ? " partial" : "") << (access.half ? " half" : "");
       for (auto [i, digit] : llvm::enumerate(access.rows.digits)) {
         out << " ";
         if (i > 0)

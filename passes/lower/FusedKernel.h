@@ -25,6 +25,11 @@ struct FusedAccess {
   RowAddress rows;
   /// Result only: a sum over rows; the operand is an array of partial rows, one a task.
   bool columnReduction = false;
+  /// bfloat16 in memory (an f32 in the kernel).
+  bool half = false;
+  /// The first element's number is a multiple of this power of two (GPU kernels; roots are aligned
+  /// to 64 bytes).
+  int64_t alignment = 16;
 };
 
 struct FusedKernel {

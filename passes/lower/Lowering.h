@@ -8,7 +8,7 @@
 #define PASSES_LOWER_LOWERING_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/program/Program.h"
+#include "runtime/program/ProgramIO.h"
 #include "llvm/Support/LogicalResult.h"
 #include <memory>
 #include <string>
@@ -17,6 +17,8 @@
 namespace omnibal::lower {
 
 struct LoweringOptions {
+  std::string target = "host";     ///< host | cuda
+  std::string compute = "float32"; ///< how activations and products are kept: float32 | bfloat16
   int64_t tilesCap = 0, tokensCap = 0; ///< V and N that temporaries must hold
   int32_t rowBucket = 64;              ///< row counts of temporaries are rounded up to this
 };
@@ -59,6 +61,7 @@ public:
   /// The bytes of kernels.so for `cpu`: "x86-64-v3" or "native". Reports on the context's
   /// diagnostics. Legal for an empty library too.
   llvm::FailureOr<std::string> compileSharedObject(llvm::StringRef cpu);
+  static constexpr const char *oldestGpu = "sm_80";
   /// The CPU's name that `cpu` stands for ("native" resolved), as Program::cpu wants it.
   static std::string resolveCpu(llvm::StringRef cpu);
 

@@ -139,7 +139,7 @@ std::string printStage(const Program &p, const Stage &stage) {
 
 std::string printProgram(const Program &p) {
   std::ostringstream out;
-  out << "program for " << p.model << ", target " << p.target << " (" << p.cpu
+  out << "program for " << p.model << ", target " << p.target << " (" << p.cpu << ", " << p.compute
       << "), caps V = " << p.tilesCap << " tiles, N = " << p.tokensCap << " tokens, " << p.stages
       << " stages x " << p.dataParallel << " data-parallel ranks, " << p.microbatches
       << " micro-batches, " << p.schedule << "\n\n";

@@ -225,7 +225,10 @@ struct ModelInfo {
 struct Program {
   int32_t version = 1;
   std::string target = "host";
-  std::string cpu;   ///< x86-64-v3 | native (the CPU's name then)
+  std::string compute = "float32"; ///< numbers of activations and products: float32 | bfloat16
+  /// What generated code is for: x86-64-v3 | native (the CPU's name then); of a cuda program the
+  /// oldest device.
+  std::string cpu;
   std::string model; ///< file name of the source model
   int64_t tilesCap = 0, tokensCap = 0;
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of this; buffers hold that

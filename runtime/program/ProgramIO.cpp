@@ -16,7 +16,9 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char *functionsFile = "functions.json", *stagesFile = "stages.json",
-                     *constantsFile = "constants.safetensors", *kernelsFile = "kernels.so";
+                     *constantsFile = "constants.safetensors";
+/// At most one of them.
+constexpr const char *codeFiles[] = {"kernels.so", "kernels.fatbin", "kernels.ptx"};
 
 json describeFile(const std::string &bytes) {
   return {{"bytes", bytes.size()}, {"checksum", checksumText(fnv1a(bytes))}};
@@ -70,7 +72,7 @@ Result<std::string> readListed(const std::string &directory, const std::string &
 } // namespace
 
 Status writeProgram(const Program &program, std::vector<ConstantTensor> constants,
-                    const std::string &sharedObject, const std::string &directory) {
+                    const GeneratedCode &code, const std::string &directory) {
   OMNIBAL_RETURN_IF_ERROR(verifyProgram(program).context("the program to be written"));
   std::error_code failure;
   fs::create_directories(directory, failure);
@@ -91,11 +93,12 @@ Status writeProgram(const Program &program, std::vector<ConstantTensor> constant
   json files = {{functionsFile, describeFile(functions)},
                 {stagesFile, describeFile(stages)},
                 {constantsFile, describeFile(constantBytes)}};
-  if (sharedObject.empty()) {
-    fs::remove(directory + "/" + kernelsFile, failure);
-  } else {
-    OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(directory + "/" + kernelsFile, sharedObject));
-    files[kernelsFile] = describeFile(sharedObject);
+  for (const char *file : codeFiles)
+    if (file != code.file)
+      fs::remove(directory + "/" + file, failure);
+  if (!code.file.empty()) {
+    OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(directory + "/" + code.file, code.bytes));
+    files[code.file] = describeFile(code.bytes);
   }
   json manifest = settingsToJson(program);
   manifest["version"] = programVersion;
@@ -121,19 +124,24 @@ Result<LoadedProgram> loadProgram(const std::string &directory) {
     return Status(Code::InvalidArgument, manifestPath + ": version \"" + version +
                                              "\", but this omnibal-run reads \"" + programVersion +
                                              "\"; compile the program again");
-  root.onlyKeys({"version", "files", "target", "cpu", "model", "tiles_cap", "tokens_cap",
+  root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
                  "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
   JsonField files = root["files"];
-  files.onlyKeys({functionsFile, stagesFile, constantsFile, kernelsFile});
+  files.onlyKeys(
+      {functionsFile, stagesFile, constantsFile, codeFiles[0], codeFiles[1], codeFiles[2]});
   OMNIBAL_RETURN_IF_ERROR(error);
 
   OMNIBAL_ASSIGN_OR_RETURN(std::string functionsText, readListed(directory, functionsFile, files));
   OMNIBAL_ASSIGN_OR_RETURN(std::string stagesText, readListed(directory, stagesFile, files));
   OMNIBAL_ASSIGN_OR_RETURN(std::string constantsText, readListed(directory, constantsFile, files));
-  if (files.has(kernelsFile)) {
-    OMNIBAL_ASSIGN_OR_RETURN(std::string kernels, readListed(directory, kernelsFile, files));
-    loaded.kernels = directory + "/" + kernelsFile;
-  }
+  for (const char *file : codeFiles)
+    if (files.has(file)) {
+      if (!loaded.kernels.empty())
+        return Status(Code::DataLoss, manifestPath + ": files lists generated code twice; compile "
+                                                     "the program again");
+      OMNIBAL_ASSIGN_OR_RETURN(std::string code, readListed(directory, file, files));
+      loaded.kernels = directory + "/" + file;
+    }
   OMNIBAL_RETURN_IF_ERROR(error);
   OMNIBAL_ASSIGN_OR_RETURN(json functions,
                            parseJson(functionsText, directory + "/" + functionsFile));

@@ -4,7 +4,7 @@
 //   functions.json         one function a line
 //   stages.json            one stage a line
 //   constants.safetensors  the tensors that Stage::constants name
-//   kernels.so             generated code (absent if no function calls "fused")
+//   kernels.*              generated code (absent if no function calls "fused")
 //
 // The same input gives the same bytes. The manifest is written last, so that a directory without
 // one was never finished.
@@ -32,16 +32,21 @@ struct ConstantTensor {
   std::string bytes; ///< dense, little endian
 };
 
+/// Generated code: kernels.so (for the host), kernels.fatbin or kernels.ptx (for CUDA devices). No
+/// file name: there is none.
+struct GeneratedCode {
+  std::string file, bytes;
+};
+
 /// Verifies `program` (Verifier.h) and writes the directory, creating it if need be.
-/// `sharedObject`: the bytes of kernels.so, empty if there is no generated code. Constants are
-/// written sorted by name. An earlier program in the directory is replaced.
+/// Constants are written sorted by name. An earlier program in the directory is replaced.
 Status writeProgram(const Program &program, std::vector<ConstantTensor> constants,
-                    const std::string &sharedObject, const std::string &directory);
+                    const GeneratedCode &code, const std::string &directory);
 
 struct LoadedProgram {
   Program program;
   std::string directory;
-  std::string kernels; ///< path of kernels.so; empty if there is none
+  std::string kernels; ///< path of the generated code; empty if there is none
   std::shared_ptr<const SafetensorsFile> constants;
 };
 

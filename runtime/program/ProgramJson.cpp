@@ -323,6 +323,7 @@ Stage readStage(Field f) {
 }
 void readSettings(Field f, Program &p) {
   p.target = f["target"].text();
+  p.compute = f["compute"].text();
   p.cpu = f["cpu"].text();
   p.model = f["model"].text();
   p.tilesCap = f["tiles_cap"].integer();
@@ -351,6 +352,7 @@ std::string stagesToJson(const Program &program) {
 }
 json settingsToJson(const Program &p) {
   return {{"target", p.target},
+          {"compute", p.compute},
           {"cpu", p.cpu},
           {"model", p.model},
           {"tiles_cap", p.tilesCap},

@@ -59,6 +59,9 @@ Status checkHeader(const Program &p) {
   // A cap is the number of rows of many buffers: 2^31 keeps every product far from overflow.
   if (p.tilesCap < 0 || p.tilesCap > INT32_MAX || p.tokensCap < 0 || p.tokensCap > INT32_MAX)
     return bad("tiles_cap and tokens_cap must lie in [0, 2^31)");
+  if (p.compute != "float32" && (p.compute != "bfloat16" || p.target == "host"))
+    return bad("compute is \"" + p.compute + "\"; target " + p.target + " has float32" +
+               (p.target == "host" ? "" : " and bfloat16"));
   if (p.rowBucket < 1 || p.rowBucket > 65536)
     return bad("row_bucket must lie in [1, 65536]");
   for (size_t s = 0; s < p.stageList.size(); ++s)

@@ -109,7 +109,7 @@ private:
     if (options.memoryLimitBytes)
       planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
     planOptions.method = options.partition;
-    if (options.target == "cuda")
+    if (options.dtype == "bfloat16")
       planOptions.numbers = partition::mixedPrecision();
     planOptions.remat = options.remat;
     planOptions.schedule = options.schedule;
@@ -243,7 +243,7 @@ private:
     if (failed(plan))
       return failure();
     planned = std::move(*plan);
-    return isHost() ? exportPlan() : success();
+    return makesProgram() ? exportPlan() : success();
   }
 
   LogicalResult exportPlan() {
@@ -254,7 +254,10 @@ private:
     exporter::ExportOptions exportOptions;
     exportOptions.model = modelName();
     exportOptions.target = options.target;
+    exportOptions.compute = options.dtype;
     exportOptions.cpu = options.cpu;
+    exportOptions.emulated = options.gpuCode == "emulated";
+    exportOptions.cudaToolkit = options.cudaToolkit;
     exportOptions.tilesCap = options.tiles;
     exportOptions.tokensCap = options.tokens;
     auto result = exporter::exportProgram(*functions, exportOptions);
@@ -265,12 +268,14 @@ private:
   }
 
   bool isHost() const { return options.target == "host"; }
+  /// Otherwise it is planned only.
+  bool makesProgram() const { return options.dtype == "float32"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
   /// Of a stage: the program's arena; where none is made, the planner's figure.
   int64_t memoryOf(size_t stage) const {
-    return isHost() ? exported.program.stageList[stage].arenaBytes
-                    : planned.peakBytesAtCaps[stage] + planned.reservedBytes[stage];
+    return makesProgram() ? exported.program.stageList[stage].arenaBytes
+                          : planned.peakBytesAtCaps[stage] + planned.reservedBytes[stage];
   }
 
   TableFacts tableFacts() const {
@@ -279,7 +284,7 @@ private:
     if (!isHost())
       facts.device += " in " + planOptions.numbers.compute;
     facts.caps = planOptions.load;
-    facts.exactMemory = isHost();
+    facts.exactMemory = makesProgram();
     for (int64_t s = 0; s < planOptions.cluster.stages; ++s)
       facts.memoryBytes.push_back(memoryOf(s));
     facts.limitBytes = limits;
@@ -326,7 +331,7 @@ private:
       return failure();
     if (options.dryRun)
       return success();
-    FailureOr<std::string> kernels = exporter::compileKernels(exported);
+    FailureOr<rt::GeneratedCode> kernels = exporter::compileKernels(exported);
     if (failed(kernels))
       return failure();
     rt::Status status =

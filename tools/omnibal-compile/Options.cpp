@@ -56,9 +56,22 @@ void describe(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"vision", "projector", "language"}));
   app.add_option("--freeze-match", o.freezeMatch,
                  "regular expression over parameter names that do not train");
-  app.add_option("--target", o.target, "backend; cuda: with --dry-run only")
+  app.add_option("--target", o.target, "backend that runs the program")
       ->capture_default_str()
       ->check(CLI::IsMember({"host", "cuda"}));
+  app.add_option("--dtype", o.dtype,
+                 "numbers of activations and products (default: float32 on the host, bfloat16 on "
+                 "cuda)")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option("--gpu-code", o.gpuCode,
+                 "generated code of --target cuda: for the device, or the same code for this "
+                 "processor and the emulated device of the tests")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"device", "emulated"}));
+  app.add_option("--cuda-toolkit", o.cudaToolkit,
+                 "CUDA toolkit whose ptxas and fatbinary assemble generated code (default: "
+                 "CUDA_HOME, PATH, /usr/local/cuda)")
+      ->check(CLI::ExistingDirectory);
   app.add_option("--weights", o.weights,
                  "checkpoint (safetensors file or folder) to match by content")
       ->check(CLI::ExistingPath);
@@ -112,6 +125,14 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   options.deviceGiven = app.count("--device") > 0;
   if (!options.deviceGiven && options.target == "cuda")
     options.device = "h100";
+  if (options.dtype.empty())
+    options.dtype = options.target == "cuda" ? "bfloat16" : "float32";
+  if (options.target == "host" && options.dtype != "float32") {
+    std::cerr << "omnibal-compile: --dtype bfloat16 needs --target cuda; the host backend computes "
+                 "in float32\n";
+    exitCode = 2;
+    return false;
+  }
   if (options.target == "cuda" && !options.dryRun) {
     std::cerr << "omnibal-compile: there is no cuda backend yet; with --dry-run, --target cuda "
                  "plans and predicts for one\n";

@@ -64,7 +64,7 @@ protected:
     for (int stages : {1, 2})
       for (int replicas : {1, 2}) {
         Program p = tinyProgram({stages, 4 / replicas, replicas, false});
-        Status status = writeProgram(p, {}, "", program(stages, replicas));
+        Status status = writeProgram(p, {}, {}, program(stages, replicas));
         ASSERT_TRUE(status) << status.message();
       }
   }
@@ -404,7 +404,7 @@ TEST_F(RunTool, ProgramForABackendThatIsNotThere) {
   auto write = [&](const std::string &target) {
     Program p = tinyProgram({1, 4, 1, false});
     p.target = target;
-    Status status = writeProgram(p, {}, "", folder / target);
+    Status status = writeProgram(p, {}, {}, folder / target);
     ASSERT_TRUE(status) << status.message();
   };
   auto expect = [&](const std::string &target, const std::string &part) {

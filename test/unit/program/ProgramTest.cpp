@@ -36,8 +36,7 @@ protected:
     return p;
   }
   Status write(const Program &p, const std::string &to) {
-    return writeProgram(p, {{"four", DType::F32, {4}, std::string(16, '\0')}}, "not really code",
-                        to);
+    return writeProgram(p, {{"four", DType::F32, {4}, std::string(16, '\0')}}, code, to);
   }
   std::string read(const std::string &file) { return *readWholeFile(folder / file); }
   void overwrite(const std::string &file, const std::string &text) {
@@ -48,6 +47,7 @@ protected:
     return loaded ? "" : loaded.status().message();
   }
 
+  GeneratedCode code{"kernels.so", "not really code"};
   fs::path folder;
 };
 
@@ -61,6 +61,14 @@ TEST_F(ProgramFiles, RoundTrip) {
   EXPECT_EQ(settingsToJson(loaded->program), settingsToJson(p));
   EXPECT_EQ(loaded->kernels, folder.string() + "/kernels.so");
   EXPECT_NE(loaded->constants->find("four"), nullptr);
+}
+
+TEST_F(ProgramFiles, CodeOfAnotherKindReplacesTheOld) {
+  ASSERT_TRUE(write(withConstant(), folder));
+  code.file = "kernels.fatbin";
+  ASSERT_TRUE(write(withConstant(), folder));
+  EXPECT_FALSE(fs::exists(folder / "kernels.so"));
+  EXPECT_EQ(loadProgram(folder)->kernels, folder.string() + "/kernels.fatbin");
 }
 
 TEST_F(ProgramFiles, SameInputSameBytes) {
@@ -108,11 +116,17 @@ TEST_F(ProgramFiles, ManifestErrorsNameTheField) {
             std::string::npos);
   EXPECT_NE(with([](auto &m) { m.erase("tiles_cap"); }).find("\"tiles_cap\" is missing"),
             std::string::npos);
+  EXPECT_NE(with([](auto &m) { m["compute"] = "bfloat16"; }).find("target host has float32"),
+            std::string::npos);
+  EXPECT_NE(with([](auto &m) {
+              m["files"]["kernels.ptx"] = m["files"]["kernels.so"];
+            }).find("generated code twice"),
+            std::string::npos);
   EXPECT_NE(with([](auto &m) { m["more"] = 1; }).find("\"more\" is unknown"), std::string::npos);
 }
 
 TEST_F(ProgramFiles, MissingConstant) {
-  Status status = writeProgram(withConstant(), {}, "", folder);
+  Status status = writeProgram(withConstant(), {}, {}, folder);
   ASSERT_TRUE(status) << status.message();
   EXPECT_NE(loadError().find("constant \"four\" is missing"), std::string::npos) << loadError();
 }
