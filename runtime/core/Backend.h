@@ -86,6 +86,9 @@ struct BackendOptions {
   ThreadPool *pool = nullptr; ///< the rank's compute threads; outlives the backend
   int rank = 0;
   Communicator::Milliseconds deadline = Communicator::defaultDeadline; ///< of waits for the device
+  /// The rank is alone in its process, as this one of the machine: chooses among several devices.
+  /// -1: it shares the process, or nobody told.
+  int localRank = -1;
 };
 
 class Backend : public DeviceMemory {

@@ -65,6 +65,10 @@ public:
   virtual void abort(const Status &reason) = 0;
   /// Tells the other ranks (where the transport can) what this rank does now.
   virtual void announce(const Activity &activity) {}
+  /// What is known of a rank's last announcement; empty where the transport carries none.
+  virtual std::string activityOf(int rank) { return {}; }
+  /// Without waiting: the reason if the ranks have been aborted or one of them was lost.
+  virtual Status health() { return Status::ok(); }
 
   /// Sums over `ranks` (ascending, this rank among them), element by element in the order of ranks;
   /// all get the same bits.

@@ -25,6 +25,7 @@ struct ExecutorOptions {
   bool guarded = false; ///< the arena; guards are checked after every action
   /// Of the program's target; outlives the executor.
   BackendKind *backend = &hostBackendKind();
+  int localRank = -1; ///< as in BackendOptions
 };
 
 /// The micro-batches of one run of a mode, for one replica. get() may block while data is read; the

@@ -9,7 +9,9 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Flags in the texts that belong to other people's programs.
-FOREIGN = {"--install", "--prefix", "--no-install-recommends", "--nproc-per-node"}
+FOREIGN = {"--install", "--prefix", "--no-install-recommends", "--nproc-per-node",
+           # of torchrun and srun
+           "--gpus-per-node", "--master-addr", "--master-port", "--mpi", "--nnodes", "--no-python", "--node-rank", "--ntasks-per-node"}
 
 
 def read(*patterns):

@@ -1,6 +1,8 @@
 #include "tools/omnibal-run/Launch.h"
 #include "runtime/backends/host/MpiCommunicator.h"
+#include "runtime/backends/host/TcpCommunicator.h"
 #include "runtime/backends/host/ThreadCommunicator.h"
+#include "runtime/core/Checksum.h"
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -20,13 +22,14 @@ void report(const Status &status) {
 }
 
 /// What the standard library throws (no memory, no threads left) is an error like any other.
-Status guarded(const RankBody &body, Communicator &communicator) {
+Status guarded(const RankBody &body, RankContext &context) {
+  std::string rank = "rank " + std::to_string(context.communicator.rank());
   try {
-    return body(communicator);
+    return body(context);
   } catch (const std::bad_alloc &) {
-    return {Code::Unavailable, "rank " + std::to_string(communicator.rank()) + ": out of memory"};
+    return {Code::Unavailable, rank + ": out of memory"};
   } catch (const std::exception &e) {
-    return {Code::Unavailable, "rank " + std::to_string(communicator.rank()) + ": " + e.what()};
+    return {Code::Unavailable, rank + ": " + e.what()};
   }
 }
 
@@ -39,9 +42,11 @@ int runThreads(int ranks, const RankBody &body) {
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
-      Status status = guarded(body, *communicators[r]);
+      RankContext context{*communicators[r]};
+      Status status = guarded(body, context);
       if (!status)
         communicators[r]->abort(status);
+      context.kept.reset();
       std::lock_guard lock(mutex);
       results[r] = status;
       ++finished;
@@ -72,7 +77,7 @@ int runThreads(int ranks, const RankBody &body) {
   return 1;
 }
 
-int runProcess(int ranks, const RankBody &body) {
+int runUnderMpi(const LaunchPlace &place, int ranks, const RankBody &body) {
   auto communicator = createMpiCommunicator(deadlineFromEnvironment());
   if (!communicator) {
     report(std::move(communicator).status());
@@ -81,12 +86,13 @@ int runProcess(int ranks, const RankBody &body) {
   Communicator &c = **communicator;
   reportActivityOnTermination();
   Status status;
+  RankContext context{c, place.localRank};
   if (c.size() != ranks)
     status = invalid("mpirun started " + std::to_string(c.size()) +
                      " ranks, but the program needs " + std::to_string(ranks) +
                      " (stages x data-parallel ranks): mpirun -n " + std::to_string(ranks));
   else
-    status = guarded(body, c);
+    status = guarded(body, context);
   if (status)
     return 0;
   // The rank whose error it is must have written it before the job ends.
@@ -98,12 +104,65 @@ int runProcess(int ranks, const RankBody &body) {
   return 1;
 }
 
+void reportStop(int rank, const std::string &doing, const Status &reason) {
+  std::cerr << "omnibal-run: rank " << rank << " was stopped in " << doing << ": "
+            << reason.message() << std::endl;
+}
+
+/// One rank of several processes that no MPI joins.
+int runOverTcp(const LaunchPlace &place, const LaunchOptions &launch, const RankBody &body) {
+  TcpOptions options;
+  options.place = {place.rank, place.ranks, place.address, place.port,
+                   fnv1a(place.run + std::to_string(launch.identity))};
+  options.deadline = deadlineFromEnvironment();
+  options.patience = patience;
+  options.abandoned = [rank = place.rank](const std::string &doing, const Status &reason) {
+    reportStop(rank, doing, reason); // its threads cannot be stopped from outside
+    std::_Exit(1);
+  };
+  auto communicator = createTcpCommunicator(options, options.deadline);
+  if (!communicator) {
+    if (communicator.status().code() != Code::Aborted) // then another rank reports
+      report(communicator.status());
+    return 1;
+  }
+  Communicator &c = **communicator;
+  RankContext context{c, place.localRank};
+  Status status = guarded(body, context);
+  if (status)
+    return 0;
+  if (status.code() == Code::Aborted)
+    reportStop(c.rank(), c.activityOf(c.rank()), status);
+  else
+    report(status);
+  c.abort(status);
+  context.kept.reset();
+  return 1;
+}
+
+int wrongNumber(const LaunchPlace &place, int ranks) {
+  bool slurm = place.launcher == Launcher::Slurm;
+  if (place.rank == 0)
+    report(invalid((slurm ? "srun started " : "WORLD_SIZE is ") + std::to_string(place.ranks) +
+                   (slurm ? " tasks" : "") + ", but the program needs " + std::to_string(ranks) +
+                   " ranks (stages x data-parallel ranks)"));
+  return 1;
+}
+
 } // namespace
 
-int ranksOnThisMachine(int ranks) { return launchedByMpi() ? mpiLocalRanks() : ranks; }
-
-int launch(int ranks, const RankBody &body) {
-  return launchedByMpi() ? runProcess(ranks, body) : runThreads(ranks, body);
+int launch(const LaunchPlace &place, const LaunchOptions &options, const RankBody &body) {
+  switch (place.launcher) {
+  case Launcher::None:
+    return runThreads(options.ranks, body);
+  case Launcher::Mpi:
+    return runUnderMpi(place, options.ranks, body);
+  case Launcher::Slurm:
+  case Launcher::Variables:
+    break;
+  }
+  return place.ranks == options.ranks ? runOverTcp(place, options, body)
+                                      : wrongNumber(place, options.ranks);
 }
 
 Agreement agreementOver(Communicator &communicator) {

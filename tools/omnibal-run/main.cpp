@@ -1,5 +1,5 @@
 //===- main.cpp - omnibal-run: trains, evaluates and runs programs -----------------------===//
-#include "runtime/backends/host/MpiCommunicator.h"
+#include "runtime/core/Checksum.h"
 #include "runtime/executor/BackendPlugin.h"
 #include "runtime/executor/Feeder.h"
 #include "runtime/program/Printer.h"
@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <thread>
 #include <unistd.h>
@@ -87,21 +88,25 @@ Status checkOutputs(const RunOptions &o) {
 }
 
 Status runRank(const RunOptions &options, const LoadedProgram &loaded, const TensorFiles &weights,
-               const DataSource *data, int threads, BackendKind &backend,
-               Communicator &communicator) {
+               const DataSource *data, int threads, BackendKind &backend, RankContext &context) {
+  Communicator &communicator = context.communicator;
   Agreement agree = agreementOver(communicator);
   OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
   OMNIBAL_RETURN_IF_ERROR(agree(data->steps.status()));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
   executorOptions.backend = &backend;
+  executorOptions.localRank = context.localRank;
   const char *guard = std::getenv("OMNIBAL_GUARD");
   executorOptions.guarded = guard && std::string(guard) == "1";
   auto executor = Executor::prepare(loaded, communicator, executorOptions);
   OMNIBAL_RETURN_IF_ERROR(agree(executor.status()));
-  OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty() ? (*executor)->initialiseForRehearsal()
-                                                        : (*executor)->initialise(weights)));
-  Session session{options, loaded, weights, communicator, agree, *std::move(executor)};
+  auto kept = std::make_shared<Session>(
+      Session{options, loaded, weights, communicator, agree, *std::move(executor)});
+  context.kept = kept; // messages under way use its memory
+  Session &session = *kept;
+  OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty() ? session.executor->initialiseForRehearsal()
+                                                        : session.executor->initialise(weights)));
   if (session.leads())
     std::cerr << banner(loaded.program, threads) << std::flush;
   if (!options.calibrate.empty())
@@ -109,6 +114,12 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Ten
   if (!options.forward.empty())
     return forward(session);
   return options.evaluate ? evaluate(session, *data) : train(session, *data);
+}
+
+/// Of the program's bytes: the manifest holds the checksums of the other files.
+uint64_t identityOf(const LoadedProgram &loaded) {
+  std::ifstream manifest(loaded.directory + "/manifest.json", std::ios::binary);
+  return fnv1a(std::string(std::istreambuf_iterator<char>(manifest), {}));
 }
 
 int run(const RunOptions &options) {
@@ -146,12 +157,17 @@ int run(const RunOptions &options) {
     if (!options.evaluate)
       data.steps = openSteps(options, program, *data.dataset);
   }
+  auto place = readLaunchPlace();
+  if (!place)
+    return fail(place.status());
   int ranks = program.stages * program.dataParallel;
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   int threads =
-      options.threads > 0 ? options.threads : std::max(1, cores / ranksOnThisMachine(ranks));
-  return launch(ranks, [&](Communicator &communicator) {
-    return runRank(options, *loaded, weights, &data, threads, **backend, communicator);
+      options.threads > 0
+          ? options.threads
+          : std::max(1, cores / (place->launcher == Launcher::None ? ranks : place->localRanks));
+  return launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {
+    return runRank(options, *loaded, weights, &data, threads, **backend, context);
   });
 }
 

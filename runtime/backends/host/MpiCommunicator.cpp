@@ -13,27 +13,6 @@
 #endif
 
 namespace omnibal::rt {
-namespace {
-
-int fromEnvironment(std::initializer_list<const char *> names) {
-  for (const char *name : names)
-    if (const char *text = std::getenv(name))
-      return std::max(0, std::atoi(text));
-  return 0;
-}
-
-} // namespace
-
-bool launchedByMpi() {
-  return fromEnvironment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) > 0 ||
-         (std::getenv("PMIX_RANK") && std::getenv("SLURM_NTASKS"));
-}
-
-int mpiLocalRanks() {
-  return std::max(1, fromEnvironment({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                      "SLURM_NTASKS_PER_NODE"}));
-}
-
 #ifdef OMNIBAL_HAVE_MPI
 namespace {
 

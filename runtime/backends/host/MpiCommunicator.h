@@ -7,9 +7,6 @@
 
 namespace omnibal::rt {
 
-/// Whether mpirun (or srun with an MPI plugin) started this process as one of several ranks.
-bool launchedByMpi();
-
 /// Initialises MPI; the communicator finalises it. Once a process. Unavailable if this build has no
 /// MPI. abort() ends the whole job with exit code 1: callers print their message first.
 Result<std::unique_ptr<Communicator>>
@@ -18,9 +15,6 @@ createMpiCommunicator(Communicator::Milliseconds deadline = Communicator::defaul
 /// Installs a handler that writes what this rank was doing to stderr when the job is terminated
 /// (after another rank's failure), and ends the process.
 void reportActivityOnTermination();
-
-/// Ranks on this machine (to share its cores fairly).
-int mpiLocalRanks();
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_MPICOMMUNICATOR_H

@@ -98,6 +98,14 @@ public:
     std::lock_guard lock(world->mutex);
     world->activity[me] = activity;
   }
+  std::string activityOf(int rank) override {
+    std::lock_guard lock(world->mutex);
+    return toString(world->activity[rank]);
+  }
+  Status health() override {
+    std::lock_guard lock(world->mutex);
+    return world->aborted ? abortion() : Status::ok();
+  }
 
 private:
   Status abortion() const {

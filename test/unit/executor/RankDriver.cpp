@@ -1,9 +1,10 @@
-// Trains the tiny program on ranks that are threads, or processes under mpirun, and prints losses
-// and a checksum of every rank's parameters. For MpiTest.cpp.
-//   rank-driver WEIGHTS [fail | hang]     rank 1 fails, or never comes, in step 1
+// Trains the tiny program on ranks that are threads or processes, and prints losses
+// and a checksum of every rank's parameters. For ProcessesTest.cpp.
+//   rank-driver WEIGHTS [fail | hang | die]     rank 1 fails, never comes or is killed in step 1
 #include "runtime/core/Checksum.h"
 #include "test/unit/executor/TinyRun.h"
 #include "tools/omnibal-run/Launch.h"
+#include <csignal>
 #include <cstdio>
 #include <mutex>
 #include <thread>
@@ -16,7 +17,13 @@ int main(int argc, char **argv) {
   StepOptions options;
   options.adamW.learningRate = 0.05;
   std::mutex mutex;
-  return launch(4, [&](Communicator &c) -> Status {
+  auto place = readLaunchPlace();
+  if (!place) {
+    std::fprintf(stderr, "%s\n", place.status().message().c_str());
+    return 1;
+  }
+  return launch(*place, {4}, [&](RankContext &context) -> Status {
+    Communicator &c = context.communicator;
     int steps = fault.empty() ? 4 : 1;
     TinyOutcome outcome = trainTiny(program, weights, c, steps, options);
     OMNIBAL_RETURN_IF_ERROR(outcome.status);
@@ -24,6 +31,10 @@ int main(int argc, char **argv) {
       c.announce({1, c.rank() % 2, 0, "forward"});
       if (c.rank() == 1 && fault == "fail")
         return invalid("rank 1 was told to fail");
+      if (c.rank() == 1 && fault == "die") {
+        std::this_thread::sleep_for(std::chrono::seconds(1)); // it is heard of before
+        std::raise(SIGKILL);
+      }
       if (c.rank() == 1)
         std::this_thread::sleep_for(std::chrono::hours(1));
       return c.barrier(c.everyone());
