@@ -23,6 +23,8 @@ public:
       dk = site.operand("dk");
       dv = site.operand("dv");
     }
+    if (backward)
+      workspace = site.optionalOperand("workspace");
     borders = site.optionalOperand("cu_seqlens");
     types = site.optionalOperand("types");
     scale = static_cast<float>(site.number("scale", 1));
@@ -55,6 +57,7 @@ public:
     s.mask = mask;
     s.window = window;
     s.segmentRows = segmentRows;
+    s.type = elementOf(views[q].dtype);
     AttentionData d;
     d.q = views[q].data;
     d.k = views[k].data;
@@ -79,17 +82,18 @@ public:
     d.dv = views[dv].data;
     if (s.tokens == 0)
       return Status::ok();
-    OMNIBAL_ASSIGN_OR_RETURN(auto workspace,
-                             DeviceBuffer::allocate(attentionWorkspaceBytes(s), context.stream));
-    d.workspace = workspace->data();
+    OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, attentionWorkspaceBytes(s)));
+    d.workspace = memory.data;
     return launched(launchAttentionBackward(s, d, context.stream));
   }
 
 private:
   Status checkShapes(std::span<const TensorView> views) const {
     const TensorView &vq = views[q], &vk = views[k], &vv = views[v], &vo = views[out];
-    for (auto [index, name] : {std::pair{q, "q"}, {k, "k"}, {v, "v"}, {out, "out"}})
-      OMNIBAL_RETURN_IF_ERROR(expect(views[index], name, 3, DType::F32));
+    for (auto [index, name] : {std::pair{q, "q"}, {k, "k"}, {v, "v"}, {out, "out"}}) {
+      OMNIBAL_RETURN_IF_ERROR(expectFloat(views[index], name, 3));
+      OMNIBAL_RETURN_IF_ERROR(sameType(views[index], name, vq, "q"));
+    }
     OMNIBAL_RETURN_IF_ERROR(expect(views[lse], "lse", 2, DType::F32));
     const int64_t tokens = vq.shape[0], heads = vq.shape[1], keyHeads = vk.shape[1];
     if (vk.shape[0] != tokens || vv.shape[0] != tokens || vv.shape[1] != keyHeads ||
@@ -104,7 +108,8 @@ private:
                                                 {dq, "dq", q, "q"},
                                                 {dk, "dk", k, "k"},
                                                 {dv, "dv", v, "v"}}) {
-        OMNIBAL_RETURN_IF_ERROR(expect(views[view], name, 3, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[view], name, 3));
+        OMNIBAL_RETURN_IF_ERROR(sameType(views[view], name, views[like], likeName));
         OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
       }
     if (mask == AttentionMask::Prefix)
@@ -117,7 +122,7 @@ private:
     return Status::ok();
   }
 
-  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
+  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, workspace = -1, borders, types;
   float scale;
   AttentionMask mask;
   int64_t window, segmentRows;
@@ -138,8 +143,9 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &vx = views[x], &vc = views[cosine], &vs = views[sine];
-    OMNIBAL_RETURN_IF_ERROR(expect(vx, "x", 3, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(expect(views[out], "out", 3, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(vx, "x", 3));
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(views[out], "out", 3));
+    OMNIBAL_RETURN_IF_ERROR(sameType(views[out], "out", vx, "x"));
     OMNIBAL_RETURN_IF_ERROR(same(views[out], "out", vx, "x"));
     OMNIBAL_RETURN_IF_ERROR(expectList(views[positions], "positions", DType::I32, vx.shape[0]));
     OMNIBAL_RETURN_IF_ERROR(expect(vc, "cos", 2, DType::F32));
@@ -159,6 +165,7 @@ public:
     s.out = headsOf(views[out]);
     s.cosineRow = vc.strides[0];
     s.sineRow = vs.strides[0];
+    s.type = elementOf(vx.dtype);
     s.interleaved = interleaved;
     s.inverse = inverse;
     return launched(launchRope(s, vx.data, static_cast<const int32_t *>(views[positions].data),

@@ -14,24 +14,6 @@ std::string printShape(const TensorView &view) {
   return text + "]";
 }
 
-Element elementOf(DType type) {
-  switch (type) {
-  case DType::F32:
-    return Element::F32;
-  case DType::I32:
-    return Element::I32;
-  case DType::I64:
-    return Element::I64;
-  case DType::Bool:
-    return Element::Bool;
-  case DType::F64:
-    return Element::F64;
-  case DType::BF16:
-    return Element::BF16;
-  }
-  return Element::F32;
-}
-
 /// `sizes` are those of `from` where it is given (`to` may have been reduced to stride 0).
 StridedPair pairOf(const TensorView &to, const TensorView *from) {
   StridedPair pair;
@@ -52,16 +34,17 @@ public:
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &to = views[dst], &from = views[src];
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
-    if (from.dtype != to.dtype)
-      return bad("operand 'src' is " + std::string(nameOf(from.dtype)) + ", not " +
-                 nameOf(to.dtype));
+    const bool floats = (from.dtype == DType::F32 || from.dtype == DType::BF16) &&
+                        (to.dtype == DType::F32 || to.dtype == DType::BF16);
+    if (!floats)
+      OMNIBAL_RETURN_IF_ERROR(sameType(from, "src", to, "dst"));
     if (accumulate && to.dtype == DType::Bool)
       return bad("'accumulate' has no meaning for bool");
     if (to.elements() == 0)
       return Status::ok();
-    Element type = elementOf(to.dtype);
-    return launched(launchCopy({pairOf(to, &from), type, type, accumulate}, to.data, from.data,
-                               context.stream));
+    return launched(
+        launchCopy({pairOf(to, &from), elementOf(to.dtype), elementOf(from.dtype), accumulate},
+                   to.data, from.data, context.stream));
   }
 
 private:
@@ -103,12 +86,10 @@ public:
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &to = views[dst], &from = views[src];
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
-    if (from.dtype != to.dtype)
-      return bad("operand 'src' is " + std::string(nameOf(from.dtype)) + ", not " +
-                 nameOf(to.dtype));
-    Element type = elementOf(to.dtype);
-    return launched(launchReduce({pairOf(to, &from), type, type, kind, accumulate}, to.data,
-                                 from.data, context.stream));
+    OMNIBAL_RETURN_IF_ERROR(sameType(to, "dst", from, "src", from.dtype == DType::BF16));
+    return launched(launchReduce(
+        {pairOf(to, &from), elementOf(to.dtype), elementOf(from.dtype), kind, accumulate}, to.data,
+        from.data, context.stream));
   }
 
 private:
@@ -194,6 +175,51 @@ DeviceKernelTable makeTable() {
 }
 
 } // namespace
+
+Element elementOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return Element::F32;
+  case DType::I32:
+    return Element::I32;
+  case DType::I64:
+    return Element::I64;
+  case DType::Bool:
+    return Element::Bool;
+  case DType::F64:
+    return Element::F64;
+  case DType::BF16:
+    return Element::BF16;
+  }
+  return Element::F32;
+}
+
+Status DeviceKernel::expectFloat(const TensorView &view, const char *name, int rank) const {
+  return expect(view, name, rank, view.dtype == DType::BF16 ? DType::BF16 : DType::F32);
+}
+
+Status DeviceKernel::sameType(const TensorView &view, const char *name, const TensorView &other,
+                              const char *otherName, bool float32Allowed) const {
+  if (view.dtype == other.dtype || (float32Allowed && view.dtype == DType::F32))
+    return Status::ok();
+  return bad("operand '" + std::string(name) + "' is " + nameOf(view.dtype) + ", but '" +
+             otherName + "' is " + nameOf(other.dtype));
+}
+
+Result<DeviceKernel::Scratch> DeviceKernel::scratch(std::span<const TensorView> views, int operand,
+                                                    int64_t bytes) const {
+  if (operand < 0) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto own, DeviceBuffer::allocate(bytes, context.stream));
+    std::byte *data = own->data();
+    return Scratch{data, std::move(own)};
+  }
+  const TensorView &view = views[operand];
+  OMNIBAL_RETURN_IF_ERROR(expectList(view, "workspace", view.dtype, -1));
+  if (view.shape[0] * byteSize(view.dtype) < bytes)
+    return bad("operand 'workspace' has " + std::to_string(view.shape[0] * byteSize(view.dtype)) +
+               " bytes; " + std::to_string(bytes) + " are needed");
+  return Scratch{static_cast<std::byte *>(view.data), nullptr};
+}
 
 Status DeviceKernel::expect(const TensorView &view, const char *name, int rank, DType dtype) const {
   if (view.rank != rank)

@@ -4,6 +4,7 @@
 #define RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
 
 #include "runtime/backends/cuda/ProgramCode.h"
+#include "runtime/backends/cuda/kernels/Strides.h"
 #include "runtime/core/SiteReader.h"
 #include <map>
 
@@ -14,6 +15,8 @@ struct KernelContext {
   cudaStream_t stream = nullptr;
   const ProgramCode *code = nullptr; ///< null where the program has none
 };
+
+Element elementOf(DType type);
 
 /// A kernel of docs/kernels.md on the device: run() enqueues.
 class DeviceKernel : public Kernel {
@@ -27,11 +30,24 @@ protected:
   Status launched(cudaError_t error) const { return check(error, where); }
   /// Checks an operand's rank and element type.
   Status expect(const TensorView &view, const char *name, int rank, DType dtype) const;
+  /// Checks an operand's rank, and that it is float32 or bfloat16.
+  Status expectFloat(const TensorView &view, const char *name, int rank) const;
+  /// Checks that an operand has another's element type, or float32 where that is `allowed`.
+  Status sameType(const TensorView &view, const char *name, const TensorView &other,
+                  const char *otherName, bool float32Allowed = false) const;
   /// Checks a dense list of `values` values (-1: any number).
   Status expectList(const TensorView &view, const char *name, DType dtype, int64_t values) const;
   /// Checks that two operands have one shape.
   Status same(const TensorView &view, const char *name, const TensorView &other,
               const char *otherName) const;
+
+  /// Memory of one launch, aligned to 16 bytes: the operand's (-1: there is none), which must hold
+  /// it, or else device memory in the order of the stream.
+  struct Scratch {
+    std::byte *data;
+    std::unique_ptr<DeviceBuffer> own;
+  };
+  Result<Scratch> scratch(std::span<const TensorView> views, int operand, int64_t bytes) const;
 
   std::string where;
   KernelContext context;

@@ -2,6 +2,7 @@
 //---------------===//
 #include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
+#include "runtime/backends/cuda/kernels/Order.h"
 #include "runtime/backends/cuda/kernels/Rows.h"
 
 namespace omnibal::rt::cuda {
@@ -14,9 +15,9 @@ class RowKernel : public DeviceKernel {
 protected:
   using DeviceKernel::DeviceKernel;
 
-  /// A float32 matrix of `rows` and `cols` (-1: any).
+  /// A float32 or bfloat16 matrix of `rows` and `cols` (-1: any).
   Status expectMatrix(const TensorView &v, const char *name, int64_t rows, int64_t cols) const {
-    OMNIBAL_RETURN_IF_ERROR(expect(v, name, 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(v, name, 2));
     if ((rows >= 0 && v.shape[0] != rows) || (cols >= 0 && v.shape[1] != cols))
       return bad("operand '" + std::string(name) + "' has " + std::to_string(v.shape[0]) + " x " +
                  std::to_string(v.shape[1]) + " values; " + std::to_string(rows) + " x " +
@@ -25,22 +26,25 @@ protected:
   }
 
   /// to[index[i]] += from[i] in the order of i.
-  Status addRows(const TensorView &from, const TensorView &index, const TensorView &to) const {
+  Status addRows(std::span<const TensorView> views, const TensorView &from, const TensorView &index,
+                 const TensorView &to) const {
     const int64_t rows = from.shape[0];
     if (rows == 0 || from.shape[1] == 0)
       return Status::ok();
-    OMNIBAL_ASSIGN_OR_RETURN(
-        auto order,
-        DeviceBuffer::allocate(rows * static_cast<int64_t>(sizeof(int32_t)), context.stream));
-    auto *places = reinterpret_cast<int32_t *>(order->data());
-    OMNIBAL_RETURN_IF_ERROR(launched(launchRowOrder(rows, indexOf(index), places, context.stream)));
+    OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, orderBytes(rows)));
+    auto *places = reinterpret_cast<int32_t *>(memory.data);
+    OMNIBAL_RETURN_IF_ERROR(launched(launchOrder(rows, indexOf(index), places, context.stream)));
     AddRowsShape s;
     s.rows = rows;
     s.cols = from.shape[1];
     s.out = rowsOf(to);
     s.from = rowsOf(from);
+    s.outType = elementOf(to.dtype);
+    s.fromType = elementOf(from.dtype);
     return launched(launchAddRows(s, indexOf(index), places, from.data, to.data, context.stream));
   }
+
+  int workspace = -1;
 };
 
 class Embedding final : public RowKernel {
@@ -59,6 +63,9 @@ public:
     s.cols = vo.shape[1];
     s.out = rowsOf(vo);
     s.chosen = rowsOf(vt);
+    s.type = elementOf(vo.dtype);
+    s.chosenType = elementOf(vt.dtype);
+    OMNIBAL_RETURN_IF_ERROR(sameType(vt, "table", vo, "out", true));
     return launched(
         launchSelectRows(s, indexOf(views[ids]), vt.data, nullptr, vo.data, context.stream));
   }
@@ -71,13 +78,16 @@ class EmbeddingBackward final : public RowKernel {
 public:
   EmbeddingBackward(SiteReader &site, const KernelSite &description, const KernelContext &context)
       : RowKernel(description, context), dout(site.operand("dout")), ids(site.operand("ids")),
-        dtable(site.operand("dtable")) {}
+        dtable(site.operand("dtable")) {
+    workspace = site.optionalOperand("workspace");
+  }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(views[dout], "dout", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(views[dtable], "dtable", -1, views[dout].shape[1]));
     OMNIBAL_RETURN_IF_ERROR(expectList(views[ids], "ids", DType::I32, views[dout].shape[0]));
-    return addRows(views[dout], views[ids], views[dtable]);
+    OMNIBAL_RETURN_IF_ERROR(sameType(views[dtable], "dtable", views[dout], "dout", true));
+    return addRows(views, views[dout], views[ids], views[dtable]);
   }
 
 private:
@@ -103,6 +113,10 @@ public:
     s.out = rowsOf(vo);
     s.chosen = rowsOf(views[features]);
     s.other = rowsOf(views[text]);
+    s.type = elementOf(vo.dtype);
+    s.chosenType = elementOf(views[features].dtype);
+    OMNIBAL_RETURN_IF_ERROR(sameType(views[text], "text", vo, "out"));
+    OMNIBAL_RETURN_IF_ERROR(sameType(views[features], "features", vo, "out", true));
     return launched(launchSelectRows(s, indexOf(views[imageRows]), views[features].data,
                                      views[text].data, vo.data, context.stream));
   }
@@ -116,7 +130,9 @@ public:
   ImageMergeBackward(SiteReader &site, const KernelSite &description, const KernelContext &context)
       : RowKernel(description, context), dout(site.operand("dout")),
         imageRows(site.operand("image_rows")), dtext(site.optionalOperand("dtext")),
-        dfeatures(site.optionalOperand("dfeatures")) {}
+        dfeatures(site.optionalOperand("dfeatures")) {
+    workspace = site.optionalOperand("workspace");
+  }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &from = views[dout];
@@ -125,11 +141,13 @@ public:
     if (dfeatures >= 0) {
       const TensorView &to = views[dfeatures];
       OMNIBAL_RETURN_IF_ERROR(expectMatrix(to, "dfeatures", -1, from.shape[1]));
+      OMNIBAL_RETURN_IF_ERROR(sameType(to, "dfeatures", from, "dout", true));
       FillShape zeros;
+      zeros.type = elementOf(to.dtype);
       zeros.strides.append(to.shape[0], to.strides[0], 0);
       zeros.strides.append(to.shape[1], to.strides[1], 0);
       OMNIBAL_RETURN_IF_ERROR(launched(launchFill(zeros, to.data, context.stream)));
-      OMNIBAL_RETURN_IF_ERROR(addRows(from, views[imageRows], to));
+      OMNIBAL_RETURN_IF_ERROR(addRows(views, from, views[imageRows], to));
     }
     if (dtext < 0)
       return Status::ok();
@@ -140,6 +158,8 @@ public:
     s.cols = to.shape[1];
     s.out = rowsOf(to);
     s.other = rowsOf(from);
+    s.type = s.chosenType = elementOf(to.dtype);
+    OMNIBAL_RETURN_IF_ERROR(sameType(to, "dtext", from, "dout"));
     return launched(launchSelectRows(s, indexOf(views[imageRows]), nullptr, from.data, to.data,
                                      context.stream));
   }

@@ -58,6 +58,15 @@ TEST(CudaCrossEntropy, RowsLikeTheHost) {
         });
         expectLoss({loss.begin(), loss.end()}, e);
         expectMemoryNear(to, e.dlogits.memory, 1e-6, roundingOf(bf16, 1e-5), "gradient");
+        if (!bf16 && !inPlace) {
+          Stored narrow(e.logits.memory, true);
+          s.narrowGradient = true;
+          runInSeveralOrders({narrow.bytes(), bytesOf(loss)}, [&] {
+            return cuda::launchCrossEntropy(s, logits.data(), e.targets.memory.data(), nullptr,
+                                            loss.data(), narrow.data(), nullptr, nullptr);
+          });
+          expectMemoryNear(narrow, e.dlogits.memory, 1e-6, roundingOf(true), "narrow gradient");
+        }
         for (int64_t i = 0; i < rows; ++i)
           ASSERT_EQ(prediction[i], e.prediction.memory[i]);
         std::vector<float> only(rows, NAN);

@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/kernels/Rows.h"
+#include "runtime/backends/cuda/kernels/Order.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 #include "test/unit/cuda_kernels/KernelChecks.h"
 
@@ -61,10 +62,9 @@ TEST(CudaRows, EmbeddingAndItsGradientLikeTheHost) {
 
         EXPECT_OK(runKernel("embedding_backward",
                             {{"dout", dout.view}, {"ids", ids.view}, {"dtable", dtable.view}}));
-        std::vector<int32_t> order(rows, -1);
-        runInSeveralOrders({bytesOf(order)}, [&] {
-          return cuda::launchRowOrder(rows, index, order.data(), nullptr);
-        });
+        std::vector<int32_t> order(2 * rows, -1);
+        runInSeveralOrders({bytesOf(order)},
+                           [&] { return cuda::launchOrder(rows, index, order.data(), nullptr); });
         for (int64_t i = 1; i < rows; ++i)
           ASSERT_LT(std::pair(index[order[i - 1]], order[i - 1]),
                     std::pair(index[order[i]], order[i]));
@@ -136,8 +136,8 @@ TEST(CudaRows, ImageMergeAndItsGradientsLikeTheHost) {
         return cuda::launchSelectRows(s, index, nullptr, doutStored.data(), dtextStored.data(),
                                       nullptr);
       });
-      std::vector<int32_t> order(rows);
-      EXPECT_EQ(cuda::launchRowOrder(rows, index, order.data(), nullptr), 0);
+      std::vector<int32_t> order(2 * rows);
+      EXPECT_EQ(cuda::launchOrder(rows, index, order.data(), nullptr), 0);
       cuda::AddRowsShape add{rows, cols, dense, dense, doutStored.type(), doutStored.type()};
       runInSeveralOrders({dfeaturesStored.bytes()}, [&] {
         return cuda::launchAddRows(add, index, order.data(), doutStored.data(),
@@ -241,4 +241,34 @@ TEST(CudaRope, LikeTheHost) {
           ASSERT_EQ(xStored.at((i / size) * size + (i / size) * gap + i % size),
                     outStored.at(&out[i] - out.memory.data()));
       }
+}
+
+namespace {
+
+template <typename Key> void expectOrder(int64_t count, uint64_t distinct, int seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Key> keys(count);
+  for (Key &key : keys)
+    key = distinct ? static_cast<Key>(random() % distinct) - 2 : static_cast<Key>(random());
+  if (count > 3) // what pads the last tile
+    keys[count / 2] = keys[1] = std::numeric_limits<Key>::max();
+  std::vector<int32_t> order(2 * count, -1), want(count);
+  std::iota(want.begin(), want.end(), 0);
+  std::sort(want.begin(), want.end(),
+            [&](int32_t a, int32_t b) { return std::pair(keys[a], a) < std::pair(keys[b], b); });
+  runInSeveralOrders({bytesOf(order)},
+                     [&] { return cuda::launchOrder(count, keys.data(), order.data(), nullptr); });
+  order.resize(count);
+  EXPECT_EQ(order, want) << count;
+}
+
+} // namespace
+
+TEST(Order, IsAStableSort) {
+  for (int64_t count : {0, 1, 2, 31, 1024, 1025, 2500})
+    for (uint64_t distinct : {3, 0}) { // 0: any
+      expectOrder<int32_t>(count, distinct, 1);
+      expectOrder<int64_t>(count, distinct, 2);
+    }
+  expectOrder<int32_t>(16384 + 700, 1000, 3); // two merges
 }

@@ -104,21 +104,22 @@ __device__ CrossEntropyRow statistics(const T *row, int64_t width, int64_t first
   return mergeBlock(mine);
 }
 
-template <int n, typename T>
-__device__ void writeGradient(const T *row, T *gradient, int64_t width, const CrossEntropyRow &all,
+template <int n, typename T, typename G>
+__device__ void writeGradient(const T *row, G *gradient, int64_t width, const CrossEntropyRow &all,
                               int64_t target) {
   const float top = all.top, inverse = 1 / all.sum;
   auto slope = [&](float x, int64_t i) {
     return expf(x - top) * inverse - (i == target ? 1.f : 0.f);
   };
   forRow<n>(
-      row, width, [&](int64_t i) { gradient[i] = fromFloat<T>(slope(toFloat(row[i]), i)); },
+      row, width, [&](int64_t i) { gradient[i] = fromFloat<G>(slope(toFloat(row[i]), i)); },
       [&](int64_t i) {
-        auto pack = loadPack<n>(row + i);
+        const auto pack = loadPack<n>(row + i);
+        Pack<G, n> slopes;
 #pragma unroll
         for (int e = 0; e < n; ++e)
-          pack.at[e] = fromFloat<T>(slope(toFloat(pack.at[e]), i + e));
-        storePack<n>(gradient + i, pack);
+          slopes.at[e] = fromFloat<G>(slope(toFloat(pack.at[e]), i + e));
+        storePack<n>(gradient + i, slopes);
       });
 }
 
@@ -134,15 +135,15 @@ template <int n, typename T> __device__ void zeroRow(T *row, int64_t width) {
       });
 }
 
-template <int n, typename T>
+template <int n, typename T, typename G>
 __global__ void __launch_bounds__(threads)
     crossEntropy(CrossEntropyShape s, const T *logits, const int32_t *targets,
-                 const int32_t *tokens, float *loss, T *gradient, int32_t *prediction) {
+                 const int32_t *tokens, float *loss, G *gradient, int32_t *prediction) {
   for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
     const int64_t token = tokens ? tokens[r] : r;
     const int32_t target = targets[token];
     const T *row = logits + r * s.logitsRow;
-    T *slopes = gradient ? gradient + r * s.gradientRow : nullptr;
+    G *slopes = gradient ? gradient + r * s.gradientRow : nullptr;
     if (target < 0) {
       if (slopes)
         zeroRow<n>(slopes, s.width);
@@ -198,13 +199,13 @@ __global__ void __launch_bounds__(threads)
     prediction[token] = labelled ? state[r].largest : -1;
 }
 
-template <int n, typename T>
+template <int n, typename T, typename G>
 __global__ void __launch_bounds__(threads)
     chunkGradient(CrossEntropyShape s, const T *logits, const int32_t *targets,
-                  const int32_t *tokens, const CrossEntropyRow *state, T *gradient) {
+                  const int32_t *tokens, const CrossEntropyRow *state, G *gradient) {
   for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
     const int64_t target = targets[tokens ? tokens[r] : r];
-    T *slopes = gradient + r * s.gradientRow;
+    G *slopes = gradient + r * s.gradientRow;
     if (target < 0)
       zeroRow<n>(slopes, s.width);
     else
@@ -213,34 +214,35 @@ __global__ void __launch_bounds__(threads)
 }
 
 /// Packs need the same alignment of a row on both sides.
-template <typename T>
-bool packable(const CrossEntropyShape &s, const T *logits, const T *gradient) {
-  if (!gradient || (logits == gradient && s.logitsRow == s.gradientRow))
+template <typename T, typename G>
+bool packable(const CrossEntropyShape &s, const T *logits, const G *gradient) {
+  if (!gradient || (static_cast<const void *>(logits) == gradient && s.logitsRow == s.gradientRow))
     return true;
   return isAligned(logits, 16) && isAligned(gradient, 16) &&
          s.logitsRow * static_cast<int64_t>(sizeof(T)) % 16 == 0 &&
-         s.gradientRow * static_cast<int64_t>(sizeof(T)) % 16 == 0;
+         s.gradientRow * static_cast<int64_t>(sizeof(G)) % 16 == 0;
 }
 
-/// Calls run(the logits, a compile-time pack size).
+/// Calls run(the logits, the gradient, a compile-time pack size).
 template <typename Run>
-cudaError_t choose(const CrossEntropyShape &s, const void *logits, const void *gradient, Run run) {
+cudaError_t choose(const CrossEntropyShape &s, const void *logits, void *gradient, Run run) {
   if (s.rows == 0)
     return cudaSuccess;
-  if (s.type != Element::F32 && s.type != Element::BF16)
-    return cudaErrorInvalidValue;
   auto typed = [&](auto *x, auto *g) {
-    using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
-    if (packable<T>(s, x, g))
-      run(x, std::integral_constant<int, 16 / sizeof(T)>());
+    constexpr int n = 16 / sizeof(*x);
+    if (packable(s, x, g))
+      run(x, g, std::integral_constant<int, n>());
     else
-      run(x, std::integral_constant<int, 1>());
+      run(x, g, std::integral_constant<int, 1>());
+    return cudaGetLastError();
   };
-  if (s.type == Element::F32)
-    typed(static_cast<const float *>(logits), static_cast<const float *>(gradient));
-  else
-    typed(static_cast<const bf16 *>(logits), static_cast<const bf16 *>(gradient));
-  return cudaGetLastError();
+  if (s.type == Element::F32 && !s.narrowGradient)
+    return typed(static_cast<const float *>(logits), static_cast<float *>(gradient));
+  if (s.type == Element::F32 && logits != gradient)
+    return typed(static_cast<const float *>(logits), static_cast<bf16 *>(gradient));
+  if (s.type == Element::BF16 && !s.narrowGradient)
+    return typed(static_cast<const bf16 *>(logits), static_cast<bf16 *>(gradient));
+  return cudaErrorInvalidValue;
 }
 
 } // namespace
@@ -248,18 +250,19 @@ cudaError_t choose(const CrossEntropyShape &s, const void *logits, const void *g
 cudaError_t launchCrossEntropy(const CrossEntropyShape &s, const void *logits,
                                const int32_t *targets, const int32_t *tokens, float *loss,
                                void *gradient, int32_t *prediction, cudaStream_t stream) {
-  return choose(s, logits, gradient, [&](auto *x, auto packs) {
+  return choose(s, logits, gradient, [&](auto *x, auto *g, auto packs) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
+    using G = std::remove_pointer_t<decltype(g)>;
     constexpr int n = decltype(packs)::value;
-    OMNIBAL_LAUNCH((crossEntropy<n, T>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x,
-                   targets, tokens, loss, static_cast<T *>(gradient), prediction);
+    OMNIBAL_LAUNCH((crossEntropy<n, T, G>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x,
+                   targets, tokens, loss, g, prediction);
   });
 }
 
 cudaError_t launchCrossEntropyChunk(const CrossEntropyShape &s, const void *logits,
                                     const int32_t *targets, const int32_t *tokens,
                                     CrossEntropyRow *state, cudaStream_t stream) {
-  return choose(s, logits, nullptr, [&](auto *x, auto packs) {
+  return choose(s, logits, nullptr, [&](auto *x, auto *, auto packs) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
     constexpr int n = decltype(packs)::value;
     OMNIBAL_LAUNCH((chunk<n, T>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x, targets,
@@ -281,11 +284,12 @@ cudaError_t launchCrossEntropyGradient(const CrossEntropyShape &s, const void *l
                                        const int32_t *targets, const int32_t *tokens,
                                        const CrossEntropyRow *state, void *gradient,
                                        cudaStream_t stream) {
-  return choose(s, logits, gradient, [&](auto *x, auto packs) {
+  return choose(s, logits, gradient, [&](auto *x, auto *g, auto packs) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
+    using G = std::remove_pointer_t<decltype(g)>;
     constexpr int n = decltype(packs)::value;
-    OMNIBAL_LAUNCH((chunkGradient<n, T>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x,
-                   targets, tokens, state, static_cast<T *>(gradient));
+    OMNIBAL_LAUNCH((chunkGradient<n, T, G>), dim3(gridFor(s.rows)), dim3(threads), stream, s, x,
+                   targets, tokens, state, g);
   });
 }
 

@@ -18,6 +18,7 @@ struct CrossEntropyShape {
   int64_t logitsRow = 0, gradientRow = 0; ///< strides; rows are dense
   Element type = Element::F32;            ///< F32 or BF16, of logits and gradient
   int64_t firstClass = 0;                 ///< of a chunk of the vocabulary
+  bool narrowGradient = false;            ///< BF16 from logits in F32; not in place
 };
 
 /// All classes at once. `gradient` may be `logits`, or null; `prediction` (arg max, the lowest of

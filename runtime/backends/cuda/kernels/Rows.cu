@@ -64,25 +64,6 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// A warp a row: its place is the number of rows before it in the order.
-__global__ void __launch_bounds__(threads)
-    rowOrder(int64_t rows, const int32_t *index, int32_t *order) {
-  const int lane = threadIdx.x % 32;
-  for (int64_t r = (int64_t(blockIdx.x) * threads + threadIdx.x) / 32; r < rows;
-       r += int64_t(gridDim.x) * threads / 32) {
-    const int32_t mine = index[r];
-    int32_t before = 0;
-#pragma unroll 4
-    for (int64_t i = lane; i < rows; i += 32) {
-      const int32_t value = index[i];
-      before += value < mine || (value == mine && i < r) ? 1 : 0;
-    }
-    before = warpSum(before);
-    if (lane == 0)
-      order[before] = static_cast<int32_t>(r);
-  }
-}
-
 /// A warp a place of the order and n * 32 columns; it works where a new index begins and adds all
 /// rows of that index.
 template <int n, typename To, typename From>
@@ -261,15 +242,6 @@ cudaError_t launchScatterRows(const ScatterShape &s, const int32_t *index, const
     return cudaSuccess;
   return s.type == Element::F32 ? scatter<float>(s, index, from, out, stream)
                                 : scatter<bf16>(s, index, from, out, stream);
-}
-
-cudaError_t launchRowOrder(int64_t rows, const int32_t *index, int32_t *order,
-                           cudaStream_t stream) {
-  if (rows == 0)
-    return cudaSuccess;
-  OMNIBAL_LAUNCH(rowOrder, dim3(gridFor(ceilDiv(rows, threads / 32))), dim3(threads), stream, rows,
-                 index, order);
-  return cudaGetLastError();
 }
 
 cudaError_t launchAddRows(const AddRowsShape &s, const int32_t *index, const int32_t *order,

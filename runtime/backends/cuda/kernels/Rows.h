@@ -36,16 +36,13 @@ struct ScatterShape {
 cudaError_t launchScatterRows(const ScatterShape &shape, const int32_t *index, const void *from,
                               void *out, cudaStream_t stream);
 
-/// order[0..rows) = the positions of `index` sorted by their value, equal ones by position.
-cudaError_t launchRowOrder(int64_t rows, const int32_t *index, int32_t *order, cudaStream_t stream);
-
 struct AddRowsShape {
   int64_t rows = 0, cols = 0; ///< of `from`
   RowStrides out, from;
   Element outType = Element::F32, fromType = Element::F32; ///< equal, or BF16 into F32
 };
 
-/// out[index[i]] += from[i] in the order of i, for index[i] >= 0; `order` from launchRowOrder. Sums
+/// out[index[i]] += from[i] in the order of i, for index[i] >= 0; `order` from launchOrder. Sums
 /// are float32 and round once into a bfloat16 `out`.
 cudaError_t launchAddRows(const AddRowsShape &shape, const int32_t *index, const int32_t *order,
                           const void *from, void *out, cudaStream_t stream);
