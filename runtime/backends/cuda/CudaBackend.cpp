@@ -1,6 +1,7 @@
 #include "runtime/backends/cuda/CudaBackend.h"
 #include "runtime/backends/cuda/DeviceArena.h"
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/LocalTransport.h"
 #include "runtime/backends/cuda/UpdateLists.h"
 #include <new>
@@ -19,6 +20,10 @@ public:
     OMNIBAL_ASSIGN_OR_RETURN(made->staging,
                              Staging::create(made->queue, Staging::defaultBytes, options.deadline));
     made->lists = std::make_unique<UpdateLists>(made->queue, *made->staging);
+    cudaDeviceProp properties{};
+    OMNIBAL_RETURN_IF_ERROR(
+        check(cudaGetDeviceProperties(&properties, device), "looking at the device"));
+    made->libraries = std::make_unique<Libraries>(properties.name, made->queue);
     made->forgetMarks();
     OMNIBAL_RETURN_IF_ERROR(made->health);
     return std::unique_ptr<Backend>(std::move(made));
@@ -40,7 +45,7 @@ public:
     return Status::ok();
   }
   Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
-    return createDeviceKernel(site, {queue, code.get()});
+    return createDeviceKernel(site, {queue, code.get(), libraries.get()});
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
     return openLocalTransport(control, queue, deadline);
@@ -193,6 +198,7 @@ private:
   ReadbackPool readbacks;
   std::unique_ptr<UpdateLists> lists;
   std::unique_ptr<ProgramCode> code;
+  std::unique_ptr<Libraries> libraries;
   std::vector<std::shared_ptr<Event>> marks;
   size_t used = 0;
   Clock::time_point origin;

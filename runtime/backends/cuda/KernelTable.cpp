@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include <algorithm>
@@ -248,6 +249,12 @@ Status DeviceKernel::same(const TensorView &view, const char *name, const Tensor
     return bad("operand '" + std::string(name) + "' has shape " + printShape(view) + ", but '" +
                otherName + "' has " + printShape(other));
   return Status::ok();
+}
+
+Status DeviceKernel::multiply(const GemmShape &shape, const GemmData &d) const {
+  if (context.libraries)
+    return context.libraries->multiply(shape, d).context(where);
+  return launched(launchGemm(shape, d.a, d.b, d.c, d.bias, d.residual, d.pre, context.stream));
 }
 
 Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,

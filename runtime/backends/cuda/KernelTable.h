@@ -10,10 +10,15 @@
 
 namespace omnibal::rt::cuda {
 
+class Libraries;
+struct GemmData;
+struct GemmShape;
+
 /// What a kernel needs of its rank's device.
 struct KernelContext {
   cudaStream_t stream = nullptr;
   const ProgramCode *code = nullptr; ///< null where the program has none
+  Libraries *libraries = nullptr;    ///< null: our own kernels alone
 };
 
 Element elementOf(DType type);
@@ -40,6 +45,8 @@ protected:
   /// Checks that two operands have one shape.
   Status same(const TensorView &view, const char *name, const TensorView &other,
               const char *otherName) const;
+  /// Enqueues a matrix product.
+  Status multiply(const GemmShape &shape, const GemmData &data) const;
 
   /// Memory of one launch, aligned to 16 bytes: the operand's (-1: there is none), which must hold
   /// it, or else device memory in the order of the stream.

@@ -1,6 +1,7 @@
 //===- MatrixKernels.cpp - `gemm`, `cross_entropy`, `linear_cross_entropy` on the device
 //-------===//
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/CrossEntropy.h"
 #include "runtime/backends/cuda/kernels/Gemm.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
@@ -53,8 +54,8 @@ public:
     s.type = elementOf(views[a].dtype);
     s.resultType = elementOf(vc.dtype);
     auto data = [&](int index) { return index < 0 ? nullptr : views[index].data; };
-    return launched(launchGemm(s, views[a].data, views[b].data, vc.data, data(bias), data(residual),
-                               data(pre), context.stream));
+    return multiply(s,
+                    {views[a].data, views[b].data, vc.data, data(bias), data(residual), data(pre)});
   }
 
 private:
@@ -223,8 +224,7 @@ private:
     s.resultType = elementOf(c.type);
     if (added)
       s.biasStride = added->strides[0];
-    return launched(launchGemm(s, a.data, b.data, c.data, added ? added->data : nullptr, nullptr,
-                               nullptr, context.stream));
+    return multiply(s, {a.data, b.data, c.data, added ? added->data : nullptr, nullptr, nullptr});
   }
 
   Status runBlock(std::span<const TensorView> views, int64_t begin, int64_t rows,

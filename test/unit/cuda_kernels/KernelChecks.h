@@ -4,7 +4,7 @@
 
 #include "runtime/backends/cuda/kernels/Strides.h"
 #include "test/conformance/KernelTest.h"
-#include "test/support/cuda_emulation/Emulation.h"
+#include "test/support/cuda_emulation/Control.h"
 #include <cstring>
 
 namespace omnibal::rt::test {

@@ -1,7 +1,5 @@
 //===- Gemm.cu - A block 64 x 64 results, a thread 4 x 4 of them ------------------------------===//
-#include "runtime/backends/cuda/kernels/Device.h"
-#include "runtime/backends/cuda/kernels/Gemm.h"
-#include <cmath>
+#include "runtime/backends/cuda/kernels/GemmEpilogue.h"
 
 namespace omnibal::rt::cuda {
 namespace {
@@ -10,24 +8,6 @@ constexpr int threads = 256;
 constexpr int side = 64;
 constexpr int line = side + 4;
 constexpr int depth = 16;
-
-__device__ __forceinline__ float activate(GemmActivation kind, float x) {
-  switch (kind) {
-  case GemmActivation::None:
-    return x;
-  case GemmActivation::Gelu:
-    return x * 0.5f * (1.f + erff(x * 0.707106781f));
-  case GemmActivation::GeluTanh: // 1 + tanh(u) = 2 / (1 + e^-2u)
-    return x / (1.f + expf(-2.f * 0.797884561f * (x + x * x * x * 0.044715f)));
-  case GemmActivation::Silu:
-    return x / (1.f + expf(-x));
-  case GemmActivation::QuickGelu:
-    return x / (1.f + expf(-1.702f * x));
-  case GemmActivation::Relu:
-    return x > 0.f ? x : (x == x ? 0.f : x);
-  }
-  return x;
-}
 
 /// to[k][i] = element (row + i, first + k) of a matrix whose rows are `s.row` apart; zeros beyond
 /// the ends. Neighbouring threads read along the dimension that is dense.
@@ -42,16 +22,6 @@ __device__ __forceinline__ void load(float (&to)[depth][line], const T *from, Ro
     const bool inside = row + i < rows && first + k < size;
     to[k][i] = inside ? toFloat(from[(row + i) * s.row + (first + k) * s.col]) : 0.f;
   }
-}
-
-__device__ __forceinline__ int64_t offsetOf(const GemmShape &s, const GemmShape::Operand &operand,
-                                            int64_t index) {
-  int64_t offset = 0;
-  for (int d = s.batchRank - 1; d >= 0; --d) {
-    offset += index % s.batch[d] * operand.batch[d];
-    index /= s.batch[d];
-  }
-  return offset;
 }
 
 template <typename T, typename To>

@@ -38,5 +38,17 @@ struct GemmShape {
 cudaError_t launchGemm(const GemmShape &shape, const void *a, const void *b, void *c,
                        const void *bias, const void *residual, void *pre, cudaStream_t stream);
 
+/// Which steps after a product are still to be done.
+struct GemmRest {
+  bool bias = false, activation = false, residual = false;
+  bool fromPre = false; ///< the product lies in `pre`, not in `c`
+  bool any() const { return bias || activation || residual || fromPre; }
+};
+
+/// Finishes a product that a library has left in c or pre; pre is written again where the bias was
+/// missing. residual may be c only with fromPre.
+cudaError_t launchGemmRest(const GemmShape &shape, const GemmRest &rest, void *c, const void *bias,
+                           const void *residual, void *pre, cudaStream_t stream);
+
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_KERNELS_GEMM_H

@@ -1,0 +1,301 @@
+#include "runtime/backends/cuda/cublas/MatrixLibrary.h"
+#include "runtime/backends/cuda/Notice.h"
+#include "runtime/backends/cuda/Stopwatch.h"
+#include <cstdlib>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+constexpr const char *libraryName = "libcublasLt.so.13";
+constexpr int knownMajor = 13;
+constexpr int mostCandidates = 12;
+/// Below this a product takes the first algorithm offered: it is over before a choice pays.
+constexpr double leastMeasured = 1e7; // multiplications
+
+Status resolve(const SharedLibrary &library, lt::Functions &api) {
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtCreate", api.create));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtDestroy", api.destroy));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtGetVersion", api.version));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtGetStatusString", api.statusString));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulDescCreate", api.descriptionCreate));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulDescDestroy", api.descriptionDestroy));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulDescSetAttribute", api.descriptionSet));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatrixLayoutCreate", api.layoutCreate));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatrixLayoutDestroy", api.layoutDestroy));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatrixLayoutSetAttribute", api.layoutSet));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulPreferenceCreate", api.preferenceCreate));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulPreferenceDestroy", api.preferenceDestroy));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulPreferenceSetAttribute", api.preferenceSet));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulAlgoGetHeuristic", api.heuristics));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulAlgoCheck", api.check));
+  OMNIBAL_RETURN_IF_ERROR(library.find("cublasLtMatmulAlgoConfigGetAttribute", api.algorithmGet));
+  return library.find("cublasLtMatmul", api.multiply);
+}
+
+int typeOf(Element type) { return type == Element::BF16 ? lt::bfloat16 : lt::float32; }
+
+bool isSet(const char *name) {
+  const char *value = std::getenv(name);
+  return value && std::string(value) == "1";
+}
+
+/// Elements of the library's matrix d from its first to its last.
+int64_t extentOf(const Product &p, int64_t line, int64_t stride) {
+  return (p.n - 1) * line + p.m + (p.batches - 1) * stride;
+}
+
+} // namespace
+
+/// The library's descriptions of one product.
+struct MatrixLibrary::Prepared {
+  explicit Prepared(const lt::Functions &api) : api(api) {}
+  Prepared(const Prepared &) = delete;
+  ~Prepared() {
+    for (lt::Layout layout : {a, b, c, d})
+      if (layout)
+        (void)api.layoutDestroy(layout);
+    if (description)
+      (void)api.descriptionDestroy(description);
+  }
+
+  int set(int attribute, const void *value, size_t bytes) const {
+    return api.descriptionSet(description, attribute, value, bytes);
+  }
+  int describe(const Product &p, int compute) {
+    if (int e = api.descriptionCreate(&description, compute, lt::float32))
+      return e;
+    const int32_t left = p.transposedA ? lt::transposed : lt::notTransposed,
+                  right = p.transposedB ? lt::transposed : lt::notTransposed;
+    if (int e = set(lt::transposeA, &left, sizeof left))
+      return e;
+    if (int e = set(lt::transposeB, &right, sizeof right))
+      return e;
+    if (int e = set(lt::epilogue, &p.epilogue, sizeof p.epilogue))
+      return e;
+    if (p.epilogue & lt::writeAux) {
+      if (int e = set(lt::auxLine, &p.lineAux, sizeof p.lineAux))
+        return e;
+      if (int e = set(lt::auxBatchStride, &p.strideAux, sizeof p.strideAux))
+        return e;
+    }
+    if (int e = layout(a, p.type, p.transposedA ? p.k : p.m, p.transposedA ? p.m : p.k, p.lineA,
+                       p.batches, p.strideA))
+      return e;
+    if (int e = layout(b, p.type, p.transposedB ? p.n : p.k, p.transposedB ? p.k : p.n, p.lineB,
+                       p.batches, p.strideB))
+      return e;
+    if (int e = layout(c, p.resultType, p.m, p.n, p.lineC, p.batches, p.strideC))
+      return e;
+    return layout(d, p.resultType, p.m, p.n, p.lineD, p.batches, p.strideD);
+  }
+  /// Heuristics look at the alignment of these, not behind them.
+  int point(const void *bias, void *aux, uint32_t epilogue) const {
+    if (epilogue & lt::addBias)
+      if (int e = set(lt::biasPointer, &bias, sizeof bias))
+        return e;
+    return epilogue & lt::writeAux ? set(lt::auxPointer, &aux, sizeof aux) : lt::success;
+  }
+
+  const lt::Functions &api;
+  lt::Description description = nullptr;
+  lt::Layout a = nullptr, b = nullptr, c = nullptr, d = nullptr;
+  lt::Algorithm algorithm{};
+  bool usable = false;
+
+private:
+  int layout(lt::Layout &made, Element type, int64_t rows, int64_t cols, int64_t line,
+             int64_t batches, int64_t stride) const {
+    if (int e = api.layoutCreate(&made, typeOf(type), rows, cols, line))
+      return e;
+    const auto count = static_cast<int32_t>(batches);
+    if (int e = api.layoutSet(made, lt::batchCount, &count, sizeof count))
+      return e;
+    return api.layoutSet(made, lt::batchStride, &stride, sizeof stride);
+  }
+};
+
+Result<std::unique_ptr<MatrixLibrary>> MatrixLibrary::open(const std::string &device,
+                                                           cudaStream_t stream) {
+  std::unique_ptr<MatrixLibrary> made(new MatrixLibrary);
+  OMNIBAL_ASSIGN_OR_RETURN(made->library, SharedLibrary::open(libraryName, "cu13"));
+  OMNIBAL_RETURN_IF_ERROR(resolve(*made->library, made->api));
+  const size_t version = made->api.version();
+  if (version / 10000 != knownMajor)
+    return Status(Code::Unavailable, made->library->path() + " is cuBLASLt of version " +
+                                         std::to_string(version) + "; one of CUDA " +
+                                         std::to_string(knownMajor) + " is needed");
+  if (int error = made->api.create(&made->handle)) {
+    made->handle = nullptr;
+    return Status(Code::Unavailable, "cuBLASLt (" + made->library->path() +
+                                         ") does not start: " + made->api.statusString(error));
+  }
+  made->stream = stream;
+  OMNIBAL_ASSIGN_OR_RETURN(made->workspace, DeviceBuffer::allocate(workspaceBytes, stream));
+  made->file = AlgorithmFile::shared();
+  const bool tf32 = isSet("OMNIBAL_CUDA_TF32");
+  made->float32Compute = tf32 ? lt::computeTf32 : lt::computeFloat32;
+  made->prefix = device + ", cuBLASLt " + std::to_string(version) + (tf32 ? ", tf32: " : ": ");
+  return made;
+}
+
+MatrixLibrary::~MatrixLibrary() {
+  prepared.clear();
+  if (handle)
+    (void)api.destroy(handle);
+}
+
+std::string MatrixLibrary::description() const {
+  const size_t version = api.version();
+  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
+         "." + std::to_string(version % 100);
+}
+
+int MatrixLibrary::launch(const ProductPlan &plan, const ProductCall &call, const Prepared &p,
+                          const lt::Algorithm &algorithm, const DeviceBuffer &scratch,
+                          cudaStream_t where) const {
+  if (int error = p.point(plan.bias, call.aux, plan.product.epilogue))
+    return error;
+  const float beta = plan.product.beta ? 1.f : 0.f;
+  return api.multiply(handle, p.description, &plan.alpha, call.a, p.a, call.b, p.b, &beta, call.c,
+                      p.c, call.d, p.d, &algorithm, scratch.data(), workspaceBytes, where);
+}
+
+Result<bool> MatrixLibrary::run(const GemmShape &shape, const GemmData &data) {
+  const std::optional<ProductPlan> plan = planProduct(shape, data);
+  if (!plan)
+    return false;
+  OMNIBAL_ASSIGN_OR_RETURN(Prepared * here, prepare(*plan));
+  if (!here->usable)
+    return false;
+  for (size_t i = 0; i < plan->calls.size(); ++i) {
+    const int error = launch(*plan, plan->calls[i], *here, here->algorithm, *workspace, stream);
+    if (error == lt::success)
+      continue;
+    if (i == 0 && (error == lt::notSupported || error == lt::invalidValue)) {
+      here->usable = false;
+      notice("cuBLASLt declines " + algorithmKey(plan->product) + " (" + api.statusString(error) +
+             "): our own kernel multiplies");
+      return false;
+    }
+    return Status(Code::Unavailable, "cuBLASLt: the product " + algorithmKey(plan->product) +
+                                         " failed: " + api.statusString(error));
+  }
+  if (plan->rest.any())
+    OMNIBAL_RETURN_IF_ERROR(
+        check(launchGemmRest(shape, plan->rest, data.c, data.bias, data.residual, data.pre, stream),
+              "what follows a product"));
+  return true;
+}
+
+Result<MatrixLibrary::Prepared *> MatrixLibrary::prepare(const ProductPlan &plan) {
+  if (auto found = prepared.find(plan.product); found != prepared.end())
+    return found->second.get();
+  if (prepared.size() >= mostPrepared)
+    prepared.clear();
+  auto made = std::make_unique<Prepared>(api);
+  const Product &p = plan.product;
+  if (made->describe(p, p.type == Element::F32 ? float32Compute : lt::computeFloat32) ==
+          lt::success &&
+      made->point(plan.bias, plan.calls[0].aux, p.epilogue) == lt::success)
+    OMNIBAL_RETURN_IF_ERROR(choose(plan, *made));
+  return (prepared[p] = std::move(made)).get();
+}
+
+std::vector<lt::Heuristic> MatrixLibrary::candidates(const Prepared &p,
+                                                     const Product &product) const {
+  lt::Preference preference = nullptr;
+  if (api.preferenceCreate(&preference) != lt::success)
+    return {};
+  const uint64_t bytes = workspaceBytes;
+  const uint32_t reductions = lt::reduceComputeType;
+  const auto alignment = static_cast<uint32_t>(product.alignment);
+  int error = api.preferenceSet(preference, lt::workspaceBytes, &bytes, sizeof bytes);
+  if (!error)
+    error = api.preferenceSet(preference, lt::reductionMask, &reductions, sizeof reductions);
+  for (int attribute : {lt::alignmentA, lt::alignmentB, lt::alignmentC, lt::alignmentD})
+    if (!error)
+      error = api.preferenceSet(preference, attribute, &alignment, sizeof alignment);
+  std::vector<lt::Heuristic> offered(mostCandidates);
+  int found = 0;
+  if (!error)
+    error = api.heuristics(handle, p.description, p.a, p.b, p.c, p.d, preference, mostCandidates,
+                           offered.data(), &found);
+  (void)api.preferenceDestroy(preference);
+  offered.resize(error ? 0 : found);
+  std::erase_if(offered, [&](const lt::Heuristic &h) {
+    uint32_t scheme = lt::reduceInPlace;
+    size_t written = 0;
+    const int unknown =
+        api.algorithmGet(&h.algorithm, lt::reductionScheme, &scheme, sizeof scheme, &written);
+    return h.state != lt::success || h.workspaceBytes > uint64_t{workspaceBytes} || unknown ||
+           (scheme != lt::reduceNone && scheme != lt::reduceComputeType);
+  });
+  return offered;
+}
+
+Status MatrixLibrary::choose(const ProductPlan &plan, Prepared &p) {
+  const Product &product = plan.product;
+  const std::vector<lt::Heuristic> offered = candidates(p, product);
+  if (offered.empty())
+    return Status::ok(); // our own kernel's
+  p.usable = true;
+  p.algorithm = offered[0].algorithm;
+  const double work = double(product.m) * double(product.n) * double(product.k) * product.batches;
+  if (!file || work < leastMeasured)
+    return Status::ok();
+  const std::string key = prefix + algorithmKey(product);
+  if (!file->knows(key)) // not while others wait for the file: their messages may be awaited here
+    OMNIBAL_RETURN_IF_ERROR(settle(stream));
+  auto known = file->get(key, [&] { return measure(plan, p, offered); });
+  lt::Heuristic checked{};
+  if (!known)
+    notice("algorithms are not measured: " + known.status().message());
+  else if (api.check(handle, p.description, p.a, p.b, p.c, p.d, &known->algorithm, &checked) ==
+               lt::success &&
+           checked.workspaceBytes <= uint64_t{workspaceBytes})
+    p.algorithm = known->algorithm;
+  return Status::ok();
+}
+
+/// On a stream of its own, into memory of its own: the operands may be in use, and a graph may be
+/// being recorded.
+Result<MeasuredAlgorithm> MatrixLibrary::measure(const ProductPlan &plan, const Prepared &p,
+                                                 const std::vector<lt::Heuristic> &offered) {
+  const Product &product = plan.product;
+  OMNIBAL_ASSIGN_OR_RETURN(auto watch, Stopwatch::create());
+  const int64_t size = bytesOf(product.resultType);
+  OMNIBAL_ASSIGN_OR_RETURN(
+      auto result, DeviceBuffer::allocate(extentOf(product, product.lineD, product.strideD) * size,
+                                          watch->stream()));
+  OMNIBAL_ASSIGN_OR_RETURN(auto scratch, DeviceBuffer::allocate(workspaceBytes, watch->stream()));
+  std::unique_ptr<DeviceBuffer> aux;
+  ProductCall call = plan.calls[0];
+  call.d = result->data();
+  if (!product.beta)
+    call.c = call.d;
+  if (call.aux) {
+    OMNIBAL_ASSIGN_OR_RETURN(
+        aux, DeviceBuffer::allocate(extentOf(product, product.lineAux, product.strideAux) * size,
+                                    watch->stream()));
+    call.aux = aux->data();
+  }
+  MeasuredAlgorithm best;
+  bool found = false;
+  for (const lt::Heuristic &candidate : offered) {
+    auto seconds = watch->time([&] {
+      return launch(plan, call, p, candidate.algorithm, *scratch, watch->stream()) == lt::success;
+    });
+    if (!seconds)
+      return std::move(seconds).status();
+    if (*seconds && (!found || **seconds < best.seconds)) {
+      best = {candidate.algorithm, **seconds};
+      found = true;
+    }
+  }
+  if (!found)
+    return Status(Code::Unavailable, "cuBLASLt runs none of the algorithms that it offers for " +
+                                         algorithmKey(product));
+  return best;
+}
+
+} // namespace omnibal::rt::cuda

@@ -1,0 +1,62 @@
+//===- MatrixLibrary.h - One rank's products by cuBLASLt
+//---------------------------------------===//
+//
+// For each distinct product the library's heuristics offer some algorithms; the fastest on the real
+// shape is measured once and kept (AlgorithmFile.h). Only algorithms that add in a fixed order take
+// part: split sums in float32 in the workspace, none in place. So the same file gives the same
+// bits. Float32 products stay in float32 unless OMNIBAL_CUDA_TF32=1.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_CUBLAS_MATRIXLIBRARY_H
+#define RUNTIME_BACKENDS_CUDA_CUBLAS_MATRIXLIBRARY_H
+
+#include "runtime/backends/cuda/Runtime.h"
+#include "runtime/backends/cuda/SharedLibrary.h"
+#include "runtime/backends/cuda/cublas/AlgorithmFile.h"
+#include "runtime/backends/cuda/cublas/Product.h"
+#include <map>
+
+namespace omnibal::rt::cuda {
+
+class MatrixLibrary {
+public:
+  /// Of a rank, for split sums; beside its arena.
+  static constexpr int64_t workspaceBytes = int64_t{32} << 20;
+
+  /// Unavailable or NotFound says why there is none. `device` is the device's name.
+  static Result<std::unique_ptr<MatrixLibrary>> open(const std::string &device,
+                                                     cudaStream_t stream);
+  ~MatrixLibrary();
+  MatrixLibrary(const MatrixLibrary &) = delete;
+
+  /// "cuBLASLt 13.1.0"
+  std::string description() const;
+  /// Enqueues the product, all of it, or does nothing (false) where the library declines.
+  Result<bool> run(const GemmShape &shape, const GemmData &data);
+
+private:
+  struct Prepared;
+  static constexpr size_t mostPrepared = 4096; ///< every number of rows is another product
+
+  MatrixLibrary() = default;
+  Result<Prepared *> prepare(const ProductPlan &plan);
+  Status choose(const ProductPlan &plan, Prepared &prepared);
+  std::vector<lt::Heuristic> candidates(const Prepared &prepared, const Product &product) const;
+  Result<MeasuredAlgorithm> measure(const ProductPlan &plan, const Prepared &prepared,
+                                    const std::vector<lt::Heuristic> &offered);
+  int launch(const ProductPlan &plan, const ProductCall &call, const Prepared &prepared,
+             const lt::Algorithm &algorithm, const DeviceBuffer &scratch, cudaStream_t where) const;
+
+  std::unique_ptr<SharedLibrary> library;
+  lt::Functions api{};
+  lt::Handle handle = nullptr;
+  cudaStream_t stream = nullptr;
+  std::unique_ptr<DeviceBuffer> workspace;
+  std::shared_ptr<AlgorithmFile> file;
+  std::string prefix; ///< of the file's keys: device, version, arithmetic
+  int float32Compute = lt::computeFloat32;
+  std::map<Product, std::unique_ptr<Prepared>> prepared;
+};
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_CUBLAS_MATRIXLIBRARY_H

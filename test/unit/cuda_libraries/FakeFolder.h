@@ -1,0 +1,79 @@
+//===- FakeFolder.h - A test's libraries, environment and files -------------------------------===//
+#ifndef TEST_UNIT_CUDA_LIBRARIES_FAKEFOLDER_H
+#define TEST_UNIT_CUDA_LIBRARIES_FAKEFOLDER_H
+
+#include "test/support/fake_cuda/FakeCuda.h"
+#include "test/support/fake_libraries/FakeCublasLt.h"
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace omnibal::rt::test {
+
+/// Sets a variable for the time of a test.
+class Setting {
+public:
+  Setting(const char *name, const std::string &value) : name(name) {
+    if (const char *old = std::getenv(name)) {
+      before = old;
+      wasSet = true;
+    }
+    setenv(name, value.c_str(), 1);
+  }
+  ~Setting() { wasSet ? setenv(name, before.c_str(), 1) : unsetenv(name); }
+  Setting(const Setting &) = delete;
+
+private:
+  const char *name;
+  std::string before;
+  bool wasSet = false;
+};
+
+/// The fake of cuBLASLt as it is when opened, and the folder that has it.
+inline fake::CublasLt &freshCublasLt() {
+  static void *library = dlopen(OMNIBAL_FAKE_LIBRARIES "/libcublasLt.so.13", RTLD_NOW);
+  EXPECT_NE(library, nullptr) << dlerror();
+  auto state = reinterpret_cast<fake::CublasLt *(*)()>(dlsym(library, "fakeCublasLt"))();
+  *state = {};
+  return *state;
+}
+
+/// Of the emulated device, which performs its work at once.
+inline cudaStream_t directStream() {
+  static cudaStream_t stream = [] {
+    cudaStream_t made = nullptr;
+    EXPECT_EQ(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), cudaSuccess);
+    return made;
+  }();
+  return stream;
+}
+
+/// A folder that goes with the test.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    std::string pattern = ::testing::TempDir() + "omnibal-XXXXXX";
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    folder = pattern;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(folder); }
+  std::string file(const std::string &name) const { return folder / name; }
+
+private:
+  std::filesystem::path folder;
+};
+
+inline void writeText(const std::string &path, const std::string &text) {
+  std::ofstream(path) << text;
+}
+inline std::string readText(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+} // namespace omnibal::rt::test
+#endif // TEST_UNIT_CUDA_LIBRARIES_FAKEFOLDER_H

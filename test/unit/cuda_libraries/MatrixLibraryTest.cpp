@@ -1,0 +1,285 @@
+#include "runtime/backends/cuda/Libraries.h"
+#include "test/unit/cuda_kernels/KernelChecks.h"
+#include "test/unit/cuda_libraries/FakeFolder.h"
+
+using namespace omnibal::rt;
+using namespace omnibal::rt::test;
+using cuda::GemmActivation, cuda::GemmData, cuda::GemmShape, cuda::MatrixLibrary;
+
+namespace {
+
+const char *const activations[] = {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"};
+
+std::unique_ptr<MatrixLibrary> openLibrary() {
+  auto opened = MatrixLibrary::open("a device", directStream());
+  EXPECT_TRUE(opened) << opened.status().message();
+  return opened ? *std::move(opened) : nullptr;
+}
+
+GemmShape::Operand operandOf(const TensorView &v) {
+  GemmShape::Operand o;
+  o.strides = {v.strides[v.rank - 2], v.strides[v.rank - 1]};
+  for (int d = 0; d < v.rank - 2; ++d)
+    o.batch[d] = v.strides[d];
+  return o;
+}
+
+struct Case {
+  std::vector<int64_t> batch;
+  int64_t m, n, k;
+  bool bf16 = false, wide = false; ///< wide: float32 results of bfloat16
+  bool oneWeight = false;
+};
+
+/// Returns whether the library did it.
+bool runCase(MatrixLibrary &library, const Case &test, std::mt19937 &random) {
+  auto draw = [&](int64_t rows, int64_t cols, bool dense, bool mayBroadcast) {
+    std::vector<int64_t> shape = test.batch;
+    shape.push_back(rows);
+    shape.push_back(cols);
+    std::vector<int> order(shape.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (!dense && random() % 2)
+      std::swap(order[order.size() - 2], order.back());
+    if (!dense && order.size() == 4 && random() % 2)
+      std::swap(order[0], order[1]);
+    Tensor<float> t = randomTensor(random, shape, order, random() % 2 * 8);
+    if (mayBroadcast)
+      for (size_t d = 0; d < test.batch.size(); ++d)
+        t.view.strides[d] = 0;
+    if (test.bf16)
+      roundAll(t);
+    return t;
+  };
+  const bool columns = random() % 3 == 0; // a result that lies by columns
+  auto result = [&] {
+    Tensor<float> t =
+        columns ? draw(test.n, test.m, true, false) : draw(test.m, test.n, true, false);
+    if (columns) {
+      std::swap(t.view.shape[t.view.rank - 2], t.view.shape[t.view.rank - 1]);
+      std::swap(t.view.strides[t.view.rank - 2], t.view.strides[t.view.rank - 1]);
+    }
+    return t;
+  };
+  Tensor<float> a = draw(test.m, test.k, test.oneWeight, false),
+                b = draw(test.k, test.n, false, test.oneWeight), c = result(), residual = result(),
+                pre = result(), bias = randomTensor(random, {test.n});
+  if (test.bf16)
+    roundAll(bias);
+  const bool accumulate = random() % 4 == 0;
+  const int activation = accumulate ? 0 : static_cast<int>(random() % 6);
+  const bool withBias = !accumulate && random() % 2, withResidual = !accumulate && random() % 2,
+             withPre = !accumulate && random() % 2;
+  const bool narrow = test.bf16 && !test.wide;
+  Stored sa(a.memory, test.bf16), sb(b.memory, test.bf16), sbias(bias.memory, test.bf16),
+      sc(c.memory, narrow), sresidual(residual.memory, narrow), spre(pre.memory, narrow);
+  Operands operands = {{"a", a.view}, {"b", b.view}, {"c", c.view}};
+  if (withBias)
+    operands.push_back({"bias", bias.view});
+  if (withResidual)
+    operands.push_back({"residual", residual.view});
+  if (withPre)
+    operands.push_back({"pre", pre.view});
+  EXPECT_OK(runKernel(
+      "gemm", operands,
+      {{"alpha", 0.5}, {"accumulate", accumulate}, {"activation", activations[activation]}}));
+  GemmShape s;
+  s.m = test.m, s.n = test.n, s.k = test.k;
+  for (int64_t size : test.batch)
+    s.batch[s.batchRank++] = size;
+  s.a = operandOf(a.view), s.b = operandOf(b.view), s.c = operandOf(c.view);
+  s.residual = operandOf(residual.view), s.pre = operandOf(pre.view);
+  s.alpha = 0.5f, s.accumulate = accumulate, s.type = sa.type(), s.resultType = sc.type();
+  s.activation = static_cast<GemmActivation>(activation);
+  const std::string what = std::to_string(test.m) + "x" + std::to_string(test.n) + "x" +
+                           std::to_string(test.k) + " " + activations[activation] +
+                           (columns ? " by columns" : "") + (withBias ? " bias" : "") +
+                           (withResidual ? " residual" : "") + (withPre ? " pre" : "");
+  auto done =
+      library.run(s, {sa.data(), sb.data(), sc.data(), withBias ? sbias.data() : nullptr,
+                      withResidual ? sresidual.data() : nullptr, withPre ? spre.data() : nullptr});
+  EXPECT_TRUE(done) << what << ": " << done.status().message();
+  EXPECT_EQ(omnibal::emulation::takeFailure(), "") << what;
+  if (!done || !*done)
+    return false;
+  // A product that waits in bfloat16 for what follows is rounded once more.
+  const double bound = (narrow ? 0.01 : 2e-6) * std::sqrt(static_cast<double>(test.k + 1));
+  expectMemoryNear(sc, c.memory, bound, narrow ? 0.01 : 4e-6, what);
+  expectMemoryNear(spre, pre.memory, bound, narrow ? 0.01 : 4e-6, what + ": pre");
+  return true;
+}
+
+struct MatrixLibraryTest : ::testing::Test {
+  Setting libraries{"OMNIBAL_CUDA_LIBRARIES", OMNIBAL_FAKE_LIBRARIES};
+  Setting algorithms{"OMNIBAL_CUDA_ALGORITHMS", "off"};
+  omnibal::fake::CublasLt &fake = freshCublasLt();
+};
+
+/// A product of ten million terms, which is worth measuring.
+struct Large {
+  int64_t m = 216, n = 240, k = 208;
+  std::vector<float> a = std::vector<float>(m * k), b = std::vector<float>(k * n),
+                     c = std::vector<float>(m * n);
+  GemmShape shape;
+  Large() {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    for (std::vector<float> *values : {&a, &b})
+      for (float &x : *values)
+        x = normal(random);
+    shape.m = m, shape.n = n, shape.k = k;
+    shape.a.strides = {k, 1}, shape.b.strides = {n, 1}, shape.c.strides = {n, 1};
+  }
+  GemmData data() { return {a.data(), b.data(), c.data()}; }
+};
+
+} // namespace
+
+TEST_F(MatrixLibraryTest, LikeTheHostOnEveryFormThatItTakes) {
+  auto library = openLibrary();
+  ASSERT_TRUE(library);
+  std::mt19937 random(7);
+  int done = 0, cases = 0;
+  for (int round = 0; round < 30; ++round)
+    for (Case c : std::vector<Case>{{{}, 1, 1, 1},
+                                    {{}, 24, 40, 33},
+                                    {{}, 17, 9, 5},
+                                    {{}, 1, 32, 16},
+                                    {{3}, 16, 24, 8},
+                                    {{2, 3}, 8, 16, 16},
+                                    {{4}, 5, 16, 12, false, false, true},
+                                    {{2, 2}, 6, 8, 8, false, false, true}})
+      for (auto [bf16, wide] : {std::pair{false, false}, {true, true}, {true, false}}) {
+        c.bf16 = bf16, c.wide = wide;
+        done += runCase(*library, c, random);
+        ++cases;
+        if (HasFatalFailure())
+          return;
+      }
+  EXPECT_EQ(fake.mistakes, std::vector<std::string>());
+  EXPECT_GE(done, cases * 9 / 10) << "of " << cases;
+  for (uint32_t epilogue : {1, 2, 4, 6, 32, 36, 160, 164})
+    EXPECT_GT(std::count(fake.epilogues.begin(), fake.epilogues.end(), epilogue), 0) << epilogue;
+}
+
+TEST_F(MatrixLibraryTest, NoAlgorithmThatAddsInPlace) {
+  fake.offered = 2;
+  auto library = openLibrary();
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", "");
+  Large large;
+  EXPECT_TRUE(*library->run(large.shape, large.data()));
+  EXPECT_EQ(fake.used, std::vector<int>{0});
+  EXPECT_EQ(fake.mistakes, std::vector<std::string>());
+}
+
+TEST_F(MatrixLibraryTest, MeasuresOnceAndKeepsTheChoice) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("sub/algorithms.json");
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", path);
+  Large large;
+  {
+    auto library = openLibrary();
+    EXPECT_TRUE(*library->run(large.shape, large.data()));
+    EXPECT_EQ(fake.used.back(), 2);
+    EXPECT_GT(fake.products, 6);
+  }
+  const std::string kept = readText(path);
+  EXPECT_NE(kept.find("a device, cuBLASLt 130100: f32>f32 NN 256 256 256 epilogue 1 align 16"),
+            std::string::npos)
+      << kept;
+  // Another run reads it, whatever is quickest now, also for a size near to the measured one.
+  fake = {};
+  fake.quickest = 0;
+  auto library = openLibrary();
+  EXPECT_TRUE(*library->run(large.shape, large.data()));
+  large.shape.m -= 5;
+  EXPECT_TRUE(*library->run(large.shape, large.data()));
+  EXPECT_EQ(fake.used, (std::vector<int>{2, 2}));
+  EXPECT_EQ(readText(path), kept);
+}
+
+TEST_F(MatrixLibraryTest, OneFileTheSameBits) {
+  TemporaryFolder folder;
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file("algorithms.json"));
+  Large one, two, other;
+  {
+    auto library = openLibrary();
+    EXPECT_TRUE(*library->run(one.shape, one.data()));
+  }
+  fake.quickest = 0;
+  {
+    auto library = openLibrary();
+    EXPECT_TRUE(*library->run(two.shape, two.data()));
+  }
+  EXPECT_EQ(one.c, two.c);
+  Setting off("OMNIBAL_CUDA_ALGORITHMS", "off");
+  auto library = openLibrary();
+  EXPECT_TRUE(*library->run(other.shape, other.data()));
+  EXPECT_NE(one.c, other.c) << "the algorithms cannot be told apart";
+}
+
+TEST_F(MatrixLibraryTest, AKeptAlgorithmThatNoLongerFitsGivesWay) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("algorithms.json");
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", path);
+  writeText(path, cuda::printAlgorithms({{"a device, cuBLASLt 130100: f32>f32 NN 256 256 256 "
+                                          "epilogue 1 align 16",
+                                          {{{1, 2, 3}}, 1e-3}}}));
+  Large large;
+  EXPECT_TRUE(*openLibrary()->run(large.shape, large.data()));
+  EXPECT_EQ(fake.used, std::vector<int>{0});
+  EXPECT_EQ(fake.mistakes, std::vector<std::string>());
+}
+
+TEST_F(MatrixLibraryTest, OurKernelWhereItDeclines) {
+  Large expected, large;
+  ASSERT_EQ(cuda::launchGemm(expected.shape, expected.a.data(), expected.b.data(),
+                             expected.c.data(), nullptr, nullptr, nullptr, directStream()),
+            0);
+  fake.offered = 0;
+  cuda::Libraries declining("a device", directStream());
+  EXPECT_OK(declining.multiply(large.shape, large.data()));
+  EXPECT_EQ(large.c, expected.c);
+  fake.offered = 4;
+  fake.multiplyError = 15;
+  std::fill(large.c.begin(), large.c.end(), 0.f);
+  ::testing::internal::CaptureStderr();
+  cuda::Libraries refusing("a device", directStream());
+  EXPECT_OK(refusing.multiply(large.shape, large.data()));
+  EXPECT_OK(refusing.multiply(large.shape, large.data()));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said, "omnibal_cuda: cuBLASLt declines f32>f32 NN 256 256 256 epilogue 1 align 16 "
+                  "(CUBLAS_STATUS_NOT_SUPPORTED): our own kernel multiplies\n");
+  EXPECT_EQ(large.c, expected.c);
+}
+
+TEST_F(MatrixLibraryTest, AFailureIsAnError) {
+  fake.multiplyError = 13;
+  Large large;
+  auto done = openLibrary()->run(large.shape, large.data());
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.status().message().find("CUBLAS_STATUS_OF_THE_FAKE"), std::string::npos);
+}
+
+TEST_F(MatrixLibraryTest, SaysWhyThereIsNone) {
+  auto why = [] { return MatrixLibrary::open("a device", directStream()).status().message(); };
+  fake.version = 120900;
+  EXPECT_NE(why().find("is cuBLASLt of version 120900; one of CUDA 13 is needed"),
+            std::string::npos)
+      << why();
+  fake.version = 130100;
+  fake.createError = 1;
+  EXPECT_NE(why().find("does not start: CUBLAS_STATUS_OF_THE_FAKE"), std::string::npos) << why();
+  Setting hollow("OMNIBAL_CUDA_LIBRARIES", OMNIBAL_FAKE_LIBRARIES "/hollow");
+  EXPECT_NE(why().find("has no cublasLtCreate"), std::string::npos) << why();
+  Setting none("OMNIBAL_CUDA_LIBRARIES", "none");
+  Large large;
+  ::testing::internal::CaptureStderr();
+  cuda::Libraries without("a device", directStream());
+  EXPECT_OK(without.multiply(large.shape, large.data()));
+  cuda::Libraries again("a device", directStream());
+  EXPECT_OK(again.multiply(large.shape, large.data()));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "omnibal_cuda: matrix products run on our own kernels, which are slow: "
+            "libcublasLt.so.13: not opened, OMNIBAL_CUDA_LIBRARIES is none\n");
+}
