@@ -112,17 +112,31 @@ Status runOnDevice(Kernel &kernel, std::span<const TensorView> operands, int64_t
   return status;
 }
 
-void setDeviceOrder(uint64_t seed) {
-  static auto set = [] {
-    deviceKind(); // loads the plugin
-    const char *folder = std::getenv("OMNIBAL_PLUGINS");
-    const std::string path = std::string(folder ? folder : ".") + "/libomnibal_cuda.so";
-    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
-    return reinterpret_cast<void (*)(uint64_t)>(library ? dlsym(library, "omnibalEmulationOrder")
-                                                        : nullptr);
-  }();
-  if (set)
-    set(seed);
+namespace {
+
+using SetOrder = void (*)(uint64_t);
+
+/// What the emulated plugin exports beside itself.
+SetOrder findSetOrder() {
+  deviceKind(); // loads the plugin
+  const char *folder = std::getenv("OMNIBAL_PLUGINS");
+  const std::string path = std::string(folder ? folder : ".") + "/libomnibal_cuda.so";
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<SetOrder>(library ? dlsym(library, "omnibalEmulationOrder") : nullptr);
 }
+
+SetOrder setOrder() {
+  static const SetOrder found = findSetOrder();
+  return found;
+}
+
+} // namespace
+
+void setDeviceOrder(uint64_t seed) {
+  if (setOrder())
+    setOrder()(seed);
+}
+
+bool deviceIsEmulated() { return setOrder() != nullptr; }
 
 } // namespace omnibal::rt::test

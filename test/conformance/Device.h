@@ -25,6 +25,8 @@ Status runOnDevice(Kernel &kernel, std::span<const TensorView> operands, int64_t
 /// The emulated device runs blocks and threads in another order from here on; 0 is the plain one. A
 /// GPU chooses for itself.
 void setDeviceOrder(uint64_t seed);
+/// Whether the plugin is the emulated one: tests do less then.
+bool deviceIsEmulated();
 
 } // namespace omnibal::rt::test
 #endif // TEST_CONFORMANCE_DEVICE_H

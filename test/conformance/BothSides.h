@@ -1,0 +1,231 @@
+//===- BothSides.h - One kernel call on the host and on the device ----------------------------===//
+//
+// Float operands lie on the host in float32, on the device in float32 or bfloat16, in the same
+// places of their memory and with the same values. The device must leave the same bits on every
+// run, nothing in the gaps between lines, and the host's numbers up to rounding.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef TEST_CONFORMANCE_BOTHSIDES_H
+#define TEST_CONFORMANCE_BOTHSIDES_H
+
+#include "runtime/core/BFloat16.h"
+#include "test/conformance/Device.h"
+#include "test/conformance/KernelTest.h"
+#include <map>
+
+namespace omnibal::rt::test {
+
+/// Bounds of an element's error: `largest` times the tensor's largest value, and `own` times its
+/// own.
+struct Tolerance {
+  double largest = 1e-5, own = 1e-5;
+};
+
+class BothSides {
+public:
+  BothSides(std::string kernel, nlohmann::json attributes)
+      : kernel(std::move(kernel)), attributes(std::move(attributes)) {}
+
+  /// Values that are read. bf16: they are rounded first, and the device stores them so.
+  void in(const std::string &name, const Tensor<float> &values, bool bf16 = false) {
+    floats(name, values, bf16, false);
+  }
+  /// Values that are written (or added to).
+  void out(const std::string &name, const Tensor<float> &values, bool bf16 = false) {
+    floats(name, values, bf16, true);
+  }
+  /// Values of any other type that are read, or written and compared exactly.
+  template <typename T> void exact(const std::string &name, const Tensor<T> &values) {
+    Operand &o = list.emplace_back();
+    o.name = name;
+    o.view = values.view;
+    o.bytes.assign(
+        reinterpret_cast<const std::byte *>(values.memory.data()),
+        reinterpret_cast<const std::byte *>(values.memory.data() + values.memory.size()));
+  }
+  /// What only one side has: the host's scratch, the device's workspace.
+  void hostOnly(const std::string &name, const Tensor<float> &values) {
+    floats(name, values, false, false);
+    list.back().device = false;
+  }
+  void deviceOnly(const std::string &name, const Tensor<float> &values, bool bf16) {
+    floats(name, values, bf16, false);
+    list.back().host = false;
+  }
+  /// The last operand is seen through this view of the same memory.
+  void through(TensorView view) { list.back().view = view; }
+
+  /// Runs both sides and compares. Numbers that were written: result(name).
+  void compare(Tolerance float32 = {}, Tolerance bfloat16 = {0.008, 0.008}) {
+    if (Status status = runHost(); !status)
+      FAIL() << kernel << " on the host: " << status.message();
+    std::vector<std::vector<std::byte>> first;
+    for (uint64_t order : {0, 7}) {
+      setDeviceOrder(order);
+      std::vector<std::vector<std::byte>> memory = deviceMemory();
+      Status status = runDevice(memory);
+      setDeviceOrder(0);
+      if (!status)
+        FAIL() << kernel << " on the device: " << status.message();
+      if (order == 0)
+        first = std::move(memory);
+      else
+        ASSERT_EQ(memory, first) << describe() << "another run has other bits";
+    }
+    for (size_t i = 0, d = 0; i < list.size() && !testing::Test::HasFatalFailure(); ++i)
+      if (list[i].device)
+        expectEqual(list[i], first[d++], float32, bfloat16);
+  }
+
+  /// What the host wrote, gaps included.
+  const std::vector<float> &result(const std::string &name) const {
+    for (const Operand &o : list)
+      if (o.name == name)
+        return o.after;
+    throw std::logic_error(name);
+  }
+
+private:
+  struct Operand {
+    std::string name;
+    TensorView view; ///< its `data` is not used
+    std::vector<float> values, after;
+    std::vector<std::byte> bytes, bytesAfter; ///< of operands that are no floats
+    bool isFloat = false, bf16 = false, written = false, host = true, device = true;
+  };
+
+  void floats(const std::string &name, const Tensor<float> &values, bool bf16, bool written) {
+    Operand &o = list.emplace_back();
+    o.name = name;
+    o.view = values.view;
+    o.values = values.memory;
+    o.isFloat = true;
+    o.bf16 = bf16;
+    o.written = written;
+    if (bf16)
+      for (float &x : o.values)
+        x = BFloat16::fromFloat(x).toFloat();
+  }
+
+  KernelSite site(bool device) const {
+    KernelSite s;
+    s.kernel = kernel;
+    s.attributes = attributes;
+    for (const Operand &o : list)
+      if (device ? o.device : o.host)
+        s.operands.push_back(o.name);
+    return s;
+  }
+
+  Status runHost() {
+    OMNIBAL_ASSIGN_OR_RETURN(auto made, createHostKernel(site(false)));
+    std::vector<TensorView> views;
+    for (Operand &o : list) {
+      if (!o.host)
+        continue;
+      o.after = o.values;
+      o.bytesAfter = o.bytes;
+      views.push_back(o.view);
+      views.back().data = o.isFloat ? static_cast<void *>(o.after.data()) : o.bytesAfter.data();
+    }
+    ThreadPool pool(2);
+    return made->run(views, 0, 0, pool);
+  }
+
+  std::vector<std::vector<std::byte>> deviceMemory() {
+    std::vector<std::vector<std::byte>> memory;
+    for (const Operand &o : list) {
+      if (!o.device)
+        continue;
+      std::vector<std::byte> &bytes = memory.emplace_back(o.bytes);
+      if (!o.isFloat)
+        continue;
+      bytes.resize(o.values.size() * (o.bf16 ? 2 : 4));
+      for (size_t i = 0; i < o.values.size(); ++i) {
+        const BFloat16 narrow = BFloat16::fromFloat(o.values[i]);
+        if (o.bf16)
+          std::memcpy(bytes.data() + 2 * i, &narrow, 2);
+        else
+          std::memcpy(bytes.data() + 4 * i, &o.values[i], 4);
+      }
+    }
+    return memory;
+  }
+
+  Status runDevice(std::vector<std::vector<std::byte>> &memory) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto made, deviceBackend().createKernel(site(true)));
+    std::vector<TensorView> views;
+    for (const Operand &o : list) {
+      if (!o.device)
+        continue;
+      TensorView &view = views.emplace_back(o.view);
+      view.data = memory[views.size() - 1].data();
+      if (o.bf16)
+        view.dtype = DType::BF16;
+    }
+    return runOnDevice(*made, views, 0, 0);
+  }
+
+  void expectEqual(const Operand &o, const std::vector<std::byte> &got, Tolerance float32,
+                   Tolerance bfloat16) const {
+    if (!o.host)
+      return;
+    if (!o.isFloat) {
+      ASSERT_EQ(got, o.bytesAfter) << describe() << o.name;
+      return;
+    }
+    double largest = 0;
+    for (float x : o.after)
+      largest = std::isfinite(x) ? std::max<double>(largest, std::abs(x)) : largest;
+    const Tolerance &t = narrow() ? bfloat16 : float32;
+    for (size_t i = 0; i < o.after.size(); ++i) {
+      const float want = o.after[i], x = valueOf(got, i, o.bf16);
+      if (std::isnan(want) || !o.written) { // a gap, or an operand that is only read
+        ASSERT_TRUE(x == o.values[i] || (std::isnan(x) && std::isnan(o.values[i])))
+            << describe() << o.name << ": place " << i << " was overwritten with " << x;
+        continue;
+      }
+      if (x == want)
+        continue;
+      ASSERT_LE(std::abs(double(x) - want), t.largest * largest + t.own * std::abs(want))
+          << describe() << o.name << ": place " << i << " is " << x << ", the host has " << want;
+    }
+  }
+
+  static float valueOf(const std::vector<std::byte> &bytes, size_t i, bool bf16) {
+    float value;
+    BFloat16 stored;
+    if (!bf16) {
+      std::memcpy(&value, bytes.data() + 4 * i, 4);
+      return value;
+    }
+    std::memcpy(&stored, bytes.data() + 2 * i, 2);
+    return stored.toFloat();
+  }
+
+  bool narrow() const {
+    for (const Operand &o : list)
+      if (o.bf16)
+        return true;
+    return false;
+  }
+
+  std::string describe() const {
+    std::string text = kernel + " " + attributes.dump();
+    for (const Operand &o : list) {
+      text += " " + o.name + (o.bf16 ? ":bf16[" : "[");
+      for (int d = 0; d < o.view.rank; ++d)
+        text += (d ? "," : "") + std::to_string(o.view.shape[d]) + ":" +
+                std::to_string(o.view.strides[d]);
+      text += "]";
+    }
+    return text + "\n";
+  }
+
+  std::string kernel;
+  nlohmann::json attributes;
+  std::vector<Operand> list;
+};
+
+} // namespace omnibal::rt::test
+#endif // TEST_CONFORMANCE_BOTHSIDES_H

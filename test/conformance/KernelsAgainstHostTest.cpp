@@ -1,0 +1,302 @@
+//===- KernelsAgainstHostTest.cpp - Every kernel on the device against the host backend -------===//
+//
+// Random shapes in both storages: odd sizes, no picture (V = 0), no token, one token, lines with
+// gaps, other orders of dimensions.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "test/conformance/BothSides.h"
+
+using namespace omnibal::rt;
+using namespace omnibal::rt::test;
+
+namespace {
+
+/// One random problem after another; more and larger ones on a real device.
+class Random {
+public:
+  explicit Random(int seed) : engine(seed) {}
+  static int rounds(int emulated) { return deviceIsEmulated() ? emulated : 10 * emulated; }
+
+  int64_t upTo(int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(engine); }
+  bool chance(int percent) { return upTo(99) < percent; }
+  template <typename T> T oneOf(std::initializer_list<T> list) {
+    return *(list.begin() + upTo(static_cast<int64_t>(list.size()) - 1));
+  }
+  /// Often 0, 1 or a power of two; never more than `most` (four times that on a real device).
+  int64_t size(int64_t most, int64_t least = 0) {
+    most *= deviceIsEmulated() ? 1 : 4;
+    const int64_t kind = upTo(9);
+    const int64_t n = kind == 0 ? 0 : kind == 1 ? 1 : kind < 4 ? int64_t{8} << upTo(4) : upTo(most);
+    return std::clamp(n, least, most);
+  }
+  /// Gaps of whole packs, or odd ones.
+  int64_t gap() { return oneOf<int64_t>({0, 0, 8, 3}); }
+  Tensor<float> floats(std::vector<int64_t> shape, std::vector<int> order = {}, float scale = 1) {
+    return randomTensor(engine, std::move(shape), std::move(order), gap(), scale);
+  }
+  Tensor<float> dense(std::vector<int64_t> shape, float scale = 1) {
+    return randomTensor(engine, std::move(shape), {}, 0, scale);
+  }
+  Tensor<int32_t> indices(int64_t count, int64_t first, int64_t end) {
+    Tensor<int32_t> list({count});
+    return list.fill([&](int64_t) { return static_cast<int32_t>(first + upTo(end - first - 1)); });
+  }
+  std::vector<int> order(int rank) {
+    std::vector<int> list(rank);
+    std::iota(list.begin(), list.end(), 0);
+    if (chance(30))
+      std::shuffle(list.begin(), list.end(), engine);
+    return list;
+  }
+
+  std::mt19937 engine;
+};
+
+#define FOR_ROUNDS(emulated)                                                                       \
+  for (int round = 0; round < Random::rounds(emulated) && !HasFatalFailure(); ++round)
+
+class AgainstHost : public testing::Test {};
+
+TEST_F(AgainstHost, Gemm) {
+  Random r(1);
+  FOR_ROUNDS(24) {
+    const bool bf16 = r.chance(60), accumulate = r.chance(30);
+    const bool narrowResult = bf16 && !accumulate && r.chance(70);
+    std::vector<int64_t> batch;
+    if (r.chance(25))
+      batch = {r.size(3), 2};
+    const int rank = static_cast<int>(batch.size()) + 2;
+    const int64_t m = r.size(90), n = r.size(90), k = r.size(90);
+    auto matrix = [&](int64_t rows, int64_t cols, bool turn) {
+      std::vector<int64_t> shape = batch;
+      shape.insert(shape.end(), {rows, cols});
+      std::vector<int> order(rank);
+      std::iota(order.begin(), order.end(), 0);
+      if (turn)
+        std::swap(order[rank - 2], order[rank - 1]);
+      return r.floats(shape, order);
+    };
+    nlohmann::json attributes = {{"accumulate", accumulate}};
+    if (r.chance(30))
+      attributes["alpha"] = 0.25;
+    if (!accumulate)
+      attributes["activation"] =
+          r.oneOf<const char *>({"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"});
+    BothSides both("gemm", attributes);
+    both.in("a", matrix(m, k, r.chance(40)), bf16);
+    both.in("b", matrix(k, n, r.chance(40)), bf16);
+    both.out("c", matrix(m, n, r.chance(20)), narrowResult);
+    if (!accumulate && r.chance(50))
+      both.in("bias", r.dense({n}), bf16);
+    if (!accumulate && r.chance(40))
+      both.in("residual", matrix(m, n, false), narrowResult);
+    if (!accumulate && r.chance(40))
+      both.out("pre", matrix(m, n, false), narrowResult);
+    both.compare({3e-5, 1e-5});
+  }
+}
+
+TEST_F(AgainstHost, Attention) {
+  Random r(2);
+  FOR_ROUNDS(10) {
+    const bool bf16 = r.chance(60), equal = r.chance(30);
+    const char *mask = r.oneOf({"full", "causal", "sliding", "prefix"});
+    const int64_t keyHeads = r.oneOf<int64_t>({1, 2}), heads = keyHeads * r.oneOf<int64_t>({1, 3});
+    const int64_t size = r.oneOf<int64_t>({64, 16, 6, 13, 80, 128});
+    const int64_t valueSize = r.chance(80) ? size : r.oneOf<int64_t>({8, 33, 136});
+    std::vector<int32_t> borders = {0};
+    int64_t tokens;
+    const int64_t segment = r.size(40, 1);
+    if (equal) {
+      tokens = segment * r.upTo(3); // V = 0 too
+    } else {
+      for (int64_t samples = r.upTo(4); samples > 0; --samples)
+        borders.push_back(borders.back() + static_cast<int32_t>(r.size(70)));
+      tokens = borders.back();
+      borders.resize(borders.size() + r.upTo(2), borders.back());
+    }
+    nlohmann::json attributes = {{"scale", 1 / std::sqrt(double(size))}, {"mask", mask}};
+    if (mask == std::string("sliding"))
+      attributes["window"] = 1 + r.upTo(30);
+    if (equal)
+      attributes["segment_rows"] = segment;
+    const std::vector<int> order = r.chance(20) ? std::vector<int>{1, 0, 2} : std::vector<int>{};
+    Tensor<float> q = r.floats({tokens, heads, size}, order),
+                  k = r.floats({tokens, keyHeads, size}, order),
+                  v = r.floats({tokens, keyHeads, valueSize}, order),
+                  out = r.floats({tokens, heads, valueSize}), lse = r.dense({tokens, heads});
+    Tensor<int32_t> list({static_cast<int64_t>(borders.size())});
+    list.memory = borders;
+    const Tensor<int32_t> types = r.indices(tokens, -1, 2);
+    auto addSegments = [&](BothSides &both) {
+      if (!equal)
+        both.exact("cu_seqlens", list);
+      if (mask == std::string("prefix"))
+        both.exact("types", types);
+    };
+    BothSides forward("attention", attributes);
+    forward.in("q", q, bf16);
+    forward.in("k", k, bf16);
+    forward.in("v", v, bf16);
+    forward.out("out", out, bf16);
+    forward.out("lse", lse);
+    addSegments(forward);
+    forward.compare({1e-5, 1e-5}, {0.01, 0.01});
+    if (HasFatalFailure())
+      return;
+    out.memory = forward.result("out");
+    lse.memory = forward.result("lse");
+    BothSides backward("attention_backward", attributes);
+    backward.in("q", q, bf16);
+    backward.in("k", k, bf16);
+    backward.in("v", v, bf16);
+    backward.in("out", out, bf16);
+    backward.in("lse", lse);
+    backward.in("dout", r.floats({tokens, heads, valueSize}), bf16);
+    backward.out("dq", r.floats({tokens, heads, size}), bf16);
+    backward.out("dk", r.floats({tokens, keyHeads, size}, order), bf16);
+    backward.out("dv", r.floats({tokens, keyHeads, valueSize}), bf16);
+    addSegments(backward);
+    if (r.chance(50))
+      backward.deviceOnly("workspace", r.dense({tokens * (2 + heads)}), false);
+    backward.compare({3e-5, 3e-5}, {0.015, 0.01});
+  }
+}
+
+TEST_F(AgainstHost, Rope) {
+  Random r(3);
+  FOR_ROUNDS(16) {
+    const bool bf16 = r.chance(60);
+    const int64_t tokens = r.size(60), heads = 1 + r.upTo(4), size = 2 * r.size(40, 1);
+    const int64_t turned = r.chance(60) ? size : 2 * r.upTo(size / 2), rows = 1 + r.upTo(30);
+    BothSides both("rope", {{"interleaved", r.chance(40)}, {"inverse", r.chance(40)}});
+    both.in("x", r.floats({tokens, heads, size}, r.order(3)), bf16);
+    both.exact("positions", r.indices(tokens, 0, rows));
+    both.in("cos", r.dense({rows, turned}));
+    both.in("sin", r.dense({rows, turned}));
+    both.out("out", r.floats({tokens, heads, size}), bf16);
+    both.compare();
+  }
+}
+
+TEST_F(AgainstHost, RowsByIndex) {
+  Random r(4);
+  FOR_ROUNDS(16) {
+    const bool bf16 = r.chance(60), wide = r.chance(50);
+    const int64_t tokens = r.size(150), cols = r.size(200), words = 1 + r.upTo(60);
+    const Tensor<int32_t> ids = r.indices(tokens, 0, words);
+    BothSides embedding("embedding", {});
+    embedding.in("table", r.floats({words, cols}, r.order(2)), bf16 && !wide);
+    embedding.exact("ids", ids);
+    embedding.out("out", r.floats({tokens, cols}), bf16);
+    embedding.compare();
+    BothSides gradient("embedding_backward", {});
+    gradient.in("dout", r.floats({tokens, cols}), bf16);
+    gradient.exact("ids", ids);
+    gradient.out("dtable", r.floats({words, cols}, r.order(2)), bf16 && !wide);
+    if (r.chance(50))
+      gradient.deviceOnly("workspace", r.dense({2 * tokens}), false);
+    gradient.compare();
+
+    const int64_t features = r.size(90); // 0: no picture
+    Tensor<int32_t> rows({tokens});
+    std::vector<int32_t> order(features);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), r.engine);
+    rows.fill([&](int64_t i) {
+      return i < features && r.chance(70) ? order[static_cast<size_t>(i)] : -1;
+    });
+    BothSides merge("image_merge", {});
+    merge.in("text", r.floats({tokens, cols}), bf16);
+    merge.in("features", r.floats({features, cols}), bf16 && !wide);
+    merge.exact("image_rows", rows);
+    merge.out("out", r.floats({tokens, cols}, r.order(2)), bf16);
+    merge.compare();
+    BothSides back("image_merge_backward", {});
+    back.in("dout", r.floats({tokens, cols}), bf16);
+    back.exact("image_rows", rows);
+    if (r.chance(80))
+      back.out("dtext", r.floats({tokens, cols}), bf16);
+    if (r.chance(80))
+      back.out("dfeatures", r.floats({features, cols}), bf16 && !wide);
+    if (r.chance(50))
+      back.deviceOnly("workspace", r.dense({2 * tokens}), false);
+    back.compare();
+  }
+}
+
+TEST_F(AgainstHost, Losses) {
+  Random r(5);
+  FOR_ROUNDS(12) {
+    const bool bf16 = r.chance(60), narrowLogits = bf16 && r.chance(50);
+    const int64_t tokens = r.size(70), width = 1 + r.size(300), cols = 1 + r.upTo(60);
+    Tensor<int32_t> targets = r.indices(tokens, -1, width);
+    BothSides whole("cross_entropy", {});
+    whole.in("logits", r.floats({tokens, width}, {}, 3), bf16);
+    whole.exact("targets", targets);
+    whole.out("loss", r.dense({tokens}));
+    if (r.chance(70))
+      whole.out("dlogits", r.floats({tokens, width}), bf16);
+    if (r.chance(50))
+      whole.exact("prediction", r.indices(tokens, 0, 5));
+    whole.compare({1e-5, 1e-5});
+    if (HasFatalFailure())
+      return;
+
+    BothSides linear("linear_cross_entropy", {{"scale", r.oneOf({1.0, 0.5})}});
+    linear.in("hidden", r.floats({tokens, cols}), bf16);
+    linear.in("weight", r.floats({width, cols}, {}, 0.3f), bf16);
+    linear.exact("targets", targets);
+    linear.out("loss", r.dense({tokens}));
+    // On the host it also holds gathered rows, on the device sometimes a second gradient.
+    linear.hostOnly("scratch", r.dense({2 + (2 * cols) / width + r.upTo(20), width}));
+    linear.deviceOnly("scratch", r.dense({10 + r.upTo(20), width}), narrowLogits);
+    if (r.chance(40))
+      linear.in("bias", r.dense({width}), bf16);
+    if (r.chance(80))
+      linear.out("dhidden", r.floats({tokens, cols}), bf16);
+    if (r.chance(80))
+      linear.out("dweight", r.floats({width, cols}));
+    if (r.chance(40))
+      linear.out("dbias", r.dense({width}));
+    if (!bf16 && r.chance(50))
+      linear.exact("prediction", r.indices(tokens, 0, 5));
+    linear.compare({3e-5, 3e-5}, {0.02, 0.02});
+  }
+}
+
+TEST_F(AgainstHost, CopyFillReduce) {
+  Random r(6);
+  FOR_ROUNDS(20) {
+    const int rank = 1 + static_cast<int>(r.upTo(3));
+    std::vector<int64_t> shape;
+    for (int d = 0; d < rank; ++d)
+      shape.push_back(r.size(rank < 3 ? 90 : 14));
+    const bool from = r.chance(50), to = r.chance(50);
+    BothSides copy("copy", {{"accumulate", r.chance(30)}});
+    copy.in("src", r.floats(shape, r.order(rank)), from);
+    copy.out("dst", r.floats(shape, r.order(rank)), to);
+    copy.compare();
+    BothSides fill("fill", {{"value", r.oneOf({0.0, -1.5})}});
+    fill.out("dst", r.floats(shape, r.order(rank)), to);
+    fill.compare();
+    const char *kind = r.oneOf({"sum", "mean", "max", "min"});
+    BothSides reduce("reduce", {{"kind", kind}, {"accumulate", r.chance(40)}});
+    reduce.in("src", r.floats(shape, r.order(rank)), from);
+    std::vector<int64_t> kept = shape;
+    for (int64_t &n : kept)
+      n = r.chance(50) ? 1 : n;
+    const Tensor<float> result = r.dense(kept);
+    reduce.out("dst", result, from && to);
+    TensorView view = result.view;
+    for (int d = 0; d < rank; ++d)
+      if (kept[d] != shape[d]) {
+        view.shape[d] = shape[d];
+        view.strides[d] = 0;
+      }
+    reduce.through(view);
+    reduce.compare({1e-5, 1e-5});
+  }
+}
+
+} // namespace
