@@ -1,0 +1,271 @@
+//===- BackendOnDeviceTest.cpp - The backend of target cuda by its interface ------------------===//
+//
+// Memory, queue, optimizer, messages between ranks of one process and whole training runs, against
+// the host backend. The plugin is that of $OMNIBAL_PLUGINS: on a GPU the real one.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/host/ThreadCommunicator.h"
+#include "runtime/core/Optimizer.h"
+#include "test/conformance/Device.h"
+#include "test/conformance/KernelTest.h"
+#include "test/unit/executor/TinyRun.h"
+#include <filesystem>
+#include <thread>
+
+namespace omnibal::rt::test {
+namespace {
+
+std::vector<float> numbers(uint32_t seed, int64_t count) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> list(count);
+  for (float &x : list)
+    x = normal(random);
+  return list;
+}
+
+/// A backend with an arena.
+struct Rank {
+  explicit Rank(int rank = 0, int64_t bytes = 1 << 22) {
+    auto opened = deviceKind().open({&pool, rank, std::chrono::seconds(60)});
+    EXPECT_TRUE(opened) << opened.status().message();
+    backend = *std::move(opened);
+    auto allocated = backend->allocateArena(bytes, true);
+    EXPECT_TRUE(allocated) << allocated.status().message();
+    arena = *std::move(allocated);
+  }
+
+  float *at(int64_t offset) { return reinterpret_cast<float *>(arena->data() + offset); }
+  void put(const float *to, const std::vector<float> &values) {
+    EXPECT_OK(backend->upload(const_cast<float *>(to), values.data(), values.size() * 4));
+  }
+  std::vector<float> get(const float *from, int64_t count) {
+    std::vector<float> values(count);
+    EXPECT_OK(backend->read(from, count * 4, [&](const std::byte *bytes) {
+      std::memcpy(values.data(), bytes, count * 4);
+      return Status::ok();
+    }));
+    return values;
+  }
+
+  ThreadPool pool{1};
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Arena> arena;
+};
+
+TEST(BackendOnDevice, CopiesAreInTheOrderOfTheCalls) {
+  Rank rank;
+  const std::vector<float> one = numbers(1, 300000), two = numbers(2, 300000);
+  rank.put(rank.at(0), one);
+  auto early = rank.backend->startRead(rank.at(0), 300000 * 4);
+  ASSERT_TRUE(early) << early.status().message();
+  EXPECT_OK(rank.backend->write(rank.at(0), 300000 * 4, [&](std::byte *to) {
+    std::memcpy(to, two.data(), 300000 * 4);
+    return Status::ok();
+  }));
+  EXPECT_OK(rank.backend->zero(rank.at(400), 40));
+  std::vector<float> want = two;
+  std::fill_n(want.begin() + 100, 10, 0.f);
+  EXPECT_EQ(rank.get(rank.at(0), 300000), want);
+  EXPECT_OK(rank.backend->reach(early->ready));
+  EXPECT_EQ(std::memcmp(early->data, one.data(), 300000 * 4), 0);
+  rank.backend->release(*early);
+  EXPECT_OK(rank.arena->checkGuards());
+}
+
+TEST(BackendOnDevice, GuardsSeeWritesAroundTheArena) {
+  for (int64_t offset : {int64_t{-4}, int64_t{1} << 22}) {
+    Rank rank;
+    EXPECT_OK(rank.arena->checkGuards());
+    EXPECT_OK(rank.backend->zero(rank.arena->data() + offset, 4));
+    EXPECT_NE(rank.arena->checkGuards().message().find("the arena were overwritten"),
+              std::string::npos);
+  }
+}
+
+TEST(BackendOnDevice, MarksAreInOrderAndHaveTimes) {
+  Rank rank;
+  rank.backend->forgetMarks();
+  std::vector<Mark> marks;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_OK(rank.backend->zero(rank.at(0), 1 << 22));
+    marks.push_back(rank.backend->mark());
+  }
+  EXPECT_OK(rank.backend->reach(marks.back()));
+  for (size_t i = 1; i < marks.size(); ++i)
+    EXPECT_GE(rank.backend->timeOf(marks[i]), rank.backend->timeOf(marks[i - 1]));
+}
+
+/// Parameters, gradients and moments one after another, and bfloat16 copies of every other tensor.
+struct Parameters {
+  std::vector<int64_t> sizes = {1, 0, 17, 40000, 3, 16384, 16385};
+  std::vector<std::vector<float>> values[4];
+  std::vector<std::vector<BFloat16>> copies;
+
+  explicit Parameters(uint32_t seed) {
+    for (int kind = 0; kind < 4; ++kind)
+      for (int64_t n : sizes) {
+        values[kind].push_back(numbers(seed++, n));
+        for (float &x : values[kind].back())
+          x = kind == 3 ? std::abs(x) : x; // the second moments
+      }
+    for (int64_t n : sizes)
+      copies.emplace_back(n);
+  }
+  std::vector<AdamWTensor> tensors() {
+    std::vector<AdamWTensor> list;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      list.push_back({values[0][i].data(), values[1][i].data(), values[2][i].data(),
+                      values[3][i].data(), sizes[i], i % 2 == 0,
+                      i % 2 == 0 ? copies[i].data() : nullptr});
+    return list;
+  }
+};
+
+TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
+  Parameters host(1);
+  Rank rank;
+  std::vector<AdamWTensor> there;
+  std::vector<FloatRun> runs, hostRuns;
+  int64_t offset = 0;
+  auto place = [&](const std::vector<float> &values) {
+    float *at = rank.at(offset);
+    rank.put(at, values);
+    offset += (static_cast<int64_t>(values.size()) * 4 + 255) / 256 * 256;
+    return at;
+  };
+  const std::vector<AdamWTensor> here = host.tensors();
+  for (size_t i = 0; i < here.size(); ++i) {
+    AdamWTensor t = here[i];
+    t.param = place(host.values[0][i]);
+    t.grad = place(host.values[1][i]);
+    t.moment1 = place(host.values[2][i]);
+    t.moment2 = place(host.values[3][i]);
+    if (t.copy)
+      t.copy = reinterpret_cast<BFloat16 *>(place(std::vector<float>(t.elements)));
+    there.push_back(t);
+    runs.push_back({t.grad, t.elements});
+    hostRuns.push_back({here[i].grad, here[i].elements});
+  }
+  ThreadPool pool(2);
+  const double norm = squaredNorm(hostRuns, pool);
+  for (int again = 0; again < 2; ++again) {
+    auto got = rank.backend->squaredNorm(runs);
+    ASSERT_TRUE(got) << got.status().message();
+    EXPECT_NEAR(*got, norm, 1e-9 * norm);
+  }
+  scale(hostRuns, 0.5, pool);
+  EXPECT_OK(rank.backend->scale(runs, 0.5));
+  AdamWOptions options;
+  options.learningRate = 1e-2, options.weightDecay = 0.1, options.gradientScale = 0.25;
+  options.zeroGradients = false;
+  for (options.step = 1; options.step <= 3; ++options.step) {
+    adamW(here, options, pool);
+    EXPECT_OK(rank.backend->adamW(there, options));
+  }
+  for (size_t i = 0; i < here.size(); ++i)
+    for (auto [device, values] : {std::pair{there[i].param, &host.values[0][i]},
+                                  {there[i].grad, &host.values[1][i]},
+                                  {there[i].moment1, &host.values[2][i]},
+                                  {there[i].moment2, &host.values[3][i]}}) {
+      const std::vector<float> got = rank.get(device, here[i].elements);
+      for (size_t j = 0; j < got.size(); ++j)
+        ASSERT_NEAR(got[j], (*values)[j], 2e-6 * (1 + std::abs((*values)[j]))) << i;
+    }
+  EXPECT_OK(rank.backend->copyParameters(there));
+  for (size_t i = 0; i < here.size(); i += 2) {
+    const std::vector<float> param = rank.get(there[i].param, here[i].elements);
+    EXPECT_OK(rank.backend->read(there[i].copy, here[i].elements * 2, [&](const std::byte *bytes) {
+      for (size_t j = 0; j < param.size(); ++j) {
+        BFloat16 copy;
+        std::memcpy(&copy, bytes + 2 * j, 2);
+        EXPECT_EQ(copy.bits, BFloat16::fromFloat(param[j]).bits);
+      }
+      return Status::ok();
+    }));
+  }
+  EXPECT_OK(rank.backend->fillZero(runs));
+  auto nothing = rank.backend->squaredNorm(runs);
+  ASSERT_TRUE(nothing);
+  EXPECT_EQ(*nothing, 0);
+  EXPECT_OK(rank.arena->checkGuards());
+}
+
+TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
+  constexpr int ranks = 3;
+  constexpr int64_t count = 100003;
+  auto controls = createThreadCommunicators(ranks, std::chrono::seconds(60));
+  std::vector<std::vector<float>> got(ranks), sums(ranks);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      Rank rank(r);
+      auto opened = rank.backend->openTransport(*controls[r]);
+      ASSERT_TRUE(opened) << opened.status().message();
+      Transport &transport = **opened;
+      rank.put(rank.at(0), numbers(10 + r, count));
+      const Transport::Piece out{rank.at(0), count * 4}, in{rank.at(1 << 20), count * 4};
+      const int next = (r + 1) % ranks, last = (r + ranks - 1) % ranks;
+      auto received = transport.receive(last, 7, {&in, 1});
+      auto sent = transport.send(next, 7, {&out, 1});
+      ASSERT_TRUE(received && sent);
+      EXPECT_OK(transport.wait(*received));
+      EXPECT_OK(transport.wait(*sent));
+      got[r] = rank.get(rank.at(1 << 20), count);
+      const std::vector<int> all = {0, 1, 2};
+      EXPECT_OK(transport.allReduce({rank.at(0), count}, all));
+      sums[r] = rank.get(rank.at(0), count);
+      EXPECT_OK(rank.arena->checkGuards());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  std::vector<float> want(count, 0.f);
+  for (int r = 0; r < ranks; ++r) {
+    EXPECT_EQ(got[r], numbers(10 + (r + ranks - 1) % ranks, count)) << r;
+    const std::vector<float> mine = numbers(10 + r, count);
+    for (int64_t i = 0; i < count; ++i)
+      want[i] = r == 0 ? mine[i] : want[i] + mine[i];
+  }
+  for (int r = 0; r < ranks; ++r)
+    EXPECT_EQ(sums[r], want) << r;
+}
+
+TEST(BackendOnDevice, TrainsLikeTheHost) {
+  std::string folder =
+      (std::filesystem::temp_directory_path() / "omnibal-on-device-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string weights = writeTinyWeights(folder);
+  StepOptions step;
+  step.adamW.learningRate = 0.05, step.adamW.weightDecay = 0.1;
+  for (TinyOptions options :
+       {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
+        TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true}}) {
+    LoadedProgram program = loadedTiny(options);
+    const TinyOutcome host = trainTinyThreads(program, weights, 4, step);
+    ASSERT_TRUE(host.status) << host.status.message();
+    std::vector<TinyOutcome> runs;
+    for (int again = 0; again < 2; ++again) {
+      setDeviceOrder(again);
+      runs.push_back(
+          trainTinyThreads(program, weights, 4, step, {.guarded = true, .backend = &deviceKind()}));
+      setDeviceOrder(0);
+      ASSERT_TRUE(runs.back().status) << runs.back().status.message();
+      ASSERT_EQ(runs.back().steps.size(), host.steps.size());
+    }
+    for (size_t i = 0; i < host.steps.size(); ++i) {
+      EXPECT_NEAR(runs[0].steps[i].loss, host.steps[i].loss, 1e-5 * host.steps[i].loss);
+      EXPECT_NEAR(runs[0].steps[i].gradientNorm, host.steps[i].gradientNorm,
+                  1e-4 * host.steps[i].gradientNorm);
+      EXPECT_EQ(runs[0].steps[i].loss, runs[1].steps[i].loss);
+      EXPECT_EQ(runs[0].steps[i].gradientNorm, runs[1].steps[i].gradientNorm);
+    }
+    EXPECT_EQ(runs[0].parameters, runs[1].parameters);
+    for (size_t r = 0; r < host.parameters.size(); ++r)
+      for (size_t i = 0; i < host.parameters[r].size(); ++i)
+        ASSERT_NEAR(runs[0].parameters[r][i], host.parameters[r][i], 1e-4);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+} // namespace
+} // namespace omnibal::rt::test
