@@ -182,7 +182,7 @@ TEST(LinearCrossEntropy, BlocksOfRows) {
 }
 
 TEST(LinearCrossEntropy, NoLabelsAtAll) {
-  Tensor<float> hidden({3, 4}), weight({5, 4}), loss({3}), scratch({1, 5}), dhidden({3, 4}),
+  Tensor<float> hidden({3, 4}), weight({5, 4}), loss({3}), scratch({40, 5}), dhidden({3, 4}),
       dweight({5, 4});
   hidden.fill([](int64_t) { return 1.f; });
   dhidden.fill([](int64_t) { return 9.f; });

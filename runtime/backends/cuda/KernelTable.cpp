@@ -170,6 +170,7 @@ DeviceKernelTable makeTable() {
   table["fused"] = createKernelOf<FusedKernel>;
   table["reduce"] = createKernelOf<ReduceKernel>;
   addAttentionKernels(table);
+  addLossKernels(table);
   addMatrixKernels(table);
   addRowKernels(table);
   return table;

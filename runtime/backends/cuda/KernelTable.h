@@ -14,11 +14,17 @@ class Libraries;
 struct GemmData;
 struct GemmShape;
 
+/// What the runtime knows of the micro-batch whose kernels are enqueued next.
+struct LoadFacts {
+  int64_t labels = -1; ///< tokens with a target; -1: not known
+};
+
 /// What a kernel needs of its rank's device.
 struct KernelContext {
   cudaStream_t stream = nullptr;
   const ProgramCode *code = nullptr; ///< null where the program has none
   Libraries *libraries = nullptr;    ///< null: our own kernels alone
+  const LoadFacts *load = nullptr;   ///< null: nothing is known
 };
 
 Element elementOf(DType type);
@@ -74,6 +80,7 @@ Result<std::unique_ptr<Kernel>> createKernelOf(const KernelSite &site,
 }
 
 void addAttentionKernels(DeviceKernelTable &table);
+void addLossKernels(DeviceKernelTable &table);
 void addMatrixKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
 

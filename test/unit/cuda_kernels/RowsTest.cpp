@@ -159,16 +159,16 @@ TEST(CudaRows, ImageMergeAndItsGradientsLikeTheHost) {
 TEST(CudaRows, LabelledRowsGoOutAndComeBack) {
   std::mt19937 random(4);
   for (int64_t rows : {0, 1, 31, 2500}) {
-    std::vector<int32_t> targets(rows), tokens(rows, -5), want, count(1, -1);
+    std::vector<int32_t> targets(rows), tokens(rows, -5), want, others, count(1, -1);
     for (int64_t i = 0; i < rows; ++i) {
       targets[i] = random() % 2 ? -1 : static_cast<int32_t>(random() % 9);
-      if (targets[i] >= 0)
-        want.push_back(static_cast<int32_t>(i));
+      (targets[i] >= 0 ? want : others).push_back(static_cast<int32_t>(i));
     }
     runInSeveralOrders({bytesOf(tokens), bytesOf(count)}, [&] {
       return cuda::launchLabelledRows(rows, targets.data(), tokens.data(), count.data(), nullptr);
     });
     ASSERT_EQ(count[0], static_cast<int32_t>(want.size()));
+    EXPECT_EQ(std::vector(tokens.begin() + want.size(), tokens.end()), others);
     tokens.resize(want.size());
     EXPECT_EQ(tokens, want);
     for (bool bf16 : {false, true})

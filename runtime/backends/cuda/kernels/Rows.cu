@@ -137,10 +137,11 @@ __global__ void __launch_bounds__(1024)
     __syncthreads();
     sums[me] += before;
   }
+  __syncthreads();
   int32_t place = sums[me] - mine;
+  int32_t other = sums[1023] + static_cast<int32_t>(begin) - place;
   for (int64_t i = begin; i < end; ++i)
-    if (targets[i] >= 0)
-      tokens[place++] = static_cast<int32_t>(i);
+    tokens[targets[i] >= 0 ? place++ : other++] = static_cast<int32_t>(i);
   if (me == 1023)
     *count = sums[me];
 }

@@ -47,7 +47,8 @@ struct AddRowsShape {
 cudaError_t launchAddRows(const AddRowsShape &shape, const int32_t *index, const int32_t *order,
                           const void *from, void *out, cudaStream_t stream);
 
-/// tokens[0..*count) = the positions with target >= 0, ascending. `count` is in device memory.
+/// tokens[0..rows) = the positions with target >= 0, ascending, then the others, ascending. `count`,
+/// in device memory: how many have one.
 cudaError_t launchLabelledRows(int64_t rows, const int32_t *targets, int32_t *tokens,
                                int32_t *count, cudaStream_t stream);
 

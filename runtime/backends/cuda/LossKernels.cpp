@@ -1,0 +1,293 @@
+//===- LossKernels.cpp - `cross_entropy` and `linear_cross_entropy` on the device -------------===//
+#include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/cublas/Product.h"
+#include "runtime/backends/cuda/kernels/Copy.h"
+#include "runtime/backends/cuda/kernels/CrossEntropy.h"
+#include "runtime/backends/cuda/kernels/Gemm.h"
+#include "runtime/backends/cuda/kernels/Reduce.h"
+#include "runtime/backends/cuda/kernels/Rows.h"
+#include <algorithm>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+class CrossEntropy final : public DeviceKernel {
+public:
+  CrossEntropy(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context), logits(site.operand("logits")),
+        targets(site.operand("targets")), loss(site.operand("loss")),
+        dlogits(site.optionalOperand("dlogits")), prediction(site.optionalOperand("prediction")) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &x = views[logits];
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(x, "logits", 2));
+    const int64_t rows = x.shape[0], width = x.shape[1];
+    OMNIBAL_RETURN_IF_ERROR(expectList(views[targets], "targets", DType::I32, rows));
+    OMNIBAL_RETURN_IF_ERROR(expectList(views[loss], "loss", DType::F32, rows));
+    if (prediction >= 0)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[prediction], "prediction", DType::I32, rows));
+    if (dlogits >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(expectFloat(views[dlogits], "dlogits", 2));
+      OMNIBAL_RETURN_IF_ERROR(sameType(x, "logits", views[dlogits], "dlogits", true));
+      OMNIBAL_RETURN_IF_ERROR(same(views[dlogits], "dlogits", x, "logits"));
+    }
+    for (int operand : {logits, dlogits})
+      if (operand >= 0 && width > 1 && views[operand].strides[1] != 1)
+        return bad("rows of logits and dlogits must be dense");
+    CrossEntropyShape s;
+    s.rows = rows;
+    s.width = width;
+    s.logitsRow = x.strides[0];
+    s.gradientRow = dlogits < 0 ? 0 : views[dlogits].strides[0];
+    s.type = elementOf(x.dtype);
+    s.narrowGradient = dlogits >= 0 && views[dlogits].dtype != x.dtype;
+    return launched(launchCrossEntropy(
+        s, x.data, static_cast<const int32_t *>(views[targets].data), nullptr,
+        static_cast<float *>(views[loss].data), dlogits < 0 ? nullptr : views[dlogits].data,
+        prediction < 0 ? nullptr : static_cast<int32_t *>(views[prediction].data), context.stream));
+  }
+
+private:
+  int logits, targets, loss, dlogits, prediction;
+};
+
+/// Rows of the scratch operand at a time: hidden rows, logits, loss and gradient, gradients of
+/// weight, hidden and bias. The gradient of the logits takes their place; float32 logits of
+/// bfloat16 operands keep theirs, and the gradient is in bfloat16, as the products want it. Only
+/// rows with a target take part where the runtime has said how many there are; otherwise the others
+/// have a gradient of zero.
+class LinearCrossEntropy final : public DeviceKernel {
+public:
+  LinearCrossEntropy(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context) {
+    hidden = site.operand("hidden");
+    weight = site.operand("weight");
+    targets = site.operand("targets");
+    loss = site.operand("loss");
+    scratch = site.operand("scratch");
+    bias = site.optionalOperand("bias");
+    dhidden = site.optionalOperand("dhidden");
+    dweight = site.optionalOperand("dweight");
+    dbias = site.optionalOperand("dbias");
+    prediction = site.optionalOperand("prediction");
+    scale = static_cast<float>(site.number("scale", 1));
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    const int64_t rows = views[hidden].shape[0];
+    if (rows == 0)
+      return Status::ok();
+    Memory memory;
+    OMNIBAL_RETURN_IF_ERROR(divide(views, memory));
+    const int64_t taken = rowsToTake(rows);
+    auto *order = reinterpret_cast<int32_t *>(memory.order);
+    OMNIBAL_RETURN_IF_ERROR(
+        launched(launchLabelledRows(rows, static_cast<const int32_t *>(views[targets].data), order,
+                                    order + rows, context.stream)));
+    if (taken < rows)
+      OMNIBAL_RETURN_IF_ERROR(fillOthers(views));
+    for (int64_t begin = 0; begin < taken; begin += memory.block)
+      OMNIBAL_RETURN_IF_ERROR(
+          runBlock(views, memory, order + begin, std::min(memory.block, taken - begin)));
+    return Status::ok();
+  }
+
+private:
+  /// A matrix in memory with its element type.
+  struct Matrix {
+    void *data;
+    RowStrides strides;
+    DType type;
+    Matrix turned() const { return {data, {strides.col, strides.row}, type}; }
+  };
+  static Matrix matrixOf(const TensorView &v) {
+    return {v.data, {v.strides[0], v.strides[1]}, v.dtype};
+  }
+
+  /// The scratch operand's parts: the order of rows and their number, then for the rows of a block
+  /// the logits, their gradient (the same place where it has their type), the rows of hidden, and
+  /// those of its gradient.
+  struct Memory {
+    std::byte *order = nullptr, *logits = nullptr, *slopes = nullptr, *inputs = nullptr,
+              *inputSlopes = nullptr;
+    int64_t block = 0; ///< rows
+  };
+
+  bool gradients() const { return dhidden >= 0 || dweight >= 0 || dbias >= 0; }
+  /// Whether the gradient of the logits has a place of its own.
+  bool apart(std::span<const TensorView> views) const {
+    return gradients() && views[scratch].dtype != views[hidden].dtype;
+  }
+
+  /// Rows with a target come first in the order; how many there are, the runtime has counted. The
+  /// number is rounded up, so that shapes repeat.
+  int64_t rowsToTake(int64_t rows) const {
+    const int64_t labels = context.load ? context.load->labels : -1;
+    return labels < 0 ? rows : std::min(rows, (labels + rowBucket - 1) / rowBucket * rowBucket);
+  }
+
+  static std::byte *take(std::byte *&from, int64_t bytes) {
+    std::byte *part = from;
+    from += (bytes + 15) / 16 * 16;
+    return part;
+  }
+
+  Status divide(std::span<const TensorView> views, Memory &memory) const {
+    const TensorView &given = views[scratch], &inputs = views[hidden];
+    const int64_t rows = inputs.shape[0], width = given.shape[1], features = inputs.shape[1];
+    const int64_t order = 4 * (rows + 1), small = byteSize(inputs.dtype);
+    const int64_t slope = dhidden >= 0 ? byteSize(views[dhidden].dtype) : 0;
+    const int64_t row =
+        width * (byteSize(given.dtype) + (apart(views) ? small : 0)) + features * (small + slope);
+    const int64_t bytes = given.elements() * byteSize(given.dtype) - order - 5 * 16;
+    memory.block = std::min(rows, row > 0 ? bytes / row : rows);
+    if (memory.block <= 0)
+      return bad("operand 'scratch' cannot hold the order of the rows and the logits of one token");
+    auto *place = static_cast<std::byte *>(given.data);
+    memory.order = take(place, order);
+    memory.logits = take(place, memory.block * width * byteSize(given.dtype));
+    memory.slopes = apart(views) ? take(place, memory.block * width * small) : memory.logits;
+    memory.inputs = take(place, memory.block * features * small);
+    memory.inputSlopes = take(place, memory.block * features * slope);
+    return Status::ok();
+  }
+
+  /// What rows without a target get, where not all rows are taken.
+  Status fillOthers(std::span<const TensorView> views) const {
+    for (auto [index, value] : {std::pair{loss, 0.0}, {prediction, -1.0}, {dhidden, 0.0}})
+      if (index >= 0) {
+        StridedPair all;
+        for (int d = 0; d < views[index].rank; ++d)
+          all.append(views[index].shape[d], views[index].strides[d], 0);
+        OMNIBAL_RETURN_IF_ERROR(launched(launchFill({all, elementOf(views[index].dtype), value},
+                                                    views[index].data, context.stream)));
+      }
+    return Status::ok();
+  }
+
+  /// c = scale a b (+ bias), or c += scale a b.
+  Status product(int64_t m, int64_t n, int64_t k, const Matrix &a, const Matrix &b, const Matrix &c,
+                 const TensorView *added, bool accumulate) const {
+    GemmShape s;
+    s.m = m;
+    s.n = n;
+    s.k = k;
+    s.a.strides = a.strides;
+    s.b.strides = b.strides;
+    s.c.strides = c.strides;
+    s.alpha = scale;
+    s.accumulate = accumulate;
+    s.type = elementOf(a.type);
+    s.resultType = elementOf(c.type);
+    if (added)
+      s.biasStride = added->strides[0];
+    return multiply(s, {a.data, b.data, c.data, added ? added->data : nullptr, nullptr, nullptr});
+  }
+
+  Status runBlock(std::span<const TensorView> views, const Memory &memory, const int32_t *tokens,
+                  int64_t rows) const {
+    const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
+    const DType type = views[hidden].dtype;
+    const Matrix inputs{memory.inputs, {features, 1}, type}, classes = matrixOf(views[weight]);
+    const Matrix logits{memory.logits, {width, 1}, views[scratch].dtype};
+    const Matrix slopes{memory.slopes, {width, 1}, apart(views) ? type : logits.type};
+    SelectShape gather;
+    gather.rows = rows;
+    gather.cols = features;
+    gather.out = inputs.strides;
+    gather.chosen = matrixOf(views[hidden]).strides;
+    gather.type = gather.chosenType = elementOf(type);
+    OMNIBAL_RETURN_IF_ERROR(launched(launchSelectRows(gather, tokens, views[hidden].data, nullptr,
+                                                      inputs.data, context.stream)));
+    OMNIBAL_RETURN_IF_ERROR(product(rows, width, features, inputs, classes.turned(), logits,
+                                    bias < 0 ? nullptr : &views[bias], false));
+    CrossEntropyShape s;
+    s.rows = rows;
+    s.width = s.logitsRow = s.gradientRow = width;
+    s.type = elementOf(logits.type);
+    s.narrowGradient = slopes.type != logits.type;
+    OMNIBAL_RETURN_IF_ERROR(launched(launchCrossEntropy(
+        s, logits.data, static_cast<const int32_t *>(views[targets].data), tokens,
+        static_cast<float *>(views[loss].data), gradients() ? slopes.data : nullptr,
+        prediction < 0 ? nullptr : static_cast<int32_t *>(views[prediction].data),
+        context.stream)));
+    if (dweight >= 0)
+      OMNIBAL_RETURN_IF_ERROR(product(width, features, rows, slopes.turned(), inputs,
+                                      matrixOf(views[dweight]), nullptr, true));
+    if (dhidden >= 0)
+      OMNIBAL_RETURN_IF_ERROR(giveInputSlopes(views, memory, slopes, classes, tokens, rows));
+    if (dbias < 0)
+      return Status::ok();
+    ReduceShape sum;
+    sum.strides.append(rows, 0, width);
+    sum.strides.append(width, views[dbias].strides[0], 1);
+    sum.accumulate = true;
+    sum.from = elementOf(slopes.type);
+    sum.to = elementOf(views[dbias].dtype);
+    return launched(launchReduce(sum, views[dbias].data, slopes.data, context.stream));
+  }
+
+  Status giveInputSlopes(std::span<const TensorView> views, const Memory &memory,
+                         const Matrix &slopes, const Matrix &classes, const int32_t *tokens,
+                         int64_t rows) const {
+    const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
+    const Matrix dense{memory.inputSlopes, {features, 1}, views[dhidden].dtype};
+    OMNIBAL_RETURN_IF_ERROR(product(rows, features, width, slopes, classes, dense, nullptr, false));
+    ScatterShape scatter;
+    scatter.rows = rows;
+    scatter.cols = features;
+    scatter.out = matrixOf(views[dhidden]).strides;
+    scatter.from = dense.strides;
+    scatter.type = elementOf(dense.type);
+    return launched(
+        launchScatterRows(scatter, tokens, dense.data, views[dhidden].data, context.stream));
+  }
+
+  Status checkShapes(std::span<const TensorView> views) const {
+    const TensorView &vh = views[hidden], &vw = views[weight], &vs = views[scratch];
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(vh, "hidden", 2));
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(vw, "weight", 2));
+    OMNIBAL_RETURN_IF_ERROR(sameType(vw, "weight", vh, "hidden"));
+    OMNIBAL_RETURN_IF_ERROR(expectFloat(vs, "scratch", 2));
+    OMNIBAL_RETURN_IF_ERROR(sameType(vs, "scratch", vh, "hidden", true));
+    if (vh.shape[1] != vw.shape[1] || vs.shape[1] != vw.shape[0])
+      return bad("the shapes of hidden, weight and scratch do not fit together");
+    if (vs.shape[0] > 1 && (vs.strides[1] != 1 || vs.strides[0] != vs.shape[1]))
+      return bad("operand 'scratch' must be dense");
+    OMNIBAL_RETURN_IF_ERROR(expectList(views[targets], "targets", DType::I32, vh.shape[0]));
+    OMNIBAL_RETURN_IF_ERROR(expectList(views[loss], "loss", DType::F32, vh.shape[0]));
+    if (prediction >= 0)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[prediction], "prediction", DType::I32, vh.shape[0]));
+    for (auto [index, name, like, likeName] :
+         {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
+      if (index >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[index], name, 2));
+        OMNIBAL_RETURN_IF_ERROR(sameType(views[index], name, vh, "hidden", true));
+        OMNIBAL_RETURN_IF_ERROR(same(views[index], name, views[like], likeName));
+      }
+    for (auto [index, name] : {std::pair{bias, "bias"}, {dbias, "dbias"}})
+      if (index >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[index], name, 1));
+        OMNIBAL_RETURN_IF_ERROR(sameType(views[index], name, vh, "hidden", index == dbias));
+        if (views[index].shape[0] != vw.shape[0])
+          return bad("operand '" + std::string(name) + "' has " +
+                     std::to_string(views[index].shape[0]) + " values for " +
+                     std::to_string(vw.shape[0]) + " classes");
+      }
+    return Status::ok();
+  }
+
+  static constexpr int64_t rowBucket = 64;
+  int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
+  float scale;
+};
+
+} // namespace
+
+void addLossKernels(DeviceKernelTable &table) {
+  table["cross_entropy"] = createKernelOf<CrossEntropy>;
+  table["linear_cross_entropy"] = createKernelOf<LinearCrossEntropy>;
+}
+
+} // namespace omnibal::rt::cuda
