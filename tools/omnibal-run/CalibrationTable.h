@@ -1,5 +1,4 @@
-//===- CalibrationTable.h - Measured times as a file
-//-------------------------------------------===//
+//===- CalibrationTable.h - Measured times as a file -----------------------------------------===//
 #ifndef TOOLS_OMNIBAL_RUN_CALIBRATIONTABLE_H
 #define TOOLS_OMNIBAL_RUN_CALIBRATIONTABLE_H
 

@@ -1,5 +1,4 @@
-//===- ActionOrder.h - Given action lists, timed for any cuts
-//------------------------------------===//
+//===- ActionOrder.h - Given action lists, timed for any cuts --------------------------------===//
 #ifndef PASSES_PLANNER_SEARCH_ACTIONORDER_H
 #define PASSES_PLANNER_SEARCH_ACTIONORDER_H
 

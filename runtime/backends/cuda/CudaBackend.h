@@ -1,5 +1,4 @@
-//===- CudaBackend.h - One rank's share of a CUDA device
-//----------------------------------------===//
+//===- CudaBackend.h - One rank's share of a CUDA device -------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_CUDABACKEND_H
 #define RUNTIME_BACKENDS_CUDA_CUDABACKEND_H
 

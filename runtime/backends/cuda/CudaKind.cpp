@@ -1,5 +1,4 @@
-//===- CudaKind.cpp - Finds the device, or says what is missing
-//--------------------------------===//
+//===- CudaKind.cpp - Finds the device, or says what is missing ------------------------------===//
 #include "runtime/backends/cuda/CudaBackend.h"
 #include "runtime/backends/cuda/Runtime.h"
 #include <cstdlib>

@@ -1,5 +1,4 @@
-//===- KernelTable.h - The cuda backend's kernels by name
-//-----------------------------------------===//
+//===- KernelTable.h - The cuda backend's kernels by name ------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
 #define RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
 

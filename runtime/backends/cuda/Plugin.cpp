@@ -1,5 +1,4 @@
-//===- Plugin.cpp - What libomnibal_cuda.so exports
-//---------------------------------------------===//
+//===- Plugin.cpp - What libomnibal_cuda.so exports ------------------------------------------===//
 #include "runtime/backends/cuda/CudaBackend.h"
 
 namespace {

@@ -1,5 +1,4 @@
-//===- RowKernels.cpp - Embedding, image merge and their gradients on the device
-//---------------===//
+//===- RowKernels.cpp - Embedding, image merge and their gradients on the device -------------===//
 #include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Order.h"

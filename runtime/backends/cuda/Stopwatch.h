@@ -1,5 +1,4 @@
-//===- Stopwatch.h - How long a launch takes
-//---------------------------------------------------===//
+//===- Stopwatch.h - How long a launch takes -------------------------------------------------===//
 //
 // On a stream of its own. While the stopwatch lives, the thread may allocate and wait although
 // another of its streams records a graph.

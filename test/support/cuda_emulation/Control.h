@@ -1,5 +1,4 @@
-//===- Control.h - What a test tells and asks the emulation
-//------------------------------------===//
+//===- Control.h - What a test tells and asks the emulation ----------------------------------===//
 #ifndef TEST_SUPPORT_CUDA_EMULATION_CONTROL_H
 #define TEST_SUPPORT_CUDA_EMULATION_CONTROL_H
 

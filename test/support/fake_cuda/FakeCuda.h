@@ -1,5 +1,4 @@
-//===- FakeCuda.h - A device that records what is asked of it, and runs it late
-//------------------===//
+//===- FakeCuda.h - A device that records what is asked of it, and runs it late --------------===//
 //
 // Streams hold their work until somebody waits for it; then it runs in an order that a device could
 // have chosen. So a missing wait shows as wrong numbers. Device memory can only be reached by work:

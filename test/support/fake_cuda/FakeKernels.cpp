@@ -1,5 +1,4 @@
-//===- FakeKernels.cpp - The kernels' launchers as plain loops on the fake device
-//---------------===//
+//===- FakeKernels.cpp - The kernels' launchers as plain loops on the fake device ------------===//
 //
 // Only what the tests of the backend's host code launch: elements of 4 bytes, and the host's
 // arithmetic for the optimizer. What the kernels compute is tested in test/unit/cuda_kernels.

@@ -1,5 +1,4 @@
-//===- FakeRank.h - A backend on the fake device, and values in its memory
-//-----------------------===//
+//===- FakeRank.h - A backend on the fake device, and values in its memory -------------------===//
 #ifndef TEST_UNIT_CUDA_BACKEND_FAKERANK_H
 #define TEST_UNIT_CUDA_BACKEND_FAKERANK_H
 

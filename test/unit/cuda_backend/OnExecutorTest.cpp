@@ -1,5 +1,4 @@
-//===- OnExecutorTest.cpp - Whole training runs on the fake device
-//------------------------------===//
+//===- OnExecutorTest.cpp - Whole training runs on the fake device ---------------------------===//
 //
 // The executor with the cuda backend's memory, queue, copies, marks and messages; the kernels are
 // the host's, enqueued. So every number must have the host backend's bits, whatever order the

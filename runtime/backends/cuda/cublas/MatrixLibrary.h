@@ -1,5 +1,4 @@
-//===- MatrixLibrary.h - One rank's products by cuBLASLt
-//---------------------------------------===//
+//===- MatrixLibrary.h - One rank's products by cuBLASLt -------------------------------------===//
 //
 // For each distinct product the library's heuristics offer some algorithms; the fastest on the real
 // shape is measured once and kept (AlgorithmFile.h). Only algorithms that add in a fixed order take

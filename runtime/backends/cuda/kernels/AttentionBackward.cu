@@ -1,5 +1,4 @@
-//===- AttentionBackward.cu - Gradients of queries, of keys, of values
-//--------------------------===//
+//===- AttentionBackward.cu - Gradients of queries, of keys, of values -----------------------===//
 //
 // Three kernels that recompute the probabilities from the saved log-sum-exp (Dao et al.,
 // "FlashAttention", 2022, algorithm 4): no sum is shared between blocks, so nothing is added

@@ -1,5 +1,4 @@
-//===- Rope.cu - A block a token; a thread some pairs of a head
-//--------------------------------===//
+//===- Rope.cu - A block a token; a thread some pairs of a head ------------------------------===//
 #include "runtime/backends/cuda/kernels/Device.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 

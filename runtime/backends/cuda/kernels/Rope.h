@@ -1,5 +1,4 @@
-//===- Rope.h - Rotary position embedding and its gradient
-//---------------------------------------===//
+//===- Rope.h - Rotary position embedding and its gradient -----------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_ROPE_H
 #define RUNTIME_BACKENDS_CUDA_KERNELS_ROPE_H
 

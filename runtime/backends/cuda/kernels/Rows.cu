@@ -1,5 +1,4 @@
-//===- Rows.cu - Rows by index
-//--------------------------------------------------------------------===//
+//===- Rows.cu - Rows by index ---------------------------------------------------------------===//
 #include "runtime/backends/cuda/kernels/Device.h"
 #include "runtime/backends/cuda/kernels/Rows.h"
 

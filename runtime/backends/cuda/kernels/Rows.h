@@ -1,5 +1,4 @@
-//===- Rows.h - Rows by index: embedding, image merge, labelled rows, and their gradients
-//------===//
+//===- Rows.h - Rows by index: embedding, image merge, labelled rows, and their gradients ----===//
 //
 // Indices are dense int32 in device memory and were checked before (the host checks what it feeds).
 // No launcher adds floating-point numbers atomically: the same input gives the same bits.
@@ -47,8 +46,8 @@ struct AddRowsShape {
 cudaError_t launchAddRows(const AddRowsShape &shape, const int32_t *index, const int32_t *order,
                           const void *from, void *out, cudaStream_t stream);
 
-/// tokens[0..rows) = the positions with target >= 0, ascending, then the others, ascending. `count`,
-/// in device memory: how many have one.
+/// tokens[0..rows) = the positions with target >= 0, ascending, then the others, ascending.
+/// `count`, in device memory: how many have one.
 cudaError_t launchLabelledRows(int64_t rows, const int32_t *targets, int32_t *tokens,
                                int32_t *count, cudaStream_t stream);
 

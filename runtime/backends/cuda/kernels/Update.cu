@@ -1,5 +1,4 @@
-//===- Update.cu - A CUDA block a block of values
-//-----------------------------------------------===//
+//===- Update.cu - A CUDA block a block of values --------------------------------------------===//
 #include "runtime/backends/cuda/kernels/Device.h"
 #include "runtime/backends/cuda/kernels/Update.h"
 #include <cmath>

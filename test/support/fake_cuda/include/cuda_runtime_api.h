@@ -1,5 +1,4 @@
-//===- cuda_runtime_api.h - The part of CUDA's runtime API that the cuda backend calls
-//----------===//
+//===- cuda_runtime_api.h - The part of CUDA's runtime API that the cuda backend calls -------===//
 //
 // Declared as the toolkit declares it and defined by FakeCuda.cpp, so that the backend's host code
 // is compiled and run on machines without the toolkit.
