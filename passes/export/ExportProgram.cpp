@@ -12,8 +12,8 @@ namespace {
 class Exporter {
 public:
   Exporter(ModuleOp module, const ExportOptions &options)
-      : module(module), options(options),
-        kernels(std::make_shared<lower::KernelLibrary>(module.getContext())) {}
+      : module(module), options(options), kernels(std::make_shared<lower::KernelLibrary>(
+                                              module.getContext(), options.target == "cuda")) {}
 
   FailureOr<ExportedProgram> run() {
     FailureOr<CallGraph> graph = partition::readCallGraph(module);
@@ -185,7 +185,10 @@ FailureOr<ExportedProgram> exportProgram(ModuleOp module, const ExportOptions &o
 FailureOr<rt::GeneratedCode> compileKernels(const ExportedProgram &exported) {
   if (exported.kernels->empty())
     return rt::GeneratedCode();
-  auto bytes = exported.kernels->compileSharedObject(exported.options.cpu);
+  const ExportOptions &options = exported.options;
+  if (options.target == "cuda" && !options.emulated)
+    return exported.kernels->compileForGpu(options.cudaToolkit);
+  auto bytes = exported.kernels->compileSharedObject(options.cpu);
   if (failed(bytes))
     return failure();
   return rt::GeneratedCode{"kernels.so", std::move(*bytes)};

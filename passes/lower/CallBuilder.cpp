@@ -172,6 +172,14 @@ Place CallBuilder::flat(Value value, Operation *op) {
   return reshaped(placeOf(value), {*product(shapeOf(value))}, op);
 }
 
+void CallBuilder::addWorkspace(std::vector<std::pair<std::string, Place>> &operands,
+                               SymbolicDim rows, int64_t words) {
+  if (options.target != "cuda")
+    return;
+  Type word = IntegerType::get(fn.getContext(), 32);
+  operands.emplace_back("workspace", fresh(word, {*multiply(rows, SymbolicDim(words))}));
+}
+
 Place CallBuilder::batchValue(StringRef name, Value value) {
   for (const FormalRoot &formal : batchFormals)
     if (formal.formal.name == name)

@@ -47,6 +47,9 @@ private:
   Place matrix(mlir::Value value, mlir::Operation *op);
   /// All elements in one dimension.
   Place flat(mlir::Value value, mlir::Operation *op);
+  /// On target cuda the operand `workspace` of a call: `words` of 4 bytes for each of `rows`.
+  void addWorkspace(std::vector<std::pair<std::string, Place>> &operands, SymbolicDim rows,
+                    int64_t words);
   Place batchValue(llvm::StringRef name, mlir::Value value);
   llvm::FailureOr<Place> constant(ConstantOp op);
   /// A temporary whose last reader is `op`.

@@ -1,7 +1,9 @@
 //===- EmitFusedCall.cpp - Calls of generated kernels ------------------------------------===//
 #include "passes/lower/CallBuilder.h"
+#include "passes/lower/GpuShape.h"
 #include "passes/lower/TensorBuilder.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -32,12 +34,18 @@ RowAddress addressOf(ArrayRef<SymbolicDim> sizes, ArrayRef<SymbolicDim> strides)
   return address;
 }
 
+/// The largest power of two up to 16 that divides an element's number.
+int64_t alignmentOf(const SymbolicDim &offset) {
+  return std::gcd(std::gcd(offset.constant, offset.perTile), std::gcd(offset.perToken, 16));
+}
+
 } // namespace
 
 FusedAccess CallBuilder::accessInput(FusedOp op, unsigned index, Place &place) {
   InputShape seen = describeInput(op, index);
   FusedAccess access;
   access.extent = seen.extent;
+  access.alignment = alignmentOf(place.offset);
   IterationSpace space = spaceOf(op);
   // First of the dimensions that are columns.
   size_t split = place.rank();
@@ -48,8 +56,10 @@ FusedAccess CallBuilder::accessInput(FusedOp op, unsigned index, Place &place) {
     while (split > 0 && cols < space.cols)
       cols *= place.shape[--split].constant;
   }
-  if (!isContiguous(place, split, place.rank()))
+  if (!isContiguous(place, split, place.rank())) {
     place = materialise(place, op);
+    access.alignment = alignmentOf(place.offset);
+  }
   ArrayRef<SymbolicDim> sizes(place.shape), strides(place.strides);
   if (seen.partial) {
     // By the result's row dimensions: those in which the operand has one element do not move.
@@ -63,10 +73,27 @@ FusedAccess CallBuilder::accessInput(FusedOp op, unsigned index, Place &place) {
   return access;
 }
 
+namespace {
+
+void describeLaunch(const FusedKernel &kernel, int64_t blocks, Call &fused) {
+  GpuShape shape = gpuShapeOf(kernel, FusedAnalysis(kernel));
+  if (shape.flat) // one line of elements
+    fused.attributes["rows"] = toJson(*multiply(spaceOf(kernel.op).rows, spaceOf(kernel.op).cols));
+  fused.attributes["grain"] = shape.grain();
+  fused.attributes["threads"] = shape.threads;
+  if (shape.sharedBytes > 0)
+    fused.attributes["shared"] = shape.sharedBytes;
+  if (kernel.hasColumnReduction())
+    fused.attributes["blocks"] = blocks;
+}
+
+} // namespace
+
 LogicalResult CallBuilder::emitFused(FusedOp op) {
   IterationSpace space = spaceOf(op);
   FusedKernel kernel;
   kernel.op = op;
+  kernel.gpu = options.target == "cuda";
   std::vector<std::pair<std::string, Place>> operands;
   for (auto [i, input] : llvm::enumerate(op.getInputs())) {
     Place place = placeOf(input);
@@ -77,9 +104,12 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
   kernel.grain = std::max<int64_t>(1, elementsPerTask / space.cols);
   for (unsigned i = 0; i < op.getNumResults(); ++i)
     kernel.outputs.push_back(describeOutput(op, i));
+  const bool gpu = kernel.gpu;
   if (kernel.hasColumnReduction())
     kernel.grain = std::max<int64_t>(kernel.grain, llvm::divideCeil(rowsAtCap, maxPartials));
   int64_t tasks = std::max<int64_t>(1, llvm::divideCeil(rowsAtCap, kernel.grain));
+  if (gpu)
+    tasks = std::clamp<int64_t>(rowsAtCap, 1, partialBlocks);
 
   struct Partial {
     Place rows, target;
@@ -109,9 +139,10 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
       access.rows.digits.push_back({space.rows, 1});
     operands.emplace_back(name, place);
   }
-  // Tasks that do not run at smaller sizes leave nothing.
+  // Tasks that do not run at smaller sizes leave nothing; on a GPU all blocks run.
   for (const Partial &partial : partials)
-    call(op, "fill", {{"dst", partial.rows}}).attributes["value"] = 0;
+    if (!gpu)
+      call(op, "fill", {{"dst", partial.rows}}).attributes["value"] = 0;
 
   auto symbol = kernels.impl().add(kernel);
   if (failed(symbol))
@@ -120,6 +151,8 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
   fused.attributes["symbol"] = *symbol;
   fused.attributes["rows"] = toJson(space.rows);
   fused.attributes["grain"] = kernel.grain;
+  if (gpu)
+    describeLaunch(kernel, tasks, fused);
   nlohmann::json sizes = nlohmann::json::array();
   for (const SymbolicDim &size : kernel.runtimeSizes())
     sizes.push_back(toJson(size));

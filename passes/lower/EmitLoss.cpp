@@ -7,8 +7,11 @@ using namespace mlir;
 namespace omnibal::lower {
 namespace {
 
-constexpr int64_t scratchElements = 1 << 22; ///< logits that exist at a time
-constexpr int64_t minScratchRows = 32, maxScratchRows = 512;
+/// Logits that exist at a time: on a processor they stay in a cache, on a GPU they fill it with work.
+struct ScratchLimits {
+  int64_t elements, minRows, maxRows;
+};
+constexpr ScratchLimits hostScratch{1 << 22, 32, 512}, gpuScratch{1 << 28, 256, 2048};
 
 } // namespace
 
@@ -41,8 +44,9 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   Value targets = forward ? forward.getTargets() : backward.getTargets();
   int64_t vocabulary = shapeOf(weight)[0].constant;
   int64_t features = shapeOf(hidden).back().constant;
-  int64_t block = std::clamp(scratchElements / std::max<int64_t>(1, vocabulary), minScratchRows,
-                             maxScratchRows);
+  const ScratchLimits &limits = options.target == "cuda" ? gpuScratch : hostScratch;
+  int64_t block = std::clamp(limits.elements / std::max<int64_t>(1, vocabulary), limits.minRows,
+                             limits.maxRows);
   SymbolicDim tokens = *product(shapeOf(targets));
   int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
   block = std::min<int64_t>(block, std::max<int64_t>(1, atCap));

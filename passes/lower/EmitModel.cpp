@@ -25,6 +25,9 @@ Place CallBuilder::freshTokenMajor(Value value) {
 
 namespace {
 
+/// What gradients by row need of their workspace for each row: its number, twice.
+constexpr int64_t rowOrderWords = 2;
+
 /// [B, H, L] as [B * L, H].
 std::optional<Place> perToken(const Place &place) {
   Place tokens = permute(place, {0, 2, 1});
@@ -97,6 +100,8 @@ LogicalResult CallBuilder::emitAttentionGrad(AttentionGradOp op) {
     operands.emplace_back("cu_seqlens", flat(op.getCuSeqlens(), op));
   if (op.getTypes())
     operands.emplace_back("types", flat(op.getTypes(), op));
+  const Place &lseRows = operands[4].second; // [tokens, heads]
+  addWorkspace(operands, lseRows.shape[0], 2 + lseRows.shape[1].constant);
   return setMask(op, query, call(op, "attention_backward", std::move(operands)));
 }
 
@@ -140,7 +145,10 @@ Place CallBuilder::gradientTarget(Value value, Operation *op) {
 LogicalResult CallBuilder::emitEmbeddingGrad(EmbeddingGradOp op) {
   Place dout = matrix(op.getGrad(), op), ids = flat(op.getIds(), op);
   Place target = gradientTarget(op.getResult(), op);
-  call(op, "embedding_backward", {{"dout", dout}, {"ids", ids}, {"dtable", target}});
+  std::vector<std::pair<std::string, Place>> operands{
+      {"dout", dout}, {"ids", ids}, {"dtable", target}};
+  addWorkspace(operands, ids.shape[0], rowOrderWords);
+  call(op, "embedding_backward", std::move(operands));
   return success();
 }
 
@@ -165,6 +173,8 @@ LogicalResult CallBuilder::emitImageMergeGrad(ImageMergeGradOp op) {
     set(value, fresh(value));
     operands.emplace_back(name, matrix(value, op));
   }
+  if (!op.getDfeatures().use_empty())
+    addWorkspace(operands, operands[1].second.shape[0], rowOrderWords);
   call(op, "image_merge_backward", std::move(operands));
   return success();
 }

@@ -92,7 +92,9 @@ std::string FusedKernel::key() const {
   out << "cols " << space.cols;
   if (space.rows.isOne())
     out << " single";
-  if (hasColumnReduction())
+  if (gpu)
+    out << " gpu";
+  else if (hasColumnReduction())
     out << " grain " << grain;
   for (auto [accesses, types] :
        {std::pair(&inputs, TypeRange(op->getOperandTypes())), {&outputs, op->getResultTypes()}})
@@ -100,6 +102,8 @@ std::string FusedKernel::key() const {
       out << "\n"
           << cast<RankedTensorType>(type).getElementType() << " " << static_cast<int>(access.extent)
           << (access.columnReduction ? " partial" : "") << (access.half ? " half" : "");
+      if (gpu)
+        out << " aligned " << access.alignment;
       for (auto [i, digit] : llvm::enumerate(access.rows.digits)) {
         out << " ";
         if (i > 0)

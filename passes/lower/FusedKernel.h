@@ -35,7 +35,8 @@ struct FusedAccess {
 struct FusedKernel {
   FusedOp op;
   std::vector<FusedAccess> inputs, outputs;
-  int64_t grain = 1; ///< rows a task; part of the code only with a column reduction
+  int64_t grain = 1; ///< rows a task; part of the code only with a column reduction on the host
+  bool gpu = false;
 
   bool hasColumnReduction() const;
   /// Sizes and strides that are known at run time only, in the order of the `sizes` argument.

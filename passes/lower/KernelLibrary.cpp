@@ -9,13 +9,13 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/lower/EmitFusedGpu.h"
 #include "passes/lower/KernelLibraryInternal.h"
+#include "passes/lower/ToolRun.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/SHA1.h"
 #include "llvm/Support/TargetSelect.h"
@@ -26,12 +26,16 @@ using namespace mlir;
 
 namespace omnibal::lower {
 
-KernelLibrary::KernelLibrary(MLIRContext *context) : state(std::make_unique<Impl>()) {
+KernelLibrary::KernelLibrary(MLIRContext *context, bool gpu) : state(std::make_unique<Impl>()) {
   context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, vector::VectorDialect,
                        arith::ArithDialect, math::MathDialect, func::FuncDialect>();
   registerBuiltinDialectTranslation(*context);
   registerLLVMDialectTranslation(*context);
   state->module = ModuleOp::create(UnknownLoc::get(context));
+  if (gpu) {
+    prepareGpuContext(context);
+    state->gpu = makeGpuModule(*state->module);
+  }
 }
 KernelLibrary::~KernelLibrary() = default;
 bool KernelLibrary::empty() const { return state->keys.empty(); }
@@ -58,7 +62,7 @@ FailureOr<std::string> KernelLibrary::Impl::add(const FusedKernel &kernel) {
              << symbol;
     return symbol;
   }
-  if (failed(emitFusedKernel(kernel, symbol, *module)))
+  if (failed(gpu ? emitGpuKernel(kernel, symbol, gpu) : emitFusedKernel(kernel, symbol, *module)))
     return failure();
   return symbol;
 }
@@ -135,21 +139,6 @@ FailureOr<llvm::SmallString<0>> generateObject(ModuleOp module, llvm::StringRef 
   return object;
 }
 
-/// A folder in the system's temporary folder that goes away with its files.
-class TemporaryFolder {
-public:
-  TemporaryFolder() { error = llvm::sys::fs::createUniqueDirectory("omnibal-kernels", path); }
-  ~TemporaryFolder() {
-    if (!error)
-      llvm::sys::fs::remove_directories(path);
-  }
-  std::string file(llvm::StringRef name) const { return (path + "/" + name).str(); }
-  std::error_code error;
-
-private:
-  llvm::SmallString<128> path;
-};
-
 FailureOr<std::string> link(ModuleOp module, llvm::StringRef object) {
   std::string linker;
   for (const char *name : {"ld", "ld.lld", "ld.lld-22", "mold", "ld.bfd", "ld.gold"})
@@ -160,57 +149,56 @@ FailureOr<std::string> link(ModuleOp module, llvm::StringRef object) {
   if (linker.empty())
     return module.emitError("no linker found: install binutils or lld (ld must be on PATH)");
   TemporaryFolder folder;
-  std::string input = folder.file("kernels.o"), output = folder.file("kernels.so"),
-              log = folder.file("log");
-  std::error_code error = folder.error;
-  if (!error) {
-    llvm::raw_fd_ostream stream(input, error);
-    if (!error) {
-      stream << object;
-      stream.close();
-      error = stream.error();
-      stream.clear_error(); // or its destructor ends the process
-    }
-  }
-  if (error)
-    return module.emitError("cannot write the temporary file ")
-           << input << ": " << error.message()
-           << " (free some space or set TMPDIR to another folder)";
-  std::string message;
-  SmallVector<llvm::StringRef> arguments{linker,        "-shared", "--build-id=none", "-z",
-                                         "noexecstack", "-soname", "kernels.so",      "-o",
-                                         output,        input};
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
-                                                llvm::StringRef(log)};
-  int status = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects,
-                                         /*SecondsToWait=*/120, /*MemoryLimit=*/0, &message);
-  auto bytes =
-      llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (status != 0 || !bytes) {
-    auto said = llvm::MemoryBuffer::getFile(log);
-    return module.emitError("linking the generated kernels with ")
-           << linker << " failed: " << message << (said ? (*said)->getBuffer() : "");
-  }
-  return (*bytes)->getBuffer().str();
+  if (failed(folder.write(module, "kernels.o", object)))
+    return failure();
+  return runTool(module, folder, "linking the generated kernels", linker,
+                 {"-shared", "--build-id=none", "-z", "noexecstack", "-soname", "kernels.so", "-o",
+                  folder.file("kernels.so"), folder.file("kernels.o")},
+                 "kernels.so");
 }
 
 } // namespace
 
+/// Symbols in order: the bytes do not depend on the order in which kernels were added.
+OwningOpRef<ModuleOp> KernelLibrary::Impl::sorted() const {
+  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(ModuleOp(module.get())->clone()));
+  auto sort = [](Block *block, auto functions) {
+    llvm::sort(functions, [](auto a, auto b) { return a.getName() < b.getName(); });
+    for (auto function : functions)
+      function->moveBefore(block, block->end());
+  };
+  sort(copy->getBody(), SmallVector<func::FuncOp>(copy->getOps<func::FuncOp>()));
+  for (auto kernels : copy->getOps<gpu::GPUModuleOp>())
+    sort(kernels.getBody(), SmallVector<gpu::GPUFuncOp>(kernels.getOps<gpu::GPUFuncOp>()));
+  return copy;
+}
+
 FailureOr<std::string> KernelLibrary::compileSharedObject(llvm::StringRef cpu) {
-  OwningOpRef<ModuleOp> module(cast<ModuleOp>(state->module.get()->clone()));
+  OwningOpRef<ModuleOp> module = state->sorted();
   if (cpu != "native" && cpu != "x86-64-v3")
     return module->emitError("unknown target CPU '") << cpu << "': use x86-64-v3 or native";
-  // Symbols in order: the bytes do not depend on the order in which kernels were added.
-  SmallVector<func::FuncOp> functions(module->getOps<func::FuncOp>());
-  llvm::sort(functions, [](func::FuncOp a, func::FuncOp b) { return a.getName() < b.getName(); });
-  for (func::FuncOp function : functions)
-    function->moveBefore(module->getBody(), module->getBody()->end());
+  if (state->gpu) {
+    auto emulated = emulateKernels(*module);
+    if (failed(emulated))
+      return failure();
+    module = std::move(*emulated);
+  }
   if (failed(lowerToLLVM(*module)))
     return failure();
   auto object = generateObject(*module, cpu);
   if (failed(object))
     return failure();
   return link(*module, *object);
+}
+
+FailureOr<rt::GeneratedCode> KernelLibrary::compileForGpu(llvm::StringRef toolkit) {
+  OwningOpRef<ModuleOp> module = state->sorted();
+  return compileForDevices(*module, toolkit);
+}
+
+FailureOr<std::string> KernelLibrary::compileToPtx() {
+  OwningOpRef<ModuleOp> module = state->sorted();
+  return compilePtx(*module);
 }
 
 } // namespace omnibal::lower

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/OwningOpRef.h"
 #include "passes/lower/FusedKernel.h"
+#include "passes/lower/GpuLibrary.h"
 #include "passes/lower/Lowering.h"
 #include <map>
 
@@ -13,7 +14,11 @@ struct KernelLibrary::Impl {
   /// The symbol of the kernel, which is generated if no equal one exists.
   llvm::FailureOr<std::string> add(const FusedKernel &kernel);
 
+  /// A copy with the kernels sorted by name.
+  mlir::OwningOpRef<mlir::ModuleOp> sorted() const;
+
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::gpu::GPUModuleOp gpu;              ///< in it, where kernels are for GPUs
   std::map<std::string, std::string> keys; ///< by symbol
 };
 

@@ -50,7 +50,8 @@ struct LoweredFunction {
 /// hash of the structure: the library's bytes depend on the set of kernels only.
 class KernelLibrary {
 public:
-  explicit KernelLibrary(mlir::MLIRContext *context);
+  /// `gpu`: kernels of the cuda target.
+  explicit KernelLibrary(mlir::MLIRContext *context, bool gpu = false);
   ~KernelLibrary();
   KernelLibrary(const KernelLibrary &) = delete;
   KernelLibrary &operator=(const KernelLibrary &) = delete;
@@ -58,9 +59,13 @@ public:
   bool empty() const;
   /// Symbols in the order of the library (sorted).
   std::vector<std::string> symbols() const;
-  /// The bytes of kernels.so for `cpu`: "x86-64-v3" or "native". Reports on the context's
-  /// diagnostics. Legal for an empty library too.
+  /// The bytes of kernels.so for `cpu`: "x86-64-v3" or "native"; of GPU kernels too, for the tests'
+  /// emulated device. Reports on the context's diagnostics. Legal for an empty library too.
   llvm::FailureOr<std::string> compileSharedObject(llvm::StringRef cpu);
+  /// GPU kernels as a fat binary of cubins and PTX where `toolkit` (a folder; empty: CUDA_HOME,
+  /// PATH, the usual place) has ptxas and fatbinary, else as PTX, with a notice.
+  llvm::FailureOr<rt::GeneratedCode> compileForGpu(llvm::StringRef toolkit);
+  llvm::FailureOr<std::string> compileToPtx();
   static constexpr const char *oldestGpu = "sm_80";
   /// The CPU's name that `cpu` stands for ("native" resolved), as Program::cpu wants it.
   static std::string resolveCpu(llvm::StringRef cpu);

@@ -1,6 +1,9 @@
 #include "test/support/FunctionRun.h"
 #include "runtime/core/BFloat16.h"
 #include "runtime/core/Kernel.h"
+#include "runtime/core/SiteReader.h"
+#include "test/support/cuda_emulation/Control.h"
+#include "test/support/cuda_emulation/GeneratedCode.h"
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -71,7 +74,41 @@ struct Memory {
 
 } // namespace
 
+namespace {
+
+/// As the cuda backend launches a generated kernel.
+std::string launch(const rt::KernelSite &site, const std::vector<rt::TensorView> &views,
+                   int64_t tiles, int64_t tokens) {
+  rt::SiteReader reader(site);
+  for (const std::string &name : site.operands)
+    reader.operand(name);
+  const auto kernel = emulation::findGeneratedKernel(site.library, reader.text("symbol", ""));
+  const int64_t rows = reader.extent("rows", {}).evaluate(tiles, tokens);
+  const int64_t grain = reader.integer("grain", 1), threads = reader.integer("threads", 0);
+  int64_t blocks = reader.integer("blocks", 0);
+  const int64_t shared = reader.integer("shared", 0);
+  std::vector<int64_t> values;
+  for (const rt::TensorView &view : views)
+    values.push_back(reinterpret_cast<int64_t>(view.data));
+  for (const rt::Extent &size : reader.extents("sizes"))
+    values.push_back(size.evaluate(tiles, tokens));
+  values.push_back(rows);
+  if (rt::Status status = reader.finish(); !status)
+    return status.message();
+  if (!kernel.function || kernel.parameters != static_cast<int64_t>(values.size()))
+    return "no such kernel, or one of other parameters";
+  if (blocks == 0)
+    blocks = (rows + grain - 1) / grain;
+  if (blocks > 0)
+    emulation::runGeneratedKernel(kernel, blocks, threads, shared, values);
+  return emulation::takeFailure();
+}
+
+} // namespace
+
 LoadedKernels::~LoadedKernels() {
+  if (device)
+    dlclose(device);
   if (handle)
     dlclose(handle);
   if (!path.empty())
@@ -86,8 +123,11 @@ std::string LoadedKernels::load(const std::string &bytes) {
   if (file >= 0)
     close(file);
   handle = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  std::string error;
+  if (handle && dlsym(handle, "omnibal_device"))
+    device = emulation::openGeneratedCode(path, error);
   if (handle)
-    return "";
+    return error;
   return written ? dlerror() : "cannot write " + path;
 }
 
@@ -140,6 +180,11 @@ std::string runFunction(const rt::Function &function, std::vector<std::vector<ch
       site.operands.push_back(operand);
       if (std::string error = memory.resolve(view, views.emplace_back()); !error.empty())
         return call.kernel + " " + operand + " " + error;
+    }
+    if (kernels.emulated() && call.kernel == "fused") {
+      if (std::string error = launch(site, views, tiles, tokens); !error.empty())
+        return "fused: " + error;
+      continue;
     }
     auto kernel = rt::createHostKernel(site);
     if (!kernel)

@@ -20,10 +20,12 @@ public:
   /// "" or what failed.
   std::string load(const std::string &bytes);
   void *library() const { return handle; }
+  /// GPU kernels for the emulated device.
+  bool emulated() const { return device != nullptr; }
 
 private:
   std::string path;
-  void *handle = nullptr;
+  void *handle = nullptr, *device = nullptr;
 };
 
 llvm::SmallVector<int64_t> sizesOf(const rt::Buffer &buffer, int64_t tiles, int64_t tokens);
@@ -32,8 +34,9 @@ llvm::SmallVector<int64_t> sizesOf(const rt::Buffer &buffer, int64_t tiles, int6
 std::vector<char> toBytes(const HostTensor &tensor, rt::DType dtype);
 void fromBytes(const char *bytes, rt::DType dtype, HostTensor &tensor);
 
-/// Runs all kernel calls; `formals` has the bytes of every formal. The workspace starts as NaN.
-/// Every view must lie within its buffer. "" or what failed.
+/// Runs all kernel calls by the host backend, GPU kernels by the emulated device; `formals` has the
+/// bytes of every formal. The workspace starts as NaN. Every view must lie within its buffer. "" or
+/// what failed.
 std::string runFunction(const rt::Function &function, std::vector<std::vector<char>> &formals,
                         const LoadedKernels &kernels, int64_t tiles, int64_t tokens, int threads);
 

@@ -133,9 +133,9 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = 2;
     return false;
   }
-  if (options.target == "cuda" && !options.dryRun) {
-    std::cerr << "omnibal-compile: there is no cuda backend yet; with --dry-run, --target cuda "
-                 "plans and predicts for one\n";
+  if (options.dtype == "bfloat16" && !options.dryRun) {
+    std::cerr << "omnibal-compile: there are no programs in bfloat16 yet: give --dtype float32, or "
+                 "--dry-run to plan and predict only\n";
     exitCode = 2;
     return false;
   }

@@ -100,7 +100,8 @@ private:
 };
 
 /// A generated kernel. Its parameters are the operands' addresses in their order, the sizes, and
-/// the number of rows, all of 8 bytes; a block of `threads` does `grain` rows.
+/// the number of rows, all of 8 bytes; a block of `threads` does `grain` rows and has `shared`
+/// bytes. With `blocks` there are always so many, which divide the rows among themselves.
 class FusedKernel final : public DeviceKernel {
 public:
   FusedKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
@@ -111,6 +112,8 @@ public:
     rows = site.extent("rows", {});
     grain = site.integer("grain", 1);
     threads = site.integer("threads", 256);
+    fixedBlocks = site.integer("blocks", 0);
+    sharedBytes = site.integer("shared", 0);
     sizes = site.extents("sizes");
     if (symbol.empty() || !site.has("rows"))
       site.fail("attributes 'symbol' and 'rows' are needed");
@@ -118,6 +121,10 @@ public:
       site.fail("attribute 'grain' must be positive");
     if (threads <= 0 || threads > 1024)
       site.fail("attribute 'threads' must be from 1 to 1024");
+    if (fixedBlocks < 0 || fixedBlocks > mostBlocks)
+      site.fail("attribute 'blocks' is out of range");
+    if (sharedBytes < 0 || sharedBytes > mostShared)
+      site.fail("attribute 'shared' must be from 0 to " + std::to_string(mostShared));
     if (symbol.empty())
       return;
     if (!context.code) {
@@ -134,9 +141,9 @@ public:
   Status run(std::span<const TensorView> views, int64_t tiles, int64_t tokens,
              ThreadPool &) override {
     int64_t count = rows.evaluate(tiles, tokens);
-    if (count == 0)
+    const int64_t blocks = fixedBlocks > 0 ? fixedBlocks : (count + grain - 1) / grain;
+    if (blocks == 0)
       return Status::ok();
-    const int64_t blocks = (count + grain - 1) / grain;
     if (blocks > mostBlocks)
       return bad(std::to_string(blocks) + " blocks are more than a launch may have");
     values.clear();
@@ -148,16 +155,18 @@ public:
     arguments.clear();
     for (int64_t &value : values)
       arguments.push_back(&value);
-    return launched(cudaLaunchKernel(
-        reinterpret_cast<const void *>(kernel), dim3(static_cast<unsigned>(blocks)),
-        dim3(static_cast<unsigned>(threads)), arguments.data(), 0, context.stream));
+    return launched(cudaLaunchKernel(reinterpret_cast<const void *>(kernel),
+                                     dim3(static_cast<unsigned>(blocks)),
+                                     dim3(static_cast<unsigned>(threads)), arguments.data(),
+                                     static_cast<size_t>(sharedBytes), context.stream));
   }
 
 private:
   static constexpr int64_t mostBlocks = 0x7fffffff;
+  static constexpr int64_t mostShared = 48 * 1024; ///< without asking the driver for more
   cudaKernel_t kernel = nullptr;
   Extent rows;
-  int64_t grain, threads;
+  int64_t grain, threads, fixedBlocks, sharedBytes;
   std::vector<Extent> sizes;
   std::vector<int64_t> values;   ///< of one launch
   std::vector<void *> arguments; ///< their addresses

@@ -6,21 +6,48 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "test/support/cuda_emulation/Control.h"
+#include "test/support/cuda_emulation/GeneratedCode.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <cstdio>
 #include <cstdlib>
 
 namespace {
 
+void checkFailure() {
+  const std::string failure = omnibal::emulation::takeFailure();
+  if (failure.empty())
+    return;
+  std::fprintf(stderr, "emulated device: %s\n", failure.c_str());
+  omnibal::fake::device().failed = true;
+}
+
 void queue(void *stream, std::function<void()> work) {
   omnibal::fake::enqueue(static_cast<cudaStream_t>(stream), "a launch", [work = std::move(work)] {
     work();
-    const std::string failure = omnibal::emulation::takeFailure();
-    if (failure.empty())
-      return;
-    std::fprintf(stderr, "emulated device: %s\n", failure.c_str());
-    omnibal::fake::device().failed = true;
+    checkFailure();
   });
+}
+
+omnibal::fake::KernelFinder openCode(const std::string &path) {
+  std::string error;
+  void *code = omnibal::emulation::openGeneratedCode(path, error);
+  if (!code) {
+    std::fprintf(stderr, "emulated device: %s\n", error.c_str());
+    return nullptr;
+  }
+  return [code](const std::string &name) {
+    const auto kernel = omnibal::emulation::findGeneratedKernel(code, name);
+    omnibal::fake::FoundKernel found;
+    if (!kernel.function)
+      return found;
+    found.parameters = static_cast<int>(kernel.parameters);
+    found.body = [kernel](dim3 grid, dim3 block, size_t sharedBytes,
+                          const std::vector<int64_t> &values) {
+      omnibal::emulation::runGeneratedKernel(kernel, grid.x, block.x, sharedBytes, values);
+      checkFailure();
+    };
+    return found;
+  };
 }
 
 const bool ready = [] {
@@ -31,6 +58,7 @@ const bool ready = [] {
   device.direct = true;
   omnibal::fake::reset(0, device);
   omnibal::emulation::setQueue(queue);
+  omnibal::fake::setCodeOpener(openCode);
   return true;
 }();
 

@@ -46,9 +46,10 @@ struct CUevent_st {
 struct CUkern_st {
   std::string name;
   int parameters = 0;
-  omnibal::fake::KernelBody body;
+  decltype(omnibal::fake::FoundKernel::body) body;
 };
 struct CUlib_st {
+  omnibal::fake::KernelFinder find;
   std::map<std::string, CUkern_st> kernels;
 };
 
@@ -72,6 +73,7 @@ struct State {
   std::map<const std::byte *, Allocation> memory; ///< by `outside`
   std::map<const std::byte *, int64_t> pinned;
   std::map<std::string, CUlib_st> files;
+  KernelFinder (*openCode)(const std::string &path) = nullptr;
   int allocations = 0;
   int64_t bytes = 0, largest = 0;
   std::vector<std::string> calls, mistakes;
@@ -240,6 +242,11 @@ cudaStream_t lastStream() {
   return state().streams.back().get();
 }
 
+void setCodeOpener(KernelFinder (*open)(const std::string &path)) {
+  auto guard = lock();
+  state().openCode = open;
+}
+
 std::string nameOf(const void *address) {
   auto guard = lock();
   const Allocation *a = state().find(address, 0);
@@ -250,7 +257,11 @@ std::string nameOf(const void *address) {
 
 void addKernel(const std::string &path, const std::string &name, int parameters, KernelBody body) {
   auto guard = lock();
-  state().files[path].kernels[name] = {name, parameters, std::move(body)};
+  state().files[path].kernels[name] = {
+      name, parameters,
+      [body = std::move(body)](dim3 grid, dim3 block, size_t, const std::vector<int64_t> &values) {
+        body(grid, block, values);
+      }};
 }
 
 } // namespace omnibal::fake
@@ -469,30 +480,38 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *path, cudaJitOption *,
                                     void **, unsigned, cudaLibraryOption *, void **, unsigned) {
   auto guard = lock();
-  auto found = state().files.find(path);
-  if (found == state().files.end())
-    return cudaErrorFileNotFound;
-  *library = &found->second;
+  State &s = state();
+  if (!s.files.count(path)) {
+    KernelFinder finder = s.openCode ? s.openCode(path) : nullptr;
+    if (!finder)
+      return cudaErrorFileNotFound;
+    s.files[path].find = std::move(finder);
+  }
+  *library = &s.files[path];
   return cudaSuccess;
 }
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name) {
   auto guard = lock();
   auto found = library->kernels.find(name);
-  if (found == library->kernels.end())
-    return cudaErrorSymbolNotFound;
+  if (found == library->kernels.end()) {
+    FoundKernel made = library->find ? library->find(name) : FoundKernel();
+    if (!made.body)
+      return cudaErrorSymbolNotFound;
+    found = library->kernels.emplace(name, CUkern_st{name, made.parameters, made.body}).first;
+  }
   *kernel = &found->second;
   return cudaSuccess;
 }
-cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t,
-                             cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                             size_t sharedBytes, cudaStream_t stream) {
   auto *kernel = static_cast<const CUkern_st *>(function);
   std::vector<int64_t> values; // read at the call, as the real one does
   for (int i = 0; i < kernel->parameters; ++i)
     values.push_back(*static_cast<int64_t *>(arguments[i]));
   enqueue(stream,
           "launch " + kernel->name + " " + std::to_string(grid.x) + " x " + std::to_string(block.x),
-          [=] { kernel->body(grid, block, values); });
+          [=] { kernel->body(grid, block, sharedBytes, values); });
   return cudaSuccess;
 }
 

@@ -61,5 +61,15 @@ using KernelBody = std::function<void(dim3 grid, dim3 block, const std::vector<i
 /// Makes a file path loadable, with one kernel of so many parameters of 8 bytes.
 void addKernel(const std::string &path, const std::string &name, int parameters, KernelBody body);
 
+/// Opens files that no test has added: gives the kernel of a name (without a body if there is
+/// none), or no finder for a file that it does not know.
+struct FoundKernel {
+  int parameters = 0;
+  std::function<void(dim3 grid, dim3 block, size_t sharedBytes, const std::vector<int64_t> &values)>
+      body;
+};
+using KernelFinder = std::function<FoundKernel(const std::string &name)>;
+void setCodeOpener(KernelFinder (*open)(const std::string &path));
+
 } // namespace omnibal::fake
 #endif // TEST_SUPPORT_FAKE_CUDA_FAKECUDA_H

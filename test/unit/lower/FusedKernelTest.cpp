@@ -1,4 +1,5 @@
 //===- FusedKernelTest.cpp - Generated kernels against the interpreter -------------------===//
+#include "test/support/cuda_emulation/Control.h"
 #include "test/unit/lower/LoweredRun.h"
 
 using omnibal::test::LoweredModule;
@@ -101,5 +102,51 @@ TEST(FusedKernel, FunctionsAreAccurate) {
   module.check("f", 0, 500, 1e-6);
 }
 INSTANTIATE_TEST_SUITE_P(Columns, FusedKernel, testing::Values(1, 3, 16, 21, 48, 333));
+
+/// The same groups as GPU kernels on the emulated device. The numbers of columns are for a part of
+/// a warp, a warp, several warps, and more than a block's registers hold.
+class GpuFusedKernel : public testing::TestWithParam<int64_t> {};
+
+TEST_P(GpuFusedKernel, AgreesWithTheInterpreter) {
+  const int64_t cap = GetParam() < 2000 ? 100 : 9;
+  for (const char *text : {rmsNorm, layerNorm, softmaxRows, rmsNormGrad, functions}) {
+    LoweredModule module(withTypes(text, GetParam()), 0, cap, "cuda");
+    SCOPED_TRACE(text);
+    for (int64_t tokens : {int64_t(0), int64_t(1), cap / 3, cap})
+      module.check("f", 0, tokens, 2e-5);
+  }
+}
+
+/// Another order of blocks and threads would show a missing barrier, or a sum whose order is
+/// chance.
+TEST_P(GpuFusedKernel, OrderOfThreadsDoesNotMatter) {
+  for (const char *text : {layerNorm, softmaxRows, rmsNormGrad}) {
+    LoweredModule module(withTypes(text, GetParam()), 0, 37, "cuda");
+    const std::string expected = module.results("f", 0, 37, 1);
+    for (uint64_t seed : {1, 2}) {
+      omnibal::emulation::setOrder(seed);
+      EXPECT_EQ(module.results("f", 0, 37, 1), expected) << text;
+    }
+    omnibal::emulation::setOrder(0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Columns, GpuFusedKernel,
+                         testing::Values(1, 3, 16, 21, 48, 333, 1000, 2560, 20000));
+
+TEST(GpuFusedKernel, FunctionsAreAccurate) {
+  LoweredModule module(withTypes(functions, 64), 0, 500, "cuda");
+  module.check("f", 0, 500, 1e-6);
+}
+
+/// No function of a device library is left, and the assembler takes it for every device.
+TEST(GpuFusedKernel, PtxAssembles) {
+  for (int64_t cols : {1, 21, 64, 1000, 20000})
+    for (const char *text : {rmsNorm, layerNorm, softmaxRows, rmsNormGrad, functions}) {
+      LoweredModule module(withTypes(text, cols), 0, 100, "cuda");
+      EXPECT_EQ(module.ptx().find("__nv"), std::string::npos);
+      EXPECT_EQ(module.ptx().find(".extern .func"), std::string::npos);
+      EXPECT_EQ(omnibal::test::assemblePtx(module.ptx()), "");
+    }
+}
 
 } // namespace

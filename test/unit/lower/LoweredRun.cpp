@@ -5,10 +5,13 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/lower/ToolRun.h"
 #include "passes/remat/Passes.h"
 #include "passes/train/Passes.h"
 #include "test/support/FunctionRun.h"
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <random>
 
 using namespace mlir;
@@ -59,14 +62,16 @@ LoweredModule::LoweredModule() : state(std::make_unique<State>()) {
   state->context.loadDialect<OmnibalDialect, func::FuncDialect>();
 }
 
-LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap)
+LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap,
+                             const std::string &target)
     : LoweredModule() {
   state->module = parseSourceString<ModuleOp>(text, &state->context);
-  lower(tilesCap, tokensCap);
+  lower(tilesCap, tokensCap, target);
 }
 
 LoweredModule LoweredModule::fromLayers(const std::string &file, const std::string &remat,
-                                        int64_t tilesCap, int64_t tokensCap) {
+                                        int64_t tilesCap, int64_t tokensCap,
+                                        const std::string &target) {
   LoweredModule result;
   OwningOpRef<ModuleOp> &module = result.state->module;
   module = parseSourceFile<ModuleOp>(file, &result.state->context);
@@ -82,7 +87,7 @@ LoweredModule LoweredModule::fromLayers(const std::string &file, const std::stri
   for (auto layer : module->getOps<LayerFnOp>())
     if (auto backward = find(layer.getBackward()))
       lower::layOutSavedValues(find(layer.getForward()), "saved", backward);
-  result.lower(tilesCap, tokensCap);
+  result.lower(tilesCap, tokensCap, target);
   return result;
 }
 
@@ -93,11 +98,12 @@ std::vector<std::string> LoweredModule::functions() const {
   return names;
 }
 
-void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap) {
+void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap, const std::string &target) {
   if (!state->module || failed(verify(*state->module)))
     throw std::runtime_error("the test's module is not valid");
-  lower::KernelLibrary kernels(&state->context);
+  lower::KernelLibrary kernels(&state->context, target == "cuda");
   lower::LoweringOptions options;
+  options.target = target;
   options.tilesCap = tilesCap;
   options.tokensCap = tokensCap;
   for (auto fn : state->module->getOps<func::FuncOp>()) {
@@ -107,6 +113,12 @@ void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap) {
     if (failed(lowered))
       throw std::runtime_error("lowering failed: " + fn.getName().str());
     state->functions[fn.getName().str()] = std::move(*lowered);
+  }
+  if (target == "cuda") {
+    auto ptx = kernels.compileToPtx();
+    if (failed(ptx))
+      throw std::runtime_error("no PTX of the kernels");
+    ptxText = *ptx;
   }
   auto bytes = kernels.compileSharedObject("x86-64-v3");
   if (failed(bytes))
@@ -237,6 +249,31 @@ std::string LoweredModule::results(const std::string &name, int64_t tiles, int64
   for (size_t i = run.arguments.size(); i < run.formals.size(); ++i)
     all.append(run.formals[i].begin(), run.formals[i].end());
   return all;
+}
+
+std::string assemblePtx(const std::string &text) {
+  const char *home = std::getenv("CUDA_HOME");
+  std::string ptxas;
+  for (const std::string &folder : {std::string(home ? home : ""), std::string("/usr/local/cuda")})
+    if (ptxas.empty() && std::filesystem::exists(folder + "/bin/ptxas"))
+      ptxas = folder + "/bin/ptxas";
+  if (ptxas.empty()) {
+    std::fputs("notice: no ptxas (CUDA_HOME, /usr/local/cuda): PTX is not assembled\n", stderr);
+    return "";
+  }
+  lower::TemporaryFolder folder;
+  OwningOpRef<ModuleOp> module;
+  MLIRContext context;
+  std::string said;
+  ScopedDiagnosticHandler collect(&context, [&](Diagnostic &d) { said += d.str() + "\n"; });
+  module = ModuleOp::create(UnknownLoc::get(&context));
+  if (succeeded(folder.write(*module, "k.ptx", text)))
+    for (const char *arch : {"80", "90", "100"})
+      (void)lower::runTool(*module, folder, "assembling", ptxas,
+                           {std::string("-arch=sm_") + arch, "-O1", "--warning-as-error",
+                            folder.file("k.ptx"), "-o", folder.file("k.cubin")},
+                           "k.cubin");
+  return said;
 }
 
 } // namespace omnibal::test

@@ -11,17 +11,22 @@ namespace omnibal::test {
 /// A module of functions in form C, lowered and compiled.
 class LoweredModule {
 public:
-  /// `caps`: V and N that the temporaries must hold.
-  LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap);
+  /// `caps`: V and N that the temporaries must hold. The generated code of target cuda runs on the
+  /// emulated device.
+  LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap,
+                const std::string &target = "host");
   /// A module in form L, made into functions first (`remat`: "keep" or "full").
   static LoweredModule fromLayers(const std::string &file, const std::string &remat,
-                                  int64_t tilesCap, int64_t tokensCap);
+                                  int64_t tilesCap, int64_t tokensCap,
+                                  const std::string &target = "host");
   LoweredModule(LoweredModule &&) = default;
   ~LoweredModule();
 
   std::vector<std::string> functions() const;
   const rt::Function &function(const std::string &name) const;
   const std::string &library() const { return libraryBytes; }
+  /// Of target cuda.
+  const std::string &ptx() const { return ptxText; }
   /// Number of calls of one kernel in a function.
   int count(const std::string &name, const std::string &kernel) const;
 
@@ -36,11 +41,15 @@ public:
 private:
   LoweredModule();
   /// Lowers every function that has roles; throws if something fails.
-  void lower(int64_t tilesCap, int64_t tokensCap);
+  void lower(int64_t tilesCap, int64_t tokensCap, const std::string &target);
   struct State;
   std::unique_ptr<State> state;
-  std::string libraryBytes;
+  std::string libraryBytes, ptxText;
 };
+
+/// "" or what ptxas says of the text, for compute capability 8.0, 9.0 and 10.0; "" with a notice
+/// where there is no ptxas.
+std::string assemblePtx(const std::string &text);
 
 } // namespace omnibal::test
 #endif // TEST_UNIT_LOWER_LOWEREDRUN_H

@@ -1,0 +1,85 @@
+//===- GpuShape.cpp ----------------------------------------------------------------------===//
+#include "passes/lower/GpuShape.h"
+#include "passes/lower/TensorBuilder.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace omnibal::lower {
+namespace {
+
+constexpr int64_t warp = 32;
+constexpr int64_t blockThreads = 256, mostThreads = 1024;
+constexpr int64_t threadColumns = 16; ///< of a row in a thread's registers
+constexpr int64_t accessBytes = 16;
+constexpr int64_t slotBytes = 8; ///< of a warp's part of a row reduction
+
+/// Every element of a full operand follows the one before it, row after row.
+bool isLine(const FusedAccess &access, const IterationSpace &space) {
+  if (access.extent == Extent2D::Single)
+    return access.rows.digits.empty();
+  if (access.extent != Extent2D::Full || access.columnReduction)
+    return false;
+  if (access.rows.digits.empty())
+    return space.rows.isOne();
+  return access.rows.digits.size() == 1 && access.rows.digits[0].size == space.rows &&
+         access.rows.digits[0].stride == SymbolicDim(space.cols);
+}
+
+/// The largest power of two up to `limit` that divides every coefficient.
+int64_t alignmentOf(const SymbolicDim &dim, int64_t limit) {
+  int64_t common = std::gcd(std::gcd(dim.constant, dim.perTile), std::gcd(dim.perToken, limit));
+  return common & -common;
+}
+
+} // namespace
+
+int64_t accessWidth(const FusedAccess &access, Type element, bool flat) {
+  int64_t bytes = access.half ? 2 : element.isInteger(1) ? 1 : element.getIntOrFloatBitWidth() / 8;
+  int64_t width = std::min(accessBytes / bytes, access.alignment);
+  if (!flat)
+    for (const RowAddress::Digit &digit : access.rows.digits)
+      width = alignmentOf(digit.stride, width);
+  return width;
+}
+
+GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
+  IterationSpace space = spaceOf(kernel.op);
+  GpuShape shape;
+  bool anyHalf = false, line = analysis.reductionCount() == 0;
+  size_t columnSums = 0;
+  for (const auto *accesses : {&kernel.inputs, &kernel.outputs})
+    for (const FusedAccess &access : *accesses) {
+      anyHalf |= access.half;
+      line &= isLine(access, space);
+      columnSums += access.columnReduction;
+    }
+  const int64_t widest = accessBytes / (anyHalf ? 2 : 4);
+  shape.flat = line;
+  if (line) {
+    shape.vector = widest;
+    shape.chunks = threadColumns / widest;
+    shape.threads = blockThreads;
+    return shape;
+  }
+  shape.vector = std::gcd(space.cols, widest);
+  const int64_t vectors = space.cols / shape.vector, most = threadColumns / shape.vector;
+  if (vectors <= warp * most) {
+    shape.rowThreads = std::min<int64_t>(warp, llvm::PowerOf2Ceil(vectors));
+  } else {
+    shape.rowThreads = std::min<int64_t>(mostThreads, llvm::alignTo(llvm::divideCeil(vectors, most), warp));
+  }
+  shape.chunks = std::min<int64_t>(most, llvm::divideCeil(vectors, shape.rowThreads));
+  shape.tiles = llvm::divideCeil(space.cols, shape.tileCols());
+  shape.blockRows = std::max<int64_t>(1, blockThreads / shape.rowThreads);
+  shape.threads = shape.rowThreads * shape.blockRows;
+  if (shape.rowThreads > warp)
+    shape.sharedBytes = analysis.reductionCount() * shape.blockRows * shape.rowWarps() * slotBytes;
+  if (columnSums > 0 && shape.blockRows > 1)
+    shape.sharedBytes =
+        std::max<int64_t>(shape.sharedBytes, shape.blockRows * space.cols * sizeof(float));
+  return shape;
+}
+
+} // namespace omnibal::lower

@@ -1,0 +1,42 @@
+//===- GpuShape.h - How the threads of a GPU share a fused kernel ------------------------===//
+//
+// A row's columns are spread over a warp's part, a warp or several warps; short rows share a block.
+// A thread has `chunks` vectors of `vector` neighbouring columns of a tile, all in registers, so
+// that a row that fits one tile is read once however many loops it takes. Groups without rows to
+// speak of run over their elements as one line.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef PASSES_LOWER_GPUSHAPE_H
+#define PASSES_LOWER_GPUSHAPE_H
+
+#include "passes/lower/FusedAnalysis.h"
+
+namespace omnibal::lower {
+
+struct GpuShape {
+  bool flat = false; ///< rows and columns do not matter; `rows` of the call are elements
+  int64_t vector = 1;
+  int64_t chunks = 1;
+  int64_t rowThreads = 1; ///< threads of a row: a power of two up to 32, or whole warps
+  int64_t blockRows = 1;  ///< rows that a block has in hand at a time
+  int64_t tiles = 1;      ///< passes of a thread over a row that is longer than its registers
+  int64_t threads = 1;
+  int64_t sharedBytes = 0;
+
+  int64_t tileCols() const { return rowThreads * chunks * vector; }
+  int64_t rowWarps() const { return (rowThreads + 31) / 32; }
+  /// Rows (elements where flat) of a block; with a sum over rows blocks divide all rows evenly.
+  int64_t grain() const { return flat ? threads * chunks * vector : blockRows; }
+};
+
+GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis);
+
+/// Elements that may be accessed at once: by the operand's alignment and 16 bytes.
+int64_t accessWidth(const FusedAccess &access, mlir::Type element, bool flat);
+
+/// Blocks of a kernel that sums over rows: each leaves one partial row. Two a multiprocessor of an
+/// H100 or H200.
+constexpr int64_t partialBlocks = 264;
+
+} // namespace omnibal::lower
+#endif // PASSES_LOWER_GPUSHAPE_H
