@@ -7,7 +7,8 @@ using namespace mlir;
 namespace omnibal::lower {
 namespace {
 
-/// Logits that exist at a time: on a processor they stay in a cache, on a GPU they fill it with work.
+/// Logits that exist at a time: on a processor they stay in a cache, on a GPU they fill it with
+/// work.
 struct ScratchLimits {
   int64_t elements, minRows, maxRows;
 };

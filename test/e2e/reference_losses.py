@@ -144,6 +144,7 @@ def main():
     parser.add_argument("--launch", default="threads", choices=["threads", "mpirun"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--program", help="compiled before")
+    parser.add_argument("--steps", type=int, help="only the first ones")
     parser.add_argument("--bfloat16", action="store_true", help="the program computes in bfloat16")
     parser.add_argument("--compile-flags", type=str.split, default=[], help="further flags of omnibal-compile, in one word")
     parser.add_argument("--work", required=True)
@@ -153,6 +154,7 @@ def main():
     with open(os.path.join(args.model, "reference.json")) as file:
         reference = json.load(file)
     variant = reference["variants"][args.variant]
+    variant["steps"] = variant["steps"][:args.steps]
     sizes = sample_sizes(os.path.join(args.model, "data-000000.tar"))
     steps_file = os.path.join(args.work, "steps.jsonl")
     tiles = tokens = 0
