@@ -1,5 +1,6 @@
 #include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/PlainKernel.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include <algorithm>
@@ -7,13 +8,6 @@
 
 namespace omnibal::rt::cuda {
 namespace {
-
-std::string printShape(const TensorView &view) {
-  std::string text = "[";
-  for (int i = 0; i < view.rank; ++i)
-    text += (i ? ", " : "") + std::to_string(view.shape[i]);
-  return text + "]";
-}
 
 /// `sizes` are those of `from` where it is given (`to` may have been reduced to stride 0).
 StridedPair pairOf(const TensorView &to, const TensorView *from) {
@@ -181,6 +175,8 @@ DeviceKernelTable makeTable() {
   addAttentionKernels(table);
   addLossKernels(table);
   addMatrixKernels(table);
+  addPlainKernels(table);
+  addPlainRowKernels(table);
   addRowKernels(table);
   return table;
 }

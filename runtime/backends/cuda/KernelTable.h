@@ -81,6 +81,8 @@ Result<std::unique_ptr<Kernel>> createKernelOf(const KernelSite &site,
 void addAttentionKernels(DeviceKernelTable &table);
 void addLossKernels(DeviceKernelTable &table);
 void addMatrixKernels(DeviceKernelTable &table);
+void addPlainKernels(DeviceKernelTable &table);
+void addPlainRowKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
 
 /// InvalidArgument names the kernel and what is missing or wrong.

@@ -1,0 +1,27 @@
+//===- PlainKernel.h - What the sites of plain kernels share ----------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_PLAINKERNEL_H
+#define RUNTIME_BACKENDS_CUDA_PLAINKERNEL_H
+
+#include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/kernels/Plain.h"
+
+namespace omnibal::rt::cuda {
+
+std::string printShape(const TensorView &view);
+PlainView plainView(const TensorView &view);
+
+class PlainKernel : public DeviceKernel {
+protected:
+  using DeviceKernel::DeviceKernel;
+
+  /// The view with the result's rank and shape, NumPy style.
+  Result<PlainView> broadcast(const TensorView &view, const TensorView &to) const;
+  /// The same of an optional operand (-1: a view without data).
+  Result<PlainView> broadcast(std::span<const TensorView> views, int operand,
+                              const TensorView &to) const;
+  /// An axis in [0, rank), negative ones counted from the end.
+  Result<int> axisOf(int64_t axis, const TensorView &view) const;
+};
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_PLAINKERNEL_H

@@ -1,0 +1,264 @@
+//===- PlainKernels.cpp - Elementwise ops, gathers, scatters and the like on the device -------===//
+#include "runtime/backends/cuda/PlainKernel.h"
+#include "runtime/backends/cuda/kernels/Copy.h"
+#include <algorithm>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+using plain::Binary;
+using plain::Unary;
+
+class UnaryKernel final : public PlainKernel {
+public:
+  UnaryKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), operand(site.operand("operand")),
+        result(site.operand("result")) {
+    for (const auto &[name, known] : plain::unaryNames)
+      if (description.kernel == name)
+        op = known;
+    if (op == Unary::Gelu && site.flag("tanh", false))
+      op = Unary::GeluTanh;
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView from, broadcast(views[operand], views[result]));
+    return launched(launchUnary(op, plainView(views[result]), from, context.stream));
+  }
+
+private:
+  int operand, result;
+  Unary op = Unary::Cast;
+};
+
+/// lhs and rhs; for the derivatives of activations: operand and grad.
+class BinaryKernel final : public PlainKernel {
+public:
+  BinaryKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context) {
+    const std::string &name = description.kernel;
+    const bool slope = name.ends_with("_grad");
+    lhs = site.operand(slope ? "operand" : "lhs");
+    rhs = site.operand(slope ? "grad" : "rhs");
+    result = site.operand("result");
+    for (const auto &[known, value] : plain::binaryNames)
+      if (name == known)
+        op = value;
+    if (name == "compare")
+      op = static_cast<Binary>(static_cast<int>(Binary::Equal) +
+                               site.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
+    if (name == "gelu_grad" && site.flag("tanh", false))
+      op = Binary::GeluTanhGrad;
+    if (name == "mod" && site.flag("fmod", false))
+      op = Binary::Fmod;
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView a, broadcast(views[lhs], views[result]));
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView b, broadcast(views[rhs], views[result]));
+    return launched(launchBinary(op, plainView(views[result]), a, b, context.stream));
+  }
+
+private:
+  int lhs, rhs, result;
+  Binary op = Binary::Add;
+};
+
+class SelectKernel final : public PlainKernel {
+public:
+  SelectKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), condition(site.operand("condition")),
+        onTrue(site.operand("onTrue")), onFalse(site.operand("onFalse")),
+        result(site.operand("result")) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &to = views[result];
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView c, broadcast(views[condition], to));
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView yes, broadcast(views[onTrue], to));
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView no, broadcast(views[onFalse], to));
+    return launched(launchSelect(plainView(to), c, yes, no, context.stream));
+  }
+
+private:
+  int condition, onTrue, onFalse, result;
+};
+
+class Trilu final : public PlainKernel {
+public:
+  Trilu(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), input(site.operand("input")),
+        k(site.optionalOperand("k")), result(site.operand("result")),
+        upper(site.flag("upper", true)) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(same(views[result], "result", views[input], "input"));
+    if (views[result].rank < 2)
+      return bad("a matrix is needed, not " + printShape(views[result]));
+    return launched(launchTrilu(plainView(views[result]), plainView(views[input]),
+                                k >= 0 ? plainView(views[k]) : PlainView(), upper, context.stream));
+  }
+
+private:
+  int input, k, result;
+  bool upper;
+};
+
+class Range final : public PlainKernel {
+public:
+  Range(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), start(site.operand("start")),
+        delta(site.operand("delta")), result(site.operand("result")) {
+    site.optionalOperand("limit"); // the result's size says it
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    return launched(launchRange(plainView(views[result]), plainView(views[start]),
+                                plainView(views[delta]), context.stream));
+  }
+
+private:
+  int start, delta, result;
+};
+
+/// Gathers and scatters by one of the three kinds of indices.
+template <IndexKind kind, bool scatters> class IndexKernel final : public PlainKernel {
+public:
+  IndexKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), input(site.operand("input")),
+        indices(site.operand("indices")), result(site.operand("result")) {
+    if (kind != IndexKind::Vector)
+      first = site.integer("axis", 0);
+    else if (!scatters)
+      first = site.integer("batch_dims", 0);
+    if (scatters) {
+      updates = site.operand("updates");
+      reduction =
+          static_cast<ScatterKind>(site.choice("reduction", {"none", "add", "mul", "max", "min"}));
+    }
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &from = views[input], &to = views[result];
+    PlainIndex index;
+    index.kind = kind;
+    index.indices = plainView(views[indices]);
+    index.first = static_cast<int>(first);
+    if (kind != IndexKind::Vector) {
+      OMNIBAL_ASSIGN_OR_RETURN(index.first, axisOf(first, from));
+    }
+    // What the indices point into, and what has a value for each.
+    const TensorView &into = scatters ? to : from, &positions = scatters ? views[updates] : to;
+    OMNIBAL_RETURN_IF_ERROR(checkShapes(into, positions, views[indices]));
+    if constexpr (!scatters)
+      return launched(launchGather(index, plainView(to), plainView(from), context.stream));
+    OMNIBAL_RETURN_IF_ERROR(copyInput(from, to));
+    OMNIBAL_ASSIGN_OR_RETURN(Scratch memory,
+                             scratch(views, -1, scatterBytes(positions.elements())));
+    return launched(launchScatter(index, reduction, plainView(to), plainView(positions),
+                                  memory.data, context.stream));
+  }
+
+private:
+  Status checkShapes(const TensorView &into, const TensorView &positions,
+                     const TensorView &which) const {
+    const int64_t last = which.rank > 0 ? which.shape[which.rank - 1] : 0;
+    bool fits = false;
+    switch (kind) {
+    case IndexKind::Axis:
+      fits = positions.rank == into.rank - 1 + which.rank;
+      break;
+    case IndexKind::Vector:
+      fits = which.rank > 0 && first >= 0 && first < which.rank && first + last <= into.rank &&
+             positions.rank == which.rank - 1 + into.rank - first - last;
+      break;
+    case IndexKind::Element:
+      fits = which.rank == into.rank && positions.rank == which.rank &&
+             std::equal(which.shape, which.shape + which.rank, positions.shape);
+      break;
+    }
+    if (fits)
+      return Status::ok();
+    return bad("indices " + printShape(which) + (scatters ? " and updates " : " and result ") +
+               printShape(positions) + " do not fit " + printShape(into));
+  }
+
+  Status copyInput(const TensorView &from, const TensorView &to) const {
+    OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
+    OMNIBAL_RETURN_IF_ERROR(sameType(to, "result", from, "input"));
+    if (from.data == to.data || to.elements() == 0)
+      return Status::ok();
+    CopyShape copy;
+    for (int d = 0; d < to.rank; ++d)
+      copy.strides.append(to.shape[d], to.strides[d], from.strides[d]);
+    copy.to = copy.from = elementOf(to.dtype);
+    return launched(launchCopy(copy, to.data, from.data, context.stream));
+  }
+
+  int input, indices, result, updates = -1;
+  int64_t first = 0;
+  ScatterKind reduction = ScatterKind::None;
+};
+
+} // namespace
+
+std::string printShape(const TensorView &view) {
+  std::string text = "[";
+  for (int i = 0; i < view.rank; ++i)
+    text += (i ? ", " : "") + std::to_string(view.shape[i]);
+  return text + "]";
+}
+
+PlainView plainView(const TensorView &view) {
+  PlainView v;
+  v.data = view.data;
+  v.type = elementOf(view.dtype);
+  v.rank = view.rank;
+  std::copy_n(view.shape, view.rank, v.shape);
+  std::copy_n(view.strides, view.rank, v.strides);
+  return v;
+}
+
+Result<PlainView> PlainKernel::broadcast(const TensorView &view, const TensorView &to) const {
+  PlainView wide = plainView(to);
+  wide.data = view.data;
+  wide.type = elementOf(view.dtype);
+  const int shift = to.rank - view.rank;
+  bool fits = shift >= 0;
+  for (int d = 0; d < to.rank && fits; ++d) {
+    const int64_t size = d >= shift ? view.shape[d - shift] : 1;
+    fits = size == 1 || size == to.shape[d];
+    wide.strides[d] = d >= shift && size == to.shape[d] ? view.strides[d - shift] : 0;
+  }
+  if (!fits)
+    return bad("shape " + printShape(view) + " does not broadcast to " + printShape(to));
+  return wide;
+}
+
+Result<PlainView> PlainKernel::broadcast(std::span<const TensorView> views, int operand,
+                                         const TensorView &to) const {
+  return operand < 0 ? PlainView() : broadcast(views[operand], to);
+}
+
+Result<int> PlainKernel::axisOf(int64_t axis, const TensorView &view) const {
+  const int64_t positive = axis < 0 ? axis + view.rank : axis;
+  if (positive < 0 || positive >= view.rank)
+    return bad("axis " + std::to_string(axis) + " of shape " + printShape(view));
+  return static_cast<int>(positive);
+}
+
+void addPlainKernels(DeviceKernelTable &table) {
+  for (const auto &[name, op] : plain::unaryNames)
+    table[name] = createKernelOf<UnaryKernel>;
+  for (const auto &[name, op] : plain::binaryNames)
+    table[name] = createKernelOf<BinaryKernel>;
+  table["select"] = createKernelOf<SelectKernel>;
+  table["trilu"] = createKernelOf<Trilu>;
+  table["range"] = createKernelOf<Range>;
+  table["gather"] = createKernelOf<IndexKernel<IndexKind::Axis, false>>;
+  table["gather_nd"] = createKernelOf<IndexKernel<IndexKind::Vector, false>>;
+  table["gather_elements"] = createKernelOf<IndexKernel<IndexKind::Element, false>>;
+  table["scatter_nd"] = createKernelOf<IndexKernel<IndexKind::Vector, true>>;
+  table["scatter_elements"] = createKernelOf<IndexKernel<IndexKind::Element, true>>;
+}
+
+} // namespace omnibal::rt::cuda

@@ -1,0 +1,147 @@
+//===- PlainRowKernels.cpp - Softmax, norms, running sums and convolutions on the device ------===//
+#include "runtime/backends/cuda/PlainKernel.h"
+
+namespace omnibal::rt::cuda {
+namespace {
+
+class Softmax final : public PlainKernel {
+public:
+  Softmax(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), input(site.operand("input")),
+        result(site.operand("result")), axis(site.integer("axis", -1)),
+        logarithm(description.kernel == "log_softmax") {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &from = views[input], &to = views[result];
+    OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
+    OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
+    return launched(launchSoftmax(plainView(to), plainView(from), at, logarithm, context.stream));
+  }
+
+private:
+  int input, result;
+  int64_t axis;
+  bool logarithm;
+};
+
+/// layer_norm and rms_norm over dimensions [axis, rank); scale and bias broadcast from the right.
+class Norm final : public PlainKernel {
+public:
+  Norm(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), input(site.operand("input")),
+        result(site.operand("result")), axis(site.integer("axis", -1)) {
+    norm.centred = description.kernel == "layer_norm";
+    norm.epsilon = site.number("epsilon", 1e-5);
+    scale = norm.centred ? site.operand("scale") : site.optionalOperand("scale");
+    bias = norm.centred ? site.optionalOperand("bias") : -1;
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &from = views[input], &to = views[result];
+    OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
+    OMNIBAL_ASSIGN_OR_RETURN(norm.axis, axisOf(axis, from));
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView factor, broadcast(views, scale, to));
+    OMNIBAL_ASSIGN_OR_RETURN(const PlainView shift, broadcast(views, bias, to));
+    return launched(
+        launchNorm(norm, plainView(to), plainView(from), factor, shift, context.stream));
+  }
+
+private:
+  int input, scale, bias, result;
+  int64_t axis;
+  PlainNorm norm;
+};
+
+class CumSum final : public PlainKernel {
+public:
+  CumSum(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), input(site.operand("input")),
+        result(site.operand("result")), axisOperand(site.optionalOperand("axisOperand")),
+        axis(axisOperand < 0 ? site.requiredInteger("axis") : site.integer("axis", 0)),
+        exclusive(site.flag("exclusive", false)), reverse(site.flag("reverse", false)) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &from = views[input], &to = views[result];
+    OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
+    if (axisOperand < 0)
+      OMNIBAL_RETURN_IF_ERROR(axisOf(axis, from).status());
+    return launched(launchCumSum(plainView(to), plainView(from), axis,
+                                 axisOperand < 0 ? PlainView() : plainView(views[axisOperand]),
+                                 exclusive, reverse, context.stream));
+  }
+
+private:
+  int input, result, axisOperand;
+  int64_t axis;
+  bool exclusive, reverse;
+};
+
+class ConvKernel final : public PlainKernel {
+public:
+  ConvKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context) {
+    kind = description.kernel == "conv"              ? Forward
+           : description.kernel == "conv_input_grad" ? InputGrad
+                                                     : WeightGrad;
+    const char *result = "result";
+    input = site.operand(kind == InputGrad ? result : "input");
+    weight = site.operand(kind == WeightGrad ? result : "weight");
+    output = site.operand(kind == Forward ? result : "grad");
+    bias = kind == Forward ? site.optionalOperand("bias") : -1;
+    strides = site.integers("strides");
+    pads = site.integers("pads");
+    dilations = site.integers("dilations");
+    conv.group = site.integer("group", 1);
+    if (conv.group < 1)
+      site.fail("attribute 'group' must be positive");
+    const size_t dims = strides.size();
+    if (dims > PlainConv::maxDims || pads.size() != 2 * dims || dilations.size() != dims) {
+      site.fail("attributes 'strides', 'pads' and 'dilations' do not fit together");
+      return;
+    }
+    std::copy_n(strides.begin(), dims, conv.strides);
+    std::copy_n(pads.begin(), dims, conv.pads); // those before the input; the output's size says
+    std::copy_n(dilations.begin(), dims, conv.dilations); // the others
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &x = views[input], &w = views[weight], &y = views[output];
+    const int64_t dims = static_cast<int64_t>(strides.size());
+    if (x.rank != dims + 2 || w.rank != x.rank || y.rank != x.rank ||
+        w.shape[1] * conv.group != x.shape[1] || w.shape[0] != y.shape[1] ||
+        w.shape[0] % conv.group != 0 || y.shape[0] != x.shape[0])
+      return bad("shapes and attributes do not fit together: input " + printShape(x) + ", weight " +
+                 printShape(w) + ", output " + printShape(y));
+    const PlainView in = plainView(x), factors = plainView(w), out = plainView(y);
+    switch (kind) {
+    case Forward:
+      return launched(launchConv(conv, in, factors, bias < 0 ? PlainView() : plainView(views[bias]),
+                                 out, context.stream));
+    case InputGrad:
+      return launched(launchConvInputGrad(conv, in, factors, out, context.stream));
+    case WeightGrad:
+      return launched(launchConvWeightGrad(conv, in, factors, out, context.stream));
+    }
+    return Status::ok();
+  }
+
+private:
+  enum Kind { Forward, InputGrad, WeightGrad } kind;
+  int input, weight, output, bias;
+  std::vector<int64_t> strides, pads, dilations;
+  PlainConv conv;
+};
+
+} // namespace
+
+void addPlainRowKernels(DeviceKernelTable &table) {
+  table["softmax"] = createKernelOf<Softmax>;
+  table["log_softmax"] = createKernelOf<Softmax>;
+  table["layer_norm"] = createKernelOf<Norm>;
+  table["rms_norm"] = createKernelOf<Norm>;
+  table["cumsum"] = createKernelOf<CumSum>;
+  for (const char *name : {"conv", "conv_input_grad", "conv_weight_grad"})
+    table[name] = createKernelOf<ConvKernel>;
+}
+
+} // namespace omnibal::rt::cuda
