@@ -7,6 +7,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/train/LayerFunctions.h"
+#include "dialects/omnibal/NarrowValues.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/remat/SavedValues.h"
 #include "passes/train/Autodiff.h"
@@ -24,50 +25,10 @@ struct Formal {
   Value value;
 };
 
-DictionaryAttr getRoleAttr(OpBuilder &builder, const Formal &formal) {
-  return builder.getDictionaryAttr(
-      {builder.getNamedAttr("omnibal.index", builder.getI64IntegerAttr(formal.index)),
-       builder.getNamedAttr("omnibal.role", builder.getStringAttr(formal.role))});
-}
-
 void eraseDeadOps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
-}
-
-/// A detached function with these formals as arguments and an empty body.
-OwningOpRef<func::FuncOp> createFunction(OpBuilder &builder, Location loc,
-                                         ArrayRef<Formal> arguments) {
-  SmallVector<Type> types;
-  SmallVector<DictionaryAttr> attributes;
-  for (const Formal &formal : arguments) {
-    types.push_back(formal.value.getType());
-    attributes.push_back(getRoleAttr(builder, formal));
-  }
-  auto function = func::FuncOp::create(loc, "unnamed", builder.getFunctionType(types, {}));
-  function.setAllArgAttrs(attributes);
-  Block *entry = function.addEntryBlock();
-  for (auto [argument, formal] : llvm::zip_equal(entry->getArguments(), arguments))
-    argument.setLoc(formal.value.getLoc());
-  builder.setInsertionPointToEnd(entry);
-  return function;
-}
-
-/// Ends the function; `values` of the formals belong to it.
-void finishFunction(OpBuilder &builder, func::FuncOp function, ArrayRef<Formal> results) {
-  SmallVector<Value> values;
-  SmallVector<Type> types;
-  SmallVector<DictionaryAttr> attributes;
-  for (const Formal &formal : results) {
-    values.push_back(formal.value);
-    types.push_back(formal.value.getType());
-    attributes.push_back(getRoleAttr(builder, formal));
-  }
-  func::ReturnOp::create(builder, function.getLoc(), values);
-  function.setType(builder.getFunctionType(function.getArgumentTypes(), types));
-  function.setAllResultAttrs(attributes);
-  eraseDeadOps(function.getBody().front());
 }
 
 class FunctionBuilder {
@@ -87,6 +48,7 @@ public:
     }
     if (failed(gradients.empty() ? checkRemat({"keep", "full"}) : selectSaved()))
       return failure();
+    findWide();
     functions.rematOptions = rematOptions;
     functions.forward = buildForward();
     functions.evaluate = buildClone(/*withLoss=*/true, /*allOutputs=*/false);
@@ -127,6 +89,61 @@ private:
     return mapping;
   }
 
+  //--- Functions and their formals
+  //-----------------------------------------------------------------------------------------------
+
+  /// Whether what stands for the formal stays in float32.
+  bool isWide(const Formal &formal) {
+    if (formal.role == "input" || formal.role == "grad_input")
+      return signature.inputWide[formal.index];
+    if (formal.role == "output" || formal.role == "grad_output")
+      return signature.outputWide[formal.index];
+    return (formal.role == "saved" && savedWide[formal.index]) ||
+           (formal.role == "held" && heldWide[formal.index]);
+  }
+
+  DictionaryAttr getRoleAttr(const Formal &formal) {
+    SmallVector<NamedAttribute> attributes{
+        builder.getNamedAttr("omnibal.index", builder.getI64IntegerAttr(formal.index)),
+        builder.getNamedAttr("omnibal.role", builder.getStringAttr(formal.role))};
+    if (isWide(formal))
+      attributes.push_back(builder.getNamedAttr(wideAttrName, builder.getUnitAttr()));
+    return builder.getDictionaryAttr(attributes);
+  }
+
+  /// A detached function with these formals as arguments and an empty body.
+  OwningOpRef<func::FuncOp> createFunction(ArrayRef<Formal> arguments) {
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    for (const Formal &formal : arguments) {
+      types.push_back(formal.value.getType());
+      attributes.push_back(getRoleAttr(formal));
+    }
+    auto function = func::FuncOp::create(layer.getLoc(), "unnamed", builder.getFunctionType(types, {}));
+    function.setAllArgAttrs(attributes);
+    Block *entry = function.addEntryBlock();
+    for (auto [argument, formal] : llvm::zip_equal(entry->getArguments(), arguments))
+      argument.setLoc(formal.value.getLoc());
+    builder.setInsertionPointToEnd(entry);
+    return function;
+  }
+
+  /// Ends the function; `values` of the formals belong to it.
+  void finishFunction(func::FuncOp function, ArrayRef<Formal> results) {
+    SmallVector<Value> values;
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    for (const Formal &formal : results) {
+      values.push_back(formal.value);
+      types.push_back(formal.value.getType());
+      attributes.push_back(getRoleAttr(formal));
+    }
+    func::ReturnOp::create(builder, function.getLoc(), values);
+    function.setType(builder.getFunctionType(function.getArgumentTypes(), types));
+    function.setAllResultAttrs(attributes);
+    eraseDeadOps(function.getBody().front());
+  }
+
   //--- The scratch function
   //---------------------------------------------------------------------------
 
@@ -139,7 +156,7 @@ private:
         seeded.push_back(index);
         formals.push_back({"grad_output", static_cast<int64_t>(index), value});
       }
-    scratch = createFunction(builder, layer.getLoc(), formals);
+    scratch = createFunction(formals);
     IRMapping mapping = cloneBody(*scratch);
     Block &block = scratch->getBody().front();
     SmallVector<Operation *> ops;
@@ -256,11 +273,29 @@ private:
     return formals;
   }
 
+  /// Which of the values that are saved, or held between the halves, stay in float32.
+  void findWide() {
+    if (!scratch)
+      return;
+    Block &block = scratch->getBody().front();
+    SmallVector<Operation *> ops;
+    for (Operation &op : block)
+      ops.push_back(&op);
+    SmallVector<Value> sources;
+    for (BlockArgument argument : block.getArguments())
+      if (isFloat32(argument) && !scratch->getArgAttr(argument.getArgNumber(), wideAttrName))
+        sources.push_back(argument);
+    narrow = findNarrowValues(ops, sources);
+    for (const Formal &formal : keptFormals())
+      if (formal.role == "saved")
+        savedWide.push_back(isFloat32(formal.value) && !narrow.contains(formal.value));
+  }
+
   //--- The functions
   //------------------------------------------------------------------------------------
 
   OwningOpRef<func::FuncOp> buildForward() {
-    auto function = createFunction(builder, layer.getLoc(), bodyFormals(body.getArguments()));
+    auto function = createFunction(bodyFormals(body.getArguments()));
     IRMapping mapping = cloneBody(*function);
     SmallVector<Formal> results;
     for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
@@ -275,12 +310,12 @@ private:
     for (const Formal &formal : keptFormals())
       if (formal.role == "saved")
         results.push_back({formal.role, formal.index, fromScratch.lookup(formal.value)});
-    finishFunction(builder, *function, results);
+    finishFunction(*function, results);
     return function;
   }
 
   OwningOpRef<func::FuncOp> buildClone(bool withLoss, bool allOutputs) {
-    auto function = createFunction(builder, layer.getLoc(), bodyFormals(body.getArguments()));
+    auto function = createFunction(bodyFormals(body.getArguments()));
     IRMapping mapping = cloneBody(*function);
     SmallVector<Formal> results;
     for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
@@ -291,7 +326,7 @@ private:
       if (kind == OutputKind::Output ? signature.outputRead[index] || allOutputs : withLoss)
         results.push_back({role, static_cast<int64_t>(index), mapping.lookup(value)});
     }
-    finishFunction(builder, *function, results);
+    finishFunction(*function, results);
     return function;
   }
 
@@ -327,7 +362,7 @@ private:
   OwningOpRef<func::FuncOp> buildBackward(ArrayRef<Formal> wanted,
                                           const llvm::SetVector<Value> &start) {
     SmallVector<Formal> arguments = backwardArguments(wanted, start);
-    auto function = createFunction(builder, layer.getLoc(), arguments);
+    auto function = createFunction(arguments);
     IRMapping mapping;
     for (auto [argument, formal] : llvm::zip_equal(function->getArguments(), arguments))
       mapping.map(formal.value, argument);
@@ -347,7 +382,7 @@ private:
         cloneWithOperands(formal.value.getDefiningOp(), mapping);
       results.push_back({formal.role, formal.index, mapping.lookup(formal.value)});
     }
-    finishFunction(builder, *function, results);
+    finishFunction(*function, results);
     return function;
   }
 
@@ -371,8 +406,10 @@ private:
       return success();
     }
     for (Value value : split->read)
-      if (!kept.contains(value) && !isa<BlockArgument>(value))
+      if (!kept.contains(value) && !isa<BlockArgument>(value)) {
         held.push_back({"held", static_cast<int64_t>(held.size()), value});
+        heldWide.push_back(isFloat32(value) && !narrow.contains(value));
+      }
     llvm::append_range(first, held);
     functions.inputGrad = buildBackward(first, kept);
     functions.weightGrad = buildBackward(second, split->read);
@@ -409,6 +446,8 @@ private:
   llvm::SetVector<Value> kept;            ///< values of the scratch function
   SmallVector<std::string> rematOptions;
   SmallVector<Formal> held; ///< between the halves of backward, likewise
+  llvm::DenseSet<Value> narrow;            ///< values of the scratch function
+  SmallVector<bool> savedWide, heldWide;   ///< by index
 };
 } // namespace
 

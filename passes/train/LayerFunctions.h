@@ -13,6 +13,7 @@ struct LayerSignature {
   llvm::SmallVector<bool> trains;         ///< one a parameter
   llvm::SmallVector<bool> outputRead;     ///< another layer reads the output
   llvm::SmallVector<bool> outputGradient; ///< such a layer gives a gradient of it
+  llvm::SmallVector<bool> inputWide, outputWide; ///< stays in float32 (NarrowValues.h)
   std::string remat = "keep";             ///< omnibal.remat
   bool splitBackward = false;             ///< the schedule runs the backward in two halves
   bool operator==(const LayerSignature &) const = default;

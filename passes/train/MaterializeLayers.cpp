@@ -1,4 +1,5 @@
 //===- MaterializeLayers.cpp - Layers become calls of shared functions -------------------===//
+#include "dialects/omnibal/NarrowValues.h"
 #include "passes/plan/PlanAttributes.h"
 #include "passes/train/Autodiff.h"
 #include "passes/train/LayerFunctions.h"
@@ -40,6 +41,7 @@ public:
     if (failed(found))
       return failure();
     graph = std::move(*found);
+    findWideOutputs();
     // All functions exist before @main changes.
     if (failed(checkLoss()) || failed(findSplitChunks()) || failed(buildGroups()))
       return failure();
@@ -105,10 +107,36 @@ private:
     return active;
   }
 
+  /// Activations between layers that stay in float32.
+  void findWideOutputs() {
+    for (LayerOp layer : graph.layers) {
+      Block &body = layer.getBody().front();
+      SmallVector<Value> sources;
+      for (BlockArgument argument : body.getArguments()) {
+        unsigned number = argument.getArgNumber();
+        bool isWide = number < layer.getInputs().size() && wide.contains(layer.getInputs()[number]);
+        if (isFloat32(argument) && !isWide)
+          sources.push_back(argument);
+      }
+      SmallVector<Operation *> ops;
+      for (Operation &op : body.without_terminator())
+        ops.push_back(&op);
+      llvm::DenseSet<Value> narrow = findNarrowValues(ops, sources);
+      for (auto [output, value] :
+           llvm::zip_equal(layer.getOutputs(), body.getTerminator()->getOperands()))
+        if (isFloat32(value) && !narrow.contains(value))
+          wide.insert(output);
+    }
+  }
+
   LayerSignature getForwardSignature(LayerOp layer, const llvm::DenseSet<Value> &active) {
     LayerSignature signature;
-    for (Value input : layer.getInputs())
+    for (Value input : layer.getInputs()) {
       signature.inputActive.push_back(active.contains(input));
+      signature.inputWide.push_back(wide.contains(input));
+    }
+    for (Value output : layer.getOutputs())
+      signature.outputWide.push_back(wide.contains(output));
     for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)
       signature.trains.push_back(!graph.getParameter(layer, i).getFrozen());
     if (auto remat = layer->getAttrOfType<StringAttr>("omnibal.remat"))
@@ -241,6 +269,7 @@ private:
   SmallVector<Group *> ordered;               ///< in the order of first use
   llvm::DenseMap<Operation *, Group *> groupOf;
   llvm::DenseSet<Operation *> reached; ///< parameters with a gradient
+  llvm::DenseSet<Value> wide;          ///< outputs of layers that stay in float32
 };
 
 struct MaterializeLayersPass : omnibal::impl::MaterializeLayersBase<MaterializeLayersPass> {

@@ -13,9 +13,11 @@
 //   function_c9  exactly one call has a loss, and its backward yields it
 //   function_c10 the halves of a backward together read what it reads from outside the layer and
 //                yield what it yields, each result once; weight_grad reads what input_grad holds
+//   function_c11 omnibal.wide stands on float32 activations and what is saved or held of them, alike
+//                wherever the value or its gradient passes
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/NarrowValues.h"
 #include "passes/train/Passes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -71,7 +73,7 @@ struct VerifyFunctionsPass : omnibal::impl::VerifyFunctionsBase<VerifyFunctionsP
     if (failedAny)
       return signalPassFailure();
     for (CallLayerOp call : calls)
-      failedAny |= failed(verifyCall(call));
+      failedAny |= failed(verifyCall(call)) || failed(verifyWidths(call));
     if (failedAny || failed(verifyParameters()) || failed(verifyLoss(main)))
       signalPassFailure();
   }
@@ -99,6 +101,49 @@ private:
       if (!formals.insert({{role.str(), index.getInt()}, type}).second)
         return function.emitOpError()
                << "function_c2: " << place << i << " repeats " << role << " " << index.getInt();
+      if (failed(noteWidth(function, role.getValue(), index.getInt(), type,
+                           attribute(wideAttrName) != nullptr)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// A value and its gradient lie alike in all functions of the layer.
+  LogicalResult noteWidth(func::FuncOp function, StringRef role, int64_t index, Type type,
+                          bool wide) {
+    StringRef value = role;
+    value.consume_front("grad_");
+    bool mayBe = value == "input" || value == "output" || value == "saved" || value == "held";
+    if (wide && (!mayBe || !cast<ShapedType>(type).getElementType().isF32()))
+      return function.emitOpError() << "function_c11: " << role << " " << index
+                                    << " is no float32 activation, so it cannot be wide";
+    if (!mayBe)
+      return success();
+    if (widths->try_emplace({value.str(), index}, wide).first->second != wide)
+      return function.emitOpError() << "function_c11: " << role << " " << index
+                                    << (wide ? " is wide" : " is not wide")
+                                    << ", in another function of the layer it "
+                                    << (wide ? "is not" : "is");
+    return success();
+  }
+
+  /// Where a call reads what another yields, both lay it out alike.
+  LogicalResult verifyWidths(CallLayerOp call) {
+    auto widthOf = [&](CallLayerOp of, StringRef value, int64_t index) -> std::optional<bool> {
+      auto &known = widthsOf[of.getCallee()];
+      auto found = known.find({value.str(), index});
+      return found == known.end() ? std::nullopt : std::optional(found->second);
+    };
+    for (auto [i, input] : llvm::enumerate(call.getInputs())) {
+      auto from = input.getDefiningOp<CallLayerOp>();
+      if (!from)
+        continue;
+      auto here = widthOf(call, "input", i),
+           there = widthOf(from, "output", cast<OpResult>(input).getResultNumber());
+      if (here && there && here != there)
+        return call.emitOpError() << "function_c11: input " << i << (*here ? " is" : " is not")
+                                  << " wide here, as an output of " << from.getName() << " it "
+                                  << (*there ? "is" : "is not");
     }
     return success();
   }
@@ -119,6 +164,7 @@ private:
 
   LogicalResult readLayer(LayerFnOp layer) {
     auto &interfaces = layers[layer.getSymName()];
+    widths = &widthsOf[layer.getSymName()];
     std::pair<StringRef, FlatSymbolRefAttr> purposes[] = {
         {"forward", layer.getForwardAttr()},      {"evaluate", layer.getEvaluateAttr()},
         {"predict", layer.getPredictAttr()},      {"backward", layer.getBackwardAttr()},
@@ -305,5 +351,9 @@ private:
 
   SmallVector<CallLayerOp> calls;
   std::map<StringRef, std::map<std::string, Interface>> layers; ///< by layer_fn and purpose
+  /// Of activations, saved and held values, by layer_fn: whether they are wide.
+  using Widths = std::map<std::pair<std::string, int64_t>, bool>;
+  std::map<StringRef, Widths> widthsOf;
+  Widths *widths = nullptr; ///< of the layer that is being read
 };
 } // namespace
