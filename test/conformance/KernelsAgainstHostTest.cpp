@@ -202,9 +202,12 @@ TEST_F(AgainstHost, Losses) {
     linear.in("weight", r.floats({width, cols}, {}, 0.3f), bf16);
     linear.exact("targets", targets);
     linear.out("loss", r.dense({tokens}));
-    // On the host it also holds gathered rows, on the device sometimes a second gradient.
+    // On the host it also holds gathered rows, on the device their order and sometimes a second
+    // gradient.
     linear.hostOnly("scratch", r.dense({2 + (2 * cols) / width + r.upTo(20), width}));
-    linear.deviceOnly("scratch", r.dense({10 + r.upTo(20), width}), narrowLogits);
+    const int64_t bytes = 4 * tokens + 100 + (1 + r.upTo(20)) * (6 * width + 8 * cols);
+    linear.deviceOnly("scratch", r.dense({bytes / (width * (narrowLogits ? 2 : 4)) + 1, width}),
+                      narrowLogits);
     if (r.chance(40))
       linear.in("bias", r.dense({width}), bf16);
     if (r.chance(80))
