@@ -23,6 +23,12 @@ constexpr int invalidConfiguration = 9, launchFailure = 719;
 
 enum class State { Ready, AtBlockBarrier, AtWarpBarrier, Finished };
 
+struct Copy {
+  void *to;
+  const void *from;
+  int group;
+};
+
 struct Thread {
   Fiber fiber;
   uint3 index;
@@ -30,6 +36,8 @@ struct Thread {
   int line = 0;      ///< of the barrier that it waits at
   unsigned mask = 0; ///< lanes that it waits for
   uint64_t value = 0;
+  std::vector<Copy> copies; ///< not made yet, in their order
+  int groups = 0;           ///< closed so far
 };
 
 struct Warp {
@@ -172,6 +180,8 @@ struct Machine {
     std::fill_n(shared.begin() + guardBytes, sharedBytes, static_cast<unsigned char>(0xff));
     for (int i = 0; i < count; ++i) {
       threads[i]->state = State::Ready;
+      threads[i]->copies.clear();
+      threads[i]->groups = 0;
       threads[i]->fiber.start([](void *machine) { static_cast<Machine *>(machine)->thread(); },
                               this);
     }
@@ -240,7 +250,7 @@ int launch(dim3 grid, dim3 block, size_t sharedBytes, const std::function<void()
   const uint64_t threads = uint64_t(block.x) * block.y * block.z;
   const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;
   if (threads == 0 || threads > 1024 || block.z > 64 || blocks == 0 || grid.x > 0x7fffffffu ||
-      grid.y > 65535 || grid.z > 65535 || sharedBytes > 48 * 1024) {
+      grid.y > 65535 || grid.z > 65535 || sharedBytes > 227 * 1024) {
     m.fail(invalidConfiguration, "a launch with grid (" + std::to_string(grid.x) + ", " +
                                      std::to_string(grid.y) + ", " + std::to_string(grid.z) +
                                      "), " + std::to_string(threads) + " threads and " +
@@ -292,6 +302,81 @@ uint64_t exchange(unsigned mask, uint64_t value, int source, int line) {
     m.fail(launchFailure,
            m.nameOf(t) + " reads a lane that takes no part, line " + std::to_string(line));
   return warp.published[source];
+}
+
+namespace {
+
+float widen(uint32_t bits) {
+  bits <<= 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// Waits for the whole warp; what each lane gave.
+const uint64_t *gather(uint64_t value, int line) {
+  (void)exchange(0xffffffffu, value, 0, line);
+  return machine().warps[machine().current / warpSize].published;
+}
+
+} // namespace
+
+void loadMatrices(uint32_t (&to)[4], const unsigned char *row, bool transposed, int line) {
+  Machine &m = machine();
+  const auto *shared = static_cast<const unsigned char *>(dynamicShared());
+  if (reinterpret_cast<uintptr_t>(row) % 16 || row < shared || row + 16 > shared + m.sharedBytes)
+    m.fail(launchFailure, m.nameOf(*m.threads[m.current]) +
+                              " loads a matrix from a misplaced row, line " + std::to_string(line));
+  const uint64_t *rows = gather(reinterpret_cast<uint64_t>(row), line);
+  auto at = [&](int matrix, int r, int column) {
+    uint16_t value;
+    std::memcpy(&value, reinterpret_cast<const unsigned char *>(rows[matrix * 8 + r]) + column * 2,
+                sizeof value);
+    return uint32_t{value};
+  };
+  const int one = lane() / 4, two = lane() % 4 * 2;
+  for (int i = 0; i < 4 && !m.error; ++i)
+    to[i] = transposed ? at(i, two, one) | at(i, two + 1, one) << 16
+                       : at(i, one, two) | at(i, one, two + 1) << 16;
+}
+
+void multiplyAdd(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int line) {
+  struct Factors {
+    const uint32_t *a, *b;
+  } mine{a, b};
+  const uint64_t *all = gather(reinterpret_cast<uint64_t>(&mine), line);
+  auto of = [&](int l) { return *reinterpret_cast<const Factors *>(all[l]); };
+  // a: registers are (row, k), (row + 8, k), (row, k + 8), (row + 8, k + 8); b: (k), (k + 8).
+  auto left = [&](int row, int k) {
+    return widen(of(row % 8 * 4 + k % 8 / 2).a[k / 8 * 2 + row / 8] >> k % 2 * 16 & 0xffff);
+  };
+  auto right = [&](int k, int col) {
+    return widen(of(col * 4 + k % 8 / 2).b[k / 8] >> k % 2 * 16 & 0xffff);
+  };
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < 16; ++k)
+      sums[i] += left(lane() / 4 + i / 2 * 8, k) * right(k, lane() % 4 * 2 + i % 2);
+  (void)gather(0, line); // the factors are read
+}
+
+void copyAsync(void *to, const void *from) {
+  Thread &t = *machine().threads[machine().current];
+  if (reinterpret_cast<uintptr_t>(to) % 16 || reinterpret_cast<uintptr_t>(from) % 16)
+    machine().fail(launchFailure, machine().nameOf(t) + " copies 16 bytes that are not aligned");
+  t.copies.push_back({to, from, t.groups});
+}
+
+void closeCopies() { ++machine().threads[machine().current]->groups; }
+
+void waitForCopies(int open) {
+  Thread &t = *machine().threads[machine().current];
+  size_t made = 0;
+  for (; made < t.copies.size() && t.copies[made].group < t.groups - open; ++made)
+    if (t.copies[made].from)
+      std::memcpy(t.copies[made].to, t.copies[made].from, 16);
+    else
+      std::memset(t.copies[made].to, 0, 16);
+  t.copies.erase(t.copies.begin(), t.copies.begin() + static_cast<long>(made));
 }
 
 } // namespace omnibal::emulation

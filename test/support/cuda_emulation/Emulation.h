@@ -47,6 +47,15 @@ int64_t blockBarrier(int64_t value, int line);
 uint64_t exchange(unsigned mask, uint64_t value, int source, int line);
 int lane();
 
+/// The warp operations of the tensor cores: all 32 lanes take part.
+void loadMatrices(uint32_t (&to)[4], const unsigned char *row, bool transposed, int line);
+void multiplyAdd(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int line);
+/// A copy of 16 bytes (zeros from null) is made as late as a device may make it: when its thread
+/// waits for its group.
+void copyAsync(void *to, const void *from);
+void closeCopies();
+void waitForCopies(int open);
+
 template <typename T> T shuffle(unsigned mask, T value, int source, int line) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   uint64_t bits = 0;

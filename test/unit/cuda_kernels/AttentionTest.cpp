@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/backends/cuda/kernels/AttentionMma.h"
 #include "test/unit/cuda_kernels/KernelChecks.h"
 
 using namespace omnibal::rt;
@@ -16,6 +16,7 @@ struct Case {
   bool equalSegments = false; ///< segment_rows instead of cu_seqlens
   int64_t gap = 0;            ///< between lines
   int64_t tail = 0;           ///< rows past the last sample
+  bool tensorCores = false;   ///< whose kernels must take it
 };
 
 cuda::HeadStrides headsOf(const TensorView &v) {
@@ -150,8 +151,12 @@ void runCase(const Case &c, int seed) {
       ASSERT_LE(std::abs(lse[i] - want), 4e-6 + 2e-6 * std::abs(want)) << what << " lse " << i;
     }
   }
+  // On the tensor cores the probabilities are rounded to bfloat16 too.
+  const bool rounded = cuda::onTensorCores(s, d, true);
+  EXPECT_TRUE(rounded || !c.tensorCores) << what;
   const double rounding = c.bf16 ? 0.004 : 0;
-  expectRows(all.out, out, host.out, tokens, 4e-6 + rounding / 8, 1e-5 + rounding, what + " out");
+  expectRows(all.out, out, host.out, tokens, 4e-6 + (rounded ? 0.006 : rounding / 8),
+             1e-5 + rounding, what + " out");
   // In bfloat16 delta = out . dout is of the rounded out.
   const double absolute = c.bf16 ? 0.02 : 3e-5, relative = c.bf16 ? 0.01 : 3e-5;
   expectRows(all.q, dq, host.dq, tokens, absolute, relative, what + " dq");
@@ -215,6 +220,30 @@ TEST(CudaAttention, RowsOfABucketsTailSeeNothing) {
   c = make({}, 2, 2, 16, "causal");
   c.tail = 3; // no sample at all
   runCase(c, 520);
+}
+
+TEST(CudaAttention, OnTensorCores) {
+  int seed = 600;
+  for (const char *mask : {"full", "causal", "sliding"}) {
+    Case c = make({130, 3, 0, 20}, 2, 1, 64, mask, std::string(mask) == "sliding" ? 40 : 0);
+    c.bf16 = c.tensorCores = true;
+    runCase(c, seed += 10);
+  }
+  for (auto [size, valueSize] : {std::pair{8, 8}, {72, 72}, {128, 128}, {104, 40}, {16, 128}}) {
+    Case c = make({33, 40}, 2, 1, size, "causal");
+    c.valueSize = valueSize;
+    c.tail = 7;
+    c.gap = 8; // as of a projection that is wider
+    c.bf16 = c.tensorCores = true;
+    runCase(c, seed += 10);
+  }
+  Case c = make({70, 70}, 1, 1, 80);
+  c.equalSegments = c.bf16 = c.tensorCores = true;
+  runCase(c, seed += 10);
+  c = make({}, 2, 2, 64, "causal");
+  c.tail = 3; // no sample at all
+  c.bf16 = c.tensorCores = true;
+  runCase(c, seed += 10);
 }
 
 TEST(CudaAttention, LargeScoresStayFinite) {

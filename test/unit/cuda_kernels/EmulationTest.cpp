@@ -112,3 +112,79 @@ TEST(Emulation, Bfloat16RoundsToNearestEven) {
   EXPECT_EQ(__bfloat162float(__float2bfloat16_rn(INFINITY)), INFINITY);
   EXPECT_TRUE(std::isnan(__bfloat162float(__float2bfloat16_rn(NAN))));
 }
+
+TEST(Emulation, TensorCoresMultiply) {
+  std::mt19937 random(5);
+  std::vector<uint16_t> a(16 * 16), b(16 * 8); // a by rows, b by columns of 16
+  for (std::vector<uint16_t> *values : {&a, &b})
+    for (uint16_t &x : *values)
+      x = rt::test::roundToBf16(std::normal_distribution<float>()(random));
+  std::vector<float> c(16 * 8);
+  EXPECT_EQ(failureOf(dim3(1), dim3(32), 1024,
+                      [&] {
+                        auto *shared = static_cast<unsigned char *>(emulation::dynamicShared());
+                        const int lane = static_cast<int>(threadIdx.x);
+                        std::memcpy(shared + lane * 16, a.data() + lane * 8, 16);
+                        std::memcpy(shared + 512 + lane % 16 * 16, b.data() + lane % 16 * 8, 16);
+                        __syncthreads();
+                        // Rows of 32 bytes: matrices are (rows, features), in a's order of
+                        // registers.
+                        uint32_t left[4], right[4];
+                        emulation::loadMatrices(left, shared + lane % 16 * 32 + lane / 16 * 16,
+                                                false, __LINE__);
+                        emulation::loadMatrices(right,
+                                                shared + 512 + lane % 8 * 32 + lane / 8 % 2 * 16,
+                                                false, __LINE__);
+                        float sums[4] = {};
+                        emulation::multiplyAdd(sums, left, {right[0], right[1]}, __LINE__);
+                        for (int e = 0; e < 4; ++e)
+                          c[(lane / 4 + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2] = sums[e];
+                      }),
+            "");
+  for (int row = 0; row < 16; ++row)
+    for (int col = 0; col < 8; ++col) {
+      double sum = 0;
+      for (int k = 0; k < 16; ++k)
+        sum += double(rt::test::fromBf16(a[row * 16 + k])) * rt::test::fromBf16(b[col * 16 + k]);
+      EXPECT_NEAR(c[row * 8 + col], sum, 1e-5) << row << " " << col;
+    }
+}
+
+TEST(Emulation, CopiesAreThereWhenTheirThreadHasWaited) {
+  alignas(16) float from[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<float> early, late, last;
+  EXPECT_EQ(failureOf(dim3(1), dim3(1), 32,
+                      [&] {
+                        auto *shared = static_cast<float *>(emulation::dynamicShared());
+                        emulation::copyAsync(shared, from);
+                        emulation::closeCopies();
+                        emulation::copyAsync(shared + 4, nullptr);
+                        emulation::closeCopies();
+                        early.assign(shared, shared + 8);
+                        emulation::waitForCopies(1);
+                        late.assign(shared, shared + 8);
+                        emulation::waitForCopies(0);
+                        last.assign(shared, shared + 8);
+                      }),
+            "");
+  EXPECT_TRUE(std::isnan(early[0]) && std::isnan(early[4]));
+  EXPECT_TRUE(late[0] == 1 && late[3] == 4 && std::isnan(late[4]));
+  EXPECT_EQ(last, (std::vector<float>{1, 2, 3, 4, 0, 0, 0, 0}));
+}
+
+TEST(Emulation, SeesMisplacedRowsAndCopies) {
+  EXPECT_NE(failureOf(dim3(1), dim3(32), 64,
+                      [] {
+                        uint32_t to[4];
+                        emulation::loadMatrices(
+                            to, static_cast<unsigned char *>(emulation::dynamicShared()) + 56,
+                            false, 7);
+                      })
+                .find("misplaced row, line 7"),
+            std::string::npos);
+  alignas(16) float from[8];
+  EXPECT_NE(failureOf(dim3(1), dim3(1), 64,
+                      [&] { emulation::copyAsync(emulation::dynamicShared(), from + 1); })
+                .find("not aligned"),
+            std::string::npos);
+}

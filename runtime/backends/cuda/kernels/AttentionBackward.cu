@@ -5,21 +5,16 @@
 // atomically. delta = out . dout of each query comes first.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/backends/cuda/kernels/AttentionTile.h"
+#include "runtime/backends/cuda/kernels/AttentionMma.h"
 #include <type_traits>
 
 namespace omnibal::rt::cuda {
 namespace {
 
-struct Workspace {
-  Segment *segments; ///< of each token
-  float *delta;      ///< [tokens, heads]
-};
-
 /// A warp a query of a head: its delta; one of them finds the token's segment.
 template <typename T>
 __global__ void __launch_bounds__(attentionThreads)
-    attentionDelta(AttentionShape s, AttentionData d, Workspace w) {
+    attentionDelta(AttentionShape s, AttentionData d, AttentionWorkspace w) {
   const int lane = threadIdx.x % 32;
   const int64_t warps = int64_t(gridDim.x) * attentionThreads / 32;
   for (int64_t i = (int64_t(blockIdx.x) * attentionThreads + threadIdx.x) / 32;
@@ -40,8 +35,8 @@ __global__ void __launch_bounds__(attentionThreads)
 
 /// Mask, log-sum-exp and delta of 64 queries, by the first 64 threads.
 __device__ __forceinline__ void loadQueries(const AttentionShape &s, const AttentionData &d,
-                                            const Workspace &w, QueryTile &tile, int firstRow,
-                                            int64_t head) {
+                                            const AttentionWorkspace &w, QueryTile &tile,
+                                            int firstRow, int64_t head) {
   if (threadIdx.x >= tileRows)
     return;
   const int slot = threadIdx.x, row = firstRow + slot;
@@ -53,7 +48,7 @@ __device__ __forceinline__ void loadQueries(const AttentionShape &s, const Atten
 
 template <typename T, int columns>
 __global__ void __launch_bounds__(attentionThreads, 2)
-    queryGradient(AttentionShape s, AttentionData d, Workspace w, bool wide) {
+    queryGradient(AttentionShape s, AttentionData d, AttentionWorkspace w, bool wide) {
   __shared__ AttentionTiles<columns> tiles;
   const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
   const int ownRow = static_cast<int>(gridDim.x - 1 - blockIdx.x) * tileRows;
@@ -104,7 +99,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
 /// walks over the queries of all heads of the group.
 template <bool ofValues, typename T, int columns>
 __global__ void __launch_bounds__(attentionThreads, 2)
-    keyGradient(AttentionShape s, AttentionData d, Workspace w, bool wide) {
+    keyGradient(AttentionShape s, AttentionData d, AttentionWorkspace w, bool wide) {
   __shared__ AttentionTiles<columns> tiles;
   const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
   const int ownRow = static_cast<int>(blockIdx.x) * tileRows;
@@ -181,11 +176,17 @@ template <typename Launch> void chooseColumns(int64_t size, Launch launch) {
 
 template <typename T>
 cudaError_t run(const AttentionShape &s, const AttentionData &d, cudaStream_t stream) {
-  const Workspace w{static_cast<Segment *>(d.workspace),
-                    reinterpret_cast<float *>(static_cast<Segment *>(d.workspace) + s.tokens)};
+  const AttentionWorkspace w{
+      static_cast<Segment *>(d.workspace),
+      reinterpret_cast<float *>(static_cast<Segment *>(d.workspace) + s.tokens)};
   OMNIBAL_LAUNCH((attentionDelta<T>),
                  dim3(gridFor(ceilDiv(s.tokens * s.heads, attentionThreads / 32))),
                  dim3(attentionThreads), stream, s, d, w);
+  if (onTensorCores(s, d, true))
+    if (const cudaError_t error = launchTensorGradients(s, d, w, stream);
+        error != cudaErrorInvalidConfiguration)
+      return error;
+  (void)cudaGetLastError(); // too little shared memory there
   const unsigned tiles = static_cast<unsigned>(ceilDiv(s.tokens, tileRows));
   const dim3 block(attentionThreads);
   const bool wide = readsInPacks(s, d, true);

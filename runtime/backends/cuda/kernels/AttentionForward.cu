@@ -4,7 +4,7 @@
 // softmax" (2018), by tiles as in Dao et al., "FlashAttention" (2022).
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/backends/cuda/kernels/AttentionTile.h"
+#include "runtime/backends/cuda/kernels/AttentionMma.h"
 
 namespace omnibal::rt::cuda {
 namespace {
@@ -128,6 +128,11 @@ cudaError_t launchAttention(const AttentionShape &s, const AttentionData &d, cud
     return cudaSuccess;
   if (const cudaError_t error = checkAttention(s))
     return error;
+  if (onTensorCores(s, d, false))
+    if (const cudaError_t error = launchTensorAttention(s, d, stream);
+        error != cudaErrorInvalidConfiguration)
+      return error;
+  (void)cudaGetLastError(); // too little shared memory there
   return s.type == Element::F32 ? chooseColumns<float>(s, d, stream)
                                 : chooseColumns<bf16>(s, d, stream);
 }

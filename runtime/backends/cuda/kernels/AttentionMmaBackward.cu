@@ -1,0 +1,218 @@
+//===- AttentionMmaBackward.cu - Gradients of queries; of keys and values ---------------------===//
+//
+// A block of 4 warps owns 64 rows and recomputes the probabilities from the log-sum-exp. Two
+// kernels, so that each sum belongs to one block: five products more than the least would add
+// atomically. The next tile is copied while one is computed.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/cuda/kernels/AttentionMma.h"
+
+namespace omnibal::rt::cuda {
+namespace {
+
+constexpr int threads = 128;
+constexpr int ownRows = threads / 32 * warpRows;
+static_assert(ownRows == otherRows);
+
+/// Two own tiles, and two others twice.
+template <int features> constexpr int sharedBytes = 6 * tileBytes<features>;
+
+template <int features>
+__global__ void __launch_bounds__(threads, features <= 64 ? 3 : 2)
+    tensorQueryGradient(AttentionShape s, AttentionData d, AttentionWorkspace w) {
+  __shared__ VisibleRows<ownRows> rows;
+  constexpr int tile = tileBytes<features>;
+  unsigned char *memory = dynamicMemory();
+  const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
+  const int warp = thread / 32, lane = thread % 32;
+  const int ownRow = static_cast<int>(gridDim.x - 1 - blockIdx.x) * ownRows;
+  const int64_t head = blockIdx.y, keyHead = head / (s.heads / s.keyHeads);
+  const HeadRows<bf16> q(d.q, s.q, head), k(d.k, s.k, keyHead), v(d.v, s.v, keyHead);
+  const HeadRows<bf16> dout(d.dout, s.dout, head);
+  if (thread < ownRows) {
+    const int row = ownRow + thread;
+    rows.fill(thread, visibleKeys(s, row, row < tokens ? w.segments[row] : Segment{0, 0}));
+  }
+  copyRows<features, ownRows, threads>(memory, q, ownRow, tokens, s.size);
+  copyRows<features, ownRows, threads>(memory + tile, dout, ownRow, tokens, s.valueSize);
+  __syncthreads();
+  const Segment range = rows.all();
+  const WarpRange mine = rows.warps[warp];
+  const int slot = warp * warpRows + lane / 4;
+  const Segment seen[2] = {rows.keys[slot], rows.keys[slot + 8]};
+  float lse[2], delta[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int row = ownRow + slot + i * 8;
+    lse[i] = row < tokens ? d.lse[row * s.lseToken + head * s.lseHead] * log2e : 0.f;
+    delta[i] = row < tokens ? w.delta[row * s.heads + head] : 0.f;
+  }
+  auto copyTile = [&](int key, int stage) {
+    unsigned char *to = memory + (2 + stage * 2) * tile;
+    copyRows<features, otherRows, threads>(to, k, key, range.end, s.size);
+    copyRows<features, otherRows, threads>(to + tile, v, key, range.end, s.valueSize);
+  };
+  if (range.begin < range.end)
+    copyTile(range.begin, 0);
+  closeCopies();
+
+  const unsigned char *ownQ = memory + warp * warpRows * rowBytes<features>, *ownDout = ownQ + tile;
+  const float scale = s.scale * log2e;
+  const int column = lane % 4 * 2;
+  float sums[features / 8][4] = {};
+  int stage = 0;
+  for (int key = range.begin; key < range.end; key += otherRows, stage ^= 1) {
+    if (key + otherRows < range.end)
+      copyTile(key + otherRows, stage ^ 1);
+    closeCopies();
+    waitForCopies<1>();
+    __syncthreads(); // this tile is there
+    const unsigned char *tileK = memory + (2 + stage * 2) * tile, *tileV = tileK + tile;
+    if (mine.begin < key + otherRows && mine.end > key) {
+      const bool whole = mine.allBegin <= key && mine.allEnd >= key + otherRows;
+      float scores[otherTiles][4], slopes[otherTiles][4];
+      dotTiles<features>(scores, ownQ, tileK);
+      dotTiles<features>(slopes, ownDout, tileV);
+#pragma unroll
+      for (int j = 0; j < otherTiles; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int i = e / 2, at = key + j * 8 + column + e % 2;
+          const bool visible = whole || (at >= seen[i].begin && at < seen[i].end);
+          const float p = quickExp2(scores[j][e] * scale - lse[i]);
+          slopes[j][e] = visible ? p * (slopes[j][e] - delta[i]) : 0.f;
+        }
+      accumulateTiles<features>(sums, slopes, tileK);
+    }
+    __syncthreads(); // this tile is used
+  }
+  waitForCopies<0>();
+  const float factor[2] = {s.scale, s.scale};
+  writeRows<features>(d.dq, s.dq, head, ownRow + warp * warpRows, tokens, s.size, factor, sums);
+}
+
+/// Of the queries in a tile.
+struct QuerySide {
+  Segment keys[otherRows];
+  float lse[otherRows], delta[otherRows];
+};
+
+/// A block owns 64 keys of a key head and walks over the queries of all heads of the group.
+template <int features>
+__global__ void __launch_bounds__(threads, 2)
+    tensorKeyGradient(AttentionShape s, AttentionData d, AttentionWorkspace w) {
+  __shared__ VisibleRows<ownRows> rows;
+  __shared__ QuerySide sides[2];
+  constexpr int tile = tileBytes<features>;
+  unsigned char *memory = dynamicMemory();
+  const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
+  const int warp = thread / 32, lane = thread % 32;
+  const int ownRow = static_cast<int>(blockIdx.x) * ownRows;
+  const int64_t keyHead = blockIdx.y, group = s.heads / s.keyHeads;
+  const HeadRows<bf16> k(d.k, s.k, keyHead), v(d.v, s.v, keyHead);
+  if (thread < ownRows) {
+    const int key = ownRow + thread;
+    const Segment segment = key < tokens ? w.segments[key] : Segment{0, 0};
+    rows.fill(thread, segment.begin <= key && key < segment.end ? segment : Segment{0, 0});
+  }
+  copyRows<features, ownRows, threads>(memory, k, ownRow, tokens, s.size);
+  copyRows<features, ownRows, threads>(memory + tile, v, ownRow, tokens, s.valueSize);
+  __syncthreads();
+  // The queries of the samples of these keys, as far as the mask lets them see one of the keys.
+  Segment range = rows.all();
+  if (s.mask != AttentionMask::Full && range.begin < ownRow)
+    range.begin = ownRow;
+  if (s.mask == AttentionMask::Sliding && range.end - ownRow > ownRows - 1 + s.window)
+    range.end = ownRow + ownRows - 1 + static_cast<int>(s.window);
+  const int tiles =
+      range.begin < range.end ? (range.end - range.begin + otherRows - 1) / otherRows : 0;
+  const int steps = static_cast<int>(group) * tiles;
+
+  auto copyTile = [&](int step, int stage) {
+    const int64_t head = keyHead * group + step / tiles;
+    const int query = range.begin + step % tiles * otherRows;
+    const HeadRows<bf16> q(d.q, s.q, head), dout(d.dout, s.dout, head);
+    unsigned char *to = memory + (2 + stage * 2) * tile;
+    copyRows<features, otherRows, threads>(to, q, query, range.end, s.size);
+    copyRows<features, otherRows, threads>(to + tile, dout, query, range.end, s.valueSize);
+    if (thread < otherRows) {
+      const int row = query + thread;
+      const bool inside = row < range.end;
+      QuerySide &side = sides[stage];
+      side.keys[thread] = inside ? visibleKeys(s, row, w.segments[row]) : Segment{0, 0};
+      side.lse[thread] = inside ? d.lse[row * s.lseToken + head * s.lseHead] * log2e : 0.f;
+      side.delta[thread] = inside ? w.delta[row * s.heads + head] : 0.f;
+    }
+  };
+  if (steps > 0)
+    copyTile(0, 0);
+  closeCopies();
+
+  const unsigned char *ownK = memory + warp * warpRows * rowBytes<features>, *ownV = ownK + tile;
+  const float scale = s.scale * log2e;
+  const int column = lane % 4 * 2, firstKey = ownRow + warp * warpRows + lane / 4;
+  float ofKeys[features / 8][4] = {}, ofValues[features / 8][4] = {};
+  for (int step = 0, stage = 0; step < steps; ++step, stage ^= 1) {
+    if (step + 1 < steps)
+      copyTile(step + 1, stage ^ 1);
+    closeCopies();
+    waitForCopies<1>();
+    __syncthreads(); // this tile is there
+    const unsigned char *tileQ = memory + (2 + stage * 2) * tile, *tileDout = tileQ + tile;
+    const QuerySide &side = sides[stage];
+    float scores[otherTiles][4], slopes[otherTiles][4];
+    dotTiles<features>(scores, ownK, tileQ);
+#pragma unroll
+    for (int j = 0; j < otherTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int query = j * 8 + column + e % 2, key = firstKey + e / 2 * 8;
+        const Segment seen = side.keys[query];
+        const float p = quickExp2(scores[j][e] * scale - side.lse[query]);
+        scores[j][e] = key >= seen.begin && key < seen.end ? p : 0.f;
+      }
+    accumulateTiles<features>(ofValues, scores, tileDout);
+    dotTiles<features>(slopes, ownV, tileDout);
+#pragma unroll
+    for (int j = 0; j < otherTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int query = j * 8 + column + e % 2;
+        // Where nothing is seen the probability is 0, whatever the row holds.
+        slopes[j][e] =
+            scores[j][e] == 0.f ? 0.f : scores[j][e] * (slopes[j][e] - side.delta[query]);
+      }
+    accumulateTiles<features>(ofKeys, slopes, tileQ);
+    __syncthreads(); // this tile is used
+  }
+  waitForCopies<0>();
+  const int first = ownRow + warp * warpRows;
+  const float scaled[2] = {s.scale, s.scale}, plain[2] = {1.f, 1.f};
+  writeRows<features>(d.dk, s.dk, keyHead, first, tokens, s.size, scaled, ofKeys);
+  writeRows<features>(d.dv, s.dv, keyHead, first, tokens, s.valueSize, plain, ofValues);
+}
+
+template <int features>
+cudaError_t run(const AttentionShape &s, const AttentionData &d, const AttentionWorkspace &w,
+                cudaStream_t stream) {
+  if (!OMNIBAL_ALLOW_SHARED(tensorQueryGradient<features>, sharedBytes<features>) ||
+      !OMNIBAL_ALLOW_SHARED(tensorKeyGradient<features>, sharedBytes<features>))
+    return cudaErrorInvalidConfiguration;
+  const auto blocks = static_cast<unsigned>(ceilDiv(s.tokens, ownRows));
+  OMNIBAL_LAUNCH_SHARED(tensorQueryGradient<features>, dim3(blocks, static_cast<unsigned>(s.heads)),
+                        dim3(threads), sharedBytes<features>, stream, s, d, w);
+  OMNIBAL_LAUNCH_SHARED(tensorKeyGradient<features>,
+                        dim3(blocks, static_cast<unsigned>(s.keyHeads)), dim3(threads),
+                        sharedBytes<features>, stream, s, d, w);
+  return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t launchTensorGradients(const AttentionShape &s, const AttentionData &d,
+                                  const AttentionWorkspace &w, cudaStream_t stream) {
+  const int64_t size = s.size > s.valueSize ? s.size : s.valueSize;
+  return size <= 64 ? run<64>(s, d, w, stream) : run<128>(s, d, w, stream);
+}
+
+} // namespace omnibal::rt::cuda
