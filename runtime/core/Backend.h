@@ -82,6 +82,20 @@ struct Readback {
   Mark ready;
 };
 
+/// How a step's sums end.
+struct SumsOptions {
+  std::span<const int> ranks; ///< all of them: 0, 1, ...
+  int rank = 0;
+  double labels = 0; ///< of all ranks
+  double clip = 0;   ///< of the global norm; 0 or less = off
+};
+
+/// Kernels' work that was recorded and can be enqueued again and again.
+class RecordedWork {
+public:
+  virtual ~RecordedWork() = default;
+};
+
 struct BackendOptions {
   ThreadPool *pool = nullptr; ///< the rank's compute threads; outlives the backend
   int rank = 0;
@@ -89,6 +103,7 @@ struct BackendOptions {
   /// The rank is alone in its process, as this one of the machine: chooses among several devices.
   /// -1: it shares the process, or nobody told.
   int localRank = -1;
+  int64_t batchBytes = 0; ///< that prefetch() brings in a step at most
 };
 
 class Backend : public DeviceMemory {
@@ -110,18 +125,51 @@ public:
 
   /// Enqueues a copy from host memory, which may be reused at once.
   virtual Status upload(void *to, const void *from, int64_t bytes) = 0;
+  /// The same with `fill` writing the bytes; they travel beside the work enqueued before, and only
+  /// their arrival at `to` has its place in the queue. For what the next work reads.
+  virtual Status prefetch(void *to, int64_t bytes, const std::function<Status(std::byte *)> &fill) {
+    return write(to, bytes, fill);
+  }
   /// Enqueues zeros.
   virtual Status zero(void *to, int64_t bytes) = 0;
   /// Enqueues a copy to the host. The bytes stay until release().
   virtual Result<Readback> startRead(const void *from, int64_t bytes) = 0;
   virtual void release(const Readback &readback) {}
 
-  // As in Optimizer.h, on device memory. squaredNorm() waits for its result.
+  // As in Optimizer.h, on device memory. squaredNorm() waits for its result. With
+  // AdamWOptions::scaleOfStep gradients are also multiplied by the scale of finishSums(), and
+  // nothing is done if that is not a number.
   virtual Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) = 0;
   virtual Status copyParameters(std::span<const AdamWTensor> tensors) = 0;
   virtual Result<double> squaredNorm(std::span<const FloatRun> runs) = 0;
   virtual Status scale(std::span<const FloatRun> runs, double factor) = 0;
   virtual Status fillZero(std::span<const FloatRun> runs) = 0;
+
+  // What a step adds up, without waiting for it (StepSums.h).
+  /// Adds to the step's loss.
+  virtual Status addLosses(std::span<const float> losses) = 0;
+  /// Ends the step's sums, its loss and the squared norm of `gradients` here: all ranks get those
+  /// of all, and the update's scale is made of them. The readback has the ranks' slots; it holds
+  /// until the next one. The loss starts anew.
+  virtual Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+                                      const SumsOptions &options) = 0;
+
+  /// What is known of the micro-batch whose kernels come next, besides V and N; kernels may do less
+  /// for it. `labels`: tokens with a target; -1: nothing is known.
+  virtual void expectLoad(int64_t labels) {}
+
+  /// How many recordings are worth keeping; 0: work cannot be recorded.
+  virtual int recordings() const { return 0; }
+  /// From here to endRecording() this rank runs kernels only, and they are recorded, not enqueued.
+  virtual Status beginRecording() { return {Code::Internal, "this backend records nothing"}; }
+  /// Null if a kernel cannot be recorded (it waits for the device, ...): the work has to be run
+  /// again, and was not performed.
+  virtual Result<std::unique_ptr<RecordedWork>> endRecording() {
+    return std::unique_ptr<RecordedWork>();
+  }
+  virtual Status enqueue(RecordedWork &work) {
+    return {Code::Internal, "this backend records nothing"};
+  }
 
   /// The end of the work enqueued so far.
   virtual Mark mark() = 0;
@@ -129,8 +177,10 @@ public:
   virtual Status reach(Mark mark) = 0;
   /// When it got there; after reach() of this mark or of a later one.
   virtual Clock::time_point timeOf(Mark mark) const = 0;
-  /// No mark made so far is asked for any more.
+  /// No mark made so far is asked for any more. May wait for the device.
   virtual void forgetMarks() {}
+  /// No mark made before this one is asked for any more; the queue has reached it.
+  virtual void forgetMarksBefore(Mark mark) {}
   Status finish() { return reach(mark()); }
 };
 
@@ -148,7 +198,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 2, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 3, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin": plain data, so that a plugin of another version
 /// is recognised before anything of it is used.

@@ -31,6 +31,7 @@ struct AdamWOptions {
   int64_t step = 1;          ///< 1 at the first update; sets the bias corrections
   double gradientScale = 1;  ///< multiplies every gradient first (1 / count, clipping)
   bool zeroGradients = true; ///< leaves zeros in `grad`, ready for the next step's sums
+  bool scaleOfStep = false;  ///< see Backend::adamW
 };
 
 /// A run of float32 values; gradients of squaredNorm and scale.

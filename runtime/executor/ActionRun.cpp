@@ -1,4 +1,6 @@
 #include "runtime/executor/ActionRun.h"
+#include <algorithm>
+#include <cstring>
 
 namespace omnibal::rt {
 namespace {
@@ -20,22 +22,22 @@ Status ActionRun::compute(const Action &a) {
   Mark begin = backend.mark(), layerBegin = begin;
   for (int32_t number : phase.batchValues)
     OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
-  for (const PreparedLayer &layer : phase.layers) {
-    formals.clear();
-    for (const PreparedBinding &b : layer.bindings)
-      formals.push_back(address(b, a.microbatch));
-    Status status =
-        functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
-                      batch->tiles, prepared.rows(batch->tokens), pool, backend, trace);
-    if (!status)
-      return std::move(status).context("layer \"" + layer.call->layer + "\"");
+  const int64_t rows = prepared.rows(batch->tokens);
+  backend.expectLoad(batch->labelTokens);
+  for (size_t i = 0; i < phase.segments.size(); ++i) {
+    const Segment &segment = phase.segments[i];
+    auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
+    // What is timed by call or by kernel runs by itself.
+    RecordingKey key = {a.index,
+                        static_cast<int64_t>(a.kind),
+                        static_cast<int64_t>(i),
+                        segment.places[a.microbatch],
+                        segment.tiles ? batch->tiles : -1,
+                        segment.tokens ? rows : -1,
+                        segment.labels ? (batch->labelTokens + labelBucket - 1) / labelBucket : -1};
+    OMNIBAL_RETURN_IF_ERROR(trace || clock ? work()
+                                           : state.recordings.run(key, &mode, backend, work));
     transport.progress();
-    if (clock) {
-      Mark layerEnd = backend.mark();
-      OMNIBAL_RETURN_IF_ERROR(backend.reach(layerEnd));
-      (*clock)(*layer.call, a.kind, backend.timeOf(layerEnd) - backend.timeOf(layerBegin));
-      layerBegin = layerEnd;
-    }
   }
   Mark end = backend.mark();
   state.busy.push_back({begin, end});
@@ -50,12 +52,35 @@ Status ActionRun::compute(const Action &a) {
   return Status::ok();
 }
 
+Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
+                            const PackedMicrobatch &batch, Mark &begin) {
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    const PreparedLayer &layer = phase.layers[i];
+    formals.clear();
+    for (const PreparedBinding &b : layer.bindings)
+      formals.push_back(address(b, a.microbatch));
+    Status status =
+        functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
+                      batch.tiles, prepared.rows(batch.tokens), pool, backend, trace);
+    if (!status)
+      return std::move(status).context("layer \"" + layer.call->layer + "\"");
+    if (backend.recordings() == 0)
+      transport.progress();
+    if (clock) {
+      Mark end = backend.mark();
+      state.clocked.push_back({layer.call, a.kind, begin, end});
+      begin = end;
+    }
+  }
+  return Status::ok();
+}
+
 Status ActionRun::settle() {
   OMNIBAL_RETURN_IF_ERROR(backend.finish());
   OMNIBAL_RETURN_IF_ERROR(deliver());
-  for (auto [begin, end] : state.busy)
-    state.busySeconds += seconds(backend.timeOf(end) - backend.timeOf(begin));
-  state.busy.clear();
+  for (const auto &timed : state.clocked)
+    (*clock)(*timed.call, timed.kind, backend.timeOf(timed.end) - backend.timeOf(timed.begin));
+  state.clocked.clear();
   for (const auto &draw : state.traced)
     draw();
   state.traced.clear();
@@ -142,18 +167,22 @@ Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrob
   const BatchValue &value = mode.batchValues[number];
   OMNIBAL_ASSIGN_OR_RETURN(BatchData data, batchData(value, batch, prepared.rows(batch.tokens)));
   std::byte *to = arena + mode.regions[value.region].offsets[microbatch] + value.offset;
-  if (data.bytes > 0)
-    OMNIBAL_RETURN_IF_ERROR(backend.upload(to, data.data, data.bytes));
-  padding.assign(data.padding, data.padValue);
-  return data.padding > 0 ? backend.upload(to + data.bytes, padding.data(), data.padding * 4)
-                          : Status::ok();
+  const int64_t bytes = data.bytes + data.padding * int64_t{sizeof data.padValue};
+  if (bytes == 0)
+    return Status::ok();
+  return backend.prefetch(to, bytes, [&](std::byte *out) {
+    if (data.bytes > 0)
+      std::memcpy(out, data.data, data.bytes);
+    std::fill_n(reinterpret_cast<int32_t *>(out + data.bytes), data.padding, data.padValue);
+    return Status::ok();
+  });
 }
 
 /// A message brings the micro-batch's own rows; kernels run over more.
 Status ActionRun::clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch) {
   const int64_t rows = prepared.rows(batch.tokens);
   for (const Piece &p : t.pieces) {
-    int64_t bytes = sizeof(float), all = sizeof(float);
+    int64_t bytes = byteSize(p.dtype), all = bytes;
     for (const Extent &e : p.shape) {
       bytes *= e.evaluate(batch.tiles, batch.tokens);
       all *= e.evaluate(batch.tiles, rows);
@@ -170,6 +199,9 @@ Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t m
   int64_t bytes = byteSize(value.dtype);
   for (const Extent &e : value.shape)
     bytes *= e.evaluate(batch.tiles, batch.tokens);
+  if (!sink) // of training: the step's loss
+    return backend.addLosses({reinterpret_cast<const float *>(from),
+                              static_cast<size_t>(bytes / int64_t{sizeof(float)})});
   OMNIBAL_ASSIGN_OR_RETURN(Readback readback, backend.startRead(from, bytes));
   if (backend.immediate())
     return sink(microbatch, value, readback.data, batch);

@@ -23,16 +23,20 @@ public:
         replica(replica), source(source), sink(sink), trace(trace), clock(clock) {}
 
   Status compute(const Action &a);
-  /// Waits for all work so far and accounts for what was left open until then: results, times.
+  /// Waits for all work so far and does what was left open until then: results, the trace.
   Status settle();
   /// Stands for a message that was received: numbers of an activation's or a gradient's size.
   Status pretendToReceive(const Action &a, std::span<const float> numbers);
   Status communicate(const Action &a);
 
 private:
+  /// `begin`: the end of the layer call before, where they are timed.
+  Status runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
+                   const PackedMicrobatch &batch, Mark &begin);
   std::byte *address(const PreparedBinding &b, int32_t microbatch) const;
   Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
-  /// Hands a result to the sink, now or when it has come from the device.
+  /// Hands a result to the sink, now or when it has come from the device; training has none: its
+  /// loss is added up where it is.
   Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
               const PackedMicrobatch &batch);
   Status deliver();
@@ -56,7 +60,6 @@ private:
   const LayerClock *clock;
   std::vector<std::byte *> formals;
   std::vector<Transport::Piece> pieces;
-  std::vector<int32_t> padding;
 };
 
 } // namespace omnibal::rt

@@ -1,17 +1,11 @@
 //===- Epilogue.cpp - The end of a step: reductions, clipping, update (ARCHITECTURE D3) --===//
-#include "runtime/executor/Executor.h"
-#include "runtime/executor/ExecutorInternal.h"
+#include "runtime/core/StepSums.h"
+#include "runtime/executor/ActionRun.h"
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace omnibal::rt {
-namespace {
-
-/// As in PyTorch's clip_grad_norm_: keeps the factor finite where the norm is 0.
-constexpr double clipEpsilon = 1e-6;
-
-} // namespace
-
 std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)> &which) const {
   std::vector<int> ranks;
   for (const Stage &stage : loaded.program.stageList)
@@ -74,80 +68,116 @@ Status Executor::reduceBucket(int32_t number) {
   return Status::ok();
 }
 
-Status Executor::reduceScalars(const StepOptions &options, StepResult &result) {
-  // Loss, label count, squared norm, tokens, padding, tiles and busy time; then one flag a rank
-  // that tells who produced a number that is none.
-  enum { Loss, Labels, Norm, Tokens, Padded, Tiles, Busy, Flags };
-  std::vector<double> v(Flags + communicator.size());
-  for (double loss : impl->losses)
-    v[Loss] += loss;
-  // Replicas hold the same sums by now: one of them counts.
-  if (theReplica == 0) {
-    OMNIBAL_ASSIGN_OR_RETURN(v[Norm], device.backend->squaredNorm(gradients(true)));
+/// What is counted is known to the host; loss and norm are still being computed, and stay where
+/// they are.
+Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
+                               StepUnderWay &step) {
+  enum { Labels, Tokens, Padded, Tiles, Counts };
+  std::vector<double> counts(Counts);
+  const PreparedMode &prepared = impl->modes.at("train");
+  for (int32_t m = 0; theStage == 0 && m < prepared.mode->microbatches; ++m) {
+    OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
+    counts[Labels] += static_cast<double>(batch->labelTokens);
+    counts[Tokens] += static_cast<double>(batch->tokens);
+    counts[Padded] += static_cast<double>(prepared.rows(batch->tokens) - batch->tokens);
+    counts[Tiles] += static_cast<double>(batch->tiles);
   }
-  v[Labels] = static_cast<double>(result.labelTokens);
-  v[Tokens] = static_cast<double>(result.tokens);
-  v[Padded] = static_cast<double>(result.paddedTokens);
-  v[Tiles] = static_cast<double>(result.tiles);
-  v[Busy] = impl->busySeconds;
-  v[Flags + communicator.rank()] = !std::isfinite(v[Loss]) ? 1 : !std::isfinite(v[Norm]) ? 2 : 0;
   std::vector<int> everyone = communicator.everyone();
-  OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(v), everyone));
-  OMNIBAL_RETURN_IF_ERROR(measurePipeline(result));
+  OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), everyone));
+  StepResult &result = step.result;
+  result.labelTokens = std::llround(counts[Labels]);
+  result.tokens = std::llround(counts[Tokens]);
+  result.paddedTokens = std::llround(counts[Padded]);
+  result.tiles = std::llround(counts[Tiles]);
+  // Replicas hold the same sums of gradients by now: one of them counts.
+  std::vector<FloatRun> counted = theReplica == 0 ? gradients(true) : std::vector<FloatRun>();
+  OMNIBAL_ASSIGN_OR_RETURN(step.sums, device.backend->finishSums(counted, *device.transport,
+                                                                 {everyone, communicator.rank(),
+                                                                  counts[Labels], options.clip}));
+  return Status::ok();
+}
 
+/// All ranks find the same.
+Status Executor::readSums(StepUnderWay &step) {
+  Backend &backend = *device.backend;
+  OMNIBAL_RETURN_IF_ERROR(backend.reach(step.sums.ready));
+  const int ranks = communicator.size();
+  std::vector<float> slots(int64_t{ranks} * slotFloats);
+  std::memcpy(slots.data(), step.sums.data, slots.size() * sizeof(float));
+  const std::string start = "step " + std::to_string(step.step) + ": the ";
   // A bad loss makes bad gradients everywhere: it is the better name for the cause.
-  for (int flag : {1, 2})
-    for (int r = 0; r < communicator.size(); ++r)
-      if (v[Flags + r] == flag)
-        return {Code::InvalidArgument,
-                "step " + std::to_string(options.step) + ": the " +
-                    (flag == 1 ? "loss" : "gradient norm") + " of rank " + std::to_string(r) +
-                    " (stage " + std::to_string(r % loaded.program.stages) +
-                    ") is not a finite number; nothing was updated. Lower --lr, raise "
-                    "--warmup-steps, or check the data and the weights"};
-  if (!std::isfinite(v[Loss]) || !std::isfinite(v[Norm]))
-    return {Code::InvalidArgument, "step " + std::to_string(options.step) +
-                                       ": the sum of loss or squared gradients over the ranks is "
-                                       "not a finite number; nothing was updated. Lower --lr"};
-  result.labelTokens = std::llround(v[Labels]);
-  result.tokens = std::llround(v[Tokens]);
-  result.paddedTokens = std::llround(v[Padded]);
-  result.tiles = std::llround(v[Tiles]);
+  for (bool ofLoss : {true, false})
+    for (int r = 0; r < ranks; ++r) {
+      StepSums sums = decodeSums(&slots[int64_t{r} * slotFloats]);
+      if (!std::isfinite(ofLoss ? sums.loss : sums.squaredNorm))
+        return invalid(start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
+                       std::to_string(r) + " (stage " + std::to_string(r % loaded.program.stages) +
+                       ") is not a finite number; nothing was updated. Lower --lr, raise "
+                       "--warmup-steps, or check the data and the weights");
+    }
+  StepSums total = totalOf(slots.data(), ranks);
+  if (!std::isfinite(total.loss) || !std::isfinite(total.squaredNorm))
+    return invalid(start + "sum of loss or squared gradients over the ranks is not a finite "
+                           "number; nothing was updated. Lower --lr");
+  StepResult &result = step.result;
   if (result.labelTokens > 0) {
-    result.loss = v[Loss] / v[Labels];
-    result.gradientNorm = std::sqrt(v[Norm]) / v[Labels];
+    result.loss = total.loss / static_cast<double>(result.labelTokens);
+    result.gradientNorm = std::sqrt(total.squaredNorm) / static_cast<double>(result.labelTokens);
   }
-  double available = result.pipelineSeconds * communicator.size();
-  result.bubble = available > 0 ? std::max(0.0, 1.0 - v[Busy] / available) : 0;
   return Status::ok();
 }
 
-/// The pipeline ends with the last rank's last action, which need not be this one's. Clocks of
-/// machines differ, but all ranks leave a reduction at the same time: each tells how long before
-/// that it was done.
-Status Executor::measurePipeline(StepResult &result) {
-  std::chrono::duration<double> sinceStart = Clock::now() - impl->started;
-  std::vector<double> waited(communicator.size());
-  waited[communicator.rank()] = sinceStart.count() - result.pipelineSeconds;
-  OMNIBAL_RETURN_IF_ERROR(
-      communicator.allReduce(std::span<double>(waited), communicator.everyone()));
+/// When everything was. The pipeline ends with the last rank's last action, which need not be this
+/// one's. Clocks of machines differ, but all ranks leave a reduction at the same time: each tells
+/// how long before that it was done.
+Status Executor::measure(StepUnderWay &step) {
+  Backend &backend = *device.backend;
+  backend.release(step.sums);
+  StepResult &result = step.result;
+  auto total = [&](const std::vector<std::pair<Mark, Mark>> &spans) {
+    double sum = 0;
+    for (auto [begin, end] : spans)
+      sum += seconds(backend.timeOf(end) - backend.timeOf(begin));
+    return sum;
+  };
+  const Clock::time_point begin = backend.timeOf(step.begin), end = backend.timeOf(step.end);
+  const double busy = total(step.busy);
+  std::vector<double> sums = {busy, busy + total(step.tail)};
+  std::vector<int> everyone = communicator.everyone();
+  OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(sums), everyone));
+  const Clock::time_point now = Clock::now();
+  std::vector<double> ago(communicator.size());
+  ago[communicator.rank()] = seconds(now - backend.timeOf(step.pipelineEnd));
+  OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(ago), everyone));
+
+  const double ranks = communicator.size();
+  result.stepSeconds = seconds(end - impl->lastEnd.value_or(begin));
   result.pipelineSeconds =
-      sinceStart.count() - std::max(0.0, *std::min_element(waited.begin(), waited.end()));
+      seconds(now - begin) - std::max(0.0, *std::min_element(ago.begin(), ago.end()));
+  result.epilogueSeconds = std::max(0.0, seconds(end - begin) - result.pipelineSeconds);
+  auto unused = [&](double used, double time) {
+    return time > 0 ? std::clamp(1.0 - used / (time * ranks), 0.0, 1.0) : 0;
+  };
+  result.bubble = unused(sums[0], result.pipelineSeconds);
+  result.idle = unused(sums[1], result.stepSeconds);
+  impl->lastEnd = end;
+  backend.forgetMarksBefore(step.end);
   return Status::ok();
 }
 
-Status Executor::update(const StepOptions &options, const StepResult &result) {
-  if (options.beforeUpdate)
-    OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(static_cast<double>(result.labelTokens)));
-  if (result.labelTokens == 0) {
-    // Without a label every gradient is zero, and AdamW would still decay: there is no update.
-    return device.backend->fillZero(gradients(false));
+Status Executor::update(const StepOptions &options, const StepUnderWay &step) {
+  const double labels = static_cast<double>(step.result.labelTokens);
+  if (options.beforeUpdate) {
+    StepUnderWay seen = step;
+    OMNIBAL_RETURN_IF_ERROR(readSums(seen)); // nothing is done with gradients that are none
+    OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(labels));
   }
+  // Without a label every gradient is zero, and AdamW would still decay: there is no update.
+  if (step.result.labelTokens == 0)
+    return device.backend->fillZero(gradients(false));
   AdamWOptions adam = options.adamW;
   adam.step = ++updates;
-  adam.gradientScale = 1.0 / static_cast<double>(result.labelTokens);
-  if (options.clip > 0)
-    adam.gradientScale *= std::min(1.0, options.clip / (result.gradientNorm + clipEpsilon));
+  adam.scaleOfStep = true;   // 1 / labels and clipping, wherever they were computed
   adam.zeroGradients = true; // the next step's sums start here
   return device.backend->adamW(updated(), adam);
 }

@@ -1,6 +1,7 @@
 //===- Executor.cpp - The action loop ----------------------------------------------------===//
 #include "runtime/executor/ActionRun.h"
 #include "runtime/program/Names.h"
+#include <algorithm>
 
 namespace omnibal::rt {
 std::string Executor::recentActions() const {
@@ -15,7 +16,8 @@ std::string Executor::recentActions() const {
 }
 
 Status Executor::runActions(const std::string &modeName, MicrobatchSource &source,
-                            const ResultSink &sink, const StepOptions *step, StepResult *result) {
+                            const ResultSink &sink, const StepOptions *options,
+                            StepUnderWay *step) {
   auto found = impl->modes.find(modeName);
   if (found == impl->modes.end())
     return invalid("the program has no mode \"" + modeName + "\"");
@@ -23,65 +25,63 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
   const Mode &mode = *prepared.mode;
   impl->startRun(mode);
   Backend &backend = *device.backend;
-  backend.forgetMarks();
   ActionRun run(loaded, prepared, *impl, device.functions, *device.pool, backend, *device.transport,
                 device.arena->data(), theReplica, source, sink, tracing);
   Activity activity;
-  activity.step = step ? step->step : -1;
+  activity.step = options ? options->step : -1;
   activity.stage = theStage;
-  impl->started = Clock::now();
-  bool epilogue = false;
-  Mark pipelineEnd;
-  auto settleAndReduceScalars = [&]() -> Status {
-    OMNIBAL_RETURN_IF_ERROR(run.settle()); // what is reduced is known only now
-    result->pipelineSeconds = seconds(backend.timeOf(pipelineEnd) - impl->started);
-    return reduceScalars(*step, *result);
-  };
   auto failure = [&](Status status) {
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      toString(activity));
   };
-  for (const Action &a : mode.actions) {
-    bool perMicrobatch = a.kind <= ActionKind::WaitSend;
-    activity.microbatch = perMicrobatch ? a.microbatch : -1;
+  auto perMicrobatch = [](const Action &a) { return a.kind <= ActionKind::WaitSend; };
+  const size_t pipeline = std::find_if(mode.actions.rbegin(), mode.actions.rend(), perMicrobatch) -
+                          mode.actions.rbegin();
+  for (size_t i = 0; i < mode.actions.size(); ++i) {
+    const Action &a = mode.actions[i];
+    activity.microbatch = perMicrobatch(a) ? a.microbatch : -1;
     activity.action = nameOf(a.kind);
     communicator.announce(activity);
     impl->ring[impl->notes++ % impl->ring.size()] = {found->first.c_str(), a};
-    if (!perMicrobatch && !epilogue) {
-      epilogue = true;
-      pipelineEnd = backend.mark();
-    }
-    Mark begin = tracing ? backend.mark() : Mark();
+    Mark begin = perMicrobatch(a) ? Mark() : backend.mark();
     Status status = isCompute(a.kind)                       ? run.compute(a)
-                    : perMicrobatch                         ? run.communicate(a)
+                    : perMicrobatch(a)                      ? run.communicate(a)
                     : a.kind == ActionKind::ReduceShared    ? reduceShared(a.index)
                     : a.kind == ActionKind::ReduceGradients ? reduceBucket(a.index)
-                    : a.kind == ActionKind::ReduceScalars   ? settleAndReduceScalars()
-                                                            : update(*step, *result);
+                    : a.kind == ActionKind::ReduceScalars   ? reduceScalars(source, *options, *step)
+                                                            : update(*options, *step);
     if (status)
       status = device.arena->checkGuards();
-    // All ranks see a number that is none, and the message says whose it is.
-    bool everyones = a.kind == ActionKind::ReduceScalars && status.code() == Code::InvalidArgument;
-    if (!status && !everyones)
-      return failure(std::move(status));
+    if (!status && status.code() == Code::InvalidArgument && a.kind == ActionKind::Update)
+      return status; // everyone's: it names the rank
     if (!status)
-      return status;
-    if (tracing && !perMicrobatch)
-      impl->traced.push_back([this, &backend, a, begin, end = backend.mark()] {
+      return failure(std::move(status));
+    if (step && i + 1 == mode.actions.size() - pipeline)
+      step->pipelineEnd = backend.mark();
+    if (perMicrobatch(a))
+      continue;
+    Mark end = backend.mark();
+    // Alone, a rank waits for nobody in a reduction.
+    if (a.kind == ActionKind::Update || communicator.size() == 1)
+      step->tail.push_back({begin, end});
+    if (tracing)
+      impl->traced.push_back([this, &backend, a, begin, end] {
         tracing->span(a.kind == ActionKind::Update ? Lane::Compute : Lane::Reduce, nameOf(a.kind),
                       backend.timeOf(begin), backend.timeOf(end), -1, 0, 0);
       });
   }
-  if (Status status = run.settle(); !status)
-    return failure(std::move(status));
-  if (result)
-    result->epilogueSeconds = seconds(Clock::now() - impl->started) - result->pipelineSeconds;
-  return Status::ok();
+  if (step && !tracing)
+    return Status::ok(); // the host goes on
+  Status status = run.settle();
+  return status ? Status::ok() : failure(std::move(status));
 }
 
 Status Executor::run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink) {
   if (mode == "train")
     return {Code::Internal, "mode train runs through trainStep()"};
+  if (!impl->steps.empty())
+    return {Code::Internal, "a mode is run while a training step is under way"};
+  device.backend->forgetMarks();
   return runActions(mode, source, sink, nullptr, nullptr);
 }
 
@@ -92,34 +92,42 @@ std::span<std::byte> Executor::scratch() {
 }
 
 Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptions &options) {
-  auto found = stageInfo().modes.find("train");
-  if (found == stageInfo().modes.end())
-    return invalid("the program has no mode \"train\"");
-  int32_t microbatches = found->second.microbatches;
-  const PreparedMode &prepared = impl->modes.at("train");
-  impl->losses.assign(microbatches, 0.0);
-  StepResult result;
-  ResultSink sink = [&](int32_t microbatch, const BatchValue &value, const std::byte *data,
-                        const PackedMicrobatch &batch) {
-    if (value.name != "loss")
-      return Status::ok();
-    const float *losses = reinterpret_cast<const float *>(data);
-    double sum = 0;
-    for (int64_t t = 0; t < batch.tokens; ++t)
-      sum += losses[t];
-    impl->losses[microbatch] = sum;
-    result.labelTokens += batch.labelTokens;
-    return Status::ok();
-  };
-  if (theStage == 0)
-    for (int32_t m = 0; m < microbatches; ++m) {
-      OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
-      result.tiles += batch->tiles;
-      result.tokens += batch->tokens;
-      result.paddedTokens += prepared.rows(batch->tokens) - batch->tokens;
-    }
-  OMNIBAL_RETURN_IF_ERROR(runActions("train", source, sink, &options, &result));
-  return result;
+  OMNIBAL_RETURN_IF_ERROR(startStep(source, options));
+  return finishStep();
 }
+
+Status Executor::startStep(MicrobatchSource &source, const StepOptions &options) {
+  if (!stageInfo().modes.count("train"))
+    return invalid("the program has no mode \"train\"");
+  Backend &backend = *device.backend;
+  if (impl->steps.empty()) {
+    backend.forgetMarks();
+    impl->lastEnd.reset();
+  }
+  StepUnderWay step;
+  step.step = options.step;
+  step.begin = backend.mark();
+  OMNIBAL_RETURN_IF_ERROR(runActions("train", source, nullptr, &options, &step));
+  step.end = backend.mark();
+  step.busy = std::move(impl->busy);
+  impl->busy.clear();
+  impl->steps.push_back(std::move(step));
+  return Status::ok();
+}
+
+Result<StepResult> Executor::finishStep() {
+  if (impl->steps.empty())
+    return Status(Code::Internal, "no training step is under way");
+  StepUnderWay step = std::move(impl->steps.front());
+  impl->steps.pop_front();
+  OMNIBAL_RETURN_IF_ERROR(readSums(step));
+  if (Status status = device.backend->reach(step.end); !status)
+    return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", step " +
+                                     std::to_string(step.step));
+  OMNIBAL_RETURN_IF_ERROR(measure(step));
+  return step.result;
+}
+
+int Executor::stepsUnderWay() const { return static_cast<int>(impl->steps.size()); }
 
 } // namespace omnibal::rt

@@ -63,11 +63,15 @@ struct StepOptions {
 struct StepResult {
   double loss = 0, gradientNorm = 0; ///< mean loss of a label token; norm before clipping
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
-  int64_t paddedTokens = 0;   ///< that kernels worked on beside `tokens` (row buckets)
-  double bubble = 0;          ///< 1 - busy time / pipeline time, over all ranks
+  int64_t paddedTokens = 0; ///< that kernels worked on beside `tokens` (row buckets)
+  double bubble = 0;        ///< 1 - computing time / pipeline time, over all ranks
+  double idle = 0;          ///< 1 - time of any work of a rank / time of the step, over all ranks
+  double stepSeconds = 0;   ///< from the end of the step before, if that was under way, to its end
   double pipelineSeconds = 0; ///< from this rank's first action to the last of any rank
   double epilogueSeconds = 0; ///< what follows
 };
+
+struct StepUnderWay; // ExecutorInternal.h
 
 class Executor {
 public:
@@ -82,6 +86,13 @@ public:
 
   /// Mode "train": a whole step with its epilogue (ARCHITECTURE D3).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
+  /// The same in two halves, so that the host may be a step ahead of its device: enqueues a step;
+  /// nothing of `source` is needed afterwards.
+  Status startStep(MicrobatchSource &source, const StepOptions &options);
+  /// Waits for the oldest step that was started. If its loss or norm is not a finite number, that
+  /// is the error, and neither that step nor a later one has updated anything.
+  Result<StepResult> finishStep();
+  int stepsUnderWay() const;
   /// Any mode without an epilogue.
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
 
@@ -131,12 +142,13 @@ private:
   Status loadConstants();
   Status zeroState(const Parameter &parameter);
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
-                    const StepOptions *step, StepResult *result);
+                    const StepOptions *options, StepUnderWay *step);
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
-  Status reduceScalars(const StepOptions &options, StepResult &result);
-  Status measurePipeline(StepResult &result);
-  Status update(const StepOptions &options, const StepResult &result);
+  Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
+  Status update(const StepOptions &options, const StepUnderWay &step);
+  Status readSums(StepUnderWay &step);
+  Status measure(StepUnderWay &step);
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
   std::vector<FloatRun> gradients(bool countedOnly);
   std::vector<AdamWTensor> updated();

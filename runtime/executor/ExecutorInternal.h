@@ -3,7 +3,9 @@
 #define RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 
 #include "runtime/executor/Executor.h"
+#include "runtime/executor/Recordings.h"
 #include <array>
+#include <deque>
 #include <map>
 
 namespace omnibal::rt {
@@ -23,6 +25,7 @@ struct PreparedLayer {
 /// What one computing action of a chunk does.
 struct PreparedPhase {
   std::vector<PreparedLayer> layers;
+  std::vector<Segment> segments;    ///< of `layers`
   std::vector<int32_t> batchValues; ///< read here; numbers in Mode::batchValues
   std::vector<int32_t> results;     ///< written here; numbers in Mode::results
   /// Bytes that outlive a forward or an input_grad, for the trace's memory curve.
@@ -54,8 +57,19 @@ struct BatchData {
 /// size.
 Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &batch, int64_t rows);
 
+/// A training step whose work is enqueued, until its numbers are asked for.
+struct StepUnderWay {
+  int64_t step = 0;
+  StepResult result; ///< what the host knows by itself
+  Readback sums;     ///< of all ranks (StepSums.h)
+  Mark begin, pipelineEnd, end;
+  std::vector<std::pair<Mark, Mark>> busy; ///< computing actions
+  std::vector<std::pair<Mark, Mark>> tail; ///< this device's own work after them
+};
+
 struct Executor::Impl {
   std::map<std::string, PreparedMode> modes;
+  Recordings recordings;
 
   struct Note {
     const char *mode = "";
@@ -67,10 +81,7 @@ struct Executor::Impl {
   // State of one run.
   std::vector<char> provided;                                       ///< batch value x micro-batch
   std::map<std::pair<int32_t, int32_t>, Transport::Handle> handles; ///< transfer, micro-batch
-  std::vector<double> losses; ///< sum of token losses of each micro-batch
-  /// Begin and end of the computing actions whose times are not known yet.
-  std::vector<std::pair<Mark, Mark>> busy;
-  double busySeconds = 0;
+  std::vector<std::pair<Mark, Mark>> busy; ///< begin and end of the computing actions
   /// Results on their way to the host.
   struct PendingResult {
     int32_t microbatch;
@@ -80,17 +91,24 @@ struct Executor::Impl {
   };
   std::vector<PendingResult> results;
   int64_t resultBytes = 0;
+  struct TimedCall {
+    const LayerCall *call;
+    ActionKind kind;
+    Mark begin, end;
+  };
+  std::vector<TimedCall> clocked;            ///< layer calls whose times are not known yet
   std::vector<std::function<void()>> traced; ///< run when the times of their marks are known
   int64_t activationBytes = 0;
-  Clock::time_point started;
+  std::deque<StepUnderWay> steps;           ///< oldest first
+  std::optional<Clock::time_point> lastEnd; ///< of the step before the oldest one
 
   void startRun(const Mode &mode) {
     provided.assign(mode.batchValues.size() * mode.microbatches, 0);
     handles.clear();
     busy.clear();
     results.clear();
+    clocked.clear();
     traced.clear();
-    busySeconds = 0;
     resultBytes = activationBytes = 0;
   }
 };

@@ -80,6 +80,23 @@ Status loadAs(const StoredTensor &tensor, bool transposed, DType type, std::byte
                              : loadTransposed(tensor, type, reinterpret_cast<float *>(out));
 }
 
+/// Copies may begin at multiples of this.
+constexpr int64_t copyGrain = 256;
+
+/// The most that the batch values of a training step can have.
+int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
+  auto found = stage.modes.find("train");
+  int64_t sum = 0;
+  if (found != stage.modes.end())
+    for (const BatchValue &value : found->second.batchValues) {
+      int64_t bytes = byteSize(value.dtype);
+      for (const Extent &e : value.shape)
+        bytes *= e.evaluate(program.tilesCap, program.roundedTokens(program.tokensCap));
+      sum += (bytes + copyGrain) / copyGrain * copyGrain * found->second.microbatches;
+    }
+  return sum;
+}
+
 int64_t bytesOf(const Constant &c) {
   int64_t bytes = byteSize(c.dtype);
   for (int64_t size : c.shape)
@@ -112,6 +129,7 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
         if (number >= 0 && std::find(list.begin(), list.end(), number) == list.end())
           list.push_back(number);
       };
+      phase.segments = cutIntoSegments(program, mode, phaseCalls(chunk, kind));
       for (const LayerCall &call : phaseCalls(chunk, kind)) {
         const Function &f = program.functions[call.function];
         PreparedLayer &layer = phase.layers.emplace_back();
@@ -202,7 +220,7 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(), communicator.rank(), deadlineFromEnvironment(),
-                                options.localRank};
+                                options.localRank, batchBytesOfStep(p, stage)};
   OMNIBAL_ASSIGN_OR_RETURN(device.backend, options.backend->open(backendOptions));
   OMNIBAL_ASSIGN_OR_RETURN(device.functions,
                            FunctionTable::prepare(program, usedFunctions(stage), *device.backend));
@@ -223,7 +241,11 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
     impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
 }
 
-Executor::~Executor() = default;
+/// What is under way uses what goes now.
+Executor::~Executor() {
+  if (!device.backend->immediate())
+    (void)device.backend->finish();
+}
 
 const Stage &Executor::stageInfo() const { return loaded.program.stageList[theStage]; }
 

@@ -25,6 +25,8 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
     return invalid("the program has no mode \"train\"");
   const PreparedMode &prepared = found->second;
   const Mode &mode = *prepared.mode;
+  if (!impl->steps.empty())
+    return Status(Code::Internal, "a rehearsal while a training step is under way");
   impl->startRun(mode);
   device.backend->forgetMarks();
   ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
@@ -36,9 +38,7 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   Rehearsal result;
   for (const Action &a : mode.actions) {
     if (isCompute(a.kind)) {
-      auto begin = Clock::now(); // compute() waits for its layers where they are clocked
       OMNIBAL_RETURN_IF_ERROR(run.compute(a));
-      result.total += Clock::now() - begin;
       ++result.actions;
     } else if (a.kind == ActionKind::WaitRecv) {
       OMNIBAL_RETURN_IF_ERROR(
@@ -46,6 +46,8 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
     }
   }
   OMNIBAL_RETURN_IF_ERROR(run.settle());
+  for (auto [begin, end] : impl->busy)
+    result.total += device.backend->timeOf(end) - device.backend->timeOf(begin);
   return result;
 }
 

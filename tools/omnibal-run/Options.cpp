@@ -57,6 +57,7 @@ std::string check(const RunOptions &o) {
 
 constexpr int64_t manySteps = 1'000'000'000'000;
 constexpr int64_t manyThreads = 1024;
+constexpr int64_t manyTracedSteps = 100;
 /// With a beta of 1 the first update divides zero by zero.
 const double belowOne = std::nextafter(1.0, 0.0);
 
@@ -116,6 +117,11 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "JSON lines, one a step (truncated at the start, appended on --resume)");
   app.add_option("--trace", o.trace,
                  "Chrome trace of one step (the third, or the last of fewer), for Perfetto");
+  app.add_option("--trace-steps", o.traceSteps,
+                 "Steps in a row that --trace records, from the third on; a traced step is slower, "
+                 "as every kernel is timed by itself")
+      ->check(wholeNumber(1, manyTracedSteps))
+      ->capture_default_str();
   app.add_option("--save", o.save, "Folder for the trained weights, loadable by Transformers");
   app.add_option("--save-gradients", o.saveGradients,
                  "Gradients of the first step's mean loss, before clipping (.safetensors)");

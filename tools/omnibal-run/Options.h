@@ -22,6 +22,7 @@ struct RunOptions {
   AdamWOptions adamW{.weightDecay = 0.05};
   double clip = 1.0;
   std::string log, trace, save, saveGradients;
+  int64_t traceSteps = 1;
   int threads = 0; ///< 0: cores / ranks on this machine
   std::string checkpoint, resume;
   int64_t checkpointEvery = 0; ///< 0: only at the end

@@ -19,6 +19,9 @@ std::pair<std::string, int64_t> splitNumber(const std::string &name) {
   return {name.substr(0, at), std::stoll(name.substr(at))};
 }
 
+/// Steps with first-use costs.
+constexpr int64_t warmUpSteps = 2;
+
 std::string duration(double seconds) {
   char text[64];
   auto s = static_cast<long long>(seconds + 0.5);
@@ -124,9 +127,16 @@ void Reporter::note(const std::string &text) {
   std::cerr << "omnibal-run: " << text << std::endl;
 }
 
-Status Reporter::step(int64_t step, const StepResult &r, double learningRate, double seconds) {
+Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
   if (!session.leads())
     return Status::ok();
+  const double seconds = r.stepSeconds;
+  if (step >= first + warmUpSteps) {
+    ++sums.steps;
+    sums.seconds += seconds;
+    sums.tokens += static_cast<double>(r.tokens);
+    sums.busy += (1 - r.idle) * seconds;
+  }
   double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
   if (log.is_open()) {
     nlohmann::ordered_json line = {{"step", step},
@@ -140,6 +150,7 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate, do
                                    {"step_ms", seconds * 1e3},
                                    {"tokens_per_s", rate},
                                    {"bubble", r.bubble},
+                                   {"idle", r.idle},
                                    {"pipeline_ms", r.pipelineSeconds * 1e3},
                                    {"epilogue_ms", r.epilogueSeconds * 1e3}};
     log << line.dump() << std::endl;
@@ -165,6 +176,19 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate, do
     std::cerr << text << std::endl;
   }
   return Status::ok();
+}
+
+void Reporter::summarise() {
+  if (!session.leads() || sums.steps == 0 || sums.seconds <= 0)
+    return;
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "steps %lld to %lld: %.1f ms a step, %.0f tokens/s, a rank idle %.1f %% of the time",
+      static_cast<long long>(first + warmUpSteps + 1), static_cast<long long>(total),
+      sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.tokens / sums.seconds,
+      (1 - sums.busy / sums.seconds) * 100);
+  note(text);
 }
 
 Status writeTrace(Session &s, const Trace &trace) {

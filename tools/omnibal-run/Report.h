@@ -20,7 +20,9 @@ public:
   Reporter(const Session &session, int64_t firstStep, int64_t steps);
   ~Reporter();
   Status open();
-  Status step(int64_t step, const StepResult &result, double learningRate, double seconds);
+  Status step(int64_t step, const StepResult &result, double learningRate);
+  /// What the steps after the first two were like.
+  void summarise();
   void note(const std::string &text);
 
 private:
@@ -30,6 +32,10 @@ private:
   bool lineOpen = false;
   Clock::time_point begin = Clock::now();
   std::ofstream log;
+  struct Sums {
+    int64_t steps = 0;
+    double seconds = 0, tokens = 0, busy = 0;
+  } sums;
 };
 
 /// Collects the events of all ranks; the leading one writes the file.

@@ -9,6 +9,7 @@
 #include "tools/omnibal-run/Session.h"
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <iostream>
 
 namespace omnibal::rt {
@@ -71,7 +72,8 @@ json settingsOf(const Session &s, const DataSource &data, int64_t steps) {
 
 class Training {
 public:
-  Training(Session &session, const DataSource &data) : s(session), data(data) {}
+  Training(Session &session, const DataSource &data)
+      : s(session), data(data), trace(session.communicator.rank(), session.executor->stage()) {}
 
   Status run() {
     int64_t listed = (*data.steps)->steps();
@@ -79,6 +81,9 @@ public:
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
     OMNIBAL_RETURN_IF_ERROR(s.agree(resume()));
+    // The third step is past all first-use costs.
+    firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
+    endTraced = std::min(firstTraced + s.options.traceSteps, total);
     reporter = std::make_unique<Reporter>(s, first, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->open()));
     if (total > listed && (*data.steps)->repeats())
@@ -104,9 +109,13 @@ public:
       feeder.nextStep();
       bool last = step + 1 == total;
       bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
-      if (!s.options.checkpoint.empty() && (last || due))
+      if (!s.options.checkpoint.empty() && (last || due)) {
+        OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
         OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1, feeder.position()));
+      }
     }
+    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    reporter->summarise();
     if (s.options.save.empty())
       return Status::ok();
     std::vector<std::string> names;
@@ -174,29 +183,42 @@ private:
     options.step = step;
     if (step == 0 && !s.options.saveGradients.empty())
       options.beforeUpdate = [&](double count) { return saveGradients(count); };
-    // The third step is past all first-use costs.
-    bool traced = !s.options.trace.empty() && step == std::min(first + 2, total - 1);
-    Trace trace(s.communicator.rank(), s.executor->stage());
-    if (traced) {
+    const bool traced = !s.options.trace.empty() && step >= firstTraced && step < endTraced;
+    if (traced && step == firstTraced) {
+      OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
       OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
       trace.start();
       s.executor->setTrace(&trace);
     }
-    auto begin = Clock::now();
-    auto result = s.executor->trainStep(feeder, options);
+    OMNIBAL_RETURN_IF_ERROR(explained(s.executor->startStep(feeder, options)));
+    started.push_back({step, options.adamW.learningRate});
+    // Where work is only enqueued, the next step comes before this one's numbers.
+    OMNIBAL_RETURN_IF_ERROR(
+        finishSteps(traced || s.executor->backend().immediate() ? 0 : stepsAhead));
+    if (!traced || step + 1 < endTraced)
+      return Status::ok();
     s.executor->setTrace(nullptr);
-    if (!result) {
-      Status status = std::move(result).status();
-      if (status.code() == Code::DeadlineExceeded)
-        return {status.code(), status.message() + "; last actions of rank " +
-                                   std::to_string(s.communicator.rank()) + ": " +
-                                   s.executor->recentActions()};
-      return status;
+    return writeTrace(s, trace);
+  }
+
+  /// Reports steps until only so many are under way.
+  Status finishSteps(size_t left) {
+    while (started.size() > left) {
+      auto [step, learningRate] = started.front();
+      started.pop_front();
+      auto result = s.executor->finishStep();
+      OMNIBAL_RETURN_IF_ERROR(explained(result.status()));
+      OMNIBAL_RETURN_IF_ERROR(reporter->step(step, *result, learningRate));
     }
-    double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (traced)
-      OMNIBAL_RETURN_IF_ERROR(writeTrace(s, trace));
-    return reporter->step(step, *result, options.adamW.learningRate, seconds);
+    return Status::ok();
+  }
+
+  Status explained(Status status) const {
+    if (status.code() != Code::DeadlineExceeded)
+      return status;
+    return {status.code(), status.message() + "; last actions of rank " +
+                               std::to_string(s.communicator.rank()) + ": " +
+                               s.executor->recentActions()};
   }
 
   Status saveGradients(double count) {
@@ -245,6 +267,14 @@ private:
   int64_t first = 0, total = 0;
   DataPosition position;   ///< the epoch that holds `first`
   int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
+  struct Started {
+    int64_t step;
+    double learningRate;
+  };
+  static constexpr size_t stepsAhead = 1;
+  std::deque<Started> started; ///< steps under way
+  Trace trace;
+  int64_t firstTraced = 0, endTraced = 0;
   std::unique_ptr<Reporter> reporter;
 };
 

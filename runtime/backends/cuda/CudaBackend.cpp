@@ -3,6 +3,9 @@
 #include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/LocalTransport.h"
+#include "runtime/backends/cuda/Marks.h"
+#include "runtime/backends/cuda/Recording.h"
+#include "runtime/backends/cuda/Sums.h"
 #include "runtime/backends/cuda/UpdateLists.h"
 #include <new>
 
@@ -24,14 +27,16 @@ public:
     OMNIBAL_RETURN_IF_ERROR(
         check(cudaGetDeviceProperties(&properties, device), "looking at the device"));
     made->libraries = std::make_unique<Libraries>(properties.name, made->queue);
-    made->forgetMarks();
-    OMNIBAL_RETURN_IF_ERROR(made->health);
+    made->marks = std::make_unique<Marks>(made->queue, options.deadline);
+    made->batchBytes = options.batchBytes;
+    made->mostGraphs = graphsFromEnvironment();
+    OMNIBAL_RETURN_IF_ERROR(made->marks->restart());
     return std::unique_ptr<Backend>(std::move(made));
   }
 
   /// Work that is still under way uses what goes now.
   ~CudaBackend() override {
-    if (!marks.empty())
+    if (marks)
       (void)finish();
   }
 
@@ -45,7 +50,7 @@ public:
     return Status::ok();
   }
   Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
-    return createDeviceKernel(site, {queue, code.get(), libraries.get()});
+    return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load});
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
     return openLocalTransport(control, queue, deadline);
@@ -64,6 +69,15 @@ public:
   }
   Status upload(void *to, const void *from, int64_t bytes) override {
     return staging->upload(to, from, bytes);
+  }
+  Status prefetch(void *to, int64_t bytes,
+                  const std::function<Status(std::byte *)> &fill) override {
+    // Two steps' values: the host may be one ahead.
+    if (!prefetcher) {
+      OMNIBAL_ASSIGN_OR_RETURN(
+          prefetcher, Prefetcher::create(queue, 2 * batchBytes + Prefetcher::leastBytes, deadline));
+    }
+    return prefetcher->takes(bytes) ? prefetcher->upload(to, bytes, fill) : write(to, bytes, fill);
   }
   Status zero(void *to, int64_t bytes) override {
     return bytes > 0 ? check(cudaMemsetAsync(to, 0, bytes, queue), "writing zeros") : Status::ok();
@@ -91,7 +105,10 @@ public:
     shape.step = options.step;
     shape.gradientScale = options.gradientScale;
     shape.zeroGradients = options.zeroGradients;
-    return check(launchAdamW(shape, nullptr, queue), "the update");
+    if (options.scaleOfStep)
+      OMNIBAL_RETURN_IF_ERROR(openSums());
+    return check(launchAdamW(shape, options.scaleOfStep ? sums->scale() : nullptr, queue),
+                 "the update");
   }
   Status copyParameters(std::span<const AdamWTensor> tensors) override {
     std::vector<UpdateTensor> copied = listOf(tensors);
@@ -122,49 +139,41 @@ public:
                                  : check(launchZero(here->list, queue), "writing zeros");
   }
 
-  Mark mark() override {
-    if (used == marks.size()) {
-      auto made = Event::create(true);
-      if (!made)
-        return fail(std::move(made).status());
-      marks.push_back(*std::move(made));
-    }
-    if (Status status = marks[used]->record(queue); !status)
-      return fail(std::move(status));
-    return {static_cast<int64_t>(used++)};
+  Status addLosses(std::span<const float> losses) override {
+    OMNIBAL_RETURN_IF_ERROR(openSums());
+    return sums->add(losses);
   }
-  Status reach(Mark mark) override {
-    OMNIBAL_RETURN_IF_ERROR(health);
-    return marks[mark.value]->wait(deadline, "the end of its work");
+  Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+                              const SumsOptions &options) override {
+    OMNIBAL_RETURN_IF_ERROR(openSums());
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(gradientsOf(gradients)));
+    OMNIBAL_RETURN_IF_ERROR(
+        check(launchSquaredNorm(here->list, here->partial, here->result, queue), "a norm"));
+    OMNIBAL_ASSIGN_OR_RETURN(std::span<float> slots,
+                             sums->finish(here->result, transport, options));
+    return startRead(slots.data(), static_cast<int64_t>(slots.size_bytes()));
   }
-  /// From the first mark, whose time is known on the host. A difference of CUDA's times is a float
-  /// of milliseconds: exact enough over one run of a mode, which is why marks are forgotten.
-  Clock::time_point timeOf(Mark mark) const override {
-    float milliseconds = 0;
-    if (mark.value > 0 && health &&
-        cudaEventElapsedTime(&milliseconds, marks[0]->handle(), marks[mark.value]->handle()) !=
-            cudaSuccess)
-      milliseconds = 0;
-    return origin + std::chrono::duration_cast<Clock::duration>(
-                        std::chrono::duration<double, std::milli>(milliseconds));
-  }
-  void forgetMarks() override {
-    used = 0;
-    Mark first = mark();
-    if (health)
-      if (Status status = reach(first); !status)
-        (void)fail(std::move(status));
-    origin = Clock::now();
-  }
+
+  void expectLoad(int64_t labels) override { load.labels = labels; }
+  int recordings() const override { return mostGraphs; }
+  Status beginRecording() override { return beginCapture(queue); }
+  Result<std::unique_ptr<RecordedWork>> endRecording() override { return endCapture(queue); }
+  Status enqueue(RecordedWork &work) override { return launchGraph(work, queue); }
+
+  Mark mark() override { return marks->add(); }
+  Status reach(Mark mark) override { return marks->reach(mark); }
+  Clock::time_point timeOf(Mark mark) const override { return marks->timeOf(mark); }
+  void forgetMarks() override { (void)marks->restart(); } // what fails fails again in reach()
+  void forgetMarksBefore(Mark mark) override { marks->forgetBefore(mark); }
 
 private:
   CudaBackend() = default;
 
-  /// Marks cannot fail; the next reach() does.
-  Mark fail(Status status) {
-    if (health)
-      health = std::move(status);
-    return {};
+  Status openSums() {
+    if (!sums) {
+      OMNIBAL_ASSIGN_OR_RETURN(sums, Sums::create(queue, *staging));
+    }
+    return Status::ok();
   }
 
   static std::vector<UpdateTensor> listOf(std::span<const AdamWTensor> tensors) {
@@ -199,10 +208,12 @@ private:
   std::unique_ptr<UpdateLists> lists;
   std::unique_ptr<ProgramCode> code;
   std::unique_ptr<Libraries> libraries;
-  std::vector<std::shared_ptr<Event>> marks;
-  size_t used = 0;
-  Clock::time_point origin;
-  Status health; ///< what the first mark that failed says
+  std::unique_ptr<Marks> marks;
+  std::unique_ptr<Prefetcher> prefetcher;
+  std::unique_ptr<Sums> sums;
+  int64_t batchBytes = 0;
+  int mostGraphs = 0;
+  LoadFacts load;
 };
 
 } // namespace

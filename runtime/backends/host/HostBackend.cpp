@@ -1,5 +1,7 @@
 //===- HostBackend.cpp - The host as a device: every call performs its work ------------------===//
 #include "runtime/backends/host/HostArena.h"
+#include "runtime/core/StepSums.h"
+#include <cmath>
 #include <cstring>
 #include <dlfcn.h>
 
@@ -83,7 +85,13 @@ public:
   }
 
   Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
-    rt::adamW(tensors, options, pool);
+    AdamWOptions scaled = options;
+    if (options.scaleOfStep) {
+      if (std::isnan(stepScale))
+        return Status::ok();
+      scaled.gradientScale *= stepScale;
+    }
+    rt::adamW(tensors, scaled, pool);
     return Status::ok();
   }
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
@@ -102,6 +110,25 @@ public:
     return Status::ok();
   }
 
+  Status addLosses(std::span<const float> losses) override {
+    double sum = 0;
+    for (float loss : losses)
+      sum += loss;
+    lossOfStep += sum;
+    return Status::ok();
+  }
+  Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+                              const SumsOptions &options) override {
+    slots.assign(options.ranks.size() * slotFloats, 0);
+    encodeSums({lossOfStep, rt::squaredNorm(gradients, pool)},
+               slots.data() + static_cast<size_t>(options.rank) * slotFloats);
+    lossOfStep = 0;
+    OMNIBAL_RETURN_IF_ERROR(transport.allReduce(slots, options.ranks));
+    stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
+                            options.labels, options.clip);
+    return Readback{reinterpret_cast<const std::byte *>(slots.data()), mark()};
+  }
+
   Mark mark() override { return {Clock::now().time_since_epoch().count()}; }
   Status reach(Mark) override { return Status::ok(); }
   Clock::time_point timeOf(Mark mark) const override {
@@ -111,6 +138,9 @@ public:
 private:
   ThreadPool &pool;
   void *library = nullptr;
+  double lossOfStep = 0;
+  float stepScale = 1;
+  std::vector<float> slots;
 };
 
 class HostKind final : public BackendKind {

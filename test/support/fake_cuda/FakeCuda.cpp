@@ -1,168 +1,36 @@
-#include "test/support/fake_cuda/FakeCuda.h"
+#include "test/support/fake_cuda/FakeState.h"
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <random>
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct Token;
-
-struct Work {
-  std::function<void()> run;
-  std::shared_ptr<Token> waits, completes;
-};
-
-} // namespace
-
-struct CUstream_st {
-  int number = 0;
-  std::deque<Work> work;
-};
-
-namespace {
-
-/// A recorded event: done when its stream has got there.
-struct Token {
-  CUstream_st *stream = nullptr;
-  bool done = false;
-  Clock::time_point when;
-};
-
-} // namespace
-
-struct CUevent_st {
-  std::shared_ptr<Token> token;
-  bool timed = false;
-};
-struct CUkern_st {
-  std::string name;
-  int parameters = 0;
-  decltype(omnibal::fake::FoundKernel::body) body;
-};
-struct CUlib_st {
-  omnibal::fake::KernelFinder find;
-  std::map<std::string, CUkern_st> kernels;
-};
-
 namespace omnibal::fake {
-namespace {
-
-/// Device memory twice in the address space: where the program believes it is, without access, and
-/// where work reaches it.
-struct Allocation {
-  int number;
-  std::byte *outside, *inside;
-  int64_t bytes, mapped;
-};
-
-struct State {
-  std::recursive_mutex mutex;
-  Device device;
-  uint64_t seed = 0;
-  std::mt19937_64 random;
-  std::vector<std::unique_ptr<CUstream_st>> streams;
-  std::map<const std::byte *, Allocation> memory; ///< by `outside`
-  std::map<const std::byte *, int64_t> pinned;
-  std::map<std::string, CUlib_st> files;
-  KernelFinder (*openCode)(const std::string &path) = nullptr;
-  int allocations = 0;
-  int64_t bytes = 0, largest = 0;
-  std::vector<std::string> calls, mistakes;
-  std::vector<std::byte> nobodys;
-
-  void mistake(const std::string &text) { mistakes.push_back(text); }
-
-  const Allocation *find(const void *address, int64_t bytes) {
-    auto *start = static_cast<const std::byte *>(address);
-    auto after = memory.upper_bound(start);
-    if (after == memory.begin())
-      return nullptr;
-    const Allocation &a = std::prev(after)->second;
-    return start + bytes <= a.outside + a.bytes ? &a : nullptr;
-  }
-
-  /// Performs the next work of a stream unless it waits for another one's.
-  bool step(CUstream_st &stream) {
-    if (device.stuck || stream.work.empty())
-      return false;
-    if (auto &waits = stream.work.front().waits; waits && !waits->done)
-      return false;
-    Work work = std::move(stream.work.front());
-    stream.work.pop_front();
-    if (work.run)
-      work.run();
-    if (work.completes) {
-      work.completes->done = true;
-      work.completes->when = Clock::now();
-    }
-    return true;
-  }
-
-  /// Something that another device might do first.
-  void wander() {
-    if (seed == 0 || streams.empty())
-      return;
-    for (uint64_t steps = random() % 4; steps > 0; --steps)
-      step(*streams[random() % streams.size()]);
-  }
-
-  /// One step on the way to an event; false if there is none to take.
-  bool approach(const std::shared_ptr<Token> &token) {
-    std::shared_ptr<Token> next = token;
-    while (!next->done && !next->stream->work.empty()) {
-      auto &waits = next->stream->work.front().waits;
-      if (!waits || waits->done)
-        break;
-      next = waits;
-    }
-    return !next->done && step(*next->stream);
-  }
-
-  /// New work of a stream.
-  void push(CUstream_st &stream, Work work) {
-    stream.work.push_back(std::move(work));
-    while (device.direct && step(stream))
-      ;
-  }
-
-  void finish(CUstream_st &stream) {
-    auto last = std::make_shared<Token>();
-    last->stream = &stream;
-    stream.work.push_back({nullptr, nullptr, last});
-    while (!last->done && !device.stuck)
-      approach(last);
-  }
-
-  void note(cudaStream_t stream, const std::string &text) {
-    if (!device.direct)
-      calls.push_back("stream " + std::to_string(stream->number) + ": " + text);
-  }
-};
 
 State &state() {
   static State *one = new State; // threads of a test may outlive main's statics
   return *one;
 }
 
+void State::release(const Allocation &a) {
+  munmap(a.outside, a.mapped);
+  if (a.inside != a.outside)
+    munmap(a.inside, a.mapped);
+  bytes -= a.bytes;
+}
+
+void State::free(void *address) {
+  auto found = memory.find(static_cast<std::byte *>(address));
+  if (found == memory.end())
+    return mistake("memory freed twice");
+  release(found->second);
+  memory.erase(found);
+}
+
 std::unique_lock<std::recursive_mutex> lock() {
   return std::unique_lock<std::recursive_mutex>(state().mutex);
 }
 
-void release(const Allocation &a) {
-  munmap(a.outside, a.mapped);
-  if (a.inside != a.outside)
-    munmap(a.inside, a.mapped);
-  state().bytes -= a.bytes;
-}
+namespace {
 
 void *pinnedAt(const void *address, int64_t bytes) {
   State &s = state();
@@ -183,7 +51,7 @@ void reset(uint64_t seed, const Device &settings) {
   auto guard = lock();
   State &s = state();
   for (auto &[address, allocation] : s.memory)
-    release(allocation);
+    s.release(allocation);
   s.memory.clear();
   s.pinned.clear();
   s.streams.clear();
@@ -191,7 +59,8 @@ void reset(uint64_t seed, const Device &settings) {
   s.calls.clear();
   s.mistakes.clear();
   s.allocations = 0;
-  s.bytes = s.largest = 0;
+  s.bytes = s.largest = s.waits = 0;
+  s.graphs = s.liveGraphs = 0;
   s.device = settings;
   s.seed = seed;
   s.random.seed(seed);
@@ -214,6 +83,18 @@ int64_t liveAllocations() {
 int64_t largestBytes() {
   auto guard = lock();
   return state().largest;
+}
+int64_t hostWaits() {
+  auto guard = lock();
+  return state().waits;
+}
+int graphsMade() {
+  auto guard = lock();
+  return state().graphs;
+}
+int liveGraphs() {
+  auto guard = lock();
+  return state().liveGraphs;
 }
 
 void enqueue(cudaStream_t stream, const std::string &name, std::function<void()> work) {
@@ -288,6 +169,14 @@ const char *cudaGetErrorName(cudaError_t error) {
     return "cudaErrorSymbolNotFound";
   case cudaErrorNotReady:
     return "cudaErrorNotReady";
+  case cudaErrorCapturedEvent:
+    return "cudaErrorCapturedEvent";
+  case cudaErrorStreamCaptureIsolation:
+    return "cudaErrorStreamCaptureIsolation";
+  case cudaErrorStreamCaptureInvalidated:
+    return "cudaErrorStreamCaptureInvalidated";
+  case cudaErrorStreamCaptureUnsupported:
+    return "cudaErrorStreamCaptureUnsupported";
   case cudaErrorLaunchFailure:
     return "cudaErrorLaunchFailure";
   }
@@ -324,6 +213,9 @@ cudaError_t cudaSetDevice(int number) {
 }
 cudaError_t cudaDeviceSynchronize() {
   auto guard = lock();
+  ++state().waits;
+  if (refuseWhileCapturing())
+    return cudaErrorStreamCaptureUnsupported;
   for (auto &stream : state().streams)
     state().finish(*stream);
   return cudaSuccess;
@@ -349,6 +241,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) { // its work is still done
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   auto guard = lock();
+  ++state().waits;
+  if (stream->capture) {
+    stream->capture->valid = false;
+    return cudaErrorStreamCaptureUnsupported;
+  }
   state().finish(*stream);
   return cudaSuccess;
 }
@@ -361,11 +258,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus *status) {
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *) { return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   *event = new CUevent_st;
   (*event)->timed = !(flags & cudaEventDisableTiming);
@@ -386,6 +278,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   auto guard = lock();
   if (!event->token)
     return cudaSuccess;
+  state().waits += !event->token->done;
+  if (event->token->captured)
+    return cudaErrorCapturedEvent;
   state().wander();
   while (!event->token->done && state().approach(event->token) && device().direct)
     ;
@@ -428,21 +323,26 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream) {
   s.bytes += a.bytes;
   s.largest = std::max(s.largest, s.bytes);
   s.note(stream, "allocate " + std::to_string(bytes));
+  if (stream->capture)
+    stream->capture->memory.push_back(a.outside);
   *memory = a.outside;
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
-  enqueue(stream, "free " + nameOf(memory), [memory] {
-    auto found = state().memory.find(static_cast<std::byte *>(memory));
-    if (found == state().memory.end())
-      return state().mistake("memory freed twice");
-    release(found->second);
-    state().memory.erase(found);
-  });
+  {
+    auto guard = lock();
+    if (stream->capture && std::erase(stream->capture->memory, memory)) {
+      stream->capture->memory.push_back(memory); // until the graph goes
+      return cudaSuccess;
+    }
+  }
+  enqueue(stream, "free " + nameOf(memory), [memory] { state().free(memory); });
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) {
   auto guard = lock();
+  if (refuseWhileCapturing())
+    return cudaErrorStreamCaptureUnsupported;
   auto *made = new std::byte[bytes];
   state().pinned[made] = bytes;
   *memory = made;

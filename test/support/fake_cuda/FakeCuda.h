@@ -24,7 +24,8 @@ struct Device {
   /// Work runs as soon as nothing is before it, device memory is the process's own, and nothing is
   /// recorded: for kernels that are emulated.
   bool direct = false;
-  bool failed = false; ///< every later wait for the device says so
+  bool graphsFail = false; ///< no graph can be instantiated
+  bool failed = false;     ///< every later wait for the device says so
 };
 
 /// A fresh device without memory, streams or record. `seed` chooses the order of work of different
@@ -43,6 +44,11 @@ std::vector<std::string> mistakes();
 /// memory at a time.
 int64_t liveAllocations();
 int64_t largestBytes();
+/// How often the host asked for the device's progress, and it was not there yet.
+int64_t hostWaits();
+/// Graphs instantiated so far, and those that are alive.
+int graphsMade();
+int liveGraphs();
 
 /// Enqueues work, for fakes of kernels. The work asks at() for the memory behind addresses.
 void enqueue(cudaStream_t stream, const std::string &name, std::function<void()> work);

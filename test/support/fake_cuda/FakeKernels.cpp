@@ -6,9 +6,12 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
+#include "runtime/backends/cuda/kernels/StepSums.h"
 #include "runtime/backends/cuda/kernels/Update.h"
 #include "runtime/core/Optimizer.h"
+#include "runtime/core/StepSums.h"
 #include "test/support/fake_cuda/FakeCuda.h"
+#include <cmath>
 
 namespace omnibal::rt::cuda {
 namespace {
@@ -136,10 +139,14 @@ cudaError_t launchReduce(const ReduceShape &shape, void *to, const void *from,
   return cudaSuccess;
 }
 
-cudaError_t launchAdamW(const AdamWShape &shape, const float *, cudaStream_t stream) {
+cudaError_t launchAdamW(const AdamWShape &shape, const float *scale, cudaStream_t stream) {
   enqueueUpdate(shape.list, "adamw", stream, [=](ThreadPool &pool) {
+    const float factor = scale ? element<float>(scale, 0) : 1;
+    if (std::isnan(factor))
+      return;
     AdamWOptions options{shape.learningRate, shape.beta1, shape.beta2,         shape.epsilon,
                          shape.weightDecay,  shape.step,  shape.gradientScale, shape.zeroGradients};
+    options.gradientScale *= factor;
     adamW(parametersOf(shape.list), options, pool);
   });
   return cudaSuccess;
@@ -148,6 +155,40 @@ cudaError_t launchAdamW(const AdamWShape &shape, const float *, cudaStream_t str
 cudaError_t launchCopyParameters(const UpdateList &list, cudaStream_t stream) {
   enqueueUpdate(list, "copy", stream,
                 [=](ThreadPool &pool) { copyParameters(parametersOf(list), pool); });
+  return cudaSuccess;
+}
+
+cudaError_t launchAddLosses(const float *losses, int64_t count, double *sum, cudaStream_t stream) {
+  fake::enqueue(stream, "launch losses " + std::to_string(count), [=] {
+    double mine = 0;
+    for (int64_t i = 0; i < count; ++i)
+      mine += element<float>(losses, i);
+    element<double>(sum, 0) += mine;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchEncodeSums(double *loss, const double *squaredNorm, int rank, int ranks,
+                             float *slots, cudaStream_t stream) {
+  fake::enqueue(stream, "launch sums", [=] {
+    for (int i = 0; i < ranks * slotFloats; ++i)
+      element<float>(slots, i) = 0;
+    encodeSums({element<double>(loss, 0), element<double>(squaredNorm, 0)},
+               &element<float>(slots, rank * slotFloats));
+    element<double>(loss, 0) = 0;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchUpdateScale(const float *slots, int ranks, double labels, double clip,
+                              float *scale, cudaStream_t stream) {
+  fake::enqueue(stream, "launch scale of step", [=] {
+    std::vector<float> values;
+    for (int i = 0; i < ranks * slotFloats; ++i)
+      values.push_back(element<float>(slots, i));
+    if (!std::isnan(element<float>(scale, 0)))
+      element<float>(scale, 0) = updateScale(totalOf(values.data(), ranks), labels, clip);
+  });
   return cudaSuccess;
 }
 

@@ -40,8 +40,12 @@ __global__ void __launch_bounds__(threads)
     adamW(UpdateList list, Factors f, const float *deviceScale) {
   const UpdateBlock block = list.blocks[blockIdx.x];
   const UpdateTensor &t = list.tensors[block.tensor];
-  if (deviceScale)
-    f.gradientScale *= *deviceScale;
+  if (deviceScale) {
+    const float scale = *deviceScale;
+    if (scale != scale)
+      return;
+    f.gradientScale *= scale;
+  }
   const float shrink = t.decay ? f.shrink : 1.f;
   float *param = t.param + block.begin, *grad = t.grad + block.begin;
   float *moment1 = t.moment1 + block.begin, *moment2 = t.moment2 + block.begin;

@@ -57,7 +57,8 @@ struct AdamWShape {
 };
 
 /// p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) + eps), as PyTorch's AdamW.
-/// `deviceScale`, if not null, multiplies the gradients too.
+/// `deviceScale`, if not null, multiplies the gradients too; if it is not a number, nothing is
+/// done.
 cudaError_t launchAdamW(const AdamWShape &shape, const float *deviceScale, cudaStream_t stream);
 
 /// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values.

@@ -1,0 +1,59 @@
+//===- Recordings.h - Work that repeats is enqueued as one piece ------------------------------===//
+#ifndef RUNTIME_EXECUTOR_RECORDINGS_H
+#define RUNTIME_EXECUTOR_RECORDINGS_H
+
+#include "runtime/core/Backend.h"
+#include "runtime/program/Program.h"
+#include <array>
+#include <list>
+#include <map>
+
+namespace omnibal::rt {
+
+/// Neighbouring layer calls of a phase whose kernels depend on the same of V, N and the number of
+/// labels.
+struct Segment {
+  size_t begin = 0, end = 0;                          ///< layer calls
+  bool tiles = false, tokens = false, labels = false; ///< what its work depends on
+  /// By micro-batch: a number that micro-batches with equal addresses share.
+  std::vector<int32_t> places;
+};
+
+/// Cuts a list of layer calls so that a recording of vision layers serves every N, and one of
+/// language layers every V.
+std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
+                                     const std::vector<LayerCall> &calls);
+
+/// Kernels may round the number of labels up to a multiple of this.
+constexpr int64_t labelBucket = 64;
+
+/// What a segment's work depends on within a mode: chunk, kind, segment, place, V, N, labels.
+using RecordingKey = std::array<int64_t, 7>;
+
+/// Recordings by what they depend on. The first time work runs as it is, the second time it is
+/// recorded, then repeated; what was not used for longest goes first.
+class Recordings {
+public:
+  Status run(const RecordingKey &key, const void *mode, Backend &backend,
+             const std::function<Status()> &work);
+
+private:
+  struct Entry {
+    std::pair<const void *, RecordingKey> key;
+    std::unique_ptr<RecordedWork> work;
+    bool declined = false; ///< cannot be recorded
+  };
+  using List = std::list<Entry>;
+
+  Status record(Entry &entry, Backend &backend, const std::function<Status()> &work);
+  void makeRoom(int most);
+
+  /// Remembered, with those seen once.
+  static constexpr int64_t rememberedKeys = 256, keysARecording = 8;
+  List entries; ///< the last used first
+  std::map<std::pair<const void *, RecordingKey>, List::iterator> byKey;
+  int recorded = 0;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_RECORDINGS_H
