@@ -172,19 +172,17 @@ std::string findIn(StringRef folder, StringRef name) {
 Assembler findAssembler(StringRef toolkit) {
   if (!toolkit.empty())
     return {findIn(toolkit, "ptxas"), findIn(toolkit, "fatbinary")};
-  auto home = llvm::sys::Process::GetEnv("CUDA_HOME");
+  if (auto home = llvm::sys::Process::GetEnv("CUDA_HOME"); home && !home->empty())
+    return {findIn(*home, "ptxas"), findIn(*home, "fatbinary")};
   auto onPath = [](StringRef name) {
     auto found = llvm::sys::findProgramByName(name);
     return found ? *found : std::string();
   };
   // Both from one place: versions must agree.
-  for (Assembler found :
-       {home ? Assembler{findIn(*home, "ptxas"), findIn(*home, "fatbinary")} : Assembler(),
-        Assembler{onPath("ptxas"), onPath("fatbinary")},
-        Assembler{findIn("/usr/local/cuda", "ptxas"), findIn("/usr/local/cuda", "fatbinary")}})
-    if (found.complete())
-      return found;
-  return {};
+  Assembler found{onPath("ptxas"), onPath("fatbinary")};
+  if (!found.complete())
+    found = {findIn("/usr/local/cuda", "ptxas"), findIn("/usr/local/cuda", "fatbinary")};
+  return found;
 }
 
 FailureOr<std::string> assemble(ModuleOp module, const Assembler &tools, StringRef ptx) {

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t warp = 32;
 constexpr int64_t blockThreads = 256, mostThreads = 1024;
-constexpr int64_t threadColumns = 16; ///< of a row in a thread's registers
+constexpr int64_t threadColumns = 16;   ///< of a row in a thread's registers, at most
+constexpr int64_t registerColumns = 64; ///< of all operands that wait there
 constexpr int64_t accessBytes = 16;
 constexpr int64_t slotBytes = 8; ///< of a warp's part of a row reduction
 
@@ -48,12 +49,14 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   IterationSpace space = spaceOf(kernel.op);
   GpuShape shape;
   bool anyHalf = false, line = analysis.reductionCount() == 0;
-  size_t columnSums = 0;
+  int64_t columnSums = 0, waiting = 1;
   for (const auto *accesses : {&kernel.inputs, &kernel.outputs})
     for (const FusedAccess &access : *accesses) {
       anyHalf |= access.half;
       line &= isLine(access, space);
       columnSums += access.columnReduction;
+      waiting +=
+          access.columnReduction || (accesses == &kernel.inputs && access.extent == Extent2D::Full);
     }
   const int64_t widest = accessBytes / (anyHalf ? 2 : 4);
   shape.flat = line;
@@ -64,11 +67,18 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
     return shape;
   }
   shape.vector = std::gcd(space.cols, widest);
-  const int64_t vectors = space.cols / shape.vector, most = threadColumns / shape.vector;
+  const int64_t vectors = space.cols / shape.vector;
+  // Few columns a thread where much waits in registers, but not so few that a row needs tiles.
+  int64_t columns = threadColumns;
+  while (columns > 4 && columns * waiting > registerColumns &&
+         columns / 2 * mostThreads >= space.cols)
+    columns /= 2;
+  const int64_t most = std::max<int64_t>(1, columns / shape.vector);
   if (vectors <= warp * most) {
     shape.rowThreads = std::min<int64_t>(warp, llvm::PowerOf2Ceil(vectors));
   } else {
-    shape.rowThreads = std::min<int64_t>(mostThreads, llvm::alignTo(llvm::divideCeil(vectors, most), warp));
+    shape.rowThreads =
+        std::min<int64_t>(mostThreads, llvm::alignTo(llvm::divideCeil(vectors, most), warp));
   }
   shape.chunks = std::min<int64_t>(most, llvm::divideCeil(vectors, shape.rowThreads));
   shape.tiles = llvm::divideCeil(space.cols, shape.tileCols());

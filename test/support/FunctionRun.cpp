@@ -177,6 +177,8 @@ std::string runFunction(const rt::Function &function, std::vector<std::vector<ch
     site.library = kernels.library();
     std::vector<rt::TensorView> views;
     for (const auto &[operand, view] : call.operands) {
+      if (operand == "workspace") // of the device's kernels
+        continue;
       site.operands.push_back(operand);
       if (std::string error = memory.resolve(view, views.emplace_back()); !error.empty())
         return call.kernel + " " + operand + " " + error;

@@ -103,6 +103,14 @@ TEST_P(WholeModel, EveryFunctionAgreesWithTheInterpreter) {
   EXPECT_GE(backwards, 5);
 }
 
+/// The generated code for GPUs on the emulated device, the rest by the host backend.
+TEST_P(WholeModel, EveryFunctionAgreesWithTheInterpreterOnCuda) {
+  LoweredModule module = LoweredModule::fromLayers(model, GetParam(), 4, 20, "cuda");
+  for (const std::string &name : module.functions())
+    for (auto [tiles, tokens] : {std::pair(0, 5), {1, 1}, {4, 20}})
+      module.check(name, tiles, tokens);
+}
+
 /// What may be left beside products, attention and generated kernels.
 TEST_P(WholeModel, NoElementwiseCallStandsAlone) {
   LoweredModule module = LoweredModule::fromLayers(model, GetParam(), 4, 20);

@@ -262,11 +262,10 @@ std::string assemblePtx(const std::string &text) {
     return "";
   }
   lower::TemporaryFolder folder;
-  OwningOpRef<ModuleOp> module;
   MLIRContext context;
   std::string said;
   ScopedDiagnosticHandler collect(&context, [&](Diagnostic &d) { said += d.str() + "\n"; });
-  module = ModuleOp::create(UnknownLoc::get(&context));
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   if (succeeded(folder.write(*module, "k.ptx", text)))
     for (const char *arch : {"80", "90", "100"})
       (void)lower::runTool(*module, folder, "assembling", ptxas,

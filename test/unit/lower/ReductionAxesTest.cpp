@@ -56,10 +56,16 @@ func.func @NAME(%x: XTYPE {omnibal.role = "input", omnibal.index = 0 : i64},
 }
 )";
 
-class ReductionAxes : public testing::TestWithParam<Sizes> {};
+constexpr auto targets = {"host", "cuda"};
+
+class ReductionAxes : public testing::TestWithParam<std::tuple<Sizes, const char *>> {
+protected:
+  const Sizes &sizes() const { return std::get<0>(GetParam()); }
+  std::string target() const { return std::get<1>(GetParam()); }
+};
 
 TEST_P(ReductionAxes, AgreeWithTheInterpreter) {
-  const Sizes &sizes = GetParam();
+  const Sizes &sizes = this->sizes();
   std::string text;
   for (size_t subset = 1; subset < size_t(1) << sizes.size(); ++subset) {
     Sizes kept = sizes, dropped;
@@ -78,17 +84,22 @@ TEST_P(ReductionAxes, AgreeWithTheInterpreter) {
                                     {"DTYPE", tensor(dropped)},
                                     {"AXES", axes}});
   }
-  LoweredModule module(text, 0, 1);
+  LoweredModule module(text, 0, 1, target());
   EXPECT_EQ(module.functions().size(), (size_t(1) << sizes.size()) - 1);
   for (const std::string &name : module.functions())
     module.check(name, 0, 1);
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, ReductionAxes,
-                         testing::Values(Sizes{3, 3, 3, 1}, Sizes{4, 3, 3}, Sizes{2, 3, 2, 3},
-                                         Sizes{3, 4, 5}, Sizes{2, 2, 2}));
+                         testing::Combine(testing::Values(Sizes{3, 3, 3, 1}, Sizes{4, 3, 3},
+                                                          Sizes{2, 3, 2, 3}, Sizes{3, 4, 5},
+                                                          Sizes{2, 2, 2}),
+                                          testing::ValuesIn(targets)));
+
+class FusionLegality : public testing::TestWithParam<const char *> {};
+INSTANTIATE_TEST_SUITE_P(Targets, FusionLegality, testing::ValuesIn(targets));
 
 /// %e is as large as a row of columns, but one number a group of rows for %0.
-TEST(FusionLegality, ChannelsAreNotColumns) {
+TEST_P(FusionLegality, ChannelsAreNotColumns) {
   LoweredModule module(R"(
 func.func @f(%x: tensor<5x3x3xf32> {omnibal.role = "input", omnibal.index = 0 : i64},
              %c: tensor<3x1xf32> {omnibal.role = "input", omnibal.index = 1 : i64})
@@ -97,12 +108,12 @@ func.func @f(%x: tensor<5x3x3xf32> {omnibal.role = "input", omnibal.index = 0 : 
   %0 = omnibal.mul %x, %e : (tensor<5x3x3xf32>, tensor<3x1xf32>) -> tensor<5x3x3xf32>
   return %0 : tensor<5x3x3xf32>
 })",
-                       0, 1);
+                       0, 1, GetParam());
   module.check("f", 0, 1);
 }
 
 /// %v is one number a column for the first op, one a group of rows for the second.
-TEST(FusionLegality, OneValueSeenInTwoWays) {
+TEST_P(FusionLegality, OneValueSeenInTwoWays) {
   LoweredModule module(R"(
 func.func @f(%x: tensor<12x3x1xf32> {omnibal.role = "input", omnibal.index = 0 : i64},
              %v: tensor<3x1xf32> {omnibal.role = "input", omnibal.index = 1 : i64})
@@ -120,14 +131,14 @@ func.func @square(%x: tensor<3x3x1xf32> {omnibal.role = "input", omnibal.index =
   %2 = omnibal.mul %1, %v : (tensor<3x3xf32>, tensor<3x1xf32>) -> tensor<3x3xf32>
   return %2 : tensor<3x3xf32>
 })",
-                       0, 1);
+                       0, 1, GetParam());
   EXPECT_EQ(module.count("f", "fused"), 1);
   module.check("f", 0, 1);
   module.check("square", 0, 1);
 }
 
 /// %b is one number a column for its reader and is read outside too: all of it must be written.
-TEST(FusionLegality, ColumnsThatOthersRead) {
+TEST_P(FusionLegality, ColumnsThatOthersRead) {
   LoweredModule module(R"(
 func.func @f(%x: tensor<3x2x2xf32> {omnibal.role = "input", omnibal.index = 0 : i64},
              %m: tensor<2x2xf32> {omnibal.role = "input", omnibal.index = 1 : i64})
@@ -141,12 +152,12 @@ func.func @f(%x: tensor<3x2x2xf32> {omnibal.role = "input", omnibal.index = 0 : 
   %t = omnibal.mul %s, %c : (tensor<3x2x2xf32>, tensor<2x2xf32>) -> tensor<3x2x2xf32>
   return %t, %b, %v : tensor<3x2x2xf32>, tensor<2x2xf32>, tensor<4xf32>
 })",
-                       0, 1);
+                       0, 1, GetParam());
   module.check("f", 0, 1);
 }
 
 /// Rows of -inf give NaN, which a guard must see: nothing may assume that numbers are finite.
-TEST(FusedKernel, NotANumberIsSeen) {
+TEST_P(FusionLegality, NotANumberIsSeen) {
   for (int64_t cols : {2, 3, 16, 21}) {
     SCOPED_TRACE(cols);
     std::string type = "64x" + std::to_string(cols);
@@ -164,7 +175,7 @@ func.func @f(%x: tensor<XTYPExf32> {omnibal.role = "input", omnibal.index = 0 : 
   return %g : tensor<XTYPExf32>
 })",
                                     {{"XTYPE", type}}),
-                         0, 1);
+                         0, 1, GetParam());
     module.check("f", 0, 1);
   }
 }
