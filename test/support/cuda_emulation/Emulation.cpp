@@ -30,7 +30,7 @@ struct Copy {
 };
 
 struct Thread {
-  Fiber fiber;
+  Fiber *fiber = nullptr; ///< once it has begun, until it ends
   uint3 index;
   State state = State::Ready;
   int line = 0;      ///< of the barrier that it waits at
@@ -47,11 +47,14 @@ struct Warp {
 
 struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Fiber *> freeFibers;
   std::vector<Warp> warps;
   std::vector<int> order;
   std::vector<unsigned char> shared;
   size_t sharedBytes = 0;
   int count = 0, current = -1;
+  int turn = 0; ///< of this round: a position in `order`
   int64_t blockSum = 0, blocksRun = 0;
   const std::function<void()> *body = nullptr;
   Queue queue = nullptr;
@@ -72,25 +75,71 @@ struct Machine {
            std::to_string(blockIdx.y) + ", " + std::to_string(blockIdx.z) + ")";
   }
 
+  /// The next thread of this round that can run, or -1.
+  int next() {
+    while (++turn < count)
+      if (threads[order[turn]]->state == State::Ready)
+        return order[turn];
+    return -1;
+  }
+
+  /// Makes `i` the running thread; what follows goes to its fiber.
+  Fiber &choose(int i) {
+    Thread &t = *threads[i];
+    if (!t.fiber) {
+      if (freeFibers.empty())
+        freeFibers.push_back(fibers.emplace_back(std::make_unique<Fiber>()).get());
+      t.fiber = freeFibers.back();
+      freeFibers.pop_back();
+      t.fiber->start([](void *machine) { static_cast<Machine *>(machine)->runThreads(); }, this);
+    }
+    current = i;
+    threadIdx = t.index;
+    return *t.fiber;
+  }
+
   void wait(State state, int line) {
     Thread &t = *threads[current];
     t.state = state;
     t.line = line;
-    t.fiber.leave();
+    Fiber &mine = *t.fiber;
+    if (const int i = next(); i >= 0)
+      mine.change(choose(i));
+    else
+      mine.leave();
+  }
+
+  /// What a fiber does: the chosen thread, and after its end others that have not begun.
+  void runThreads() {
+    for (;;) {
+      (*body)();
+      Thread &t = *threads[current];
+      t.state = State::Finished;
+      Fiber *mine = std::exchange(t.fiber, nullptr);
+      const int i = next();
+      if (i >= 0 && !threads[i]->fiber) {
+        threads[i]->fiber = mine;
+        choose(i);
+        continue;
+      }
+      if (i >= 0) {
+        Fiber &other = choose(i);
+        freeFibers.push_back(mine);
+        mine->change(other);
+      } else {
+        freeFibers.push_back(mine);
+        mine->leave();
+      }
+    }
   }
 
   /// Runs every ready thread until it waits or ends.
   void round() {
     if (seed)
       std::shuffle(order.begin(), order.end(), random);
-    for (int i : order) {
-      Thread &t = *threads[i];
-      if (t.state != State::Ready)
-        continue;
-      current = i;
-      threadIdx = t.index;
-      t.fiber.enter();
-    }
+    turn = -1;
+    if (const int i = next(); i >= 0)
+      choose(i).enter();
   }
 
   bool releaseWarps() {
@@ -178,12 +227,15 @@ struct Machine {
     std::fill(shared.begin(), shared.end(), guardByte);
     // Reading shared memory that nobody wrote gives NaN.
     std::fill_n(shared.begin() + guardBytes, sharedBytes, static_cast<unsigned char>(0xff));
+    for (auto &t : threads)
+      t->fiber = nullptr; // those of a block that failed are abandoned
+    freeFibers.clear();
+    for (auto &fiber : fibers)
+      freeFibers.push_back(fiber.get());
     for (int i = 0; i < count; ++i) {
       threads[i]->state = State::Ready;
       threads[i]->copies.clear();
       threads[i]->groups = 0;
-      threads[i]->fiber.start([](void *machine) { static_cast<Machine *>(machine)->thread(); },
-                              this);
     }
     while (!error) {
       round();
@@ -196,13 +248,6 @@ struct Machine {
       if (shared[i] != guardByte || shared[guardBytes + sharedBytes + i] != guardByte)
         fail(launchFailure, "a block wrote beyond its dynamic shared memory");
     ++blocksRun;
-  }
-
-  void thread() {
-    (*body)();
-    Thread &t = *threads[current];
-    t.state = State::Finished;
-    t.fiber.leave();
   }
 
   void prepare(size_t bytes) {

@@ -51,6 +51,21 @@ extern "C" void omnibalFiberEntry();
 #endif
 
 namespace omnibal::emulation {
+namespace {
+
+/// Where enter() was called; one thread of the system at a time runs fibers.
+#ifdef __x86_64__
+void *caller = nullptr;
+#else
+ucontext_t caller = {};
+#endif
+// What AddressSanitizer wants to know of a switch of stacks.
+[[maybe_unused]] bool entered = false; ///< and not changed from another fiber
+[[maybe_unused]] void *callerShadow = nullptr;
+[[maybe_unused]] const void *callerStack = nullptr;
+[[maybe_unused]] size_t callerBytes = 0;
+
+} // namespace
 
 Fiber::Fiber() {
   void *memory =
@@ -58,6 +73,8 @@ Fiber::Fiber() {
   if (memory == MAP_FAILED)
     std::abort();
   stack = static_cast<char *>(memory);
+  static size_t made = 0;
+  used = stackBytes - 64 - made++ % 256 * 64;
 }
 
 Fiber::~Fiber() { munmap(stack, stackBytes); }
@@ -70,7 +87,10 @@ void Fiber::begin(Fiber *self) {
 /// The first thing after a switch to this fiber.
 void Fiber::arrive() {
 #ifdef OMNIBAL_EMULATION_ASAN
-  __sanitizer_finish_switch_fiber(ownShadow, &callerStack, &callerBytes);
+  if (entered)
+    __sanitizer_finish_switch_fiber(ownShadow, &callerStack, &callerBytes);
+  else
+    __sanitizer_finish_switch_fiber(ownShadow, nullptr, nullptr);
 #endif
 }
 
@@ -79,7 +99,7 @@ void Fiber::start(Function theFunction, void *theArgument) {
   argument = theArgument;
   ownShadow = nullptr;
 #ifdef __x86_64__
-  auto *top = reinterpret_cast<uint64_t *>(stack + stackBytes - 64);
+  auto *top = reinterpret_cast<uint64_t *>(stack + used);
   // As omnibalSwitchStacks pops them: r15 r14 r13 r12 rbx rbp, then the return address.
   uint64_t *place = top - 7;
   place[0] = place[1] = place[2] = 0;
@@ -92,7 +112,7 @@ void Fiber::start(Function theFunction, void *theArgument) {
 #else
   getcontext(&own);
   own.uc_stack.ss_sp = stack;
-  own.uc_stack.ss_size = stackBytes;
+  own.uc_stack.ss_size = used;
   own.uc_link = nullptr;
   auto entry = [](unsigned high, unsigned low) {
     begin(reinterpret_cast<Fiber *>(uintptr_t(high) << 32 | low));
@@ -105,6 +125,7 @@ void Fiber::start(Function theFunction, void *theArgument) {
 
 void Fiber::enter() {
 #ifdef OMNIBAL_EMULATION_ASAN
+  entered = true;
   __sanitizer_start_switch_fiber(&callerShadow, stack, stackBytes);
 #endif
 #ifdef __x86_64__
@@ -125,6 +146,19 @@ void Fiber::leave() {
   omnibalSwitchStacks(&own, caller);
 #else
   swapcontext(&own, &caller);
+#endif
+  arrive();
+}
+
+void Fiber::change(Fiber &next) {
+#ifdef OMNIBAL_EMULATION_ASAN
+  entered = false;
+  __sanitizer_start_switch_fiber(&ownShadow, next.stack, stackBytes);
+#endif
+#ifdef __x86_64__
+  omnibalSwitchStacks(&own, next.own);
+#else
+  swapcontext(&own, &next.own);
 #endif
   arrive();
 }

@@ -9,8 +9,9 @@
 
 namespace omnibal::emulation {
 
-/// enter() runs the function that start() was given until it calls leave(); the next enter()
-/// continues there. The function must not return; start() may abandon it.
+/// enter() runs the function that start() was given until it calls leave(), or until one that it
+/// went on to with change() does; the next enter() or change() to it continues there. The function
+/// must not return; start() may abandon it.
 class Fiber {
 public:
   using Function = void (*)(void *);
@@ -22,6 +23,8 @@ public:
   void start(Function function, void *argument);
   void enter();
   void leave();
+  /// From this fiber, which runs, straight to another.
+  void change(Fiber &next);
 
 private:
   static void begin(Fiber *self);
@@ -29,17 +32,15 @@ private:
 
   static constexpr size_t stackBytes = 128 * 1024;
   char *stack = nullptr;
+  size_t used = 0; ///< of the stack: their tops differ, or they would share cache lines' places
   Function function = nullptr;
   void *argument = nullptr;
 #ifdef __x86_64__
-  void *own = nullptr, *caller = nullptr; ///< stack pointers while not running
+  void *own = nullptr; ///< stack pointer while not running
 #else
-  ucontext_t own = {}, caller = {};
+  ucontext_t own = {};
 #endif
-  // What AddressSanitizer wants to know of a switch of stacks.
-  [[maybe_unused]] void *ownShadow = nullptr, *callerShadow = nullptr;
-  [[maybe_unused]] const void *callerStack = nullptr;
-  [[maybe_unused]] size_t callerBytes = 0;
+  [[maybe_unused]] void *ownShadow = nullptr; ///< of AddressSanitizer
 };
 
 } // namespace omnibal::emulation
