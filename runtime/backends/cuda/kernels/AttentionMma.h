@@ -1,9 +1,10 @@
 //===- AttentionMma.h - Attention's tile products on the tensor cores
 //--------------------------===//
 //
-// bfloat16, up to 128 features, any mask but the prefix one. A warp owns 16 rows (queries, or keys
-// in their gradients) and walks over tiles of 64 other rows in shared memory. Scores are float32;
-// probabilities and their gradients are rounded to bfloat16 as factors of the second product.
+// bfloat16, up to 128 features, any mask but the prefix one. A warp owns one or two groups of 16
+// rows (queries, or keys in their gradients) and walks over tiles of 64 other rows in shared
+// memory. Scores are float32; probabilities and their gradients are rounded to bfloat16 as factors
+// of the second product.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTIONMMA_H
@@ -14,7 +15,7 @@
 
 namespace omnibal::rt::cuda {
 
-constexpr int warpRows = 16;  ///< that a warp owns
+constexpr int groupRows = 16; ///< of a group
 constexpr int otherRows = 64; ///< of a tile
 constexpr int otherTiles = otherRows / 8;
 
@@ -39,64 +40,68 @@ __device__ __forceinline__ void copyRows(unsigned char *to, const HeadRows<bf16>
   }
 }
 
-/// The warp's 16 rows as factors of a product over features [16 step, 16 step + 16).
-template <int features>
-__device__ __forceinline__ void ownFactors(uint32_t (&to)[4], const unsigned char *own, int step) {
-  const int lane = threadIdx.x % 32;
-  loadMatrices<false>(to, own + lane % 16 * rowBytes<features> + (step * 16 + lane / 16 * 8) * 2);
-}
-
-/// products[j] += own rows . other rows 8 j .. 8 j + 7, for one step of 16 features.
-template <int features>
-__device__ __forceinline__ void dotStep(float (&products)[otherTiles][4], const uint32_t (&own)[4],
-                                        const unsigned char *other, int step) {
-  const int lane = threadIdx.x % 32;
-  const unsigned char *row =
-      other + (lane % 8 + lane / 16 * 8) * rowBytes<features> + (step * 16 + lane / 8 % 2 * 8) * 2;
-#pragma unroll
-  for (int j = 0; j < otherTiles; j += 2) {
-    uint32_t b[4];
-    loadMatrices<false>(b, row + j * 8 * rowBytes<features>);
-    multiplyAdd(products[j], own, b[0], b[1]);
-    multiplyAdd(products[j + 1], own, b[2], b[3]);
-  }
-}
+/// Products of `groups` times 16 rows of a warp with the other rows: one load serves all groups.
+template <int groups> using Scores = float[groups][otherTiles][4];
+template <int groups, int features> using Sums = float[groups][features / 8][4];
 
 /// products = own rows . other rows; both in shared memory.
-template <int features>
-__device__ __forceinline__ void dotTiles(float (&products)[otherTiles][4], const unsigned char *own,
+template <int features, int groups>
+__device__ __forceinline__ void dotTiles(Scores<groups> &products, const unsigned char *own,
                                          const unsigned char *other) {
+  const int lane = threadIdx.x % 32;
+  own += lane % 16 * rowBytes<features> + lane / 16 * 16;
+  other += (lane % 8 + lane / 16 * 8) * rowBytes<features> + lane / 8 % 2 * 16;
 #pragma unroll
-  for (int j = 0; j < otherTiles; ++j)
+  for (int g = 0; g < groups; ++g)
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      products[j][e] = 0;
+    for (int j = 0; j < otherTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        products[g][j][e] = 0;
 #pragma unroll
   for (int step = 0; step < features / 16; ++step) {
-    uint32_t factors[4];
-    ownFactors<features>(factors, own, step);
-    dotStep<features>(products, factors, other, step);
+    uint32_t factors[groups][4];
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+      loadMatrices<false>(factors[g], own + g * groupRows * rowBytes<features> + step * 32);
+#pragma unroll
+    for (int j = 0; j < otherTiles; j += 2) {
+      uint32_t b[4];
+      loadMatrices<false>(b, other + j * 8 * rowBytes<features> + step * 32);
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        multiplyAdd(products[g][j], factors[g], b[0], b[1]);
+        multiplyAdd(products[g][j + 1], factors[g], b[2], b[3]);
+      }
+    }
   }
 }
 
-/// sums += weights [16, 64] x the other rows' features.
-template <int features>
-__device__ __forceinline__ void accumulateTiles(float (&sums)[features / 8][4],
-                                                const float (&weights)[otherTiles][4],
+/// sums += weights x the other rows' features.
+template <int features, int groups>
+__device__ __forceinline__ void accumulateTiles(Sums<groups, features> &sums,
+                                                const Scores<groups> &weights,
                                                 const unsigned char *other) {
   const int lane = threadIdx.x % 32;
-  const unsigned char *row = other + lane % 16 * rowBytes<features> + lane / 16 * 16;
+  other += lane % 16 * rowBytes<features> + lane / 16 * 16;
 #pragma unroll
   for (int step = 0; step < otherRows / 16; ++step) {
-    const float (&left)[4] = weights[2 * step], (&right)[4] = weights[2 * step + 1];
-    const uint32_t factors[4] = {packPair(left[0], left[1]), packPair(left[2], left[3]),
-                                 packPair(right[0], right[1]), packPair(right[2], right[3])};
+    uint32_t factors[groups][4];
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        factors[g][e] = packPair(weights[g][2 * step + e / 2][e % 2 * 2],
+                                 weights[g][2 * step + e / 2][e % 2 * 2 + 1]);
 #pragma unroll
     for (int n = 0; n < features / 8; n += 2) {
       uint32_t b[4];
-      loadMatrices<true>(b, row + step * 16 * rowBytes<features> + n * 16);
-      multiplyAdd(sums[n], factors, b[0], b[1]);
-      multiplyAdd(sums[n + 1], factors, b[2], b[3]);
+      loadMatrices<true>(b, other + step * 16 * rowBytes<features> + n * 16);
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        multiplyAdd(sums[g][n], factors[g], b[0], b[1]);
+        multiplyAdd(sums[g][n + 1], factors[g], b[2], b[3]);
+      }
     }
   }
 }
@@ -135,15 +140,19 @@ __device__ __forceinline__ Segment visibleKeys(const AttentionShape &s, int row,
   return keys;
 }
 
-/// Keys of a warp's rows: those that any of them sees, and those that all see.
-struct WarpRange {
+/// Keys of a group's rows: those that any of them sees, and those that all see.
+struct GroupRange {
   int begin, end, allBegin, allEnd;
+  __device__ __forceinline__ GroupRange with(const GroupRange &o) const {
+    return {o.begin < begin ? o.begin : begin, o.end > end ? o.end : end,
+            o.allBegin > allBegin ? o.allBegin : allBegin, o.allEnd < allEnd ? o.allEnd : allEnd};
+  }
 };
 
-/// What each row of a block sees, and the ranges of its warps; filled by the first `rows` threads.
+/// What each row of a block sees, and the ranges of its groups; filled by the first `rows` threads.
 template <int rows> struct VisibleRows {
   Segment keys[rows];
-  WarpRange warps[rows / warpRows];
+  GroupRange groups[rows / groupRows];
 
   __device__ __forceinline__ void fill(int slot, Segment mine) {
     keys[slot] = mine;
@@ -151,7 +160,7 @@ template <int rows> struct VisibleRows {
     int begin = sees ? mine.begin : 0x7fffffff, end = mine.end;
     int allBegin = mine.begin, allEnd = mine.end;
 #pragma unroll
-    for (int bits = warpRows / 2; bits > 0; bits /= 2) {
+    for (int bits = groupRows / 2; bits > 0; bits /= 2) {
       const int b = __shfl_xor_sync(allLanes, begin, bits),
                 e = __shfl_xor_sync(allLanes, end, bits);
       const int ab = __shfl_xor_sync(allLanes, allBegin, bits);
@@ -161,12 +170,12 @@ template <int rows> struct VisibleRows {
       allBegin = ab > allBegin ? ab : allBegin;
       allEnd = ae < allEnd ? ae : allEnd;
     }
-    if (slot % warpRows == 0)
-      warps[slot / warpRows] = {begin, end, allBegin, allEnd};
+    if (slot % groupRows == 0)
+      groups[slot / groupRows] = {begin, end, allBegin, allEnd};
   }
   __device__ __forceinline__ Segment all() const {
     Segment range{0x7fffffff, 0};
-    for (const WarpRange &w : warps) {
+    for (const GroupRange &w : groups) {
       range.begin = w.begin < range.begin ? w.begin : range.begin;
       range.end = w.end > range.end ? w.end : range.end;
     }

@@ -11,7 +11,7 @@ namespace omnibal::rt::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr int ownRows = threads / 32 * warpRows;
+constexpr int ownRows = threads / 32 * groupRows;
 static_assert(ownRows == otherRows);
 
 /// Two own tiles, and two others twice.
@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(threads, features <= 64 ? 3 : 2)
   copyRows<features, ownRows, threads>(memory + tile, dout, ownRow, tokens, s.valueSize);
   __syncthreads();
   const Segment range = rows.all();
-  const WarpRange mine = rows.warps[warp];
-  const int slot = warp * warpRows + lane / 4;
+  const GroupRange mine = rows.groups[warp];
+  const int slot = warp * groupRows + lane / 4;
   const Segment seen[2] = {rows.keys[slot], rows.keys[slot + 8]};
   float lse[2], delta[2];
 #pragma unroll
@@ -56,10 +56,11 @@ __global__ void __launch_bounds__(threads, features <= 64 ? 3 : 2)
     copyTile(range.begin, 0);
   closeCopies();
 
-  const unsigned char *ownQ = memory + warp * warpRows * rowBytes<features>, *ownDout = ownQ + tile;
+  const unsigned char *ownQ = memory + warp * groupRows * rowBytes<features>,
+                      *ownDout = ownQ + tile;
   const float scale = s.scale * log2e;
   const int column = lane % 4 * 2;
-  float sums[features / 8][4] = {};
+  Sums<1, features> sums = {};
   int stage = 0;
   for (int key = range.begin; key < range.end; key += otherRows, stage ^= 1) {
     if (key + otherRows < range.end)
@@ -70,25 +71,25 @@ __global__ void __launch_bounds__(threads, features <= 64 ? 3 : 2)
     const unsigned char *tileK = memory + (2 + stage * 2) * tile, *tileV = tileK + tile;
     if (mine.begin < key + otherRows && mine.end > key) {
       const bool whole = mine.allBegin <= key && mine.allEnd >= key + otherRows;
-      float scores[otherTiles][4], slopes[otherTiles][4];
-      dotTiles<features>(scores, ownQ, tileK);
-      dotTiles<features>(slopes, ownDout, tileV);
+      Scores<1> scores, slopes;
+      dotTiles<features, 1>(scores, ownQ, tileK);
+      dotTiles<features, 1>(slopes, ownDout, tileV);
 #pragma unroll
       for (int j = 0; j < otherTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int i = e / 2, at = key + j * 8 + column + e % 2;
           const bool visible = whole || (at >= seen[i].begin && at < seen[i].end);
-          const float p = quickExp2(scores[j][e] * scale - lse[i]);
-          slopes[j][e] = visible ? p * (slopes[j][e] - delta[i]) : 0.f;
+          const float p = quickExp2(scores[0][j][e] * scale - lse[i]);
+          slopes[0][j][e] = visible ? p * (slopes[0][j][e] - delta[i]) : 0.f;
         }
-      accumulateTiles<features>(sums, slopes, tileK);
+      accumulateTiles<features, 1>(sums, slopes, tileK);
     }
     __syncthreads(); // this tile is used
   }
   waitForCopies<0>();
   const float factor[2] = {s.scale, s.scale};
-  writeRows<features>(d.dq, s.dq, head, ownRow + warp * warpRows, tokens, s.size, factor, sums);
+  writeRows<features>(d.dq, s.dq, head, ownRow + warp * groupRows, tokens, s.size, factor, sums[0]);
 }
 
 /// Of the queries in a tile.
@@ -148,10 +149,10 @@ __global__ void __launch_bounds__(threads, 2)
     copyTile(0, 0);
   closeCopies();
 
-  const unsigned char *ownK = memory + warp * warpRows * rowBytes<features>, *ownV = ownK + tile;
+  const unsigned char *ownK = memory + warp * groupRows * rowBytes<features>, *ownV = ownK + tile;
   const float scale = s.scale * log2e;
-  const int column = lane % 4 * 2, firstKey = ownRow + warp * warpRows + lane / 4;
-  float ofKeys[features / 8][4] = {}, ofValues[features / 8][4] = {};
+  const int column = lane % 4 * 2, firstKey = ownRow + warp * groupRows + lane / 4;
+  Sums<1, features> ofKeys = {}, ofValues = {};
   for (int step = 0, stage = 0; step < steps; ++step, stage ^= 1) {
     if (step + 1 < steps)
       copyTile(step + 1, stage ^ 1);
@@ -160,36 +161,36 @@ __global__ void __launch_bounds__(threads, 2)
     __syncthreads(); // this tile is there
     const unsigned char *tileQ = memory + (2 + stage * 2) * tile, *tileDout = tileQ + tile;
     const QuerySide &side = sides[stage];
-    float scores[otherTiles][4], slopes[otherTiles][4];
-    dotTiles<features>(scores, ownK, tileQ);
+    Scores<1> scores, slopes;
+    dotTiles<features, 1>(scores, ownK, tileQ);
 #pragma unroll
     for (int j = 0; j < otherTiles; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = j * 8 + column + e % 2, key = firstKey + e / 2 * 8;
         const Segment seen = side.keys[query];
-        const float p = quickExp2(scores[j][e] * scale - side.lse[query]);
-        scores[j][e] = key >= seen.begin && key < seen.end ? p : 0.f;
+        const float p = quickExp2(scores[0][j][e] * scale - side.lse[query]);
+        scores[0][j][e] = key >= seen.begin && key < seen.end ? p : 0.f;
       }
-    accumulateTiles<features>(ofValues, scores, tileDout);
-    dotTiles<features>(slopes, ownV, tileDout);
+    accumulateTiles<features, 1>(ofValues, scores, tileDout);
+    dotTiles<features, 1>(slopes, ownV, tileDout);
 #pragma unroll
     for (int j = 0; j < otherTiles; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = j * 8 + column + e % 2;
         // Where nothing is seen the probability is 0, whatever the row holds.
-        slopes[j][e] =
-            scores[j][e] == 0.f ? 0.f : scores[j][e] * (slopes[j][e] - side.delta[query]);
+        slopes[0][j][e] =
+            scores[0][j][e] == 0.f ? 0.f : scores[0][j][e] * (slopes[0][j][e] - side.delta[query]);
       }
-    accumulateTiles<features>(ofKeys, slopes, tileQ);
+    accumulateTiles<features, 1>(ofKeys, slopes, tileQ);
     __syncthreads(); // this tile is used
   }
   waitForCopies<0>();
-  const int first = ownRow + warp * warpRows;
+  const int first = ownRow + warp * groupRows;
   const float scaled[2] = {s.scale, s.scale}, plain[2] = {1.f, 1.f};
-  writeRows<features>(d.dk, s.dk, keyHead, first, tokens, s.size, scaled, ofKeys);
-  writeRows<features>(d.dv, s.dv, keyHead, first, tokens, s.valueSize, plain, ofValues);
+  writeRows<features>(d.dk, s.dk, keyHead, first, tokens, s.size, scaled, ofKeys[0]);
+  writeRows<features>(d.dv, s.dv, keyHead, first, tokens, s.valueSize, plain, ofValues[0]);
 }
 
 template <int features>

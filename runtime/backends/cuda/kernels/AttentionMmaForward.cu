@@ -1,4 +1,5 @@
-//===- AttentionMmaForward.cu - A block 128 queries of a head, 8 warps ------------------------===//
+//===- AttentionMmaForward.cu - A block 128 queries of a head, 32 a warp
+//------------------------===//
 //
 // The values of a tile are copied while its scores are computed, the next tile's keys while the
 // values are added.
@@ -9,8 +10,9 @@
 namespace omnibal::rt::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr int ownRows = threads / 32 * warpRows;
+constexpr int threads = 128;
+constexpr int groups = 2; ///< of rows a warp: what it reads of keys and values serves 32 queries
+constexpr int ownRows = threads / 32 * groups * groupRows;
 
 template <int features>
 constexpr int sharedBytes = ownRows * rowBytes<features> + 2 * tileBytes<features>;
@@ -28,11 +30,12 @@ __device__ __forceinline__ float quadSum(float x) {
 /// Scores of a tile to probabilities under a running maximum; `sums` is scaled along.
 template <int features>
 __device__ __forceinline__ void normalise(float (&scores)[otherTiles][4], float scale, bool whole,
-                                          const Segment (&seen)[2], int key, float (&top)[2],
+                                          const Segment *rows, int key, float (&top)[2],
                                           float (&total)[2], float (&sums)[features / 8][4]) {
   const int column = threadIdx.x % 4 * 2;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
+    const Segment seen = rows[i * 8];
     float largest = top[i];
 #pragma unroll
     for (int j = 0; j < otherTiles; ++j)
@@ -40,7 +43,7 @@ __device__ __forceinline__ void normalise(float (&scores)[otherTiles][4], float 
       for (int e = 0; e < 2; ++e) {
         float &score = scores[j][i * 2 + e];
         const int at = key + j * 8 + column + e;
-        score = whole || (at >= seen[i].begin && at < seen[i].end) ? score * scale : -INFINITY;
+        score = whole || (at >= seen.begin && at < seen.end) ? score * scale : -INFINITY;
         largest = fmaxf(largest, score);
       }
     largest = quadMax(largest);
@@ -65,51 +68,49 @@ __device__ __forceinline__ void normalise(float (&scores)[otherTiles][4], float 
 }
 
 template <int features>
-__global__ void __launch_bounds__(threads, features <= 64 ? 2 : 1)
-    tensorForward(AttentionShape s, AttentionData d) {
+__global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, AttentionData d) {
   __shared__ VisibleRows<ownRows> rows;
   unsigned char *own = dynamicMemory();
   unsigned char *keys = own + ownRows * rowBytes<features>, *values = keys + tileBytes<features>;
   const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
-  const int warp = thread / 32, lane = thread % 32;
+  const int lane = thread % 32, warpRow = thread / 32 * groups * groupRows;
   // The last queries see most keys under a causal mask: they start first.
   const int ownRow = static_cast<int>(gridDim.x - 1 - blockIdx.x) * ownRows;
   const int64_t head = blockIdx.y, keyHead = head / (s.heads / s.keyHeads);
   const HeadRows<bf16> q(d.q, s.q, head), k(d.k, s.k, keyHead), v(d.v, s.v, keyHead);
-  if (thread < ownRows) {
-    const int row = ownRow + thread;
-    const Segment segment = row < tokens ? segmentOf(s, d.borders, row) : Segment{0, 0};
-    rows.fill(thread, visibleKeys(s, row, segment));
-  }
+  static_assert(threads == ownRows);
+  const Segment segment =
+      ownRow + thread < tokens ? segmentOf(s, d.borders, ownRow + thread) : Segment{0, 0};
+  rows.fill(thread, visibleKeys(s, ownRow + thread, segment));
   copyRows<features, ownRows, threads>(own, q, ownRow, tokens, s.size);
   __syncthreads();
   const Segment range = rows.all();
-  const WarpRange mine = rows.warps[warp];
-  const int slot = warp * warpRows + lane / 4;
-  const Segment seen[2] = {rows.keys[slot], rows.keys[slot + 8]};
+  GroupRange mine = rows.groups[warpRow / groupRows];
+  for (int g = 1; g < groups; ++g)
+    mine = mine.with(rows.groups[warpRow / groupRows + g]);
   if (range.begin < range.end)
     copyRows<features, otherRows, threads>(keys, k, range.begin, range.end, s.size);
   closeCopies();
 
   const float scale = s.scale * log2e;
-  float sums[features / 8][4] = {};
-  float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
-  uint32_t factors[features / 16][4];
+  Sums<groups, features> sums = {};
+  float top[groups][2], total[groups][2];
+#pragma unroll
+  for (int g = 0; g < groups; ++g)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      top[g][i] = -INFINITY;
+      total[g][i] = 0;
+    }
   for (int key = range.begin; key < range.end; key += otherRows) {
     waitForCopies<0>();
     __syncthreads(); // keys are there, the last values are used
     copyRows<features, otherRows, threads>(values, v, key, range.end, s.valueSize);
     closeCopies();
-    if (key == range.begin)
-#pragma unroll
-      for (int step = 0; step < features / 16; ++step)
-        ownFactors<features>(factors[step], own + warp * warpRows * rowBytes<features>, step);
     const bool active = mine.begin < key + otherRows && mine.end > key;
-    float scores[otherTiles][4] = {};
+    Scores<groups> scores;
     if (active)
-#pragma unroll
-      for (int step = 0; step < features / 16; ++step)
-        dotStep<features>(scores, factors[step], keys, step);
+      dotTiles<features, groups>(scores, own + warpRow * rowBytes<features>, keys);
     waitForCopies<0>();
     __syncthreads(); // values are there, the keys are used
     if (key + otherRows < range.end)
@@ -118,22 +119,28 @@ __global__ void __launch_bounds__(threads, features <= 64 ? 2 : 1)
     if (!active)
       continue;
     const bool whole = mine.allBegin <= key && mine.allEnd >= key + otherRows;
-    normalise<features>(scores, scale, whole, seen, key, top, total, sums);
-    accumulateTiles<features>(sums, scores, values);
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+      normalise<features>(scores[g], scale, whole, &rows.keys[warpRow + g * groupRows + lane / 4],
+                          key, top[g], total[g], sums[g]);
+    accumulateTiles<features, groups>(sums, scores, values);
   }
   waitForCopies<0>(); // where no key is seen the queries are still on their way
 
-  float factor[2];
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    factor[i] = total[i] == 0 ? 0.f : 1 / total[i];
-    const int row = ownRow + slot + i * 8;
-    if (lane % 4 == 0 && row < tokens)
-      d.lse[row * s.lseToken + head * s.lseHead] =
-          total[i] == 0 ? -INFINITY : (top[i] + log2f(total[i])) * ln2;
+  for (int g = 0; g < groups; ++g) {
+    const int first = ownRow + warpRow + g * groupRows;
+    float factor[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      factor[i] = total[g][i] == 0 ? 0.f : 1 / total[g][i];
+      const int row = first + lane / 4 + i * 8;
+      if (lane % 4 == 0 && row < tokens)
+        d.lse[row * s.lseToken + head * s.lseHead] =
+            total[g][i] == 0 ? -INFINITY : (top[g][i] + log2f(total[g][i])) * ln2;
+    }
+    writeRows<features>(d.out, s.out, head, first, tokens, s.valueSize, factor, sums[g]);
   }
-  writeRows<features>(d.out, s.out, head, ownRow + warp * warpRows, tokens, s.valueSize, factor,
-                      sums);
 }
 
 template <int features>
