@@ -1,7 +1,7 @@
 //===- AttentionMma.h - Attention's tile products on the tensor cores
 //--------------------------===//
 //
-// bfloat16, up to 128 features, any mask but the prefix one. A warp owns one or two groups of 16
+// bfloat16, up to 256 features, any mask but the prefix one. A warp owns one or two groups of 16
 // rows (queries, or keys in their gradients) and walks over tiles of 64 other rows in shared
 // memory. Scores are float32; probabilities and their gradients are rounded to bfloat16 as factors
 // of the second product.
@@ -189,8 +189,8 @@ inline bool onTensorCores(const AttentionShape &s, const AttentionData &d, bool 
     return h.feature == 1 && h.token % 8 == 0 && h.head % 8 == 0 && isAligned(data, 16);
   };
   const bool common = s.type == Element::BF16 && s.mask != AttentionMask::Prefix &&
-                      s.size % 8 == 0 && s.valueSize % 8 == 0 && s.size <= 128 &&
-                      s.valueSize <= 128 && fits(d.q, s.q) && fits(d.k, s.k) && fits(d.v, s.v) &&
+                      s.size % 8 == 0 && s.valueSize % 8 == 0 && s.size <= 256 &&
+                      s.valueSize <= 256 && fits(d.q, s.q) && fits(d.k, s.k) && fits(d.v, s.v) &&
                       fits(d.out, s.out);
   return common && (!backward || (fits(d.dout, s.dout) && fits(d.dq, s.dq) && fits(d.dk, s.dk) &&
                                   fits(d.dv, s.dv)));

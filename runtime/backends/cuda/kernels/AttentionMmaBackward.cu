@@ -18,7 +18,9 @@ static_assert(ownRows == otherRows);
 template <int features> constexpr int sharedBytes = 6 * tileBytes<features>;
 
 template <int features>
-__global__ void __launch_bounds__(threads, features <= 64 ? 3 : 2)
+__global__ void __launch_bounds__(threads, features <= 64    ? 3
+                                           : features <= 128 ? 2
+                                                             : 1)
     tensorQueryGradient(AttentionShape s, AttentionData d, AttentionWorkspace w) {
   __shared__ VisibleRows<ownRows> rows;
   constexpr int tile = tileBytes<features>;
@@ -98,9 +100,10 @@ struct QuerySide {
   float lse[otherRows], delta[otherRows];
 };
 
-/// A block owns 64 keys of a key head and walks over the queries of all heads of the group.
-template <int features>
-__global__ void __launch_bounds__(threads, 2)
+/// A block owns 64 keys of a key head and walks over the queries of all heads of the group. The
+/// gradients of keys and of values come together, or from a launch each where registers are short.
+template <int features, bool withKeys, bool withValues>
+__global__ void __launch_bounds__(threads, features <= 128 ? 2 : 1)
     tensorKeyGradient(AttentionShape s, AttentionData d, AttentionWorkspace w) {
   __shared__ VisibleRows<ownRows> rows;
   __shared__ QuerySide sides[2];
@@ -152,7 +155,7 @@ __global__ void __launch_bounds__(threads, 2)
   const unsigned char *ownK = memory + warp * groupRows * rowBytes<features>, *ownV = ownK + tile;
   const float scale = s.scale * log2e;
   const int column = lane % 4 * 2, firstKey = ownRow + warp * groupRows + lane / 4;
-  Sums<1, features> ofKeys = {}, ofValues = {};
+  [[maybe_unused]] Sums<1, features> ofKeys = {}, ofValues = {};
   for (int step = 0, stage = 0; step < steps; ++step, stage ^= 1) {
     if (step + 1 < steps)
       copyTile(step + 1, stage ^ 1);
@@ -161,7 +164,7 @@ __global__ void __launch_bounds__(threads, 2)
     __syncthreads(); // this tile is there
     const unsigned char *tileQ = memory + (2 + stage * 2) * tile, *tileDout = tileQ + tile;
     const QuerySide &side = sides[stage];
-    Scores<1> scores, slopes;
+    Scores<1> scores;
     dotTiles<features, 1>(scores, ownK, tileQ);
 #pragma unroll
     for (int j = 0; j < otherTiles; ++j)
@@ -172,40 +175,55 @@ __global__ void __launch_bounds__(threads, 2)
         const float p = quickExp2(scores[0][j][e] * scale - side.lse[query]);
         scores[0][j][e] = key >= seen.begin && key < seen.end ? p : 0.f;
       }
-    accumulateTiles<features, 1>(ofValues, scores, tileDout);
-    dotTiles<features, 1>(slopes, ownV, tileDout);
+    if constexpr (withValues)
+      accumulateTiles<features, 1>(ofValues, scores, tileDout);
+    if constexpr (withKeys) {
+      Scores<1> slopes;
+      dotTiles<features, 1>(slopes, ownV, tileDout);
 #pragma unroll
-    for (int j = 0; j < otherTiles; ++j)
+      for (int j = 0; j < otherTiles; ++j)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int query = j * 8 + column + e % 2;
-        // Where nothing is seen the probability is 0, whatever the row holds.
-        slopes[0][j][e] =
-            scores[0][j][e] == 0.f ? 0.f : scores[0][j][e] * (slopes[0][j][e] - side.delta[query]);
-      }
-    accumulateTiles<features, 1>(ofKeys, slopes, tileQ);
+        for (int e = 0; e < 4; ++e) {
+          const float p = scores[0][j][e], delta = side.delta[j * 8 + column + e % 2];
+          // Where nothing is seen the probability is 0, whatever the row holds.
+          slopes[0][j][e] = p == 0.f ? 0.f : p * (slopes[0][j][e] - delta);
+        }
+      accumulateTiles<features, 1>(ofKeys, slopes, tileQ);
+    }
     __syncthreads(); // this tile is used
   }
   waitForCopies<0>();
   const int first = ownRow + warp * groupRows;
-  const float scaled[2] = {s.scale, s.scale}, plain[2] = {1.f, 1.f};
-  writeRows<features>(d.dk, s.dk, keyHead, first, tokens, s.size, scaled, ofKeys[0]);
-  writeRows<features>(d.dv, s.dv, keyHead, first, tokens, s.valueSize, plain, ofValues[0]);
+  [[maybe_unused]] const float scaled[2] = {s.scale, s.scale}, plain[2] = {1.f, 1.f};
+  if constexpr (withKeys)
+    writeRows<features>(d.dk, s.dk, keyHead, first, tokens, s.size, scaled, ofKeys[0]);
+  if constexpr (withValues)
+    writeRows<features>(d.dv, s.dv, keyHead, first, tokens, s.valueSize, plain, ofValues[0]);
+}
+
+/// One of the kernels above.
+template <int features, typename Gradient>
+cudaError_t launch(Gradient kernel, int64_t heads, const AttentionShape &s, const AttentionData &d,
+                   const AttentionWorkspace &w, cudaStream_t stream) {
+  if (!OMNIBAL_ALLOW_SHARED(kernel, sharedBytes<features>))
+    return cudaErrorInvalidConfiguration;
+  const dim3 grid(static_cast<unsigned>(ceilDiv(s.tokens, ownRows)), static_cast<unsigned>(heads));
+  OMNIBAL_LAUNCH_SHARED(kernel, grid, dim3(threads), sharedBytes<features>, stream, s, d, w);
+  return cudaGetLastError();
 }
 
 template <int features>
 cudaError_t run(const AttentionShape &s, const AttentionData &d, const AttentionWorkspace &w,
                 cudaStream_t stream) {
-  if (!OMNIBAL_ALLOW_SHARED(tensorQueryGradient<features>, sharedBytes<features>) ||
-      !OMNIBAL_ALLOW_SHARED(tensorKeyGradient<features>, sharedBytes<features>))
-    return cudaErrorInvalidConfiguration;
-  const auto blocks = static_cast<unsigned>(ceilDiv(s.tokens, ownRows));
-  OMNIBAL_LAUNCH_SHARED(tensorQueryGradient<features>, dim3(blocks, static_cast<unsigned>(s.heads)),
-                        dim3(threads), sharedBytes<features>, stream, s, d, w);
-  OMNIBAL_LAUNCH_SHARED(tensorKeyGradient<features>,
-                        dim3(blocks, static_cast<unsigned>(s.keyHeads)), dim3(threads),
-                        sharedBytes<features>, stream, s, d, w);
-  return cudaGetLastError();
+  if (cudaError_t error = launch<features>(tensorQueryGradient<features>, s.heads, s, d, w, stream))
+    return error;
+  if constexpr (features <= 128)
+    return launch<features>(tensorKeyGradient<features, true, true>, s.keyHeads, s, d, w, stream);
+  else if (cudaError_t error = launch<features>(tensorKeyGradient<features, true, false>,
+                                                s.keyHeads, s, d, w, stream))
+    return error;
+  else
+    return launch<features>(tensorKeyGradient<features, false, true>, s.keyHeads, s, d, w, stream);
 }
 
 } // namespace
@@ -213,7 +231,9 @@ cudaError_t run(const AttentionShape &s, const AttentionData &d, const Attention
 cudaError_t launchTensorGradients(const AttentionShape &s, const AttentionData &d,
                                   const AttentionWorkspace &w, cudaStream_t stream) {
   const int64_t size = s.size > s.valueSize ? s.size : s.valueSize;
-  return size <= 64 ? run<64>(s, d, w, stream) : run<128>(s, d, w, stream);
+  return size <= 64    ? run<64>(s, d, w, stream)
+         : size <= 128 ? run<128>(s, d, w, stream)
+                       : run<256>(s, d, w, stream);
 }
 
 } // namespace omnibal::rt::cuda

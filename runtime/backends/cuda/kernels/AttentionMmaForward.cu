@@ -1,4 +1,4 @@
-//===- AttentionMmaForward.cu - A block 128 queries of a head, 32 a warp
+//===- AttentionMmaForward.cu - A block 128 queries of a head (64 of 256 features)
 //------------------------===//
 //
 // The values of a tile are copied while its scores are computed, the next tile's keys while the
@@ -11,11 +11,12 @@ namespace omnibal::rt::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr int groups = 2; ///< of rows a warp: what it reads of keys and values serves 32 queries
-constexpr int ownRows = threads / 32 * groups * groupRows;
+/// Of rows a warp: what it reads of keys and values serves 32 queries, where registers allow.
+template <int features> constexpr int groupsOf = features <= 128 ? 2 : 1;
+template <int features> constexpr int rowsOf = threads / 32 * groupsOf<features> * groupRows;
 
 template <int features>
-constexpr int sharedBytes = ownRows * rowBytes<features> + 2 * tileBytes<features>;
+constexpr int sharedBytes = rowsOf<features> * rowBytes<features> + 2 * tileBytes<features>;
 
 /// The largest of, and the sum over, the 4 lanes of a row.
 __device__ __forceinline__ float quadMax(float x) {
@@ -69,6 +70,7 @@ __device__ __forceinline__ void normalise(float (&scores)[otherTiles][4], float 
 
 template <int features>
 __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, AttentionData d) {
+  constexpr int groups = groupsOf<features>, ownRows = rowsOf<features>;
   __shared__ VisibleRows<ownRows> rows;
   unsigned char *own = dynamicMemory();
   unsigned char *keys = own + ownRows * rowBytes<features>, *values = keys + tileBytes<features>;
@@ -78,10 +80,11 @@ __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, At
   const int ownRow = static_cast<int>(gridDim.x - 1 - blockIdx.x) * ownRows;
   const int64_t head = blockIdx.y, keyHead = head / (s.heads / s.keyHeads);
   const HeadRows<bf16> q(d.q, s.q, head), k(d.k, s.k, keyHead), v(d.v, s.v, keyHead);
-  static_assert(threads == ownRows);
-  const Segment segment =
-      ownRow + thread < tokens ? segmentOf(s, d.borders, ownRow + thread) : Segment{0, 0};
-  rows.fill(thread, visibleKeys(s, ownRow + thread, segment));
+  if (thread < ownRows) {
+    const int row = ownRow + thread;
+    const Segment segment = row < tokens ? segmentOf(s, d.borders, row) : Segment{0, 0};
+    rows.fill(thread, visibleKeys(s, row, segment));
+  }
   copyRows<features, ownRows, threads>(own, q, ownRow, tokens, s.size);
   __syncthreads();
   const Segment range = rows.all();
@@ -147,7 +150,7 @@ template <int features>
 cudaError_t run(const AttentionShape &s, const AttentionData &d, cudaStream_t stream) {
   if (!OMNIBAL_ALLOW_SHARED(tensorForward<features>, sharedBytes<features>))
     return cudaErrorInvalidConfiguration;
-  const dim3 grid(static_cast<unsigned>(ceilDiv(s.tokens, ownRows)),
+  const dim3 grid(static_cast<unsigned>(ceilDiv(s.tokens, rowsOf<features>)),
                   static_cast<unsigned>(s.heads));
   OMNIBAL_LAUNCH_SHARED(tensorForward<features>, grid, dim3(threads), sharedBytes<features>, stream,
                         s, d);
@@ -159,7 +162,9 @@ cudaError_t run(const AttentionShape &s, const AttentionData &d, cudaStream_t st
 cudaError_t launchTensorAttention(const AttentionShape &s, const AttentionData &d,
                                   cudaStream_t stream) {
   const int64_t size = s.size > s.valueSize ? s.size : s.valueSize;
-  return size <= 64 ? run<64>(s, d, stream) : run<128>(s, d, stream);
+  return size <= 64    ? run<64>(s, d, stream)
+         : size <= 128 ? run<128>(s, d, stream)
+                       : run<256>(s, d, stream);
 }
 
 } // namespace omnibal::rt::cuda
