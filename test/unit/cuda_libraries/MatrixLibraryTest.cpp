@@ -198,6 +198,20 @@ TEST_F(MatrixLibraryTest, MeasuresOnceAndKeepsTheChoice) {
   EXPECT_EQ(readText(path), kept);
 }
 
+TEST_F(MatrixLibraryTest, MeasuresWhileAGraphIsRecorded) {
+  TemporaryFolder folder;
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file("algorithms.json"));
+  auto library = openLibrary();
+  Large large;
+  ASSERT_EQ(cudaStreamBeginCapture(directStream(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_TRUE(*library->run(large.shape, large.data()));
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(directStream(), &graph), cudaSuccess) << "the recording is spoilt";
+  cudaGraphDestroy(graph);
+  EXPECT_GT(fake.products, 6);
+  EXPECT_EQ(fake.used.back(), 2);
+}
+
 TEST_F(MatrixLibraryTest, OneFileTheSameBits) {
   TemporaryFolder folder;
   Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file("algorithms.json"));
