@@ -48,7 +48,8 @@ __device__ CrossEntropyRow mergeBlock(CrossEntropyRow row) {
   return mergeWarp(row);
 }
 
-/// Visits a dense row: single values up to the first aligned pack, packs, and the rest.
+/// Visits a dense row: single values up to the first aligned pack, packs, and the rest. A thread
+/// loads several packs before it uses the first, so that memory has enough to do.
 template <int n, typename T, typename Single, typename Packed>
 __device__ __forceinline__ void forRow(const T *row, int64_t width, Single single, Packed packed) {
   int64_t head = 0;
@@ -58,12 +59,24 @@ __device__ __forceinline__ void forRow(const T *row, int64_t width, Single singl
     head = head < width ? head : width;
   }
   const int64_t packsEnd = head + (n > 1 ? (width - head) / n * n : 0);
-  for (int64_t i = threadIdx.x; i < head; i += threads)
-    single(i);
-  for (int64_t i = head + int64_t(threadIdx.x) * n; i < packsEnd; i += int64_t(threads) * n)
-    packed(i);
-  for (int64_t i = packsEnd + threadIdx.x; i < width; i += threads)
-    single(i);
+  for (int64_t at = threadIdx.x; at < head; at += threads)
+    single(at);
+  constexpr int ahead = n > 4 ? 2 : 4; // registers
+  constexpr int64_t step = int64_t(threads) * n;
+  int64_t i = head + int64_t(threadIdx.x) * n;
+  for (; n > 1 && i + (ahead - 1) * step < packsEnd; i += ahead * step) {
+    Pack<T, n> packs[ahead];
+#pragma unroll
+    for (int j = 0; j < ahead; ++j)
+      packs[j] = loadPack<n>(row + i + j * step);
+#pragma unroll
+    for (int j = 0; j < ahead; ++j)
+      packed(packs[j], i + j * step);
+  }
+  for (; i < packsEnd; i += step)
+    packed(loadPack<n>(row + i), i);
+  for (int64_t at = packsEnd + threadIdx.x; at < width; at += threads)
+    single(at);
 }
 
 template <int n, typename T>
@@ -74,8 +87,7 @@ __device__ CrossEntropyRow statistics(const T *row, int64_t width, int64_t first
   };
   forRow<n>(
       row, width, [&](int64_t i) { add(toFloat(row[i]), i); },
-      [&](int64_t i) {
-        const auto pack = loadPack<n>(row + i);
+      [&](const Pack<T, n> &pack, int64_t i) {
         float x[n], top = -INFINITY;
         int best = 0;
 #pragma unroll
@@ -113,8 +125,7 @@ __device__ void writeGradient(const T *row, G *gradient, int64_t width, const Cr
   };
   forRow<n>(
       row, width, [&](int64_t i) { gradient[i] = fromFloat<G>(slope(toFloat(row[i]), i)); },
-      [&](int64_t i) {
-        const auto pack = loadPack<n>(row + i);
+      [&](const Pack<T, n> &pack, int64_t i) {
         Pack<G, n> slopes;
 #pragma unroll
         for (int e = 0; e < n; ++e)
@@ -123,20 +134,22 @@ __device__ void writeGradient(const T *row, G *gradient, int64_t width, const Cr
       });
 }
 
+/// Packs where the row is aligned to them.
 template <int n, typename T> __device__ void zeroRow(T *row, int64_t width) {
-  forRow<n>(
-      row, width, [&](int64_t i) { row[i] = fromFloat<T>(0.f); },
-      [&](int64_t i) {
-        Pack<T, n> pack;
+  const bool aligned = reinterpret_cast<uintptr_t>(row) % (n * sizeof(T)) == 0;
+  const int64_t packsEnd = aligned ? width / n * n : 0;
+  Pack<T, n> pack;
 #pragma unroll
-        for (int e = 0; e < n; ++e)
-          pack.at[e] = fromFloat<T>(0.f);
-        storePack<n>(row + i, pack);
-      });
+  for (int e = 0; e < n; ++e)
+    pack.at[e] = fromFloat<T>(0.f);
+  for (int64_t i = int64_t(threadIdx.x) * n; i < packsEnd; i += int64_t(threads) * n)
+    storePack<n>(row + i, pack);
+  for (int64_t i = packsEnd + threadIdx.x; i < width; i += threads)
+    row[i] = fromFloat<T>(0.f);
 }
 
 template <int n, typename T, typename G>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 2)
     crossEntropy(CrossEntropyShape s, const T *logits, const int32_t *targets,
                  const int32_t *tokens, float *loss, G *gradient, int32_t *prediction) {
   for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
