@@ -237,6 +237,16 @@ TEST_F(AgainstHost, CopyFillReduce) {
     BothSides fill("fill", {{"value", r.oneOf({0.0, -1.5})}});
     fill.out("dst", r.floats(shape, r.order(rank)), to);
     fill.compare();
+    BothSides columns("reduce", {{"kind", "sum"}, {"accumulate", r.chance(60)}});
+    const int64_t rows = 500 + r.upTo(900), cols = r.chance(50) ? 8 * r.upTo(40) : r.upTo(300);
+    columns.in("src", r.floats({rows, cols}), from);
+    const Tensor<float> sums = r.dense({1, cols});
+    columns.out("dst", sums);
+    TensorView many = sums.view;
+    many.shape[0] = rows;
+    many.strides[0] = 0;
+    columns.through(many);
+    columns.compare({1e-5, 1e-5}, {1e-5, 1e-5});
     const char *kind = r.oneOf({"sum", "mean", "max", "min"});
     BothSides reduce("reduce", {{"kind", kind}, {"accumulate", r.chance(40)}});
     reduce.in("src", r.floats(shape, r.order(rank)), from);

@@ -50,7 +50,7 @@ public:
     return Status::ok();
   }
   Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
-    return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load});
+    return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load, &partials});
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
     return openLocalTransport(control, queue, deadline);
@@ -207,6 +207,7 @@ private:
   ReadbackPool readbacks;
   std::unique_ptr<UpdateLists> lists;
   std::unique_ptr<ProgramCode> code;
+  std::unique_ptr<DeviceBuffer> partials;
   std::unique_ptr<Libraries> libraries;
   std::unique_ptr<Marks> marks;
   std::unique_ptr<Prefetcher> prefetcher;

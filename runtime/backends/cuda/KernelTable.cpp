@@ -1,6 +1,7 @@
 #include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/PlainKernel.h"
+#include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include <algorithm>
@@ -76,18 +77,44 @@ public:
     dst = site.operand("dst");
     kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
     accumulate = site.flag("accumulate", false);
+    if (kind == ReduceKind::Sum && context.partials && !*context.partials) {
+      auto made = DeviceBuffer::allocate(columnSumScratch * 4, context.stream);
+      if (made)
+        *context.partials = *std::move(made);
+      else
+        site.fail(made.status().message());
+    }
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &to = views[dst], &from = views[src];
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     OMNIBAL_RETURN_IF_ERROR(sameType(to, "dst", from, "src", from.dtype == DType::BF16));
+    if (const ColumnSumShape sum = columnSum(to, from); columnSumServes(sum))
+      return launched(launchColumnSum(sum, static_cast<float *>(to.data), from.data,
+                                      reinterpret_cast<float *>((*context.partials)->data()),
+                                      context.stream));
     return launched(launchReduce(
         {pairOf(to, &from), elementOf(to.dtype), elementOf(from.dtype), kind, accumulate}, to.data,
         from.data, context.stream));
   }
 
 private:
+  /// Sums over rows of a matrix; without rows where the call is something else.
+  ColumnSumShape columnSum(const TensorView &to, const TensorView &from) const {
+    ColumnSumShape s;
+    if (kind != ReduceKind::Sum || !context.partials || to.rank != 2 || to.strides[0] != 0 ||
+        to.strides[1] == 0 || to.dtype != DType::F32 || from.strides[1] != 1)
+      return s;
+    s.rows = to.shape[0];
+    s.cols = to.shape[1];
+    s.fromRow = from.strides[0];
+    s.toStep = to.strides[1];
+    s.from = elementOf(from.dtype);
+    s.accumulate = accumulate;
+    return s;
+  }
+
   int src, dst;
   ReduceKind kind;
   bool accumulate;

@@ -24,6 +24,8 @@ struct KernelContext {
   const ProgramCode *code = nullptr; ///< null where the program has none
   Libraries *libraries = nullptr;    ///< null: our own kernels alone
   const LoadFacts *load = nullptr;   ///< null: nothing is known
+  /// Where the rank's kernels keep partial sums; made by the first that needs it. Null: nowhere.
+  std::unique_ptr<DeviceBuffer> *partials = nullptr;
 };
 
 Element elementOf(DType type);
