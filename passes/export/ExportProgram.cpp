@@ -24,6 +24,7 @@ public:
     if (failed(schedule))
       return failure();
     parts.schedule = std::move(*schedule);
+    parts.compute = options.compute;
     parts.tilesCap = options.tilesCap;
     parts.tokensCap = options.tokensCap;
     // Before any function is rewritten, as the planner saw it.

@@ -32,12 +32,17 @@ struct ProgramParts {
   std::vector<lower::LoweredFunction> functions;
   std::vector<CalleeFunctions> callees; ///< one a call
   Schedule schedule;
+  std::string compute = "float32";
   int64_t tilesCap = 0, tokensCap = 0;
   std::vector<std::map<std::string, int32_t>>
       parameterIndex; ///< per stage: name -> Stage::parameters
   std::vector<std::map<std::string, int32_t>>
       constantIndex; ///< per stage: name -> Stage::constants
 
+  /// How an activation between layers and its gradient lie.
+  rt::DType dtypeOf(const Edge &edge) const {
+    return compute == "bfloat16" && edge.isNarrow ? rt::DType::BF16 : rt::DType::F32;
+  }
   /// The stage that runs a chunk.
   int64_t stageOf(int64_t chunk) const { return schedule.plan.getChunkRanks()[chunk]; }
 };

@@ -6,10 +6,13 @@
 namespace omnibal::exporter {
 namespace {
 
-rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient) {
+rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient,
+                       const std::string &compute) {
   rt::Parameter parameter;
   parameter.name = op.getSymName().str();
   auto type = cast<mlir::RankedTensorType>(op.getType());
+  if (compute == "bfloat16" && type.getElementType().isF32())
+    parameter.dtype = rt::DType::BF16;
   parameter.shape.assign(type.getShape().begin(), type.getShape().end());
   parameter.transposed = op.getTransposed();
   if (parameter.transposed)
@@ -50,17 +53,20 @@ void fillBuckets(rt::Stage &stage, int64_t bucketBytes) {
 }
 
 void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
-  auto place = [&](int64_t rt::Parameter::*field, bool trainableOnly) {
-    for (rt::Parameter &parameter : stage.parameters)
-      if (parameter.trainable || !trainableOnly) {
-        parameter.*field = offset;
-        offset = alignUp(offset + parameter.elements() * 4);
-      }
+  auto place = [&](int64_t &field, int64_t bytes) {
+    field = offset;
+    offset = alignUp(offset + bytes);
   };
-  place(&rt::Parameter::dataOffset, false);
-  place(&rt::Parameter::gradOffset, true);
-  place(&rt::Parameter::moment1Offset, true);
-  place(&rt::Parameter::moment2Offset, true);
+  for (rt::Parameter &parameter : stage.parameters)
+    place(parameter.dataOffset, parameter.elements() * rt::byteSize(parameter.dtype));
+  for (int64_t rt::Parameter::*field :
+       {&rt::Parameter::gradOffset, &rt::Parameter::moment1Offset, &rt::Parameter::moment2Offset})
+    for (rt::Parameter &parameter : stage.parameters)
+      if (parameter.trainable)
+        place(parameter.*field, parameter.elements() * 4);
+  for (rt::Parameter &parameter : stage.parameters)
+    if (parameter.trainable && parameter.dtype != rt::DType::F32)
+      place(parameter.masterOffset, parameter.elements() * 4);
 }
 
 } // namespace
@@ -81,7 +87,7 @@ void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::
       auto [it, fresh] = parts.parameterIndex[s].try_emplace(name, stage.parameters.size());
       if (!fresh)
         continue;
-      stage.parameters.push_back(describe(ops.at(name), withGradient));
+      stage.parameters.push_back(describe(ops.at(name), withGradient, parts.compute));
       stagesOf[name].push_back(s);
     }
     const CalleeFunctions &callee = parts.callees[index];

@@ -154,7 +154,8 @@ std::string StageLayout::buildWeightGrad(rt::Chunk &chunk) {
 void StageLayout::addAccumulate(CallList &list, int64_t edge, rt::Location from,
                                 rt::Location into) {
   rt::View view;
-  std::string name = "accumulate";
+  rt::DType dtype = parts.dtypeOf(parts.graph.edges[edge]);
+  std::string name = dtype == rt::DType::F32 ? "accumulate" : "accumulate_bf16";
   for (const SymbolicDim &dim : parts.graph.edges[edge].shape) {
     view.shape.push_back({dim.constant, dim.perTile, dim.perToken});
     name += "_" + toString(dim);
@@ -176,6 +177,7 @@ void StageLayout::addAccumulate(CallList &list, int64_t edge, rt::Location from,
       rt::Buffer buffer;
       buffer.name = role == rt::Role::GradOutput ? "contribution" : "sum";
       buffer.role = role;
+      buffer.dtype = dtype;
       buffer.shape = view.shape;
       lowered.function.buffers.push_back(buffer);
       lowered.formals.push_back({role, 0, buffer.name});

@@ -63,7 +63,7 @@ int64_t StageLayout::bytesOf(const Edge &edge) const {
   std::vector<rt::Extent> shape;
   for (const SymbolicDim &dim : edge.shape)
     shape.push_back({dim.constant, dim.perTile, dim.perToken});
-  return bytesAtCaps(parts, shape, rt::DType::F32);
+  return bytesAtCaps(parts, shape, parts.dtypeOf(edge));
 }
 
 int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
@@ -417,6 +417,7 @@ rt::Transfer StageLayout::sendSide(size_t i) const {
     piece.name = parts.graph.calls[value.producer].name + "#" + std::to_string(value.output);
     for (const SymbolicDim &dim : value.shape)
       piece.shape.push_back({dim.constant, dim.perTile, dim.perToken});
+    piece.dtype = parts.dtypeOf(value);
     piece.sendOffset = location.offset;
     transfer.pieces.push_back(std::move(piece));
   }

@@ -71,7 +71,7 @@ LogicalResult CallBuilder::addFormals() {
     formal.formal.name = role.str();
     if (*kind != rt::Role::Result)
       formal.formal.name += "_" + std::to_string(formal.formal.index);
-    formal.root = addRoot(tensor.getElementType(), *shape);
+    formal.root = addRoot(tensor.getElementType(), *shape, storage.isNarrow(attributes, type));
     list.roots[formal.root].formal = list.formals.size();
     list.formals.push_back(formal);
     return formal.root;
@@ -92,9 +92,9 @@ LogicalResult CallBuilder::addFormals() {
   return success();
 }
 
-int CallBuilder::addRoot(Type elementType, ArrayRef<SymbolicDim> shape) {
+int CallBuilder::addRoot(Type elementType, ArrayRef<SymbolicDim> shape, bool narrow) {
   Root root;
-  root.dtype = *dtypeOf(elementType);
+  root.dtype = narrow ? rt::DType::BF16 : *dtypeOf(elementType);
   root.shape.assign(shape.begin(), shape.end());
   root.elements = product(shape).value_or(0);
   list.roots.push_back(root);
@@ -147,6 +147,19 @@ Place CallBuilder::materialise(const Place &place, Operation *op) {
   Place copy = dense(list.roots.size() - 1, place.shape);
   call(op, "copy", {{"src", place}, {"dst", copy}});
   return copy;
+}
+
+Place CallBuilder::as(rt::DType dtype, const Place &place, Operation *op) {
+  if (dtypeAt(place) == dtype)
+    return place;
+  Place copy = fresh(Float32Type::get(fn.getContext()), place.shape, dtype == rt::DType::BF16);
+  call(op, "copy", {{"src", place}, {"dst", copy}});
+  return copy;
+}
+
+rt::DType CallBuilder::floatTypeOf(ValueRange operands) {
+  bool narrow = llvm::any_of(operands, [&](Value value) { return storage.isNarrow(value); });
+  return narrow ? rt::DType::BF16 : rt::DType::F32;
 }
 
 Place CallBuilder::reshaped(const Place &place, ArrayRef<SymbolicDim> shape, Operation *op) {
@@ -281,7 +294,8 @@ LogicalResult CallBuilder::bindResults(func::ReturnOp op) {
       continue;
     }
     const Root &source = list.roots[place.root];
-    if (source.formal < 0 && isDense(place) && source.elements == list.roots[root].elements)
+    if (source.formal < 0 && isDense(place) && source.elements == list.roots[root].elements &&
+        source.dtype == list.roots[root].dtype)
       replaceRoot(place.root, root);
     else
       call(op, "copy", {{"src", place}, {"dst", target}});

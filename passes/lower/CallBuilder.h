@@ -5,6 +5,7 @@
 #include "dialects/omnibal/OmnibalOps.h"
 #include "passes/lower/CallList.h"
 #include "passes/lower/KernelLibraryInternal.h"
+#include "passes/lower/Storage.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace omnibal::lower {
@@ -14,7 +15,7 @@ namespace omnibal::lower {
 class CallBuilder {
 public:
   CallBuilder(mlir::func::FuncOp fn, KernelLibrary &kernels, const LoweringOptions &options)
-      : fn(fn), kernels(kernels), options(options) {}
+      : fn(fn), kernels(kernels), options(options), storage(fn, options.compute) {}
 
   llvm::FailureOr<CallList> run();
 
@@ -31,14 +32,21 @@ private:
   Place placeOf(mlir::Value value) { return places.lookup(value); }
   /// Binds a value to a place; its uses keep the root alive.
   void set(mlir::Value value, const Place &place);
-  int addRoot(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape);
+  int addRoot(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool narrow = false);
   Place dense(int root, llvm::ArrayRef<SymbolicDim> shape);
-  Place fresh(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape) {
-    return dense(addRoot(elementType, shape), shape);
+  Place fresh(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool narrow = false) {
+    return dense(addRoot(elementType, shape, narrow), shape);
   }
-  Place fresh(mlir::Value value) { return fresh(elementType(value), shapeOf(value)); }
+  Place fresh(mlir::Value value) {
+    return fresh(elementType(value), shapeOf(value), storage.isNarrow(value));
+  }
   /// A dense copy.
   Place materialise(const Place &place, mlir::Operation *op);
+  rt::DType dtypeAt(const Place &place) const { return list.roots[place.root].dtype; }
+  /// The place itself, or a copy in float32 or bfloat16 where it lies in the other.
+  Place as(rt::DType dtype, const Place &place, mlir::Operation *op);
+  /// bfloat16 if one of the operands lies in it, else float32.
+  rt::DType floatTypeOf(mlir::ValueRange operands);
   /// reshape(), after a copy if strides cannot say it.
   Place reshaped(const Place &place, llvm::ArrayRef<SymbolicDim> shape, mlir::Operation *op);
   /// The place itself if its last dimension has unit stride, else a copy.
@@ -96,6 +104,7 @@ private:
   mlir::func::FuncOp fn;
   KernelLibrary &kernels;
   LoweringOptions options;
+  Storage storage;
   CallList list;
   std::vector<FormalRoot> batchFormals, constantFormals;
   std::vector<int> resultRoots;

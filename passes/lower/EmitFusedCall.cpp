@@ -98,6 +98,7 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
   for (auto [i, input] : llvm::enumerate(op.getInputs())) {
     Place place = placeOf(input);
     kernel.inputs.push_back(accessInput(op, i, place));
+    kernel.inputs.back().half = dtypeAt(place) == rt::DType::BF16;
     operands.emplace_back("in" + std::to_string(i), place);
   }
   int64_t rowsAtCap = space.rows.evaluate(options.tilesCap, options.tokensCap);
@@ -133,6 +134,7 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
     }
     Place place = fresh(value);
     set(value, place);
+    access.half = dtypeAt(place) == rt::DType::BF16;
     if (access.extent == Extent2D::Full && !space.rows.isOne())
       access.rows.digits.push_back({space.rows, space.cols});
     else if (access.extent == Extent2D::PerRow && !space.rows.isOne())

@@ -34,7 +34,8 @@ Place lastTwo(const Place &place) {
 } // namespace
 
 LogicalResult CallBuilder::emitGemm(GemmOp op) {
-  Place a = placeOf(op.getLhs()), b = placeOf(op.getRhs());
+  rt::DType type = floatTypeOf({op.getLhs(), op.getRhs()});
+  Place a = as(type, placeOf(op.getLhs()), op), b = as(type, placeOf(op.getRhs()), op);
   if (op.getTransposeLhs())
     swapLast(a);
   if (op.getTransposeRhs())
@@ -55,6 +56,7 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
     c = target->second;
   } else if (hasResidual && a.root != residual.root && b.root != residual.root &&
              diesAt(residual, op) && isDense(residual) &&
+             (dtypeAt(residual) == rt::DType::BF16) == storage.isNarrow(op.getResult()) &&
              list.roots[residual.root].elements == product(shape)) {
     // The sum takes the place of what it adds to.
     c = residual;
@@ -67,9 +69,11 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
     c = fresh(op.getResult());
     set(op.getResult(), c);
   }
+  if (hasResidual)
+    residual = as(dtypeAt(c), residual, op);
   Place pre;
   if (op.getPre()) {
-    pre = fresh(op.getPre());
+    pre = fresh(elementType(op.getPre()), shapeOf(op.getPre()), dtypeAt(c) == rt::DType::BF16);
     set(op.getPre(), pre);
   }
 
@@ -100,7 +104,7 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
 
   std::vector<std::pair<std::string, Place>> operands{{"a", a}, {"b", b}, {"c", c}};
   if (op.getBias()) {
-    Place bias = placeOf(op.getBias());
+    Place bias = as(type, placeOf(op.getBias()), op);
     operands.emplace_back("bias", bias);
   }
   if (hasResidual)

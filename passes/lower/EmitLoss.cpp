@@ -55,11 +55,12 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   int64_t rows =
       llvm::divideCeil(block * (vocabulary + 2 * features), std::max<int64_t>(1, vocabulary));
 
-  std::vector<std::pair<std::string, Place>> operands{{"hidden", matrix(hidden, op)},
-                                                      {"weight", matrix(weight, op)},
+  rt::DType type = floatTypeOf({hidden, weight});
+  std::vector<std::pair<std::string, Place>> operands{{"hidden", as(type, matrix(hidden, op), op)},
+                                                      {"weight", as(type, matrix(weight, op), op)},
                                                       {"targets", flat(targets, op)}};
   if (bias)
-    operands.emplace_back("bias", placeOf(bias));
+    operands.emplace_back("bias", as(type, placeOf(bias), op));
   Value loss = op->getResult(0);
   set(loss, fresh(loss));
   operands.emplace_back("loss", flat(loss, op));

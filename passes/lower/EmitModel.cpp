@@ -18,7 +18,7 @@ Place CallBuilder::freshTokenMajor(Value value) {
   llvm::SmallVector<int64_t> permutation{0, 2, 1};
   for (size_t i = 3; i < shape.size(); ++i)
     permutation.push_back(i);
-  Place place = permute(fresh(elementType(value), memory), permutation);
+  Place place = permute(fresh(elementType(value), memory, storage.isNarrow(value)), permutation);
   set(value, place);
   return place;
 }
@@ -67,8 +67,10 @@ LogicalResult CallBuilder::emitAttention(AttentionOp op) {
     return op.emitOpError("soft capping needs sizes known at compile time");
   if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
     return failure();
-  Place q = tokenMajor(placeOf(op.getQuery()), op), k = tokenMajor(placeOf(op.getKey()), op),
-        v = tokenMajor(placeOf(op.getValue()), op);
+  rt::DType type = floatTypeOf({op.getQuery(), op.getKey(), op.getValue()});
+  Place q = as(type, tokenMajor(placeOf(op.getQuery()), op), op),
+        k = as(type, tokenMajor(placeOf(op.getKey()), op), op),
+        v = as(type, tokenMajor(placeOf(op.getValue()), op), op);
   Place out = tokenMajor(freshTokenMajor(op.getResult()), op);
   Place lse = *perToken(freshTokenMajor(op.getLse()));
   std::vector<std::pair<std::string, Place>> operands{
@@ -85,14 +87,17 @@ LogicalResult CallBuilder::emitAttentionGrad(AttentionGradOp op) {
   if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
     return failure();
   std::vector<std::pair<std::string, Place>> operands;
+  rt::DType type =
+      floatTypeOf({op.getQuery(), op.getKey(), op.getValue(), op.getResult(), op.getGrad()});
   for (auto [name, value] : {std::pair("q", op.getQuery()),
                              {"k", op.getKey()},
                              {"v", op.getValue()},
                              {"out", op.getResult()}})
-    operands.emplace_back(name, tokenMajor(placeOf(value), op));
-  auto lse = perToken(placeOf(op.getLse()));
-  operands.emplace_back("lse", lse ? *lse : *perToken(materialise(placeOf(op.getLse()), op)));
-  operands.emplace_back("dout", tokenMajor(placeOf(op.getGrad()), op));
+    operands.emplace_back(name, as(type, tokenMajor(placeOf(value), op), op));
+  Place logSums = as(rt::DType::F32, placeOf(op.getLse()), op);
+  auto lse = perToken(logSums);
+  operands.emplace_back("lse", lse ? *lse : *perToken(materialise(logSums, op)));
+  operands.emplace_back("dout", as(type, tokenMajor(placeOf(op.getGrad()), op), op));
   for (auto [name, value] :
        {std::pair("dq", op.getDquery()), {"dk", op.getDkey()}, {"dv", op.getDvalue()}})
     operands.emplace_back(name, tokenMajor(freshTokenMajor(value), op));
@@ -109,15 +114,15 @@ LogicalResult CallBuilder::emitRope(RopeOp op) {
   SymbolicShape shape = shapeOf(op.getInput());
   if (shape.size() != 4)
     return op.emitOpError("needs an input [batch, heads, tokens, features]");
-  Place x = tokenMajor(placeOf(op.getInput()), op);
+  Place x = as(floatTypeOf(op->getResults()), tokenMajor(placeOf(op.getInput()), op), op);
   Place positions = broadcast(flat(op.getPositions(), op), {shape[0], shape[2]});
   positions = reshaped(positions, {x.shape[0]}, op);
   Place out = tokenMajor(freshTokenMajor(op.getResult()), op);
   Call &rope = call(op, "rope",
                     {{"x", x},
                      {"positions", positions},
-                     {"cos", matrix(op.getCos(), op)},
-                     {"sin", matrix(op.getSin(), op)},
+                     {"cos", as(rt::DType::F32, matrix(op.getCos(), op), op)},
+                     {"sin", as(rt::DType::F32, matrix(op.getSin(), op), op)},
                      {"out", out}});
   if (op.getInterleaved())
     rope.attributes["interleaved"] = true;
@@ -154,8 +159,9 @@ LogicalResult CallBuilder::emitEmbeddingGrad(EmbeddingGradOp op) {
 
 LogicalResult CallBuilder::emitImageMerge(ImageMergeOp op) {
   set(op.getResult(), fresh(op.getResult()));
-  Place text = matrix(op.getText(), op), features = matrix(op.getFeatures(), op),
-        rows = flat(op.getImageRows(), op);
+  rt::DType type = floatTypeOf({op.getText(), op.getFeatures()});
+  Place text = as(type, matrix(op.getText(), op), op),
+        features = as(type, matrix(op.getFeatures(), op), op), rows = flat(op.getImageRows(), op);
   call(op, "image_merge",
        {{"text", text},
         {"features", features},

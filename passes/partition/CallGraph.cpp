@@ -1,5 +1,6 @@
 //===- CallGraph.cpp ---------------------------------------------------------------------===//
 #include "passes/partition/CallGraph.h"
+#include "passes/lower/Storage.h"
 
 using namespace mlir;
 
@@ -35,6 +36,17 @@ public:
   }
 
 private:
+  /// Whether predict, which yields all outputs, says so of this one.
+  bool isNarrowOutput(LayerFnOp callee, size_t output) {
+    auto predict = module.lookupSymbol<func::FuncOp>(callee.getPredict());
+    for (unsigned i = 0, end = predict ? predict.getNumResults() : 0; i < end; ++i) {
+      auto index = predict.getResultAttrOfType<IntegerAttr>(i, "omnibal.index");
+      if (index && index.getInt() == static_cast<int64_t>(output))
+        return lower::isNarrowFormal(predict.getResultAttrDict(i), predict.getResultTypes()[i]);
+    }
+    return false;
+  }
+
   LogicalResult addCall(CallLayerOp op) {
     Call call;
     call.name = op.getName().str();
@@ -68,6 +80,7 @@ private:
       if (!shape)
         return op.emitOpError("output ") << position << " has a size that is not affine in V and N";
       edge.shape = *shape;
+      edge.isNarrow = isNarrowOutput(call.callee, position);
       edgeOf[output] = static_cast<int64_t>(graph.edges.size());
       call.outputs.push_back(static_cast<int64_t>(graph.edges.size()));
       graph.edges.push_back(std::move(edge));

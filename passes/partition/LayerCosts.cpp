@@ -142,7 +142,8 @@ private:
     for (const Load &probe : probes)
       variant.probed.push_back(readLayerFacts(*variant.module, variant.graph, probe, width));
     // Last, because it changes how saved values lie.
-    auto memory = readLayerMemory(*variant.module, variant.graph, options.load, width);
+    auto memory = readLayerMemory(*variant.module, variant.graph, options.load,
+                                  options.numbers.target, options.numbers.compute);
     if (failed(memory))
       return failure();
     variant.memory = std::move(*memory);
@@ -218,13 +219,15 @@ private:
         list(facts.keptOutputs));
   }
 
+  int64_t widthOf(const Edge &edge) const { return edge.isNarrow ? options.numbers.activation : 4; }
+
   /// Bytes of the layer's outputs, and of their gradients where a layer that reads them gives one.
   std::pair<SmallVector<int64_t>, SmallVector<int64_t>> edgeBytes(size_t i) {
     const Variant &keep = variants.at("keep");
     SmallVector<int64_t> outputs, gradients;
     for (int64_t number : keep.graph.calls[i].outputs) {
       const Edge &edge = keep.graph.edges[number];
-      int64_t bytes = options.numbers.activation;
+      int64_t bytes = widthOf(edge);
       for (const SymbolicDim &dim : edge.shape)
         bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
       bool returns = llvm::any_of(edge.consumers, [&](std::pair<int64_t, int64_t> consumer) {
@@ -243,7 +246,7 @@ private:
     for (int64_t number : keep.graph.calls[i].outputs)
       if (const Edge &edge = keep.graph.edges[number];
           edge.isGraphOutput && edge.kind == "output") {
-        int64_t bytes = 4;
+        int64_t bytes = widthOf(edge);
         for (const SymbolicDim &dim : edge.shape)
           bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
         predictions += alignBuffer(bytes);

@@ -10,6 +10,7 @@ namespace omnibal::partition {
 
 /// How numbers are kept, in bytes an element.
 struct Numbers {
+  std::string target = "host";     ///< whose kernels compute
   std::string compute = "float32"; ///< of products, as the device table calls it
   int64_t activation = 4;          ///< an activation and its gradient
   int64_t parameter = 4;           ///< resident
@@ -17,7 +18,7 @@ struct Numbers {
   int64_t gradient = 4;            ///< reduced over data-parallel ranks
 };
 /// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains.
-inline Numbers mixedPrecision() { return {"bfloat16", 2, 2, 16, 4}; }
+inline Numbers mixedPrecision() { return {"cuda", "bfloat16", 2, 2, 16, 4}; }
 
 class MeasuredTimes;
 

@@ -1,4 +1,5 @@
 #include "passes/partition/LayerFacts.h"
+#include "dialects/omnibal/NarrowValues.h"
 #include "passes/partition/FunctionDigest.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -20,6 +21,12 @@ int64_t bytesOf(Type type, Load load, int64_t floatBytes) {
   if (isa<FloatType>(tensor.getElementType()))
     return elements * floatBytes;
   return elements * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
+}
+
+/// Of a buffer that holds an argument or a result.
+int64_t bytesOfFormal(Type type, DictionaryAttr attributes, Load load, int64_t floatBytes) {
+  bool wide = attributes && attributes.contains(wideAttrName);
+  return alignBuffer(bytesOf(type, load, wide ? 4 : floatBytes));
 }
 
 void addWork(Operation &op, Load load, int64_t floatBytes, cost::Work &work) {
@@ -79,7 +86,8 @@ void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
   facts.secondHalf.emplace();
   for (unsigned i = 0, end = second ? second.getNumArguments() : 0; i < end; ++i) {
     StringRef role = roleOfArgument(second, i);
-    int64_t bytes = alignBuffer(bytesOf(second.getArgumentTypes()[i], load, floatBytes));
+    int64_t bytes =
+        bytesOfFormal(second.getArgumentTypes()[i], second.getArgAttrDict(i), load, floatBytes);
     if (role == "saved")
       facts.secondHalf->saved += bytes;
     else if (role == "held")
@@ -115,11 +123,12 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
   }
   for (BlockArgument argument : backward.getArguments()) {
     StringRef role = roleOfArgument(backward, argument.getArgNumber());
-    int64_t bytes = alignBuffer(bytesOf(argument.getType(), load, floatBytes));
+    DictionaryAttr attributes = backward.getArgAttrDict(argument.getArgNumber());
+    int64_t bytes = bytesOfFormal(argument.getType(), attributes, load, floatBytes);
     if (role == "input")
-      facts.keptInputs.push_back(indexOf(backward.getArgAttrDict(argument.getArgNumber())));
+      facts.keptInputs.push_back(indexOf(attributes));
     if (role == "output")
-      facts.keptOutputs.push_back(indexOf(backward.getArgAttrDict(argument.getArgNumber())));
+      facts.keptOutputs.push_back(indexOf(attributes));
     if (role == "saved" || role == "input" || role == "output")
       facts.savedBytes += bytes;
     if (role == "grad_output")
@@ -128,7 +137,7 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
   for (auto [i, type] : llvm::enumerate(backward.getResultTypes()))
     if (roleOfResult(backward, i) == "grad_input") {
       facts.inputGradients.push_back(indexOf(backward.getResultAttrDict(i)));
-      facts.gradientBytes += alignBuffer(bytesOf(type, load, floatBytes));
+      facts.gradientBytes += bytesOfFormal(type, backward.getResultAttrDict(i), load, floatBytes);
     }
   return facts;
 }

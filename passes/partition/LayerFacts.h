@@ -53,7 +53,7 @@ struct LayerFacts {
 /// One entry a call, in order. Where a backward has halves, their work is inputGrad and weightGrad;
 /// else backward work whose result is needed for the gradient of an input counts as inputGrad, the
 /// rest as weightGrad. An element of a float activation is `floatBytes`
-/// wide.
+/// wide unless it stays in float32.
 std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load,
                                        int64_t floatBytes = 4);
 

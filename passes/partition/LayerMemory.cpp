@@ -7,8 +7,14 @@ namespace {
 
 class MemoryReader {
 public:
-  MemoryReader(ModuleOp module, Load load, int64_t floatBytes)
-      : module(module), load(load), floatBytes(floatBytes), kernels(module.getContext()) {}
+  MemoryReader(ModuleOp module, Load load, const std::string &target, const std::string &compute)
+      : module(module), kernels(module.getContext(), target == "cuda") {
+    options.target = target;
+    options.compute = compute;
+    options.tilesCap = load.tiles;
+    options.tokensCap = load.tokens;
+    options.rowBucket = 1;
+  }
 
   FailureOr<LayerMemory> read(LayerFnOp layer) {
     auto forward = module.lookupSymbol<func::FuncOp>(layer.getForward());
@@ -51,17 +57,13 @@ private:
   LogicalResult add(func::FuncOp function, LayerMemory &memory, int64_t &workspace, Use use) {
     auto [known, fresh] = lowered.try_emplace(function.getSymName().str());
     if (fresh) {
-      lower::LoweringOptions options;
-      options.tilesCap = load.tiles;
-      options.tokensCap = load.tokens;
-      options.rowBucket = 1;
       auto result = lower::lowerFunction(function, kernels, options);
       if (failed(result))
         return failure();
       known->second = std::move(*result);
     }
     const lower::LoweredFunction &list = known->second;
-    workspace = alignBuffer(list.function.workspaceBytes * floatBytes / 4);
+    workspace = alignBuffer(list.function.workspaceBytes);
     for (auto [position, formal] : llvm::enumerate(list.formals)) {
       int64_t bytes = bytesOf(list.function.buffers[position]);
       if (formal.role == rt::Role::Constant)
@@ -80,14 +82,12 @@ private:
   int64_t bytesOf(const rt::Buffer &buffer) const {
     int64_t elements = 1;
     for (const rt::Extent &extent : buffer.shape)
-      elements *= extent.evaluate(load.tiles, load.tokens);
-    int64_t width = rt::byteSize(buffer.dtype);
-    return alignBuffer(elements * (buffer.dtype == rt::DType::F32 ? floatBytes : width));
+      elements *= extent.evaluate(options.tilesCap, options.tokensCap);
+    return alignBuffer(elements * rt::byteSize(buffer.dtype));
   }
 
   ModuleOp module;
-  Load load;
-  int64_t floatBytes;
+  lower::LoweringOptions options;
   lower::KernelLibrary kernels; ///< thrown away
   std::map<std::string, lower::LoweredFunction> lowered;
 };
@@ -95,8 +95,9 @@ private:
 } // namespace
 
 FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module, const CallGraph &graph,
-                                                    Load load, int64_t floatBytes) {
-  MemoryReader reader(module, load, floatBytes);
+                                                    Load load, const std::string &target,
+                                                    const std::string &compute) {
+  MemoryReader reader(module, load, target, compute);
   std::map<std::string, LayerMemory> known;
   std::vector<LayerMemory> result;
   for (const Call &call : graph.calls) {

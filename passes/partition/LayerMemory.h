@@ -18,10 +18,12 @@ struct LayerMemory {
 };
 
 /// Lowers the functions of every layer of `module` (form C) and reads what they hold; one entry a
-/// call, in order. Temporaries and batch values of float32 count as `floatBytes` an element.
-/// Rewrites the functions' saved values. Reports on the functions.
-llvm::FailureOr<std::vector<LayerMemory>>
-readLayerMemory(mlir::ModuleOp module, const CallGraph &graph, Load load, int64_t floatBytes);
+/// call, in order, for the target and as it computes there. Rewrites the functions' saved values.
+/// Reports on the functions.
+llvm::FailureOr<std::vector<LayerMemory>> readLayerMemory(mlir::ModuleOp module,
+                                                          const CallGraph &graph, Load load,
+                                                          const std::string &target,
+                                                          const std::string &compute);
 
 } // namespace omnibal::partition
 #endif // PASSES_PARTITION_LAYERMEMORY_H

@@ -119,7 +119,8 @@ private:
       types.push_back(formal.value.getType());
       attributes.push_back(getRoleAttr(formal));
     }
-    auto function = func::FuncOp::create(layer.getLoc(), "unnamed", builder.getFunctionType(types, {}));
+    auto function =
+        func::FuncOp::create(layer.getLoc(), "unnamed", builder.getFunctionType(types, {}));
     function.setAllArgAttrs(attributes);
     Block *entry = function.addEntryBlock();
     for (auto [argument, formal] : llvm::zip_equal(entry->getArguments(), arguments))
@@ -445,9 +446,9 @@ private:
   SmallVector<Formal> gradients;          ///< results of backward, values of the scratch function
   llvm::SetVector<Value> kept;            ///< values of the scratch function
   SmallVector<std::string> rematOptions;
-  SmallVector<Formal> held; ///< between the halves of backward, likewise
-  llvm::DenseSet<Value> narrow;            ///< values of the scratch function
-  SmallVector<bool> savedWide, heldWide;   ///< by index
+  SmallVector<Formal> held;              ///< between the halves of backward, likewise
+  llvm::DenseSet<Value> narrow;          ///< values of the scratch function
+  SmallVector<bool> savedWide, heldWide; ///< by index
 };
 } // namespace
 

@@ -13,7 +13,8 @@
 //   function_c9  exactly one call has a loss, and its backward yields it
 //   function_c10 the halves of a backward together read what it reads from outside the layer and
 //                yield what it yields, each result once; weight_grad reads what input_grad holds
-//   function_c11 omnibal.wide stands on float32 activations and what is saved or held of them, alike
+//   function_c11 omnibal.wide stands on float32 activations and what is saved or held of them,
+//   alike
 //                wherever the value or its gradient passes
 //
 //===-------------------------------------------------------------------------------------------===//
@@ -120,10 +121,9 @@ private:
     if (!mayBe)
       return success();
     if (widths->try_emplace({value.str(), index}, wide).first->second != wide)
-      return function.emitOpError() << "function_c11: " << role << " " << index
-                                    << (wide ? " is wide" : " is not wide")
-                                    << ", in another function of the layer it "
-                                    << (wide ? "is not" : "is");
+      return function.emitOpError()
+             << "function_c11: " << role << " " << index << (wide ? " is wide" : " is not wide")
+             << ", in another function of the layer it " << (wide ? "is not" : "is");
     return success();
   }
 

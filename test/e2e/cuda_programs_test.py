@@ -48,6 +48,8 @@ class CudaPrograms(unittest.TestCase):
             else:
                 self.assertEqual(self.generated("once"), ["kernels.fatbin"])
             shutil.rmtree(os.path.join(self.work, "once"))
+        self.compile("bfloat16", "tiny-internvl")
+        self.assertEqual(json.loads(self.read("bfloat16", "manifest.json"))["compute"], "bfloat16")
 
     def test_without_a_toolkit(self):
         for model in MODELS:

@@ -221,7 +221,7 @@ class Errors(ToolTest):
         with open(self.path("problem.json")) as file:
             return json.load(file)
 
-    def test_cuda_is_planned_without_a_backend(self):
+    def test_cuda_is_planned_without_a_device(self):
         host, cuda = self.problem(), self.problem("--target", "cuda")
         for before, after in zip(host["layers"], cuda["layers"]):
             # float32: 16 bytes a parameter that trains, 4 a frozen one; mixed precision: 18 and 2
@@ -229,15 +229,16 @@ class Errors(ToolTest):
             self.assertEqual(after["param_bytes"], before["param_bytes"] * (2 if frozen else 18) / (4 if frozen else 16))
             self.assertEqual(after["grad_bytes"], before["grad_bytes"])
             self.assertLessEqual(after["forward_ns"], before["forward_ns"])
-            self.assertEqual(after["remat"][0]["saved_bytes"], before["remat"][0]["saved_bytes"] / 2)
+            # Statistics (attention's log-sum-exp) stay in float32: 1/8 of a head's features here.
+            half = before["remat"][0]["saved_bytes"] / 2
+            self.assertGreaterEqual(after["remat"][0]["saved_bytes"], half)
+            self.assertLessEqual(after["remat"][0]["saved_bytes"], 1.05 * half)
         forward = [sum(layer["forward_ns"] for layer in problem["layers"]) for problem in (host, cuda)]
         self.assertLess(forward[1], 0.6 * forward[0])  # half the traffic, products 15 times faster
         self.assertEqual([edge["bytes"] * 2 for edge in cuda["edges"]], [edge["bytes"] for edge in host["edges"]])
         text = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), "--tiles", 4, "--tokens", 64, "--stages",
                     2, "--dry-run", "--target", "cuda").stdout
         self.assertIn("predicted for h100 in bfloat16", text)
-        self.assertIn("memory is the plan's figure", text)
-        self.fails("--tiles", 4, "--tokens", 64, "--target", "cuda", "-o", self.path("program"), code=2, says="no cuda backend")
         self.fails("--tiles", 4, "--tokens", 64, "--target", "cuda", "--dry-run", "--device", "cpu",
                    says="device `cpu` states no peak for bfloat16")
 

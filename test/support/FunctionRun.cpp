@@ -104,6 +104,57 @@ std::string launch(const rt::KernelSite &site, const std::vector<rt::TensorView>
   return emulation::takeFailure();
 }
 
+/// Calls use(number, offset) for every element of the view: its number in row-major order and where
+/// it lies.
+template <typename Use> void forElements(const rt::TensorView &view, Use use) {
+  for (int64_t i = 0, end = view.elements(); i < end; ++i) {
+    int64_t offset = 0, rest = i;
+    for (int d = view.rank - 1; d >= 0; --d) {
+      offset += rest % view.shape[d] * view.strides[d];
+      rest /= view.shape[d];
+    }
+    use(i, offset);
+  }
+}
+
+/// Runs a kernel of the host, which takes float32, on operands some of which lie in bfloat16: on
+/// dense float32 copies of these. What it changes is rounded into its place.
+rt::Status runWidened(rt::Kernel &kernel, std::vector<rt::TensorView> views, int64_t tiles,
+                      int64_t tokens, rt::ThreadPool &pool) {
+  struct Copy {
+    size_t operand;
+    rt::TensorView place;
+    std::vector<float> before, now;
+  };
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (views[i].dtype != rt::DType::BF16)
+      continue;
+    Copy copy{i, views[i], std::vector<float>(views[i].elements()), {}};
+    auto *stored = static_cast<const rt::BFloat16 *>(views[i].data);
+    forElements(views[i], [&](int64_t n, int64_t at) { copy.before[n] = stored[at].toFloat(); });
+    copy.now = copy.before;
+    copies.push_back(std::move(copy));
+  }
+  for (Copy &copy : copies) {
+    rt::TensorView &view = views[copy.operand];
+    view.dtype = rt::DType::F32;
+    view.data = copy.now.data();
+    for (int64_t d = view.rank - 1, stride = 1; d >= 0; stride *= view.shape[d--])
+      view.strides[d] = stride;
+  }
+  if (rt::Status status = kernel.run(views, tiles, tokens, pool); !status)
+    return status;
+  for (const Copy &copy : copies) {
+    auto *stored = static_cast<rt::BFloat16 *>(copy.place.data);
+    forElements(copy.place, [&](int64_t n, int64_t at) {
+      if (std::memcmp(&copy.now[n], &copy.before[n], sizeof(float)) != 0)
+        stored[at] = rt::BFloat16::fromFloat(copy.now[n]);
+    });
+  }
+  return rt::Status::ok();
+}
+
 } // namespace
 
 LoadedKernels::~LoadedKernels() {
@@ -191,7 +242,7 @@ std::string runFunction(const rt::Function &function, std::vector<std::vector<ch
     auto kernel = rt::createHostKernel(site);
     if (!kernel)
       return kernel.status().message();
-    if (rt::Status status = (*kernel)->run(views, tiles, tokens, pool); !status)
+    if (rt::Status status = runWidened(**kernel, views, tiles, tokens, pool); !status)
       return status.message();
   }
   return "";

@@ -111,6 +111,7 @@ private:
     planOptions.method = options.partition;
     if (options.dtype == "bfloat16")
       planOptions.numbers = partition::mixedPrecision();
+    planOptions.numbers.target = options.target;
     planOptions.remat = options.remat;
     planOptions.schedule = options.schedule;
     planOptions.microbatches = options.microbatches;
@@ -243,7 +244,7 @@ private:
     if (failed(plan))
       return failure();
     planned = std::move(*plan);
-    return makesProgram() ? exportPlan() : success();
+    return exportPlan();
   }
 
   LogicalResult exportPlan() {
@@ -268,15 +269,10 @@ private:
   }
 
   bool isHost() const { return options.target == "host"; }
-  /// Otherwise it is planned only.
-  bool makesProgram() const { return options.dtype == "float32"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
-  /// Of a stage: the program's arena; where none is made, the planner's figure.
-  int64_t memoryOf(size_t stage) const {
-    return makesProgram() ? exported.program.stageList[stage].arenaBytes
-                          : planned.peakBytesAtCaps[stage] + planned.reservedBytes[stage];
-  }
+  /// Of a stage: the program's arena.
+  int64_t memoryOf(size_t stage) const { return exported.program.stageList[stage].arenaBytes; }
 
   TableFacts tableFacts() const {
     TableFacts facts;
@@ -284,7 +280,6 @@ private:
     if (!isHost())
       facts.device += " in " + planOptions.numbers.compute;
     facts.caps = planOptions.load;
-    facts.exactMemory = makesProgram();
     for (int64_t s = 0; s < planOptions.cluster.stages; ++s)
       facts.memoryBytes.push_back(memoryOf(s));
     facts.limitBytes = limits;

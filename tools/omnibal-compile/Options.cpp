@@ -133,12 +133,6 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = 2;
     return false;
   }
-  if (options.dtype == "bfloat16" && !options.dryRun) {
-    std::cerr << "omnibal-compile: there are no programs in bfloat16 yet: give --dtype float32, or "
-                 "--dry-run to plan and predict only\n";
-    exitCode = 2;
-    return false;
-  }
   if (options.target == "cuda" && !options.calibration.empty()) {
     std::cerr << "omnibal-compile: --calibration holds times of the host backend; leave it out for "
                  "--target cuda\n";

@@ -100,9 +100,6 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
     out << llvm::formatv("no plan of this schedule takes less than {0} ms (gap {1:f2}%)\n",
                          milliseconds(planned.search->lowerBoundNs), std::max(0.0, gap));
   }
-  if (!facts.exactMemory)
-    out << "memory is the plan's figure: parameters with their gradients and moments, what is "
-           "saved, the largest workspace, and what is reserved for all else\n";
   if (problem.cluster.memoryBytes.empty())
     out << "no memory limit was given (--memory-limit-bytes or --cluster)\n";
   return text;

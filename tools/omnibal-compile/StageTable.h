@@ -12,7 +12,6 @@ struct TableFacts {
   partition::Load caps;
   std::vector<int64_t> memoryBytes; ///< by stage
   std::vector<int64_t> limitBytes;  ///< by stage; empty: none
-  bool exactMemory = true;          ///< the arena of the program, not the planner's figure
 };
 
 /// One line a stage: layers, parameters, predicted forward and backward time, recomputation, memory

@@ -63,15 +63,15 @@ LoweredModule::LoweredModule() : state(std::make_unique<State>()) {
 }
 
 LoweredModule::LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap,
-                             const std::string &target)
+                             const std::string &target, const std::string &compute)
     : LoweredModule() {
   state->module = parseSourceString<ModuleOp>(text, &state->context);
-  lower(tilesCap, tokensCap, target);
+  lower(tilesCap, tokensCap, target, compute);
 }
 
 LoweredModule LoweredModule::fromLayers(const std::string &file, const std::string &remat,
                                         int64_t tilesCap, int64_t tokensCap,
-                                        const std::string &target) {
+                                        const std::string &target, const std::string &compute) {
   LoweredModule result;
   OwningOpRef<ModuleOp> &module = result.state->module;
   module = parseSourceFile<ModuleOp>(file, &result.state->context);
@@ -87,7 +87,7 @@ LoweredModule LoweredModule::fromLayers(const std::string &file, const std::stri
   for (auto layer : module->getOps<LayerFnOp>())
     if (auto backward = find(layer.getBackward()))
       lower::layOutSavedValues(find(layer.getForward()), "saved", backward);
-  result.lower(tilesCap, tokensCap, target);
+  result.lower(tilesCap, tokensCap, target, compute);
   return result;
 }
 
@@ -98,12 +98,14 @@ std::vector<std::string> LoweredModule::functions() const {
   return names;
 }
 
-void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap, const std::string &target) {
+void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap, const std::string &target,
+                          const std::string &compute) {
   if (!state->module || failed(verify(*state->module)))
     throw std::runtime_error("the test's module is not valid");
   lower::KernelLibrary kernels(&state->context, target == "cuda");
   lower::LoweringOptions options;
   options.target = target;
+  options.compute = compute;
   options.tilesCap = tilesCap;
   options.tokensCap = tokensCap;
   for (auto fn : state->module->getOps<func::FuncOp>()) {
@@ -207,9 +209,11 @@ void LoweredModule::check(const std::string &name, int64_t tiles, int64_t tokens
     interpreter.batchValues[op.getName()] =
         batchValue(op.getName().str(), sizes, type, tiles, tokens);
   });
-  for (HostTensor &argument : run.arguments) // what float32 holds
-    for (double &value : argument.floats)
-      value = static_cast<float>(value);
+  for (auto [i, argument] : llvm::enumerate(run.arguments)) // what the formal holds
+    if (argument.isFloat()) {
+      rt::DType dtype = function(name).buffers[i].dtype;
+      fromBytes(toBytes(argument, dtype).data(), dtype, argument);
+    }
   auto expected = interpreter.run(fn, run.arguments);
   ASSERT_TRUE(succeeded(expected));
   const rt::Function &lowered = function(name);

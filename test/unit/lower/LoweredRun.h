@@ -14,11 +14,12 @@ public:
   /// `caps`: V and N that the temporaries must hold. The generated code of target cuda runs on the
   /// emulated device.
   LoweredModule(const std::string &text, int64_t tilesCap, int64_t tokensCap,
-                const std::string &target = "host");
+                const std::string &target = "host", const std::string &compute = "float32");
   /// A module in form L, made into functions first (`remat`: "keep" or "full").
   static LoweredModule fromLayers(const std::string &file, const std::string &remat,
                                   int64_t tilesCap, int64_t tokensCap,
-                                  const std::string &target = "host");
+                                  const std::string &target = "host",
+                                  const std::string &compute = "float32");
   LoweredModule(LoweredModule &&) = default;
   ~LoweredModule();
 
@@ -41,7 +42,8 @@ public:
 private:
   LoweredModule();
   /// Lowers every function that has roles; throws if something fails.
-  void lower(int64_t tilesCap, int64_t tokensCap, const std::string &target);
+  void lower(int64_t tilesCap, int64_t tokensCap, const std::string &target,
+             const std::string &compute);
   struct State;
   std::unique_ptr<State> state;
   std::string libraryBytes, ptxText;

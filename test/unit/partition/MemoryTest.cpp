@@ -28,6 +28,7 @@ struct Case {
   std::string schedule = "1f1b", remat = "none", method = "layers";
   int64_t microbatches = 4;
   double limitShare = 0; ///< of the largest arena without recomputation; 0: no limit
+  bool bfloat16 = false; ///< on target cuda
 };
 
 class Memory {
@@ -77,7 +78,9 @@ private:
             std::vector<int64_t> &real, std::vector<int64_t> &reserved) {
     OwningOpRef<ModuleOp> copy(module->clone());
     partition::PlanOptions options;
-    options.device = *cost::findDevice("cpu");
+    options.device = *cost::findDevice(c.bfloat16 ? "h100" : "cpu");
+    if (c.bfloat16)
+      options.numbers = partition::mixedPrecision();
     options.method = c.method;
     options.remat = c.remat;
     options.schedule = c.schedule;
@@ -93,6 +96,8 @@ private:
     buildProgramPipeline(passes);
     ASSERT_TRUE(succeeded(passes.run(*copy)));
     exporter::ExportOptions exporting;
+    exporting.target = options.numbers.target;
+    exporting.compute = options.numbers.compute;
     exporting.tilesCap = c.tiles;
     exporting.tokensCap = c.tokens;
     auto exported = exporter::exportProgram(*copy, exporting);
@@ -127,6 +132,16 @@ TEST(Memory, OfSeveralChunksAndHalves) {
     for (const char *schedule : {"interleaved:2", "zb-h1"})
       for (int64_t microbatches : {4, 12})
         model.check("tiny-internvl", {24, 512, stages, schedule, "none", "layers", microbatches});
+}
+
+TEST(Memory, InBFloat16) {
+  Memory internvl(data("tiny-internvl/model.onnx"), {});
+  internvl.check("bf16", {24, 512, 1, "1f1b", "none", "layers", 4, 0, true});
+  internvl.check("bf16", {24, 512, 2, "zb-h1", "none", "layers", 12, 0, true});
+  internvl.check("bf16", {24, 512, 3, "interleaved:2", "full", "layers", 4, 0, true});
+  internvl.check("bf16", {24, 512, 2, "1f1b", "auto", "search", 4, 0.8, true});
+  Memory llava(data("tiny-llava/model.onnx"), {"vision"});
+  llava.check("bf16, frozen vision", {24, 512, 2, "gpipe", "none", "layers", 4, 0, true});
 }
 
 TEST(Memory, OfOptionsAndLimits) {
