@@ -15,10 +15,10 @@
 
 namespace omnibal::rt::test {
 
-/// Bounds of an element's error: `largest` times the tensor's largest value, and `own` times its
-/// own.
+/// Bounds of an element's error: `largest` times the tensor's largest value, `own` times its own,
+/// and `absolute` where all may cancel.
 struct Tolerance {
-  double largest = 1e-5, own = 1e-5;
+  double largest = 1e-5, own = 1e-5, absolute = 0;
 };
 
 class BothSides {
@@ -187,7 +187,8 @@ private:
       }
       if (x == want)
         continue;
-      ASSERT_LE(std::abs(double(x) - want), t.largest * largest + t.own * std::abs(want))
+      ASSERT_LE(std::abs(double(x) - want),
+                t.largest * largest + t.own * std::abs(want) + t.absolute)
           << describe() << o.name << ": place " << i << " is " << x << ", the host has " << want;
     }
   }

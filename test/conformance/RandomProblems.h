@@ -3,14 +3,17 @@
 #define TEST_CONFORMANCE_RANDOMPROBLEMS_H
 
 #include "test/conformance/BothSides.h"
+#include <cstdlib>
 
 namespace omnibal::rt::test {
 
-/// One random problem after another; more and larger ones on a real device.
+/// One random problem after another; more and larger ones on a real device, or with
+/// OMNIBAL_TEST_LARGE=1 in the environment.
 class Random {
 public:
   explicit Random(int seed) : engine(seed) {}
-  static int rounds(int emulated) { return deviceIsEmulated() ? emulated : 10 * emulated; }
+  static bool large() { return !deviceIsEmulated() || std::getenv("OMNIBAL_TEST_LARGE"); }
+  static int rounds(int emulated) { return large() ? 10 * emulated : emulated; }
 
   int64_t upTo(int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(engine); }
   bool chance(int percent) { return upTo(99) < percent; }
@@ -19,7 +22,7 @@ public:
   }
   /// Often 0, 1 or a power of two; never more than `most` (four times that on a real device).
   int64_t size(int64_t most, int64_t least = 0) {
-    most *= deviceIsEmulated() ? 1 : 4;
+    most *= large() ? 4 : 1;
     const int64_t kind = upTo(9);
     const int64_t n = kind == 0 ? 0 : kind == 1 ? 1 : kind < 4 ? int64_t{8} << upTo(4) : upTo(most);
     return std::clamp(n, least, most);
