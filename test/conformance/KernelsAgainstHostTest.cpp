@@ -113,7 +113,7 @@ TEST_F(AgainstHost, Attention) {
     addSegments(backward);
     if (r.chance(50))
       backward.deviceOnly("workspace", r.dense({tokens * (2 + heads)}), false);
-    backward.compare({3e-5, 3e-5, 1e-6}, {0.015, 0.01, 1e-3});
+    backward.compare({3e-5, 3e-5, 1e-5}, {0.015, 0.01, 2e-3});
   }
 }
 
