@@ -229,7 +229,8 @@ TEST(CudaAttention, OnTensorCores) {
     c.bf16 = c.tensorCores = true;
     runCase(c, seed += 10);
   }
-  for (auto [size, valueSize] : {std::pair{8, 8}, {72, 72}, {128, 128}, {104, 40}, {16, 128}, {256, 256}}) {
+  for (auto [size, valueSize] :
+       {std::pair{8, 8}, {72, 72}, {128, 128}, {104, 40}, {16, 128}, {256, 256}}) {
     Case c = make({33, 40}, 2, 1, size, "causal");
     c.valueSize = valueSize;
     c.tail = 7;
