@@ -98,7 +98,7 @@ class BFloat16(unittest.TestCase):
                 open(self.path("resumed/model.safetensors"), "rb") as second:
             self.assertTrue(first.read() == second.read(), "the saved weights differ")
 
-    def test_forward_and_evaluation(self):
+    def test_forward(self):
         self.compile("host")
         self.compile("device", "--target", "cuda", "--gpu-code", "emulated")
         outputs = []
