@@ -190,6 +190,9 @@ public:
   virtual ~BackendKind() = default;
   /// For messages and logs, e.g. the device's name, memory and driver.
   virtual std::string description() const = 0;
+  /// Dense FLOP/s of one device by its data sheet, for products of "float32" or "bfloat16" values;
+  /// 0: not known.
+  virtual double peakFlops(const std::string &compute) const { return 0; }
   virtual Result<std::unique_ptr<Backend>> open(const BackendOptions &options) = 0;
 };
 
@@ -198,7 +201,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 3, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 4, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin": plain data, so that a plugin of another version
 /// is recognised before anything of it is used.

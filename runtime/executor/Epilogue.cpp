@@ -72,11 +72,14 @@ Status Executor::reduceBucket(int32_t number) {
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
                                StepUnderWay &step) {
-  enum { Labels, Tokens, Padded, Tiles, Counts };
+  enum { Labels, Tokens, Padded, Tiles, Flops, Counts };
   std::vector<double> counts(Counts);
   const PreparedMode &prepared = impl->modes.at("train");
-  for (int32_t m = 0; theStage == 0 && m < prepared.mode->microbatches; ++m) {
+  for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
+    counts[Flops] += impl->work->of(*prepared.mode, m, *batch);
+    if (theStage != 0)
+      continue;
     counts[Labels] += static_cast<double>(batch->labelTokens);
     counts[Tokens] += static_cast<double>(batch->tokens);
     counts[Padded] += static_cast<double>(prepared.rows(batch->tokens) - batch->tokens);
@@ -89,6 +92,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.tokens = std::llround(counts[Tokens]);
   result.paddedTokens = std::llround(counts[Padded]);
   result.tiles = std::llround(counts[Tiles]);
+  result.flops = counts[Flops];
   // Replicas hold the same sums of gradients by now: one of them counts.
   std::vector<FloatRun> counted = theReplica == 0 ? gradients(true) : std::vector<FloatRun>();
   OMNIBAL_ASSIGN_OR_RETURN(step.sums, device.backend->finishSums(counted, *device.transport,

@@ -65,6 +65,7 @@ struct StepResult {
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
   int64_t paddedTokens = 0; ///< that kernels worked on beside `tokens` (row buckets)
   double bubble = 0;        ///< 1 - computing time / pipeline time, over all ranks
+  double flops = 0;         ///< that the model needs for the step (ModelWork.h)
   double idle = 0;          ///< 1 - time of any work of a rank / time of the step, over all ranks
   double stepSeconds = 0;   ///< from the end of the step before, if that was under way, to its end
   double pipelineSeconds = 0; ///< from this rank's first action to the last of any rank

@@ -3,6 +3,7 @@
 #define RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 
 #include "runtime/executor/Executor.h"
+#include "runtime/executor/ModelWork.h"
 #include "runtime/executor/Recordings.h"
 #include <array>
 #include <deque>
@@ -70,6 +71,7 @@ struct StepUnderWay {
 struct Executor::Impl {
   std::map<std::string, PreparedMode> modes;
   Recordings recordings;
+  std::optional<ModelWork> work;
 
   struct Note {
     const char *mode = "";

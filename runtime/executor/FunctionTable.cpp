@@ -76,7 +76,8 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
     Status status =
         call.kernel->run({p.views.data() + call.firstView, call.views}, tiles, tokens, pool);
     if (trace)
-      trace->kernel(p.function->calls[c], begin, backend.mark());
+      trace->kernel(p.function->calls[c], {p.views.data() + call.firstView, call.views}, begin,
+                    backend.mark());
     if (!status) {
       const KernelCall &source = p.function->calls[c];
       return std::move(status).context("function \"" + p.function->name + "\", call " +

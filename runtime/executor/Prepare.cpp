@@ -237,6 +237,7 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
       theStage(communicator.rank() % program.program.stages),
       theReplica(communicator.rank() / program.program.stages), device(std::move(made)),
       impl(std::make_unique<Impl>()) {
+  impl->work.emplace(program.program);
   for (const auto &[name, mode] : stageInfo().modes)
     impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
 }

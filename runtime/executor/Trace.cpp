@@ -42,9 +42,23 @@ void Trace::memory(Clock::time_point when, int64_t activationBytes) {
                        .dump());
 }
 
+void Trace::kernel(const KernelCall &call, std::span<const TensorView> operands, Mark begin,
+                   Mark end) {
+  std::string shapes;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    shapes += (i ? ", " : "") + call.operands[i].first + " ";
+    for (int d = 0; d < operands[i].rank; ++d)
+      shapes += (d ? "x" : "") + std::to_string(operands[i].shape[d]);
+    if (operands[i].dtype != DType::F32)
+      shapes += std::string(" ") + nameOf(operands[i].dtype);
+  }
+  marked.push_back({&call, std::move(shapes), begin, end});
+}
+
 void Trace::settle(const Backend &backend) {
   for (const MarkedKernel &kernel : marked)
-    kernels.push_back({kernel.call, backend.timeOf(kernel.begin), backend.timeOf(kernel.end)});
+    kernels.push_back(
+        {kernel.call, kernel.shapes, backend.timeOf(kernel.begin), backend.timeOf(kernel.end)});
   marked.clear();
 }
 
@@ -71,7 +85,7 @@ std::string Trace::toJson() const {
                   {"tid", kernelLane},
                   {"ts", micros(span.begin)},
                   {"dur", micros(span.end) - micros(span.begin)},
-                  {"args", {{"label", span.call->label}}}})
+                  {"args", {{"label", span.call->label}, {"shapes", span.shapes}}}})
                 .dump() +
             ",\n";
   text.erase(text.size() - 2, 1);

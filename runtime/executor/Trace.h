@@ -5,6 +5,7 @@
 #include "runtime/core/Backend.h"
 #include "runtime/program/Program.h"
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,7 @@ public:
   void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
   void memory(Clock::time_point when, int64_t activationBytes);
   /// One kernel call of a function, on a lane of its own; cheap, formatted only by toJson.
-  void kernel(const KernelCall &call, Mark begin, Mark end) {
-    marked.push_back({&call, begin, end});
-  }
+  void kernel(const KernelCall &call, std::span<const TensorView> operands, Mark begin, Mark end);
   /// Looks up when the kernels ran; the backend has reached their marks.
   void settle(const Backend &backend);
 
@@ -42,11 +41,13 @@ private:
   Clock::time_point origin = Clock::now();
   struct KernelSpan {
     const KernelCall *call;
+    std::string shapes;
     Clock::time_point begin, end;
   };
   std::vector<std::string> events;
   struct MarkedKernel {
     const KernelCall *call;
+    std::string shapes; ///< "a 128x64, b 64x64, c 128x64"
     Mark begin, end;
   };
   std::vector<KernelSpan> kernels;

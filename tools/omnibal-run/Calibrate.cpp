@@ -352,9 +352,9 @@ private:
     Measurements all = Measurements::fromJson(nlohmann::json::parse(texts.front()));
     for (size_t r = 1; r < texts.size(); ++r)
       all.add(Measurements::fromJson(nlohmann::json::parse(texts[r])));
-    Status status =
-        writeFileAtomically(s.options.calibrate, calibrationTable(s.program(), all, labelsPerToken,
-                                                                  s.executor->pool().threads()));
+    Status status = writeFileAtomically(
+        s.options.calibrate,
+        calibrationTable(s.program(), all, labelsPerToken, s.executor->pool().threads(), s.device));
     if (status)
       report(all);
     return s.agree(status);

@@ -126,7 +126,7 @@ TimeFit::Use termsOf(const Function &function) {
 }
 
 std::string calibrationTable(const Program &program, const Measurements &measurements,
-                             double labelsPerToken, int threads) {
+                             double labelsPerToken, int threads, const std::string &device) {
   ordered_json table;
   table["schema"] = "omnibal.calibration/1";
   table["program"] = {{"model", program.model},
@@ -134,7 +134,7 @@ std::string calibrationTable(const Program &program, const Measurements &measure
                       {"stages", program.stages},
                       {"data_parallel", program.dataParallel},
                       {"threads", threads}};
-  table["machine"] = {{"processor", processorName()},
+  table["machine"] = {{"processor", program.target == "host" ? processorName() : device},
                       {"cores", std::max(1u, std::thread::hardware_concurrency())}};
   table["noise"] = rounded(measurements.noise);
   table["labels_per_token"] = rounded(labelsPerToken);

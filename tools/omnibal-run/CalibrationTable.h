@@ -42,9 +42,10 @@ struct Measurements {
 /// it has attention over tokens, with labels where it reads targets.
 TimeFit::Use termsOf(const Function &function);
 
-/// The text of a calibration table, schema omnibal.calibration/1 (docs/planner.md).
+/// The text of a calibration table, schema omnibal.calibration/1 (docs/planner.md). `device`: what
+/// computed, if it is not this machine's processor.
 std::string calibrationTable(const Program &program, const Measurements &measurements,
-                             double labelsPerToken, int threads);
+                             double labelsPerToken, int threads, const std::string &device);
 
 } // namespace omnibal::rt
 #endif // TOOLS_OMNIBAL_RUN_CALIBRATIONTABLE_H

@@ -122,6 +122,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "as every kernel is timed by itself")
       ->check(wholeNumber(1, manyTracedSteps))
       ->capture_default_str();
+  app.add_option("--peak-tflops", o.peakTflops,
+                 "Dense TFLOP/s of a device, for the share of it that is used (default: by the "
+                 "device's name where that is known)")
+      ->check(number(0, true));
   app.add_option("--save", o.save, "Folder for the trained weights, loadable by Transformers");
   app.add_option("--save-gradients", o.saveGradients,
                  "Gradients of the first step's mean loss, before clipping (.safetensors)");

@@ -23,7 +23,8 @@ struct RunOptions {
   double clip = 1.0;
   std::string log, trace, save, saveGradients;
   int64_t traceSteps = 1;
-  int threads = 0; ///< 0: cores / ranks on this machine
+  double peakTflops = 0; ///< of a device; 0: by its name
+  int threads = 0;       ///< 0: cores / ranks on this machine
   std::string checkpoint, resume;
   int64_t checkpointEvery = 0; ///< 0: only at the end
   bool evaluate = false, print = false;

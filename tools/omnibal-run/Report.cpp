@@ -136,6 +136,7 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
     sums.seconds += seconds;
     sums.tokens += static_cast<double>(r.tokens);
     sums.busy += (1 - r.idle) * seconds;
+    sums.flops += r.flops;
   }
   double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
   if (log.is_open()) {
@@ -151,8 +152,11 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
                                    {"tokens_per_s", rate},
                                    {"bubble", r.bubble},
                                    {"idle", r.idle},
+                                   {"model_flops", r.flops},
                                    {"pipeline_ms", r.pipelineSeconds * 1e3},
                                    {"epilogue_ms", r.epilogueSeconds * 1e3}};
+    if (session.peakFlops > 0 && seconds > 0)
+      line["mfu"] = r.flops / (seconds * session.peakFlops);
     log << line.dump() << std::endl;
     if (!log)
       return {Code::Unavailable,
@@ -181,7 +185,7 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
 void Reporter::summarise() {
   if (!session.leads() || sums.steps == 0 || sums.seconds <= 0)
     return;
-  char text[200];
+  char text[400];
   std::snprintf(
       text, sizeof text,
       "steps %lld to %lld: %.1f ms a step, %.0f tokens/s, a rank idle %.1f %% of the time",
@@ -189,6 +193,17 @@ void Reporter::summarise() {
       sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.tokens / sums.seconds,
       (1 - sums.busy / sums.seconds) * 100);
   note(text);
+  const double rate = sums.flops / sums.seconds;
+  std::snprintf(text, sizeof text, "model FLOP/s %.3g", rate);
+  std::string line = text;
+  if (session.peakFlops > 0) {
+    std::snprintf(text, sizeof text, ", MFU %.1f %% of %.3g (%s)", rate / session.peakFlops * 100,
+                  session.peakFlops, session.device.c_str());
+    line += text;
+  }
+  note(line + "; counted: 2 M N K a product, 2 (D + Dv) a head and pair of tokens that attention "
+              "sees, twice that backward, the loss of labelled tokens; no recomputation, no "
+              "padding");
 }
 
 Status writeTrace(Session &s, const Trace &trace) {

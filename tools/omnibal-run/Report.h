@@ -34,7 +34,7 @@ private:
   std::ofstream log;
   struct Sums {
     int64_t steps = 0;
-    double seconds = 0, tokens = 0, busy = 0;
+    double seconds = 0, tokens = 0, busy = 0, flops = 0;
   } sums;
 };
 

@@ -19,6 +19,8 @@ struct Session {
   Communicator &communicator;
   Agreement agree;
   std::unique_ptr<Executor> executor;
+  double peakFlops = 0;    ///< of all devices together; 0: not known
+  std::string device = {}; ///< for people
 
   const Program &program() const { return loaded.program; }
   bool leads() const { return communicator.rank() == 0; }

@@ -105,6 +105,12 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Ten
       Session{options, loaded, weights, communicator, agree, *std::move(executor)});
   context.kept = kept; // messages under way use its memory
   Session &session = *kept;
+  // Ranks that share a process share its device.
+  const int devices = context.localRank >= 0 ? communicator.size() : 1;
+  session.peakFlops =
+      devices * (options.peakTflops > 0 ? options.peakTflops * 1e12
+                                        : backend.peakFlops(loaded.program.compute));
+  session.device = backend.description();
   OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty() ? session.executor->initialiseForRehearsal()
                                                         : session.executor->initialise(weights)));
   if (session.leads())

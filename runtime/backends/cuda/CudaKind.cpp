@@ -13,6 +13,24 @@ std::string versionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+/// Dense FLOP/s of NVIDIA's data sheets; float32 on ordinary cores, bfloat16 on tensor cores.
+struct Peak {
+  const char *name; ///< part of the device's
+  double float32, bfloat16;
+};
+constexpr Peak peaks[] = {{"H100 PCIe", 51e12, 756e12},
+                          {"H100", 67e12, 989e12},
+                          {"H200", 67e12, 989e12},
+                          {"A100", 19.5e12, 312e12}};
+
+/// The first name that fits.
+const Peak *peakOf(const std::string &device) {
+  for (const Peak &peak : peaks)
+    if (device.find(peak.name) != std::string::npos)
+      return &peak;
+  return nullptr;
+}
+
 Status unavailable(const std::string &message) { return {Code::Unavailable, message}; }
 
 Result<int> countDevices() {
@@ -49,6 +67,10 @@ public:
            std::to_string(properties.major) + "." + std::to_string(properties.minor) + ", " +
            std::to_string(properties.totalGlobalMem) + " bytes, CUDA " + versionText(runtime) +
            ", driver for CUDA " + versionText(driver);
+  }
+  double peakFlops(const std::string &compute) const override {
+    const Peak *peak = peakOf(properties.name);
+    return !peak ? 0 : compute == "bfloat16" ? peak->bfloat16 : peak->float32;
   }
   Result<std::unique_ptr<Backend>> open(const BackendOptions &options) override {
     return openCudaBackend(0, options);

@@ -1,0 +1,153 @@
+#include "runtime/executor/ModelWork.h"
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace omnibal::rt {
+namespace {
+
+const View *find(const KernelCall &call, std::string_view name) {
+  for (const auto &[operand, view] : call.operands)
+    if (operand == name)
+      return &view;
+  return nullptr;
+}
+
+bool isHeavy(const KernelCall &call) {
+  return call.kernel == "gemm" || call.kernel.starts_with("attention") ||
+         call.kernel == "linear_cross_entropy" || call.kernel.starts_with("conv");
+}
+
+/// By the names of docs/kernels.md.
+bool isWritten(std::string_view operand) {
+  return operand == "c" || operand == "pre" || operand == "lse" || operand == "loss" ||
+         operand == "result" || operand == "prediction" || operand.starts_with("out") ||
+         (operand.starts_with("d") && operand != "dout");
+}
+
+/// The calls that count: in a function that takes gradients those that follow from them; what else
+/// it computes, a forward has computed before.
+std::vector<const KernelCall *> callsOf(const Function &function) {
+  std::vector<char> follows(function.buffers.size(), 0);
+  bool backward = false, loss = false;
+  for (size_t b = 0; b < function.buffers.size(); ++b) {
+    Role role = function.buffers[b].role;
+    follows[b] = role == Role::GradOutput || role == Role::Held;
+    backward |= follows[b] || role == Role::GradInput || role == Role::ParameterGrad;
+  }
+  // The head's loss is computed in its backward alone.
+  for (const KernelCall &call : function.calls)
+    loss |= find(call, "targets") != nullptr;
+  std::vector<const KernelCall *> list;
+  for (const KernelCall &call : function.calls) {
+    bool fromGradients = false;
+    for (const auto &[name, view] : call.operands)
+      fromGradients |= !isWritten(name) && follows[view.buffer];
+    for (const auto &[name, view] : call.operands)
+      if (fromGradients && isWritten(name))
+        follows[view.buffer] = 1;
+    if (isHeavy(call) && (!backward || loss || fromGradients))
+      list.push_back(&call);
+  }
+  return list;
+}
+
+double evaluate(const Extent &e, const PackedMicrobatch &batch) {
+  return static_cast<double>(e.evaluate(batch.tiles, batch.tokens));
+}
+
+double elements(const View &view, const PackedMicrobatch &batch) {
+  double count = 1;
+  for (const Extent &e : view.shape)
+    count *= evaluate(e, batch);
+  return count;
+}
+
+/// Pairs of tokens of a segment of which the later sees the earlier or both see each other.
+double pairsOf(double length, const nlohmann::json &attributes) {
+  const std::string mask = attributes.value("mask", std::string("full"));
+  if (mask == "full")
+    return length * length;
+  double window = length;
+  if (mask == "sliding")
+    window = std::min(length, static_cast<double>(attributes.value("window", int64_t{0})));
+  return window * (window + 1) / 2 + (length - window) * window;
+}
+
+double attention(const KernelCall &call, const PackedMicrobatch &batch) {
+  const View *q = find(call, "q"), *v = find(call, "v");
+  if (!q || !v || q->shape.size() != 3 || v->shape.size() != 3)
+    return 0;
+  double pairs = 0;
+  if (const int64_t rows = call.attributes.value("segment_rows", int64_t{0}); rows > 0) {
+    const double length = static_cast<double>(rows);
+    pairs = evaluate(q->shape[0], batch) / length * pairsOf(length, call.attributes);
+  } else {
+    for (size_t s = 0; s + 1 < batch.borders.size(); ++s)
+      pairs +=
+          pairsOf(static_cast<double>(batch.borders[s + 1] - batch.borders[s]), call.attributes);
+  }
+  const double forward = 2 * pairs * evaluate(q->shape[1], batch) *
+                         (evaluate(q->shape[2], batch) + evaluate(v->shape[2], batch));
+  return call.kernel == "attention_backward" ? 2 * forward : forward;
+}
+
+double workOf(const KernelCall &call, const PackedMicrobatch &batch) {
+  if (call.kernel.starts_with("attention"))
+    return attention(call, batch);
+  if (call.kernel == "gemm") {
+    const View *a = find(call, "a"), *c = find(call, "c");
+    return a && c && !a->shape.empty() ? 2 * elements(*c, batch) * evaluate(a->shape.back(), batch)
+                                       : 0;
+  }
+  if (call.kernel == "linear_cross_entropy") {
+    const View *weight = find(call, "weight");
+    const double products =
+        1 + (find(call, "dhidden") != nullptr) + (find(call, "dweight") != nullptr);
+    return weight ? 2 * products * static_cast<double>(batch.labelTokens) * elements(*weight, batch)
+                  : 0;
+  }
+  // Convolutions: every output (of a gradient, every incoming one) meets a filter's weights.
+  const View *result = find(call, "result");
+  const View *weight = find(call, "weight") ? find(call, "weight") : result;
+  const View *out = find(call, "grad") ? find(call, "grad") : result;
+  if (!weight || !out || weight->shape.empty())
+    return 0;
+  const double filters = evaluate(weight->shape.front(), batch);
+  return filters > 0 ? 2 * elements(*out, batch) * elements(*weight, batch) / filters : 0;
+}
+
+} // namespace
+
+ModelWork::ModelWork(const Program &program) {
+  for (const Function &function : program.functions)
+    counted.push_back(callsOf(function));
+}
+
+double ModelWork::of(int32_t function, const PackedMicrobatch &batch) const {
+  double sum = 0;
+  for (const KernelCall *call : counted[function])
+    sum += workOf(*call, batch);
+  return sum;
+}
+
+double ModelWork::of(const Mode &mode, int32_t microbatch, const PackedMicrobatch &batch) const {
+  std::map<int32_t, double> known; // equal layers share functions
+  double sum = 0;
+  for (const Action &a : mode.actions) {
+    if (a.kind > ActionKind::WeightGrad || a.microbatch != microbatch)
+      continue;
+    const Chunk &chunk = mode.chunks[a.index];
+    const std::vector<LayerCall> *lists[] = {&chunk.forward, &chunk.backward, &chunk.inputGrad,
+                                             &chunk.weightGrad};
+    for (const LayerCall &call : *lists[static_cast<size_t>(a.kind)]) {
+      auto [found, fresh] = known.try_emplace(call.function);
+      if (fresh)
+        found->second = of(call.function, batch);
+      sum += found->second;
+    }
+  }
+  return sum;
+}
+
+} // namespace omnibal::rt
