@@ -3,6 +3,7 @@
 #include "passes/export/PersistentLayout.h"
 #include "passes/partition/FunctionDigest.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -26,7 +27,7 @@ public:
     parts.schedule = std::move(*schedule);
     parts.compute = options.compute;
     parts.tilesCap = options.tilesCap;
-    parts.tokensCap = options.tokensCap;
+    parts.tokensCap = roundedTokens();
     // Before any function is rewritten, as the planner saw it.
     for (auto function : module.getOps<func::FuncOp>())
       digests[function.getSymName()] = partition::digestOf(function);
@@ -90,7 +91,7 @@ private:
       lowering.target = options.target;
       lowering.compute = options.compute;
       lowering.tilesCap = options.tilesCap;
-      lowering.tokensCap = options.tokensCap;
+      lowering.tokensCap = roundedTokens();
       lowering.rowBucket = 1;
       auto lowered =
           lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), *kernels, lowering);
@@ -124,7 +125,7 @@ private:
     program.model = options.model;
     program.tilesCap = options.tilesCap;
     program.tokensCap = options.tokensCap;
-    program.rowBucket = 1;
+    program.rowBucket = options.rowBucket;
     PlanAttr plan = parts.schedule.plan;
     program.stages = static_cast<int32_t>(plan.getStages());
     program.dataParallel = static_cast<int32_t>(plan.getDataParallel());
@@ -167,6 +168,11 @@ private:
         info.vocabulary = std::max(
             info.vocabulary, cast<RankedTensorType>(embedding.getTable().getType()).getDimSize(0));
     });
+  }
+
+  /// What buffers hold.
+  int64_t roundedTokens() const {
+    return static_cast<int64_t>(llvm::alignTo(options.tokensCap, options.rowBucket));
   }
 
   ModuleOp module;

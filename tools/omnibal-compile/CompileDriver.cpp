@@ -261,6 +261,7 @@ private:
     exportOptions.cudaToolkit = options.cudaToolkit;
     exportOptions.tilesCap = options.tiles;
     exportOptions.tokensCap = options.tokens;
+    exportOptions.rowBucket = isHost() ? 1 : deviceRowBucket;
     auto result = exporter::exportProgram(*functions, exportOptions);
     if (failed(result))
       return failure();
@@ -268,6 +269,8 @@ private:
     return success();
   }
 
+  /// So that products, algorithms and recorded work repeat from micro-batch to micro-batch.
+  static constexpr int32_t deviceRowBucket = 64;
   bool isHost() const { return options.target == "host"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
