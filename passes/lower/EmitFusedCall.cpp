@@ -79,12 +79,14 @@ void describeLaunch(const FusedKernel &kernel, int64_t blocks, Call &fused) {
   GpuShape shape = gpuShapeOf(kernel, FusedAnalysis(kernel));
   if (shape.flat) // one line of elements
     fused.attributes["rows"] = toJson(*multiply(spaceOf(kernel.op).rows, spaceOf(kernel.op).cols));
+  else if (shape.split && !kernel.hasColumnReduction()) // tiles of rows
+    fused.attributes["rows"] = toJson(*multiply(spaceOf(kernel.op).rows, SymbolicDim(shape.tiles)));
   fused.attributes["grain"] = shape.grain();
   fused.attributes["threads"] = shape.threads;
   if (shape.sharedBytes > 0)
     fused.attributes["shared"] = shape.sharedBytes;
   if (kernel.hasColumnReduction())
-    fused.attributes["blocks"] = blocks;
+    fused.attributes["blocks"] = blocks * (shape.split ? shape.tiles : 1);
 }
 
 } // namespace
@@ -110,7 +112,7 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
     kernel.grain = std::max<int64_t>(kernel.grain, llvm::divideCeil(rowsAtCap, maxPartials));
   int64_t tasks = std::max<int64_t>(1, llvm::divideCeil(rowsAtCap, kernel.grain));
   if (gpu)
-    tasks = std::clamp<int64_t>(rowsAtCap, 1, partialBlocks);
+    tasks = gpuShapeOf(kernel, FusedAnalysis(kernel)).partialRows(rowsAtCap);
 
   struct Partial {
     Place rows, target;

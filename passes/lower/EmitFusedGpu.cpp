@@ -68,6 +68,11 @@ private:
     rows = entry->getArguments().back();
     thread = machine<gpu::ThreadIdOp>();
     block = machine<gpu::BlockIdOp>();
+    if (shape.split) {
+      tile =
+          mul(arith::RemUIOp::create(b, block, constant(shape.tiles)), constant(shape.tileCols()));
+      block = arith::DivUIOp::create(b, block, constant(shape.tiles));
+    }
     if (!shape.flat) {
       lane = shape.blockRows == 1 ? thread
                                   : arith::RemUIOp::create(b, thread, constant(shape.rowThreads));
@@ -149,6 +154,8 @@ private:
   /// Each block sums an equal part of the rows and leaves one partial row.
   void emitSummedRows() {
     Value blocks = machine<gpu::GridDimOp>();
+    if (shape.split)
+      blocks = arith::DivUIOp::create(b, blocks, constant(shape.tiles));
     Value each = arith::DivUIOp::create(b, add(rows, sub(blocks, constant(1))), blocks);
     Value from = least(mul(block, each), rows), to = least(add(from, each), rows);
     for (auto [i, access] : llvm::enumerate(kernel.outputs))
@@ -158,7 +165,7 @@ private:
         base = at(base, b.getF32Type(), mul(block, constant(space.cols)));
       }
     Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-    const bool inMemory = shape.tiles > 1;
+    const bool inMemory = shape.loops();
     if (inMemory)
       for (size_t sum : sums)
         loop(thread, constant(space.cols), constant(shape.threads), [&](Value column) {
@@ -206,7 +213,7 @@ private:
         own = shared();
         row = mul(blockRow, constant(space.cols));
       }
-      setColumns(Value());
+      setColumns(tile);
       for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
         Value column = columns[chunk].safe;
         when(columns[chunk].inside, [&] {
@@ -280,8 +287,8 @@ private:
     for (ReduceOp reduce : reduces)
       parts.push_back(arith::ConstantOp::create(
           b, neutralElement(reduce.getKind(), typeOf(reduce).getElementType())));
-    if (shape.tiles == 1) {
-      setColumns(Value());
+    if (!shape.loops()) {
+      setColumns(tile);
       emitTile(phase, valid, parts, sumsSoFar, /*first=*/true);
     } else {
       auto loop = scf::ForOp::create(b, constant(0), constant(space.cols),
@@ -344,7 +351,7 @@ private:
     Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
       Numbers data = chunkValue(input, chunk);
-      if (shape.tiles > 1) {
+      if (shape.loops()) {
         Value base = bases[kernel.inputs.size() + sums[s]];
         when(columns[chunk].inside, [&] {
           Numbers total = load(base, columns[chunk].safe, b.getF32Type(), false, shape.vector, 1);
@@ -430,14 +437,15 @@ private:
     Value safe;   ///< the first column, or one that exists
     Value inside; ///< none: it always does
   };
-  void setColumns(Value tile) {
+  /// Of a tile that begins at column `from` (none: the only one).
+  void setColumns(Value from) {
     columns.clear();
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
       const int64_t offset = chunk * shape.rowThreads * shape.vector;
       Value column = offset == 0 ? firstColumn : add(firstColumn, constant(offset));
-      if (tile)
-        column = add(tile, column);
-      const bool always = tile ? space.cols % shape.tileCols() == 0
+      if (from)
+        column = add(from, column);
+      const bool always = from ? space.cols % shape.tileCols() == 0
                                : offset + shape.rowThreads * shape.vector <= space.cols;
       if (always) {
         columns.push_back({column, Value()});
@@ -550,6 +558,7 @@ private:
   SmallVector<SymbolicDim> runtimeSizes;
   SmallVector<Value> bases, rowBases, runtimeValues;
   Value rows, thread, block, lane, blockRow, firstColumn;
+  Value tile;                   ///< first column of the block's tile, where rows are split
   Operation *marker = nullptr;  ///< before it lies what no row changes
   Operation *outside = nullptr; ///< the loop over tiles being filled
   SmallVector<Columns> columns; ///< by chunk

@@ -45,6 +45,10 @@ int64_t accessWidth(const FusedAccess &access, Type element, bool flat) {
   return width;
 }
 
+int64_t GpuShape::partialRows(int64_t rows) const {
+  return std::clamp<int64_t>(partialBlocks / (split ? tiles : 1), 1, std::max<int64_t>(1, rows));
+}
+
 GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   IterationSpace space = spaceOf(kernel.op);
   GpuShape shape;
@@ -82,6 +86,7 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   }
   shape.chunks = std::min<int64_t>(most, llvm::divideCeil(vectors, shape.rowThreads));
   shape.tiles = llvm::divideCeil(space.cols, shape.tileCols());
+  shape.split = shape.tiles > 1 && analysis.reductionCount() == 0;
   shape.blockRows = std::max<int64_t>(1, blockThreads / shape.rowThreads);
   shape.threads = shape.rowThreads * shape.blockRows;
   if (shape.rowThreads > warp)

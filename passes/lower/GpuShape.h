@@ -19,12 +19,17 @@ struct GpuShape {
   int64_t chunks = 1;
   int64_t rowThreads = 1; ///< threads of a row: a power of two up to 32, or whole warps
   int64_t blockRows = 1;  ///< rows that a block has in hand at a time
-  int64_t tiles = 1;      ///< passes of a thread over a row that is longer than its registers
+  int64_t tiles = 1;      ///< parts of a row that is longer than its threads' registers
+  bool split = false;     ///< a block has one tile (no row reduction needs the others), not all
   int64_t threads = 1;
   int64_t sharedBytes = 0;
 
   int64_t tileCols() const { return rowThreads * chunks * vector; }
   int64_t rowWarps() const { return (rowThreads + 31) / 32; }
+  /// Whether a thread passes over its row tile by tile.
+  bool loops() const { return tiles > 1 && !split; }
+  /// Partial rows that a kernel which sums over `rows` rows leaves.
+  int64_t partialRows(int64_t rows) const;
   /// Rows (elements where flat) of a block; with a sum over rows blocks divide all rows evenly.
   int64_t grain() const { return flat ? threads * chunks * vector : blockRows; }
 };

@@ -83,6 +83,26 @@ func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
   return %0, %1, %2, %3, %4 : !x, !x, !x, !x, !x
 })";
 
+/// No reduction of a row: blocks have parts of it.
+const char *const columnSums = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+             %w: !w {omnibal.role = "parameter", omnibal.index = 0 : i64},
+             %r: !r {omnibal.role = "input", omnibal.index = 1 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64},
+        !w {omnibal.role = "parameter_grad", omnibal.index = 0 : i64}) {
+  %0 = omnibal.mul %x, %w : (!x, !w) -> !x
+  %1 = omnibal.add %0, %r : (!x, !r) -> !x
+  %2 = omnibal.reduce %1 {kind = 0 : i32, axes = array<i64: 0, 1>} : (!x) -> !w
+  return %1, %2 : !x, !w
+})";
+const char *const columnsAndRows = R"(
+func.func @f(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+             %w: !w {omnibal.role = "parameter", omnibal.index = 0 : i64})
+    -> (!x {omnibal.role = "output", omnibal.index = 0 : i64}) {
+  %0 = omnibal.mul %x, %w : (!x, !w) -> !x
+  return %0 : !x
+})";
+
 class FusedKernel : public testing::TestWithParam<int64_t> {};
 
 TEST_P(FusedKernel, AgreesWithTheInterpreter) {
@@ -109,7 +129,8 @@ class GpuFusedKernel : public testing::TestWithParam<int64_t> {};
 
 TEST_P(GpuFusedKernel, AgreesWithTheInterpreter) {
   const int64_t cap = GetParam() < 2000 ? 100 : 9;
-  for (const char *text : {rmsNorm, layerNorm, softmaxRows, rmsNormGrad, functions}) {
+  for (const char *text :
+       {rmsNorm, layerNorm, softmaxRows, rmsNormGrad, columnSums, columnsAndRows, functions}) {
     LoweredModule module(withTypes(text, GetParam()), 0, cap, "cuda");
     SCOPED_TRACE(text);
     for (int64_t tokens : {int64_t(0), int64_t(1), cap / 3, cap})
