@@ -61,7 +61,7 @@ def suite(args):
                  groups // replicas, "--partition", "layers", *more]
         if reference_losses.FREEZE[variant]:
             flags += ["--freeze", ",".join(reference_losses.FREEZE[variant])]
-        for dtype in DTYPES:
+        for dtype in args.dtypes.split(","):
             name = f"{model}-{variant}-{stages}x{replicas}-{dtype}"
             facts = dict(kind="suite", model=model, variant=variant, stages=stages, replicas=replicas, dtype=dtype)
             yield compile_program(args, os.path.join(ROOT, "test", "data", model, "model.onnx"), name,
@@ -94,6 +94,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", choices=["suite", "bench"])
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help="of the suite's programs")
     parser.add_argument("--gpu-code", help="as of omnibal-compile")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
