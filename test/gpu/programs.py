@@ -61,8 +61,10 @@ def suite(args):
                  groups // replicas, "--partition", "layers", *more]
         if reference_losses.FREEZE[variant]:
             flags += ["--freeze", ",".join(reference_losses.FREEZE[variant])]
-        for dtype in args.dtypes.split(","):
+        for dtype in DTYPES:
             name = f"{model}-{variant}-{stages}x{replicas}-{dtype}"
+            if args.programs and name not in args.programs.split(","):
+                continue
             facts = dict(kind="suite", model=model, variant=variant, stages=stages, replicas=replicas, dtype=dtype)
             yield compile_program(args, os.path.join(ROOT, "test", "data", model, "model.onnx"), name,
                                   [*map(str, flags), "--dtype", dtype], facts)
@@ -94,7 +96,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", choices=["suite", "bench"])
-    parser.add_argument("--dtypes", default=",".join(DTYPES), help="of the suite's programs")
+    parser.add_argument("--programs", help="names of the suite's programs to compile; default: all")
     parser.add_argument("--gpu-code", help="as of omnibal-compile")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)

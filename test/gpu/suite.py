@@ -21,10 +21,10 @@ BINARIES = ["gpu-kernel-test", "gpu-conformance", "gpu-backend-test"]
 
 class Suite:
     def __init__(self, args):
-        self.args, self.checks = args, Checks(args.logs, args.seconds)
+        self.args, self.checks = args, Checks(args.logs, args.seconds, args.slowness)
         self.work = os.path.join(args.logs, "work")
         with open(os.path.join(args.bundle, "programs", "programs.json")) as file:
-            self.programs = [p for p in json.load(file) if p["kind"] == "suite"]
+            self.programs = [p for p in json.load(file) if p["kind"] == "suite" and (not args.programs or p["name"] in args.programs.split(","))]
 
     def path(self, *parts):
         return os.path.join(self.args.bundle, *parts)
@@ -163,6 +163,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=570)
     parser.add_argument("--logs", default="gpu-suite-logs")
     parser.add_argument("--only", help="checks whose name contains this")
+    parser.add_argument("--programs", help="names of programs, of all that the bundle has")
+    parser.add_argument("--slowness", type=float, default=1, help="factor of all time limits: of an emulated device")
     parser.add_argument("--no-sanitizer", action="store_true")
     parser.add_argument("--partial", action="store_true", help="binaries that the bundle lacks are left out")
     args = parser.parse_args()
