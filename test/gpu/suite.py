@@ -87,7 +87,7 @@ class Suite:
                 continue
             losses = [[step["loss"] for step in self.read(works[name])] for name in names]
             apart = max(abs(a - b) / abs(b) for other in losses[1:] for a, b in zip(other, losses[0]))
-            allowed = 1e-6 if dtype == "float32" else 5e-3  # bfloat16: partial sums of layouts round differently
+            allowed = 1e-6 if dtype == "float32" else 1e-4  # a sum over replicas in another order may round a weight
             self.checks.note(f"layouts of {model} {variant} {dtype} agree", apart <= allowed,
                              f"{len(names)} layouts, losses apart by {apart:.1e}, {allowed:.0e} allowed")
 
