@@ -1,5 +1,6 @@
 //===- Communication.cpp -----------------------------------------------------------------===//
 #include "passes/schedule/Communication.h"
+#include <algorithm>
 #include <map>
 
 namespace omnibal::schedule {
@@ -43,52 +44,58 @@ Places findPlaces(const Lists &compute) {
 /// By chunk, the messages that the forward (0) or the backward (1) there needs or makes.
 using ByChunk = std::map<std::pair<bool, int64_t>, std::vector<const Message *>>;
 
-/// The longest chain of actions that must be over before each action, counting those before it in
-/// its list; -1 where it never starts.
-std::vector<std::vector<int64_t>> findLevels(const Lists &compute, const Places &places,
-                                             const std::vector<Message> &dependencies) {
+/// How long an action takes for the order of messages: recomputation and imbalance are not known
+/// here, but that a backward is twice a forward nearly always holds.
+int64_t durationOf(planner::ActionKind kind) {
+  return kind == planner::ActionKind::Backward ? 2 : 1;
+}
+
+/// When each action ends if it starts as soon as it can; -1 where it never does.
+std::vector<std::vector<int64_t>> findEnds(const Lists &compute, const Places &places,
+                                           const std::vector<Message> &dependencies) {
   ByChunk needed;
   for (const Message &message : dependencies)
     needed[{message.gradient, message.toChunk}].push_back(&message);
-  std::vector<std::vector<int64_t>> levels;
+  std::vector<std::vector<int64_t>> ends;
   for (const std::vector<planner::Action> &list : compute)
-    levels.emplace_back(list.size(), -1);
-  auto levelAt = [&](const Key &key) -> int64_t {
+    ends.emplace_back(list.size(), -1);
+  auto endAt = [&](const Key &key) -> int64_t {
     auto place = places.find(key);
-    return place == places.end() ? -1 : levels[place->second.first][place->second.second];
+    return place == places.end() ? -1 : ends[place->second.first][place->second.second];
   };
   /// -1: something that it needs has not been reached yet.
-  auto levelOf = [&](size_t rank, size_t k) -> int64_t {
+  auto endOf = [&](size_t rank, size_t k) -> int64_t {
     const planner::Action &action = compute[rank][k];
-    int64_t level = k == 0 ? 0 : levels[rank][k - 1] + 1;
+    int64_t time = k == 0 ? 0 : ends[rank][k - 1];
     auto require = [&](const Key &key) {
-      int64_t before = levelAt(key);
-      level = before < 0 || level < 0 ? -1 : std::max(level, before + 1);
+      int64_t before = endAt(key);
+      time = before < 0 || time < 0 ? -1 : std::max(time, before);
     };
     if (action.kind == planner::ActionKind::WeightGrad)
       require({true, action.chunk, action.microbatch});
     else if (isBackward(action.kind))
       require({false, action.chunk, action.microbatch});
+    auto end = [&] { return time < 0 ? -1 : time + durationOf(action.kind); };
     if (action.kind == planner::ActionKind::WeightGrad)
-      return level;
+      return end();
     if (auto found = needed.find({isBackward(action.kind), action.chunk}); found != needed.end())
       for (const Message *message : found->second)
         require({message->gradient, message->fromChunk, action.microbatch});
-    return level;
+    return end();
   };
   std::vector<size_t> next(compute.size(), 0);
   for (bool moved = true; moved;) {
     moved = false;
     for (size_t rank = 0; rank < compute.size(); ++rank)
       while (next[rank] < compute[rank].size()) {
-        int64_t level = levelOf(rank, next[rank]);
-        if (level < 0)
+        int64_t time = endOf(rank, next[rank]);
+        if (time < 0)
           break;
-        levels[rank][next[rank]++] = level;
+        ends[rank][next[rank]++] = time;
         moved = true;
       }
   }
-  return levels;
+  return ends;
 }
 
 std::string describe(const planner::Action &action) {
@@ -99,9 +106,9 @@ std::string describe(const planner::Action &action) {
 /// The communication of one stage, gathered per compute action and then written out in order.
 class StageExpansion {
 public:
-  StageExpansion(const Lists &compute, const std::vector<std::vector<int64_t>> &levels,
+  StageExpansion(const Lists &compute, const std::vector<std::vector<int64_t>> &ends,
                  const Places &places, const std::vector<Message> &messages, size_t stage)
-      : compute(compute[stage]), levels(levels), places(places), messages(messages), stage(stage),
+      : compute(compute[stage]), ends(ends), places(places), messages(messages), stage(stage),
         slots(compute[stage].size() + 1) {}
 
   std::vector<Step> run() {
@@ -125,37 +132,45 @@ public:
     auto append = [&](const std::vector<Step> &list) {
       actions.insert(actions.end(), list.begin(), list.end());
     };
+    // One order at both ends of a pair.
+    auto appendStarts = [&](std::vector<std::pair<int64_t, Step>> &list) {
+      std::sort(list.begin(), list.end(), [](const auto &x, const auto &y) {
+        return std::tuple(x.first, x.second.index, x.second.microbatch) <
+               std::tuple(y.first, y.second.index, y.second.microbatch);
+      });
+      for (const auto &[time, step] : list)
+        actions.push_back(step);
+    };
     for (size_t k = 0; k <= compute.size(); ++k) {
-      append(slots[k].posts);
+      appendStarts(slots[k].posts);
+      appendStarts(slots[k].sends);
       append(slots[k].waitSends);
       append(slots[k].waitReceives);
-      if (k == compute.size())
-        break;
-      actions.push_back({convert(compute[k].kind), compute[k].microbatch, compute[k].chunk});
-      append(slots[k].sends);
+      if (k < compute.size())
+        actions.push_back({convert(compute[k].kind), compute[k].microbatch, compute[k].chunk});
     }
     return actions;
   }
 
 private:
-  /// All but `sends` come before the compute action.
+  /// What comes before a compute action; the last one is the end of the list.
   struct Slot {
-    std::vector<Step> posts, waitSends, waitReceives, sends;
+    std::vector<std::pair<int64_t, Step>> posts, sends; ///< with the message's time
+    std::vector<Step> waitSends, waitReceives;
   };
-
-  /// Where the receive of what the action at `k` needs is posted.
-  static size_t postPosition(size_t k) { return k > 0 ? k - 1 : 0; }
 
   void addReceive(size_t k, const Message &message) {
     int64_t mb = compute[k].microbatch;
-    slots[postPosition(k)].posts.push_back({StepKind::PostRecv, mb, message.id});
+    size_t start = slotAt(whenBoth(message, mb));
+    slots[start].posts.push_back({whenBoth(message, mb), {StepKind::PostRecv, mb, message.id}});
     slots[k].waitReceives.push_back({StepKind::WaitRecv, mb, message.id});
   }
 
   void addSend(size_t k, const Message &message) {
     int64_t mb = compute[k].microbatch;
-    slots[k].sends.push_back({StepKind::Send, mb, message.id});
-    size_t wait = std::max(waitPosition(k, message), whenPosted(message, mb));
+    size_t start = slotAt(whenBoth(message, mb));
+    slots[start].sends.push_back({whenBoth(message, mb), {StepKind::Send, mb, message.id}});
+    size_t wait = std::max(waitPosition(k, message), std::min(start + 1, compute.size()));
     slots[wait].waitSends.push_back({StepKind::WaitSend, mb, message.id});
   }
 
@@ -167,21 +182,24 @@ private:
     return std::min(k + 3, compute.size());
   }
 
-  /// The first place here that comes after the receiver's post in the order of all actions.
-  size_t whenPosted(const Message &message, int64_t microbatch) const {
-    auto reader = places.find({message.gradient, message.toChunk, microbatch});
-    if (reader == places.end())
-      return 0;
-    auto [rank, k] = reader->second;
-    std::pair<int64_t, size_t> posted{levels[rank][postPosition(k)], rank};
-    const std::vector<int64_t> &mine = levels[stage];
-    // Levels grow along a list.
-    size_t first = std::partition_point(mine.begin(), mine.end(),
-                                        [&](int64_t level) {
-                                          return std::pair<int64_t, size_t>{level, stage} < posted;
-                                        }) -
-                   mine.begin();
-    return first;
+  /// When the data are there and the receiver may hold them, the same for both ends.
+  int64_t whenBoth(const Message &message, int64_t microbatch) const {
+    int64_t time = 0;
+    if (auto maker = places.find({message.gradient, message.fromChunk, microbatch});
+        maker != places.end())
+      time = ends[maker->second.first][maker->second.second];
+    if (auto reader = places.find({message.gradient, message.toChunk, microbatch});
+        reader != places.end() && reader->second.second >= 2)
+      time = std::max(time, ends[reader->second.first][reader->second.second - 2]);
+    return time;
+  }
+
+  /// Before the first compute action here that does not start earlier.
+  size_t slotAt(int64_t time) const {
+    size_t k = 0;
+    while (k < compute.size() && ends[stage][k] - durationOf(compute[k].kind) < time)
+      ++k;
+    return k;
   }
 
   bool hasGradient(const Message &message) const {
@@ -193,7 +211,7 @@ private:
   }
 
   const std::vector<planner::Action> &compute;
-  const std::vector<std::vector<int64_t>> &levels;
+  const std::vector<std::vector<int64_t>> &ends;
   const Places &places;
   const std::vector<Message> &messages;
   size_t stage;
@@ -203,11 +221,11 @@ private:
 } // namespace
 
 std::string findDeadlock(const Lists &compute, const std::vector<Message> &dependencies) {
-  std::vector<std::vector<int64_t>> levels = findLevels(compute, findPlaces(compute), dependencies);
+  std::vector<std::vector<int64_t>> ends = findEnds(compute, findPlaces(compute), dependencies);
   std::string stuck;
   for (size_t rank = 0; rank < compute.size(); ++rank)
     for (size_t k = 0; k < compute[rank].size(); ++k)
-      if (levels[rank][k] < 0) {
+      if (ends[rank][k] < 0) {
         stuck += (stuck.empty() ? "rank " : "; rank ") + std::to_string(rank) + " at " +
                  describe(compute[rank][k]);
         break;
@@ -218,10 +236,10 @@ std::string findDeadlock(const Lists &compute, const std::vector<Message> &depen
 std::vector<std::vector<Step>> insertCommunication(const Lists &compute,
                                                    const std::vector<Message> &messages) {
   Places places = findPlaces(compute);
-  std::vector<std::vector<int64_t>> levels = findLevels(compute, places, messages);
+  std::vector<std::vector<int64_t>> ends = findEnds(compute, places, messages);
   std::vector<std::vector<Step>> lists;
   for (size_t stage = 0; stage < compute.size(); ++stage)
-    lists.push_back(StageExpansion(compute, levels, places, messages, stage).run());
+    lists.push_back(StageExpansion(compute, ends, places, messages, stage).run());
   return lists;
 }
 

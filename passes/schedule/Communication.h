@@ -32,18 +32,26 @@ std::string findDeadlock(const std::vector<std::vector<planner::Action>> &comput
 
 /// Puts communication between the compute actions of every stage; these must be able to finish.
 ///
-/// * A receive is posted one compute action before the one that needs it, and awaited right before.
-///   So a rank holds the buffers of at most two actions' messages that it has not begun to read.
-/// * A send starts right after the action that produced its data, next to the receives that are
-///   posted there: transfers of a pair in opposite directions start together.
-/// * A sent activation is awaited before the backward of its micro-batch, which cannot start before
-///   the receiver has had it; where no backward follows, and for gradients, two compute actions
-///   later. If the receiver has not posted by then, the wait moves on to where it has.
+/// Every message has one time: when the action that makes its data ends, but not before the action
+/// two before the one that reads it has ended there. (Times are those of a run in which every
+/// action starts as soon as it can, a backward taking twice as long as the others.) Both ends start
+/// the message before their first action that does not start earlier, receives before sends, so:
 ///
-/// "By then" is in one order of all stages' compute actions that respects what they depend on: by
-/// the length of the longest chain of actions before each, then by rank. Every wait comes after
-/// what it waits for in that order, so the lists finish without any buffering of messages. Every
-/// stage derives its part from the same lists, so the order of each pair's messages agrees.
+/// * A rank holds the buffers of at most two actions' messages that it has not begun to read, and a
+///   receive is awaited right before the action that reads it.
+/// * What a rank starts in one place is one group; transfers of a pair in opposite directions that
+///   are made at one time are in one group on both sides.
+/// * Each rank can perform its groups one after the other, in the order of its list (program rule
+///   p11). For an action waits only for groups whose messages have times up to its start, and a
+///   message only for actions that start, and groups whose messages have times, before its own;
+///   messages of a group do not wait for each other. And no action waits for what is made later
+///   than it starts.
+///
+/// A sent activation is awaited before the backward of its micro-batch, which cannot start before
+/// the receiver has had it; where no backward follows, and for gradients, two compute actions
+/// later; in any case an action later than it is started. So the lists finish without any buffering
+/// of messages. Every stage derives its part from the same lists, so the order of each pair's
+/// messages agrees.
 std::vector<std::vector<Step>>
 insertCommunication(const std::vector<std::vector<planner::Action>> &compute,
                     const std::vector<Message> &messages);

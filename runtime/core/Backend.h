@@ -19,8 +19,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace omnibal::rt {
 
@@ -71,10 +73,22 @@ public:
   virtual Status wait(Handle handle) = 0;
   /// Lets messages under way advance; cheap.
   virtual void progress() {}
-  /// Sums over `ranks` (ascending, this rank among them) in the order of ranks; all get the same
-  /// bits. Work enqueued later sees the sums.
-  virtual Status allReduce(std::span<float> data, std::span<const int> ranks) = 0;
+  /// Starts to sum over `ranks` (ascending, this rank among them; all ranks, or one of the groups
+  /// that the transport was opened with); all get the same bits. The sums begin when the queue has
+  /// got to `after` (without one, to its present end), and are the transport's until wait(): other
+  /// work may run beside them.
+  virtual Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
+                                  std::optional<Mark> after) = 0;
+  /// The same with the wait: work enqueued later sees the sums.
+  Status allReduce(std::span<float> data, std::span<const int> ranks) {
+    FloatRun run{data.data(), static_cast<int64_t>(data.size())};
+    OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startSum({&run, 1}, ranks, std::nullopt));
+    return wait(handle);
+  }
 };
+
+/// Sets of ranks, each ascending, that will sum with each other.
+using RankGroups = std::vector<std::vector<int>>;
 
 /// Bytes on their way to the host: at `data` once the queue has reached `ready`.
 struct Readback {
@@ -120,8 +134,10 @@ public:
   /// kernel's run() enqueues; it dies before the backend. KernelSite::symbol and library are the
   /// backend's to set.
   virtual Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) = 0;
-  /// `control` connects the same ranks, outlives the transport and carries what is no tensor.
-  virtual Result<std::unique_ptr<Transport>> openTransport(Communicator &control) = 0;
+  /// All ranks call it. `control` connects the same ranks, outlives the transport and carries what
+  /// is no tensor; `groups` are the same on all ranks.
+  virtual Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
+                                                           const RankGroups &groups) = 0;
 
   /// Enqueues a copy from host memory, which may be reused at once.
   virtual Status upload(void *to, const void *from, int64_t bytes) = 0;

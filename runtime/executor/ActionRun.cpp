@@ -19,7 +19,9 @@ const char *shortName(ActionKind kind) {
 Status ActionRun::compute(const Action &a) {
   OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
   const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
+  transport.progress(); // what was started before the action is under way before its work
   Mark begin = backend.mark(), layerBegin = begin;
+  auto completions = prepared.completions.find({a.kind, a.index, a.microbatch});
   for (int32_t number : phase.batchValues)
     OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
   const int64_t rows = prepared.rows(batch->tokens);
@@ -38,6 +40,10 @@ Status ActionRun::compute(const Action &a) {
     OMNIBAL_RETURN_IF_ERROR(trace || clock ? work()
                                            : state.recordings.run(key, &mode, backend, work));
     transport.progress();
+    if (completions != prepared.completions.end())
+      for (const Completion &each : completions->second)
+        if (each.layer >= segment.begin && each.layer < segment.end)
+          state.complete[each.bucket] = backend.mark();
   }
   Mark end = backend.mark();
   state.busy.push_back({begin, end});

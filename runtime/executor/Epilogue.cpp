@@ -53,18 +53,35 @@ Status Executor::reduceBucket(int32_t number) {
   std::vector<int> ranks;
   for (int d = 0; d < loaded.program.dataParallel; ++d)
     ranks.push_back(d * loaded.program.stages + theStage);
+  std::vector<int32_t> order = stageInfo().buckets[number].parameters;
+  std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
+    return stageInfo().parameters[x].gradOffset < stageInfo().parameters[y].gradOffset;
+  });
   // Neighbours in the arena go together: fewer messages.
-  std::vector<std::pair<int64_t, int64_t>> runs;
-  for (int32_t i : stageInfo().buckets[number].parameters) {
+  std::vector<FloatRun> runs;
+  for (int32_t i : order) {
     const Parameter &q = stageInfo().parameters[i];
-    if (!runs.empty() && runs.back().first + runs.back().second * 4 == q.gradOffset)
-      runs.back().second += q.elements();
+    float *data = at(q.gradOffset);
+    if (!runs.empty() && runs.back().data + runs.back().elements == data)
+      runs.back().elements += q.elements();
     else
-      runs.push_back({q.gradOffset, q.elements()});
+      runs.push_back({data, q.elements()});
   }
-  for (auto [offset, count] : runs)
-    OMNIBAL_RETURN_IF_ERROR(
-        device.transport->allReduce(std::span<float>(at(offset), count), ranks));
+  auto complete = impl->complete.find(number);
+  std::optional<Mark> after;
+  if (complete != impl->complete.end())
+    after = complete->second;
+  auto handle = device.transport->startSum(runs, ranks, after);
+  OMNIBAL_RETURN_IF_ERROR(handle.status());
+  impl->sums.push_back(*handle);
+  return Status::ok();
+}
+
+/// What follows sees the sums of all buckets.
+Status Executor::waitForSums() {
+  for (Transport::Handle handle : impl->sums)
+    OMNIBAL_RETURN_IF_ERROR(device.transport->wait(handle));
+  impl->sums.clear();
   return Status::ok();
 }
 
@@ -72,6 +89,7 @@ Status Executor::reduceBucket(int32_t number) {
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
                                StepUnderWay &step) {
+  OMNIBAL_RETURN_IF_ERROR(waitForSums());
   enum { Labels, Tokens, Padded, Tiles, Flops, Counts };
   std::vector<double> counts(Counts);
   const PreparedMode &prepared = impl->modes.at("train");

@@ -146,6 +146,7 @@ private:
                     const StepOptions *options, StepUnderWay *step);
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
+  Status waitForSums();
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status update(const StepOptions &options, const StepUnderWay &step);
   Status readSums(StepUnderWay &step);

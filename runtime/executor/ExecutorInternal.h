@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <tuple>
 
 namespace omnibal::rt {
 
@@ -33,6 +34,14 @@ struct PreparedPhase {
   std::vector<Extent> kept;
 };
 
+/// A layer of a computing action after which a bucket's gradients change no more.
+struct Completion {
+  size_t layer;
+  int32_t bucket;
+};
+/// By the action's kind, index and micro-batch.
+using Completions = std::map<std::tuple<ActionKind, int32_t, int32_t>, std::vector<Completion>>;
+
 struct PreparedMode {
   const Mode *mode = nullptr;
   /// Kernels run for N rounded up to a multiple of this: the program's, or 1 where a message or a
@@ -40,7 +49,14 @@ struct PreparedMode {
   int64_t rowBucket = 1;
   int64_t rows(int64_t tokens) const { return (tokens + rowBucket - 1) / rowBucket * rowBucket; }
   std::vector<std::array<PreparedPhase, 4>> chunks; ///< by ActionKind Forward..WeightGrad
+  Completions completions;
 };
+
+/// The sets of ranks that add up gradients: the stages of each shared parameter, the replicas of
+/// each stage.
+RankGroups rankGroups(const Program &program);
+/// Buckets with a parameter of several stages are left out: these add up first.
+Completions findCompletions(const Stage &stage, const Mode &mode);
 
 PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
                          std::byte *arena);
@@ -84,6 +100,9 @@ struct Executor::Impl {
   std::vector<char> provided;                                       ///< batch value x micro-batch
   std::map<std::pair<int32_t, int32_t>, Transport::Handle> handles; ///< transfer, micro-batch
   std::vector<std::pair<Mark, Mark>> busy; ///< begin and end of the computing actions
+  /// Where a bucket's gradients were complete, by its number; and the sums that have begun.
+  std::map<int32_t, Mark> complete;
+  std::vector<Transport::Handle> sums;
   /// Results on their way to the host.
   struct PendingResult {
     int32_t microbatch;
@@ -108,6 +127,8 @@ struct Executor::Impl {
     provided.assign(mode.batchValues.size() * mode.microbatches, 0);
     handles.clear();
     busy.clear();
+    complete.clear();
+    sums.clear();
     results.clear();
     clocked.clear();
     traced.clear();

@@ -120,6 +120,7 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
                          std::byte *arena) {
   PreparedMode prepared;
   prepared.mode = &mode;
+  prepared.completions = findCompletions(stage, mode);
   prepared.rowBucket = canRoundRows(mode) ? program.rowBucket : 1;
   for (const Chunk &chunk : mode.chunks) {
     auto &phases = prepared.chunks.emplace_back();
@@ -129,7 +130,14 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
         if (number >= 0 && std::find(list.begin(), list.end(), number) == list.end())
           list.push_back(number);
       };
-      phase.segments = cutIntoSegments(program, mode, phaseCalls(chunk, kind));
+      // Where gradients are complete their sum begins, so a recording ends.
+      std::set<size_t> ends;
+      for (const auto &[action, list] : prepared.completions)
+        if (static_cast<size_t>(std::get<0>(action)) == kind &&
+            std::get<1>(action) == static_cast<int32_t>(prepared.chunks.size()) - 1)
+          for (const Completion &each : list)
+            ends.insert(each.layer);
+      phase.segments = cutIntoSegments(program, mode, phaseCalls(chunk, kind), ends);
       for (const LayerCall &call : phaseCalls(chunk, kind)) {
         const Function &f = program.functions[call.function];
         PreparedLayer &layer = phase.layers.emplace_back();
@@ -256,7 +264,8 @@ float *Executor::at(int64_t offset) {
 
 /// Only now, when all ranks know that all of them are prepared: connecting may need everyone.
 Status Executor::connect() {
-  OMNIBAL_ASSIGN_OR_RETURN(device.transport, device.backend->openTransport(communicator));
+  OMNIBAL_ASSIGN_OR_RETURN(device.transport,
+                           device.backend->openTransport(communicator, rankGroups(loaded.program)));
   return Status::ok();
 }
 

@@ -59,7 +59,8 @@ std::vector<int64_t> offsetsOf(const Program &program, const Mode &mode,
 } // namespace
 
 std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
-                                     const std::vector<LayerCall> &calls) {
+                                     const std::vector<LayerCall> &calls,
+                                     const std::set<size_t> &ends) {
   std::vector<Segment> segments;
   std::map<int32_t, Dependence> known;
   Dependence last;
@@ -68,7 +69,7 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
     if (fresh)
       found->second = dependenceOf(program.functions[calls[i].function]);
     const Dependence &d = found->second;
-    if (i == 0 || !(d == last))
+    if (i == 0 || !(d == last) || ends.count(i - 1))
       segments.push_back({i, i, d.tiles, d.tokens, d.labels, {}});
     last = d;
     segments.back().end = i + 1;

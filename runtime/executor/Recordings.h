@@ -7,6 +7,7 @@
 #include <array>
 #include <list>
 #include <map>
+#include <set>
 
 namespace omnibal::rt {
 
@@ -20,9 +21,10 @@ struct Segment {
 };
 
 /// Cuts a list of layer calls so that a recording of vision layers serves every N, and one of
-/// language layers every V.
+/// language layers every V; and behind the calls of `ends`.
 std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
-                                     const std::vector<LayerCall> &calls);
+                                     const std::vector<LayerCall> &calls,
+                                     const std::set<size_t> &ends = {});
 
 /// Kernels may round the number of labels up to a multiple of this.
 constexpr int64_t labelBucket = 64;

@@ -17,8 +17,9 @@ Status verifyProgram(const Program &program);
 
 /// The parts, in the order in which verifyProgram runs them; each relies on the ones before.
 Status verifyStructure(const Program &program); ///< p1-p5: indices, offsets and sizes
-Status verifyActions(const Program &program);   ///< p6-p8: action lists and their order, deadlock
-Status verifyMemory(const Program &program);    ///< p9, p10: values live as long as they are needed
+Status
+verifyActions(const Program &program);       ///< p6-p8, p11: action lists and their order, deadlock
+Status verifyMemory(const Program &program); ///< p9, p10: values live as long as they are needed
 
 } // namespace omnibal::rt
 #endif // RUNTIME_PROGRAM_VERIFIER_H

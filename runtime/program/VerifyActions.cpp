@@ -245,7 +245,7 @@ Status verifyActions(const Program &p) {
     }
   for (const auto &[name, mode] : p.stageList[0].modes)
     OMNIBAL_RETURN_IF_ERROR(Rendezvous(p, name).run());
-  return Status::ok();
+  return verifyMessageOrder(p);
 }
 
 } // namespace omnibal::rt

@@ -200,7 +200,7 @@ TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       Rank rank(r);
-      auto opened = rank.backend->openTransport(*controls[r]);
+      auto opened = rank.backend->openTransport(*controls[r], {});
       ASSERT_TRUE(opened) << opened.status().message();
       Transport &transport = **opened;
       rank.put(rank.at(0), numbers(10 + r, count));

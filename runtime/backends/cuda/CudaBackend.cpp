@@ -2,10 +2,10 @@
 #include "runtime/backends/cuda/DeviceArena.h"
 #include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
-#include "runtime/backends/cuda/LocalTransport.h"
 #include "runtime/backends/cuda/Marks.h"
 #include "runtime/backends/cuda/Recording.h"
 #include "runtime/backends/cuda/Sums.h"
+#include "runtime/backends/cuda/Transports.h"
 #include "runtime/backends/cuda/UpdateLists.h"
 #include <new>
 
@@ -18,6 +18,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(check(cudaSetDevice(device), "choosing the device"));
     std::unique_ptr<CudaBackend> made(new CudaBackend);
     made->deadline = options.deadline;
+    made->device = device;
     OMNIBAL_ASSIGN_OR_RETURN(made->stream, Stream::create());
     made->queue = made->stream->handle();
     OMNIBAL_ASSIGN_OR_RETURN(made->staging,
@@ -52,8 +53,10 @@ public:
   Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
     return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load, &partials});
   }
-  Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
-    return openLocalTransport(control, queue, deadline);
+  Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
+                                                   const RankGroups &groups) override {
+    auto eventOf = [this](Mark mark) { return marks->event(mark); };
+    return openRankTransport(control, {device, queue, deadline, eventOf}, groups);
   }
 
   Status write(void *to, int64_t bytes, const std::function<Status(std::byte *)> &fill) override {
@@ -201,6 +204,7 @@ private:
   }
 
   Communicator::Milliseconds deadline{};
+  int device = 0;
   std::unique_ptr<Stream> stream;
   cudaStream_t queue = nullptr;
   std::unique_ptr<Staging> staging;

@@ -73,10 +73,24 @@ public:
     return !peak ? 0 : compute == "bfloat16" ? peak->bfloat16 : peak->float32;
   }
   Result<std::unique_ptr<Backend>> open(const BackendOptions &options) override {
-    return openCudaBackend(0, options);
+    OMNIBAL_ASSIGN_OR_RETURN(int device, deviceOf(options));
+    return openCudaBackend(device, options);
   }
 
 private:
+  /// A rank alone in its process takes the device of its number on the machine, unless the launcher
+  /// lets it see one only. Threads of one process share the first.
+  static Result<int> deviceOf(const BackendOptions &options) {
+    OMNIBAL_ASSIGN_OR_RETURN(int count, countDevices());
+    if (options.localRank < 0 || count == 1)
+      return 0;
+    if (options.localRank >= count)
+      return invalid("rank " + std::to_string(options.rank) + " is number " +
+                     std::to_string(options.localRank) + " on its machine, where only " +
+                     std::to_string(count) + " devices are visible; start fewer ranks there");
+    return options.localRank;
+  }
+
   cudaDeviceProp properties;
 };
 

@@ -48,10 +48,10 @@ struct World {
 
 class LocalTransport final : public Transport {
 public:
-  LocalTransport(std::shared_ptr<World> world, int rank, cudaStream_t compute,
-                 std::unique_ptr<Stream> copies, Communicator::Milliseconds deadline)
-      : world(std::move(world)), me(rank), compute(compute), copies(std::move(copies)),
-        deadline(deadline) {}
+  LocalTransport(std::shared_ptr<World> world, int rank, const RankQueue &queue,
+                 std::unique_ptr<Stream> copies)
+      : world(std::move(world)), me(rank), queue(queue), compute(queue.stream),
+        copies(std::move(copies)), deadline(queue.deadline) {}
 
   /// Ends what is under way: afterwards nobody enqueues work on this rank's memory, and the device
   /// has done what was enqueued.
@@ -66,7 +66,7 @@ public:
     world->changed.notify_all();
     // What was waited for is done before this rank's queue goes on; after a failure all is waited
     // for, as others' streams copy here too.
-    if (!open.empty() || adding)
+    if (!open.empty() || !sums.empty() || adding)
       (void)cudaDeviceSynchronize();
     else
       (void)cudaStreamSynchronize(copies->handle());
@@ -80,6 +80,12 @@ public:
   }
 
   Status wait(Handle handle) override {
+    if (auto sum = sums.find(handle); sum != sums.end()) {
+      for (const EventPointer &added : sum->second)
+        OMNIBAL_RETURN_IF_ERROR(orderBehind(compute, *added));
+      sums.erase(sum);
+      return Status::ok();
+    }
     auto found = open.find(handle);
     if (found == open.end())
       return {Code::Internal, "wait for an operation that was never started"};
@@ -93,17 +99,25 @@ public:
     return orderBehind(compute, *operation->copied);
   }
 
-  Status allReduce(std::span<float> data, std::span<const int> ranks) override {
+  Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
+                          std::optional<Mark> after) override {
     std::vector<int> members(ranks.begin(), ranks.end());
     if (std::find(members.begin(), members.end(), me) == members.end() ||
         !std::is_sorted(members.begin(), members.end()))
-      return {Code::Internal, "a collective's ranks must be ascending and contain the caller"};
-    if (members.size() == 1 || data.empty())
-      return Status::ok();
+      return Status(Code::Internal,
+                    "a collective's ranks must be ascending and contain the caller");
+    Handle handle = next++;
+    std::vector<EventPointer> &added = sums[handle];
+    if (members.size() == 1)
+      return handle;
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
     adding = true;
-    OMNIBAL_RETURN_IF_ERROR(reduce(data, members));
+    for (const FloatRun &run : runs)
+      if (run.elements > 0)
+        OMNIBAL_RETURN_IF_ERROR(
+            reduce({run.data, static_cast<size_t>(run.elements)}, members, ready, added));
     adding = false;
-    return Status::ok();
+    return handle;
   }
 
 private:
@@ -175,9 +189,9 @@ private:
 
   /// Each rank adds one share of everyone's numbers, in the order of ranks into the first one's
   /// memory, and copies it to the others: nobody else touches that share meanwhile.
-  Status reduce(std::span<float> data, const std::vector<int> &members) {
+  Status reduce(std::span<float> data, const std::vector<int> &members, const EventPointer &ready,
+                std::vector<EventPointer> &done) {
     const int64_t number = meetingsHeld[members]++, elements = data.size();
-    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, Event::after(compute));
     std::unique_lock lock(world->mutex);
     Meeting &meeting = world->meetings[members][number];
     if (meeting.elements >= 0 && meeting.elements != elements)
@@ -205,7 +219,7 @@ private:
     world->changed.notify_all();
     OMNIBAL_RETURN_IF_ERROR(waitUntilNone(lock, [&] { return missingIn(meeting.added); }));
     for (const auto &[rank, event] : meeting.added)
-      OMNIBAL_RETURN_IF_ERROR(orderBehind(compute, *event));
+      done.push_back(event);
     if (++meeting.left == static_cast<int>(members.size()))
       world->meetings[members].erase(number);
     return Status::ok();
@@ -238,12 +252,14 @@ private:
 
   std::shared_ptr<World> world;
   int me;
+  RankQueue queue;
   cudaStream_t compute;
   std::unique_ptr<Stream> copies;
   Communicator::Milliseconds deadline;
   Handle next = 0;
   bool adding = false; ///< a reduction has begun and not ended
   std::map<Handle, std::shared_ptr<Operation>> open;
+  std::map<Handle, std::vector<EventPointer>> sums; ///< begun and not waited for
   std::map<std::vector<int>, int64_t> meetingsHeld;
 };
 
@@ -251,36 +267,40 @@ private:
 struct ProcessName {
   char host[64] = {};
   int64_t process = 0;
-  std::shared_ptr<World> *world = nullptr; ///< rank 0's, in its process
 };
 
 } // namespace
 
-Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control, cudaStream_t compute,
-                                                      Communicator::Milliseconds deadline) {
+Result<bool> inOneProcess(Communicator &control) {
   ProcessName mine;
   gethostname(mine.host, sizeof mine.host - 1);
   mine.process = getpid();
-  std::shared_ptr<World> world;
-  if (control.rank() == 0)
-    world = std::make_shared<World>(control.size());
-  mine.world = &world;
   ProcessName first = mine;
   std::vector<int> everyone = control.everyone();
   OMNIBAL_RETURN_IF_ERROR(
       control.broadcast({reinterpret_cast<std::byte *>(&first), sizeof first}, 0, everyone));
   bool together =
       first.process == mine.process && !std::memcmp(first.host, mine.host, sizeof mine.host);
-  if (together && control.rank() != 0)
-    world = *first.world; // rank 0 keeps it until the next line
-  std::vector<double> apart{together ? 0.0 : 1.0};
-  OMNIBAL_RETURN_IF_ERROR(control.allReduce(std::span<double>(apart), everyone));
-  if (apart[0] != 0)
-    return invalid("the cuda backend runs all ranks in one process (on one device): start it "
-                   "without mpirun or srun");
+  double apart = together ? 0 : 1;
+  OMNIBAL_RETURN_IF_ERROR(control.allReduce(std::span<double>(&apart, 1), everyone));
+  return apart == 0;
+}
+
+Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control,
+                                                      const RankQueue &queue) {
+  std::shared_ptr<World> world;
+  if (control.rank() == 0)
+    world = std::make_shared<World>(control.size());
+  std::shared_ptr<World> *first = &world;
+  std::vector<int> everyone = control.everyone();
+  OMNIBAL_RETURN_IF_ERROR(
+      control.broadcast({reinterpret_cast<std::byte *>(&first), sizeof first}, 0, everyone));
+  if (control.rank() != 0)
+    world = *first; // rank 0 keeps it until the next line
+  OMNIBAL_RETURN_IF_ERROR(control.barrier(everyone));
   OMNIBAL_ASSIGN_OR_RETURN(auto copies, Stream::create());
-  return std::unique_ptr<Transport>(std::make_unique<LocalTransport>(
-      std::move(world), control.rank(), compute, std::move(copies), deadline));
+  return std::unique_ptr<Transport>(
+      std::make_unique<LocalTransport>(std::move(world), control.rank(), queue, std::move(copies)));
 }
 
 } // namespace omnibal::rt::cuda

@@ -8,14 +8,17 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LOCALTRANSPORT_H
 #define RUNTIME_BACKENDS_CUDA_LOCALTRANSPORT_H
 
-#include "runtime/backends/cuda/Runtime.h"
+#include "runtime/backends/cuda/RankQueue.h"
 
 namespace omnibal::rt::cuda {
 
-/// All ranks of `control` call this; InvalidArgument if they are not threads of one process.
-/// `compute` is this rank's queue; it outlives the transport.
-Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control, cudaStream_t compute,
-                                                      Communicator::Milliseconds deadline);
+/// All ranks of `control` call this, as threads of one process. The rank's queue outlives the
+/// transport.
+Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control,
+                                                      const RankQueue &queue);
+
+/// Whether all ranks are threads of one process; all of them call this.
+Result<bool> inOneProcess(Communicator &control);
 
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_LOCALTRANSPORT_H

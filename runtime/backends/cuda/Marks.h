@@ -24,6 +24,8 @@ public:
   Status restart();
   /// `mark` becomes the anchor.
   void forgetBefore(Mark mark);
+  /// Reached with the mark.
+  std::shared_ptr<Event> event(Mark mark) const { return events[mark.value - first]; }
   bool empty() const { return events.empty(); }
 
 private:

@@ -2,6 +2,13 @@
 #include <thread>
 
 namespace omnibal::rt::cuda {
+namespace {
+
+thread_local WaitWatch *waitWatch = nullptr;
+
+} // namespace
+
+void watchWaits(WaitWatch *watch) { waitWatch = watch; }
 
 Status check(cudaError_t error, const std::string &what) {
   if (error == cudaSuccess)
@@ -49,9 +56,14 @@ Status Event::wait(Communicator::Milliseconds deadline, const char *what) const 
     OMNIBAL_ASSIGN_OR_RETURN(bool done, reached());
     if (done)
       return Status::ok();
-    if (Clock::now() - begin > deadline)
+    if (waitWatch && round % 64 == 63)
+      OMNIBAL_RETURN_IF_ERROR(waitWatch->check());
+    if (Clock::now() - begin > deadline) {
+      std::string late = waitWatch ? waitWatch->late() : "";
       return {Code::DeadlineExceeded, "the device did not reach " + std::string(what) + " within " +
-                                          std::to_string(deadline.count() / 1000.0) + " s"};
+                                          std::to_string(deadline.count() / 1000.0) + " s" +
+                                          (late.empty() ? "" : "; " + late)};
+    }
     if (round > 1000)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     else

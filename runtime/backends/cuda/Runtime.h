@@ -8,6 +8,19 @@
 
 namespace omnibal::rt::cuda {
 
+/// What a rank's waits for the device look at besides the device: a stream may wait for another
+/// rank, which may be gone. One a thread, as a rank's backend is called from one.
+class WaitWatch {
+public:
+  virtual ~WaitWatch() = default;
+  /// An error ends the wait.
+  virtual Status check() = 0;
+  /// What is outstanding, for the message of a wait that took too long; or nothing.
+  virtual std::string late() = 0;
+};
+/// Null: nothing more is looked at.
+void watchWaits(WaitWatch *watch);
+
 /// `what` (a noun) failed, with CUDA's name and text of the error.
 Status check(cudaError_t error, const std::string &what);
 

@@ -19,13 +19,21 @@ public:
   Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) override {
     return communicator.receive(peer, tag, pieces);
   }
-  Status wait(Handle handle) override { return communicator.wait(handle); }
+  Status wait(Handle handle) override {
+    return handle == summed ? Status::ok() : communicator.wait(handle);
+  }
   void progress() override { communicator.progress(); }
-  Status allReduce(std::span<float> data, std::span<const int> ranks) override {
-    return communicator.allReduce(data, ranks);
+  Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
+                          std::optional<Mark>) override {
+    for (const FloatRun &run : runs)
+      OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(
+          std::span<float>(run.data, static_cast<size_t>(run.elements)), ranks));
+    return summed;
   }
 
 private:
+  static constexpr Handle summed = -1; ///< handles of messages are not negative
+
   Communicator &communicator;
 };
 
@@ -59,7 +67,8 @@ public:
     withCode.symbol = [](void *code, const char *name) { return dlsym(code, name); };
     return createHostKernel(withCode);
   }
-  Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
+  Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
+                                                   const RankGroups &) override {
     return std::unique_ptr<Transport>(std::make_unique<HostTransport>(control));
   }
 

@@ -147,6 +147,23 @@ void addKernel(const std::string &path, const std::string &name, int parameters,
 
 } // namespace omnibal::fake
 
+namespace omnibal::fake {
+namespace {
+
+void enqueueWhenReady(cudaStream_t stream, const char *name, std::function<bool()> ready,
+                      std::function<void()> run) {
+  auto guard = lock();
+  state().note(stream, name);
+  state().push(*stream, {std::move(run), nullptr, nullptr, std::move(ready)});
+  state().wander();
+}
+
+} // namespace
+
+const StreamInterface streamInterface{enqueueWhenReady, at};
+
+} // namespace omnibal::fake
+
 using namespace omnibal::fake;
 
 extern "C" {
@@ -208,6 +225,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
   properties->minor = device().minor;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char *name, int bytes, int number) {
+  std::snprintf(name, bytes, "0000:%02x:00.0", number);
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int number) {
   return number < device().devices ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -216,8 +237,8 @@ cudaError_t cudaDeviceSynchronize() {
   ++state().waits;
   if (refuseWhileCapturing())
     return cudaErrorStreamCaptureUnsupported;
-  for (auto &stream : state().streams)
-    state().finish(*stream);
+  for (size_t i = 0; i < state().streams.size(); ++i) // others may make more meanwhile
+    state().finish(*state().streams[i]);
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {

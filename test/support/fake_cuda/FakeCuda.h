@@ -28,6 +28,19 @@ struct Device {
   bool failed = false;     ///< every later wait for the device says so
 };
 
+/// What a stream starts with, for fakes of libraries that are opened at run time and find nothing
+/// of this one by name.
+struct StreamInterface {
+  /// Work that is performed, and lets what is behind it go on, when `ready` says so. That is asked
+  /// again and again while the stream has got there and somebody waits.
+  void (*enqueue)(cudaStream_t stream, const char *name, std::function<bool()> ready,
+                  std::function<void()> run);
+  void *(*at)(const void *address, int64_t bytes);
+};
+struct StreamBase {
+  const StreamInterface *interface;
+};
+
 /// A fresh device without memory, streams or record. `seed` chooses the order of work of different
 /// streams; 0: only the work that is waited for runs.
 void reset(uint64_t seed = 0, const Device &device = {});

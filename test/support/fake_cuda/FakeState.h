@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 
 namespace omnibal::fake {
 
@@ -20,7 +21,11 @@ struct Token;
 struct Work {
   std::function<void()> run;
   std::shared_ptr<Token> waits, completes;
+  std::function<bool()> ready = nullptr; ///< what another device must have done, if anything
 };
+
+/// Of every stream.
+extern const StreamInterface streamInterface;
 
 /// Work of a stream that is recorded instead of performed.
 struct Capture {
@@ -39,7 +44,8 @@ struct Token {
 
 } // namespace omnibal::fake
 
-struct CUstream_st {
+struct CUstream_st : omnibal::fake::StreamBase {
+  CUstream_st() : StreamBase{&omnibal::fake::streamInterface} {}
   int number = 0;
   std::deque<omnibal::fake::Work> work;
   std::shared_ptr<omnibal::fake::Capture> capture; ///< while it records
@@ -111,6 +117,8 @@ struct State {
       return false;
     if (auto &waits = stream.work.front().waits; waits && !waits->done)
       return false;
+    if (auto &ready = stream.work.front().ready; ready && !ready())
+      return false;
     Work work = std::move(stream.work.front());
     stream.work.pop_front();
     if (work.run)
@@ -139,7 +147,15 @@ struct State {
         break;
       next = waits;
     }
-    return !next->done && step(*next->stream);
+    if (next->done)
+      return false;
+    if (step(*next->stream))
+      return true;
+    // What waits for another rank lets every stream go on: that rank may be of this process.
+    bool moved = false;
+    for (size_t i = 0; i < streams.size(); ++i)
+      moved |= step(*streams[i]);
+    return moved;
   }
 
   /// New work of a stream; recorded where it captures.
@@ -158,12 +174,18 @@ struct State {
       ;
   }
 
+  /// Lets other threads call in between: what is waited for may be theirs to enqueue.
   void finish(CUstream_st &stream) {
     auto last = std::make_shared<Token>();
     last->stream = &stream;
     stream.work.push_back({nullptr, nullptr, last});
-    while (!last->done && !device.stuck)
-      approach(last);
+    while (!last->done && !device.stuck) {
+      if (approach(last))
+        continue;
+      mutex.unlock();
+      std::this_thread::yield();
+      mutex.lock();
+    }
   }
 
   void note(cudaStream_t stream, const std::string &text) {

@@ -18,8 +18,9 @@ namespace omnibal::rt::cuda {
 
 struct FakeRank {
   explicit FakeRank(int rank = 0, int64_t bytes = 65536, bool guarded = false,
-                    Communicator::Milliseconds deadline = std::chrono::seconds(20)) {
-    auto opened = openCudaBackend(0, {&pool, rank, deadline});
+                    Communicator::Milliseconds deadline = std::chrono::seconds(20),
+                    int device = 0) {
+    auto opened = openCudaBackend(device, {&pool, rank, deadline});
     EXPECT_TRUE(opened) << opened.status().message();
     backend = *std::move(opened);
     auto allocated = backend->allocateArena(bytes, guarded);

@@ -18,7 +18,7 @@ void asRanks(int ranks, const std::function<void(int, FakeRank &, Transport &)> 
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       FakeRank rank(r, 1 << 20, true, deadline);
-      auto transport = rank.backend->openTransport(*controls[r]);
+      auto transport = rank.backend->openTransport(*controls[r], {});
       ASSERT_TRUE(transport) << transport.status().message();
       body(r, rank, **transport);
       EXPECT_OK(rank.arena->checkGuards());
@@ -43,8 +43,8 @@ TEST(CudaLocalTransport, AMessageIsOrderedByEvents) {
   FakeRank sender(0, 1024), receiver(1, 1024); // streams 1 and 2
   std::unique_ptr<Transport> transports[2];
   FakeRank *ranks[] = {&sender, &receiver};
-  other = std::thread([&] { transports[1] = *receiver.backend->openTransport(*controls[1]); });
-  transports[0] = *sender.backend->openTransport(*controls[0]);
+  other = std::thread([&] { transports[1] = *receiver.backend->openTransport(*controls[1], {}); });
+  transports[0] = *sender.backend->openTransport(*controls[0], {});
   other.join();
   size_t before = fake::calls().size();
   sender.put(0, {1, 2});

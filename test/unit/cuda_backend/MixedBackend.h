@@ -73,8 +73,9 @@ public:
     return std::unique_ptr<Kernel>(
         std::make_unique<EnqueuedKernel>(std::move(kernel), site.kernel, stream, trouble));
   }
-  Result<std::unique_ptr<Transport>> openTransport(Communicator &control) override {
-    return inner->openTransport(control);
+  Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
+                                                   const RankGroups &groups) override {
+    return inner->openTransport(control, groups);
   }
   Status write(void *to, int64_t bytes, const std::function<Status(std::byte *)> &fill) override {
     return inner->write(to, bytes, fill);
@@ -141,7 +142,8 @@ public:
   std::string description() const override { return "mixed"; }
   Result<std::unique_ptr<Backend>> open(const BackendOptions &options) override {
     std::lock_guard lock(mutex); // the newest stream is this backend's
-    OMNIBAL_ASSIGN_OR_RETURN(auto backend, openCudaBackend(0, options));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        auto backend, openCudaBackend(std::min(options.rank, fake::device().devices - 1), options));
     return std::unique_ptr<Backend>(std::make_unique<MixedBackend>(
         std::move(backend), fake::lastStream(), trouble, afterLaunch));
   }

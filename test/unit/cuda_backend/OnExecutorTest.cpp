@@ -60,6 +60,36 @@ TEST_F(OnExecutor, TrainsWithTheHostsBits) {
   }
 }
 
+/// The same over the fake of NCCL, each rank on a device of its own.
+TEST_F(OnExecutor, TrainsWithTheHostsBitsOverNccl) {
+  setenv("OMNIBAL_CUDA_TRANSPORT", "nccl", 1);
+  setenv("OMNIBAL_CUDA_LIBRARIES", OMNIBAL_FAKE_NCCL_FOLDER, 1);
+  uint64_t seed = 0;
+  for (TinyOptions options :
+       {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
+        TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true}}) {
+    LoadedProgram program = loadedTiny(options);
+    TinyOutcome host = trainTinyThreads(program, weights, 3, step);
+    ASSERT_TRUE(host.status) << host.status.message();
+    for (int round = 0; round < 2; ++round, ++seed) {
+      fake::Device device;
+      device.devices = 4;
+      fake::reset(seed, device);
+      TinyOutcome outcome = trainTinyThreads(program, weights, 3, step, {.backend = &kind});
+      ASSERT_TRUE(outcome.status) << outcome.status.message();
+      for (size_t i = 0; i < host.steps.size(); ++i) {
+        EXPECT_EQ(outcome.steps[i].loss, host.steps[i].loss) << seed << " step " << i;
+        EXPECT_EQ(outcome.steps[i].gradientNorm, host.steps[i].gradientNorm) << seed;
+      }
+      EXPECT_EQ(outcome.parameters, host.parameters) << seed;
+      EXPECT_EQ(fake::mistakes(), std::vector<std::string>{});
+      EXPECT_EQ(fake::liveAllocations(), 0);
+    }
+  }
+  unsetenv("OMNIBAL_CUDA_TRANSPORT");
+  unsetenv("OMNIBAL_CUDA_LIBRARIES");
+}
+
 TEST_F(OnExecutor, MemoryIsThePlannedArena) {
   fake::reset();
   LoadedProgram program = loadedTiny({1, 2, 1, false});

@@ -278,21 +278,22 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
 
   int32_t M = o.microbatches;
   bool pipelined = part.stages > 1;
-  if (pipelined) {
+  if (pipelined)
     b.mode.transfers = {message(0, 0, 1, h.index, h.index), message(1, 1, 0, dh.index, dh.index)};
-    for (int32_t m = 0; m < M; ++m)
-      b.act(ActionKind::PostRecv, m, part.first ? 1 : 0);
-  }
   auto forward = [&](int32_t m) {
-    if (pipelined && part.last)
+    if (pipelined && part.last) {
+      b.act(ActionKind::PostRecv, m, 0);
       b.act(ActionKind::WaitRecv, m, 0);
+    }
     b.act(ActionKind::Forward, m);
     if (pipelined && part.first)
       b.act(ActionKind::Send, m, 0);
   };
   auto backward = [&](int32_t m) {
-    if (pipelined && part.first)
+    if (pipelined && part.first) {
+      b.act(ActionKind::PostRecv, m, 1);
       b.act(ActionKind::WaitRecv, m, 1);
+    }
     b.act(o.split ? ActionKind::InputGrad : ActionKind::Backward, m);
     if (pipelined && part.last)
       b.act(ActionKind::Send, m, 1);

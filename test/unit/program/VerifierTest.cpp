@@ -181,9 +181,15 @@ const Broken cases[] = {
     // Either stage waits for the other's message before it sends its own.
     {"p8", "the stages wait for each other",
      [](Program &p) {
-       move(train(p, 0), ActionKind::WaitRecv, 0, 2);
+       move(train(p, 0), ActionKind::WaitRecv, 0, 0);
+       move(train(p, 0), ActionKind::PostRecv, 0, 0);
        train(p, 0).chunks[0].backward.clear();
      }},
+    // The gradient is to come before the activation goes.
+    {"p11", "wait for each other: stage 0 at transfer 1 of micro-batch 0",
+     [](Program &p) { move(train(p, 0), ActionKind::PostRecv, 0, 0); }},
+    {"p11", "starts receiving the messages of stage 0 in another order",
+     [](Program &p) { move(train(p, 1), ActionKind::PostRecv, 1, 0); }},
     {"p9", "was last written by region \"input_ids\" of micro-batch 1",
      [](Program &p) {
        auto &offsets = region(train(p, 0), "input_ids").offsets;
@@ -201,6 +207,7 @@ const Broken cases[] = {
      [](Program &p) {
        // The gradient of micro-batch 1 is being received where micro-batch 0's arrived.
        Mode &mode = train(p, 0);
+       move(mode, ActionKind::PostRecv, 1, find(mode, ActionKind::Backward, 0));
        auto &offsets = region(mode, "dh").offsets;
        offsets[1] = offsets[0];
      }},

@@ -66,6 +66,7 @@ cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetPCIBusId(char *name, int bytes, int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);

@@ -1,0 +1,16 @@
+//===- NcclLibrary.h - Finds and opens NCCL ---------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_NCCL_NCCLLIBRARY_H
+#define RUNTIME_BACKENDS_CUDA_NCCL_NCCLLIBRARY_H
+
+#include "runtime/backends/cuda/nccl/NcclApi.h"
+#include "runtime/core/Status.h"
+
+namespace omnibal::rt::cuda {
+
+/// libnccl.so.2, opened once a process: from the folders of OMNIBAL_CUDA_LIBRARIES (and nccl/lib
+/// and nvidia/nccl/lib in them, as in a Python's site-packages), else where the loader finds it.
+/// Unavailable says where it was looked for.
+Result<const nccl::Functions *> openNccl();
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_NCCL_NCCLLIBRARY_H

@@ -1,0 +1,208 @@
+#include "runtime/backends/cuda/nccl/NcclTransport.h"
+#include "runtime/backends/cuda/nccl/NcclRanks.h"
+#include <deque>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+using EventPointer = std::shared_ptr<Event>;
+
+/// One side of a message, or a sum.
+struct Operation {
+  bool sends = false;
+  int peer = -1;
+  int64_t tag = 0;
+  std::vector<Transport::Piece> pieces;
+  EventPointer done; ///< set when it has been given to NCCL
+};
+using OperationPointer = std::shared_ptr<Operation>;
+
+class NcclTransport final : public Transport, WaitWatch {
+public:
+  NcclTransport(Communicator &control, const RankQueue &queue, std::unique_ptr<NcclRanks> ranks,
+                std::unique_ptr<Stream> messages, std::unique_ptr<Stream> sums)
+      : control(control), queue(queue), messages(std::move(messages)), sums(std::move(sums)),
+        ranks(std::move(ranks)), nccl(this->ranks->api()) {
+    watchWaits(this);
+  }
+
+  ~NcclTransport() override {
+    bool orderly = open.empty() && failed.isOk() && control.health().isOk();
+    orderly = orderly && finishStream(*messages) && finishStream(*sums);
+    watchWaits(nullptr);
+    if (orderly && ranks->finish())
+      return;
+    ranks->abort(); // what waits for other ranks on the device ends
+    (void)cudaStreamSynchronize(messages->handle());
+    (void)cudaStreamSynchronize(sums->handle());
+  }
+
+  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) override {
+    return post(true, peer, tag, pieces);
+  }
+  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) override {
+    return post(false, peer, tag, pieces);
+  }
+
+  Status wait(Handle handle) override {
+    auto found = open.find(handle);
+    if (found == open.end())
+      return {Code::Internal, "wait for an operation that was never started"};
+    OperationPointer operation = found->second;
+    OMNIBAL_RETURN_IF_ERROR(flush());
+    open.erase(handle);
+    return operation->done ? orderBehind(queue.stream, *operation->done) : Status::ok();
+  }
+
+  void progress() override {
+    (void)fail(flush()); // the next wait tells
+  }
+
+  Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> members,
+                          std::optional<Mark> after) override {
+    std::vector<int> group(members.begin(), members.end());
+    Handle handle = next++;
+    auto operation = open[handle] = std::make_shared<Operation>();
+    if (group.size() == 1 && control.size() > 1)
+      return handle;
+    nccl::Communicator communicator = ranks->of(group);
+    if (!communicator)
+      return fail({Code::Internal, "the transport was not opened for this group of ranks"});
+    OMNIBAL_RETURN_IF_ERROR(flush()); // launched in the order of the calls
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
+    OMNIBAL_RETURN_IF_ERROR(orderBehind(sums->handle(), *ready));
+    OMNIBAL_RETURN_IF_ERROR(begin());
+    for (const FloatRun &run : runs)
+      if (run.elements > 0)
+        OMNIBAL_RETURN_IF_ERROR(
+            call(nccl.ncclAllReduce(run.data, run.data, run.elements, nccl::Float32, nccl::Sum,
+                                    communicator, sums->handle()),
+                 "a sum", communicator));
+    OMNIBAL_RETURN_IF_ERROR(end("a sum", communicator));
+    OMNIBAL_ASSIGN_OR_RETURN(operation->done, Event::after(sums->handle()));
+    underWay.push_back(operation);
+    return handle;
+  }
+
+private:
+  Result<Handle> post(bool sends, int peer, int64_t tag, std::span<const Piece> pieces) {
+    if (peer < 0 || peer >= control.size() || peer == control.rank())
+      return Status(Code::Internal, "there is no rank " + std::to_string(peer) + " to talk to");
+    auto operation = std::make_shared<Operation>();
+    operation->sends = sends;
+    operation->peer = peer;
+    operation->tag = tag;
+    operation->pieces.assign(pieces.begin(), pieces.end());
+    // Sender: the data are made; receiver: the place is free.
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, Event::after(queue.stream));
+    OMNIBAL_RETURN_IF_ERROR(orderBehind(messages->handle(), *ready));
+    Handle handle = next++;
+    open[handle] = operation;
+    group.push_back(operation);
+    return handle;
+  }
+
+  /// Gives NCCL what was started since the last time, as one group.
+  Status flush() {
+    OMNIBAL_RETURN_IF_ERROR(failed);
+    if (group.empty())
+      return Status::ok();
+    OMNIBAL_RETURN_IF_ERROR(begin());
+    nccl::Communicator world = ranks->world();
+    for (const OperationPointer &operation : group)
+      for (const Piece &piece : operation->pieces) {
+        if (piece.bytes == 0)
+          continue;
+        nccl::Result result = operation->sends
+                                  ? nccl.ncclSend(piece.data, piece.bytes, nccl::Bytes,
+                                                  operation->peer, world, messages->handle())
+                                  : nccl.ncclRecv(piece.data, piece.bytes, nccl::Bytes,
+                                                  operation->peer, world, messages->handle());
+        OMNIBAL_RETURN_IF_ERROR(call(result, describe(*operation), world));
+      }
+    OMNIBAL_RETURN_IF_ERROR(end("a group of messages", world));
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer done, Event::after(messages->handle()));
+    for (OperationPointer &operation : group) {
+      operation->done = done;
+      underWay.push_back(std::move(operation));
+    }
+    group.clear();
+    OMNIBAL_RETURN_IF_ERROR(forgetTheFinished());
+    return Status::ok();
+  }
+
+  Status begin() { return fail(ranks->check(nccl.ncclGroupStart(), "a group", nullptr)); }
+  Status end(const std::string &what, nccl::Communicator communicator) {
+    return fail(ranks->settle(nccl.ncclGroupEnd(), what, communicator));
+  }
+  Status call(nccl::Result result, const std::string &what, nccl::Communicator communicator) {
+    Status status = ranks->check(result, what, communicator);
+    if (!status)
+      (void)nccl.ncclGroupEnd();
+    return fail(std::move(status));
+  }
+  /// Errors stay.
+  Status fail(Status status) {
+    if (!status && failed)
+      failed = status;
+    return status;
+  }
+
+  Status forgetTheFinished() {
+    while (!underWay.empty()) {
+      OMNIBAL_ASSIGN_OR_RETURN(bool reached, underWay.front()->done->reached());
+      if (!reached)
+        break;
+      underWay.pop_front();
+    }
+    return Status::ok();
+  }
+
+  bool finishStream(const Stream &stream) {
+    auto end = Event::after(stream.handle());
+    return end && (*end)->wait(queue.deadline, "the end of its messages");
+  }
+
+  static std::string describe(const Operation &operation) {
+    return operation.peer < 0 ? "the sum of gradients with other ranks"
+                              : "message " + std::to_string(operation.tag) +
+                                    (operation.sends ? " to rank " : " from rank ") +
+                                    std::to_string(operation.peer);
+  }
+
+  // Looked at by waits for the device.
+  Status check() override { return failed ? ranks->health() : failed; }
+  std::string late() override {
+    (void)forgetTheFinished();
+    if (underWay.empty())
+      return "";
+    const Operation &first = *underWay.front();
+    std::string doing = first.peer < 0 ? "" : control.activityOf(first.peer);
+    return "the first that did not get through is " + describe(first) +
+           (doing.empty() ? "" : " (" + doing + ")");
+  }
+
+  Communicator &control;
+  RankQueue queue;
+  std::unique_ptr<Stream> messages, sums;
+  std::unique_ptr<NcclRanks> ranks;
+  const nccl::Functions &nccl;
+  Handle next = 0;
+  std::map<Handle, OperationPointer> open;
+  std::vector<OperationPointer> group; ///< started and not given to NCCL
+  std::deque<OperationPointer> underWay;
+  Status failed;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, const RankQueue &queue,
+                                                     const RankGroups &groups) {
+  OMNIBAL_ASSIGN_OR_RETURN(auto ranks, NcclRanks::connect(control, queue, groups));
+  OMNIBAL_ASSIGN_OR_RETURN(auto messages, Stream::create());
+  OMNIBAL_ASSIGN_OR_RETURN(auto sums, Stream::create());
+  return std::unique_ptr<Transport>(std::make_unique<NcclTransport>(
+      control, queue, std::move(ranks), std::move(messages), std::move(sums)));
+}
+
+} // namespace omnibal::rt::cuda
