@@ -1,5 +1,6 @@
 //===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
+#include "passes/export/GradientBuckets.h"
 #include "passes/export/PersistentLayout.h"
 #include "passes/partition/FunctionDigest.h"
 #include "llvm/ADT/StringSet.h"
@@ -37,7 +38,7 @@ public:
     std::vector<rt::Stage> stages(parts.schedule.plan.getStages());
     for (size_t s = 0; s < stages.size(); ++s)
       stages[s].id = static_cast<int32_t>(s);
-    layOutPersistent(parts, options.gradientBucketBytes, stages);
+    layOutPersistent(parts, stages);
     if (llvm::none_of(parts.callees, [](const CalleeFunctions &callee) {
           return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
         }))
@@ -45,6 +46,8 @@ public:
     for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Predict})
       if (failed(layOutMode(parts, purpose, stages)))
         return failure();
+    for (rt::Stage &stage : stages)
+      placeGradientBuckets(stage, options.gradientBucketBytes);
     return assemble(std::move(stages));
   }
 

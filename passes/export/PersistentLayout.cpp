@@ -36,22 +36,6 @@ std::set<std::string> parametersWithGradient(const ProgramParts &parts) {
   return names;
 }
 
-/// Last gradients first: backward completes them in the reverse order of the layers.
-void fillBuckets(rt::Stage &stage, int64_t bucketBytes) {
-  int64_t bytes = 0;
-  for (size_t i = stage.parameters.size(); i-- > 0;) {
-    if (!stage.parameters[i].trainable)
-      continue;
-    int64_t size = stage.parameters[i].elements() * 4;
-    if (stage.buckets.empty() || (bytes > 0 && bytes + size > bucketBytes)) {
-      stage.buckets.emplace_back();
-      bytes = 0;
-    }
-    stage.buckets.back().parameters.push_back(static_cast<int32_t>(i));
-    bytes += size;
-  }
-}
-
 void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
   auto place = [&](int64_t &field, int64_t bytes) {
     field = offset;
@@ -71,7 +55,7 @@ void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
 
 } // namespace
 
-void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::Stage> &stages) {
+void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages) {
   std::set<std::string> withGradient = parametersWithGradient(parts);
   std::map<std::string, std::vector<int64_t>> stagesOf;
   parts.parameterIndex.assign(stages.size(), {});
@@ -124,7 +108,6 @@ void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::
     }
     assignParameterOffsets(stage, offset);
     stage.persistentBytes = offset;
-    fillBuckets(stage, bucketBytes);
   }
 }
 

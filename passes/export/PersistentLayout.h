@@ -7,10 +7,10 @@
 namespace omnibal::exporter {
 
 /// Gives every stage its parameters (data, and for trainable ones gradient and two moments, each
-/// group contiguous), shared groups, gradient buckets and constants, and fills the index maps of
+/// group contiguous), shared groups and constants, and fills the index maps of
 /// `parts`. A parameter used on two stages has a copy on each; the copy of the lowest stage is
 /// counted in the norm.
-void layOutPersistent(ProgramParts &parts, int64_t bucketBytes, std::vector<rt::Stage> &stages);
+void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages);
 
 } // namespace omnibal::exporter
 #endif // PASSES_EXPORT_PERSISTENTLAYOUT_H

@@ -147,7 +147,8 @@ private:
         .Case([&](SendOp send) { return readMessage(send, rt::ActionKind::Send); })
         .Case([&](WaitSendOp wait) { return readMessage(wait, rt::ActionKind::WaitSend); })
         .Case([&](ReduceSharedOp reduce) { return readShared(reduce); })
-        .Case([&](ReduceGradientsOp) { return readBuckets(); })
+        // One place until the gradients have their buckets (GradientBuckets.h).
+        .Case([&](ReduceGradientsOp) { return add(rt::ActionKind::ReduceGradients); })
         .Case([&](ReduceScalarsOp) { return add(rt::ActionKind::ReduceScalars); })
         .Case([&](AdamwUpdateOp) { return add(rt::ActionKind::Update); })
         .Default([](Operation *other) { return other->emitOpError("cannot be exported"); });
@@ -172,13 +173,6 @@ private:
       if (parameter.name == op.getParameter() && parameter.sharedGroup >= 0)
         return add(rt::ActionKind::ReduceShared, 0, parameter.sharedGroup);
     return op.emitOpError("names a parameter that this stage shares with no other");
-  }
-
-  /// One action a bucket: how many gradients travel together is decided where they are laid out.
-  LogicalResult readBuckets() {
-    for (size_t bucket = 0; bucket < stage.buckets.size(); ++bucket)
-      (void)add(rt::ActionKind::ReduceGradients, 0, static_cast<int64_t>(bucket));
-    return success();
   }
 
   const Schedule &schedule;

@@ -3,6 +3,7 @@
 #include "passes/planner/ScheduleRules.h"
 #include <gtest/gtest.h>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -86,6 +87,74 @@ size_t ranksThatFinish(const std::vector<std::vector<Step>> &lists) {
   return finished;
 }
 
+/// Runs the lists with all messages of a rank on one queue, as NCCL does: what is started next to
+/// each other is a group, which begins when the groups before it are over and the rank has come as
+/// far, and is over when the groups at the other ends of all its messages have begun. A wait is for
+/// the group. Returns the number of ranks that finish; -1 if a pair's orders differ.
+int64_t ranksThatFinishOnOneQueue(const std::vector<std::vector<Step>> &lists,
+                                  const std::vector<Message> &messages) {
+  using Name = std::pair<int64_t, int64_t>;
+  struct Rank {
+    std::vector<std::vector<Name>> groups;
+    std::vector<size_t> needed;              ///< work before each group
+    std::vector<std::optional<size_t>> work; ///< the group waited for, or none
+    std::map<Name, size_t> groupOf;
+    size_t begun = 0, over = 0, done = 0;
+  };
+  std::vector<Rank> ranks(lists.size());
+  std::map<std::tuple<bool, size_t, size_t>, std::vector<Name>> orders;
+  for (size_t r = 0; r < lists.size(); ++r) {
+    bool together = false;
+    for (const Step &step : lists[r]) {
+      Name name{step.index, step.microbatch};
+      bool starts = step.kind == Kind::PostRecv || step.kind == Kind::Send;
+      if (starts) {
+        if (!together) {
+          ranks[r].groups.emplace_back();
+          ranks[r].needed.push_back(ranks[r].work.size());
+        }
+        ranks[r].groups.back().push_back(name);
+        ranks[r].groupOf[name] = ranks[r].groups.size() - 1;
+        const Message &m = messages[step.index];
+        orders[{step.kind == Kind::Send, m.fromStage, m.toStage}].push_back(name);
+      } else {
+        bool waits = step.kind == Kind::WaitRecv || step.kind == Kind::WaitSend;
+        ranks[r].work.push_back(waits ? std::optional(ranks[r].groupOf.at(name)) : std::nullopt);
+      }
+      together = starts;
+    }
+  }
+  for (const auto &[key, order] : orders)
+    if (order != orders[{!std::get<0>(key), std::get<1>(key), std::get<2>(key)}])
+      return -1;
+  auto hasBegun = [&](size_t rank, const Name &name) {
+    return ranks[rank].groupOf.at(name) < ranks[rank].begun;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Rank &rank : ranks) {
+      auto advance = [&](size_t &counter, bool may) {
+        counter += may;
+        moved |= may;
+      };
+      advance(rank.done, rank.done < rank.work.size() &&
+                             (!rank.work[rank.done] || *rank.work[rank.done] < rank.over));
+      advance(rank.begun, rank.begun < rank.groups.size() && rank.begun == rank.over &&
+                              rank.done >= rank.needed[rank.begun]);
+      bool all = rank.over < rank.begun;
+      for (size_t i = 0; all && i < rank.groups[rank.over].size(); ++i) {
+        const Name &name = rank.groups[rank.over][i];
+        const Message &m = messages[name.first];
+        all = hasBegun(m.fromStage, name) && hasBegun(m.toStage, name);
+      }
+      advance(rank.over, all);
+    }
+  }
+  return std::count_if(ranks.begin(), ranks.end(), [](const Rank &rank) {
+    return rank.done == rank.work.size() && rank.over == rank.groups.size();
+  });
+}
+
 TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
   for (const char *schedule : {"1f1b", "gpipe"})
     for (int64_t stages : {1, 2, 3, 4, 8})
@@ -95,6 +164,8 @@ TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
               *planner::scheduleActions(schedule, stages, microbatches),
               chainMessages(stages, gradients));
           EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
+              << schedule << " " << stages << " x " << microbatches;
+          EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, gradients)), stages)
               << schedule << " " << stages << " x " << microbatches;
         }
 }
@@ -109,6 +180,9 @@ TEST(Communication, SeveralChunksAndSplitBackwardsDoNotDeadlock) {
                                           chainMessages(stages, true, stages * perRank));
         EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
             << schedule << " " << stages << " x " << microbatches;
+        EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, true, stages * perRank)),
+                  stages)
+            << schedule << " " << stages << " x " << microbatches;
       }
 }
 
@@ -120,6 +194,8 @@ TEST(Communication, AnyListsThatCanRunDoNotDeadlock) {
     EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(stages, true, chunks, true)), "");
     auto lists = schedule::insertCommunication(compute, chainMessages(stages, true, chunks));
     EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages)) << "round " << round;
+    EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, true, chunks)), stages)
+        << "round " << round;
     size_t actions = 0, kept = 0;
     for (int64_t r = 0; r < stages; ++r) {
       actions += compute[r].size();
@@ -180,6 +256,17 @@ TEST(Communication, ReceivesArePostedOneComputeActionAhead) {
   EXPECT_LT(at("B0"), at("recv1"));
   EXPECT_LT(at("recv1"), at("F1"));
   EXPECT_EQ(at("send0"), at("B0") + 1);
+}
+
+/// In 1F1B's steady state a rank's gradient goes while its next activation comes: one group.
+TEST(Communication, OppositeTransfersOfAPairStartTogether) {
+  auto messages = chainMessages(2, true);
+  auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 2, 4), messages);
+  int together = 0;
+  for (const auto &list : lists)
+    for (size_t i = 0; i + 1 < list.size(); ++i)
+      together += list[i].kind == Kind::PostRecv && list[i + 1].kind == Kind::Send;
+  EXPECT_GE(together, 2);
 }
 
 } // namespace

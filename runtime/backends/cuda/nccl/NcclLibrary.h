@@ -7,9 +7,8 @@
 
 namespace omnibal::rt::cuda {
 
-/// libnccl.so.2, opened once a process: from the folders of OMNIBAL_CUDA_LIBRARIES (and nccl/lib
-/// and nvidia/nccl/lib in them, as in a Python's site-packages), else where the loader finds it.
-/// Unavailable says where it was looked for.
+/// libnccl.so.2, opened once a process (SharedLibrary.h). Unavailable says where it was looked for,
+/// or that it is too old.
 Result<const nccl::Functions *> openNccl();
 
 } // namespace omnibal::rt::cuda
