@@ -34,7 +34,7 @@ struct State {
   bool isWorld = false;
   int splits = 0, groups = 0;
   int64_t sums = 0;
-  std::vector<int64_t> mine; ///< sums that others may still read
+  std::vector<int64_t> mine;             ///< sums that others may still read
   std::map<int, int64_t> sent, received; ///< messages so far, by peer
   std::atomic<bool> aborted = false;
   std::atomic<nccl::Result> error = nccl::Success;
