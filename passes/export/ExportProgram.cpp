@@ -31,7 +31,7 @@ public:
     parts.tokensCap = roundedTokens();
     // Before any function is rewritten, as the planner saw it.
     for (auto function : module.getOps<func::FuncOp>())
-      digests[function.getSymName()] = partition::digestOf(function);
+      digests[function.getSymName()] = partition::digestOf(function, options.compute);
     if (failed(lowerCallees()))
       return failure();
 

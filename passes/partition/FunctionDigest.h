@@ -8,10 +8,10 @@
 namespace omnibal::partition {
 
 /// Equal for functions of form C that do the same work: ops, their attributes, how they are
-/// connected, types, and the roles of arguments and results. Names, locations and the contents of
-/// constants (and their sizes: tables by position grow with the cap of tokens) do not count. 32
-/// hexadecimal digits.
-std::string digestOf(mlir::func::FuncOp function);
+/// connected, types, the roles of arguments and results, and what they compute in. Names, locations
+/// and the contents of constants (and their sizes: tables by position grow with the cap of tokens)
+/// do not count. 32 hexadecimal digits.
+std::string digestOf(mlir::func::FuncOp function, llvm::StringRef compute = "float32");
 
 } // namespace omnibal::partition
 #endif // PASSES_PARTITION_FUNCTIONDIGEST_H

@@ -138,9 +138,11 @@ private:
       return failure();
     variant.graph = std::move(*calls);
     int64_t width = options.numbers.activation;
-    variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width);
+    variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width,
+                                   options.numbers.compute);
     for (const Load &probe : probes)
-      variant.probed.push_back(readLayerFacts(*variant.module, variant.graph, probe, width));
+      variant.probed.push_back(
+          readLayerFacts(*variant.module, variant.graph, probe, width, options.numbers.compute));
     // Last, because it changes how saved values lie.
     auto memory = readLayerMemory(*variant.module, variant.graph, options.load,
                                   options.numbers.target, options.numbers.compute);

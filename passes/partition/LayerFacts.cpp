@@ -99,21 +99,24 @@ void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
   }
 }
 
-LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes) {
+LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
+                   const std::string &compute) {
   LayerFacts facts;
   facts.load = load;
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
   for (Operation &op : forward.front())
     addWork(op, load, floatBytes, facts.forward);
-  facts.forwardDigest = digestOf(forward);
+  facts.forwardDigest = digestOf(forward, compute);
   if (!callee.getBackward())
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
-  facts.backwardDigest = digestOf(backward);
+  facts.backwardDigest = digestOf(backward, compute);
   if (callee.getInputGrad())
-    facts.inputGradDigest = digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()));
+    facts.inputGradDigest =
+        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), compute);
   if (callee.getWeightGrad())
-    facts.weightGradDigest = digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()));
+    facts.weightGradDigest =
+        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), compute);
   if (callee.getInputGrad() || callee.getWeightGrad()) {
     addHalves(module, callee, load, floatBytes, facts);
   } else {
@@ -145,14 +148,14 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
 } // namespace
 
 std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, Load load,
-                                       int64_t floatBytes) {
+                                       int64_t floatBytes, const std::string &compute) {
   std::map<std::string, LayerFacts> known;
   std::vector<LayerFacts> result;
   for (const Call &call : graph.calls) {
     LayerFnOp callee = call.callee;
     auto [it, fresh] = known.try_emplace(callee.getSymName().str());
     if (fresh)
-      it->second = factsOf(module, callee, load, floatBytes);
+      it->second = factsOf(module, callee, load, floatBytes, compute);
     result.push_back(it->second);
   }
   return result;

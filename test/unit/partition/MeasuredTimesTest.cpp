@@ -20,10 +20,10 @@ protected:
     context.appendDialectRegistry(registry);
   }
 
-  std::string of(const std::string &text) {
+  std::string of(const std::string &text, const std::string &compute = "float32") {
     auto module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module) << text;
-    return module ? digestOf(*module->getOps<func::FuncOp>().begin()) : "";
+    return module ? digestOf(*module->getOps<func::FuncOp>().begin(), compute) : "";
   }
 
   MLIRContext context;
@@ -55,8 +55,9 @@ TEST_F(Digests, WhatIsComputedCounts) {
       of(function("a", "input", "1.0", "mul")),
       of(function("a", "input", "1.0", "add", "%1, %0")),
       of(function("a", "input", "1.0", "add", "%x, %1")),
+      of(function("a"), "bfloat16"),
   };
-  EXPECT_EQ(digests.size(), 5u);
+  EXPECT_EQ(digests.size(), 6u);
 }
 
 LayerFacts factsWith(std::string forward, std::string backward, Load load = {3, 100}) {
