@@ -31,7 +31,8 @@ public:
     parts.tokensCap = roundedTokens();
     // Before any function is rewritten, as the planner saw it.
     for (auto function : module.getOps<func::FuncOp>())
-      digests[function.getSymName()] = partition::digestOf(function, options.compute);
+      digests[function.getSymName()] =
+          partition::digestOf(function, partition::digestKernels(options.target, options.compute));
     if (failed(lowerCallees()))
       return failure();
 

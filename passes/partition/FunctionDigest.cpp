@@ -38,14 +38,14 @@ void print(llvm::raw_ostream &out, Region &region, llvm::DenseMap<Value, int64_t
 
 } // namespace
 
-std::string digestOf(func::FuncOp function, StringRef compute) {
+std::string digestOf(func::FuncOp function, StringRef kernels) {
   std::string text;
   llvm::raw_string_ostream out(text);
   for (ArrayAttr roles : {function.getAllArgAttrs(), function.getAllResultAttrs()})
     if (roles)
       out << roles;
-  if (compute != "float32") // as it takes another time
-    out << compute;
+  if (kernels != "float32") // as it takes another time
+    out << kernels;
   llvm::DenseMap<Value, int64_t> numbers;
   print(out, function.getBody(), numbers);
   return llvm::MD5::hash(llvm::arrayRefFromStringRef(out.str())).digest().str().str();

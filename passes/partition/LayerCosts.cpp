@@ -1,6 +1,7 @@
 #include "passes/partition/LayerCosts.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/partition/FunctionDigest.h"
 #include "passes/partition/LayerMemory.h"
 #include "passes/partition/MeasuredTimes.h"
 #include "passes/train/LayerGraph.h"
@@ -138,11 +139,11 @@ private:
       return failure();
     variant.graph = std::move(*calls);
     int64_t width = options.numbers.activation;
-    variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width,
-                                   options.numbers.compute);
+    const std::string kernels = digestKernels(options.numbers.target, options.numbers.compute);
+    variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width, kernels);
     for (const Load &probe : probes)
       variant.probed.push_back(
-          readLayerFacts(*variant.module, variant.graph, probe, width, options.numbers.compute));
+          readLayerFacts(*variant.module, variant.graph, probe, width, kernels));
     // Last, because it changes how saved values lie.
     auto memory = readLayerMemory(*variant.module, variant.graph, options.load,
                                   options.numbers.target, options.numbers.compute);

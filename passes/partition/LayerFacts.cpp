@@ -100,23 +100,23 @@ void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
 }
 
 LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
-                   const std::string &compute) {
+                   const std::string &kernels) {
   LayerFacts facts;
   facts.load = load;
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
   for (Operation &op : forward.front())
     addWork(op, load, floatBytes, facts.forward);
-  facts.forwardDigest = digestOf(forward, compute);
+  facts.forwardDigest = digestOf(forward, kernels);
   if (!callee.getBackward())
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
-  facts.backwardDigest = digestOf(backward, compute);
+  facts.backwardDigest = digestOf(backward, kernels);
   if (callee.getInputGrad())
     facts.inputGradDigest =
-        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), compute);
+        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), kernels);
   if (callee.getWeightGrad())
     facts.weightGradDigest =
-        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), compute);
+        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), kernels);
   if (callee.getInputGrad() || callee.getWeightGrad()) {
     addHalves(module, callee, load, floatBytes, facts);
   } else {
@@ -148,14 +148,14 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
 } // namespace
 
 std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, Load load,
-                                       int64_t floatBytes, const std::string &compute) {
+                                       int64_t floatBytes, const std::string &kernels) {
   std::map<std::string, LayerFacts> known;
   std::vector<LayerFacts> result;
   for (const Call &call : graph.calls) {
     LayerFnOp callee = call.callee;
     auto [it, fresh] = known.try_emplace(callee.getSymName().str());
     if (fresh)
-      it->second = factsOf(module, callee, load, floatBytes, compute);
+      it->second = factsOf(module, callee, load, floatBytes, kernels);
     result.push_back(it->second);
   }
   return result;

@@ -53,10 +53,10 @@ struct LayerFacts {
 /// One entry a call, in order. Where a backward has halves, their work is inputGrad and weightGrad;
 /// else backward work whose result is needed for the gradient of an input counts as inputGrad, the
 /// rest as weightGrad. An element of a float activation is `floatBytes` wide unless it stays in
-/// float32; digests are of functions that compute in `compute`.
+/// float32; digests are of functions by these kernels (digestKernels()).
 std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load,
                                        int64_t floatBytes = 4,
-                                       const std::string &compute = "float32");
+                                       const std::string &kernels = "float32");
 
 } // namespace omnibal::partition
 #endif // PASSES_PARTITION_LAYERFACTS_H

@@ -133,12 +133,6 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = 2;
     return false;
   }
-  if (options.target == "cuda" && !options.calibration.empty()) {
-    std::cerr << "omnibal-compile: --calibration holds times of the host backend; leave it out for "
-                 "--target cuda\n";
-    exitCode = 2;
-    return false;
-  }
   if (options.output.empty() && !options.dryRun) {
     std::cerr << "omnibal-compile: give -o PROGRAM/ (or --dry-run to plan only)\n";
     exitCode = 2;

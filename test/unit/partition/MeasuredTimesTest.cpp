@@ -55,9 +55,11 @@ TEST_F(Digests, WhatIsComputedCounts) {
       of(function("a", "input", "1.0", "mul")),
       of(function("a", "input", "1.0", "add", "%1, %0")),
       of(function("a", "input", "1.0", "add", "%x, %1")),
-      of(function("a"), "bfloat16"),
+      of(function("a"), digestKernels("cuda", "bfloat16")),
+      of(function("a"), digestKernels("cuda", "float32")),
   };
-  EXPECT_EQ(digests.size(), 6u);
+  EXPECT_EQ(digests.size(), 7u);
+  EXPECT_EQ(of(function("a")), of(function("a"), digestKernels("host", "float32")));
 }
 
 LayerFacts factsWith(std::string forward, std::string backward, Load load = {3, 100}) {
