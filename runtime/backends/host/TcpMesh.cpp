@@ -206,8 +206,13 @@ private:
     auto answered = until + patience;
     if (!sockets[0].sendAll(&mine, sizeof mine, until) ||
         !sockets[0].receiveAll(&answer, sizeof answer, answered) ||
-        std::memcmp(answer.magic, magic, sizeof magic))
+        std::memcmp(answer.magic, magic, sizeof magic)) {
+      if (Time::now() < answered)
+        return {Code::Unavailable, "rank " + std::to_string(place.rank) + ": " + where() +
+                                       " ended the connection without an answer: it has all its "
+                                       "ranks already, has ended, or is no omnibal-run"};
       return late("connected, but rank 0 says nothing or is no omnibal-run");
+    }
     if (answer.refused) {
       std::string text(std::clamp(answer.length, 0, 4096), 0);
       (void)sockets[0].receiveAll(text.data(), text.size(), answered);

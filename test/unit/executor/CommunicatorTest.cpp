@@ -225,26 +225,32 @@ TEST_P(Messages, LargeOnesInBothDirections) {
 }
 
 TEST(TcpMesh, OtherRunsAndNumbersAreRefused) {
-  auto meet = [](std::vector<TcpPlace> places, std::chrono::milliseconds deadline) {
+  // `inTurn`: the last one comes when the one before it has been answered.
+  auto meet = [](std::vector<TcpPlace> places, std::chrono::milliseconds deadline,
+                 bool inTurn = false) {
     int port = freePort();
     std::vector<Status> results(places.size());
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < places.size(); ++i)
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (inTurn && i + 1 == places.size())
+        threads.back().join();
       threads.emplace_back([&, i] {
         places[i].address = "127.0.0.1";
         places[i].port = port;
         std::vector<std::string> names;
         results[i] = connectMesh(places[i], deadline, names).status();
       });
+    }
     for (std::thread &t : threads)
-      t.join();
+      if (t.joinable())
+        t.join();
     return results;
   };
   auto contains = [](const Status &status, const std::string &part) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   };
   // Rank 1 of another run does not take the place of ours.
-  auto results = meet({{0, 2, "", 0, 1}, {1, 2, "", 0, 2}, {1, 2, "", 0, 1}}, 20s);
+  auto results = meet({{0, 2, "", 0, 1}, {1, 2, "", 0, 2}, {1, 2, "", 0, 1}}, 20s, true);
   EXPECT_TRUE(results[0]) << results[0].message();
   EXPECT_TRUE(results[2]) << results[2].message();
   contains(results[1], "runs another program or belongs to another job");
