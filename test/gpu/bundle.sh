@@ -4,16 +4,21 @@
 #   test/gpu/bundle.sh [BUILD [BUNDLE]]      default: build, gpu-bundle; writes BUNDLE/ and BUNDLE.tar.xz
 #
 # BUILD holds omnibal-compile. The runtime, the plugin and the test binaries are built here for sm_90 (OMNIBAL_GPU_ARCH)
-# in BUNDLE.build; needs nvcc. Shared libraries that such a machine may lack are packed too.
+# in BUNDLE.build, models are exported into BUNDLE.models; needs nvcc. Shared libraries that such a machine may lack are packed too.
 set -euo pipefail
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 build="$(realpath "${1:-$root/build}")"
 bundle="$(realpath -m "${2:-gpu-bundle}")"
 targets=(omnibal-run omnibal-batch gpu-kernel-test gpu-conformance gpu-backend-test bench_device_kernels)
 
+# libarchive as a static library: the shared one would bring 35 MB of libraries that tar files do not need.
+static="$(pkg-config --variable=libdir libarchive)/libarchive.a"
+options=()
+[[ -f $static ]] && options+=("-Dpkgcfg_lib_OMNIBAL_DATA_archive=$static")
+
 export CUDACXX="${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}"
 cmake -G Ninja -S "$root" -B "$bundle.build" -DCMAKE_BUILD_TYPE=Release -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_CUDA=ON \
-  -DCMAKE_CUDA_ARCHITECTURES="${OMNIBAL_GPU_ARCH:-90}" >"$bundle.build.log"
+  -DCMAKE_CUDA_ARCHITECTURES="${OMNIBAL_GPU_ARCH:-90}" "${options[@]}" >"$bundle.build.log"
 cmake --build "$bundle.build" --target "${targets[@]}" omnibal_cuda
 
 rm -rf "$bundle"
@@ -36,6 +41,6 @@ strip "$bundle"/tools/* "$bundle"/lib/*.so
 ldd "$bundle"/tools/* "$bundle"/lib/*.so | awk '$3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|util|resolv|stdc\+\+|gcc_s|cuda|nvidia[^/]*))\.so' |
   xargs -r -I{} cp -Ln {} "$bundle/lib/"
-"${OMNIBAL_PYTHON:-python3}" "$root/test/gpu/programs.py" --bin "$build/bin" "$bundle/programs"
-tar -C "$(dirname "$bundle")" -cJf "$bundle.tar.xz" "$(basename "$bundle")"
+"${OMNIBAL_PYTHON:-python3}" "$root/test/gpu/programs.py" --bin "$build/bin" --models "$bundle.models" "$bundle/programs"
+XZ_OPT=-9 tar -C "$(dirname "$bundle")" -cJf "$bundle.tar.xz" "$(basename "$bundle")"
 du -h "$bundle.tar.xz"

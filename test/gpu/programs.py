@@ -2,7 +2,7 @@
 """Compiles the programs of the GPU suite and benchmark: programs.py --bin BUILD/bin OUT [--only suite|bench] [--gpu-code emulated]
 
 OUT/programs.json lists them. The suite's are of the small models in test/data; the benchmark's of models.py, exported
-without weights on first use (a few minutes; needs PyTorch and Transformers) and kept beside OUT in models/.
+without weights on first use (a few minutes; needs PyTorch and Transformers) into --models.
 """
 import argparse
 import json
@@ -71,7 +71,7 @@ def suite(args):
 
 
 def exported(args, model):
-    folder = os.path.join(os.path.dirname(os.path.abspath(args.out)), "models", model)
+    folder = os.path.join(args.models, model)
     onnx = os.path.join(folder, "model.onnx")
     if not os.path.exists(onnx):
         os.makedirs(folder, exist_ok=True)
@@ -97,6 +97,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", choices=["suite", "bench"])
     parser.add_argument("--programs", help="names of the suite's programs to compile; default: all")
+    parser.add_argument("--models", default="gpu-models", help="folder of exported graphs, made where there are none")
     parser.add_argument("--gpu-code", help="as of omnibal-compile")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
