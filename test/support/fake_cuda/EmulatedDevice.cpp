@@ -56,6 +56,9 @@ const bool ready = [] {
   omnibal::fake::Device device;
   device.memory = int64_t{1} << 36;
   device.direct = true;
+  // Processes with a device each; they share this machine's memory all the same.
+  if (const char *devices = std::getenv("OMNIBAL_EMULATED_DEVICES"))
+    device.devices = std::atoi(devices);
   omnibal::fake::reset(0, device);
   omnibal::emulation::setQueue(queue);
   omnibal::fake::setCodeOpener(openCode);
