@@ -124,19 +124,14 @@ private:
       Value slot = LLVM::GEPOp::create(b, pointer, pointer, table, ValueRange(constant(i)));
       bases.push_back(LLVM::LoadOp::create(b, pointer, slot));
     }
-    runtimeSizes = kernel.runtimeSizes();
-    for (size_t i = 0; i < runtimeSizes.size(); ++i) {
+    runtimeSizes.dims = kernel.runtimeSizes();
+    for (size_t i = 0; i < runtimeSizes.dims.size(); ++i) {
       Value slot = LLVM::GEPOp::create(b, pointer, b.getI64Type(), sizes, ValueRange(constant(i)));
-      runtimeValues.push_back(LLVM::LoadOp::create(b, b.getI64Type(), slot));
+      runtimeSizes.values.push_back(LLVM::LoadOp::create(b, b.getI64Type(), slot));
     }
     for (Value value : scratch)
       scratchRows[value] =
           LLVM::AllocaOp::create(b, pointer, b.getF32Type(), constant(space.cols), cacheLine);
-  }
-  Value sizeValue(const SymbolicDim &dim) {
-    if (dim.isStatic())
-      return constant(dim.constant);
-    return runtimeValues[llvm::find(runtimeSizes, dim) - runtimeSizes.begin()];
   }
 
   /// Runs `body(column, tail)` for every chunk of columns; `carried` goes from chunk to chunk.
@@ -217,32 +212,14 @@ private:
     }
   }
 
-  /// First element of the row's data in elements from the base; null: the base itself.
-  Value rowOffset(const RowAddress &address, Value row) {
-    Value offset, rest = row;
-    for (size_t i = address.digits.size(); i-- > 0;) {
-      const RowAddress::Digit &digit = address.digits[i];
-      Value index = rest;
-      if (i > 0) {
-        Value size = sizeValue(digit.size);
-        index = arith::RemUIOp::create(b, rest, size);
-        rest = arith::DivUIOp::create(b, rest, size);
-      }
-      if (digit.stride == SymbolicDim(0))
-        continue;
-      Value part = mul(index, sizeValue(digit.stride));
-      offset = offset ? add(offset, part) : part;
-    }
-    return offset;
-  }
-
   void emitRow(Value row) {
     rowScope.clear();
     rowBases.clear();
     size_t i = 0;
     for (const auto *accesses : {&kernel.inputs, &kernel.outputs})
       for (const FusedAccess &access : *accesses) {
-        Value offset = access.columnReduction ? Value() : rowOffset(access.rows, row);
+        Value offset =
+            access.columnReduction ? Value() : runtimeSizes.rowOffset(b, access.rows, row);
         Type element = elementOf(i);
         rowBases.push_back(offset ? at(bases[i], element, offset) : bases[i]);
         ++i;
@@ -403,8 +380,8 @@ private:
   llvm::SmallSetVector<Value, 4> scratch;
 
   Value begin, end, mask;
-  SmallVector<Value> bases, rowBases, runtimeValues;
-  SmallVector<SymbolicDim> runtimeSizes;
+  SmallVector<Value> bases, rowBases;
+  KernelSizes runtimeSizes;
   llvm::DenseMap<Value, Value> scratchRows, rowScope, chunk;
   Operation *outside = nullptr; ///< the column loop being filled
 };

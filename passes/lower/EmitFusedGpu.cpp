@@ -47,9 +47,9 @@ private:
   void begin(StringRef symbol) {
     Type pointer = LLVM::LLVMPointerType::get(b.getContext(), globalMemory), i64 = b.getI64Type();
     const size_t operands = kernel.inputs.size() + kernel.outputs.size();
-    runtimeSizes = kernel.runtimeSizes();
+    runtimeSizes.dims = kernel.runtimeSizes();
     SmallVector<Type> types(operands, pointer);
-    types.append(runtimeSizes.size() + 1, i64);
+    types.append(runtimeSizes.dims.size() + 1, i64);
     auto fn = gpu::GPUFuncOp::create(b, symbol, b.getFunctionType(types, {}));
     fn->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
     const int32_t size[] = {static_cast<int32_t>(shape.threads), 1, 1};
@@ -64,7 +64,7 @@ private:
     for (size_t i = 0; i < operands; ++i)
       bases.push_back(entry->getArgument(i));
     for (size_t i = operands; i + 1 < types.size(); ++i)
-      runtimeValues.push_back(entry->getArgument(i));
+      runtimeSizes.values.push_back(entry->getArgument(i));
     rows = entry->getArguments().back();
     thread = machine<gpu::ThreadIdOp>();
     block = machine<gpu::BlockIdOp>();
@@ -97,11 +97,6 @@ private:
   }
   int64_t widthOf(size_t operand) {
     return accessWidth(accessOf(operand), elementOf(operand), shape.flat);
-  }
-  Value sizeValue(const SymbolicDim &dim) {
-    if (dim.isStatic())
-      return constant(dim.constant);
-    return runtimeValues[llvm::find(runtimeSizes, dim) - runtimeSizes.begin()];
   }
 
   //--- Elements as one line
@@ -236,25 +231,6 @@ private:
     }
   }
 
-  /// None: no row changes it.
-  Value rowOffset(const RowAddress &address, Value row) {
-    Value offset, rest = row;
-    for (size_t i = address.digits.size(); i-- > 0;) {
-      const RowAddress::Digit &digit = address.digits[i];
-      Value index = rest;
-      if (i > 0) {
-        Value size = sizeValue(digit.size);
-        index = arith::RemUIOp::create(b, rest, size);
-        rest = arith::DivUIOp::create(b, rest, size);
-      }
-      if (digit.stride == SymbolicDim(0))
-        continue;
-      Value part = mul(index, sizeValue(digit.stride));
-      offset = offset ? add(offset, part) : part;
-    }
-    return offset;
-  }
-
   /// `sumsSoFar`: the thread's columns of every sum over rows.
   void emitRow(Value row, Value valid, SmallVector<Value> &sumsSoFar) {
     rowScope.clear();
@@ -262,7 +238,7 @@ private:
     rowBases.clear();
     for (size_t i = 0; i < bases.size(); ++i) {
       const FusedAccess &access = accessOf(i);
-      Value offset = access.columnReduction ? Value() : rowOffset(access.rows, row);
+      Value offset = access.columnReduction ? Value() : runtimeSizes.rowOffset(b, access.rows, row);
       rowBases.push_back(offset ? at(bases[i], stored(elementOf(i), access.half), offset)
                                 : bases[i]);
     }
@@ -555,8 +531,8 @@ private:
   GpuShape shape;
   bool broken = false;
 
-  SmallVector<SymbolicDim> runtimeSizes;
-  SmallVector<Value> bases, rowBases, runtimeValues;
+  KernelSizes runtimeSizes;
+  SmallVector<Value> bases, rowBases;
   Value rows, thread, block, lane, blockRow, firstColumn;
   Value tile;                   ///< first column of the block's tile, where rows are split
   Operation *marker = nullptr;  ///< before it lies what no row changes

@@ -143,4 +143,28 @@ Value combine(ImplicitLocOpBuilder &b, ReduceKind kind, Value x, Value y) {
   llvm_unreachable("all kinds are handled");
 }
 
+Value KernelSizes::of(ImplicitLocOpBuilder &b, const SymbolicDim &dim) const {
+  if (dim.isStatic())
+    return arith::ConstantIntOp::create(b, dim.constant, 64);
+  return values[llvm::find(dims, dim) - dims.begin()];
+}
+
+Value KernelSizes::rowOffset(ImplicitLocOpBuilder &b, const RowAddress &address, Value row) const {
+  Value offset, rest = row;
+  for (size_t i = address.digits.size(); i-- > 0;) {
+    const RowAddress::Digit &digit = address.digits[i];
+    Value index = rest;
+    if (i > 0) {
+      Value size = of(b, digit.size);
+      index = arith::RemUIOp::create(b, rest, size);
+      rest = arith::DivUIOp::create(b, rest, size);
+    }
+    if (digit.stride == SymbolicDim(0))
+      continue;
+    Value part = arith::MulIOp::create(b, index, of(b, digit.stride));
+    offset = offset ? Value(arith::AddIOp::create(b, offset, part)) : part;
+  }
+  return offset;
+}
+
 } // namespace omnibal::lower

@@ -44,6 +44,17 @@ private:
   std::vector<llvm::SmallVector<ReduceOp>> reductions;
 };
 
+/// Sizes and strides as values of a kernel's code.
+struct KernelSizes {
+  llvm::SmallVector<SymbolicDim> dims;   ///< FusedKernel::runtimeSizes()
+  llvm::SmallVector<mlir::Value> values; ///< those, in their order
+
+  mlir::Value of(mlir::ImplicitLocOpBuilder &b, const SymbolicDim &dim) const;
+  /// First element of the row's data in elements from the base; null: the base itself.
+  mlir::Value rowOffset(mlir::ImplicitLocOpBuilder &b, const RowAddress &address,
+                        mlir::Value row) const;
+};
+
 /// What a reduction over nothing gives.
 mlir::TypedAttr neutralElement(ReduceKind kind, mlir::Type element);
 /// One step of a reduction, on scalars or vectors.

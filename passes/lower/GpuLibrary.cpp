@@ -4,16 +4,15 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/ExecutionEngine/OptUtils.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/lower/CodeGeneration.h"
 #include "passes/lower/EmitFusedGpu.h"
 #include "passes/lower/ToolRun.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -143,16 +142,8 @@ FailureOr<std::string> generatePtx(ModuleOp module) {
   for (llvm::Function &function : *code)
     if (function.isDeclaration() && !function.isIntrinsic())
       return module.emitError("internal error: generated GPU code calls ") << function.getName();
-  if (llvm::Error error = makeOptimizingTransformer(3, 0, target.get())(code.get()))
-    return module.emitError("optimising the generated kernels failed: ")
-           << llvm::toString(std::move(error));
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    return module.emitError("this LLVM cannot write PTX");
-  passes.run(*code);
-  return text.str().str();
+  return generateCode(module, *code, *target, llvm::CodeGenFileType::AssemblyFile,
+                      "this LLVM cannot write PTX");
 }
 
 //--- Cubins

@@ -3,17 +3,16 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/ExecutionEngine/OptUtils.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/lower/CodeGeneration.h"
 #include "passes/lower/EmitFusedGpu.h"
 #include "passes/lower/KernelLibraryInternal.h"
 #include "passes/lower/ToolRun.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/Program.h"
@@ -110,7 +109,7 @@ std::unique_ptr<llvm::TargetMachine> makeTarget(ModuleOp module, llvm::StringRef
       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
 }
 
-FailureOr<llvm::SmallString<0>> generateObject(ModuleOp module, llvm::StringRef cpu) {
+FailureOr<std::string> generateObject(ModuleOp module, llvm::StringRef cpu) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context, "kernels");
   if (!code)
@@ -127,16 +126,8 @@ FailureOr<llvm::SmallString<0>> generateObject(ModuleOp module, llvm::StringRef 
       function.addFnAttr("prefer-vector-width", wide ? "512" : "256");
       function.addFnAttr(llvm::Attribute::NoUnwind);
     }
-  if (llvm::Error error = makeOptimizingTransformer(3, 0, target.get())(code.get()))
-    return module.emitError("optimising the generated kernels failed: ")
-           << llvm::toString(std::move(error));
-  llvm::SmallString<0> object;
-  llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager passes;
-  if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return module.emitError("this target cannot write object files");
-  passes.run(*code);
-  return object;
+  return generateCode(module, *code, *target, llvm::CodeGenFileType::ObjectFile,
+                      "this target cannot write object files");
 }
 
 FailureOr<std::string> link(ModuleOp module, llvm::StringRef object) {

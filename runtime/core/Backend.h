@@ -90,6 +90,13 @@ public:
 /// Sets of ranks, each ascending, that will sum with each other.
 using RankGroups = std::vector<std::vector<int>>;
 
+/// Kernels that do less for fewer labels (Backend::expectLoad) round their number up to a multiple
+/// of this, so that recorded work repeats: the executor counts on it.
+inline constexpr int64_t labelBucket = 64;
+inline constexpr int64_t labelBuckets(int64_t labels) {
+  return (labels + labelBucket - 1) / labelBucket;
+}
+
 /// Bytes on their way to the host: at `data` once the queue has reached `ready`.
 struct Readback {
   const std::byte *data = nullptr;

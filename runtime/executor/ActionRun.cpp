@@ -36,7 +36,7 @@ Status ActionRun::compute(const Action &a) {
                         segment.places[a.microbatch],
                         segment.tiles ? batch->tiles : -1,
                         segment.tokens ? rows : -1,
-                        segment.labels ? (batch->labelTokens + labelBucket - 1) / labelBucket : -1};
+                        segment.labels ? labelBuckets(batch->labelTokens) : -1};
     OMNIBAL_RETURN_IF_ERROR(trace || clock ? work()
                                            : state.recordings.run(key, &mode, backend, work));
     transport.progress();

@@ -26,9 +26,6 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
                                      const std::vector<LayerCall> &calls,
                                      const std::set<size_t> &ends = {});
 
-/// Kernels may round the number of labels up to a multiple of this.
-constexpr int64_t labelBucket = 64;
-
 /// What a segment's work depends on within a mode: chunk, kind, segment, place, V, N, labels.
 using RecordingKey = std::array<int64_t, 7>;
 

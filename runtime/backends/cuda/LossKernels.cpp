@@ -124,7 +124,7 @@ private:
   /// number is rounded up, so that shapes repeat.
   int64_t rowsToTake(int64_t rows) const {
     const int64_t labels = context.load ? context.load->labels : -1;
-    return labels < 0 ? rows : std::min(rows, (labels + rowBucket - 1) / rowBucket * rowBucket);
+    return labels < 0 ? rows : std::min(rows, labelBuckets(labels) * labelBucket);
   }
 
   static std::byte *take(std::byte *&from, int64_t bytes) {
@@ -278,7 +278,6 @@ private:
     return Status::ok();
   }
 
-  static constexpr int64_t rowBucket = 64;
   int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
   float scale;
 };

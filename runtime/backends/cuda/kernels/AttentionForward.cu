@@ -50,15 +50,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     total[i] = 0;
   }
   for (int key = keys.begin; key < keys.end; key += tileRows) {
-    bool prefix = false;
-    if (s.mask == AttentionMask::Prefix) {
-      bool mine = false;
-      if (thread < tileRows) {
-        mine = key + thread < tokens && d.types[key + thread] == 0;
-        tiles.prefixKey[thread] = mine;
-      }
-      prefix = __syncthreads_or(mine);
-    }
+    const bool prefix = findPrefixKeys(tiles, s, d, key, tokens);
     if (!prefix && s.mask != AttentionMask::Full && key > ownRow + tileRows - 1)
       continue; // all in the future
     float scores[4][4];

@@ -108,6 +108,23 @@ template <int columns> __device__ __forceinline__ int columnOf(int i) {
   return i / pack * pack * 16 + threadIdx.x % 16 * pack + i % pack;
 }
 
+/// Whether a tile of keys has some that every later query of their segment sees (the mask's
+/// prefix); which, it notes in tiles.prefixKey. All threads of the block call it.
+template <int columns>
+__device__ __forceinline__ bool findPrefixKeys(AttentionTiles<columns> &tiles,
+                                               const AttentionShape &s, const AttentionData &d,
+                                               int key, int tokens) {
+  if (s.mask != AttentionMask::Prefix)
+    return false;
+  const int thread = threadIdx.x;
+  bool mine = false;
+  if (thread < tileRows) {
+    mine = key + thread < tokens && d.types[key + thread] == 0;
+    tiles.prefixKey[thread] = mine;
+  }
+  return __syncthreads_or(mine);
+}
+
 template <int columns>
 __device__ __forceinline__ void storeWeights(AttentionTiles<columns> &tiles,
                                              const float (&weights)[4][4]) {
