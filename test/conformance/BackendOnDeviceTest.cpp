@@ -8,8 +8,8 @@
 #include "runtime/core/Optimizer.h"
 #include "test/conformance/Device.h"
 #include "test/conformance/KernelTest.h"
+#include "test/support/TemporaryFolder.h"
 #include "test/unit/executor/TinyRun.h"
-#include <filesystem>
 #include <thread>
 
 namespace omnibal::rt::test {
@@ -231,10 +231,8 @@ TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
 }
 
 TEST(BackendOnDevice, TrainsLikeTheHost) {
-  std::string folder =
-      (std::filesystem::temp_directory_path() / "omnibal-on-device-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string weights = writeTinyWeights(folder);
+  const omnibal::test::TemporaryFolder folder;
+  const std::string weights = writeTinyWeights(folder.path);
   StepOptions step;
   step.adamW.learningRate = 0.05, step.adamW.weightDecay = 0.1;
   for (TinyOptions options :
@@ -264,7 +262,6 @@ TEST(BackendOnDevice, TrainsLikeTheHost) {
       for (size_t i = 0; i < host.parameters[r].size(); ++i)
         ASSERT_NEAR(runs[0].parameters[r][i], host.parameters[r][i], 1e-4);
   }
-  std::filesystem::remove_all(folder);
 }
 
 } // namespace

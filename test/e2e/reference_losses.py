@@ -27,6 +27,19 @@ def sample_sizes(tar_path):
     return sizes
 
 
+def caps_of(steps, tar_path):
+    """The most tiles and tokens of a group of reference.json's steps."""
+    sizes = sample_sizes(tar_path)
+    groups = [group for step in steps for group in step["groups"]]
+    return tuple(max(sum(sizes[key][i] for key in group) for group in groups) for i in (0, 1))
+
+
+def write_steps(path, steps):
+    """A steps file with the groups of reference.json's steps."""
+    with open(path, "w") as file:
+        file.writelines(json.dumps({"groups": step["groups"]}) + "\n" for step in steps)
+
+
 def read_safetensors(path):
     """name -> list of float32 values, read without dependencies."""
     with open(path, "rb") as file:
@@ -155,15 +168,9 @@ def main():
         reference = json.load(file)
     variant = reference["variants"][args.variant]
     variant["steps"] = variant["steps"][:args.steps]
-    sizes = sample_sizes(os.path.join(args.model, "data-000000.tar"))
     steps_file = os.path.join(args.work, "steps.jsonl")
-    tiles = tokens = 0
-    with open(steps_file, "w") as file:
-        for step in variant["steps"]:
-            file.write(json.dumps({"groups": step["groups"]}) + "\n")
-            for group in step["groups"]:
-                tiles = max(tiles, sum(sizes[key][0] for key in group))
-                tokens = max(tokens, sum(sizes[key][1] for key in group))
+    write_steps(steps_file, variant["steps"])
+    tiles, tokens = caps_of(variant["steps"], os.path.join(args.model, "data-000000.tar"))
     groups = len(variant["steps"][0]["groups"])
     log, gradients = train(args, args.program or compile_program(args, tiles, tokens, groups), reference, steps_file)
 

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import tarfile
 
 import numpy as np
@@ -17,8 +18,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-PREPROCESS = {"do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.485, 0.456, 0.406],
-              "image_std": [0.229, 0.224, 0.225]}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+from pipelines import PREPROCESS, add  # noqa: E402
+
 PICTURES = 32  # distinct ones; samples repeat them
 
 
@@ -71,12 +73,6 @@ def make_lengths(random, count, info, tiles_cap, tokens_cap):
     tiles = np.where(random.random(count) < 0.15, 0, random.integers(1, max(2, min(7, room + 1)), count))
     text = np.clip(random.lognormal(np.log(tokens_cap / 24), 0.7, count).astype(int) + 32, 32, tokens_cap // 3)
     return np.stack([tiles, np.minimum(per_tile * tiles + text, tokens_cap)], axis=1)
-
-
-def add(tar, name, data):
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    tar.addfile(entry, io.BytesIO(data))
 
 
 def write_samples(path, random, lengths, info, pictures):

@@ -38,9 +38,7 @@ def fits(model, variant):
     folder = os.path.join(ROOT, "test", "data", model)
     with open(os.path.join(folder, "reference.json")) as file:
         steps = json.load(file)["variants"][variant]["steps"]
-    sizes = reference_losses.sample_sizes(os.path.join(folder, "data-000000.tar"))
-    loads = [[sum(sizes[key][i] for key in group) for i in (0, 1)] for step in steps for group in step["groups"]]
-    return max(load[0] for load in loads), max(load[1] for load in loads), len(steps[0]["groups"])
+    return *reference_losses.caps_of(steps, os.path.join(folder, "data-000000.tar")), len(steps[0]["groups"])
 
 
 def compile_program(args, onnx, name, flags, facts):

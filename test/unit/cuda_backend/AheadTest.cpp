@@ -4,11 +4,11 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/ThreadCommunicator.h"
+#include "test/support/TemporaryFolder.h"
 #include "test/unit/cuda_backend/MixedBackend.h"
 #include "test/unit/executor/TinyRun.h"
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -25,17 +25,12 @@ struct Outcome {
 class Ahead : public testing::Test {
 protected:
   void SetUp() override {
-    folder = (std::filesystem::temp_directory_path() / "omnibal-cuda-ahead-XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    weights = writeTinyWeights(folder);
+    weights = writeTinyWeights(folder.path);
     options.adamW.learningRate = 0.05;
     options.adamW.weightDecay = 0.1;
     options.clip = 0.3; // small enough to bite
   }
-  void TearDown() override {
-    std::filesystem::remove_all(folder);
-    unsetenv("OMNIBAL_CUDA_GRAPHS");
-  }
+  void TearDown() override { unsetenv("OMNIBAL_CUDA_GRAPHS"); }
 
   Status trainRank(const LoadedProgram &program, Communicator &communicator, int steps, int ahead,
                    Outcome &out) {
@@ -111,7 +106,8 @@ protected:
 
   int shapes = 1000; ///< different steps before they repeat
   MixedKind kind;
-  std::string folder, weights;
+  omnibal::test::TemporaryFolder folder;
+  std::string weights;
   StepOptions options;
 };
 

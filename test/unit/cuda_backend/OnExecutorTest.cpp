@@ -7,10 +7,10 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/ThreadCommunicator.h"
 #include "runtime/executor/Executor.h"
+#include "test/support/TemporaryFolder.h"
 #include "test/unit/cuda_backend/MixedBackend.h"
 #include "test/unit/executor/TinyRun.h"
 #include <cstdlib>
-#include <filesystem>
 #include <gtest/gtest.h>
 
 namespace omnibal::rt::cuda {
@@ -19,16 +19,14 @@ namespace {
 class OnExecutor : public testing::Test {
 protected:
   void SetUp() override {
-    folder = (std::filesystem::temp_directory_path() / "omnibal-cuda-backend-XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    weights = writeTinyWeights(folder);
+    weights = writeTinyWeights(folder.path);
     step.adamW.learningRate = 0.05;
     step.adamW.weightDecay = 0.1;
   }
-  void TearDown() override { std::filesystem::remove_all(folder); }
 
   MixedKind kind;
-  std::string folder, weights;
+  omnibal::test::TemporaryFolder folder;
+  std::string weights;
   StepOptions step;
 };
 

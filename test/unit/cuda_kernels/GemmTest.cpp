@@ -1,20 +1,9 @@
-#include "runtime/backends/cuda/kernels/Gemm.h"
-#include "test/unit/cuda_kernels/KernelChecks.h"
+#include "test/unit/cuda_kernels/GemmCase.h"
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;
 
 namespace {
-
-const char *const activations[] = {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"};
-
-cuda::GemmShape::Operand operandOf(const TensorView &v) {
-  cuda::GemmShape::Operand o;
-  o.strides = {v.strides[v.rank - 2], v.strides[v.rank - 1]};
-  for (int d = 0; d < v.rank - 2; ++d)
-    o.batch[d] = v.strides[d];
-  return o;
-}
 
 struct Case {
   std::vector<int64_t> batch;
@@ -36,50 +25,22 @@ void runCase(const Case &test, std::mt19937 &random) {
       roundAll(t);
     return t;
   };
-  Tensor<float> a = draw(test.m, test.k), b = draw(test.k, test.n), c = draw(test.m, test.n),
-                residual = draw(test.m, test.n), pre = draw(test.m, test.n),
-                bias = randomTensor(random, {test.n});
-  if (test.bf16)
-    roundAll(bias);
-  const bool accumulate = random() % 4 == 0;
-  const int activation = accumulate ? 0 : static_cast<int>(random() % 6);
-  const bool withBias = !accumulate && random() % 2, withResidual = !accumulate && random() % 2,
-             withPre = !accumulate && random() % 2;
   const bool narrow = test.bf16 && !test.wideResult;
-  Stored sa(a.memory, test.bf16), sb(b.memory, test.bf16), sbias(bias.memory, test.bf16),
-      sc(c.memory, narrow), sresidual(residual.memory, narrow), spre(pre.memory, narrow);
-
-  Operands operands = {{"a", a.view}, {"b", b.view}, {"c", c.view}};
-  if (withBias)
-    operands.push_back({"bias", bias.view});
-  if (withResidual)
-    operands.push_back({"residual", residual.view});
-  if (withPre)
-    operands.push_back({"pre", pre.view});
-  EXPECT_OK(runKernel(
-      "gemm", operands,
-      {{"alpha", 0.5}, {"accumulate", accumulate}, {"activation", activations[activation]}}));
-  cuda::GemmShape s;
-  s.m = test.m, s.n = test.n, s.k = test.k;
-  for (int64_t size : test.batch)
-    s.batch[s.batchRank++] = size;
-  s.a = operandOf(a.view), s.b = operandOf(b.view), s.c = operandOf(c.view);
-  s.residual = operandOf(residual.view), s.pre = operandOf(pre.view);
-  s.alpha = 0.5f, s.accumulate = accumulate, s.type = sa.type(), s.resultType = sc.type();
-  s.activation = static_cast<cuda::GemmActivation>(activation);
+  GemmCase done({draw(test.m, test.k), draw(test.k, test.n), draw(test.m, test.n),
+                 draw(test.m, test.n), draw(test.m, test.n), randomTensor(random, {test.n})},
+                test.bf16, narrow, random);
   runInSeveralOrders(
-      {sc.bytes(), spre.bytes()},
+      {done.c.bytes(), done.pre.bytes()},
       [&] {
-        return cuda::launchGemm(
-            s, sa.data(), sb.data(), sc.data(), withBias ? sbias.data() : nullptr,
-            withResidual ? sresidual.data() : nullptr, withPre ? spre.data() : nullptr, nullptr);
+        return cuda::launchGemm(done.shape(), done.a.data(), done.b.data(), done.c.data(),
+                                done.biasData(), done.residualData(), done.preData(), nullptr);
       },
       2);
   const double bound = 2e-6 * std::sqrt(static_cast<double>(test.k + 1));
-  const std::string what = std::to_string(test.m) + "x" + std::to_string(test.n) + "x" +
-                           std::to_string(test.k) + " " + activations[activation];
-  expectMemoryNear(sc, c.memory, bound, roundingOf(narrow, 4e-6), what);
-  expectMemoryNear(spre, pre.memory, bound, roundingOf(narrow, 4e-6), what + " pre");
+  const std::string what = done.name();
+  expectMemoryNear(done.c, done.tensors.c.memory, bound, roundingOf(narrow, 4e-6), what);
+  expectMemoryNear(done.pre, done.tensors.pre.memory, bound, roundingOf(narrow, 4e-6),
+                   what + " pre");
 }
 
 } // namespace

@@ -47,8 +47,8 @@ TEST(AlgorithmFile, ReadsNothingElse) {
 
 TEST(AlgorithmFile, ADamagedFileIsMadeAnew) {
   TemporaryFolder folder;
-  const std::string path = folder.file("algorithms.json");
-  writeText(path, "{\"version\": ");
+  const std::string path = folder / "algorithms.json";
+  writeFile(path, "{\"version\": ");
   ::testing::internal::CaptureStderr();
   AlgorithmFile file(path);
   const std::string said = ::testing::internal::GetCapturedStderr();
@@ -56,13 +56,13 @@ TEST(AlgorithmFile, ADamagedFileIsMadeAnew) {
   EXPECT_NE(said.find(path), std::string::npos) << said;
   auto got = file.get("a", []() -> Result<MeasuredAlgorithm> { return algorithm(5); });
   ASSERT_TRUE(got);
-  EXPECT_EQ(readText(path), cuda::printAlgorithms({{"a", algorithm(5)}}));
+  EXPECT_EQ(readFile(path), cuda::printAlgorithms({{"a", algorithm(5)}}));
 }
 
 TEST(AlgorithmFile, AFolderThatCannotBeMadeIsANotice) {
   TemporaryFolder folder;
-  writeText(folder.file("file"), "");
-  AlgorithmFile file(folder.file("file/algorithms.json"));
+  writeFile(folder / "file", "");
+  AlgorithmFile file(folder / "file/algorithms.json");
   ::testing::internal::CaptureStderr();
   auto got = file.get("a", []() -> Result<MeasuredAlgorithm> { return algorithm(5); });
   EXPECT_TRUE(got);
@@ -73,7 +73,7 @@ TEST(AlgorithmFile, AFolderThatCannotBeMadeIsANotice) {
 
 TEST(AlgorithmFile, SeveralAtATimeChooseOnce) {
   TemporaryFolder folder;
-  const std::string path = folder.file("algorithms.json");
+  const std::string path = folder / "algorithms.json";
   std::atomic<int> measured = 0;
   std::vector<uint64_t> chosen(8);
   std::vector<std::thread> threads;

@@ -2,14 +2,12 @@
 #ifndef TEST_UNIT_CUDA_LIBRARIES_FAKEFOLDER_H
 #define TEST_UNIT_CUDA_LIBRARIES_FAKEFOLDER_H
 
+#include "test/support/TemporaryFolder.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include "test/support/fake_libraries/FakeCublasLt.h"
 #include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <sstream>
 
 namespace omnibal::rt::test {
 
@@ -51,29 +49,7 @@ inline cudaStream_t directStream() {
   return stream;
 }
 
-/// A folder that goes with the test.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string pattern = ::testing::TempDir() + "omnibal-XXXXXX";
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder = pattern;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(folder); }
-  std::string file(const std::string &name) const { return folder / name; }
-
-private:
-  std::filesystem::path folder;
-};
-
-inline void writeText(const std::string &path, const std::string &text) {
-  std::ofstream(path) << text;
-}
-inline std::string readText(const std::string &path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+using omnibal::test::readFile, omnibal::test::TemporaryFolder, omnibal::test::writeFile;
 
 } // namespace omnibal::rt::test
 #endif // TEST_UNIT_CUDA_LIBRARIES_FAKEFOLDER_H

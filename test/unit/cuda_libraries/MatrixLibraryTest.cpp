@@ -1,5 +1,5 @@
 #include "runtime/backends/cuda/Libraries.h"
-#include "test/unit/cuda_kernels/KernelChecks.h"
+#include "test/unit/cuda_kernels/GemmCase.h"
 #include "test/unit/cuda_libraries/FakeFolder.h"
 
 using namespace omnibal::rt;
@@ -8,20 +8,10 @@ using cuda::GemmActivation, cuda::GemmData, cuda::GemmShape, cuda::MatrixLibrary
 
 namespace {
 
-const char *const activations[] = {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"};
-
 std::unique_ptr<MatrixLibrary> openLibrary() {
   auto opened = MatrixLibrary::open("a device", directStream());
   EXPECT_TRUE(opened) << opened.status().message();
   return opened ? *std::move(opened) : nullptr;
-}
-
-GemmShape::Operand operandOf(const TensorView &v) {
-  GemmShape::Operand o;
-  o.strides = {v.strides[v.rank - 2], v.strides[v.rank - 1]};
-  for (int d = 0; d < v.rank - 2; ++d)
-    o.batch[d] = v.strides[d];
-  return o;
 }
 
 struct Case {
@@ -61,51 +51,26 @@ bool runCase(MatrixLibrary &library, const Case &test, std::mt19937 &random) {
     }
     return t;
   };
-  Tensor<float> a = draw(test.m, test.k, test.oneWeight, false),
-                b = draw(test.k, test.n, false, test.oneWeight), c = result(), residual = result(),
-                pre = result(), bias = randomTensor(random, {test.n});
-  if (test.bf16)
-    roundAll(bias);
-  const bool accumulate = random() % 4 == 0;
-  const int activation = accumulate ? 0 : static_cast<int>(random() % 6);
-  const bool withBias = !accumulate && random() % 2, withResidual = !accumulate && random() % 2,
-             withPre = !accumulate && random() % 2;
   const bool narrow = test.bf16 && !test.wide;
-  Stored sa(a.memory, test.bf16), sb(b.memory, test.bf16), sbias(bias.memory, test.bf16),
-      sc(c.memory, narrow), sresidual(residual.memory, narrow), spre(pre.memory, narrow);
-  Operands operands = {{"a", a.view}, {"b", b.view}, {"c", c.view}};
-  if (withBias)
-    operands.push_back({"bias", bias.view});
-  if (withResidual)
-    operands.push_back({"residual", residual.view});
-  if (withPre)
-    operands.push_back({"pre", pre.view});
-  EXPECT_OK(runKernel(
-      "gemm", operands,
-      {{"alpha", 0.5}, {"accumulate", accumulate}, {"activation", activations[activation]}}));
-  GemmShape s;
-  s.m = test.m, s.n = test.n, s.k = test.k;
-  for (int64_t size : test.batch)
-    s.batch[s.batchRank++] = size;
-  s.a = operandOf(a.view), s.b = operandOf(b.view), s.c = operandOf(c.view);
-  s.residual = operandOf(residual.view), s.pre = operandOf(pre.view);
-  s.alpha = 0.5f, s.accumulate = accumulate, s.type = sa.type(), s.resultType = sc.type();
-  s.activation = static_cast<GemmActivation>(activation);
-  const std::string what = std::to_string(test.m) + "x" + std::to_string(test.n) + "x" +
-                           std::to_string(test.k) + " " + activations[activation] +
-                           (columns ? " by columns" : "") + (withBias ? " bias" : "") +
-                           (withResidual ? " residual" : "") + (withPre ? " pre" : "");
+  GemmCase product({draw(test.m, test.k, test.oneWeight, false),
+                    draw(test.k, test.n, false, test.oneWeight), result(), result(), result(),
+                    randomTensor(random, {test.n})},
+                   test.bf16, narrow, random);
+  const std::string what =
+      product.name() + (columns ? " by columns" : "") + (product.withBias ? " bias" : "") +
+      (product.withResidual ? " residual" : "") + (product.withPre ? " pre" : "");
   auto done =
-      library.run(s, {sa.data(), sb.data(), sc.data(), withBias ? sbias.data() : nullptr,
-                      withResidual ? sresidual.data() : nullptr, withPre ? spre.data() : nullptr});
+      library.run(product.shape(), {product.a.data(), product.b.data(), product.c.data(),
+                                    product.biasData(), product.residualData(), product.preData()});
   EXPECT_TRUE(done) << what << ": " << done.status().message();
   EXPECT_EQ(omnibal::emulation::takeFailure(), "") << what;
   if (!done || !*done)
     return false;
   // A product that waits in bfloat16 for what follows is rounded once more.
   const double bound = (narrow ? 0.01 : 2e-6) * std::sqrt(static_cast<double>(test.k + 1));
-  expectMemoryNear(sc, c.memory, bound, narrow ? 0.01 : 4e-6, what);
-  expectMemoryNear(spre, pre.memory, bound, narrow ? 0.01 : 4e-6, what + ": pre");
+  expectMemoryNear(product.c, product.tensors.c.memory, bound, narrow ? 0.01 : 4e-6, what);
+  expectMemoryNear(product.pre, product.tensors.pre.memory, bound, narrow ? 0.01 : 4e-6,
+                   what + ": pre");
   return true;
 }
 
@@ -174,7 +139,7 @@ TEST_F(MatrixLibraryTest, NoAlgorithmThatAddsInPlace) {
 
 TEST_F(MatrixLibraryTest, MeasuresOnceAndKeepsTheChoice) {
   TemporaryFolder folder;
-  const std::string path = folder.file("sub/algorithms.json");
+  const std::string path = folder / "sub/algorithms.json";
   Setting file("OMNIBAL_CUDA_ALGORITHMS", path);
   Large large;
   {
@@ -183,7 +148,7 @@ TEST_F(MatrixLibraryTest, MeasuresOnceAndKeepsTheChoice) {
     EXPECT_EQ(fake.used.back(), 2);
     EXPECT_GT(fake.products, 6);
   }
-  const std::string kept = readText(path);
+  const std::string kept = readFile(path);
   EXPECT_NE(kept.find("a device, cuBLASLt 130100: f32>f32 NN 256 256 256 epilogue 1 align 16"),
             std::string::npos)
       << kept;
@@ -195,12 +160,12 @@ TEST_F(MatrixLibraryTest, MeasuresOnceAndKeepsTheChoice) {
   large.shape.m -= 5;
   EXPECT_TRUE(*library->run(large.shape, large.data()));
   EXPECT_EQ(fake.used, (std::vector<int>{2, 2}));
-  EXPECT_EQ(readText(path), kept);
+  EXPECT_EQ(readFile(path), kept);
 }
 
 TEST_F(MatrixLibraryTest, MeasuresWhileAGraphIsRecorded) {
   TemporaryFolder folder;
-  Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file("algorithms.json"));
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", folder / "algorithms.json");
   auto library = openLibrary();
   Large large;
   ASSERT_EQ(cudaStreamBeginCapture(directStream(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
@@ -214,7 +179,7 @@ TEST_F(MatrixLibraryTest, MeasuresWhileAGraphIsRecorded) {
 
 TEST_F(MatrixLibraryTest, OneFileTheSameBits) {
   TemporaryFolder folder;
-  Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file("algorithms.json"));
+  Setting file("OMNIBAL_CUDA_ALGORITHMS", folder / "algorithms.json");
   Large one, two, other;
   {
     auto library = openLibrary();
@@ -234,9 +199,9 @@ TEST_F(MatrixLibraryTest, OneFileTheSameBits) {
 
 TEST_F(MatrixLibraryTest, AKeptAlgorithmThatNoLongerFitsGivesWay) {
   TemporaryFolder folder;
-  const std::string path = folder.file("algorithms.json");
+  const std::string path = folder / "algorithms.json";
   Setting file("OMNIBAL_CUDA_ALGORITHMS", path);
-  writeText(path, cuda::printAlgorithms({{"a device, cuBLASLt 130100: f32>f32 NN 256 256 256 "
+  writeFile(path, cuda::printAlgorithms({{"a device, cuBLASLt 130100: f32>f32 NN 256 256 256 "
                                           "epilogue 1 align 16",
                                           {{{1, 2, 3}}, 1e-3}}}));
   Large large;

@@ -8,24 +8,24 @@ using cuda::SharedLibrary;
 
 TEST(SharedLibrary, InTheWheelsOfThePythonOnPath) {
   TemporaryFolder folder;
-  std::filesystem::create_directories(folder.file("env/bin"));
-  std::filesystem::create_directories(folder.file("env/lib/python3.12/site-packages"));
-  writeText(folder.file("env/bin/python3"), "");
-  Setting path("PATH", folder.file("nothing") + ":" + folder.file("env/bin"));
+  std::filesystem::create_directories(folder / "env/bin");
+  std::filesystem::create_directories(folder / "env/lib/python3.12/site-packages");
+  writeFile(folder / "env/bin/python3", "");
+  Setting path("PATH", (folder / "nothing") + ":" + (folder / "env/bin"));
   const auto folders = cuda::libraryFolders("cu13");
   EXPECT_EQ(std::count(folders.begin(), folders.end(),
-                       folder.file("env/lib/python3.12/site-packages/nvidia/cu13/lib")),
+                       folder / "env/lib/python3.12/site-packages/nvidia/cu13/lib"),
             1);
 }
 
 TEST(SharedLibrary, OpenedFromThere) {
   TemporaryFolder folder;
-  const std::string lib = folder.file("env/lib/python3.12/site-packages/nvidia/cu13/lib");
-  std::filesystem::create_directories(folder.file("env/bin"));
+  const std::string lib = folder / "env/lib/python3.12/site-packages/nvidia/cu13/lib";
+  std::filesystem::create_directories(folder / "env/bin");
   std::filesystem::create_directories(lib);
-  writeText(folder.file("env/bin/python3"), "");
+  writeFile(folder / "env/bin/python3", "");
   std::filesystem::copy_file(OMNIBAL_FAKE_LIBRARIES "/libcublasLt.so.13", lib + "/libthere.so.1");
-  Setting path("PATH", folder.file("env/bin"));
+  Setting path("PATH", folder / "env/bin");
   Setting wish("OMNIBAL_CUDA_LIBRARIES", "");
   auto opened = SharedLibrary::open("libthere.so.1", "cu13");
   ASSERT_TRUE(opened) << opened.status().message();
@@ -39,11 +39,11 @@ TEST(SharedLibrary, OpenedFromThere) {
 
 TEST(SharedLibrary, SaysWhereItLookedAndWhatIsBroken) {
   TemporaryFolder folder;
-  Setting wish("OMNIBAL_CUDA_LIBRARIES", folder.file(""));
+  Setting wish("OMNIBAL_CUDA_LIBRARIES", folder / "");
   EXPECT_EQ(SharedLibrary::open("libabsent.so.1", "cu13").status().message(),
             "libabsent.so.1 was not found by the loader, under CUDA_HOME or among the packages of "
             "python3; OMNIBAL_CUDA_LIBRARIES may name its folder");
-  writeText(folder.file("libbroken.so.1"), "text");
+  writeFile(folder / "libbroken.so.1", "text");
   const std::string broken = SharedLibrary::open("libbroken.so.1", "cu13").status().message();
   EXPECT_NE(broken.find("libbroken.so.1 cannot be opened: "), std::string::npos) << broken;
 }

@@ -1,44 +1,15 @@
-//===- TestTar.h - Temporary folders and hand-made tar files for tests -------------------===//
+//===- TestTar.h - Hand-made tar files for tests -----------------------------------------===//
 #ifndef TEST_UNIT_DATA_TESTTAR_H
 #define TEST_UNIT_DATA_TESTTAR_H
 
+#include "test/support/TemporaryFolder.h"
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 namespace omnibal::test {
-
-/// A folder that disappears with the test.
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "omnibal-test-XXXXXX").string();
-    path = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string operator/(const std::string &name) const { return (path / name).string(); }
-};
-
-inline void writeFile(const std::string &path, const std::string &bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
-}
-
-inline std::string readFile(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream all;
-  all << in.rdbuf();
-  return all.str();
-}
 
 /// A ustar archive of regular files; `type` '2' would make a symbolic link.
 inline std::string makeTar(const std::vector<std::pair<std::string, std::string>> &members,
