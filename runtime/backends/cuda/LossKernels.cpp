@@ -112,6 +112,7 @@ private:
     std::byte *order = nullptr, *logits = nullptr, *slopes = nullptr, *inputs = nullptr,
               *inputSlopes = nullptr;
     int64_t block = 0; ///< rows
+    int64_t width = 0; ///< elements from one row of logits to the next
   };
 
   bool gradients() const { return dhidden >= 0 || dweight >= 0 || dbias >= 0; }
@@ -133,21 +134,33 @@ private:
     return part;
   }
 
+  /// Rows of a large vocabulary begin at multiples of 64 elements: a vocabulary of an odd number of
+  /// tokens would keep the products from the tensor cores' fast loads and cross-entropy from packs.
+  static int64_t strideOf(int64_t width) { return width < 512 ? width : (width + 63) / 64 * 64; }
+
   Status divide(std::span<const TensorView> views, Memory &memory) const {
     const TensorView &given = views[scratch], &inputs = views[hidden];
     const int64_t rows = inputs.shape[0], width = given.shape[1], features = inputs.shape[1];
     const int64_t order = 4 * (rows + 1), small = byteSize(inputs.dtype);
     const int64_t slope = dhidden >= 0 ? byteSize(views[dhidden].dtype) : 0;
-    const int64_t row =
-        width * (byteSize(given.dtype) + (apart(views) ? small : 0)) + features * (small + slope);
+    const int64_t logit = byteSize(given.dtype) + (apart(views) ? small : 0);
     const int64_t bytes = given.elements() * byteSize(given.dtype) - order - 5 * 16;
-    memory.block = std::min(rows, row > 0 ? bytes / row : rows);
+    auto rowsThatFit = [&](int64_t stride) {
+      const int64_t row = stride * logit + features * (small + slope);
+      return std::min(rows, row > 0 ? bytes / row : rows);
+    };
+    memory.width = strideOf(width);
+    memory.block = rowsThatFit(memory.width);
+    if (memory.block <= 0) {
+      memory.width = width;
+      memory.block = rowsThatFit(width);
+    }
     if (memory.block <= 0)
       return bad("operand 'scratch' cannot hold the order of the rows and the logits of one token");
     auto *place = static_cast<std::byte *>(given.data);
     memory.order = take(place, order);
-    memory.logits = take(place, memory.block * width * byteSize(given.dtype));
-    memory.slopes = apart(views) ? take(place, memory.block * width * small) : memory.logits;
+    memory.logits = take(place, memory.block * memory.width * byteSize(given.dtype));
+    memory.slopes = apart(views) ? take(place, memory.block * memory.width * small) : memory.logits;
     memory.inputs = take(place, memory.block * features * small);
     memory.inputSlopes = take(place, memory.block * features * slope);
     return Status::ok();
@@ -190,8 +203,8 @@ private:
     const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
     const DType type = views[hidden].dtype;
     const Matrix inputs{memory.inputs, {features, 1}, type}, classes = matrixOf(views[weight]);
-    const Matrix logits{memory.logits, {width, 1}, views[scratch].dtype};
-    const Matrix slopes{memory.slopes, {width, 1}, apart(views) ? type : logits.type};
+    const Matrix logits{memory.logits, {memory.width, 1}, views[scratch].dtype};
+    const Matrix slopes{memory.slopes, {memory.width, 1}, apart(views) ? type : logits.type};
     SelectShape gather;
     gather.rows = rows;
     gather.cols = features;
@@ -204,7 +217,8 @@ private:
                                     bias < 0 ? nullptr : &views[bias], false));
     CrossEntropyShape s;
     s.rows = rows;
-    s.width = s.logitsRow = s.gradientRow = width;
+    s.width = width;
+    s.logitsRow = s.gradientRow = memory.width;
     s.type = elementOf(logits.type);
     s.narrowGradient = slopes.type != logits.type;
     OMNIBAL_RETURN_IF_ERROR(launched(launchCrossEntropy(
@@ -220,7 +234,7 @@ private:
     if (dbias < 0)
       return Status::ok();
     ReduceShape sum;
-    sum.strides.append(rows, 0, width);
+    sum.strides.append(rows, 0, memory.width);
     sum.strides.append(width, views[dbias].strides[0], 1);
     sum.accumulate = true;
     sum.from = elementOf(slopes.type);
