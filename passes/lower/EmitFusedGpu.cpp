@@ -8,6 +8,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/lower/EmitFusedGpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/lower/TensorBuilder.h"
 
@@ -54,6 +55,9 @@ private:
     fn->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
     const int32_t size[] = {static_cast<int32_t>(shape.threads), 1, 1};
     fn.setKnownBlockSize(ArrayRef<int32_t>(size));
+    if (shape.residentBlocks > 0)
+      fn->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                  b.getI32IntegerAttr(static_cast<int32_t>(shape.residentBlocks)));
     for (size_t i = 0; i < operands; ++i) {
       fn.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
       if (i < kernel.inputs.size())
@@ -242,6 +246,8 @@ private:
       rowBases.push_back(offset ? at(bases[i], stored(elementOf(i), access.half), offset)
                                 : bases[i]);
     }
+    if (!shape.loops())
+      loadRow();
     for (size_t phase = 0; phase < analysis.phases.size(); ++phase)
       emitPhase(phase, valid, sumsSoFar);
     for (auto [i, access] : llvm::enumerate(kernel.outputs)) {
@@ -254,6 +260,19 @@ private:
       when(both(one, valid), [&, i = i] {
         store({number}, rowBases[kernel.inputs.size() + i], constant(0), access.half, 1);
       });
+    }
+  }
+
+  /// All of a row is on its way before any of it is used: what waits behind a row reduction would
+  /// else be asked for behind its barriers.
+  void loadRow() {
+    setColumns(tile);
+    for (auto [i, access] : llvm::enumerate(kernel.inputs)) {
+      Value argument = fused.getBody().getArgument(i);
+      if (access.extent == Extent2D::PerRow)
+        (void)rowValue(argument);
+      for (int64_t chunk = 0; access.extent == Extent2D::Full && chunk < shape.chunks; ++chunk)
+        (void)chunkValue(argument, chunk);
     }
   }
 

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
@@ -54,13 +55,26 @@ template <typename OpT> struct UseIntrinsic : OpRewritePattern<OpT> {
   bool onlyF32;
 };
 
+/// 1 / y by the unit that has nothing else: one instruction, where a division takes eight.
+struct UseReciprocal : OpRewritePattern<arith::DivFOp> {
+  UseReciprocal(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  LogicalResult matchAndRewrite(arith::DivFOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32() || !matchPattern(op.getLhs(), m_OneFloat()))
+      return failure();
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
+        op, op.getType(), rewriter.getStringAttr("llvm.nvvm.rcp.approx.ftz.f"), op.getRhs());
+    return success();
+  }
+};
+
 LogicalResult useIntrinsics(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());
   MLIRContext *context = module.getContext();
   // The device's own approximations, good to two units in the last place.
   patterns.add<UseIntrinsic<arith::DivFOp>>(context, "llvm.nvvm.div.full", true);
   patterns.add<UseIntrinsic<math::RsqrtOp>>(context, "llvm.nvvm.rsqrt.approx.f", true);
-  patterns.add<UseIntrinsic<math::Exp2Op>>(context, "llvm.exp2", true);
+  patterns.add<UseReciprocal>(context);
+  patterns.add<UseIntrinsic<math::Exp2Op>>(context, "llvm.nvvm.ex2.approx.ftz.f32", true);
   patterns.add<UseIntrinsic<arith::MaxNumFOp>>(context, "llvm.maxnum");
   patterns.add<UseIntrinsic<arith::MinNumFOp>>(context, "llvm.minnum");
   patterns.add<UseIntrinsic<math::AbsFOp>>(context, "llvm.fabs");

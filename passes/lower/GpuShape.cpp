@@ -14,7 +14,12 @@ constexpr int64_t blockThreads = 256, mostThreads = 1024;
 constexpr int64_t threadColumns = 16;   ///< of a row in a thread's registers, at most
 constexpr int64_t registerColumns = 64; ///< of all operands that wait there
 constexpr int64_t accessBytes = 16;
-constexpr int64_t slotBytes = 8; ///< of a warp's part of a row reduction
+constexpr int64_t slotBytes = 8;                ///< of a warp's part of a row reduction
+constexpr int64_t processorRegisters = 1 << 16; ///< of a multiprocessor
+constexpr int64_t processorThreads = 2048;      ///< of a multiprocessor, at most
+constexpr int64_t bytesUnderWay =
+    40 * 1024;                        ///< loads that keep a multiprocessor's share of memory busy
+constexpr int64_t mostRegisters = 84; ///< of a thread that has sums over rows
 
 /// Every element of a full operand follows the one before it, row after row.
 bool isLine(const FusedAccess &access, const IterationSpace &space) {
@@ -46,8 +51,45 @@ int64_t accessWidth(const FusedAccess &access, Type element, bool flat) {
 }
 
 int64_t GpuShape::partialRows(int64_t rows) const {
-  return std::clamp<int64_t>(partialBlocks / (split ? tiles : 1), 1, std::max<int64_t>(1, rows));
+  return std::clamp<int64_t>(multiprocessors * residentBlocks / (split ? tiles : 1), 1,
+                             std::max<int64_t>(1, llvm::divideCeil(rows, blockRows)));
 }
+
+namespace {
+
+/// What a thread of a kernel that sums over rows keeps of each of its columns.
+struct Held {
+  int64_t values = 0;     ///< sums, operands, columns' factors, results
+  int64_t inputBytes = 0; ///< that it loads for a row
+  int64_t registers(int64_t columns) const { return 20 + columns * values; } ///< about
+};
+
+Held heldOf(const FusedKernel &kernel) {
+  Held held;
+  int64_t results = 0; // few of them wait for each other
+  for (const FusedAccess &access : kernel.inputs) {
+    held.values += access.extent == Extent2D::Full || access.extent == Extent2D::PerCol;
+    held.inputBytes += access.extent == Extent2D::Full ? (access.half ? 2 : 4) : 0;
+  }
+  for (const FusedAccess &access : kernel.outputs) {
+    held.values += access.columnReduction;
+    results += !access.columnReduction && access.extent == Extent2D::Full;
+  }
+  held.values += results / 2;
+  return held;
+}
+
+/// As many as registers allow and memory needs: little is under way where the blocks of a
+/// multiprocessor wait for their rows' sums.
+int64_t residentBlocksOf(const GpuShape &shape, const Held &held) {
+  const int64_t columns = shape.chunks * shape.vector;
+  const int64_t fit = std::min(processorRegisters / (shape.threads * held.registers(columns)),
+                               processorThreads / shape.threads);
+  const int64_t bytes = std::max<int64_t>(1, shape.threads * columns * held.inputBytes);
+  return std::clamp<int64_t>(llvm::divideCeil(bytesUnderWay, bytes), 1, std::max<int64_t>(1, fit));
+}
+
+} // namespace
 
 GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   IterationSpace space = spaceOf(kernel.op);
@@ -71,12 +113,18 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
     return shape;
   }
   shape.vector = std::gcd(space.cols, widest);
-  const int64_t vectors = space.cols / shape.vector;
   // Few columns a thread where much waits in registers, but not so few that a row needs tiles.
   int64_t columns = threadColumns;
-  while (columns > 4 && columns * waiting > registerColumns &&
-         columns / 2 * mostThreads >= space.cols)
+  const Held held = heldOf(kernel);
+  auto tooMany = [&] {
+    return columnSums > 0 ? held.registers(columns) > mostRegisters
+                          : columns * waiting > registerColumns;
+  };
+  while (columns > 4 && tooMany() && columns / 2 * mostThreads >= space.cols)
     columns /= 2;
+  if (columnSums > 0)
+    shape.vector = std::min(shape.vector, columns);
+  const int64_t vectors = space.cols / shape.vector;
   const int64_t most = std::max<int64_t>(1, columns / shape.vector);
   if (vectors <= warp * most) {
     shape.rowThreads = std::min<int64_t>(warp, llvm::PowerOf2Ceil(vectors));
@@ -94,6 +142,8 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   if (columnSums > 0 && shape.blockRows > 1)
     shape.sharedBytes =
         std::max<int64_t>(shape.sharedBytes, shape.blockRows * space.cols * sizeof(float));
+  if (columnSums > 0)
+    shape.residentBlocks = residentBlocksOf(shape, held);
   return shape;
 }
 

@@ -23,6 +23,7 @@ struct GpuShape {
   bool split = false;     ///< a block has one tile (no row reduction needs the others), not all
   int64_t threads = 1;
   int64_t sharedBytes = 0;
+  int64_t residentBlocks = 0; ///< of a multiprocessor, where the kernel sums over rows
 
   int64_t tileCols() const { return rowThreads * chunks * vector; }
   int64_t rowWarps() const { return (rowThreads + 31) / 32; }
@@ -39,9 +40,9 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis);
 /// Elements that may be accessed at once: by the operand's alignment and 16 bytes.
 int64_t accessWidth(const FusedAccess &access, mlir::Type element, bool flat);
 
-/// Blocks of a kernel that sums over rows: each leaves one partial row. Two a multiprocessor of an
-/// H100 or H200.
-constexpr int64_t partialBlocks = 264;
+/// Multiprocessors of an H100 or H200: the blocks of a kernel that sums over rows, which leave one
+/// partial row each, are as many as they hold at a time.
+constexpr int64_t multiprocessors = 132;
 
 } // namespace omnibal::lower
 #endif // PASSES_LOWER_GPUSHAPE_H
