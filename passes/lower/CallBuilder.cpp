@@ -366,6 +366,7 @@ FailureOr<CallList> CallBuilder::run() {
       if (auto it = places.find(operand); it != places.end())
         --liveUses[it->second.root];
   }
+  emitGradientSums(last);
   if (failed(bindResults(last)))
     return failure();
   for (auto *formals : {&batchFormals, &constantFormals})

@@ -82,6 +82,9 @@ private:
   llvm::LogicalResult emitReduce(ReduceOp op);
   llvm::LogicalResult emitGemm(GemmOp op);   // EmitGemm.cpp
   llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp
+  /// What blocks of generated kernels have left of gradients of parameters, at the function's end:
+  /// one launch where each sum for itself would take no longer.
+  void emitGradientSums(mlir::Operation *op);
   FusedAccess accessInput(FusedOp op, unsigned index, Place &place);
   llvm::LogicalResult emitAttention(AttentionOp op); // EmitModel.cpp
   llvm::LogicalResult emitAttentionGrad(AttentionGradOp op);
@@ -109,7 +112,8 @@ private:
   std::vector<FormalRoot> batchFormals, constantFormals;
   std::vector<int> resultRoots;
   llvm::DenseMap<mlir::Value, Place> places, accumulated;
-  std::vector<int> liveUses; ///< by root
+  std::vector<int> liveUses;                         ///< by root
+  std::vector<std::pair<Place, Place>> gradientSums; ///< on a GPU: partial rows, the gradient
 };
 
 } // namespace omnibal::lower

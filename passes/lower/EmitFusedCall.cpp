@@ -166,12 +166,37 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
     Place target = *reshape(partial.target, {1, space.cols});
     target.shape[0] = partial.rows.shape[0];
     target.strides[0] = 0;
+    if (gpu && partial.accumulate) {
+      gradientSums.emplace_back(partial.rows, target);
+      continue;
+    }
     Call &reduce = call(op, "reduce", {{"src", partial.rows}, {"dst", target}});
     reduce.attributes["kind"] = "sum";
     if (partial.accumulate)
       reduce.attributes["accumulate"] = true;
   }
   return success();
+}
+
+void CallBuilder::emitGradientSums(Operation *op) {
+  std::vector<std::pair<std::string, Place>> pairs;
+  auto flush = [&] {
+    if (pairs.empty())
+      return;
+    Call &reduce = call(op, "reduce", std::move(pairs));
+    reduce.label = "sums of gradients";
+    reduce.attributes["kind"] = "sum";
+    reduce.attributes["accumulate"] = true;
+    pairs.clear();
+  };
+  for (const auto &[rows, target] : gradientSums) {
+    if (llvm::any_of(pairs, [&, to = &target](auto &p) { return p.second.root == to->root; }))
+      flush(); // one after the other into the same gradient
+    const std::string number = pairs.empty() ? "" : std::to_string(pairs.size() / 2);
+    pairs.emplace_back("src" + number, rows);
+    pairs.emplace_back("dst" + number, target);
+  }
+  flush();
 }
 
 } // namespace omnibal::lower

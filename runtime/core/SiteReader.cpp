@@ -29,6 +29,22 @@ std::vector<int> SiteReader::operands(const std::string &name) {
   return positions;
 }
 
+std::vector<std::pair<int, int>> SiteReader::operandPairs(const std::string &first,
+                                                          const std::string &second) {
+  std::vector<std::pair<int, int>> pairs{{operand(first), operand(second)}};
+  for (int i = 1;; ++i) {
+    const std::string number = std::to_string(i);
+    const int one = optionalOperand(first + number), other = optionalOperand(second + number);
+    if (one < 0 && other < 0)
+      return pairs;
+    if (one < 0 || other < 0) {
+      fail("operands '" + first + number + "' and '" + second + number + "' belong together");
+      return pairs;
+    }
+    pairs.emplace_back(one, other);
+  }
+}
+
 const nlohmann::json *SiteReader::find(const std::string &name) {
   knownAttributes.insert(name);
   if (!site.attributes.is_object())

@@ -22,6 +22,10 @@ public:
   int optionalOperand(const std::string &name);
   /// Positions of operands name0, name1, ... (a variadic operand), or of the single operand `name`.
   std::vector<int> operands(const std::string &name);
+  /// Positions of two required operands, and of further pairs with numbers from 1 behind their
+  /// names.
+  std::vector<std::pair<int, int>> operandPairs(const std::string &first,
+                                                const std::string &second);
 
   bool has(const std::string &attribute) const;
   bool flag(const std::string &name, bool byDefault);

@@ -183,7 +183,9 @@ TEST_F(AgainstHost, Losses) {
   Random r(5);
   FOR_ROUNDS(12) {
     const bool bf16 = r.chance(60), narrowLogits = bf16 && r.chance(50);
-    const int64_t tokens = r.size(70), width = 1 + r.size(300), cols = 1 + r.upTo(60);
+    // The lines of long rows of logits are padded on a device.
+    const int64_t tokens = r.size(70), width = 1 + r.size(r.chance(30) ? 1500 : 300);
+    const int64_t cols = 1 + r.upTo(60);
     Tensor<int32_t> targets = r.indices(tokens, -1, width);
     BothSides whole("cross_entropy", {});
     whole.in("logits", r.floats({tokens, width}, {}, 3), bf16);
@@ -247,6 +249,20 @@ TEST_F(AgainstHost, CopyFillReduce) {
     many.strides[0] = 0;
     columns.through(many);
     columns.compare({1e-5, 1e-5}, {1e-5, 1e-5});
+    BothSides blocks("reduce", {{"kind", "sum"}, {"accumulate", r.chance(60)}});
+    const int64_t parts = 1 + r.upTo(400), pairs = 1 + r.upTo(10); // on a device in one launch
+    for (int64_t i = 0; i < pairs; ++i) {
+      const std::string number = i == 0 ? "" : std::to_string(i);
+      const int64_t width = r.upTo(100);
+      blocks.in("src" + number, r.floats({parts, width}));
+      const Tensor<float> total = r.dense({1, width});
+      blocks.out("dst" + number, total);
+      TensorView repeated = total.view;
+      repeated.shape[0] = parts;
+      repeated.strides[0] = 0;
+      blocks.through(repeated);
+    }
+    blocks.compare({1e-5, 1e-5});
     const char *kind = r.oneOf({"sum", "mean", "max", "min"});
     BothSides reduce("reduce", {{"kind", kind}, {"accumulate", r.chance(40)}});
     reduce.in("src", r.floats(shape, r.order(rank)), from);

@@ -73,8 +73,7 @@ class ReduceKernel final : public DeviceKernel {
 public:
   ReduceKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
       : DeviceKernel(description, context) {
-    src = site.operand("src");
-    dst = site.operand("dst");
+    pairs = site.operandPairs("src", "dst");
     kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
     accumulate = site.flag("accumulate", false);
     if (kind == ReduceKind::Sum && context.partials && !*context.partials) {
@@ -87,7 +86,26 @@ public:
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
-    const TensorView &to = views[dst], &from = views[src];
+    ColumnSums together; // in one launch
+    for (auto [src, dst] : pairs) {
+      const ColumnSumShape sum = columnSum(views[dst], views[src]);
+      if (sum.rows < 32 || sum.from != Element::F32 || columnSumServes(sum) ||
+          !same(views[src], "src", views[dst], "dst")) {
+        OMNIBAL_RETURN_IF_ERROR(runOne(views[src], views[dst]));
+        continue;
+      }
+      if (together.count == ColumnSums::most) {
+        OMNIBAL_RETURN_IF_ERROR(launched(launchColumnSums(together, context.stream)));
+        together.count = 0;
+      }
+      together.parts[together.count++] = {sum, static_cast<const float *>(views[src].data),
+                                          static_cast<float *>(views[dst].data)};
+    }
+    return launched(launchColumnSums(together, context.stream));
+  }
+
+private:
+  Status runOne(const TensorView &from, const TensorView &to) const {
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     OMNIBAL_RETURN_IF_ERROR(sameType(to, "dst", from, "src", from.dtype == DType::BF16));
     if (const ColumnSumShape sum = columnSum(to, from); columnSumServes(sum))
@@ -99,7 +117,6 @@ public:
         from.data, context.stream));
   }
 
-private:
   /// Sums over rows of a matrix; without rows where the call is something else.
   ColumnSumShape columnSum(const TensorView &to, const TensorView &from) const {
     ColumnSumShape s;
@@ -115,7 +132,7 @@ private:
     return s;
   }
 
-  int src, dst;
+  std::vector<std::pair<int, int>> pairs; ///< src, dst
   ReduceKind kind;
   bool accumulate;
 };

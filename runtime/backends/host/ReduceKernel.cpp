@@ -185,14 +185,19 @@ void reduceOfKind(ReduceKind kind, const TensorView &dst, const TensorView &src,
 class ReduceKernel final : public HostKernel {
 public:
   ReduceKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
-    src = site.operand("src");
-    dst = site.operand("dst");
+    pairs = site.operandPairs("src", "dst");
     kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
     accumulate = site.flag("accumulate", false);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    const TensorView &to = views[dst], &from = views[src];
+    for (auto [src, dst] : pairs)
+      OMNIBAL_RETURN_IF_ERROR(runOne(views[src], views[dst], pool));
+    return Status::ok();
+  }
+
+private:
+  Status runOne(const TensorView &from, const TensorView &to, ThreadPool &pool) const {
     OMNIBAL_RETURN_IF_ERROR(check(from, "src", to.rank, to.dtype));
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     if (accumulate && from.elements() == 0)
@@ -217,8 +222,7 @@ public:
     return Status::ok();
   }
 
-private:
-  int src, dst;
+  std::vector<std::pair<int, int>> pairs; ///< src, dst
   ReduceKind kind;
   bool accumulate;
 };

@@ -1,3 +1,4 @@
+#include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include "test/unit/cuda_kernels/KernelChecks.h"
@@ -152,5 +153,45 @@ TEST(CudaReduce, IntegersExactly) {
       return cuda::launchReduce(s, got.memory.data(), from.memory.data(), nullptr);
     });
     EXPECT_EQ(got.memory, to.memory) << kinds[kind];
+  }
+}
+
+TEST(CudaReduce, ManySumsOfFewRowsAtOnce) {
+  std::mt19937 random(5);
+  for (int number = 0; number < 12; ++number) {
+    cuda::ColumnSums sums;
+    std::vector<Tensor<float>> from, to;
+    std::vector<std::vector<double>> wanted;
+    const int count = 1 + static_cast<int>(random() % cuda::ColumnSums::most);
+    for (int i = 0; i < count; ++i) {
+      const int64_t rows = 1 + random() % 60, cols = random() % 90;
+      from.push_back(randomTensor(random, {rows, cols}, {}, random() % 3));
+      to.push_back(randomTensor(random, {1, cols}, {}, 0));
+      const bool accumulate = random() % 2;
+      std::vector<double> total(cols, 0.0);
+      for (int64_t c = 0; c < cols; ++c) {
+        total[c] = accumulate ? to[i].memory[c] : 0;
+        for (int64_t r = 0; r < rows; ++r)
+          total[c] += from[i].memory[r * from[i].view.strides[0] + c];
+      }
+      wanted.push_back(total);
+      cuda::ColumnSumShape shape;
+      shape.rows = rows;
+      shape.cols = cols;
+      shape.fromRow = from[i].view.strides[0];
+      shape.accumulate = accumulate;
+      sums.parts[i] = {shape, nullptr, nullptr};
+    }
+    sums.count = count;
+    std::vector<std::pair<void *, size_t>> written;
+    for (int i = 0; i < count; ++i) {
+      sums.parts[i].from = from[i].memory.data();
+      sums.parts[i].to = to[i].memory.data();
+      written.push_back(bytesOf(to[i].memory));
+    }
+    runInSeveralOrders(written, [&] { return cuda::launchColumnSums(sums, nullptr); });
+    for (int i = 0; i < count; ++i)
+      for (size_t c = 0; c < wanted[i].size(); ++c)
+        ASSERT_NEAR(to[i].memory[c], wanted[i][c], 1e-4);
   }
 }

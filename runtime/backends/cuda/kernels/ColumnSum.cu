@@ -5,7 +5,7 @@
 namespace omnibal::rt::cuda {
 namespace {
 
-constexpr int across = 32, down = 8, ahead = 4;
+constexpr int across = 32, down = 8, ahead = 4, manyDown = 16;
 constexpr int64_t blocksWanted = 528; // four a multiprocessor of the largest device
 
 /// A block sums a strip of columns, 32 packs wide, over its part of the rows.
@@ -52,6 +52,32 @@ __global__ void __launch_bounds__(across *down)
     if (strip + i < s.cols)
       parts[blockIdx.y * s.cols + strip + i] = total;
   }
+}
+
+/// A block 32 columns of one of the sums.
+__global__ void __launch_bounds__(across *manyDown) sumFewRows(ColumnSums all) {
+  __shared__ float sums[manyDown][across];
+  const ColumnSums::Part &part = all.parts[blockIdx.y];
+  const ColumnSumShape &s = part.shape;
+  const int64_t first = int64_t(blockIdx.x) * across, col = first + threadIdx.x;
+  if (first >= s.cols)
+    return;
+  float sum = 0;
+  if (col < s.cols) {
+#pragma unroll 8
+    for (int64_t r = threadIdx.y; r < s.rows; r += manyDown)
+      sum += part.from[r * s.fromRow + col];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || col >= s.cols)
+    return;
+  float total = 0;
+#pragma unroll
+  for (int j = 0; j < manyDown; ++j)
+    total += sums[j][threadIdx.x];
+  float &place = part.to[col * s.toStep];
+  place = s.accumulate ? place + total : total;
 }
 
 /// A block 32 columns.
@@ -114,6 +140,21 @@ cudaError_t launchColumnSum(const ColumnSumShape &s, float *to, const void *from
   if (s.from == Element::BF16)
     return choose<bf16>(s, to, from, scratch, stream);
   return cudaErrorInvalidValue;
+}
+
+cudaError_t launchColumnSums(const ColumnSums &sums, cudaStream_t stream) {
+  int64_t cols = 0;
+  for (int i = 0; i < sums.count; ++i) {
+    if (sums.parts[i].shape.from != Element::F32)
+      return cudaErrorInvalidValue;
+    cols = sums.parts[i].shape.cols > cols ? sums.parts[i].shape.cols : cols;
+  }
+  if (cols > 0)
+    OMNIBAL_LAUNCH(
+        sumFewRows,
+        dim3(static_cast<unsigned>(ceilDiv(cols, across)), static_cast<unsigned>(sums.count)),
+        dim3(across, manyDown), stream, sums);
+  return cudaGetLastError();
 }
 
 } // namespace omnibal::rt::cuda

@@ -20,12 +20,25 @@ constexpr int64_t columnSumScratch = int64_t(1) << 18;
 
 /// Whether it is worth two launches; otherwise launchReduce serves.
 constexpr bool columnSumServes(const ColumnSumShape &s) {
-  return s.rows >= 512 && s.cols > 0 && s.cols <= columnSumScratch / 8;
+  return s.rows >= 2048 && s.cols > 0 && s.cols <= columnSumScratch / 8;
 }
+
+/// Sums of a few rows each, in one launch: what the blocks of a kernel have left.
+struct ColumnSums {
+  static constexpr int most = 8;
+  struct Part {
+    ColumnSumShape shape; ///< `from` is F32
+    const float *from;
+    float *to;
+  };
+  Part parts[most];
+  int count = 0;
+};
 
 /// The order of a sum depends on the shape only.
 cudaError_t launchColumnSum(const ColumnSumShape &shape, float *to, const void *from,
                             float *scratch, cudaStream_t stream);
+cudaError_t launchColumnSums(const ColumnSums &sums, cudaStream_t stream);
 
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_KERNELS_COLUMNSUM_H
