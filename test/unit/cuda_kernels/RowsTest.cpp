@@ -31,8 +31,14 @@ struct Layout {
 
 TEST(CudaRows, EmbeddingAndItsGradientLikeTheHost) {
   std::mt19937 random(1);
-  for (auto [rows, words, cols] : std::vector<std::array<int64_t, 3>>{
-           {0, 5, 8}, {1, 1, 1}, {100, 9, 32}, {300, 40, 200}, {77, 1000, 13}, {33, 3, 8}})
+  for (auto [rows, words, cols] : std::vector<std::array<int64_t, 3>>{{0, 5, 8},
+                                                                      {1, 1, 1},
+                                                                      {100, 9, 32},
+                                                                      {300, 40, 200},
+                                                                      {77, 1000, 13},
+                                                                      {33, 3, 8},
+                                                                      {34, 1, 8},
+                                                                      {2600, 5, 9}})
     for (bool bf16 : {false, true})
       for (const Layout &layout : {Layout{{0, 1}, 0}, Layout{{0, 1}, 3}, Layout{{1, 0}, 1}}) {
         Tensor<float> table = randomTensor(random, {words, cols}, layout.order, layout.gap),
@@ -78,7 +84,9 @@ TEST(CudaRows, EmbeddingAndItsGradientLikeTheHost) {
           return cuda::launchAddRows(add, index, order.data(), doutStored.data(),
                                      dtableStored.data(), nullptr);
         });
-        expectMemoryNear(dtableStored, dtable.memory, 0, 0, "embedding_backward");
+        // Rows of an index that has many are added in parts.
+        const double many = rows > 33 ? 1e-4 : 0;
+        expectMemoryNear(dtableStored, dtable.memory, many, 0, "embedding_backward");
       }
 }
 

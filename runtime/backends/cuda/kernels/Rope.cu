@@ -14,7 +14,22 @@ __device__ __forceinline__ void turn(bool inverse, float a, float b, float ca, f
   toB = b * cb + (inverse ? -(a * sa) : a * sb);
 }
 
-/// n > 1: halves, dense and aligned; n pairs a step.
+/// Neighbours of a table; n > 1: a multiple of 4, at an address of 16 bytes.
+template <int n> struct Factors {
+  float at[n];
+  __device__ __forceinline__ explicit Factors(const float *from) {
+    constexpr int width = n < 4 ? n : 4;
+#pragma unroll
+    for (int i = 0; i < n; i += width) {
+      const auto pack = loadPack<width>(from + i);
+#pragma unroll
+      for (int e = 0; e < width; ++e)
+        at[i + e] = pack.at[e];
+    }
+  }
+};
+
+/// n > 1: halves, dense and aligned, tables too; n pairs a step.
 template <int n, typename T>
 __global__ void __launch_bounds__(threads) rope(RopeShape s, const T *x, const int32_t *positions,
                                                 const float *cosine, const float *sine, T *out) {
@@ -29,12 +44,13 @@ __global__ void __launch_bounds__(threads) rope(RopeShape s, const T *x, const i
         const int64_t i = step * n;
         const int64_t p = s.interleaved ? 2 * i : i, q = s.interleaved ? 2 * i + 1 : i + half;
         const auto a = loadPack<n>(from + p * s.x.feature), b = loadPack<n>(from + q * s.x.feature);
+        const Factors<n> ca(c + p), sa(sn + p), cb(c + q), sb(sn + q);
         Pack<T, n> toA, toB;
 #pragma unroll
         for (int e = 0; e < n; ++e) {
           float low, high;
-          turn(s.inverse, toFloat(a.at[e]), toFloat(b.at[e]), c[p + e], sn[p + e], c[q + e],
-               sn[q + e], low, high);
+          turn(s.inverse, toFloat(a.at[e]), toFloat(b.at[e]), ca.at[e], sa.at[e], cb.at[e],
+               sb.at[e], low, high);
           toA.at[e] = fromFloat<T>(low);
           toB.at[e] = fromFloat<T>(high);
         }
@@ -56,7 +72,9 @@ template <typename T>
 cudaError_t run(const RopeShape &s, const void *x, const int32_t *positions, const float *cosine,
                 const float *sine, void *out, cudaStream_t stream) {
   constexpr int n = 16 / sizeof(T);
-  const bool wide = !s.interleaved && s.turned / 2 % n == 0 && packable<T>(x, s.x, n) &&
+  const bool tables =
+      isAligned(cosine, 16) && isAligned(sine, 16) && s.cosineRow % 4 == 0 && s.sineRow % 4 == 0;
+  const bool wide = !s.interleaved && s.turned / 2 % n == 0 && tables && packable<T>(x, s.x, n) &&
                     packable<T>(out, s.out, n);
   const int64_t pairs = s.turned / 2 / (wide ? n : 1);
   unsigned across = 1;

@@ -63,8 +63,85 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// An index with more rows than this is a block's work: all tokens that stand for parts of pictures
+/// have one, and a warp would be busy with it for longer than everything else takes.
+constexpr int longRun = 32, longWarps = 32, longAhead = 8;
+
+/// Whether the run of an index that begins at `first` is long.
+__device__ __forceinline__ bool isLong(const AddRowsShape &s, const int32_t *index,
+                                       const int32_t *order, int64_t first) {
+  return first + longRun < s.rows && index[order[first + longRun]] == index[order[first]];
+}
+
+/// A block 1024 places of the order and n * 32 columns: its warps share the rows of each long run
+/// that begins there, `longAhead` at a time in turn, and their sums are added in the order of
+/// warps.
+template <int n, typename To, typename From>
+__global__ void __launch_bounds__(32 * longWarps)
+    addLongRuns(AddRowsShape s, const int32_t *index, const int32_t *order, const From *from,
+                To *out) {
+  __shared__ int64_t starts[longWarps];
+  __shared__ float sums[longWarps][32 * n];
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  const int64_t p = (int64_t(blockIdx.x) * longWarps + warp) * 32 + lane;
+  if (lane == 0)
+    starts[warp] = -1;
+  __syncthreads();
+  if (p < s.rows && index[order[p]] >= 0 && (p == 0 || index[order[p - 1]] != index[order[p]]) &&
+      isLong(s, index, order, p))
+    starts[warp] = p; // at most one of 32 neighbours
+  __syncthreads();
+  const int64_t wanted = (int64_t(blockIdx.y) * 32 + lane) * n;
+  const int64_t col = wanted < s.cols ? wanted : 0;
+  for (int run = 0; run < longWarps; ++run) {
+    const int64_t first = starts[run];
+    if (first < 0)
+      continue;
+    const int32_t place = index[order[first]];
+    const From *column = from + col * s.from.col;
+    float sum[n];
+#pragma unroll
+    for (int e = 0; e < n; ++e)
+      sum[e] = 0;
+    bool more = true;
+    for (int64_t i = first + warp * longAhead; more && i < s.rows; i += longWarps * longAhead) {
+      Pack<From, n> values[longAhead];
+      bool mine[longAhead];
+#pragma unroll
+      for (int j = 0; j < longAhead; ++j) { // all on their way before it is known which count
+        const int64_t r = order[i + j < s.rows ? i + j : first];
+        mine[j] = i + j < s.rows && index[r] == place;
+        values[j] = loadPack<n>(column + r * s.from.row);
+      }
+#pragma unroll
+      for (int j = 0; j < longAhead; ++j)
+#pragma unroll
+        for (int e = 0; e < n; ++e)
+          sum[e] += mine[j] ? toFloat(values[j].at[e]) : 0.f;
+      more = mine[longAhead - 1];
+    }
+#pragma unroll
+    for (int e = 0; e < n; ++e)
+      sums[warp][lane * n + e] = sum[e];
+    __syncthreads();
+    if (warp == 0 && wanted < s.cols) {
+      To *to = out + place * s.out.row + col * s.out.col;
+      auto result = loadPack<n>(to);
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        float total = 0;
+        for (int w = 0; w < longWarps; ++w)
+          total += sums[w][lane * n + e];
+        result.at[e] = fromFloat<To>(toFloat(result.at[e]) + total);
+      }
+      storePack<n>(to, result);
+    }
+    __syncthreads(); // the sums are read before the next run's
+  }
+}
+
 /// A warp a place of the order and n * 32 columns; it works where a new index begins and adds all
-/// rows of that index.
+/// rows of that index, unless they are many.
 template <int n, typename To, typename From>
 __global__ void __launch_bounds__(threads)
     addRows(AddRowsShape s, const int32_t *index, const int32_t *order, const From *from, To *out) {
@@ -72,7 +149,8 @@ __global__ void __launch_bounds__(threads)
   for (int64_t first = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; first < s.rows;
        first += int64_t(gridDim.x) * blockDim.y) {
     const int32_t place = index[order[first]];
-    if (place < 0 || col >= s.cols || (first > 0 && index[order[first - 1]] == place))
+    if (place < 0 || col >= s.cols || (first > 0 && index[order[first - 1]] == place) ||
+        isLong(s, index, order, first))
       continue;
     To *to = out + place * s.out.row + col * s.out.col;
     float sum[n];
@@ -207,12 +285,23 @@ cudaError_t add(const AddRowsShape &s, const int32_t *index, const int32_t *orde
   if (strips > 65535)
     return cudaErrorInvalidValue;
   const dim3 grid(gridFor(ceilDiv(s.rows, block.y)), static_cast<unsigned>(strips));
+  const dim3 longBlock(32, longWarps);
+  const dim3 longGrid(static_cast<unsigned>(ceilDiv(s.rows, 32 * longWarps)),
+                      static_cast<unsigned>(strips));
+  auto *rows = static_cast<const From *>(from);
+  auto *to = static_cast<To *>(out);
   if (wide)
-    OMNIBAL_LAUNCH((addRows<n, To, From>), grid, block, stream, s, index, order,
-                   static_cast<const From *>(from), static_cast<To *>(out));
+    OMNIBAL_LAUNCH((addRows<n, To, From>), grid, block, stream, s, index, order, rows, to);
   else
-    OMNIBAL_LAUNCH((addRows<1, To, From>), grid, block, stream, s, index, order,
-                   static_cast<const From *>(from), static_cast<To *>(out));
+    OMNIBAL_LAUNCH((addRows<1, To, From>), grid, block, stream, s, index, order, rows, to);
+  if (s.rows <= longRun)
+    return cudaGetLastError();
+  if (wide)
+    OMNIBAL_LAUNCH((addLongRuns<n, To, From>), longGrid, longBlock, stream, s, index, order, rows,
+                   to);
+  else
+    OMNIBAL_LAUNCH((addLongRuns<1, To, From>), longGrid, longBlock, stream, s, index, order, rows,
+                   to);
   return cudaGetLastError();
 }
 

@@ -41,8 +41,9 @@ struct AddRowsShape {
   Element outType = Element::F32, fromType = Element::F32; ///< equal, or BF16 into F32
 };
 
-/// out[index[i]] += from[i] in the order of i, for index[i] >= 0; `order` from launchOrder. Sums
-/// are float32 and round once into a bfloat16 `out`.
+/// out[index[i]] += from[i] for index[i] >= 0; `order` from launchOrder. The rows of an index are
+/// added in the order of i where they are up to 32, else in parts whose order follows from their
+/// number. Sums are float32 and round once into a bfloat16 `out`.
 cudaError_t launchAddRows(const AddRowsShape &shape, const int32_t *index, const int32_t *order,
                           const void *from, void *out, cudaStream_t stream);
 
