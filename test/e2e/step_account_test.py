@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test/gpu/step_account.py on a program made by hand, against counts by hand: step_account_test.py"""
+"""test/gpu/step_account.py and step_measured.py on a program made by hand, against counts by hand: step_account_test.py"""
 import json
 import os
 import subprocess
@@ -10,6 +10,7 @@ import unittest
 GPU = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu")
 sys.path.insert(0, GPU)
 import step_account  # noqa: E402
+import step_measured  # noqa: E402
 
 N, V = [0, 0, 1], [0, 1, 0]
 
@@ -45,8 +46,12 @@ BACKWARD = [
 ]
 
 
+REGIONS = [{"name": "kept by 0", "bytes": 1000, "offsets": [10000, 11000, 10000]}, {"name": "workspace", "bytes": 500, "offsets": [12000, 12000]}]
+
+
 def parameter(shape, trainable, master):
-    return {"shape": shape, "trainable": trainable, "offsets": [0, 0, 0, 0, 0 if master else -1]}
+    offsets = [0, 0, 0, 0, 0 if master else -1] if trainable else [0, -1, -1, -1, -1]
+    return {"shape": shape, "trainable": trainable, "dtype": "bf16" if master else "f32", "offsets": offsets}
 
 
 def write_program(folder):
@@ -55,8 +60,8 @@ def write_program(folder):
     files = {
         "manifest.json": {"row_bucket": 64, "tiles_cap": 3, "tokens_cap": 128},
         "functions.json": [{"name": "block.forward", "buffers": buffers, "calls": FORWARD}, {"name": "block.backward", "buffers": buffers, "calls": BACKWARD}],
-        "stages.json": [{"parameters": [parameter([10, 20], True, True), parameter([7], True, False), parameter([1000], False, False)],
-                         "modes": {"train": {"chunks": [layers], "actions": [["forward", 0, 0], ["backward", 0, 0], ["forward", 1, 0], ["backward", 1, 0],
+        "stages.json": [{"id": 0, "arena_bytes": 20000, "persistent_bytes": 10000, "parameters": [parameter([10, 20], True, True), parameter([7], True, False), parameter([1000], False, False)],
+                         "modes": {"train": {"regions": REGIONS, "chunks": [layers], "actions": [["forward", 0, 0], ["backward", 0, 0], ["forward", 1, 0], ["backward", 1, 0],
                                                                             ["update", 0, 0]]}}}]}
     for name, content in files.items():
         with open(os.path.join(folder, name), "w") as file:
@@ -110,6 +115,42 @@ class StepAccount(unittest.TestCase):
         self.assertEqual(kinds["optimizer"].bytes, 200 * (4 + 32 + 2) + 7 * (4 + 32))
         self.assertAlmostEqual(self.account.seconds, sum(kind.seconds for kind in kinds.values()))
         self.assertAlmostEqual(sum(kind.seconds for layer in self.account.layers.values() for kind in layer.values()), self.account.seconds)
+
+    def test_memory(self):
+        self.assertEqual(self.account.memory(self.account.stages[0]), {
+            "parameters": 2 * 200 + 4 * 1007, "gradients": 4 * 207, "moments": 8 * 207, "float32 values": 4 * 200,
+            "constants, gaps": 10000 - 2 * 200 - 4 * 1007 - 12 * 207 - 4 * 200, "kept": 2000, "workspace": 500})
+
+    def write_trace(self, change=None):
+        """Every call takes ten times as long as it must."""
+        events, now = [{"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "stage 0"}}], 0
+        for name, function in (("F", 0), ("B", 1)) * 2:
+            begin = now
+            for calls in [self.account.calls[function]] * (2 if name == "F" else 1):
+                for call in calls:
+                    took = 10e6 * self.device.seconds(call)
+                    events.append({"ph": "X", "name": call.kernel, "pid": 0, "tid": 4, "ts": now, "dur": took, "args": {}})
+                    now += took
+            events.append({"ph": "X", "name": name, "pid": 0, "tid": 0, "ts": begin, "dur": now - begin, "args": {"tiles": 3, "tokens": 100}})
+        if change:
+            change(events)
+        path = os.path.join(self.folder.name, "trace.json")
+        with open(path, "w") as file:
+            json.dump(events[::-1], file)  # in any order
+        return path
+
+    def test_a_trace_beside_it(self):
+        measured = step_measured.Measured(self.folder.name, self.write_trace(), 0, 3, 70, self.device)
+        for kind, (count, least, found) in measured.by(lambda row: row[1].kind).items():
+            self.assertEqual(count, self.account.kinds[kind].launches if kind != "loss" else 2)
+            self.assertAlmostEqual(least, self.account.kinds[kind].seconds)
+            self.assertAlmostEqual(found, 10 * least)
+
+    def test_a_trace_of_another_program(self):
+        def other(events):
+            events[2]["name"] = "copy"
+        with self.assertRaises(SystemExit):
+            step_measured.Measured(self.folder.name, self.write_trace(other), 0, 3, 70, self.device)
 
     def test_tool_prints_all_of_it(self):
         tool = [sys.executable, os.path.join(GPU, "step_account.py"), self.folder.name, "--layers", "--calls"]

@@ -285,6 +285,26 @@ class Account:
         print(f"predicted step {self.seconds * 1e3:.1f} ms, of it {100 * apart / self.seconds:.1f} % in neither products, attention nor the loss; "
               f"model FLOPs {self.model_flops / 1e12:.1f} T: at best {self.model_flops / self.seconds / 1e12:.0f} TFLOP/s")
 
+    def memory(self, stage):
+        """Bytes of a stage by what lies there."""
+        found = collections.Counter()
+        for parameter in stage["parameters"]:
+            elements = math.prod(parameter["shape"])
+            data, gradient, *moments, master = parameter["offsets"]
+            found["parameters"] += elements * BYTES[parameter["dtype"]] * (data >= 0)
+            found["gradients"] += 4 * elements * (gradient >= 0)
+            found["moments"] += 4 * elements * sum(offset >= 0 for offset in moments)
+            found["float32 values"] += 4 * elements * (master >= 0)
+        found["constants, gaps"] = stage["persistent_bytes"] - sum(found.values())
+        for region in stage["modes"]["train"]["regions"]:
+            found[region["name"].split(" ")[0]] += region["bytes"] * len(set(region["offsets"]))
+        return found
+
+    def print_memory(self):
+        for stage in self.stages:
+            parts = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in self.memory(stage).items() if size >= 5e6)
+            print(f"memory of stage {stage['id']}: {stage['arena_bytes'] / 1e9:.2f} GB: {parts}")
+
     def print_calls(self):
         rows = []
         for number, times in self.uses.items():
@@ -296,6 +316,17 @@ class Account:
                   f"{function:22s} {call.kernel:20s} {call.label:24s} {shape}{'' if call.aligned else ' misaligned'}")
 
 
+def add_device_options(parser):
+    parser.add_argument("--tflops", type=float, default=790, help="of products; default: measured on an H200 in bfloat16")
+    parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of copies; default: measured on an H200")
+    parser.add_argument("--launch-us", type=float, default=3, help="of a kernel within a graph, at least")
+    parser.add_argument("--processors", type=int, default=132)
+
+
+def device_of(args):
+    return Device(args.tflops, args.bandwidth, args.launch_us, args.processors)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -303,10 +334,7 @@ def main():
     parser.add_argument("--tokens", type=int, help="of every micro-batch; default: the program's cap")
     parser.add_argument("--samples", type=int, default=8, help="of every micro-batch, equally long")
     parser.add_argument("--labels", type=int, help="tokens with a target of every micro-batch; default: a quarter")
-    parser.add_argument("--tflops", type=float, default=790, help="of products; default: measured on an H200 in bfloat16")
-    parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of copies; default: measured on an H200")
-    parser.add_argument("--launch-us", type=float, default=3, help="of a kernel within a graph, at least")
-    parser.add_argument("--processors", type=int, default=132)
+    add_device_options(parser)
     parser.add_argument("--layers", action="store_true")
     parser.add_argument("--calls", action="store_true")
     args = parser.parse_args()
@@ -315,8 +343,9 @@ def main():
     tokens = manifest["tokens_cap"] if args.tokens is None else args.tokens
     load = Load(manifest["tiles_cap"] if args.tiles is None else args.tiles, tokens, args.samples,
                 tokens // 4 if args.labels is None else args.labels)
-    account = Account(args.program, load, Device(args.tflops, args.bandwidth, args.launch_us, args.processors))
+    account = Account(args.program, load, device_of(args))
     account.print(args.layers)
+    account.print_memory()
     if args.calls:
         account.print_calls()
 
