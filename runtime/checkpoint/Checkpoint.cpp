@@ -131,18 +131,27 @@ Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &sta
       .context("saving the checkpoint of step " + std::to_string(state.step));
 }
 
+Result<Checkpoint> Checkpoint::load(const std::string &folder, Manifest manifest, bool verified) {
+  Checkpoint checkpoint;
+  checkpoint.folder = folder;
+  checkpoint.run = manifest.state;
+  for (const ManifestFile &file : manifest.files) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto shard, SafetensorsFile::open(folder + "/" + file.name));
+    checkpoint.shards.push_back({std::move(shard), file, verified});
+  }
+  return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::openVerified(const std::string &folder) {
+  OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, readManifest(folder));
+  return load(folder, std::move(manifest), false);
+}
+
 Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::string> *notices) {
   std::error_code error;
   auto load = [](const std::string &folder) -> Result<Checkpoint> {
     OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, verifyStep(folder));
-    Checkpoint checkpoint;
-    checkpoint.folder = folder;
-    checkpoint.run = manifest.state;
-    for (const ManifestFile &file : manifest.files) {
-      OMNIBAL_ASSIGN_OR_RETURN(auto shard, SafetensorsFile::open(folder + "/" + file.name));
-      checkpoint.shards.push_back(std::move(shard));
-    }
-    return checkpoint;
+    return Checkpoint::load(folder, std::move(manifest), true);
   };
   if (fs::exists(path + "/manifest.json", error))
     return load(path);
@@ -170,13 +179,16 @@ Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::st
                                            : ": no checkpoint is complete:" + reasons));
 }
 
-Status Checkpoint::read(const NamedTensor &tensor) const {
-  for (const auto &shard : shards) {
-    const StoredTensor *stored = shard->find(tensor.name);
+Status Checkpoint::read(const NamedTensor &tensor) {
+  for (Shard &shard : shards) {
+    const StoredTensor *stored = shard.file->find(tensor.name);
     if (!stored)
       continue;
+    if (!shard.verified)
+      OMNIBAL_RETURN_IF_ERROR(verifyFile(folder, shard.entry));
+    shard.verified = true;
     if (stored->shape != tensor.shape || stored->dtype != StoredType::F32)
-      return {Code::InvalidArgument, shard->path() + ": tensor \"" + tensor.name +
+      return {Code::InvalidArgument, shard.file->path() + ": tensor \"" + tensor.name +
                                          "\" has another shape than the program's parameter "
                                          "(the checkpoint belongs to another model)"};
     return throughHostCopy(tensor, [&](const NamedTensor &here) {

@@ -46,6 +46,14 @@ struct CheckpointWriteOptions {
 Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
                       const std::vector<NamedTensor> &tensors, const Agreement &agree);
 
+/// A file of a checkpoint, as its manifest lists it.
+struct ManifestFile {
+  std::string name; ///< plain name in the step's folder
+  int64_t bytes = 0;
+  uint32_t crc32 = 0;
+};
+struct Manifest; // Manifest.h
+
 class Checkpoint {
 public:
   /// `path`: a checkpoint folder (the newest complete and undamaged step is taken; `notices` says
@@ -53,16 +61,26 @@ public:
   /// size and checksum is verified.
   static Result<Checkpoint> open(const std::string &path,
                                  std::vector<std::string> *notices = nullptr);
+  /// One step's folder that another rank has opened: a file is verified when something of it is
+  /// read.
+  static Result<Checkpoint> openVerified(const std::string &folder);
 
   const RunState &state() const { return run; }
   const std::string &path() const { return folder; }
   /// Fills `tensor` bit by bit; a missing tensor or another shape is an error.
-  Status read(const NamedTensor &tensor) const;
+  Status read(const NamedTensor &tensor);
 
 private:
+  struct Shard {
+    std::shared_ptr<const SafetensorsFile> file;
+    ManifestFile entry;
+    bool verified = false;
+  };
+  static Result<Checkpoint> load(const std::string &folder, Manifest manifest, bool verified);
+
   std::string folder;
   RunState run;
-  std::vector<std::shared_ptr<const SafetensorsFile>> shards;
+  std::vector<Shard> shards;
 };
 
 } // namespace omnibal::rt

@@ -107,23 +107,30 @@ Result<ManifestFile> measureFile(const std::string &folder, const std::string &n
   return file;
 }
 
-Result<Manifest> verifyStep(const std::string &folder) {
+Status verifyFile(const std::string &folder, const ManifestFile &file) {
+  OMNIBAL_ASSIGN_OR_RETURN(ManifestFile found, measureFile(folder, file.name));
+  if (found.bytes != file.bytes)
+    return {Code::DataLoss, folder + "/" + file.name + ": has " + std::to_string(found.bytes) +
+                                " bytes, the manifest says " + std::to_string(file.bytes) +
+                                " (truncated?)"};
+  if (found.crc32 != file.crc32)
+    return {Code::DataLoss,
+            folder + "/" + file.name + ": damaged: its checksum is not that of the manifest"};
+  return Status::ok();
+}
+
+Result<Manifest> readManifest(const std::string &folder) {
   std::string label = folder + "/manifest.json";
   auto text = readWholeFile(label);
   if (!text)
     return Status(Code::DataLoss, text.status().message() + " (the checkpoint is incomplete)");
-  OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, Manifest::parse(*text, label));
-  for (const ManifestFile &file : manifest.files) {
-    OMNIBAL_ASSIGN_OR_RETURN(ManifestFile found, measureFile(folder, file.name));
-    if (found.bytes != file.bytes)
-      return Status(Code::DataLoss, folder + "/" + file.name + ": has " +
-                                        std::to_string(found.bytes) + " bytes, the manifest says " +
-                                        std::to_string(file.bytes) + " (truncated?)");
-    if (found.crc32 != file.crc32)
-      return Status(Code::DataLoss, folder + "/" + file.name +
-                                        ": damaged: its checksum is not "
-                                        "that of the manifest");
-  }
+  return Manifest::parse(*text, label);
+}
+
+Result<Manifest> verifyStep(const std::string &folder) {
+  OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, readManifest(folder));
+  for (const ManifestFile &file : manifest.files)
+    OMNIBAL_RETURN_IF_ERROR(verifyFile(folder, file));
   return manifest;
 }
 

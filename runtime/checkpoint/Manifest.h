@@ -9,12 +9,6 @@
 
 namespace omnibal::rt {
 
-struct ManifestFile {
-  std::string name; ///< plain name in the step's folder
-  int64_t bytes = 0;
-  uint32_t crc32 = 0;
-};
-
 struct Manifest {
   RunState state;
   std::vector<ManifestFile> files;
@@ -30,6 +24,9 @@ int64_t stepOf(const std::string &name);
 
 /// Size and checksum of a file.
 Result<ManifestFile> measureFile(const std::string &folder, const std::string &name);
+/// DataLoss unless the file of a step's folder is as listed.
+Status verifyFile(const std::string &folder, const ManifestFile &file);
+Result<Manifest> readManifest(const std::string &folder);
 /// Reads a step's manifest and compares every file with it.
 Result<Manifest> verifyStep(const std::string &folder);
 

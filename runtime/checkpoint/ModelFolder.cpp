@@ -57,6 +57,7 @@ Status saveModelFolder(const std::string &folder, const TensorFiles &source,
   std::vector<TensorHeader> layout;
   std::vector<const StoredTensor *> copied;
   Status status;
+  const bool writes = leads || !mine.empty(); // others need not have the source
   for (const std::string &name : source.names()) {
     const StoredTensor *tensor = source.find(name);
     bool rewritten = changed.erase(name);
@@ -64,7 +65,7 @@ Status saveModelFolder(const std::string &folder, const TensorFiles &source,
     if (!rewritten)
       copied.push_back(tensor);
   }
-  if (!changed.empty())
+  if (writes && !changed.empty())
     status = invalid(source.path() + ": the trained parameter \"" + std::string(*changed.begin()) +
                      "\" is not in the source weights");
   if (leads && status)

@@ -111,9 +111,10 @@ Status writeSharedTensorFile(const std::string &path, const std::vector<TensorHe
   }
   status = agree(std::move(status));
   if (status) {
-    if (!leads)
+    const bool writes = leads || !mine.empty();
+    if (!leads && writes)
       status = file.open();
-    if (status)
+    if (status && writes)
       status = writeMine(file, tensors, *layout, mine,
                          leads ? copied : std::vector<const StoredTensor *>());
     status = agree(std::move(status));

@@ -28,6 +28,10 @@ namespace omnibal::rt {
 
 using Clock = std::chrono::steady_clock;
 
+struct TimeSpan {
+  Clock::time_point begin, end;
+};
+
 /// A place in a backend's queue. Its meaning is the backend's.
 struct Mark {
   int64_t value = 0;
@@ -79,10 +83,22 @@ public:
   /// work may run beside them.
   virtual Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
                                   std::optional<Mark> after) = 0;
+  /// Starts to copy what `root`, one of `ranks` (as in startSum), has in these pieces to the same
+  /// pieces of the others, behind the work enqueued so far. All name the same sizes; the memory is
+  /// the transport's until wait().
+  virtual Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
+                                        std::span<const int> ranks) = 0;
+  /// Asked before wait(), tells when the device performed a sum; to be called when the queue has
+  /// got behind that wait. Null: it was performed while startSum() was called.
+  virtual std::function<TimeSpan()> clockOf(Handle sum) { return nullptr; }
   /// The same with the wait: work enqueued later sees the sums.
   Status allReduce(std::span<float> data, std::span<const int> ranks) {
     FloatRun run{data.data(), static_cast<int64_t>(data.size())};
     OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startSum({&run, 1}, ranks, std::nullopt));
+    return wait(handle);
+  }
+  Status broadcast(std::span<const Piece> pieces, int root, std::span<const int> ranks) {
+    OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startBroadcast(pieces, root, ranks));
     return wait(handle);
   }
 };
@@ -224,7 +240,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 4, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 5, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin": plain data, so that a plugin of another version
 /// is recognised before anything of it is used.

@@ -10,6 +10,10 @@ namespace {
 constexpr int64_t collectiveTag = -1;
 /// Elements of each rank's share of one round; bounds the staging memory.
 constexpr int64_t shareElements = 1 << 16;
+/// Broadcasts of up to so many bytes go straight to everyone.
+constexpr int64_t smallBroadcast = 1 << 16;
+/// Bytes of each rank's share of one round of a larger one.
+constexpr int64_t broadcastShare = int64_t{16} << 20;
 
 } // namespace
 
@@ -129,20 +133,82 @@ Status Communicator::allReduce(std::span<double> data, std::span<const int> rank
   return sum(data, ranks);
 }
 
+/// Small data go from the root to everyone. Of more, in rounds, every rank gets a share and passes
+/// it on to the others: what the root sends hardly grows with the number of ranks.
 Status Communicator::broadcast(std::span<std::byte> data, int root, std::span<const int> ranks) {
-  Piece piece{data.data(), static_cast<int64_t>(data.size())};
-  if (rank() != root) {
-    OMNIBAL_ASSIGN_OR_RETURN(Handle handle, receive(root, collectiveTag, {&piece, 1}));
-    return wait(handle);
-  }
+  const int64_t members = ranks.size(), total = data.size();
+  auto found = std::find(ranks.begin(), ranks.end(), rank());
+  if (found == ranks.end() || std::find(ranks.begin(), ranks.end(), root) == ranks.end())
+    return {Code::Internal, "a broadcast's ranks must contain its root and the caller"};
+  if (members == 1)
+    return Status::ok();
+  const int64_t me = found - ranks.begin();
   std::vector<Handle> handles;
-  for (int peer : ranks)
-    if (peer != root) {
-      OMNIBAL_ASSIGN_OR_RETURN(Handle handle, send(peer, collectiveTag, {&piece, 1}));
-      handles.push_back(handle);
+  auto start = [&](Direction direction, int peer, Piece piece) {
+    OMNIBAL_ASSIGN_OR_RETURN(Handle handle,
+                             this->start(direction, peer, collectiveTag, {&piece, 1}));
+    handles.push_back(handle);
+    return Status::ok();
+  };
+  auto finish = [&] {
+    for (Handle handle : handles)
+      OMNIBAL_RETURN_IF_ERROR(wait(handle));
+    handles.clear();
+    return Status::ok();
+  };
+  if (total <= smallBroadcast) {
+    Piece all{data.data(), total};
+    for (int peer : ranks)
+      if (rank() == root ? peer != root : peer == root)
+        OMNIBAL_RETURN_IF_ERROR(
+            start(rank() == root ? Direction::Send : Direction::Receive, peer, all));
+    return finish();
+  }
+  for (int64_t begin = 0; begin < total; begin += broadcastShare * members) {
+    const int64_t n = std::min(broadcastShare * members, total - begin);
+    auto share = [&](int64_t i) {
+      const int64_t from = n * i / members, to = n * (i + 1) / members;
+      return Piece{data.data() + begin + from, to - from};
+    };
+    if (rank() != root)
+      OMNIBAL_RETURN_IF_ERROR(start(Direction::Receive, root, share(me)));
+    for (int64_t i = 0; rank() == root && i < members; ++i)
+      if (ranks[i] != root)
+        OMNIBAL_RETURN_IF_ERROR(start(Direction::Send, ranks[i], share(i)));
+    OMNIBAL_RETURN_IF_ERROR(finish());
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      if (rank() != root)
+        OMNIBAL_RETURN_IF_ERROR(start(Direction::Receive, ranks[i], share(i)));
+      if (ranks[i] != root)
+        OMNIBAL_RETURN_IF_ERROR(start(Direction::Send, ranks[i], share(me)));
     }
-  for (Handle handle : handles)
-    OMNIBAL_RETURN_IF_ERROR(wait(handle));
+    OMNIBAL_RETURN_IF_ERROR(finish());
+  }
+  return Status::ok();
+}
+
+Status Communicator::broadcast(std::string &text, int root) {
+  const std::vector<int> everyone = this->everyone();
+  uint64_t length = text.size();
+  OMNIBAL_RETURN_IF_ERROR(broadcast(std::as_writable_bytes(std::span(&length, 1)), root, everyone));
+  text.resize(length);
+  return broadcast(std::as_writable_bytes(std::span(text.data(), text.size())), root, everyone);
+}
+
+Status Communicator::agree(Status mine) {
+  std::vector<double> failed(size());
+  failed[rank()] = mine ? 0 : 1;
+  OMNIBAL_RETURN_IF_ERROR(allReduce(std::span<double>(failed), everyone()));
+  for (int r = 0; r < size(); ++r) {
+    if (failed[r] == 0)
+      continue;
+    std::string text = mine.message();
+    OMNIBAL_RETURN_IF_ERROR(broadcast(text, r));
+    // Only the rank whose error it is reports it.
+    return {r == rank() ? mine.code() : Code::Aborted, text};
+  }
   return Status::ok();
 }
 

@@ -74,10 +74,16 @@ public:
   /// all get the same bits.
   Status allReduce(std::span<float> data, std::span<const int> ranks);
   Status allReduce(std::span<double> data, std::span<const int> ranks);
+  /// What `root`, one of the ranks, has there comes to all of them.
   Status broadcast(std::span<std::byte> data, int root, std::span<const int> ranks);
+  /// The same of a text, whose length only the root knows; over all ranks.
+  Status broadcast(std::string &text, int root);
   Status barrier(std::span<const int> ranks);
   /// An error on all ranks unless all of them give the same value; `what` (a plural) for messages.
   Status checkEqual(uint64_t value, const std::string &what);
+  /// Success where all ranks call it with success; else all get the error of the lowest rank that
+  /// failed, with code Aborted on the others.
+  Status agree(Status mine);
   std::vector<int> everyone() const;
 
 protected:

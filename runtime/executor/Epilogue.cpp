@@ -35,24 +35,44 @@ std::vector<AdamWTensor> Executor::updated() {
 
 Status Executor::refreshCopies() { return device.backend->copyParameters(updated()); }
 
-Status Executor::reduceShared(int32_t group) {
-  auto member = [&](const Parameter &q) { return q.trainable && q.sharedGroup == group; };
-  std::vector<int> ranks = ranksOfStages([&](const Stage &stage) {
-    return std::any_of(stage.parameters.begin(), stage.parameters.end(), member);
+std::vector<int> Executor::ranksOfShared(int32_t group) const {
+  return ranksOfStages([&](const Stage &stage) {
+    return std::any_of(stage.parameters.begin(), stage.parameters.end(),
+                       [&](const Parameter &q) { return q.trainable && q.sharedGroup == group; });
   });
+}
+
+std::vector<int> Executor::ranksOfReplicas() const {
+  std::vector<int> ranks;
+  for (int d = 0; d < loaded.program.dataParallel; ++d)
+    ranks.push_back(d * loaded.program.stages + theStage);
+  return ranks;
+}
+
+Result<Transport::Handle> Executor::startSum(std::span<const FloatRun> runs,
+                                             std::span<const int> ranks,
+                                             std::optional<Mark> after) {
+  OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle,
+                           device.transport->startSum(runs, ranks, after));
+  if (tracing)
+    impl->sumClock = device.transport->clockOf(handle);
+  return handle;
+}
+
+Status Executor::reduceShared(int32_t group) {
+  const std::vector<int> ranks = ranksOfShared(group);
+  std::vector<FloatRun> runs;
   for (const Parameter &q : stageInfo().parameters)
-    if (member(q))
-      OMNIBAL_RETURN_IF_ERROR(
-          device.transport->allReduce(std::span<float>(at(q.gradOffset), q.elements()), ranks));
-  return Status::ok();
+    if (q.trainable && q.sharedGroup == group)
+      runs.push_back({at(q.gradOffset), q.elements()});
+  OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle, startSum(runs, ranks, std::nullopt));
+  return device.transport->wait(handle);
 }
 
 Status Executor::reduceBucket(int32_t number) {
   if (loaded.program.dataParallel == 1)
     return Status::ok();
-  std::vector<int> ranks;
-  for (int d = 0; d < loaded.program.dataParallel; ++d)
-    ranks.push_back(d * loaded.program.stages + theStage);
+  const std::vector<int> ranks = ranksOfReplicas();
   std::vector<int32_t> order = stageInfo().buckets[number].parameters;
   std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
     return stageInfo().parameters[x].gradOffset < stageInfo().parameters[y].gradOffset;
@@ -71,9 +91,8 @@ Status Executor::reduceBucket(int32_t number) {
   std::optional<Mark> after;
   if (complete != impl->complete.end())
     after = complete->second;
-  auto handle = device.transport->startSum(runs, ranks, after);
-  OMNIBAL_RETURN_IF_ERROR(handle.status());
-  impl->sums.push_back(*handle);
+  OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle, startSum(runs, ranks, after));
+  impl->sums.push_back(handle);
   return Status::ok();
 }
 
@@ -89,7 +108,6 @@ Status Executor::waitForSums() {
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
                                StepUnderWay &step) {
-  OMNIBAL_RETURN_IF_ERROR(waitForSums());
   enum { Labels, Tokens, Padded, Tiles, Flops, Counts };
   std::vector<double> counts(Counts);
   const PreparedMode &prepared = impl->modes.at("train");

@@ -43,13 +43,17 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
     activity.action = nameOf(a.kind);
     communicator.announce(activity);
     impl->ring[impl->notes++ % impl->ring.size()] = {found->first.c_str(), a};
+    Status status = a.kind == ActionKind::ReduceScalars ? waitForSums() : Status::ok();
+    if (!status)
+      return failure(std::move(status));
     Mark begin = perMicrobatch(a) ? Mark() : backend.mark();
-    Status status = isCompute(a.kind)                       ? run.compute(a)
-                    : perMicrobatch(a)                      ? run.communicate(a)
-                    : a.kind == ActionKind::ReduceShared    ? reduceShared(a.index)
-                    : a.kind == ActionKind::ReduceGradients ? reduceBucket(a.index)
-                    : a.kind == ActionKind::ReduceScalars   ? reduceScalars(source, *options, *step)
-                                                            : update(*options, *step);
+    impl->sumClock = nullptr;
+    status = isCompute(a.kind)                       ? run.compute(a)
+             : perMicrobatch(a)                      ? run.communicate(a)
+             : a.kind == ActionKind::ReduceShared    ? reduceShared(a.index)
+             : a.kind == ActionKind::ReduceGradients ? reduceBucket(a.index)
+             : a.kind == ActionKind::ReduceScalars   ? reduceScalars(source, *options, *step)
+                                                     : update(*options, *step);
     if (status)
       status = device.arena->checkGuards();
     if (!status && status.code() == Code::InvalidArgument && a.kind == ActionKind::Update)
@@ -65,9 +69,11 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
     if (a.kind == ActionKind::Update || communicator.size() == 1)
       step->tail.push_back({begin, end});
     if (tracing)
-      impl->traced.push_back([this, &backend, a, begin, end] {
+      impl->traced.push_back([this, &backend, a, begin, end, clock = std::move(impl->sumClock)] {
+        const TimeSpan span =
+            clock ? clock() : TimeSpan{backend.timeOf(begin), backend.timeOf(end)};
         tracing->span(a.kind == ActionKind::Update ? Lane::Compute : Lane::Reduce, nameOf(a.kind),
-                      backend.timeOf(begin), backend.timeOf(end), -1, 0, 0);
+                      span.begin, span.end, -1, 0, 0);
       });
   }
   if (step && !tracing)

@@ -81,9 +81,18 @@ public:
   prepare(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options);
   ~Executor();
 
+  /// Whether this rank reads a parameter's values from files: where several hold it, the first
+  /// replica's and, of one that stages share, the first stage's does.
+  bool reads(const Parameter &parameter) const;
+  /// Whether this rank reads any files of weights.
+  bool readsWeights() const { return theReplica == 0; }
   /// Connects the ranks, which all call it; loads this stage's parameters and constants; gradients
-  /// and moments become zero.
+  /// and moments become zero. `weights` are looked at where readsWeights(). An error of one rank is
+  /// one of all.
   Status initialise(const TensorFiles &weights);
+  /// Parameters, and the optimizer's moments, that reads() names this rank for go to all other
+  /// ranks that hold them; all ranks call it.
+  Status shareParameters(bool moments);
 
   /// Mode "train": a whole step with its epilogue (ARCHITECTURE D3).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
@@ -140,10 +149,13 @@ private:
            Device device);
 
   Status connect();
+  Status loadParameters(const TensorFiles &weights);
   Status loadConstants();
   Status zeroState(const Parameter &parameter);
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
                     const StepOptions *options, StepUnderWay *step);
+  Result<Transport::Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
+                                     std::optional<Mark> after);
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
   Status waitForSums();
@@ -152,6 +164,8 @@ private:
   Status readSums(StepUnderWay &step);
   Status measure(StepUnderWay &step);
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
+  std::vector<int> ranksOfReplicas() const;
+  std::vector<int> ranksOfShared(int32_t group) const;
   std::vector<FloatRun> gradients(bool countedOnly);
   std::vector<AdamWTensor> updated();
 

@@ -103,6 +103,7 @@ struct Executor::Impl {
   /// Where a bucket's gradients were complete, by its number; and the sums that have begun.
   std::map<int32_t, Mark> complete;
   std::vector<Transport::Handle> sums;
+  std::function<TimeSpan()> sumClock; ///< of the action's sum, where a trace asks for it
   /// Results on their way to the host.
   struct PendingResult {
     int32_t microbatch;

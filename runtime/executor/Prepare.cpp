@@ -279,7 +279,19 @@ Status Executor::zeroState(const Parameter &q) {
 
 Status Executor::initialise(const TensorFiles &weights) {
   OMNIBAL_RETURN_IF_ERROR(connect());
+  // All ranks go on or none: who waits for what another could not read waits in vain.
+  OMNIBAL_RETURN_IF_ERROR(communicator.agree(loadParameters(weights)));
+  OMNIBAL_RETURN_IF_ERROR(shareParameters(false));
+  for (const Parameter &q : stageInfo().parameters)
+    OMNIBAL_RETURN_IF_ERROR(zeroState(q));
+  OMNIBAL_RETURN_IF_ERROR(refreshCopies());
+  return loadConstants();
+}
+
+Status Executor::loadParameters(const TensorFiles &weights) {
   for (const Parameter &q : stageInfo().parameters) {
+    if (!reads(q))
+      continue;
     const StoredTensor *tensor = weights.find(q.name);
     std::string where = weights.path() + ": parameter \"" + q.name + "\"";
     if (!tensor)
@@ -301,10 +313,8 @@ Status Executor::initialise(const TensorFiles &weights) {
     OMNIBAL_RETURN_IF_ERROR(
         device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
                               tensor->elements * byteSize(type), fill));
-    OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   }
-  OMNIBAL_RETURN_IF_ERROR(refreshCopies());
-  return loadConstants();
+  return Status::ok();
 }
 
 Status Executor::loadConstants() {

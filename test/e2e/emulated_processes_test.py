@@ -189,8 +189,36 @@ class Grid(Layout, unittest.TestCase):
         self.assertEqual(len(begins), 4 * self.replicas * (self.stages - 1))  # two micro-batches, there and back
         for message, begin in begins.items():
             self.assertNotEqual(begin["pid"], ends[message]["pid"])
-        sums = {lane for _, lane, e in spans if e["name"] == "reduce_gradients"}
-        self.assertEqual(sums, {"reduce"} if self.replicas > 1 else set())
+        for rank in range(self.ranks):
+            # Sums are drawn when they were performed: behind what computed their gradients, before the step's end, one by one.
+            sums = sorted((e["ts"], e["ts"] + e["dur"]) for pid, lane, e in spans if (pid, lane) == (rank, "reduce"))
+            names = [e["name"] for pid, lane, e in spans if (pid, lane) == (rank, "reduce")]
+            self.assertEqual(names.count("reduce_gradients"), 1)
+            for (_, end), (begin, _) in zip(sums, sums[1:]):
+                self.assertLessEqual(end, begin + 10)
+            computed = {e["name"]: e for pid, lane, e in spans if (pid, lane) == (rank, "compute")}
+            self.assertGreater(sums[0][1], computed["B"]["ts"])
+            self.assertLessEqual(sums[-1][1], computed["update"]["ts"] + 10)
+
+    def test_one_replica_reads_the_weights(self):
+        """The others need not have them; that the first has none is said to all."""
+        missing = self.path("nowhere.safetensors")
+        reader = [rank < self.stages for rank in range(self.ranks)]
+        logs = []
+        for name, without in (("all", []), ("first", [rank for rank in range(self.ranks) if not reader[rank]])):
+            log, saved = self.path(f"{name}.jsonl"), self.path(f"{name}-saved")
+            self.finish(self.start_ranks(lambda rank: self.command(
+                "--steps", 1, "--log", log, "--save", saved, weights=missing if rank in without else None)))
+            logs.append(self.outcome(name))
+        self.assertEqual(logs[0][0], logs[1][0])
+        self.assertTrue(logs[0][1] == logs[1][1], "the saved weights differ")
+        begin = time.monotonic()
+        processes = self.start_ranks(lambda rank: self.command("--steps", 1, weights=missing if rank == 1 else None))
+        said = self.finish(processes, expect=1)
+        self.assertLess(time.monotonic() - begin, 20)
+        for rank in range(self.ranks):
+            self.assertIn("nowhere.safetensors", said[rank])
+        self.assertEqual(sum("omnibal-run: error:" in text for text in said), 1)
 
 
 if __name__ == "__main__":

@@ -166,24 +166,7 @@ int launch(const LaunchPlace &place, const LaunchOptions &options, const RankBod
 }
 
 Agreement agreementOver(Communicator &communicator) {
-  return [&communicator](Status mine) -> Status {
-    std::vector<int> everyone = communicator.everyone();
-    std::vector<double> failed(communicator.size());
-    failed[communicator.rank()] = mine ? 0 : 1;
-    OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(failed), everyone));
-    for (int r = 0; r < communicator.size(); ++r) {
-      if (failed[r] == 0)
-        continue;
-      char text[2048] = {};
-      if (r == communicator.rank())
-        std::strncpy(text, mine.message().c_str(), sizeof text - 1);
-      OMNIBAL_RETURN_IF_ERROR(
-          communicator.broadcast({reinterpret_cast<std::byte *>(text), sizeof text}, r, everyone));
-      // Only the rank whose error it is reports it.
-      return {r == communicator.rank() ? mine.code() : Code::Aborted, text};
-    }
-    return Status::ok();
-  };
+  return [&communicator](Status mine) { return communicator.agree(std::move(mine)); };
 }
 
 } // namespace omnibal::rt

@@ -15,7 +15,7 @@ namespace omnibal::rt {
 struct Session {
   const RunOptions &options;
   const LoadedProgram &loaded;
-  const TensorFiles &weights;
+  TensorFiles weights; ///< open where Executor::readsWeights()
   Communicator &communicator;
   Agreement agree;
   std::unique_ptr<Executor> executor;

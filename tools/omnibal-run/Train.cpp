@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <iostream>
+#include <optional>
 
 namespace omnibal::rt {
 namespace {
@@ -37,11 +38,14 @@ std::vector<NamedTensor> writtenHere(Session &s) {
   return mine;
 }
 
-/// All state of this stage under the checkpoint's names.
-std::vector<NamedTensor> stateTensors(Session &s, bool all) {
+enum class StateOf { Written, Read };
+
+/// State that this stage's shard has, or that this rank reads for others, under the checkpoint's
+/// names.
+std::vector<NamedTensor> stateTensors(Session &s, StateOf which) {
   std::vector<NamedTensor> list;
   for (const Parameter &q : s.executor->stageInfo().parameters) {
-    if (!q.trainable || !(q.counted || all))
+    if (!q.trainable || !(which == StateOf::Written ? q.counted : s.executor->reads(q)))
       continue;
     for (auto [kind, offset] :
          {std::pair{"weight/", q.weightOffset()}, std::pair{"moment1/", q.moment1Offset},
@@ -80,7 +84,7 @@ public:
     total = s.options.steps > 0 ? s.options.steps : listed;
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
-    OMNIBAL_RETURN_IF_ERROR(s.agree(resume()));
+    OMNIBAL_RETURN_IF_ERROR(resume());
     // The third step is past all first-use costs.
     firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
     endTraced = std::min(firstTraced + s.options.traceSteps, total);
@@ -140,38 +144,71 @@ private:
                                                     "; run the same omnibal-run on all machines");
   }
 
+  /// The leader finds the checkpoint and tells all of it; those ranks read it that tell the others
+  /// what they hold too.
   Status resume() {
     if (s.options.resume.empty())
       return Status::ok();
-    std::vector<std::string> notices;
-    OMNIBAL_ASSIGN_OR_RETURN(Checkpoint saved, Checkpoint::open(s.options.resume, &notices));
+    std::optional<Checkpoint> saved;
+    std::string found;
+    OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? findCheckpoint(saved, found) : Status::ok()));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(found, 0));
+    const json told = json::parse(found);
+    OMNIBAL_RETURN_IF_ERROR(s.agree(takeState(told)));
+    OMNIBAL_RETURN_IF_ERROR(s.agree(readState(saved, told["path"].get<std::string>())));
+    OMNIBAL_RETURN_IF_ERROR(s.executor->shareParameters(true));
+    OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
     if (s.leads())
-      for (const std::string &notice : notices)
-        std::cerr << "omnibal-run: notice: " << notice << "\n";
-    json now = settingsOf(s, data, total), then = saved.state().settings;
+      std::cerr << "omnibal-run: continuing after step " << first << " from "
+                << told["path"].get<std::string>() << "\n";
+    return Status::ok();
+  }
+
+  Status findCheckpoint(std::optional<Checkpoint> &saved, std::string &found) {
+    std::vector<std::string> notices;
+    OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::open(s.options.resume, &notices));
+    for (const std::string &notice : notices)
+      std::cerr << "omnibal-run: notice: " << notice << "\n";
+    const RunState &state = saved->state();
+    found = json({{"path", saved->path()},
+                  {"step", state.step},
+                  {"data_position", state.dataPosition},
+                  {"settings", state.settings}})
+                .dump();
+    return Status::ok();
+  }
+
+  /// What this rank was started with must be what the checkpoint was written with.
+  Status takeState(const json &told) {
+    const std::string path = told["path"].get<std::string>();
+    json now = settingsOf(s, data, total), then = told["settings"];
     std::string written = then.contains("samples") ? then["samples"].dump() : "unknown";
     if (written != now["samples"].dump())
-      return invalid(saved.path() + ": the checkpoint was written with other groups of samples (" +
+      return invalid(path + ": the checkpoint was written with other groups of samples (" +
                      written + ") than " +
                      (s.options.batches.empty() ? s.options.stepsFile : s.options.batches) +
                      " gives for this data (" + now["samples"].dump() +
                      "); continue with the same --data and steps file or batches folder");
     for (const auto &[key, value] : now.items())
       if (!then.contains(key) || then[key] != value)
-        return invalid(saved.path() + ": the checkpoint was written with " + key + " = " +
+        return invalid(path + ": the checkpoint was written with " + key + " = " +
                        (then.contains(key) ? then[key].dump() : "nothing") + ", but this run has " +
                        value.dump() + "; use the same program and flags to continue bit by bit");
-    for (const NamedTensor &tensor : stateTensors(s, true))
-      OMNIBAL_RETURN_IF_ERROR(saved.read(tensor));
-    OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
-    first = saved.state().step;
-    position = {then.value("epoch", int64_t{0}), first - saved.state().dataPosition};
+    first = told["step"].get<int64_t>();
+    position = {then.value("epoch", int64_t{0}), first - told["data_position"].get<int64_t>()};
     if (position.epoch < 0 || position.firstStep < 0)
-      return {Code::DataLoss, saved.path() + ": the position in the data is damaged"};
+      return {Code::DataLoss, path + ": the position in the data is damaged"};
     s.executor->setAdamStep(then.value("updates", first));
-    if (s.leads())
-      std::cerr << "omnibal-run: continuing after step " << first << " from " << saved.path()
-                << "\n";
+    return Status::ok();
+  }
+
+  Status readState(std::optional<Checkpoint> &saved, const std::string &path) {
+    for (const NamedTensor &tensor : stateTensors(s, StateOf::Read)) {
+      if (!saved) {
+        OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::openVerified(path));
+      }
+      OMNIBAL_RETURN_IF_ERROR(saved->read(tensor));
+    }
     return Status::ok();
   }
 
@@ -259,7 +296,7 @@ private:
     options.stages = s.program().stages;
     options.writes = s.executor->replica() == 0;
     options.leads = s.leads();
-    return saveCheckpoint(options, state, stateTensors(s, false), s.agree);
+    return saveCheckpoint(options, state, stateTensors(s, StateOf::Written), s.agree);
   }
 
   Session &s;

@@ -87,12 +87,24 @@ Status checkOutputs(const RunOptions &o) {
   return Status::ok();
 }
 
-Status runRank(const RunOptions &options, const LoadedProgram &loaded, const TensorFiles &weights,
-               const DataSource *data, int threads, BackendKind &backend, RankContext &context) {
+/// The first replica reads for all.
+Status openWeights(const RunOptions &options, const Program &program, int rank,
+                   TensorFiles &weights) {
+  if (options.weights.empty() || rank >= program.stages)
+    return Status::ok(); // none are needed for measuring
+  OMNIBAL_ASSIGN_OR_RETURN(weights, TensorFiles::open(options.weights));
+  return Status::ok();
+}
+
+Status runRank(const RunOptions &options, const LoadedProgram &loaded, const DataSource *data,
+               int threads, BackendKind &backend, RankContext &context) {
   Communicator &communicator = context.communicator;
   Agreement agree = agreementOver(communicator);
   OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
   OMNIBAL_RETURN_IF_ERROR(agree(data->steps.status()));
+  TensorFiles weights;
+  OMNIBAL_RETURN_IF_ERROR(
+      agree(openWeights(options, loaded.program, communicator.rank(), weights)));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
   executorOptions.backend = &backend;
@@ -102,7 +114,7 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Ten
   auto executor = Executor::prepare(loaded, communicator, executorOptions);
   OMNIBAL_RETURN_IF_ERROR(agree(executor.status()));
   auto kept = std::make_shared<Session>(
-      Session{options, loaded, weights, communicator, agree, *std::move(executor)});
+      Session{options, loaded, std::move(weights), communicator, agree, *std::move(executor)});
   context.kept = kept; // messages under way use its memory
   Session &session = *kept;
   // Ranks that share a process share its device.
@@ -111,8 +123,9 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Ten
       devices * (options.peakTflops > 0 ? options.peakTflops * 1e12
                                         : backend.peakFlops(loaded.program.compute));
   session.device = backend.description();
-  OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty() ? session.executor->initialiseForRehearsal()
-                                                        : session.executor->initialise(weights)));
+  OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty()
+                                    ? session.executor->initialiseForRehearsal()
+                                    : session.executor->initialise(session.weights)));
   if (session.leads())
     std::cerr << banner(loaded.program, threads) << std::flush;
   if (!options.calibrate.empty())
@@ -140,13 +153,6 @@ int run(const RunOptions &options) {
   auto backend = backendForTarget(program.target);
   if (!backend)
     return fail(backend.status().context(options.program));
-  TensorFiles weights; // none are needed for measuring
-  if (!options.weights.empty()) {
-    auto opened = TensorFiles::open(options.weights);
-    if (!opened)
-      return fail(opened.status());
-    weights = *std::move(opened);
-  }
   DataSource data;
   if (!options.calibrate.empty()) {
     if (!options.data.empty()) {
@@ -173,7 +179,7 @@ int run(const RunOptions &options) {
           ? options.threads
           : std::max(1, cores / (place->launcher == Launcher::None ? ranks : place->localRanks));
   return launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {
-    return runRank(options, *loaded, weights, &data, threads, **backend, context);
+    return runRank(options, *loaded, &data, threads, **backend, context);
   });
 }
 

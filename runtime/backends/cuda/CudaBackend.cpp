@@ -56,7 +56,8 @@ public:
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
                                                    const RankGroups &groups) override {
     auto eventOf = [this](Mark mark) { return marks->event(mark); };
-    return openRankTransport(control, {device, queue, deadline, eventOf}, groups);
+    auto timeOf = [this](const Event &event) { return marks->timeOf(event); };
+    return openRankTransport(control, {device, queue, deadline, eventOf, timeOf}, groups);
   }
 
   Status write(void *to, int64_t bytes, const std::function<Status(std::byte *)> &fill) override {

@@ -34,6 +34,9 @@ struct Meeting {
   int left = 0; ///< ranks that have read everything
 };
 
+/// Of messages that make a broadcast; those of callers are not negative.
+constexpr int64_t broadcastTag = -1;
+
 struct World {
   explicit World(int ranks) : ranks(ranks) {}
 
@@ -81,9 +84,15 @@ public:
 
   Status wait(Handle handle) override {
     if (auto sum = sums.find(handle); sum != sums.end()) {
-      for (const EventPointer &added : sum->second)
+      for (const EventPointer &added : sum->second.added)
         OMNIBAL_RETURN_IF_ERROR(orderBehind(compute, *added));
       sums.erase(sum);
+      return Status::ok();
+    }
+    if (auto broadcast = broadcasts.find(handle); broadcast != broadcasts.end()) {
+      for (Handle message : broadcast->second)
+        OMNIBAL_RETURN_IF_ERROR(wait(message));
+      broadcasts.erase(broadcast);
       return Status::ok();
     }
     auto found = open.find(handle);
@@ -107,7 +116,7 @@ public:
       return Status(Code::Internal,
                     "a collective's ranks must be ascending and contain the caller");
     Handle handle = next++;
-    std::vector<EventPointer> &added = sums[handle];
+    Sum &sum = sums[handle];
     if (members.size() == 1)
       return handle;
     OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
@@ -115,12 +124,44 @@ public:
     for (const FloatRun &run : runs)
       if (run.elements > 0)
         OMNIBAL_RETURN_IF_ERROR(
-            reduce({run.data, static_cast<size_t>(run.elements)}, members, ready, added));
+            reduce({run.data, static_cast<size_t>(run.elements)}, members, ready, sum));
     adding = false;
     return handle;
   }
 
+  /// A message to each: copies within the device, each on the stream of the side that calls last.
+  Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
+                                std::span<const int> ranks) override {
+    if (std::find(ranks.begin(), ranks.end(), me) == ranks.end() ||
+        std::find(ranks.begin(), ranks.end(), root) == ranks.end())
+      return Status(Code::Internal, "a broadcast's ranks must contain its root and the caller");
+    const Handle handle = next++;
+    std::vector<Handle> &messages = broadcasts[handle];
+    for (int peer : ranks)
+      if (peer != me && (me == root || peer == root)) {
+        OMNIBAL_ASSIGN_OR_RETURN(Handle message, post(me == root, peer, broadcastTag, pieces));
+        messages.push_back(message);
+      }
+    return handle;
+  }
+
+  /// Of this rank's share.
+  std::function<TimeSpan()> clockOf(Handle handle) override {
+    auto found = sums.find(handle);
+    if (found == sums.end() || !found->second.end)
+      return nullptr;
+    return [begin = found->second.begin, end = found->second.end, timeOf = queue.timeOf] {
+      return TimeSpan{timeOf(*begin), timeOf(*end)};
+    };
+  }
+
 private:
+  /// One that has begun and is not waited for.
+  struct Sum {
+    std::vector<EventPointer> added; ///< all shares of all its numbers
+    EventPointer begin, end;         ///< of this rank's shares; timed
+  };
+
   /// Waits until `late`, which names a rank that has not come yet, gives -1.
   template <typename Late> Status waitUntilNone(std::unique_lock<std::mutex> &lock, Late late) {
     world->changed.wait_for(lock, deadline,
@@ -190,7 +231,7 @@ private:
   /// Each rank adds one share of everyone's numbers, in the order of ranks into the first one's
   /// memory, and copies it to the others: nobody else touches that share meanwhile.
   Status reduce(std::span<float> data, const std::vector<int> &members, const EventPointer &ready,
-                std::vector<EventPointer> &done) {
+                Sum &sum) {
     const int64_t number = meetingsHeld[members]++, elements = data.size();
     std::unique_lock lock(world->mutex);
     Meeting &meeting = world->meetings[members][number];
@@ -212,14 +253,19 @@ private:
     }
     lock.unlock();
     // From here on the meeting's first half is only read.
+    for (const auto &[rank, event] : meeting.ready)
+      OMNIBAL_RETURN_IF_ERROR(orderBehind(copies->handle(), *event));
+    if (!sum.begin) {
+      OMNIBAL_ASSIGN_OR_RETURN(sum.begin, Event::after(copies->handle(), true));
+    }
     OMNIBAL_RETURN_IF_ERROR(addShare(meeting, members));
-    OMNIBAL_ASSIGN_OR_RETURN(EventPointer added, Event::after(copies->handle()));
+    OMNIBAL_ASSIGN_OR_RETURN(sum.end, Event::after(copies->handle(), true));
     lock.lock();
-    meeting.added[me] = added;
+    meeting.added[me] = sum.end;
     world->changed.notify_all();
     OMNIBAL_RETURN_IF_ERROR(waitUntilNone(lock, [&] { return missingIn(meeting.added); }));
     for (const auto &[rank, event] : meeting.added)
-      done.push_back(event);
+      sum.added.push_back(event);
     if (++meeting.left == static_cast<int>(members.size()))
       world->meetings[members].erase(number);
     return Status::ok();
@@ -231,8 +277,6 @@ private:
     const int64_t begin = meeting.elements * position / count,
                   size = meeting.elements * (position + 1) / count - begin;
     cudaStream_t stream = copies->handle();
-    for (const auto &[rank, event] : meeting.ready)
-      OMNIBAL_RETURN_IF_ERROR(orderBehind(stream, *event));
     if (size == 0)
       return Status::ok();
     float *sum = meeting.data.at(members[0]) + begin;
@@ -259,7 +303,8 @@ private:
   Handle next = 0;
   bool adding = false; ///< a reduction has begun and not ended
   std::map<Handle, std::shared_ptr<Operation>> open;
-  std::map<Handle, std::vector<EventPointer>> sums; ///< begun and not waited for
+  std::map<Handle, Sum> sums;
+  std::map<Handle, std::vector<Handle>> broadcasts; ///< their messages
   std::map<std::vector<int>, int64_t> meetingsHeld;
 };
 

@@ -34,10 +34,14 @@ Status Marks::reach(Mark mark) const {
 }
 
 Clock::time_point Marks::timeOf(Mark mark) const {
-  float milliseconds = 0;
   const Event *event = at(mark);
-  if (!event || !anchor || !health || event == anchor.get() ||
-      cudaEventElapsedTime(&milliseconds, anchor->handle(), event->handle()) != cudaSuccess)
+  return event ? timeOf(*event) : anchored;
+}
+
+Clock::time_point Marks::timeOf(const Event &event) const {
+  float milliseconds = 0;
+  if (!anchor || !health || &event == anchor.get() ||
+      cudaEventElapsedTime(&milliseconds, anchor->handle(), event.handle()) != cudaSuccess)
     milliseconds = 0;
   return anchored + std::chrono::duration_cast<Clock::duration>(
                         std::chrono::duration<double, std::milli>(milliseconds));

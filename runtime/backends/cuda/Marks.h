@@ -20,6 +20,8 @@ public:
   Mark add();
   Status reach(Mark mark) const;
   Clock::time_point timeOf(Mark mark) const;
+  /// Of an event of any stream of the device.
+  Clock::time_point timeOf(const Event &event) const;
   /// Starts again, with a wait for the device that dates the anchor.
   Status restart();
   /// `mark` becomes the anchor.

@@ -14,6 +14,8 @@ struct RankQueue {
   Communicator::Milliseconds deadline{};
   /// The event of a mark.
   std::function<std::shared_ptr<Event>(Mark)> markEvent;
+  /// When an event that has been reached and is timed was, on any stream of the device.
+  std::function<Clock::time_point(const Event &)> timeOf;
 
   /// Reached when the queue has got to the mark, or to its present end.
   Result<std::shared_ptr<Event>> eventOf(std::optional<Mark> mark) const {

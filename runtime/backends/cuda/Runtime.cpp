@@ -26,8 +26,8 @@ Result<std::shared_ptr<Event>> Event::create(bool timed) {
   return made;
 }
 
-Result<std::shared_ptr<Event>> Event::after(cudaStream_t stream) {
-  OMNIBAL_ASSIGN_OR_RETURN(auto made, create(false));
+Result<std::shared_ptr<Event>> Event::after(cudaStream_t stream, bool timed) {
+  OMNIBAL_ASSIGN_OR_RETURN(auto made, create(timed));
   OMNIBAL_RETURN_IF_ERROR(made->record(stream));
   return made;
 }

@@ -29,7 +29,7 @@ public:
   /// `timed`: may be asked for its time, costs a little more.
   static Result<std::shared_ptr<Event>> create(bool timed);
   /// Created and recorded.
-  static Result<std::shared_ptr<Event>> after(cudaStream_t stream);
+  static Result<std::shared_ptr<Event>> after(cudaStream_t stream, bool timed = false);
   ~Event();
   Event(const Event &) = delete;
 

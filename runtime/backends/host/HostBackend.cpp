@@ -20,7 +20,7 @@ public:
     return communicator.receive(peer, tag, pieces);
   }
   Status wait(Handle handle) override {
-    return handle == summed ? Status::ok() : communicator.wait(handle);
+    return handle == performed ? Status::ok() : communicator.wait(handle);
   }
   void progress() override { communicator.progress(); }
   Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
@@ -28,11 +28,18 @@ public:
     for (const FloatRun &run : runs)
       OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(
           std::span<float>(run.data, static_cast<size_t>(run.elements)), ranks));
-    return summed;
+    return performed;
+  }
+  Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
+                                std::span<const int> ranks) override {
+    for (const Piece &piece : pieces)
+      OMNIBAL_RETURN_IF_ERROR(communicator.broadcast(
+          {static_cast<std::byte *>(piece.data), static_cast<size_t>(piece.bytes)}, root, ranks));
+    return performed;
   }
 
 private:
-  static constexpr Handle summed = -1; ///< handles of messages are not negative
+  static constexpr Handle performed = -1; ///< handles of messages are not negative
 
   Communicator &communicator;
 };

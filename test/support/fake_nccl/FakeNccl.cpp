@@ -64,14 +64,14 @@ using omnibal::fake::State;
 using StatePointer = std::shared_ptr<State>;
 
 struct Call {
-  enum Kind { Send, Receive, Sum } kind;
+  enum Kind { Send, Receive, Sum, Broadcast } kind;
   StatePointer state;
   cudaStream_t stream;
   const void *from;
   void *to;
   size_t bytes;
-  int peer;
-  int64_t number; ///< of the message between the two, or of the sum
+  int peer;       ///< of a broadcast, its root
+  int64_t number; ///< of the message between the two, or of what all do together
   bool started = false, done = false;
 };
 
@@ -143,6 +143,36 @@ bool advanceSum(Call &call) {
   return true;
 }
 
+bool advanceBroadcast(Call &call) {
+  State &s = *call.state;
+  const bool tells = s.rank == call.peer;
+  const std::string told = s.key("told", call.peer, 0, call.number);
+  if (!call.started) {
+    if (tells)
+      s.board.put(told, base(call.stream).interface->at(call.from, call.bytes), call.bytes);
+    call.started = true;
+  }
+  if (!tells) {
+    auto bytes = s.board.get(told);
+    if (!bytes)
+      return false;
+    if (bytes->size() != call.bytes) {
+      s.error = nccl::InvalidUsage;
+      return false;
+    }
+    std::memcpy(base(call.stream).interface->at(call.to, call.bytes), bytes->data(), call.bytes);
+    s.board.put(s.key("heard", s.rank, 0, call.number));
+    return true;
+  }
+  for (int r = 0; r < static_cast<int>(s.members.size()); ++r)
+    if (r != s.rank && !s.board.has(s.key("heard", r, 0, call.number)))
+      return false;
+  s.board.remove(told);
+  for (size_t r = 0; r < s.members.size(); ++r)
+    s.board.remove(s.key("heard", r, 0, call.number));
+  return true;
+}
+
 /// The calls of one group on one stream, as one piece of work.
 struct Group {
   std::vector<Call> calls;
@@ -154,7 +184,9 @@ struct Group {
       if (call.state->aborted)
         return true;
       if (!call.done && !hangs)
-        call.done = call.kind == Call::Sum ? advanceSum(call) : advanceMessage(call);
+        call.done = call.kind == Call::Sum         ? advanceSum(call)
+                    : call.kind == Call::Broadcast ? advanceBroadcast(call)
+                                                   : advanceMessage(call);
       all &= call.done;
     }
     return all;
@@ -194,9 +226,10 @@ nccl::Result add(Call call) {
     auto group = std::make_shared<Group>();
     std::string name = "nccl";
     for (const Call &each : list)
-      name += each.kind == Call::Sum    ? " sum"
-              : each.kind == Call::Send ? " send to " + std::to_string(each.peer)
-                                        : " receive from " + std::to_string(each.peer);
+      name += each.kind == Call::Sum         ? " sum"
+              : each.kind == Call::Broadcast ? " broadcast from " + std::to_string(each.peer)
+              : each.kind == Call::Send      ? " send to " + std::to_string(each.peer)
+                                             : " receive from " + std::to_string(each.peer);
     applyFault(list, *group);
     group->calls = std::move(list);
     base(stream).interface->enqueue(
@@ -345,6 +378,15 @@ EXPORTED nccl::Result ncclRecv(void *to, size_t count, nccl::DataType, int peer,
                                nccl::Communicator communicator, cudaStream_t stream) {
   StatePointer s = communicator->state;
   return add({Call::Receive, s, stream, nullptr, to, count, peer, s->received[peer]++});
+}
+
+EXPORTED nccl::Result ncclBroadcast(const void *from, void *to, size_t count, nccl::DataType type,
+                                    int root, nccl::Communicator communicator,
+                                    cudaStream_t stream) {
+  StatePointer s = communicator->state;
+  if (type != nccl::Bytes || root < 0 || root >= static_cast<int>(s->members.size()))
+    return nccl::InvalidArgument;
+  return add({Call::Broadcast, s, stream, from, to, count, root, s->sums++});
 }
 
 EXPORTED nccl::Result ncclAllReduce(const void *from, void *to, size_t count, nccl::DataType type,

@@ -156,6 +156,29 @@ TEST(Checkpoint, DamageIsNamedAndTheLastCompleteOneTaken) {
   EXPECT_FALSE(Checkpoint::open(folder / "nothing"));
 }
 
+/// By a rank that was told of it: only what it reads from is looked at again.
+TEST(Checkpoint, OneThatWasVerifiedIsVerifiedWhereItIsRead) {
+  TemporaryFolder folder;
+  std::string where = folder / "c", step = where + "/step-00000001";
+  save(where, 1);
+  std::string damaged = step + "/stage-1.safetensors", bytes = readFile(damaged);
+  bytes[bytes.size() - 3] ^= 4;
+  writeFile(damaged, bytes);
+  EXPECT_FALSE(Checkpoint::open(step));
+  auto checkpoint = Checkpoint::openVerified(step);
+  ASSERT_TRUE(checkpoint) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->state().step, 1);
+  StageData first(1, 0), got(0, 0), other(0, 1);
+  for (const NamedTensor &tensor : got.tensors(0))
+    ASSERT_TRUE(checkpoint->read(tensor));
+  EXPECT_EQ(got.plain, first.plain);
+  Status status = checkpoint->read(other.tensors(1)[0]);
+  EXPECT_NE(status.message().find("stage-1.safetensors: damaged"), std::string::npos)
+      << status.message();
+  fs::remove(step + "/manifest.json");
+  EXPECT_FALSE(Checkpoint::openVerified(step));
+}
+
 TEST(Checkpoint, AnotherModelIsRefused) {
   TemporaryFolder folder;
   save(folder / "c", 1);

@@ -1,6 +1,7 @@
 #include "runtime/backends/host/ThreadCommunicator.h"
 #include "test/unit/cuda_backend/FakeRank.h"
 #include <atomic>
+#include <barrier>
 #include <random>
 #include <thread>
 
@@ -131,6 +132,66 @@ TEST(CudaLocalTransport, SumsHaveTheHostsBits) {
       });
       EXPECT_EQ(fake::mistakes(), Lines{});
     }
+}
+
+TEST(CudaLocalTransport, BroadcastsReachEveryRankOfTheGroup) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    fake::reset(seed);
+    asRanks(4, [&](int me, FakeRank &rank, Transport &transport) {
+      const std::vector<int> members = {0, 2, 3};
+      for (int round = 0; round < 4; ++round) {
+        const int root = members[round % 3];
+        const size_t count = round * 500; // sometimes nothing
+        rank.put(0, numbers(10 * round + me, 1600));
+        Transport::Piece pieces[] = {{rank.floats(0), int64_t(count * 4)}, {rank.floats(6000), 40}};
+        if (me == 1) {
+          EXPECT_EQ(transport.startBroadcast(pieces, root, members).status().code(),
+                    Code::Internal);
+          continue;
+        }
+        EXPECT_OK(transport.broadcast(pieces, root, members));
+        // Enqueued behind it; another rank's memory may change from here on.
+        EXPECT_OK(rank.run(
+            "copy", {{"src", rank.row(0, 1600)}, {"dst", rank.row(65536 + round * 8192, 1600)}}));
+        rank.put(0, numbers(1000 + me, 1600));
+      }
+      for (int round = 0; round < 4 && me != 1; ++round) {
+        auto expected = numbers(10 * round + me, 1600),
+             told = numbers(10 * round + members[round % 3], 1600);
+        std::copy_n(told.begin(), round * 500, expected.begin());
+        std::copy_n(told.begin() + 1500, 10, expected.begin() + 1500);
+        EXPECT_EQ(rank.get(65536 + round * 8192, 1600), expected) << "seed " << seed;
+      }
+    });
+    EXPECT_EQ(fake::mistakes(), Lines{});
+  }
+}
+
+/// A trace draws sums when they were performed, not when they were asked for.
+TEST(CudaLocalTransport, TellsWhenASumWasPerformed) {
+  fake::reset();
+  std::barrier met(2);
+  asRanks(2, [&](int me, FakeRank &rank, Transport &transport) {
+    rank.backend->forgetMarks();
+    FloatRun runs[] = {{rank.floats(0), 100}, {rank.floats(800), 30}};
+    auto handle = transport.startSum(runs, std::vector<int>{0, 1}, std::nullopt);
+    ASSERT_TRUE(handle);
+    auto clock = transport.clockOf(*handle);
+    ASSERT_TRUE(clock);
+    const Mark asked = rank.backend->mark();
+    met.arrive_and_wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // the fake performs it below
+    const auto waited = Clock::now();
+    met.arrive_and_wait();
+    EXPECT_OK(transport.wait(*handle));
+    const Mark behind = rank.backend->mark();
+    EXPECT_OK(rank.backend->reach(behind));
+    const TimeSpan span = clock();
+    EXPECT_LE(span.begin, span.end);
+    EXPECT_GT(span.end, waited - std::chrono::milliseconds(1)) << me;
+    EXPECT_LE(span.end, rank.backend->timeOf(behind) + std::chrono::microseconds(5));
+    EXPECT_LE(rank.backend->timeOf(asked), rank.backend->timeOf(behind));
+  });
 }
 
 TEST(CudaLocalTransport, ARankThatEndsIsToldToThoseWhoWait) {

@@ -150,6 +150,69 @@ TEST_F(CudaNccl, SumsOfGroupsBeginAtTheirMarks) {
   }
 }
 
+TEST_F(CudaNccl, BroadcastsReachEveryRankOfTheGroup) {
+  const RankGroups groups = {{0, 2}, {1, 3}, {0, 1, 2, 3}};
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    reset(seed);
+    asRanks(4, groups, [&](int me, FakeRank &rank, Transport &transport, Communicator &) {
+      int round = 0;
+      for (const std::vector<int> &group : groups)
+        for (int root : {group.front(), group.back()}) {
+          const int number = round++;
+          if (std::find(group.begin(), group.end(), me) == group.end())
+            continue;
+          rank.put(0, numbers(10 * number + me, 1600));
+          // More than go into one group of NCCL's.
+          std::vector<Transport::Piece> pieces = {{rank.floats(0), 0}};
+          for (int64_t i = 0; i < 600; ++i)
+            pieces.push_back({rank.floats(8 * i), 4});
+          EXPECT_OK(transport.broadcast(pieces, root, group));
+          EXPECT_OK(rank.run("copy", {{"src", rank.row(0, 1600)},
+                                      {"dst", rank.row(65536 + number * 8192, 1600)}}));
+          auto expected = numbers(10 * number + me, 1600), told = numbers(10 * number + root, 1600);
+          for (int64_t i = 0; i < 600; ++i)
+            expected[2 * i] = told[2 * i];
+          EXPECT_EQ(rank.get(65536 + number * 8192, 1600), expected) << "seed " << seed;
+        }
+      return Status::ok();
+    });
+    EXPECT_EQ(fake::mistakes(), Lines{});
+  }
+}
+
+/// A trace draws sums when they were performed: here when the late rank has come.
+TEST_F(CudaNccl, TellsWhenASumWasPerformed) {
+  reset();
+  std::atomic<Clock::time_point> came;
+  asRanks(2, {{0, 1}}, [&](int me, FakeRank &rank, Transport &transport, Communicator &control) {
+    const std::vector<int> both = {0, 1};
+    rank.backend->forgetMarks();
+    if (me == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      came = Clock::now();
+    }
+    FloatRun run{rank.floats(0), 100};
+    auto handle = transport.startSum({&run, 1}, both, std::nullopt);
+    if (!handle)
+      return handle.status();
+    const Clock::time_point called = Clock::now();
+    auto clock = transport.clockOf(*handle);
+    EXPECT_TRUE(clock);
+    EXPECT_OK(transport.wait(*handle));
+    const Mark behind = rank.backend->mark();
+    EXPECT_OK(rank.backend->reach(behind));
+    const TimeSpan span = clock();
+    if (me == 0) {
+      EXPECT_LT(called, came.load());
+      EXPECT_GT(span.end, came.load() - std::chrono::milliseconds(1));
+      EXPECT_LT(span.begin, came.load()); // it waits where it was called
+    }
+    EXPECT_LE(span.begin, span.end);
+    EXPECT_LE(span.end, rank.backend->timeOf(behind) + std::chrono::microseconds(5));
+    return control.barrier(both);
+  });
+}
+
 TEST_F(CudaNccl, OneRankAlone) {
   reset();
   asRanks(1, {{0}}, [&](int, FakeRank &rank, Transport &transport, Communicator &) {

@@ -196,6 +196,42 @@ TEST_P(Messages, SubsetsDoNotMeet) {
   });
 }
 
+/// Straight from the root, and in shares of one and of several rounds.
+TEST_P(Messages, BroadcastsReachEveryRankOfTheGroup) {
+  for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{1} << 16, (int64_t{1} << 16) + 1,
+                        (int64_t{3} * 16 << 20) + 5})
+    for (int root : {0, 1, 3}) {
+      if (bytes > 1 << 20 && root != 1)
+        continue; // a few are enough
+      onRanks(4, 60s, [&](Communicator &c) {
+        const std::vector<int> members = {0, 1, 3};
+        auto byteAt = [&](int64_t i) { return static_cast<std::byte>(i * 31 + i / 251 + root); };
+        std::vector<std::byte> data(bytes, std::byte{255});
+        for (int64_t i = 0; c.rank() == root && i < bytes; ++i)
+          data[i] = byteAt(i);
+        if (c.rank() != 2)
+          ASSERT_TRUE(c.broadcast(data, root, members));
+        else
+          EXPECT_EQ(c.broadcast(data, root, members).code(), Code::Internal);
+        for (int64_t i = 0; c.rank() != 2 && i < bytes; ++i)
+          ASSERT_EQ(data[i], byteAt(i)) << i;
+        std::string text = c.rank() == 2 ? "told" : "something longer, or nothing";
+        ASSERT_TRUE(c.broadcast(text, 2));
+        EXPECT_EQ(text, "told");
+      });
+    }
+}
+
+TEST_P(Messages, RanksAgreeOnTheLowestThatFailed) {
+  onRanks(3, 10s, [](Communicator &c) {
+    EXPECT_TRUE(c.agree(Status::ok()));
+    const std::string why(3000, 'x');
+    Status status = c.agree(c.rank() == 0 ? Status::ok() : invalid(why + std::to_string(c.rank())));
+    EXPECT_EQ(status.code(), c.rank() == 1 ? Code::InvalidArgument : Code::Aborted);
+    EXPECT_NE(status.message().find(why + "1"), std::string::npos);
+  });
+}
+
 /// More than sockets hold, both ways at once, in pieces of any size; aborted in the middle too.
 TEST_P(Messages, LargeOnesInBothDirections) {
   onRanks(2, 60s, [](Communicator &c) {

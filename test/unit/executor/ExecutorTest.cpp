@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <thread>
 
 namespace omnibal::rt {
 namespace {
@@ -263,6 +264,58 @@ TEST_F(Training, WeightsThatDoNotFit) {
   EXPECT_NE(got.status.message().find("has shape [11, 6], but the program needs [6, 11]"),
             std::string::npos)
       << got.status.message();
+}
+
+/// Other ranks' files are not looked at, and hold other numbers.
+TEST_F(Training, OneRankReadsWhatSeveralHold) {
+  TensorFiles none;
+  for (TinyOptions layout : {TinyOptions{1, 2, 3, false}, TinyOptions{2, 2, 2, true}}) {
+    LoadedProgram program = loadedTiny(layout);
+    const int ranks = program.program.stages * program.program.dataParallel;
+    auto communicators = createThreadCommunicators(ranks, std::chrono::seconds(60));
+    std::vector<std::vector<float>> found(ranks);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        auto executor = *Executor::prepare(program, *communicators[r], {});
+        TensorFiles files = *TensorFiles::open(weights);
+        EXPECT_EQ(executor->readsWeights(), r < program.program.stages);
+        Status status = executor->initialise(executor->readsWeights() ? files : none);
+        ASSERT_TRUE(status) << status.message();
+        const Parameter &last = executor->stageInfo().parameters.back();
+        // The second stage's copy of a shared parameter comes from the first.
+        EXPECT_EQ(executor->reads(last), layout.tied ? r == 0 : r < program.program.stages);
+        const float *values = executor->at(last.weightOffset());
+        found[r].assign(values, values + last.elements());
+        ASSERT_TRUE(communicators[r]->barrier(communicators[r]->everyone()));
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (int r = 0; r < ranks; ++r)
+      EXPECT_EQ(found[r], found[r % program.program.stages]) << r;
+    EXPECT_NE(found[0], std::vector<float>(found[0].size(), 0));
+  }
+}
+
+TEST_F(Training, WhatOneRankCannotReadIsEverybodysError) {
+  LoadedProgram program = loadedTiny({2, 2, 2, false});
+  for (Parameter &q : program.program.stageList[1].parameters)
+    q.name = "other";
+  auto communicators = createThreadCommunicators(4, std::chrono::seconds(60));
+  std::vector<Status> results(4);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 4; ++r)
+    threads.emplace_back([&, r] {
+      auto executor = *Executor::prepare(program, *communicators[r], {});
+      results[r] = executor->initialise(*TensorFiles::open(weights));
+      (void)communicators[r]->barrier(communicators[r]->everyone());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(results[r].code(), r == 1 ? Code::NotFound : Code::Aborted) << r;
+    EXPECT_NE(results[r].message().find("parameter \"other\" is missing"), std::string::npos) << r;
+  }
 }
 
 TEST_F(Training, EvaluateGivesLossAndPrediction) {

@@ -39,6 +39,20 @@ int main(int argc, char **argv) {
         std::this_thread::sleep_for(std::chrono::hours(1));
       return c.barrier(c.everyone());
     }
+    // In shares, as parameters go.
+    std::string told(3 << 20, char('0' + c.rank()));
+    if (c.rank() == 2)
+      for (size_t i = 0; i < told.size(); ++i)
+        told[i] = static_cast<char>(i * 7 % 251);
+    const uint64_t expected = [] {
+      std::string all(3 << 20, 0);
+      for (size_t i = 0; i < all.size(); ++i)
+        all[i] = static_cast<char>(i * 7 % 251);
+      return fnv1a(all);
+    }();
+    OMNIBAL_RETURN_IF_ERROR(c.broadcast(told, 2));
+    if (fnv1a(told) != expected)
+      return invalid("what rank 2 told is not what rank " + std::to_string(c.rank()) + " heard");
     std::lock_guard lock(mutex);
     std::string line = "rank " + std::to_string(c.rank());
     char text[64];

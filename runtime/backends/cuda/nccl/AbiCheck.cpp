@@ -36,12 +36,14 @@ SAME_CALL(ncclGroupEnd);
 SAME_CALL(ncclSend);
 SAME_CALL(ncclRecv);
 SAME_CALL(ncclAllReduce);
+SAME_CALL(ncclBroadcast);
 
 static_assert(NCCL_VERSION_CODE >= leastVersion);
 static_assert(int(Success) == ncclSuccess && int(UnhandledCudaError) == ncclUnhandledCudaError &&
               int(SystemError) == ncclSystemError && int(InternalError) == ncclInternalError &&
-              int(InvalidArgument) == ncclInvalidArgument && int(InvalidUsage) == ncclInvalidUsage &&
-              int(RemoteError) == ncclRemoteError && int(InProgress) == ncclInProgress);
+              int(InvalidArgument) == ncclInvalidArgument &&
+              int(InvalidUsage) == ncclInvalidUsage && int(RemoteError) == ncclRemoteError &&
+              int(InProgress) == ncclInProgress);
 static_assert(int(Bytes) == ncclUint8 && int(Float32) == ncclFloat32 && int(Sum) == ncclSum);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 static_assert(noColor == NCCL_SPLIT_NOCOLOR);

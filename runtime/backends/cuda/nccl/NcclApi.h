@@ -62,6 +62,8 @@ struct Functions {
                      Communicator communicator, cudaStream_t stream);
   Result (*ncclRecv)(void *to, size_t count, DataType type, int peer, Communicator communicator,
                      cudaStream_t stream);
+  Result (*ncclBroadcast)(const void *from, void *to, size_t count, DataType type, int root,
+                          Communicator communicator, cudaStream_t stream);
   Result (*ncclAllReduce)(const void *from, void *to, size_t count, DataType type,
                           Operation operation, Communicator communicator, cudaStream_t stream);
 };

@@ -1,5 +1,6 @@
 #include "runtime/backends/cuda/nccl/NcclTransport.h"
 #include "runtime/backends/cuda/nccl/NcclRanks.h"
+#include <algorithm>
 #include <deque>
 
 namespace omnibal::rt::cuda {
@@ -7,13 +8,18 @@ namespace {
 
 using EventPointer = std::shared_ptr<Event>;
 
-/// One side of a message, or a sum.
+/// Broadcasts in one group of NCCL's; there are limits of a few thousand.
+constexpr size_t mostInGroup = 512;
+
+/// One side of a message, or what a group of ranks does together.
 struct Operation {
   bool sends = false;
   int peer = -1;
   int64_t tag = 0;
+  std::string together; ///< names it for messages where there is no peer
   std::vector<Transport::Piece> pieces;
-  EventPointer done; ///< set when it has been given to NCCL
+  EventPointer begun; ///< of a sum
+  EventPointer done;  ///< set when it has been given to NCCL
 };
 using OperationPointer = std::shared_ptr<Operation>;
 
@@ -63,14 +69,11 @@ public:
     std::vector<int> group(members.begin(), members.end());
     Handle handle = next++;
     auto operation = open[handle] = std::make_shared<Operation>();
-    if (group.size() == 1 && control.size() > 1)
-      return handle;
-    nccl::Communicator communicator = ranks->of(group);
+    operation->together = "the sum of gradients with other ranks";
+    OMNIBAL_ASSIGN_OR_RETURN(nccl::Communicator communicator, join(group, after));
     if (!communicator)
-      return fail({Code::Internal, "the transport was not opened for this group of ranks"});
-    OMNIBAL_RETURN_IF_ERROR(flush()); // launched in the order of the calls
-    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
-    OMNIBAL_RETURN_IF_ERROR(orderBehind(sums->handle(), *ready));
+      return handle;
+    OMNIBAL_ASSIGN_OR_RETURN(operation->begun, Event::after(sums->handle(), true));
     OMNIBAL_RETURN_IF_ERROR(begin());
     for (const FloatRun &run : runs)
       if (run.elements > 0)
@@ -79,12 +82,63 @@ public:
                                     communicator, sums->handle()),
                  "a sum", communicator));
     OMNIBAL_RETURN_IF_ERROR(end("a sum", communicator));
+    OMNIBAL_ASSIGN_OR_RETURN(operation->done, Event::after(sums->handle(), true));
+    underWay.push_back(operation);
+    return handle;
+  }
+
+  Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
+                                std::span<const int> members) override {
+    std::vector<int> group(members.begin(), members.end());
+    const auto position = std::find(group.begin(), group.end(), root);
+    if (position == group.end())
+      return Status(Code::Internal, "a broadcast's ranks must contain its root");
+    Handle handle = next++;
+    auto operation = open[handle] = std::make_shared<Operation>();
+    operation->together = "what rank " + std::to_string(root) + " tells the others";
+    OMNIBAL_ASSIGN_OR_RETURN(nccl::Communicator communicator, join(group, std::nullopt));
+    if (!communicator)
+      return handle;
+    for (; !pieces.empty(); pieces = pieces.subspan(std::min(pieces.size(), mostInGroup))) {
+      OMNIBAL_RETURN_IF_ERROR(begin());
+      for (const Piece &piece : pieces.first(std::min(pieces.size(), mostInGroup)))
+        if (piece.bytes > 0)
+          OMNIBAL_RETURN_IF_ERROR(
+              call(nccl.ncclBroadcast(piece.data, piece.data, piece.bytes, nccl::Bytes,
+                                      static_cast<int>(position - group.begin()), communicator,
+                                      sums->handle()),
+                   "a broadcast", communicator));
+      OMNIBAL_RETURN_IF_ERROR(end("a broadcast", communicator));
+    }
     OMNIBAL_ASSIGN_OR_RETURN(operation->done, Event::after(sums->handle()));
     underWay.push_back(operation);
     return handle;
   }
 
+  std::function<TimeSpan()> clockOf(Handle sum) override {
+    auto found = open.find(sum);
+    if (found == open.end() || !found->second->begun || !found->second->done)
+      return nullptr;
+    return [operation = found->second, timeOf = queue.timeOf] {
+      return TimeSpan{timeOf(*operation->begun), timeOf(*operation->done)};
+    };
+  }
+
 private:
+  /// The group's communicator, when the stream of sums is behind `after`; null for a rank by
+  /// itself.
+  Result<nccl::Communicator> join(const std::vector<int> &group, std::optional<Mark> after) {
+    if (group.size() == 1 && control.size() > 1)
+      return nccl::Communicator(nullptr);
+    nccl::Communicator communicator = ranks->of(group);
+    if (!communicator)
+      return fail({Code::Internal, "the transport was not opened for this group of ranks"});
+    OMNIBAL_RETURN_IF_ERROR(flush()); // launched in the order of the calls
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
+    OMNIBAL_RETURN_IF_ERROR(orderBehind(sums->handle(), *ready));
+    return communicator;
+  }
+
   Result<Handle> post(bool sends, int peer, int64_t tag, std::span<const Piece> pieces) {
     if (peer < 0 || peer >= control.size() || peer == control.rank())
       return Status(Code::Internal, "there is no rank " + std::to_string(peer) + " to talk to");
@@ -164,7 +218,7 @@ private:
   }
 
   static std::string describe(const Operation &operation) {
-    return operation.peer < 0 ? "the sum of gradients with other ranks"
+    return operation.peer < 0 ? operation.together
                               : "message " + std::to_string(operation.tag) +
                                     (operation.sends ? " to rank " : " from rank ") +
                                     std::to_string(operation.peer);

@@ -1,0 +1,66 @@
+//===- Sharing.cpp - What one rank reads for all that hold it ---------------------------------===//
+//
+// Replicas of a stage, and the stages that share a parameter, begin and stay with the same bits. So
+// one of them reads the files and tells the others, over what moves tensors anyway.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/executor/ExecutorInternal.h"
+#include <set>
+
+namespace omnibal::rt {
+namespace {
+
+/// Adds memory to what is told; neighbours go together.
+void append(std::vector<Transport::Piece> &pieces, void *data, int64_t bytes) {
+  auto *start = static_cast<std::byte *>(data);
+  if (!pieces.empty() &&
+      static_cast<std::byte *>(pieces.back().data) + pieces.back().bytes == start)
+    pieces.back().bytes += bytes;
+  else
+    pieces.push_back({start, bytes});
+}
+
+} // namespace
+
+bool Executor::reads(const Parameter &q) const {
+  if (theReplica != 0)
+    return false;
+  // Frozen ones of several stages may lie in other ways there.
+  return !q.trainable || q.sharedGroup < 0 ||
+         ranksOfShared(q.sharedGroup).front() == communicator.rank();
+}
+
+Status Executor::shareParameters(bool moments) {
+  auto valuesOf = [&](const Parameter &q, std::vector<Transport::Piece> &pieces) {
+    const int64_t floats = q.elements() * int64_t{sizeof(float)};
+    if (!q.trainable && !moments) // a checkpoint holds what trains
+      append(pieces, at(q.dataOffset), q.elements() * byteSize(q.dtype));
+    if (q.trainable)
+      append(pieces, at(q.weightOffset()), floats);
+    for (int64_t offset : {q.moment1Offset, q.moment2Offset})
+      if (q.trainable && moments)
+        append(pieces, at(offset), floats);
+  };
+  Transport &transport = *device.transport;
+  std::set<int32_t> groups; // in one order on all stages
+  for (const Parameter &q : stageInfo().parameters)
+    if (theReplica == 0 && q.trainable && q.sharedGroup >= 0)
+      groups.insert(q.sharedGroup);
+  for (int32_t group : groups) {
+    std::vector<Transport::Piece> pieces;
+    for (const Parameter &q : stageInfo().parameters)
+      if (q.trainable && q.sharedGroup == group)
+        valuesOf(q, pieces);
+    const std::vector<int> ranks = ranksOfShared(group);
+    OMNIBAL_RETURN_IF_ERROR(transport.broadcast(pieces, ranks.front(), ranks));
+  }
+  if (loaded.program.dataParallel == 1)
+    return Status::ok();
+  std::vector<Transport::Piece> pieces;
+  for (const Parameter &q : stageInfo().parameters)
+    valuesOf(q, pieces);
+  const std::vector<int> ranks = ranksOfReplicas();
+  return transport.broadcast(pieces, ranks.front(), ranks);
+}
+
+} // namespace omnibal::rt
