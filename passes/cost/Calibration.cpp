@@ -111,6 +111,10 @@ llvm::Expected<Calibration> parseCalibration(llvm::StringRef text, llvm::StringR
                                     "action_ns", "link", "data_parallel", "functions"}))
     return error;
   Calibration result;
+  if (const json::Object *program = table->getObject("program")) {
+    result.target = program->getString("target").value_or("").str();
+    result.compute = program->getString("compute").value_or("").str();
+  }
   auto labels = number(*table, "labels_per_token", where, 0, 1);
   if (!labels)
     return labels.takeError();

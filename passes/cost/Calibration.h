@@ -30,6 +30,7 @@ struct MeasuredLink {
 };
 
 struct Calibration {
+  std::string target, compute;                   ///< of the program measured; empty: not said
   std::map<std::string, MeasuredTime> functions; ///< by digest
   double labelsPerToken = 1;
   int64_t actionNs = 0; ///< of a computing action, besides its layers

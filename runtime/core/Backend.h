@@ -14,6 +14,7 @@
 
 #include "runtime/core/Communicator.h"
 #include "runtime/core/Kernel.h"
+#include "runtime/core/MemoryUse.h"
 #include "runtime/core/Optimizer.h"
 #include <chrono>
 #include <cstddef>
@@ -149,7 +150,10 @@ public:
   /// itself and holds until that is overwritten.
   virtual bool immediate() const = 0;
 
-  /// OutOfMemory names the bytes.
+  /// What the backend takes of the device for itself, at most: known of the kernels created so far,
+  /// so complete when all are.
+  virtual std::vector<MemoryUse> memoryBesideArena() const { return {}; }
+  /// OutOfMemory names the bytes: there must also be room for memoryBesideArena().
   virtual Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) = 0;
   /// Opens a program's generated code; before the kernels that use it.
   virtual Status loadCode(const std::string &path) = 0;

@@ -205,9 +205,11 @@ Status Communicator::agree(Status mine) {
     if (failed[r] == 0)
       continue;
     std::string text = mine.message();
-    OMNIBAL_RETURN_IF_ERROR(broadcast(text, r));
-    // Only the rank whose error it is reports it.
-    return {r == rank() ? mine.code() : Code::Aborted, text};
+    Status told = broadcast(text, r);
+    // Only the rank whose error it is reports it; those that heard of it first may be gone by now.
+    if (r == rank())
+      return mine;
+    return told ? Status(Code::Aborted, text) : told;
   }
   return Status::ok();
 }

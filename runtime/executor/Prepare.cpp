@@ -1,5 +1,6 @@
 //===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
 #include "runtime/executor/ExecutorInternal.h"
+#include "runtime/program/BesideArena.h"
 #include "runtime/program/Names.h"
 #include <algorithm>
 #include <set>
@@ -78,23 +79,6 @@ Status loadAs(const StoredTensor &tensor, bool transposed, DType type, std::byte
     return convertTensor(tensor, type, out);
   return type == DType::BF16 ? loadTransposed(tensor, type, reinterpret_cast<BFloat16 *>(out))
                              : loadTransposed(tensor, type, reinterpret_cast<float *>(out));
-}
-
-/// Copies may begin at multiples of this.
-constexpr int64_t copyGrain = 256;
-
-/// The most that the batch values of a training step can have.
-int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
-  auto found = stage.modes.find("train");
-  int64_t sum = 0;
-  if (found != stage.modes.end())
-    for (const BatchValue &value : found->second.batchValues) {
-      int64_t bytes = byteSize(value.dtype);
-      for (const Extent &e : value.shape)
-        bytes *= e.evaluate(program.tilesCap, program.roundedTokens(program.tokensCap));
-      sum += (bytes + copyGrain) / copyGrain * copyGrain * found->second.microbatches;
-    }
-  return sum;
 }
 
 int64_t bytesOf(const Constant &c) {

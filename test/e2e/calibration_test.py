@@ -185,13 +185,94 @@ class Calibration(unittest.TestCase):
         broken = dict(self.table, functions=[dict(self.table["functions"][0], tile_ns=-1)])
         self.assertIn("functions[0]: `tile_ns`", message(json.dumps(broken)))
         self.compile(None, "--calibration", self.path("no-such.json"), expect=2)
-        other = self.compile(None, "--calibration", self.path("keep.json"), "--target", "cuda", "--dtype", "float32")
-        self.assertIn("14 layers of the plan have no measured times", other.stderr)
+        other = self.compile(None, "--calibration", self.path("keep.json"), "--target", "cuda", "--dtype", "float32", expect=1)
+        self.assertEqual(other.stderr.count("\n"), 1, other.stderr)
+        self.assertIn("keep.json: these are times of a program for target host in float32, but this one is for target cuda", other.stderr)
         run = [os.path.join(BIN, "omnibal-run"), self.path("keep"), "--calibrate"]
         self.assertEqual(call(*run, self.path("t.json"), "--evaluate").returncode, 2)
         result = call(*run, os.path.join(self.path("missing"), "t.json"))
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, re.escape("--calibrate"))
+
+
+class OfADevice(unittest.TestCase):
+    """Programs for cuda, on the emulated device."""
+    FLAGS = ("--target", "cuda", "--gpu-code", "emulated", "--remat", "none")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.work = tempfile.mkdtemp(prefix="omnibal-calibration-")
+        cls.addClassCleanup(shutil.rmtree, cls.work)
+        result = cls.compile("-o", cls.path("program"), "--partition", "layers")
+        assert result.returncode == 0, result.stderr
+        emulated = os.path.join(os.path.dirname(os.path.abspath(BIN)), "emulated")
+        result = call(os.path.join(BIN, "omnibal-run"), cls.path("program"), "--calibrate", cls.path("table.json"), "--threads", 1,
+                      environment=dict(ENVIRONMENT, OMNIBAL_PLUGINS=emulated))
+        assert result.returncode == 0, result.stderr
+        cls.table = read(cls.path("table.json"))
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.work, name)
+
+    @classmethod
+    def compile(cls, *flags):
+        return call(os.path.join(BIN, "omnibal-compile"), os.path.join(MODEL, "model.onnx"), "--tiles", 1, "--tokens", 24,
+                    "--stages", 2, *cls.FLAGS, *(() if "--dtype" in flags else ("--dtype", "float32")), *flags)
+
+    def plan(self, table):
+        """The problem and the plan that omnibal-plan finds for it."""
+        with open(self.path("used.json"), "w") as file:
+            json.dump(table, file)
+        result = self.compile("--calibration", self.path("used.json"), "--dry-run", "--emit-problem", self.path("problem.json"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("notice", result.stderr)
+        self.assertIn("predicted for the machine measured in float32", result.stdout)
+        result = call(os.path.join(BIN, "omnibal-plan"), self.path("problem.json"), "-o", self.path("plan.json"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return read(self.path("problem.json")), read(self.path("plan.json"))
+
+    def test_the_table_is_of_the_device(self):
+        program = self.table["program"]
+        self.assertEqual((program["target"], program["compute"], program["stages"]), ("cuda", "float32", 2))
+        self.assertRegex(self.table["machine"]["processor"], "^Fake, compute capability 9.0")
+        functions = read(self.path("program/functions.json"))
+        used = {call["function"] for stage in read(self.path("program/stages.json"))
+                for chunk in stage["modes"]["train"]["chunks"]
+                for kind in ("forward", "backward", "input_grad", "weight_grad") for call in chunk[kind]}
+        self.assertEqual({entry["digest"] for entry in self.table["functions"]},
+                         {functions[i]["digest"] for i in used if functions[i]["digest"]})
+        for entry in self.table["functions"]:
+            self.assertTrue(any(entry[term] > 0 for term in TERMS), entry)
+        for link in ("link", "data_parallel"):
+            self.assertGreater(self.table[link]["bytes_per_s"], 0)
+
+    def test_plans_are_by_it(self):
+        problem, plan = self.plan(self.table)
+        measured = {entry["name"]: entry for entry in self.table["functions"]}
+        head = next(entry for name, entry in measured.items() if name.startswith("head") and name.endswith("backward"))
+        last = problem["layers"][-1]
+        expected = (head["fixed_ns"] + head["tile_ns"] + head["token_ns"] * 24 + head["square_ns"] * 24 ** 2 + head["label_ns"] * 24)
+        self.assertAlmostEqual(last["input_grad_ns"] + last["weight_grad_ns"], expected, delta=2)
+        self.assertEqual(problem["cluster"]["link"], self.table["link"])
+        # A device on which the language layers take a hundred times as long leaves them to more than one stage.
+        slower = json.loads(json.dumps(self.table))
+        for entry in slower["functions"]:
+            if entry["layer"].startswith("language.layers"):
+                for term in TERMS:
+                    entry[term] *= 100
+        _, other = self.plan(slower)
+        first = next(i for i, layer in enumerate(problem["layers"]) if layer["name"].startswith("language.layers"))
+        self.assertGreater(other["cuts"][1], first)
+        self.assertGreaterEqual(other["cuts"][1], plan["cuts"][1])
+        self.assertGreater(other["step_ns"], plan["step_ns"])
+
+    def test_what_was_measured_in_another_type_is_refused(self):
+        result = self.compile("--calibration", self.path("table.json"), "--dtype", "bfloat16", "--dry-run")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertIn("table.json: these are times of a program for target cuda in float32, but this one is for target cuda in "
+                      "bfloat16; calibrate one compiled with --target cuda --dtype bfloat16", result.stderr)
 
 
 if __name__ == "__main__":

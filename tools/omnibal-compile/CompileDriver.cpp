@@ -13,6 +13,7 @@
 #include "passes/planner/report/Report.h"
 #include "passes/planner/report/Trace.h"
 #include "runtime/core/AtomicFile.h"
+#include "runtime/program/BesideArena.h"
 #include "tools/omnibal-compile/BatchLoads.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"
@@ -129,6 +130,13 @@ private:
       auto table = cost::readCalibration(file);
       if (!table)
         return fail(llvm::toString(table.takeError()));
+      // Another target's kernels have other digests: none of its times would be found.
+      if (!table->target.empty() &&
+          (table->target != options.target || table->compute != options.dtype))
+        return fail(file + ": these are times of a program for target " + table->target + " in " +
+                    table->compute + ", but this one is for target " + options.target + " in " +
+                    options.dtype + "; calibrate one compiled with --target " + options.target +
+                    " --dtype " + options.dtype);
       if (&file == &options.calibration.front())
         all = std::move(*table);
       else
@@ -217,17 +225,22 @@ private:
     limits = planOptions.cluster.memoryBytes;
     if (limits.size() == 1)
       limits.assign(planOptions.cluster.stages, limits.front());
+    if (!isHost()) // what every stage needs; the rest depends on the cuts
+      planOptions.reserveAlso.assign(limits.size(),
+                                     rt::cuda::productWorkspaceBytes + rt::cuda::columnSumBytes);
     for (int round = 1;; ++round) {
       if (failed(planOnce()))
         return failure();
       bool fits = true, canAdapt = options.remat == "auto" && options.plan.empty();
       for (size_t s = 0; s < limits.size(); ++s) {
-        int64_t over = memoryOf(s) - limits[s];
+        const int64_t beside = besideArena(s), need = memoryOf(s) + beside, over = need - limits[s];
         if (over <= 0)
           continue;
         if (!canAdapt || round == mostFittingRounds)
-          return fail("infeasible: stage " + llvm::Twine(s) + " needs " + llvm::Twine(memoryOf(s)) +
-                      " bytes, " + llvm::Twine(over) +
+          return fail("infeasible: stage " + llvm::Twine(s) + " needs " + llvm::Twine(need) +
+                      " bytes" +
+                      (beside ? " (" + std::to_string(beside) + " of them beside its arena)" : "") +
+                      ", " + llvm::Twine(over) +
                       " more than its limit; use more stages, --remat auto or a larger limit");
         fits = false;
         planOptions.reserveAlso.resize(limits.size(), 0);
@@ -274,6 +287,11 @@ private:
   bool isHost() const { return options.target == "host"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
+  /// Of a stage: what its backend takes besides.
+  int64_t besideArena(size_t stage) const {
+    return rt::totalOf(rt::memoryBesideArena(exported.program, exported.program.stageList[stage]));
+  }
+
   /// Of a stage: the program's arena.
   int64_t memoryOf(size_t stage) const { return exported.program.stageList[stage].arenaBytes; }
 
@@ -283,8 +301,11 @@ private:
     if (!isHost())
       facts.device += " in " + planOptions.numbers.compute;
     facts.caps = planOptions.load;
-    for (int64_t s = 0; s < planOptions.cluster.stages; ++s)
+    for (int64_t s = 0; s < planOptions.cluster.stages; ++s) {
       facts.memoryBytes.push_back(memoryOf(s));
+      facts.beside.push_back(
+          rt::memoryBesideArena(exported.program, exported.program.stageList[s]));
+    }
     facts.limitBytes = limits;
     return facts;
   }

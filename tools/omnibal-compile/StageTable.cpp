@@ -1,5 +1,6 @@
 //===- StageTable.cpp --------------------------------------------------------------------===//
 #include "tools/omnibal-compile/StageTable.h"
+#include "runtime/program/BesideArena.h"
 #include "runtime/program/Names.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -93,6 +94,12 @@ std::string stageTable(const partition::PlannedModule &planned, const TableFacts
       out << std::string(width[c] - row[c].size(), ' ') << row[c] << "  ";
     out << row.back() << "\n";
   }
+  for (size_t s = 0; s < facts.beside.size(); ++s)
+    if (!facts.beside[s].empty())
+      out << "stage " << s << ": the backend takes "
+          << rt::bytesToString(rt::totalOf(facts.beside[s])) << " beside its memory ("
+          << rt::describe(facts.beside[s]) << ")"
+          << (facts.limitBytes.empty() ? "" : ", within the limit") << "\n";
   out << llvm::formatv("predicted step: {0} ms\n", milliseconds(planned.timeline.stepNs));
   if (planned.search) {
     double least = static_cast<double>(std::max<int64_t>(1, planned.search->lowerBoundNs));

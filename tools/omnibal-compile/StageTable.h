@@ -3,6 +3,7 @@
 #define TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 
 #include "passes/partition/PlanStages.h"
+#include "runtime/core/MemoryUse.h"
 
 namespace omnibal::compile {
 
@@ -10,8 +11,9 @@ namespace omnibal::compile {
 struct TableFacts {
   std::string device; ///< and the type of its numbers, for people
   partition::Load caps;
-  std::vector<int64_t> memoryBytes; ///< by stage
-  std::vector<int64_t> limitBytes;  ///< by stage; empty: none
+  std::vector<int64_t> memoryBytes;               ///< by stage
+  std::vector<int64_t> limitBytes;                ///< by stage; empty: none
+  std::vector<std::vector<rt::MemoryUse>> beside; ///< by stage: what the backend takes as well
 };
 
 /// One line a stage: layers, parameters, predicted forward and backward time, recomputation, memory

@@ -129,10 +129,9 @@ std::string calibrationTable(const Program &program, const Measurements &measure
                              double labelsPerToken, int threads, const std::string &device) {
   ordered_json table;
   table["schema"] = "omnibal.calibration/1";
-  table["program"] = {{"model", program.model},
-                      {"cpu", program.cpu},
-                      {"stages", program.stages},
-                      {"data_parallel", program.dataParallel},
+  table["program"] = {{"model", program.model},     {"target", program.target},
+                      {"compute", program.compute}, {"cpu", program.cpu},
+                      {"stages", program.stages},   {"data_parallel", program.dataParallel},
                       {"threads", threads}};
   table["machine"] = {{"processor", program.target == "host" ? processorName() : device},
                       {"cores", std::max(1u, std::thread::hardware_concurrency())}};

@@ -51,7 +51,7 @@ std::string summarise(const std::vector<std::string> &layers) {
   return text;
 }
 
-std::string banner(const Program &p, int threads) {
+std::string banner(const Program &p, int threads, const std::vector<std::string> &beside) {
   std::string text = "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
                      std::to_string(p.dataParallel) + " data-parallel ranks, " + p.schedule +
                      ", micro-batches " + std::to_string(p.microbatches) + ", caps " +
@@ -77,7 +77,9 @@ std::string banner(const Program &p, int threads) {
     text += "  stage " + std::to_string(stage.id) + "  rank " + ranks + "  " +
             std::to_string(parameters) + " parameters (" + std::to_string(trainable) +
             " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +
-            bytesToString(stage.persistentBytes) + ")  layers " + summarise(layers) + "\n";
+            bytesToString(stage.persistentBytes) + ")" +
+            (beside.at(stage.id).empty() ? "" : " + " + beside[stage.id]) + "  layers " +
+            summarise(layers) + "\n";
   }
   return text;
 }

@@ -9,8 +9,9 @@
 
 namespace omnibal::rt {
 
-/// Per stage: layers, ranks, parameters, planned memory.
-std::string banner(const Program &program, int threads);
+/// Per stage: layers, ranks, parameters, planned memory, and what backends take `beside` it, by
+/// rank, where that is told.
+std::string banner(const Program &program, int threads, const std::vector<std::string> &beside);
 /// "vision.layers.0-22, projector".
 std::string summarise(const std::vector<std::string> &layers);
 

@@ -2,7 +2,10 @@
 #include "runtime/core/Checksum.h"
 #include "runtime/executor/BackendPlugin.h"
 #include "runtime/executor/Feeder.h"
+#include "runtime/program/BesideArena.h"
+#include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
+#include "tools/omnibal-run/Gather.h"
 #include "tools/omnibal-run/Launch.h"
 #include "tools/omnibal-run/Report.h"
 #include "tools/omnibal-run/Session.h"
@@ -126,8 +129,14 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
   OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty()
                                     ? session.executor->initialiseForRehearsal()
                                     : session.executor->initialise(session.weights)));
+  const std::vector<MemoryUse> own = session.executor->backend().memoryBesideArena();
+  OMNIBAL_ASSIGN_OR_RETURN(auto beside,
+                           gatherTexts(communicator, own.empty() ? ""
+                                                                 : bytesToString(totalOf(own)) +
+                                                                       " of the backend's (" +
+                                                                       describe(own) + ")"));
   if (session.leads())
-    std::cerr << banner(loaded.program, threads) << std::flush;
+    std::cerr << banner(loaded.program, threads, beside) << std::flush;
   if (!options.calibrate.empty())
     return calibrate(session, *data);
   if (!options.forward.empty())

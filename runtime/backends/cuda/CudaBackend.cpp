@@ -23,13 +23,14 @@ public:
     made->queue = made->stream->handle();
     OMNIBAL_ASSIGN_OR_RETURN(made->staging,
                              Staging::create(made->queue, Staging::defaultBytes, options.deadline));
-    made->lists = std::make_unique<UpdateLists>(made->queue, *made->staging);
+    made->lists = std::make_unique<UpdateLists>(made->queue, *made->staging, made->own);
     cudaDeviceProp properties{};
     OMNIBAL_RETURN_IF_ERROR(
         check(cudaGetDeviceProperties(&properties, device), "looking at the device"));
-    made->libraries = std::make_unique<Libraries>(properties.name, made->queue);
+    made->libraries = std::make_unique<Libraries>(properties.name, made->queue, &made->own);
     made->marks = std::make_unique<Marks>(made->queue, options.deadline);
-    made->batchBytes = options.batchBytes;
+    made->batchRing = batchRingBytes(options.batchBytes);
+    made->own.expect("batch values", made->batchRing);
     made->mostGraphs = graphsFromEnvironment();
     OMNIBAL_RETURN_IF_ERROR(made->marks->restart());
     return std::unique_ptr<Backend>(std::move(made));
@@ -44,14 +45,15 @@ public:
   bool immediate() const override { return false; }
 
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
-    return allocateDeviceArena(bytes, guarded, queue, *staging);
+    return allocateDeviceArena(bytes, guarded, queue, *staging, own);
   }
+  std::vector<MemoryUse> memoryBesideArena() const override { return own.list(); }
   Status loadCode(const std::string &path) override {
     OMNIBAL_ASSIGN_OR_RETURN(code, ProgramCode::load(path));
     return Status::ok();
   }
   Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
-    return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load, &partials});
+    return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load, &partials, &own});
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
                                                    const RankGroups &groups) override {
@@ -76,10 +78,9 @@ public:
   }
   Status prefetch(void *to, int64_t bytes,
                   const std::function<Status(std::byte *)> &fill) override {
-    // Two steps' values: the host may be one ahead.
     if (!prefetcher) {
-      OMNIBAL_ASSIGN_OR_RETURN(
-          prefetcher, Prefetcher::create(queue, 2 * batchBytes + Prefetcher::leastBytes, deadline));
+      OMNIBAL_ASSIGN_OR_RETURN(prefetcher, Prefetcher::create(queue, batchRing, deadline));
+      own.took("batch values", batchRing);
     }
     return prefetcher->takes(bytes) ? prefetcher->upload(to, bytes, fill) : write(to, bytes, fill);
   }
@@ -206,6 +207,7 @@ private:
 
   Communicator::Milliseconds deadline{};
   int device = 0;
+  OwnMemory own;
   std::unique_ptr<Stream> stream;
   cudaStream_t queue = nullptr;
   std::unique_ptr<Staging> staging;
@@ -217,7 +219,7 @@ private:
   std::unique_ptr<Marks> marks;
   std::unique_ptr<Prefetcher> prefetcher;
   std::unique_ptr<Sums> sums;
-  int64_t batchBytes = 0;
+  int64_t batchRing = 0;
   int mostGraphs = 0;
   LoadFacts load;
 };

@@ -39,6 +39,12 @@ private:
   Staging &staging;
 };
 
+/// -1: not known.
+int64_t freeBytes() {
+  size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? static_cast<int64_t>(free) : -1;
+}
+
 std::string freeMemory() {
   size_t free = 0, total = 0;
   if (cudaMemGetInfo(&free, &total) != cudaSuccess)
@@ -49,19 +55,23 @@ std::string freeMemory() {
 
 } // namespace
 
+constexpr const char *remedy = "; use more stages, recomputation (--remat full), or smaller caps";
+
 Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, cudaStream_t stream,
-                                                   Staging &staging) {
+                                                   Staging &staging, const OwnMemory &own) {
   const int64_t margin = guarded ? guardBytes : 0;
   auto block = DeviceBuffer::allocate(bytes + 2 * margin, stream);
   if (!block && block.status().code() == Code::OutOfMemory) {
     (void)cudaGetLastError(); // reported here
     return Status(Code::OutOfMemory, "cannot allocate the planned " + std::to_string(bytes) +
-                                         " bytes of device memory" + freeMemory() +
-                                         "; use more stages, recomputation (--remat full), or "
-                                         "smaller caps");
+                                         " bytes of device memory" + freeMemory() + remedy);
   }
   if (!block)
     return std::move(block).status();
+  if (const int64_t free = freeBytes(), more = own.outstanding(); free >= 0 && free < more)
+    return Status(Code::OutOfMemory, "beside the planned " + std::to_string(bytes) +
+                                         " bytes of device memory the backend needs " +
+                                         std::to_string(more) + freeMemory() + remedy);
   if (guarded) {
     std::byte *start = (*block)->data();
     auto fill = [&](std::byte *at, int pattern, int64_t count) {

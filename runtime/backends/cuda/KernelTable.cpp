@@ -77,11 +77,14 @@ public:
     kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
     accumulate = site.flag("accumulate", false);
     if (kind == ReduceKind::Sum && context.partials && !*context.partials) {
-      auto made = DeviceBuffer::allocate(columnSumScratch * 4, context.stream);
+      static_assert(columnSumScratch * sizeof(float) == columnSumBytes);
+      auto made = DeviceBuffer::allocate(columnSumBytes, context.stream);
       if (made)
         *context.partials = *std::move(made);
       else
         site.fail(made.status().message());
+      if (made && context.own)
+        context.own->took("column sums", columnSumBytes);
     }
   }
 

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
 #define RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
 
+#include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/ProgramCode.h"
 #include "runtime/backends/cuda/kernels/Strides.h"
 #include "runtime/core/SiteReader.h"
@@ -26,6 +27,7 @@ struct KernelContext {
   const LoadFacts *load = nullptr;   ///< null: nothing is known
   /// Where the rank's kernels keep partial sums; made by the first that needs it. Null: nowhere.
   std::unique_ptr<DeviceBuffer> *partials = nullptr;
+  OwnMemory *own = nullptr; ///< null: nobody asks
 };
 
 Element elementOf(DType type);

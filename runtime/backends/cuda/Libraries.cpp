@@ -10,7 +10,9 @@ MatrixLibrary *Libraries::matrix() {
   auto opened = MatrixLibrary::open(device, stream);
   if (opened)
     matrixLibrary = *std::move(opened);
-  else
+  if (opened && own)
+    own->took("products", productWorkspaceBytes);
+  if (!opened)
     notice("matrix products run on our own kernels, which are slow: " + opened.status().message());
   return matrixLibrary.get();
 }

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_H
 #define RUNTIME_BACKENDS_CUDA_LIBRARIES_H
 
+#include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/cublas/MatrixLibrary.h"
 
 namespace omnibal::rt::cuda {
@@ -10,7 +11,12 @@ namespace omnibal::rt::cuda {
 /// which a notice says.
 class Libraries {
 public:
-  Libraries(std::string device, cudaStream_t stream) : device(std::move(device)), stream(stream) {}
+  /// `own` may be null.
+  Libraries(std::string device, cudaStream_t stream, OwnMemory *own = nullptr)
+      : device(std::move(device)), stream(stream), own(own) {}
+
+  /// A kernel will multiply: its library takes its memory now, before the arena does.
+  void expectProducts() { (void)matrix(); }
 
   /// c = activation(alpha a b + bias) + residual, by whatever can do it best.
   Status multiply(const GemmShape &shape, const GemmData &data);
@@ -20,6 +26,7 @@ private:
 
   std::string device;
   cudaStream_t stream;
+  OwnMemory *own;
   std::unique_ptr<MatrixLibrary> matrixLibrary;
   bool matrixSought = false;
 };

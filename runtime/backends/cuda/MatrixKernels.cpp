@@ -1,5 +1,6 @@
 //===- MatrixKernels.cpp - `gemm` on the device -----------------------------------------------===//
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/Gemm.h"
 #include <algorithm>
@@ -24,6 +25,8 @@ public:
     if (accumulate &&
         (activation != GemmActivation::None || bias >= 0 || residual >= 0 || pre >= 0))
       site.fail("'accumulate' cannot be combined with bias, residual, pre or an activation");
+    if (context.libraries)
+      context.libraries->expectProducts();
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {

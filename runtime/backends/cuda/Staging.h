@@ -60,7 +60,7 @@ private:
 /// ring of device memory, and from there, in the order of `compute`, to their place.
 class Prefetcher {
 public:
-  static constexpr int64_t leastBytes = int64_t{4} << 10, mostBytes = int64_t{256} << 20;
+  static constexpr int64_t leastBytes = leastBatchRing, mostBytes = mostBatchRing;
 
   /// Holds `bytes` under way, within the bounds above.
   static Result<std::unique_ptr<Prefetcher>> create(cudaStream_t compute, int64_t bytes,

@@ -29,6 +29,7 @@ Result<const DeviceList *> UpdateLists::get(std::vector<UpdateTensor> tensors) {
   DeviceList made;
   OMNIBAL_ASSIGN_OR_RETURN(made.memory,
                            DeviceBuffer::allocate(resultAt + int64_t{sizeof(double)}, stream));
+  own.took("optimizer's lists", resultAt + int64_t{sizeof(double)});
   std::byte *start = made.memory->data();
   OMNIBAL_RETURN_IF_ERROR(staging.upload(start, tensors.data(), tensorBytes));
   OMNIBAL_RETURN_IF_ERROR(staging.upload(start + blocksAt, blocks.data(), blockBytes));

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
 #define RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
 
+#include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/Staging.h"
 #include "runtime/backends/cuda/kernels/Update.h"
 #include <deque>
@@ -19,13 +20,15 @@ struct DeviceList {
 /// Every list is uploaded once: a run asks for the same few at every step.
 class UpdateLists {
 public:
-  UpdateLists(cudaStream_t stream, Staging &staging) : stream(stream), staging(staging) {}
+  UpdateLists(cudaStream_t stream, Staging &staging, OwnMemory &own)
+      : stream(stream), staging(staging), own(own) {}
   /// Tensors without elements are left out.
   Result<const DeviceList *> get(std::vector<UpdateTensor> tensors);
 
 private:
   cudaStream_t stream;
   Staging &staging;
+  OwnMemory &own;
   std::deque<DeviceList> lists; // addresses stay
 };
 

@@ -34,6 +34,14 @@ TEST(Calibration, ReadsWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(read->find("aa")->at(4, 999, 1, 7), 100 + 4 * 2000.5);
   EXPECT_DOUBLE_EQ(read->find("bb")->at(9, 100, 5000, 50), 10 + 300 + 2500 + 1000);
   EXPECT_EQ(read->find("cc"), nullptr);
+  EXPECT_EQ(read->target + read->compute, ""); // the table does not say
+
+  json::Object object = *json::parse(table)->getAsObject();
+  object["program"] = json::Object{{"target", "cuda"}, {"compute", "bfloat16"}};
+  read = parseCalibration(llvm::formatv("{0}", json::Value(std::move(object))).str(), "t.json");
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(read->target, "cuda");
+  EXPECT_EQ(read->compute, "bfloat16");
 }
 
 TEST(Calibration, LinksMayBeMissing) {

@@ -84,6 +84,34 @@ TEST(CudaBackend, GuardsCatchAnOverrunAndPoisonIsNaN) {
   EXPECT_EQ(fake::mistakes(), Lines{});
 }
 
+TEST(CudaBackend, SaysWhatItTakesBesideTheArena) {
+  fake::reset();
+  FakeRank rank;
+  auto bytesOf = [&](const std::string &what) {
+    int64_t bytes = 0;
+    for (const MemoryUse &use : rank.backend->memoryBesideArena())
+      bytes += use.what == what ? use.bytes : 0;
+    return bytes;
+  };
+  EXPECT_EQ(bytesOf("batch values"), 4096); // of no program
+  EXPECT_EQ(totalOf(rank.backend->memoryBesideArena()), 4096);
+  EXPECT_OK(rank.backend->prefetch(rank.floats(0), 4, [](std::byte *) { return Status::ok(); }));
+  EXPECT_EQ(bytesOf("batch values"), 4096); // as expected
+  KernelSite sum;
+  sum.kernel = "reduce";
+  sum.operands = {"src", "dst"};
+  sum.attributes = {{"kind", "sum"}};
+  auto first = rank.backend->createKernel(sum), second = rank.backend->createKernel(sum);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(bytesOf("column sums"), 1 << 20);
+  FloatRun runs[] = {{rank.floats(0), 10}, {rank.floats(64), 20}};
+  EXPECT_OK(rank.backend->scale(runs, 2));
+  EXPECT_OK(rank.backend->scale(runs, 3));
+  EXPECT_GE(bytesOf("optimizer's lists"), 2 * (56 + 24));
+  EXPECT_LE(bytesOf("optimizer's lists"), cuda::updateListBytes(2, 2));
+  EXPECT_EQ(fake::largestBytes(), 65536 + totalOf(rank.backend->memoryBesideArena()));
+}
+
 TEST(CudaBackend, MemoryThatIsNotThere) {
   fake::Device small;
   small.memory = 1000;
@@ -97,6 +125,23 @@ TEST(CudaBackend, MemoryThatIsNotThere) {
                                           "(1000 of the device's 1000 bytes are free)"),
             std::string::npos)
       << arena.status().message();
+
+  // What the backend itself will need must fit too.
+  small.memory = 8000;
+  fake::reset(0, small);
+  opened = openCudaBackend(0, {});
+  ASSERT_TRUE(opened);
+  EXPECT_NE(
+      (*opened)
+          ->allocateArena(3905, false)
+          .status()
+          .message()
+          .find(
+              "beside the planned 3905 bytes of device memory the backend needs 4096 (4095 of the "
+              "device's 8000 bytes are free); use more stages"),
+      std::string::npos);
+  EXPECT_OK((*opened)->finish()); // what was refused is free again
+  EXPECT_TRUE((*opened)->allocateArena(3904, false));
 }
 
 TEST(CudaBackend, AStuckDeviceIsADeadline) {

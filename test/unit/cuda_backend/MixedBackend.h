@@ -64,6 +64,7 @@ public:
         afterLaunch(std::move(afterLaunch)) {}
 
   bool immediate() const override { return inner->immediate(); }
+  std::vector<MemoryUse> memoryBesideArena() const override { return inner->memoryBesideArena(); }
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return inner->allocateArena(bytes, guarded);
   }

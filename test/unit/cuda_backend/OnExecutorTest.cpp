@@ -7,6 +7,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/ThreadCommunicator.h"
 #include "runtime/executor/Executor.h"
+#include "runtime/program/BesideArena.h"
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/cuda_backend/MixedBackend.h"
 #include "test/unit/executor/TinyRun.h"
@@ -96,6 +97,30 @@ TEST_F(OnExecutor, MemoryIsThePlannedArena) {
   int64_t arena = program.program.stageList[0].arenaBytes;
   EXPECT_GE(fake::largestBytes(), arena);
   EXPECT_LE(fake::largestBytes(), arena + 16384); // the optimizer's lists, batch values under way
+}
+
+TEST_F(OnExecutor, WhatIsTakenBesideTheArenaWasPlanned) {
+  for (bool narrow : {false, true}) {
+    fake::reset();
+    LoadedProgram program = loadedTiny({1, 2, 1, false, false, 1, narrow});
+    program.program.target = "cuda";
+    const Stage &stage = program.program.stageList[0];
+    auto communicators = createThreadCommunicators(1);
+    auto executor = *Executor::prepare(program, *communicators[0], {.backend = &kind});
+    ASSERT_TRUE(executor->initialise(*TensorFiles::open(weights)));
+    TinySource source(tinyStep(1, 2), 1, 0);
+    ASSERT_TRUE(executor->trainStep(source, step));
+    const auto taken = executor->backend().memoryBesideArena(),
+               planned = memoryBesideArena(program.program, stage);
+    EXPECT_EQ(taken.size(), 2u); // the kernels are the host's
+    for (const MemoryUse &use : taken) {
+      auto found = std::find_if(planned.begin(), planned.end(),
+                                [&](const MemoryUse &p) { return p.what == use.what; });
+      ASSERT_NE(found, planned.end()) << use.what;
+      EXPECT_LE(use.bytes, found->bytes) << use.what;
+    }
+    EXPECT_LE(fake::largestBytes(), stage.arenaBytes + totalOf(taken) + 64); // and a step's sums
+  }
 }
 
 TEST_F(OnExecutor, EvaluateGivesTheHostsResults) {

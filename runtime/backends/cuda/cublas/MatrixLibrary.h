@@ -20,7 +20,7 @@ namespace omnibal::rt::cuda {
 class MatrixLibrary {
 public:
   /// Of a rank, for split sums; beside its arena.
-  static constexpr int64_t workspaceBytes = int64_t{32} << 20;
+  static constexpr int64_t workspaceBytes = productWorkspaceBytes;
 
   /// Unavailable or NotFound says why there is none. `device` is the device's name.
   static Result<std::unique_ptr<MatrixLibrary>> open(const std::string &device,

@@ -1,0 +1,64 @@
+#include "runtime/program/BesideArena.h"
+#include "runtime/program/Names.h"
+#include <algorithm>
+
+namespace omnibal::rt {
+namespace {
+
+/// Copies may begin at multiples of this.
+constexpr int64_t copyGrain = 256;
+
+/// All parameters' updates, the copies that kernels read, the norm's and the zeroed gradients.
+constexpr int64_t updateLists = 4;
+
+bool calls(const Program &program, std::initializer_list<std::string_view> kernels) {
+  return std::any_of(program.functions.begin(), program.functions.end(), [&](const Function &f) {
+    return std::any_of(f.calls.begin(), f.calls.end(), [&](const KernelCall &call) {
+      return std::find(kernels.begin(), kernels.end(), call.kernel) != kernels.end();
+    });
+  });
+}
+
+} // namespace
+
+int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
+  auto found = stage.modes.find("train");
+  int64_t sum = 0;
+  if (found != stage.modes.end())
+    for (const BatchValue &value : found->second.batchValues) {
+      int64_t bytes = byteSize(value.dtype);
+      for (const Extent &e : value.shape)
+        bytes *= e.evaluate(program.tilesCap, program.roundedTokens(program.tokensCap));
+      sum += (bytes + copyGrain) / copyGrain * copyGrain * found->second.microbatches;
+    }
+  return sum;
+}
+
+std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &stage) {
+  std::vector<MemoryUse> uses;
+  if (program.target != "cuda")
+    return uses;
+  uses.push_back({"batch values", cuda::batchRingBytes(batchBytesOfStep(program, stage))});
+  if (calls(program, {"reduce"}))
+    uses.push_back({"column sums", cuda::columnSumBytes});
+  int64_t tensors = 0, blocks = 0;
+  for (const Parameter &q : stage.parameters)
+    if (q.trainable) {
+      ++tensors;
+      blocks += (q.elements() + cuda::updateBlockElements - 1) / cuda::updateBlockElements;
+    }
+  if (tensors > 0)
+    uses.push_back({"optimizer's lists", updateLists * cuda::updateListBytes(tensors, blocks)});
+  if (calls(program, {"gemm", "linear_cross_entropy"}))
+    uses.push_back({"products", cuda::productWorkspaceBytes});
+  return uses;
+}
+
+std::string describe(const std::vector<MemoryUse> &uses) {
+  std::string text;
+  for (const MemoryUse &use : uses)
+    text += (text.empty() ? "" : ", ") + bytesToString(use.bytes) + " of " + use.what;
+  return text;
+}
+
+} // namespace omnibal::rt

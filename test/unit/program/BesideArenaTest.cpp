@@ -1,0 +1,51 @@
+#include "runtime/program/BesideArena.h"
+#include <gtest/gtest.h>
+
+namespace omnibal::rt {
+namespace {
+
+/// Figures by hand.
+TEST(BesideArena, IsWhatTheBackendWillTake) {
+  Program program;
+  program.tilesCap = 2;
+  program.tokensCap = 100;
+  program.rowBucket = 64;
+  Stage stage;
+  Mode &mode = stage.modes["train"];
+  mode.microbatches = 3;
+  BatchValue ids, pixels;
+  ids.dtype = DType::I32;
+  ids.shape = {Extent{0, 0, 1}}; // 128 rows: 512 bytes
+  pixels.dtype = DType::F32;
+  pixels.shape = {Extent{0, 1, 0}, Extent{12, 0, 0}}; // 96 bytes
+  mode.batchValues = {ids, pixels};
+  EXPECT_EQ(batchBytesOfStep(program, stage), 3 * (768 + 256));
+  EXPECT_TRUE(memoryBesideArena(program, stage).empty()); // target host
+  program.target = "cuda";
+  auto uses = memoryBesideArena(program, stage);
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].bytes, 2 * 3072 + 4096);
+
+  Parameter trained, frozen;
+  trained.shape = {16385}; // two blocks
+  trained.trainable = true;
+  frozen.shape = {1000000};
+  frozen.trainable = false;
+  stage.parameters = {trained, frozen};
+  program.functions.resize(2);
+  KernelCall sum, product;
+  sum.kernel = "reduce";
+  product.kernel = "gemm";
+  program.functions[1].calls = {sum, product};
+  uses = memoryBesideArena(program, stage);
+  EXPECT_EQ(describe(uses), "10.24 kB of batch values, 1.05 MB of column sums, 4512 B of "
+                            "optimizer's lists, 33.55 MB of products");
+  EXPECT_EQ(totalOf(uses), 10240 + (1 << 20) + 4 * (56 + 2 * 24 + 1024) + (32 << 20));
+
+  // However much data a step has, so much is on its way.
+  mode.microbatches = 1000000;
+  EXPECT_EQ(memoryBesideArena(program, stage)[0].bytes, 256 << 20);
+}
+
+} // namespace
+} // namespace omnibal::rt
