@@ -77,6 +77,20 @@ class CudaPrograms(unittest.TestCase):
             for line in lines:
                 self.assertIn(operand, line)
 
+    def test_a_memory_limit_leaves_room_for_the_backend(self):
+        flags = ("--dtype", "float32", "--gpu-code", "emulated")
+        own = (32 << 20) + (1 << 20)  # products and sums of columns, on every rank
+
+        def arenas(name):
+            return [stage["arena_bytes"] for stage in json.loads(self.read(name, "stages.json"))]
+        self.compile("free", "tiny-internvl", *flags)
+        largest = max(arenas("free"))
+        limit = largest + own - 100_000
+        self.compile("limited", "tiny-internvl", *flags, "--memory-limit-bytes", str(limit))
+        self.assertLess(max(arenas("limited")) + own, limit)
+        said = self.compile("small", "tiny-internvl", *flags, "--memory-limit-bytes", str(largest), code=1)
+        self.assertIn("infeasible", said)
+
     def test_errors(self):
         self.assertIn("no bin/ptxas", self.compile("p", "tiny-internvl", "--dtype", "float32", "--cuda-toolkit", self.work, code=1))
 

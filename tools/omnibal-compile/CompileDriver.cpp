@@ -26,7 +26,7 @@ using namespace mlir;
 namespace omnibal::compile {
 namespace {
 
-constexpr int mostFittingRounds = 3;
+constexpr int mostFittingRounds = 4;
 
 class Driver {
 public:
@@ -244,7 +244,8 @@ private:
                       " more than its limit; use more stages, --remat auto or a larger limit");
         fits = false;
         planOptions.reserveAlso.resize(limits.size(), 0);
-        planOptions.reserveAlso[s] += over;
+        int64_t &reserved = planOptions.reserveAlso[s];
+        reserved = reserved < beside ? beside : reserved + over;
       }
       if (fits)
         return success();
