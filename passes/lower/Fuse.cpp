@@ -41,22 +41,12 @@ public:
     }
   }
 
+  /// Producers join their readers before readers of one value join each other: the first spares a
+  /// way to memory and back, the second a way back.
   void run() {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      for (int i = 0, e = ops.size(); i < e; ++i) {
-        if (!isFusible(ops[i]))
-          continue;
-        for (Value operand : ops[i]->getOperands()) {
-          if (Operation *producer = operand.getDefiningOp(); producer && isFusible(producer))
-            changed |= merge(groupOf[number[producer]], groupOf[i]);
-          for (Operation *sibling : readers(operand))
-            if (sibling != ops[i])
-              changed |= merge(groupOf[i], groupOf[number[sibling]]);
-        }
+    for (bool siblings : {false, true})
+      while (mergeOnce(siblings)) {
       }
-    }
   }
 
   std::vector<Operation *> ops;
@@ -65,6 +55,22 @@ public:
   std::vector<int> groupOf;
 
 private:
+  bool mergeOnce(bool siblings) {
+    bool changed = false;
+    for (int i = 0, e = ops.size(); i < e; ++i) {
+      if (!isFusible(ops[i]))
+        continue;
+      for (Value operand : ops[i]->getOperands()) {
+        if (Operation *producer = operand.getDefiningOp(); producer && isFusible(producer))
+          changed |= merge(groupOf[number[producer]], groupOf[i]);
+        for (Operation *sibling : siblings ? readers(operand) : SmallVector<Operation *>())
+          if (sibling != ops[i])
+            changed |= merge(groupOf[i], groupOf[number[sibling]]);
+      }
+    }
+    return changed;
+  }
+
   /// Fusible readers of a value that is worth reading once, in program order.
   SmallVector<Operation *> readers(Value value) {
     SmallVector<Operation *> result;

@@ -60,12 +60,14 @@ namespace {
 /// What a thread of a kernel that sums over rows keeps of each of its columns.
 struct Held {
   int64_t values = 0;     ///< sums, operands, columns' factors, results
+  int64_t others = 20;    ///< registers for addresses and numbers of a row
   int64_t inputBytes = 0; ///< that it loads for a row
-  int64_t registers(int64_t columns) const { return 20 + columns * values; } ///< about
+  int64_t registers(int64_t columns) const { return others + columns * values; } ///< about
 };
 
-Held heldOf(const FusedKernel &kernel) {
+Held heldOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   Held held;
+  held.others += analysis.reductionCount() > 0 ? 8 : 0;
   int64_t results = 0; // few of them wait for each other
   for (const FusedAccess &access : kernel.inputs) {
     held.values += access.extent == Extent2D::Full || access.extent == Extent2D::PerCol;
@@ -115,7 +117,7 @@ GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   shape.vector = std::gcd(space.cols, widest);
   // Few columns a thread where much waits in registers, but not so few that a row needs tiles.
   int64_t columns = threadColumns;
-  const Held held = heldOf(kernel);
+  const Held held = heldOf(kernel, analysis);
   auto tooMany = [&] {
     return columnSums > 0 ? held.registers(columns) > mostRegisters
                           : columns * waiting > registerColumns;

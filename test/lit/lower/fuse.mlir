@@ -79,3 +79,24 @@ func.func @positions(%x: !x, %p: tensor<1x17x48xf32>) -> tensor<?x48xf32, affine
   %2 = omnibal.neg %1 : (tensor<?x48xf32, affine_map<(d0, d1) -> (17 * d0, 48)>>) -> tensor<?x48xf32, affine_map<(d0, d1) -> (17 * d0, 48)>>
   return %2 : tensor<?x48xf32, affine_map<(d0, d1) -> (17 * d0, 48)>>
 }
+
+// -----
+
+#n = affine_map<(d0, d1) -> (1, d1, 48)>
+!x = tensor<1x?x48xf32, #n>
+
+// What is computed from %arg0 for the second group joins that, not the first reader of %arg0: reading it twice
+// is less than storing the result and reading that.
+// CHECK-LABEL: func.func @producersFirst
+// CHECK: %[[A:.*]] = omnibal.fused rows {{.*}}(%arg0) :
+// CHECK-NOT: omnibal.exp
+// CHECK: %[[M:.*]] = omnibal.matmul %[[A]]
+// CHECK: omnibal.fused rows {{.*}}(%arg0, %[[M]])
+// CHECK: omnibal.exp
+func.func @producersFirst(%x: !x, %w: tensor<48x48xf32>) -> !x {
+  %0 = omnibal.relu %x : (!x) -> !x
+  %1 = omnibal.matmul %0, %w : (!x, tensor<48x48xf32>) -> !x
+  %2 = omnibal.exp %x : (!x) -> !x
+  %3 = omnibal.add %2, %1 : (!x, !x) -> !x
+  return %3 : !x
+}
