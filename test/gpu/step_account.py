@@ -151,17 +151,19 @@ class Call:
         weight, part = width * features * small, labels * features * small
         # logits written, read twice, their gradient written; products read what they need.
         self.bytes = logits + blocks * weight + 4 * part
-        self.products = [(min(block, labels), width, features, blocks)]
+        parts = [block] * (labels // block) + [labels % block]
+        shapes = [[(rows, width, features, 1) for rows in parts]]
         if gradients:
             self.bytes += 2 * logits + slopes
         if "dhidden" in gradients:
             self.bytes += slopes + blocks * weight + 3 * part
-            self.products.append((min(block, labels), features, width, blocks))
+            shapes.append([(rows, features, width, 1) for rows in parts])
         if "dweight" in gradients:
             self.bytes += slopes + part + 2 * blocks * width * features * self.width("dweight")
-            self.products.append((width, features, min(block, labels), blocks))
-        self.flops = 2 * labels * width * features * len(self.products)
-        self.launches = 3 + blocks * (2 + 2 * len(self.products))
+            shapes.append([(width, features, rows, 1) for rows in parts])
+        self.products = sum(shapes, [])
+        self.flops = 2 * labels * width * features * len(shapes)
+        self.launches = 3 + blocks * (2 + 2 * len(shapes))
 
 
 def product_seconds(m, n, k, count, device):
