@@ -195,7 +195,7 @@ TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
   constexpr int ranks = 3;
   constexpr int64_t count = 100003;
   auto controls = createThreadCommunicators(ranks, std::chrono::seconds(60));
-  std::vector<std::vector<float>> got(ranks), sums(ranks);
+  std::vector<std::vector<float>> got(ranks), sums(ranks), heard(ranks);
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
@@ -213,8 +213,25 @@ TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
       EXPECT_OK(transport.wait(*sent));
       got[r] = rank.get(rank.at(1 << 20), count);
       const std::vector<int> all = {0, 1, 2};
-      EXPECT_OK(transport.allReduce({rank.at(0), count}, all));
+      rank.backend->forgetMarks();
+      const FloatRun run{rank.at(0), count};
+      auto sum = transport.startSum({&run, 1}, all, std::nullopt);
+      ASSERT_TRUE(sum);
+      auto clock = transport.clockOf(*sum);
+      EXPECT_OK(transport.wait(*sum));
+      const Mark behind = rank.backend->mark();
       sums[r] = rank.get(rank.at(0), count);
+      EXPECT_OK(rank.backend->reach(behind));
+      ASSERT_TRUE(clock);
+      const TimeSpan span = clock();
+      EXPECT_LE(span.begin, span.end);
+      EXPECT_LE(span.end, rank.backend->timeOf(behind) + std::chrono::microseconds(10));
+      // What rank 1 has comes to all.
+      const Transport::Piece told[] = {{rank.at(1 << 20), 4000}, {rank.at(2 << 20), 8}};
+      rank.put(rank.at(2 << 20), {float(r), float(r + 1)});
+      EXPECT_OK(transport.broadcast(told, 1, all));
+      heard[r] = rank.get(rank.at(1 << 20), count);
+      EXPECT_EQ(rank.get(rank.at(2 << 20), 2), (std::vector<float>{1, 2}));
       EXPECT_OK(rank.arena->checkGuards());
     });
   for (std::thread &thread : threads)
@@ -226,8 +243,12 @@ TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
     for (int64_t i = 0; i < count; ++i)
       want[i] = r == 0 ? mine[i] : want[i] + mine[i];
   }
-  for (int r = 0; r < ranks; ++r)
+  for (int r = 0; r < ranks; ++r) {
     EXPECT_EQ(sums[r], want) << r;
+    std::vector<float> expected = got[r];
+    std::copy_n(got[1].begin(), 1000, expected.begin());
+    EXPECT_EQ(heard[r], expected) << r;
+  }
 }
 
 TEST(BackendOnDevice, TrainsLikeTheHost) {
