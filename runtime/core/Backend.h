@@ -141,7 +141,8 @@ struct BackendOptions {
   /// The rank is alone in its process, as this one of the machine: chooses among several devices.
   /// -1: it shares the process, or nobody told.
   int localRank = -1;
-  int64_t batchBytes = 0; ///< that prefetch() brings in a step at most
+  int64_t batchBytes = 0;      ///< that prefetch() brings in a step at most
+  int64_t updateListBytes = 0; ///< of the lists of tensors that the optimizer will be given
 };
 
 class Backend : public DeviceMemory {

@@ -211,8 +211,9 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   const Stage &stage = p.stageList[communicator.rank() % p.stages];
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
-  BackendOptions backendOptions{device.pool.get(), communicator.rank(), deadlineFromEnvironment(),
-                                options.localRank, batchBytesOfStep(p, stage)};
+  BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
+                                deadlineFromEnvironment(),  options.localRank,
+                                batchBytesOfStep(p, stage), updateListBytes(stage)};
   OMNIBAL_ASSIGN_OR_RETURN(device.backend, options.backend->open(backendOptions));
   OMNIBAL_ASSIGN_OR_RETURN(device.functions,
                            FunctionTable::prepare(program, usedFunctions(stage), *device.backend));

@@ -34,6 +34,16 @@ int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
   return sum;
 }
 
+int64_t updateListBytes(const Stage &stage) {
+  int64_t tensors = 0, blocks = 0;
+  for (const Parameter &q : stage.parameters)
+    if (q.trainable) {
+      ++tensors;
+      blocks += (q.elements() + cuda::updateBlockElements - 1) / cuda::updateBlockElements;
+    }
+  return tensors > 0 ? updateLists * cuda::updateListBytes(tensors, blocks) : 0;
+}
+
 std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &stage) {
   std::vector<MemoryUse> uses;
   if (program.target != "cuda")
@@ -41,14 +51,8 @@ std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &st
   uses.push_back({"batch values", cuda::batchRingBytes(batchBytesOfStep(program, stage))});
   if (calls(program, {"reduce"}))
     uses.push_back({"column sums", cuda::columnSumBytes});
-  int64_t tensors = 0, blocks = 0;
-  for (const Parameter &q : stage.parameters)
-    if (q.trainable) {
-      ++tensors;
-      blocks += (q.elements() + cuda::updateBlockElements - 1) / cuda::updateBlockElements;
-    }
-  if (tensors > 0)
-    uses.push_back({"optimizer's lists", updateLists * cuda::updateListBytes(tensors, blocks)});
+  if (const int64_t bytes = updateListBytes(stage); bytes > 0)
+    uses.push_back({"optimizer's lists", bytes});
   if (calls(program, {"gemm", "linear_cross_entropy"}))
     uses.push_back({"products", cuda::productWorkspaceBytes});
   return uses;

@@ -10,6 +10,9 @@ namespace omnibal::rt {
 /// The most that the batch values of a training step have.
 int64_t batchBytesOfStep(const Program &program, const Stage &stage);
 
+/// Of the lists of tensors that a device's optimizer keeps, at most.
+int64_t updateListBytes(const Stage &stage);
+
 /// What the backend of the program's target takes by itself on a rank of the stage, at most; what a
 /// driver takes is not known. Empty for target host, whose memory is not counted.
 std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &stage);

@@ -207,8 +207,11 @@ class Grid(Layout, unittest.TestCase):
         logs = []
         for name, without in (("all", []), ("first", [rank for rank in range(self.ranks) if not reader[rank]])):
             log, saved = self.path(f"{name}.jsonl"), self.path(f"{name}-saved")
-            self.finish(self.start_ranks(lambda rank: self.command(
+            said = self.finish(self.start_ranks(lambda rank: self.command(
                 "--steps", 1, "--log", log, "--save", saved, weights=missing if rank in without else None)))
+            # What every stage's backend takes beside its arena.
+            self.assertRegex(said[0], r"stage 0 .*\) \+ [0-9.]+ MB of the backend's \(.* of batch values, 1.05 MB of column sums, .* lists\)")
+            self.assertRegex(said[0], r"stage 1 .*\) \+ [0-9.]+ MB of the backend's \(")
             logs.append(self.outcome(name))
         self.assertEqual(logs[0][0], logs[1][0])
         self.assertTrue(logs[0][1] == logs[1][1], "the saved weights differ")

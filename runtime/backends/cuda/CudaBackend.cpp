@@ -31,6 +31,7 @@ public:
     made->marks = std::make_unique<Marks>(made->queue, options.deadline);
     made->batchRing = batchRingBytes(options.batchBytes);
     made->own.expect("batch values", made->batchRing);
+    made->own.expect("optimizer's lists", options.updateListBytes);
     made->mostGraphs = graphsFromEnvironment();
     OMNIBAL_RETURN_IF_ERROR(made->marks->restart());
     return std::unique_ptr<Backend>(std::move(made));

@@ -23,7 +23,8 @@ public:
   std::vector<MemoryUse> list() const {
     std::vector<MemoryUse> list;
     for (const auto &[what, use] : uses)
-      list.push_back({what, std::max(use.expected, use.taken)});
+      if (const int64_t bytes = std::max(use.expected, use.taken); bytes > 0)
+        list.push_back({what, bytes});
     return list;
   }
   /// Not taken yet.
