@@ -16,6 +16,7 @@ bool isAlwaysWide(OpResult value) {
       .Case<ReduceOp, LinearWeightGradOp, EmbeddingGradOp, ConvWeightGradOp>(
           [](Operation *) { return true; })
       .Case([&](AttentionOp op) { return value == op.getLse(); })
+      .Case([&](GemmOp op) { return value == op.getSums(); })
       .Case<CrossEntropyOp, CrossEntropyGradOp, LinearCrossEntropyOp>(
           [&](auto op) { return value == op.getLoss(); })
       .Case([&](LinearCrossEntropyGradOp op) { return value != op.getDhidden(); })

@@ -25,10 +25,21 @@ LogicalResult GemmOp::verify() {
     return emitOpError("gemm_c2: the residual's type is not the result's");
   if (getPre() && getPre().getType() != getResult().getType())
     return emitOpError("gemm_c2: the type of pre is not the result's");
+  if (getAt() && getAt().getType() != getResult().getType())
+    return emitOpError("gemm_c2: the type of at is not the result's");
   if (getBias()) {
     auto bias = shapeOf(getBias());
     if (!bias || bias->size() != 1 || bias->back() != result->back())
       return emitOpError("gemm_c3: bias ") << getBias().getType() << " is not one value a column";
+  }
+  if (getAt() && (getActivation() == Activation::None || getBias() || getResidual() || getPre()))
+    return emitOpError("gemm_c4: at needs an activation and no bias, residual or pre");
+  if (getSums()) {
+    auto sums = shapeOf(getSums());
+    if (result->size() != 2 || !sums || sums->size() != 1 ||
+        sums->back() != (*result)[getSumRhs() ? 1 : 0])
+      return emitOpError("gemm_c5: sums ")
+             << getSums().getType() << " are not those of an operand of two dimensions";
   }
   return success();
 }

@@ -4,24 +4,28 @@
 
 include "dialects/omnibal/OmnibalDialect.td"
 
-def GemmOp : Omnibal_Op<"gemm", [Pure, AttrSizedOperandSegments]> {
+def GemmOp : Omnibal_Op<"gemm", [Pure, AttrSizedOperandSegments, AttrSizedResultSegments]> {
   let summary = "activation(alpha * lhs rhs + bias) + residual, one kernel call";
   let description = [{
     Made by omnibal-form-gemms. lhs [.., M, K], rhs [.., K, N] after the transposes that the flags ask
     for; leading dimensions broadcast; bias [N]. `pre`, if present, is the value before the activation.
+    With `at` the result is alpha * lhs rhs times the activation's derivative there. `sums`, if present,
+    are those of lhs [M] over K, with `sum_rhs` those of rhs [N].
 
     Constraints:
     * (gemm_c1) the last two dimensions of lhs and rhs fit the result;
-    * (gemm_c2) residual and pre have the result's type;
-    * (gemm_c3) bias is [N].
+    * (gemm_c2) residual, pre and at have the result's type;
+    * (gemm_c3) bias is [N];
+    * (gemm_c4) at goes with an activation and without bias, residual and pre;
+    * (gemm_c5) sums belong to a product of two dimensions and are [M] or, with sum_rhs, [N].
   }];
   let arguments = (ins FloatTensor:$lhs, FloatTensor:$rhs, Optional<FloatTensor>:$bias,
-    Optional<FloatTensor>:$residual, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
-    DefaultValuedAttr<F64Attr, "1.0">:$alpha,
-    DefaultValuedAttr<Activation, "::omnibal::Activation::None">:$activation);
-  let results = (outs FloatTensor:$result, Optional<FloatTensor>:$pre);
+    Optional<FloatTensor>:$residual, Optional<FloatTensor>:$at,
+    UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs, DefaultValuedAttr<F64Attr, "1.0">:$alpha,
+    DefaultValuedAttr<Activation, "::omnibal::Activation::None">:$activation, UnitAttr:$sum_rhs);
+  let results = (outs FloatTensor:$result, Optional<FloatTensor>:$pre, Optional<FloatTensor>:$sums);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`bias` `(` $bias^ `)`)? (`residual` `(` $residual^ `)`)? attr-dict
+    $lhs `,` $rhs (`bias` `(` $bias^ `)`)? (`residual` `(` $residual^ `)`)? (`at` `(` $at^ `)`)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

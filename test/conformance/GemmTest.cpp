@@ -126,6 +126,66 @@ TEST(Gemm, Epilogues) {
     }
 }
 
+TEST(Gemm, TimesADerivative) {
+  std::mt19937 random(40);
+  for (const char *activation : {"gelu", "gelu_tanh", "silu", "quick_gelu", "relu"})
+    for (bool turned : {false, true})
+      for (int64_t batch : {1, 3}) {
+        const int64_t m = 33, n = 70, k = 12;
+        Tensor<float> a = randomTensor(random, {batch, m, k}),
+                      b = randomTensor(random, {batch, k, n}),
+                      c = randomTensor(random, {batch, m, n}, order(1, turned)),
+                      at = randomTensor(random, {batch, m, n}, order(1, batch == 3), 2);
+        std::vector<double> want(c.elements());
+        for (int64_t i = 0; i < c.elements(); ++i) {
+          double sum = 0;
+          for (int64_t s = 0; s < k; ++s)
+            sum += double(a[i / n * k + s]) * b[(i / (m * n) * k + s) * n + i % n];
+          const double x = at[i], h = 1e-5;
+          want[i] = -2 * sum * (activate(activation, x + h) - activate(activation, x - h)) / 2 / h;
+        }
+        EXPECT_OK(runKernel("gemm", {{"a", a.view}, {"b", b.view}, {"c", c.view}, {"at", at.view}},
+                            {{"activation", activation}, {"alpha", -2}}, 2));
+        expectNear(c, want, 2e-5, 2e-5, activation);
+      }
+}
+
+TEST(Gemm, AddsSumsOfItsOperands) {
+  std::mt19937 random(41);
+  for (int form = 0; form < 4; ++form)
+    for (auto [m, n, k] :
+         std::vector<std::array<int64_t, 3>>{{20, 9, 300}, {1, 40, 5}, {7, 3, 0}}) {
+      Tensor<float> a = randomTensor(random, {m, k}, order(0, form & 1), 1),
+                    b = randomTensor(random, {k, n}, order(0, form & 2)),
+                    c = randomTensor(random, {m, n}), sumA = randomTensor(random, {m}),
+                    sumB = randomTensor(random, {n});
+      std::vector<double> wantA(m), wantB(n);
+      for (int64_t i = 0; i < m; ++i) {
+        wantA[i] = sumA[i];
+        for (int64_t s = 0; s < k; ++s)
+          wantA[i] += a[i * k + s];
+      }
+      for (int64_t j = 0; j < n; ++j) {
+        wantB[j] = sumB[j];
+        for (int64_t s = 0; s < k; ++s)
+          wantB[j] += b[s * n + j];
+      }
+      EXPECT_OK(runKernel(
+          "gemm",
+          {{"a", a.view}, {"b", b.view}, {"c", c.view}, {"sum_a", sumA.view}, {"sum_b", sumB.view}},
+          {{"accumulate", true}}, 2));
+      expectNear(sumA, wantA, 1e-5, 1e-5, "sum of a");
+      expectNear(sumB, wantB, 1e-5, 1e-5, "sum of b");
+    }
+  Tensor<float> a({2, 3, 4}), b({2, 4, 5}), c({2, 3, 5}), sum({3}), other({4});
+  Operands operands{{"a", a.view}, {"b", b.view}, {"c", c.view}, {"sum_a", sum.view}};
+  EXPECT_EQ(runKernel("gemm", operands).code(), Code::InvalidArgument) << "sums of a batch";
+  EXPECT_NE(runKernel("gemm", {{"a", a.view}, {"b", b.view}, {"c", c.view}, {"at", c.view}})
+                .message()
+                .find("'at' needs an activation"),
+            std::string::npos);
+}
+
 TEST(Gemm, AccumulatesOverVaryingRows) {
   int seed = 30;
   for (int64_t rows : {0, 1, 63, 64, 65, 1000})

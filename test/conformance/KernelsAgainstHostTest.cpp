@@ -33,18 +33,27 @@ TEST_F(AgainstHost, Gemm) {
     nlohmann::json attributes = {{"accumulate", accumulate}};
     if (r.chance(30))
       attributes["alpha"] = 0.25;
-    if (!accumulate)
+    const bool derivative = !accumulate && r.chance(30), may = !accumulate && !derivative;
+    if (derivative)
+      attributes["activation"] = r.oneOf<const char *>({"gelu", "gelu_tanh", "gelu_tanh", "silu"});
+    else if (!accumulate)
       attributes["activation"] =
           r.oneOf<const char *>({"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"});
     BothSides both("gemm", attributes);
     both.in("a", matrix(m, k, r.chance(40)), bf16);
     both.in("b", matrix(k, n, r.chance(40)), bf16);
     both.out("c", matrix(m, n, r.chance(20)), narrowResult);
-    if (!accumulate && r.chance(50))
+    if (derivative)
+      both.in("at", matrix(m, n, false), narrowResult);
+    if (batch.empty() && r.chance(40))
+      both.out("sum_a", r.dense({m}));
+    if (batch.empty() && r.chance(30))
+      both.out("sum_b", r.dense({n}));
+    if (may && r.chance(50))
       both.in("bias", r.dense({n}), bf16);
-    if (!accumulate && r.chance(40))
+    if (may && r.chance(40))
       both.in("residual", matrix(m, n, false), narrowResult);
-    if (!accumulate && r.chance(40))
+    if (may && r.chance(40))
       both.out("pre", matrix(m, n, false), narrowResult);
     both.compare({3e-5, 1e-5});
   }

@@ -114,21 +114,60 @@ double activate(Activation activation, double x) {
   return x;
 }
 
-/// activation(alpha * lhs rhs + bias) + residual, optionally with the value before the activation.
+double derivative(Activation activation, double x) {
+  auto logistic = [&](double factor) { // of x sigmoid(factor x)
+    double s = scalar::sigmoid(factor * x);
+    return s + factor * x * s * (1 - s);
+  };
+  switch (activation) {
+  case Activation::None:
+    return 1;
+  case Activation::Gelu:
+    return scalar::geluDerivative(x, false);
+  case Activation::GeluTanh:
+    return scalar::geluDerivative(x, true);
+  case Activation::Silu:
+    return logistic(1);
+  case Activation::QuickGelu:
+    return logistic(scalar::quickGeluFactor);
+  case Activation::Relu:
+    return x > 0 ? 1 : 0;
+  }
+  return 1;
+}
+
+/// Adds the sums of a matrix over its columns, `down` over its rows.
+void addSums(Evaluation &e, const HostTensor &matrix, bool down) {
+  int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  HostTensor &sums = e.addResult({down ? columns : rows});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      sums.floats[down ? j : i] += matrix.floats[i * columns + j];
+}
+
+/// activation(alpha * lhs rhs + bias) + residual or alpha * lhs rhs * derivative(at), optionally
+/// with the value before the activation and sums of an operand.
 LogicalResult gemm(Evaluation &e, GemmOp op) {
   if (failed(product(e, op.getTransposeLhs(), op.getTransposeRhs())))
     return failure();
   HostTensor before = e.results[0];
-  const HostTensor *bias = e.valueOf(op.getBias()), *residual = e.valueOf(op.getResidual());
+  const HostTensor *bias = e.valueOf(op.getBias()), *residual = e.valueOf(op.getResidual()),
+                   *at = e.valueOf(op.getAt());
   double alpha = op.getAlpha().convertToDouble();
   int64_t columns = before.shape.back();
   for (int64_t i = 0; i < before.size(); ++i) {
     double &x = before.floats[i];
     x = alpha * x + (bias ? bias->floats[i % columns] : 0);
-    e.results[0].floats[i] = activate(op.getActivation(), x) + (residual ? residual->floats[i] : 0);
+    e.results[0].floats[i] =
+        at ? x * derivative(op.getActivation(), at->floats[i])
+           : activate(op.getActivation(), x) + (residual ? residual->floats[i] : 0);
   }
   if (op.getPre())
     e.results.push_back(std::move(before));
+  if (op.getSums()) {
+    bool rhs = op.getSumRhs();
+    addSums(e, e.operand(rhs ? 1 : 0), rhs ? !op.getTransposeRhs() : op.getTransposeLhs());
+  }
   return success();
 }
 

@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/GemmSums.h"
 #include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/PlainKernel.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
@@ -76,16 +77,8 @@ public:
     pairs = site.operandPairs("src", "dst");
     kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
     accumulate = site.flag("accumulate", false);
-    if (kind == ReduceKind::Sum && context.partials && !*context.partials) {
-      static_assert(columnSumScratch * sizeof(float) == columnSumBytes);
-      auto made = DeviceBuffer::allocate(columnSumBytes, context.stream);
-      if (made)
-        *context.partials = *std::move(made);
-      else
-        site.fail(made.status().message());
-      if (made && context.own)
-        context.own->took("column sums", columnSumBytes);
-    }
+    if (kind == ReduceKind::Sum)
+      needPartials(site);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -112,8 +105,7 @@ private:
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     OMNIBAL_RETURN_IF_ERROR(sameType(to, "dst", from, "src", from.dtype == DType::BF16));
     if (const ColumnSumShape sum = columnSum(to, from); columnSumServes(sum))
-      return launched(launchColumnSum(sum, static_cast<float *>(to.data), from.data,
-                                      reinterpret_cast<float *>((*context.partials)->data()),
+      return launched(launchColumnSum(sum, static_cast<float *>(to.data), from.data, partials(),
                                       context.stream));
     return launched(launchReduce(
         {pairOf(to, &from), elementOf(to.dtype), elementOf(from.dtype), kind, accumulate}, to.data,
@@ -304,10 +296,27 @@ Status DeviceKernel::same(const TensorView &view, const char *name, const Tensor
   return Status::ok();
 }
 
+void DeviceKernel::needPartials(SiteReader &site) {
+  if (!context.partials || *context.partials)
+    return;
+  static_assert(columnSumScratch * sizeof(float) == columnSumBytes);
+  auto made = DeviceBuffer::allocate(columnSumBytes, context.stream);
+  if (!made)
+    return site.fail(made.status().message());
+  *context.partials = *std::move(made);
+  if (context.own)
+    context.own->took("column sums", columnSumBytes);
+}
+
+float *DeviceKernel::partials() const {
+  return context.partials ? reinterpret_cast<float *>((*context.partials)->data()) : nullptr;
+}
+
 Status DeviceKernel::multiply(const GemmShape &shape, const GemmData &d) const {
   if (context.libraries)
     return context.libraries->multiply(shape, d).context(where);
-  return launched(launchGemm(shape, d.a, d.b, d.c, d.bias, d.residual, d.pre, context.stream));
+  OMNIBAL_RETURN_IF_ERROR(launched(launchGemm(shape, d, context.stream)));
+  return launched(launchGemmSums(shape, d, context.stream));
 }
 
 Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,

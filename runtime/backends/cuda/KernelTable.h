@@ -54,6 +54,10 @@ protected:
   /// Checks that two operands have one shape.
   Status same(const TensorView &view, const char *name, const TensorView &other,
               const char *otherName) const;
+  /// Makes sure, while the kernel is made, that partials() is there.
+  void needPartials(SiteReader &site);
+  /// Scratch memory of launchColumnSum; null where the context has no place for it.
+  float *partials() const;
   /// Enqueues a matrix product.
   Status multiply(const GemmShape &shape, const GemmData &data) const;
 

@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/GemmSums.h"
 #include "runtime/backends/cuda/Notice.h"
 
 namespace omnibal::rt::cuda {
@@ -23,9 +24,8 @@ Status Libraries::multiply(const GemmShape &shape, const GemmData &data) {
     if (done)
       return Status::ok();
   }
-  return check(
-      launchGemm(shape, data.a, data.b, data.c, data.bias, data.residual, data.pre, stream),
-      "a product");
+  OMNIBAL_RETURN_IF_ERROR(check(launchGemm(shape, data, stream), "a product"));
+  return check(launchGemmSums(shape, data, stream), "sums beside a product");
 }
 
 } // namespace omnibal::rt::cuda

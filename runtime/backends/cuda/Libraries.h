@@ -18,7 +18,7 @@ public:
   /// A kernel will multiply: its library takes its memory now, before the arena does.
   void expectProducts() { (void)matrix(); }
 
-  /// c = activation(alpha a b + bias) + residual, by whatever can do it best.
+  /// launchGemm and launchGemmSums, or whatever does the same faster.
   Status multiply(const GemmShape &shape, const GemmData &data);
 
 private:

@@ -22,9 +22,18 @@ public:
     alpha = static_cast<float>(site.number("alpha", 1));
     activation = static_cast<GemmActivation>(
         site.choice("activation", {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"}));
-    if (accumulate &&
-        (activation != GemmActivation::None || bias >= 0 || residual >= 0 || pre >= 0))
-      site.fail("'accumulate' cannot be combined with bias, residual, pre or an activation");
+    at = site.optionalOperand("at");
+    sumA = site.optionalOperand("sum_a");
+    sumB = site.optionalOperand("sum_b");
+    const bool more = bias >= 0 || residual >= 0 || pre >= 0;
+    if (accumulate && (activation != GemmActivation::None || more || at >= 0))
+      site.fail("'accumulate' cannot be combined with bias, residual, pre, at or an activation");
+    if (at >= 0 && more)
+      site.fail("'at' cannot be combined with bias, residual or pre");
+    if (at >= 0 && activation == GemmActivation::None)
+      site.fail("'at' needs an activation");
+    if (sumA >= 0 || sumB >= 0)
+      needPartials(site);
     if (context.libraries)
       context.libraries->expectProducts();
   }
@@ -46,6 +55,8 @@ public:
       s.residual = operandOf(views[residual]);
     if (pre >= 0)
       s.pre = operandOf(views[pre]);
+    if (at >= 0)
+      s.at = operandOf(views[at]);
     if (bias >= 0)
       s.biasStride = views[bias].strides[0];
     s.alpha = alpha;
@@ -54,8 +65,13 @@ public:
     s.type = elementOf(views[a].dtype);
     s.resultType = elementOf(vc.dtype);
     auto data = [&](int index) { return index < 0 ? nullptr : views[index].data; };
-    return multiply(s,
-                    {views[a].data, views[b].data, vc.data, data(bias), data(residual), data(pre)});
+    GemmData d{views[a].data,  views[b].data, vc.data, data(bias),
+               data(residual), data(pre),     data(at)};
+    d.sumA = static_cast<float *>(data(sumA));
+    d.sumB = static_cast<float *>(data(sumB));
+    if (d.sumA || d.sumB)
+      d.partials = partials();
+    return multiply(s, d);
   }
 
 private:
@@ -73,12 +89,12 @@ private:
     if (r < 2 || r > GemmShape::maxBatchRank + 2)
       return bad("operand 'c' has " + std::to_string(r) + " dimensions");
     for (auto [index, name] :
-         {std::pair{a, "a"}, {b, "b"}, {c, "c"}, {residual, "residual"}, {pre, "pre"}})
+         {std::pair{a, "a"}, {b, "b"}, {c, "c"}, {residual, "residual"}, {pre, "pre"}, {at, "at"}})
       if (index >= 0)
         OMNIBAL_RETURN_IF_ERROR(expectFloat(views[index], name, r));
     OMNIBAL_RETURN_IF_ERROR(sameType(vb, "b", va, "a"));
     OMNIBAL_RETURN_IF_ERROR(sameType(vc, "c", va, "a", true));
-    for (auto [index, name] : {std::pair{residual, "residual"}, {pre, "pre"}})
+    for (auto [index, name] : {std::pair{residual, "residual"}, {pre, "pre"}, {at, "at"}})
       if (index >= 0)
         OMNIBAL_RETURN_IF_ERROR(sameType(views[index], name, vc, "c"));
     bool fits = va.shape[r - 2] == vc.shape[r - 2] && vb.shape[r - 1] == vc.shape[r - 1] &&
@@ -94,14 +110,19 @@ private:
         return bad("operand 'bias' has " + std::to_string(views[bias].shape[0]) + " values for " +
                    std::to_string(vc.shape[r - 1]) + " columns");
     }
-    if (residual >= 0)
-      OMNIBAL_RETURN_IF_ERROR(same(views[residual], "residual", vc, "c"));
-    if (pre >= 0)
-      OMNIBAL_RETURN_IF_ERROR(same(views[pre], "pre", vc, "c"));
+    for (auto [index, name] : {std::pair{residual, "residual"}, {pre, "pre"}, {at, "at"}})
+      if (index >= 0)
+        OMNIBAL_RETURN_IF_ERROR(same(views[index], name, vc, "c"));
+    if ((sumA >= 0 || sumB >= 0) && r != 2)
+      return bad("sums of operands are for products without leading dimensions");
+    if (sumA >= 0)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[sumA], "sum_a", DType::F32, vc.shape[0]));
+    if (sumB >= 0)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[sumB], "sum_b", DType::F32, vc.shape[1]));
     return Status::ok();
   }
 
-  int a, b, c, bias, residual, pre;
+  int a, b, c, bias, residual, pre, at, sumA, sumB;
   bool accumulate;
   float alpha;
   GemmActivation activation;

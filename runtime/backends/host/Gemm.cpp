@@ -112,6 +112,7 @@ bool normalise(Product &p) {
   p.c.colStride = 1;
   p.residual = p.residual.transposed();
   p.pre = p.pre.transposed();
+  p.at = p.at.transposed();
   std::swap(p.biasRowStride, p.biasColStride);
   return true;
 }
@@ -191,6 +192,11 @@ Status multiplyTile(const Product &p, const Tiling &tiling, int64_t tile,
     e.pre = p.pre.window(row, col, rows, cols).data;
     e.preStride = p.pre.rowStride;
     e.preColStride = p.pre.colStride;
+  }
+  if (p.at.data) {
+    e.at = p.at.window(row, col, rows, cols).data;
+    e.atStride = p.at.rowStride;
+    e.atColStride = p.at.colStride;
   }
   e.activation = p.activation;
   epilogueTable().apply(e);

@@ -34,7 +34,7 @@ bool isDense(const Matrix &matrix);
 /// c = alpha * a * b, or += with `accumulate`, on the calling thread. All three isDense().
 Status multiply(const Matrix &a, const Matrix &b, const Matrix &c, float alpha, bool accumulate);
 
-/// A product with what follows it. Strides of residual and pre are free; null = absent.
+/// A product with what follows it. Strides of residual, pre and at are free; null = absent.
 struct Product {
   Matrix a, b, c;
   float alpha = 1;
@@ -43,6 +43,7 @@ struct Product {
   const float *bias = nullptr;
   int64_t biasRowStride = 0, biasColStride = 1;
   Matrix residual, pre;
+  Matrix at; ///< the product is multiplied by the activation's derivative there
 };
 
 /// How a product is cut into tiles; depends on its shape only.

@@ -19,13 +19,25 @@ public:
     alpha = static_cast<float>(site.number("alpha", 1));
     activation = static_cast<Activation>(
         site.choice("activation", {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"}));
-    if (accumulate && (activation != Activation::None || bias >= 0 || residual >= 0 || pre >= 0))
-      site.fail("'accumulate' cannot be combined with bias, residual, pre or an activation");
+    at = site.optionalOperand("at");
+    sumA = site.optionalOperand("sum_a");
+    sumB = site.optionalOperand("sum_b");
+    const bool more = bias >= 0 || residual >= 0 || pre >= 0;
+    if (accumulate && (activation != Activation::None || more || at >= 0))
+      site.fail("'accumulate' cannot be combined with bias, residual, pre, at or an activation");
+    if (at >= 0 && more)
+      site.fail("'at' cannot be combined with bias, residual or pre");
+    if (at >= 0 && activation == Activation::None)
+      site.fail("'at' needs an activation");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     const TensorView &vc = views[c];
+    if (sumA >= 0)
+      addSums(views[a], views[sumA], 0, pool);
+    if (sumB >= 0)
+      addSums(views[b], views[sumB], 1, pool);
     if (vc.elements() == 0)
       return Status::ok();
     Product product;
@@ -43,6 +55,8 @@ public:
       product.residual = matrix(views[residual]);
     if (pre >= 0)
       product.pre = matrix(views[pre]);
+    if (at >= 0)
+      product.at = matrix(views[at]);
 
     Batch batch = fold(views, product);
     if (!isDense(product.a) || !isDense(product.b) || !isDense(product.c))
@@ -57,7 +71,7 @@ public:
 private:
   /// Leading dimensions that remain after folding, with the element strides of each operand.
   struct Batch {
-    enum { A, B, C, Residual, Pre, operands };
+    enum { A, B, C, Residual, Pre, At, operands };
     int rank = 0;
     int64_t count = 1, shape[TensorView::maxRank] = {};
     int64_t strides[operands][TensorView::maxRank] = {};
@@ -89,12 +103,37 @@ private:
         return bad("operand 'bias' has shape " + printShape(views[bias]) + ", but 'c' " +
                    printShape(vc));
     }
-    for (auto [index, name] : {std::pair{residual, "residual"}, std::pair{pre, "pre"}})
+    for (auto [index, name] :
+         {std::pair{residual, "residual"}, std::pair{pre, "pre"}, std::pair{at, "at"}})
       if (index >= 0) {
         OMNIBAL_RETURN_IF_ERROR(check(views[index], name, r, DType::F32));
         OMNIBAL_RETURN_IF_ERROR(same(views[index], name, vc, "c"));
       }
+    for (auto [index, name, values] :
+         {std::tuple{sumA, "sum_a", vc.shape[r - 2]}, std::tuple{sumB, "sum_b", vc.shape[r - 1]}})
+      if (index >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 1, DType::F32));
+        if (r != 2 || views[index].shape[0] != values)
+          return bad("operand '" + std::string(name) + "' has shape " + printShape(views[index]) +
+                     ", but 'c' " + printShape(vc));
+      }
     return Status::ok();
+  }
+
+  /// to[i] += the sum of a matrix over its other dimension.
+  static void addSums(const TensorView &from, const TensorView &to, int kept, ThreadPool &pool) {
+    constexpr int64_t strip = 16;
+    const int64_t lines = from.shape[kept], length = from.shape[1 - kept];
+    const float *data = dataOf<float>(from);
+    float *sums = dataOf<float>(to);
+    pool.parallelFor((lines + strip - 1) / strip, [&](int64_t task, int) {
+      for (int64_t i = task * strip; i < std::min(lines, (task + 1) * strip); ++i) {
+        double sum = 0;
+        for (int64_t j = 0; j < length; ++j)
+          sum += data[i * from.strides[kept] + j * from.strides[1 - kept]];
+        sums[i * to.strides[0]] += static_cast<float>(sum);
+      }
+    });
   }
 
   /// Moves innermost batch dimensions that continue the rows of a and c, with one b for all, into
@@ -102,7 +141,7 @@ private:
   Batch fold(std::span<const TensorView> views, Product &p) const {
     Batch batch;
     const TensorView &vc = views[c];
-    const int index[Batch::operands] = {a, b, c, residual, pre};
+    const int index[Batch::operands] = {a, b, c, residual, pre, at};
     bool folding = true;
     for (int i = vc.rank - 3; i >= 0; --i) {
       if (vc.shape[i] == 1)
@@ -118,12 +157,14 @@ private:
           p.residual.rowStride = views[residual].strides[i];
         if (pre >= 0)
           p.pre.rowStride = views[pre].strides[i];
+        if (at >= 0)
+          p.at.rowStride = views[at].strides[i];
       } else {
         rowsFold = rowsFold && continues(a, p.a) && continues(c, p.c) &&
-                   continues(residual, p.residual) && continues(pre, p.pre);
+                   continues(residual, p.residual) && continues(pre, p.pre) && continues(at, p.at);
       }
       if (rowsFold) {
-        for (Matrix *m : {&p.a, &p.c, &p.residual, &p.pre})
+        for (Matrix *m : {&p.a, &p.c, &p.residual, &p.pre, &p.at})
           m->rows *= vc.shape[i];
         continue;
       }
@@ -151,15 +192,17 @@ private:
         Product p = product;
         int64_t rest = item / tiling.tasks();
         for (int i = 0; i < batch.rank; ++i) {
-          int64_t at = rest % batch.shape[i];
+          int64_t step = rest % batch.shape[i];
           rest /= batch.shape[i];
-          (swapped ? p.b : p.a).data += at * batch.strides[Batch::A][i];
-          (swapped ? p.a : p.b).data += at * batch.strides[Batch::B][i];
-          p.c.data += at * batch.strides[Batch::C][i];
+          (swapped ? p.b : p.a).data += step * batch.strides[Batch::A][i];
+          (swapped ? p.a : p.b).data += step * batch.strides[Batch::B][i];
+          p.c.data += step * batch.strides[Batch::C][i];
           if (p.residual.data)
-            p.residual.data += at * batch.strides[Batch::Residual][i];
+            p.residual.data += step * batch.strides[Batch::Residual][i];
           if (p.pre.data)
-            p.pre.data += at * batch.strides[Batch::Pre][i];
+            p.pre.data += step * batch.strides[Batch::Pre][i];
+          if (p.at.data)
+            p.at.data += step * batch.strides[Batch::At][i];
         }
         status.note(multiplyTile(p, tiling, item % tiling.tasks(), scratch));
       }
@@ -167,7 +210,7 @@ private:
     return status.take().context(where);
   }
 
-  int a, b, c, bias, residual, pre;
+  int a, b, c, bias, residual, pre, at, sumA, sumB;
   bool accumulate;
   float alpha;
   Activation activation;

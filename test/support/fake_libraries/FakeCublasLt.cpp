@@ -33,8 +33,7 @@ struct Description {
   int compute, scale;
   int32_t transposeA = 0, transposeB = 0;
   uint32_t epilogue = 1;
-  const void *bias = nullptr;
-  void *aux = nullptr;
+  void *bias = nullptr, *aux = nullptr;
   int64_t auxLine = 0, auxStride = 0;
 };
 struct Preference {
@@ -99,14 +98,26 @@ std::string refusal(const Description &d, const Layout &a, const Layout &b, cons
   if (d.scale != float32 ||
       (d.compute != compute32 && !(d.compute == computeTf32 && a.type == float32)))
     return "arithmetic";
-  const uint32_t known[] = {1, 2, 4, 6, 32, 36, 160, 164};
+  const uint32_t known[] = {1, 2, 4, 6, 32, 36, 160, 164, 192, 256, 512};
   if (std::find(std::begin(known), std::end(known), d.epilogue) == std::end(known))
     return "epilogue";
   if (o.type != a.type && (d.epilogue & 4))
     return "a bias of another type than the result";
   if ((d.epilogue & 128) && (d.auxLine % 8 != 0 || d.auxLine < m || d.auxStride % 8 != 0))
     return "the line of the auxiliary matrix";
+  if ((d.epilogue & 128) && (!d.aux || reinterpret_cast<uintptr_t>(d.aux) % 16 != 0))
+    return "an auxiliary matrix that is not aligned";
+  if ((d.epilogue & 772) && !d.bias)
+    return "no bias";
+  if ((d.epilogue & 768) && o.batches != 1)
+    return "sums of several products";
   return "";
+}
+
+float geluGradient(float x) {
+  const double u = 0.7978845608 * (x + 0.044715 * x * x * x), t = std::tanh(u);
+  return static_cast<float>(0.5 * (1 + t) +
+                            0.5 * x * (1 - t * t) * 0.7978845608 * (1 + 3 * 0.044715 * x * x));
 }
 
 int64_t workspaceOf(int algorithm) { return algorithm == 3 ? 1 << 20 : 0; }
@@ -223,7 +234,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *, Description *d, Layout *a, Layout *b,
     return invalidValue;
   }
   const uint64_t alignment = *std::min_element(p->alignment, p->alignment + 4);
-  if (alignment < 2 || state.offered == 0)
+  if (alignment < 2 || state.offered == 0 || (d->epilogue & state.lackingEpilogues))
     return notSupported;
   for (int i = 0; i < state.offered && *found < wanted; ++i)
     if (workspaceOf(i) <= int64_t(p->workspace))
@@ -256,7 +267,7 @@ int cublasLtMatmul(void *, Description *d, const float *alpha, const void *a, La
                    Layout *lo, const Algorithm *algorithm, void *workspace, size_t workspaceBytes,
                    void *) {
   const auto begin = Clock::now();
-  if (state.multiplyError)
+  if (state.multiplyError && (!state.failingEpilogues || (d->epilogue & state.failingEpilogues)))
     return state.multiplyError;
   if (const std::string why = refusal(*d, *la, *lb, *lc, *lo); !why.empty()) {
     mistake("a product with " + why);
@@ -276,6 +287,20 @@ int cublasLtMatmul(void *, Description *d, const float *alpha, const void *a, La
     mistake("the result in the place of c, with other lines");
 
   const int64_t m = lo->rows, n = lo->cols, k = d->transposeA ? la->rows : la->cols;
+  if (d->epilogue & 256) // the rows of op(A)
+    for (int64_t row = 0; row < m; ++row) {
+      float sum = 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += load(a, la->type, d->transposeA ? row * la->line + i : i * la->line + row);
+      store(d->bias, lo->type, row, sum);
+    }
+  if (d->epilogue & 512) // the columns of op(B)
+    for (int64_t col = 0; col < n; ++col) {
+      float sum = 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += load(b, lb->type, d->transposeB ? i * lb->line + col : col * lb->line + i);
+      store(d->bias, lo->type, col, sum);
+    }
   for (int64_t batch = 0; batch < lo->batches; ++batch)
     for (int64_t col = 0; col < n; ++col)
       for (int64_t row = 0; row < m; ++row) {
@@ -293,8 +318,11 @@ int cublasLtMatmul(void *, Description *d, const float *alpha, const void *a, La
           value += *beta * load(c, lc->type, batch * lc->stride + col * lc->line + row);
         if (d->epilogue & 4)
           value += load(d->bias, lo->type, row);
-        if (d->epilogue & 128)
-          store(d->aux, lo->type, batch * d->auxStride + col * d->auxLine + row, value);
+        const int64_t inAux = batch * d->auxStride + col * d->auxLine + row;
+        if (d->epilogue & 64)
+          value *= geluGradient(load(d->aux, lo->type, inAux));
+        else if (d->epilogue & 128)
+          store(d->aux, lo->type, inAux, value);
         if (d->epilogue & 2)
           value = std::max(value, 0.f);
         if (d->epilogue & 32)

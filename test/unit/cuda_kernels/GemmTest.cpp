@@ -27,15 +27,12 @@ void runCase(const Case &test, std::mt19937 &random) {
   };
   const bool narrow = test.bf16 && !test.wideResult;
   GemmCase done({draw(test.m, test.k), draw(test.k, test.n), draw(test.m, test.n),
-                 draw(test.m, test.n), draw(test.m, test.n), randomTensor(random, {test.n})},
+                 draw(test.m, test.n), draw(test.m, test.n), draw(test.m, test.n),
+                 randomTensor(random, {test.n})},
                 test.bf16, narrow, random);
   runInSeveralOrders(
       {done.c.bytes(), done.pre.bytes()},
-      [&] {
-        return cuda::launchGemm(done.shape(), done.a.data(), done.b.data(), done.c.data(),
-                                done.biasData(), done.residualData(), done.preData(), nullptr);
-      },
-      2);
+      [&] { return cuda::launchGemm(done.shape(), done.data(), nullptr); }, 2);
   const double bound = 2e-6 * std::sqrt(static_cast<double>(test.k + 1));
   const std::string what = done.name();
   expectMemoryNear(done.c, done.tensors.c.memory, bound, roundingOf(narrow, 4e-6), what);
@@ -67,10 +64,40 @@ TEST(CudaGemm, NoTermsGiveTheBias) {
   s.m = 2, s.n = 3;
   s.c.strides = {3, 1};
   std::vector<float> c(6, NAN), bias = {1, 2, 3};
-  EXPECT_EQ(cuda::launchGemm(s, nullptr, nullptr, c.data(), bias.data(), nullptr, nullptr, nullptr),
-            0);
+  const cuda::GemmData data{nullptr, nullptr, c.data(), bias.data()};
+  EXPECT_EQ(cuda::launchGemm(s, data, nullptr), 0);
   EXPECT_EQ(c, (std::vector<float>{1, 2, 3, 1, 2, 3}));
   s.accumulate = true;
-  EXPECT_NE(cuda::launchGemm(s, nullptr, nullptr, c.data(), bias.data(), nullptr, nullptr, nullptr),
-            0);
+  EXPECT_NE(cuda::launchGemm(s, data, nullptr), 0);
+}
+
+TEST(CudaGemm, TheDerivativeIsThatOfTheActivation) {
+  // c = 1 * f'(x) beside (f(x + h) - f(x - h)) / 2h of the same kernel's activations.
+  const int count = 200;
+  std::vector<float> one(1, 1.f), ones(count, 1.f), x(count), slopes(count), above(count),
+      below(count);
+  for (int i = 0; i < count; ++i)
+    x[i] = (i - 100) * 0.06f + 0.01f;
+  cuda::GemmShape s;
+  s.m = 1, s.n = count, s.k = 1;
+  s.a.strides = {1, 1};
+  s.b.strides = s.c.strides = s.at.strides = s.residual.strides = {count, 1};
+  for (auto activation :
+       {cuda::GemmActivation::Gelu, cuda::GemmActivation::GeluTanh, cuda::GemmActivation::Silu,
+        cuda::GemmActivation::QuickGelu, cuda::GemmActivation::Relu}) {
+    s.activation = activation;
+    cuda::GemmData data{one.data(), ones.data(), slopes.data()};
+    data.at = x.data();
+    ASSERT_EQ(cuda::launchGemm(s, data, nullptr), 0);
+    const float step = 4e-3f;
+    for (auto [to, shift] : {std::pair{&above, step}, {&below, -step}}) {
+      std::vector<float> moved = x;
+      for (float &value : moved)
+        value += shift;
+      ASSERT_EQ(cuda::launchGemm(s, {one.data(), moved.data(), to->data()}, nullptr), 0);
+    }
+    for (int i = 0; i < count; ++i)
+      EXPECT_NEAR(slopes[i], (above[i] - below[i]) / (2 * step), 3e-4)
+          << static_cast<int>(activation) << " at " << x[i];
+  }
 }

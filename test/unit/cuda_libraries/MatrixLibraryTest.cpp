@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "test/unit/cuda_kernels/GemmCase.h"
 #include "test/unit/cuda_libraries/FakeFolder.h"
 
@@ -54,14 +55,16 @@ bool runCase(MatrixLibrary &library, const Case &test, std::mt19937 &random) {
   const bool narrow = test.bf16 && !test.wide;
   GemmCase product({draw(test.m, test.k, test.oneWeight, false),
                     draw(test.k, test.n, false, test.oneWeight), result(), result(), result(),
-                    randomTensor(random, {test.n})},
+                    result(), randomTensor(random, {test.n})},
                    test.bf16, narrow, random);
   const std::string what =
       product.name() + (columns ? " by columns" : "") + (product.withBias ? " bias" : "") +
-      (product.withResidual ? " residual" : "") + (product.withPre ? " pre" : "");
-  auto done =
-      library.run(product.shape(), {product.a.data(), product.b.data(), product.c.data(),
-                                    product.biasData(), product.residualData(), product.preData()});
+      (product.withResidual ? " residual" : "") + (product.withPre ? " pre" : "") +
+      (product.withSumA ? " sum of a" : "") + (product.withSumB ? " sum of b" : "");
+  std::vector<float> partials(cuda::columnSumScratch, NAN);
+  GemmData data = product.data();
+  data.partials = random() % 2 ? partials.data() : nullptr;
+  auto done = library.run(product.shape(), data);
   EXPECT_TRUE(done) << what << ": " << done.status().message();
   EXPECT_EQ(omnibal::emulation::takeFailure(), "") << what;
   if (!done || !*done)
@@ -71,6 +74,8 @@ bool runCase(MatrixLibrary &library, const Case &test, std::mt19937 &random) {
   expectMemoryNear(product.c, product.tensors.c.memory, bound, narrow ? 0.01 : 4e-6, what);
   expectMemoryNear(product.pre, product.tensors.pre.memory, bound, narrow ? 0.01 : 4e-6,
                    what + ": pre");
+  expectMemoryNear(product.sumA, product.hostSumA.memory, 4e-6 * test.k, 4e-6, what);
+  expectMemoryNear(product.sumB, product.hostSumB.memory, 4e-6 * test.k, 4e-6, what);
   return true;
 }
 
@@ -110,6 +115,7 @@ TEST_F(MatrixLibraryTest, LikeTheHostOnEveryFormThatItTakes) {
                                     {{}, 24, 40, 33},
                                     {{}, 17, 9, 5},
                                     {{}, 1, 32, 16},
+                                    {{}, 24, 16, 2200},
                                     {{3}, 16, 24, 8},
                                     {{2, 3}, 8, 16, 16},
                                     {{4}, 5, 16, 12, false, false, true},
@@ -123,7 +129,7 @@ TEST_F(MatrixLibraryTest, LikeTheHostOnEveryFormThatItTakes) {
       }
   EXPECT_EQ(fake.mistakes, std::vector<std::string>());
   EXPECT_GE(done, cases * 9 / 10) << "of " << cases;
-  for (uint32_t epilogue : {1, 2, 4, 6, 32, 36, 160, 164})
+  for (uint32_t epilogue : {1, 2, 4, 6, 32, 36, 160, 164, 192, 256, 512})
     EXPECT_GT(std::count(fake.epilogues.begin(), fake.epilogues.end(), epilogue), 0) << epilogue;
 }
 
@@ -212,9 +218,7 @@ TEST_F(MatrixLibraryTest, AKeptAlgorithmThatNoLongerFitsGivesWay) {
 
 TEST_F(MatrixLibraryTest, OurKernelWhereItDeclines) {
   Large expected, large;
-  ASSERT_EQ(cuda::launchGemm(expected.shape, expected.a.data(), expected.b.data(),
-                             expected.c.data(), nullptr, nullptr, nullptr, directStream()),
-            0);
+  ASSERT_EQ(cuda::launchGemm(expected.shape, expected.data(), directStream()), 0);
   fake.offered = 0;
   cuda::Libraries declining("a device", directStream());
   EXPECT_OK(declining.multiply(large.shape, large.data()));
@@ -230,6 +234,98 @@ TEST_F(MatrixLibraryTest, OurKernelWhereItDeclines) {
   EXPECT_EQ(said, "omnibal_cuda: cuBLASLt declines f32>f32 NN 256 256 256 epilogue 1 align 16 "
                   "(CUBLAS_STATUS_NOT_SUPPORTED): our own kernel multiplies\n");
   EXPECT_EQ(large.c, expected.c);
+}
+
+/// A weight's gradient beside which the bias's gradient is wanted, and the derivative of GELU.
+struct Backward : Large {
+  std::vector<float> sums = std::vector<float>(m, 1.f), at = std::vector<float>(m * n, 0.5f);
+  explicit Backward(bool ofWeight) {
+    if (ofWeight)
+      shape.a.strides = {1, m};
+    else
+      shape.activation = GemmActivation::GeluTanh;
+    shape.at.strides = {n, 1};
+    weight = ofWeight;
+  }
+  GemmData data() {
+    GemmData d = Large::data();
+    if (weight)
+      d.sumA = sums.data();
+    else
+      d.at = at.data();
+    return d;
+  }
+  bool weight;
+};
+
+TEST_F(MatrixLibraryTest, AnEpilogueIsUsedWhereItIsFasterThanAKernelOfOurs) {
+  for (bool weight : {true, false}) {
+    TemporaryFolder folder;
+    const std::string path = folder.file("measured.json");
+    {
+      Setting file("OMNIBAL_CUDA_ALGORITHMS", path);
+      Backward first(weight);
+      EXPECT_TRUE(*openLibrary()->run(first.shape, first.data()));
+    }
+    auto measured = *cuda::parseAlgorithms(readText(path), path);
+    ASSERT_EQ(measured.size(), 3u) << "with the epilogue, without, what follows";
+    const std::string name = std::string("f32>f32 N") + (weight ? "T" : "N") +
+                             " 256 256 256 epilogue " + (weight ? "512" : "192") + " align 16";
+    const std::string before = "a device, cuBLASLt 130100: ";
+    ASSERT_TRUE(measured.count(before + name) && measured.count(before + "after " + name));
+    std::vector<Backward> results;
+    for (bool faster : {true, false}) {
+      for (auto &[key, entry] : measured)
+        entry.seconds = 1;
+      measured[before + name].seconds = faster ? 2 : 2.1; // 1 + 1 without it
+      Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file(faster ? "fused.json" : "apart.json"));
+      writeText(folder.file(faster ? "fused.json" : "apart.json"), cuda::printAlgorithms(measured));
+      fake = {};
+      auto library = openLibrary();
+      Backward &result = results.emplace_back(weight);
+      EXPECT_TRUE(*library->run(result.shape, result.data()));
+      Backward again(weight);
+      EXPECT_TRUE(*library->run(again.shape, again.data())) << "decided once";
+      const uint32_t epilogue = faster ? weight ? 512 : 192 : 1;
+      EXPECT_EQ(fake.epilogues, (std::vector<uint32_t>{epilogue, epilogue}));
+      EXPECT_EQ(fake.mistakes, std::vector<std::string>());
+    }
+    for (size_t i = 0; i < results[0].c.size(); ++i)
+      ASSERT_NEAR(results[0].c[i], results[1].c[i], 1e-4);
+    for (size_t i = 0; i < results[0].sums.size(); ++i)
+      ASSERT_NEAR(results[0].sums[i], results[1].sums[i], 1e-4);
+  }
+}
+
+TEST_F(MatrixLibraryTest, AnEpilogueThatIsDeclinedIsAKernelOfOurs) {
+  for (bool weight : {true, false}) {
+    Backward fused(weight), unknown(weight), refused(weight);
+    fake = {};
+    EXPECT_TRUE(*openLibrary()->run(fused.shape, fused.data()));
+    fake.lackingEpilogues = 768 | 64;
+    EXPECT_TRUE(*openLibrary()->run(unknown.shape, unknown.data()));
+    EXPECT_EQ(fake.epilogues.back(), 1u);
+    fake.lackingEpilogues = 0;
+    fake.failingEpilogues = 768 | 64;
+    fake.multiplyError = 15;
+    ::testing::internal::CaptureStderr();
+    auto library = openLibrary();
+    for (int i = 0; i < 2; ++i) {
+      std::fill(refused.sums.begin(), refused.sums.end(), 1.f);
+      EXPECT_TRUE(*library->run(refused.shape, refused.data()));
+    }
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+              std::string("omnibal_cuda: cuBLASLt declines f32>f32 N") + (weight ? "T" : "N") +
+                  " 256 256 256 epilogue " + (weight ? "512" : "192") +
+                  " align 16 (CUBLAS_STATUS_NOT_SUPPORTED): done without its epilogue\n");
+    EXPECT_EQ(refused.c, unknown.c);
+    EXPECT_EQ(refused.sums, unknown.sums);
+    for (size_t i = 0; i < fused.c.size(); ++i)
+      ASSERT_NEAR(fused.c[i], refused.c[i], 1e-4);
+    for (size_t i = 0; i < fused.sums.size(); ++i)
+      ASSERT_NEAR(fused.sums[i], refused.sums[i], 1e-4);
+    EXPECT_EQ(fake.mistakes, std::vector<std::string>());
+  }
 }
 
 TEST_F(MatrixLibraryTest, AFailureIsAnError) {

@@ -13,7 +13,7 @@ GemmShape dense(int64_t m, int64_t n, int64_t k) {
   s.type = s.resultType = Element::BF16;
   s.a.strides = {k, 1};
   s.b.strides = {n, 1};
-  s.c.strides = s.residual.strides = s.pre.strides = {n, 1};
+  s.c.strides = s.residual.strides = s.pre.strides = s.at.strides = {n, 1};
   return s;
 }
 
@@ -111,6 +111,64 @@ TEST(Product, WhatTheEpilogueTakes) {
   EXPECT_EQ(epilogue(A::None, true, false, false), std::tuple(1u, false, "b"));
   s = dense(16, 20, 8); // lines of the auxiliary matrix are multiples of 8
   EXPECT_EQ(epilogue(A::GeluTanh, true, false, true), std::tuple(4u, false, "ap"));
+}
+
+TEST(Product, DerivativesAndSums) {
+  GemmShape s = dense(16, 24, 8);
+  s.activation = GemmActivation::GeluTanh;
+  GemmData d{all.a, all.b, all.c};
+  d.at = all.pre;
+  auto plan = planProduct(s, d);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->product.epilogue, 192u);
+  EXPECT_TRUE(plan->product.isSpecial() && !plan->product.writesAux());
+  EXPECT_EQ(plan->product.lineAux, 24);
+  EXPECT_EQ(plan->calls[0].aux, all.pre);
+  EXPECT_FALSE(plan->rest.any());
+  plan = planProduct(s, d, Epilogues::Ordinary);
+  EXPECT_EQ(plan->product.epilogue, 1u);
+  EXPECT_TRUE(plan->rest.derivative && !plan->rest.activation);
+  s.activation = GemmActivation::Gelu; // by erf, which the library lacks
+  EXPECT_TRUE(planProduct(s, d)->rest.derivative);
+  d.at = d.c;
+  EXPECT_FALSE(planProduct(s, d)) << "the product would overwrite it";
+  s = dense(16, 20, 8); // lines of 20
+  s.activation = GemmActivation::GeluTanh;
+  d.at = all.pre;
+  EXPECT_EQ(planProduct(s, d)->product.epilogue, 1u);
+
+  // dy^T x: the sum of dy is the library's of B; x^T dy: of A; turned when the result is.
+  float sums[64];
+  auto epilogue = [&](bool byColumns, bool ofA) {
+    GemmShape weight = dense(24, 8, 16);
+    weight.a.strides = {1, 24};
+    weight.resultType = Element::F32;
+    weight.accumulate = true;
+    if (byColumns)
+      weight.c.strides = {1, 24};
+    GemmData data{all.a, all.b, all.c};
+    (ofA ? data.sumA : data.sumB) = sums;
+    auto made = planProduct(weight, data);
+    EXPECT_TRUE(made->product.beta && made->sums == sums && !made->sumsApart);
+    EXPECT_EQ(made->sumCount, ofA ? 24 : 8);
+    return made->product.epilogue;
+  };
+  EXPECT_EQ(epilogue(false, true), 512u);
+  EXPECT_EQ(epilogue(false, false), 256u);
+  EXPECT_EQ(epilogue(true, true), 256u);
+  EXPECT_EQ(epilogue(true, false), 512u);
+  // The library's sums have the result's type, and one operand's alone.
+  GemmShape weight = dense(24, 8, 16);
+  d = {all.a, all.b, all.c};
+  d.sumA = sums;
+  EXPECT_TRUE(planProduct(weight, d)->sumsApart);
+  weight.resultType = Element::F32;
+  EXPECT_FALSE(planProduct(weight, d)->sumsApart);
+  d.sumB = sums;
+  EXPECT_TRUE(planProduct(weight, d)->sumsApart);
+  d.sumB = nullptr;
+  weight.alpha = 0.5f;
+  EXPECT_TRUE(planProduct(weight, d)->sumsApart);
 }
 
 TEST(Product, AResidualInThePlaceOfTheResult) {

@@ -55,7 +55,16 @@ enum PreferenceAttribute : int {
 };
 enum AlgorithmAttribute : int { splitK = 2, reductionScheme = 3 };
 enum Reduction : uint32_t { reduceNone = 0, reduceInPlace = 1, reduceComputeType = 2 };
-enum Epilogue : uint32_t { plain = 1, relu = 2, addBias = 4, gelu = 32, writeAux = 128 };
+enum Epilogue : uint32_t {
+  plain = 1,
+  relu = 2,
+  addBias = 4,
+  gelu = 32,
+  geluGradient = 64, ///< with aux, which is read
+  aux = 128,
+  sumOfA = 256, ///< bias gradients: sums of an operand over k, into the bias vector
+  sumOfB = 512,
+};
 
 struct Functions {
   int (*create)(Handle *);

@@ -71,9 +71,11 @@ static_assert(int(reduceNone) == CUBLASLT_REDUCTION_SCHEME_NONE &&
               int(reduceComputeType) == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 static_assert(int(plain) == CUBLASLT_EPILOGUE_DEFAULT && int(relu) == CUBLASLT_EPILOGUE_RELU &&
               int(addBias) == CUBLASLT_EPILOGUE_BIAS && int(gelu) == CUBLASLT_EPILOGUE_GELU &&
-              (int(gelu) | int(writeAux)) == CUBLASLT_EPILOGUE_GELU_AUX &&
-              (int(gelu) | int(writeAux) | int(addBias)) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS &&
-              (int(relu) | int(addBias)) == CUBLASLT_EPILOGUE_RELU_BIAS);
+              (int(gelu) | int(aux)) == CUBLASLT_EPILOGUE_GELU_AUX &&
+              (int(gelu) | int(aux) | int(addBias)) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS &&
+              (int(relu) | int(addBias)) == CUBLASLT_EPILOGUE_RELU_BIAS &&
+              (int(geluGradient) | int(aux)) == CUBLASLT_EPILOGUE_DGELU &&
+              int(sumOfA) == CUBLASLT_EPILOGUE_BGRADA && int(sumOfB) == CUBLASLT_EPILOGUE_BGRADB);
 
 } // namespace
 } // namespace omnibal::rt::cuda::lt

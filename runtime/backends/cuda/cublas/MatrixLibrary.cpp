@@ -1,6 +1,9 @@
 #include "runtime/backends/cuda/cublas/MatrixLibrary.h"
+#include "runtime/backends/cuda/GemmSums.h"
 #include "runtime/backends/cuda/Notice.h"
 #include "runtime/backends/cuda/Stopwatch.h"
+#include "runtime/backends/cuda/kernels/ColumnSum.h"
+#include "runtime/backends/cuda/kernels/Copy.h"
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {
@@ -39,6 +42,37 @@ bool isSet(const char *name) {
   return value && std::string(value) == "1";
 }
 
+/// Behind the workspace: where the library leaves sums of an operand.
+const void *sumsIn(const DeviceBuffer &scratch) {
+  return scratch.data() + MatrixLibrary::workspaceBytes;
+}
+constexpr int64_t scratchBytes = MatrixLibrary::workspaceBytes + mostSums * int64_t{sizeof(float)};
+
+/// to += what the library left in `scratch`.
+cudaError_t addSums(float *to, int64_t count, const DeviceBuffer &scratch, cudaStream_t stream) {
+  CopyShape shape;
+  shape.strides.append(count, 1, 1);
+  shape.accumulate = true;
+  return launchCopy(shape, to, sumsIn(scratch), stream);
+}
+
+/// What is left to do after a product.
+cudaError_t finish(const ProductPlan &plan, const GemmShape &shape, const GemmData &data,
+                   cudaStream_t stream) {
+  if (plan.rest.any())
+    if (cudaError_t error = launchGemmRest(shape, plan.rest, data, stream))
+      return error;
+  return plan.sumsApart ? launchGemmSums(shape, data, stream) : cudaSuccess;
+}
+
+/// Elements of an operand [m, n] from its first to its last.
+int64_t extentOf(const GemmShape &s, const GemmShape::Operand &o) {
+  int64_t last = (s.m - 1) * o.strides.row + (s.n - 1) * o.strides.col;
+  for (int d = 0; d < s.batchRank; ++d)
+    last += (s.batch[d] - 1) * o.batch[d];
+  return last + 1;
+}
+
 /// Elements of the library's matrix d from its first to its last.
 int64_t extentOf(const Product &p, int64_t line, int64_t stride) {
   return (p.n - 1) * line + p.m + (p.batches - 1) * stride;
@@ -72,7 +106,7 @@ struct MatrixLibrary::Prepared {
       return e;
     if (int e = set(lt::epilogue, &p.epilogue, sizeof p.epilogue))
       return e;
-    if (p.epilogue & lt::writeAux) {
+    if (p.epilogue & lt::aux) {
       if (int e = set(lt::auxLine, &p.lineAux, sizeof p.lineAux))
         return e;
       if (int e = set(lt::auxBatchStride, &p.strideAux, sizeof p.strideAux))
@@ -88,12 +122,12 @@ struct MatrixLibrary::Prepared {
       return e;
     return layout(d, p.resultType, p.m, p.n, p.lineD, p.batches, p.strideD);
   }
-  /// Heuristics look at the alignment of these, not behind them.
+  /// Heuristics look at the alignment of these, not behind them. `bias`: the library's sums too.
   int point(const void *bias, void *aux, uint32_t epilogue) const {
-    if (epilogue & lt::addBias)
+    if (epilogue & (lt::addBias | lt::sumOfA | lt::sumOfB))
       if (int e = set(lt::biasPointer, &bias, sizeof bias))
         return e;
-    return epilogue & lt::writeAux ? set(lt::auxPointer, &aux, sizeof aux) : lt::success;
+    return epilogue & lt::aux ? set(lt::auxPointer, &aux, sizeof aux) : lt::success;
   }
 
   const lt::Functions &api;
@@ -101,6 +135,8 @@ struct MatrixLibrary::Prepared {
   lt::Layout a = nullptr, b = nullptr, c = nullptr, d = nullptr;
   lt::Algorithm algorithm{};
   bool usable = false;
+  double seconds = 0;       ///< as measured; 0: not
+  std::optional<bool> pays; ///< of an epilogue that isSpecial()
 
 private:
   int layout(lt::Layout &made, Element type, int64_t rows, int64_t cols, int64_t line,
@@ -130,7 +166,7 @@ Result<std::unique_ptr<MatrixLibrary>> MatrixLibrary::open(const std::string &de
                                          ") does not start: " + made->api.statusString(error));
   }
   made->stream = stream;
-  OMNIBAL_ASSIGN_OR_RETURN(made->workspace, DeviceBuffer::allocate(workspaceBytes, stream));
+  OMNIBAL_ASSIGN_OR_RETURN(made->workspace, DeviceBuffer::allocate(scratchBytes, stream));
   made->file = AlgorithmFile::shared();
   const bool tf32 = isSet("OMNIBAL_CUDA_TF32");
   made->float32Compute = tf32 ? lt::computeTf32 : lt::computeFloat32;
@@ -153,7 +189,8 @@ std::string MatrixLibrary::description() const {
 int MatrixLibrary::launch(const ProductPlan &plan, const ProductCall &call, const Prepared &p,
                           const lt::Algorithm &algorithm, const DeviceBuffer &scratch,
                           cudaStream_t where) const {
-  if (int error = p.point(plan.bias, call.aux, plan.product.epilogue))
+  const void *bias = plan.product.makesSums() ? sumsIn(scratch) : plan.bias;
+  if (int error = p.point(bias, call.aux, plan.product.epilogue))
     return error;
   const float beta = plan.product.beta ? 1.f : 0.f;
   return api.multiply(handle, p.description, &plan.alpha, call.a, p.a, call.b, p.b, &beta, call.c,
@@ -161,44 +198,86 @@ int MatrixLibrary::launch(const ProductPlan &plan, const ProductCall &call, cons
 }
 
 Result<bool> MatrixLibrary::run(const GemmShape &shape, const GemmData &data) {
-  const std::optional<ProductPlan> plan = planProduct(shape, data);
+  std::optional<ProductPlan> plan = planProduct(shape, data);
+  if (plan && plan->product.isSpecial()) {
+    OMNIBAL_ASSIGN_OR_RETURN(const auto special, prepare(*plan));
+    OMNIBAL_ASSIGN_OR_RETURN(bool done, pays(*plan, *special, shape, data));
+    if (done) {
+      OMNIBAL_ASSIGN_OR_RETURN(done, enqueue(*plan, *special, shape, data));
+      if (done)
+        return true;
+    }
+    plan = planProduct(shape, data, Epilogues::Ordinary);
+  }
   if (!plan)
     return false;
-  OMNIBAL_ASSIGN_OR_RETURN(Prepared * here, prepare(*plan));
-  if (!here->usable)
+  OMNIBAL_ASSIGN_OR_RETURN(const auto here, prepare(*plan));
+  return enqueue(*plan, *here, shape, data);
+}
+
+/// The product and what follows it; false where the library declines.
+Result<bool> MatrixLibrary::enqueue(const ProductPlan &plan, Prepared &here, const GemmShape &shape,
+                                    const GemmData &data) {
+  if (!here.usable)
     return false;
-  for (size_t i = 0; i < plan->calls.size(); ++i) {
-    const int error = launch(*plan, plan->calls[i], *here, here->algorithm, *workspace, stream);
+  for (size_t i = 0; i < plan.calls.size(); ++i) {
+    const int error = launch(plan, plan.calls[i], here, here.algorithm, *workspace, stream);
     if (error == lt::success)
       continue;
     if (i == 0 && (error == lt::notSupported || error == lt::invalidValue)) {
-      here->usable = false;
-      notice("cuBLASLt declines " + algorithmKey(plan->product) + " (" + api.statusString(error) +
-             "): our own kernel multiplies");
+      here.usable = false;
+      here.pays = false;
+      notice(
+          "cuBLASLt declines " + algorithmKey(plan.product) + " (" + api.statusString(error) +
+          "): " +
+          (plan.product.isSpecial() ? "done without its epilogue" : "our own kernel multiplies"));
       return false;
     }
-    return Status(Code::Unavailable, "cuBLASLt: the product " + algorithmKey(plan->product) +
+    return Status(Code::Unavailable, "cuBLASLt: the product " + algorithmKey(plan.product) +
                                          " failed: " + api.statusString(error));
   }
-  if (plan->rest.any())
+  if (plan.sums)
     OMNIBAL_RETURN_IF_ERROR(
-        check(launchGemmRest(shape, plan->rest, data.c, data.bias, data.residual, data.pre, stream),
-              "what follows a product"));
+        check(addSums(plan.sums, plan.sumCount, *workspace, stream), "sums beside a product"));
+  OMNIBAL_RETURN_IF_ERROR(check(finish(plan, shape, data, stream), "what follows a product"));
   return true;
 }
 
-Result<MatrixLibrary::Prepared *> MatrixLibrary::prepare(const ProductPlan &plan) {
+/// Whether an epilogue is at least as fast as the ordinary one and a kernel of our own.
+Result<bool> MatrixLibrary::pays(const ProductPlan &plan, Prepared &special, const GemmShape &shape,
+                                 const GemmData &data) {
+  if (special.pays)
+    return *special.pays;
+  special.pays = special.usable;
+  const std::optional<ProductPlan> ordinary = planProduct(shape, data, Epilogues::Ordinary);
+  if (!special.usable || special.seconds == 0 || !ordinary)
+    return special.usable;
+  OMNIBAL_ASSIGN_OR_RETURN(const auto apart, prepare(*ordinary));
+  if (!apart->usable || apart->seconds == 0)
+    return true;
+  auto rest = known(prefix + "after " + algorithmKey(plan.product),
+                    [&] { return measureRest(*ordinary, shape, data); });
+  if (!rest) {
+    notice("algorithms are not measured: " + rest.status().message());
+    return true;
+  }
+  special.pays = special.seconds <= apart->seconds + rest->seconds;
+  return *special.pays;
+}
+
+Result<std::shared_ptr<MatrixLibrary::Prepared>> MatrixLibrary::prepare(const ProductPlan &plan) {
   if (auto found = prepared.find(plan.product); found != prepared.end())
-    return found->second.get();
+    return found->second;
   if (prepared.size() >= mostPrepared)
     prepared.clear();
-  auto made = std::make_unique<Prepared>(api);
+  auto made = std::make_shared<Prepared>(api);
   const Product &p = plan.product;
+  const void *bias = p.makesSums() ? sumsIn(*workspace) : plan.bias;
   if (made->describe(p, p.type == Element::F32 ? float32Compute : lt::computeFloat32) ==
           lt::success &&
-      made->point(plan.bias, plan.calls[0].aux, p.epilogue) == lt::success)
+      made->point(bias, plan.calls[0].aux, p.epilogue) == lt::success)
     OMNIBAL_RETURN_IF_ERROR(choose(plan, *made));
-  return (prepared[p] = std::move(made)).get();
+  return prepared[p] = std::move(made);
 }
 
 std::vector<lt::Heuristic> MatrixLibrary::candidates(const Prepared &p,
@@ -243,18 +322,59 @@ Status MatrixLibrary::choose(const ProductPlan &plan, Prepared &p) {
   const double work = double(product.m) * double(product.n) * double(product.k) * product.batches;
   if (!file || work < leastMeasured)
     return Status::ok();
-  const std::string key = prefix + algorithmKey(product);
+  auto found = known(prefix + algorithmKey(product), [&] { return measure(plan, p, offered); });
+  lt::Heuristic checked{};
+  if (!found) {
+    notice("algorithms are not measured: " + found.status().message());
+  } else if (api.check(handle, p.description, p.a, p.b, p.c, p.d, &found->algorithm, &checked) ==
+                 lt::success &&
+             checked.workspaceBytes <= uint64_t{workspaceBytes}) {
+    p.algorithm = found->algorithm;
+    p.seconds = found->seconds;
+  }
+  return Status::ok();
+}
+
+Result<MeasuredAlgorithm> MatrixLibrary::known(const std::string &key,
+                                               const AlgorithmFile::Measure &measure) {
   if (!file->knows(key)) // not while others wait for the file: their messages may be awaited here
     OMNIBAL_RETURN_IF_ERROR(settle(stream));
-  auto known = file->get(key, [&] { return measure(plan, p, offered); });
-  lt::Heuristic checked{};
-  if (!known)
-    notice("algorithms are not measured: " + known.status().message());
-  else if (api.check(handle, p.description, p.a, p.b, p.c, p.d, &known->algorithm, &checked) ==
-               lt::success &&
-           checked.workspaceBytes <= uint64_t{workspaceBytes})
-    p.algorithm = known->algorithm;
-  return Status::ok();
+  return file->get(key, measure);
+}
+
+/// How long it takes to finish an ordinary product, in memory of its own.
+Result<MeasuredAlgorithm> MatrixLibrary::measureRest(const ProductPlan &plan,
+                                                     const GemmShape &shape,
+                                                     const GemmData &data) const {
+  OMNIBAL_ASSIGN_OR_RETURN(auto watch, Stopwatch::create());
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;
+  Status status = Status::ok();
+  auto place = [&](bool there, int64_t bytes) -> void * {
+    if (!there || !status)
+      return nullptr;
+    auto made = DeviceBuffer::allocate(bytes, watch->stream());
+    if (!made) {
+      status = std::move(made).status();
+      return nullptr;
+    }
+    memory.push_back(*std::move(made));
+    return memory.back()->data();
+  };
+  const int64_t size = bytesOf(shape.resultType);
+  GemmData apart = data;
+  apart.c = place(true, extentOf(shape, shape.c) * size);
+  apart.pre = place(data.pre, extentOf(shape, shape.pre) * size);
+  apart.sumA = static_cast<float *>(place(data.sumA, shape.m * int64_t{sizeof(float)}));
+  apart.sumB = static_cast<float *>(place(data.sumB, shape.n * int64_t{sizeof(float)}));
+  apart.partials =
+      static_cast<float *>(place(data.partials, columnSumScratch * int64_t{sizeof(float)}));
+  OMNIBAL_RETURN_IF_ERROR(std::move(status));
+  OMNIBAL_ASSIGN_OR_RETURN(const std::optional<double> seconds, watch->time([&] {
+    return finish(plan, shape, apart, watch->stream()) == cudaSuccess;
+  }));
+  if (!seconds)
+    return Status(Code::Internal, "a kernel does not start");
+  return MeasuredAlgorithm{{}, *seconds};
 }
 
 /// On a stream of its own, into memory of its own: the operands may be in use, and a graph may be
@@ -267,13 +387,13 @@ Result<MeasuredAlgorithm> MatrixLibrary::measure(const ProductPlan &plan, const 
   OMNIBAL_ASSIGN_OR_RETURN(
       auto result, DeviceBuffer::allocate(extentOf(product, product.lineD, product.strideD) * size,
                                           watch->stream()));
-  OMNIBAL_ASSIGN_OR_RETURN(auto scratch, DeviceBuffer::allocate(workspaceBytes, watch->stream()));
+  OMNIBAL_ASSIGN_OR_RETURN(auto scratch, DeviceBuffer::allocate(scratchBytes, watch->stream()));
   std::unique_ptr<DeviceBuffer> aux;
   ProductCall call = plan.calls[0];
   call.d = result->data();
   if (!product.beta)
     call.c = call.d;
-  if (call.aux) {
+  if (product.writesAux()) {
     OMNIBAL_ASSIGN_OR_RETURN(
         aux, DeviceBuffer::allocate(extentOf(product, product.lineAux, product.strideAux) * size,
                                     watch->stream()));
@@ -283,7 +403,9 @@ Result<MeasuredAlgorithm> MatrixLibrary::measure(const ProductPlan &plan, const 
   bool found = false;
   for (const lt::Heuristic &candidate : offered) {
     auto seconds = watch->time([&] {
-      return launch(plan, call, p, candidate.algorithm, *scratch, watch->stream()) == lt::success;
+      return launch(plan, call, p, candidate.algorithm, *scratch, watch->stream()) == lt::success &&
+             (!plan.sums || addSums(reinterpret_cast<float *>(result->data()), plan.sumCount,
+                                    *scratch, watch->stream()) == cudaSuccess);
     });
     if (!seconds)
       return std::move(seconds).status();

@@ -3,7 +3,9 @@
 // For each distinct product the library's heuristics offer some algorithms; the fastest on the real
 // shape is measured once and kept (AlgorithmFile.h). Only algorithms that add in a fixed order take
 // part: split sums in float32 in the workspace, none in place. So the same file gives the same
-// bits. Float32 products stay in float32 unless OMNIBAL_CUDA_TF32=1.
+// bits. Float32 products stay in float32 unless OMNIBAL_CUDA_TF32=1. An epilogue that fewer
+// algorithms have (gradients of GELU and bias, GELU with its argument kept) is used where it was
+// measured to be faster than a plain product and a kernel of our own, which the file keeps too.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_CUBLAS_MATRIXLIBRARY_H
@@ -38,13 +40,20 @@ private:
   static constexpr size_t mostPrepared = 4096; ///< every number of rows is another product
 
   MatrixLibrary() = default;
-  Result<Prepared *> prepare(const ProductPlan &plan);
+  Result<std::shared_ptr<Prepared>> prepare(const ProductPlan &plan);
+  Result<bool> enqueue(const ProductPlan &plan, Prepared &prepared, const GemmShape &shape,
+                       const GemmData &data);
+  Result<bool> pays(const ProductPlan &plan, Prepared &prepared, const GemmShape &shape,
+                    const GemmData &data);
   Status choose(const ProductPlan &plan, Prepared &prepared);
   std::vector<lt::Heuristic> candidates(const Prepared &prepared, const Product &product) const;
   Result<MeasuredAlgorithm> measure(const ProductPlan &plan, const Prepared &prepared,
                                     const std::vector<lt::Heuristic> &offered);
+  Result<MeasuredAlgorithm> measureRest(const ProductPlan &plan, const GemmShape &shape,
+                                        const GemmData &data) const;
   int launch(const ProductPlan &plan, const ProductCall &call, const Prepared &prepared,
              const lt::Algorithm &algorithm, const DeviceBuffer &scratch, cudaStream_t where) const;
+  Result<MeasuredAlgorithm> known(const std::string &key, const AlgorithmFile::Measure &measure);
 
   std::unique_ptr<SharedLibrary> library;
   lt::Functions api{};
@@ -54,7 +63,7 @@ private:
   std::shared_ptr<AlgorithmFile> file;
   std::string prefix; ///< of the file's keys: device, version, arithmetic
   int float32Compute = lt::computeFloat32;
-  std::map<Product, std::unique_ptr<Prepared>> prepared;
+  std::map<Product, std::shared_ptr<Prepared>> prepared;
 };
 
 } // namespace omnibal::rt::cuda

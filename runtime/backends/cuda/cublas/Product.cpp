@@ -28,6 +28,8 @@ private:
       f(s.residual);
     if (data.pre)
       f(s.pre);
+    if (data.at)
+      f(s.at);
   }
   template <typename F> void each(F f) {
     eachRowed(f);
@@ -113,7 +115,7 @@ std::optional<uint32_t> activationEpilogue(GemmActivation activation, bool pre) 
   case GemmActivation::None:
     return pre ? std::nullopt : std::optional<uint32_t>(0);
   case GemmActivation::GeluTanh:
-    return pre ? lt::gelu | lt::writeAux : uint32_t{lt::gelu};
+    return pre ? lt::gelu | lt::aux : uint32_t{lt::gelu};
   case GemmActivation::Relu:
     return pre ? std::nullopt : std::optional<uint32_t>(lt::relu);
   default:
@@ -134,6 +136,24 @@ private:
 
 const std::byte *moved(const void *p, int64_t elements, Element type) {
   return p ? static_cast<const std::byte *>(p) + elements * bytesOf(type) : nullptr;
+}
+
+/// One of the operands' sums over k. With results in rows the library's op(A) [n, k] is our b
+/// transposed and its op(B) [k, m] our a transposed: its sums of A (one value a row of D, [n]) are
+/// ours of b, those of B (one a column of D, [m]) ours of a. A weight's gradient c = dy^T x [out,
+/// in] so has the bias's gradient, the sum of a = dy^T over the tokens, from B; one that lies as
+/// x^T dy [in, out] has it from A. With results in columns nothing changes places. The library
+/// overwrites its sums, in the result's type, and is not known to scale them.
+void fuseSums(ProductPlan &plan, const GemmShape &s, const GemmData &data, bool swapped) {
+  const bool ofA = data.sumA != nullptr;
+  const int64_t count = ofA ? s.m : s.n;
+  if (ofA == (data.sumB != nullptr) || s.alpha != 1 || s.resultType != Element::F32 ||
+      count > mostSums)
+    return;
+  plan.product.epilogue = ofA == swapped ? lt::sumOfB : lt::sumOfA;
+  plan.sums = ofA ? data.sumA : data.sumB;
+  plan.sumCount = count;
+  plan.sumsApart = false;
 }
 
 /// The offsets of the batches that the library does not walk itself.
@@ -166,7 +186,12 @@ void appendCalls(ProductPlan &plan, const GemmShape &s, const ProductCall &first
 
 } // namespace
 
-std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &data) {
+bool Product::writesAux() const { return (epilogue & lt::aux) && !(epilogue & lt::geluGradient); }
+bool Product::makesSums() const { return epilogue & (lt::sumOfA | lt::sumOfB); }
+bool Product::isSpecial() const { return (epilogue & lt::aux) || makesSums(); }
+
+std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &data,
+                                       Epilogues allowed) {
   if (shape.batchRank > GemmShape::maxBatchRank || shape.m <= 0 || shape.n <= 0 || shape.k <= 0)
     return std::nullopt;
   const GemmShape s = Folded(shape, data).s;
@@ -190,16 +215,21 @@ std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &d
 
   // Which of bias, activation and residual the library's epilogue takes.
   const bool swapped = !c->columns;
+  const void *auxData = data.at ? data.at : data.pre;
+  const GemmShape::Operand &auxOperand = data.at ? s.at : s.pre;
   std::optional<int64_t> added, aux;
   if (data.residual)
     added = lineLike(*c, s.residual.strides, s.m, s.n);
-  if (data.pre)
-    aux = lineLike(*c, s.pre.strides, s.m, s.n);
-  std::optional<uint32_t> activation = activationEpilogue(s.activation, data.pre != nullptr);
-  if (activation && (*activation & lt::writeAux) &&
-      !(aux && *aux % 8 == 0 && reinterpret_cast<uintptr_t>(data.pre) % 16 == 0 &&
-        (inner < 0 || s.pre.batch[inner] % 8 == 0)))
+  if (auxData)
+    aux = lineLike(*c, auxOperand.strides, s.m, s.n);
+  const bool auxFits = allowed == Epilogues::All && aux && *aux % 8 == 0 &&
+                       reinterpret_cast<uintptr_t>(auxData) % 16 == 0 &&
+                       (inner < 0 || auxOperand.batch[inner] % 8 == 0);
+  std::optional<uint32_t> activation =
+      data.at ? 0 : activationEpilogue(s.activation, data.pre != nullptr);
+  if (activation && (*activation & lt::aux) && !auxFits)
     activation.reset();
+  const bool fusesDerivative = data.at && auxFits && s.activation == GemmActivation::GeluTanh;
   const bool fusesBias = !data.bias || (swapped && s.biasStride == 1 && s.type == s.resultType);
   const bool fusesActivation = fusesBias && activation;
   const bool fusesResidual =
@@ -208,10 +238,12 @@ std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &d
   ProductPlan plan;
   // What remains begins from the pre-activation, which lies in `pre` where that is asked for.
   const bool intoPre = !fusesActivation && data.pre;
-  plan.rest = {!fusesBias, !fusesActivation && s.activation != GemmActivation::None, !fusesResidual,
-               intoPre};
+  plan.rest = {!fusesBias, !fusesActivation && !data.at && s.activation != GemmActivation::None,
+               !fusesResidual, intoPre, data.at && !fusesDerivative};
   if (plan.rest.any() && data.residual && data.residual == data.c && !intoPre)
     return std::nullopt; // it would be overwritten before it is added
+  if (plan.rest.derivative && data.at == data.c)
+    return std::nullopt; // likewise
   const GemmShape::Operand &to = intoPre ? s.pre : s.c;
   if (intoPre && !aux)
     return std::nullopt;
@@ -240,10 +272,15 @@ std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &d
     p.epilogue |= lt::addBias;
     plan.bias = data.bias;
   }
-  const bool writesAux = p.epilogue & lt::writeAux;
+  if (fusesDerivative)
+    p.epilogue |= lt::geluGradient | lt::aux;
+  const bool usesAux = p.epilogue & lt::aux;
+  plan.sumsApart = data.sumA || data.sumB;
+  if (allowed == Epilogues::All && p.epilogue == 0 && !plan.rest.any() && shape.batchRank == 0)
+    fuseSums(plan, s, data, swapped);
   if (p.epilogue == 0)
     p.epilogue = lt::plain;
-  if (writesAux)
+  if (usesAux)
     p.lineAux = *aux;
   if (inner >= 0) {
     p.batches = s.batch[inner];
@@ -251,14 +288,15 @@ std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &d
     p.strideB = swapped ? s.a.batch[inner] : s.b.batch[inner];
     p.strideC = from.batch[inner];
     p.strideD = to.batch[inner];
-    p.strideAux = writesAux ? s.pre.batch[inner] : 0;
+    p.strideAux = usesAux ? auxOperand.batch[inner] : 0;
   }
   plan.alpha = s.alpha;
   const ProductCall first{swapped ? data.b : data.a, swapped ? data.a : data.b, fromData,
-                          intoPre ? data.pre : data.c, writesAux ? data.pre : nullptr};
+                          intoPre ? data.pre : data.c,
+                          usesAux ? const_cast<void *>(auxData) : nullptr};
   GemmShape walked = s;
   walked.c = to;
-  appendCalls(plan, walked, first, swapped, &from, writesAux ? &s.pre : nullptr, inner);
+  appendCalls(plan, walked, first, swapped, &from, usesAux ? &auxOperand : nullptr, inner);
 
   Alignment alignment;
   for (const ProductCall &call : plan.calls)

@@ -16,14 +16,6 @@
 
 namespace omnibal::rt::cuda {
 
-/// Operands of launchGemm in device memory.
-struct GemmData {
-  const void *a = nullptr, *b = nullptr;
-  void *c = nullptr;
-  const void *bias = nullptr, *residual = nullptr;
-  void *pre = nullptr;
-};
-
 /// All that an algorithm depends on, in the library's terms. Lines and strides in elements.
 struct Product {
   int64_t m = 0, n = 0, k = 0;
@@ -35,26 +27,40 @@ struct Product {
   uint32_t epilogue = 1;
   bool beta = false;      ///< c is read
   int64_t alignment = 16; ///< of all operands, in bytes; a power of two
+  bool writesAux() const;
+  bool makesSums() const;
+  /// Epilogues that the library may lack, or that may cost more than a kernel of our own.
+  bool isSpecial() const;
   auto operator<=>(const Product &) const = default;
 };
 
 /// A place in each operand where one call of the library begins.
 struct ProductCall {
   const void *a, *b, *c;
-  void *d, *aux;
+  void *d, *aux; ///< aux is written (pre) or read (at)
 };
+
+/// Sums of an operand that one product may make.
+constexpr int64_t mostSums = int64_t{1} << 16;
 
 struct ProductPlan {
   Product product;
   std::vector<ProductCall> calls; ///< more than one where the batches lie irregularly
   float alpha = 1;
   const void *bias = nullptr; ///< for the library's epilogue
-  GemmRest rest;              ///< for launchGemmRest
+  /// What the library's sums of an operand are added to, and how many these are.
+  float *sums = nullptr;
+  int64_t sumCount = 0;
+  GemmRest rest;          ///< for launchGemmRest
+  bool sumsApart = false; ///< for launchGemmSums
 };
+
+enum class Epilogues { All, Ordinary }; ///< Ordinary: none that isSpecial()
 
 /// Nothing where the library cannot do the product: then launchGemm does. Batches of one weight
 /// become one product.
-std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &data);
+std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &data,
+                                       Epilogues allowed = Epilogues::All);
 
 /// What an algorithm is kept under: sizes rounded up in steps of an eighth of their power of two
 /// (64 at least), so that micro-batches of about equal size share it.

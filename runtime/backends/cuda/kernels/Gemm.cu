@@ -27,7 +27,7 @@ __device__ __forceinline__ void load(float (&to)[depth][line], const T *from, Ro
 template <typename T, typename To>
 __global__ void __launch_bounds__(threads, 2)
     gemm(GemmShape s, int64_t batches, const T *a, const T *b, To *c, const T *bias,
-         const To *residual, To *pre) {
+         const To *residual, To *pre, const To *at) {
   alignas(16) __shared__ float left[depth][line];
   alignas(16) __shared__ float right[depth][line];
   const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * 4;
@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(threads, 2)
     To *result = c + offsetOf(s, s.c, batch);
     const To *added = residual ? residual + offsetOf(s, s.residual, batch) : nullptr;
     To *before = pre ? pre + offsetOf(s, s.pre, batch) : nullptr;
+    const To *where = at ? at + offsetOf(s, s.at, batch) : nullptr;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -70,7 +71,11 @@ __global__ void __launch_bounds__(threads, 2)
           value += toFloat(bias[n * s.biasStride]);
         if (before)
           before[r * s.pre.strides.row + n * s.pre.strides.col] = fromFloat<To>(value);
-        value = activate(s.activation, value);
+        if (where)
+          value *=
+              derivative(s.activation, toFloat(where[r * s.at.strides.row + n * s.at.strides.col]));
+        else
+          value = activate(s.activation, value);
         if (added)
           value += toFloat(added[r * s.residual.strides.row + n * s.residual.strides.col]);
         place = fromFloat<To>(value);
@@ -79,33 +84,33 @@ __global__ void __launch_bounds__(threads, 2)
 }
 
 template <typename T, typename To>
-cudaError_t run(const GemmShape &s, const void *a, const void *b, void *c, const void *bias,
-                const void *residual, void *pre, cudaStream_t stream) {
+cudaError_t run(const GemmShape &s, const GemmData &d, cudaStream_t stream) {
   int64_t batches = 1;
   for (int d = 0; d < s.batchRank; ++d)
     batches *= s.batch[d];
   if (batches * s.m * s.n == 0)
     return cudaSuccess;
   OMNIBAL_LAUNCH((gemm<T, To>), dim3(gridFor(batches * ceilDiv(s.m, side) * ceilDiv(s.n, side))),
-                 dim3(threads), stream, s, batches, static_cast<const T *>(a),
-                 static_cast<const T *>(b), static_cast<To *>(c), static_cast<const T *>(bias),
-                 static_cast<const To *>(residual), static_cast<To *>(pre));
+                 dim3(threads), stream, s, batches, static_cast<const T *>(d.a),
+                 static_cast<const T *>(d.b), static_cast<To *>(d.c),
+                 static_cast<const T *>(d.bias), static_cast<const To *>(d.residual),
+                 static_cast<To *>(d.pre), static_cast<const To *>(d.at));
   return cudaGetLastError();
 }
 
 } // namespace
 
-cudaError_t launchGemm(const GemmShape &s, const void *a, const void *b, void *c, const void *bias,
-                       const void *residual, void *pre, cudaStream_t stream) {
-  const bool followed = bias || residual || pre || s.activation != GemmActivation::None;
-  if (s.batchRank > GemmShape::maxBatchRank || (s.accumulate && followed))
+cudaError_t launchGemm(const GemmShape &s, const GemmData &d, cudaStream_t stream) {
+  const bool more = d.bias || d.residual || d.pre;
+  if (s.batchRank > GemmShape::maxBatchRank || (d.at && more) ||
+      (s.accumulate && (more || d.at || s.activation != GemmActivation::None)))
     return cudaErrorInvalidValue;
   if (s.type == Element::F32 && s.resultType == Element::F32)
-    return run<float, float>(s, a, b, c, bias, residual, pre, stream);
+    return run<float, float>(s, d, stream);
   if (s.type == Element::BF16 && s.resultType == Element::BF16)
-    return run<bf16, bf16>(s, a, b, c, bias, residual, pre, stream);
+    return run<bf16, bf16>(s, d, stream);
   if (s.type == Element::BF16 && s.resultType == Element::F32)
-    return run<bf16, float>(s, a, b, c, bias, residual, pre, stream);
+    return run<bf16, float>(s, d, stream);
   return cudaErrorInvalidValue;
 }
 

@@ -26,6 +26,31 @@ __device__ __forceinline__ float activate(GemmActivation kind, float x) {
   return x;
 }
 
+/// Of the activation, at x.
+__device__ __forceinline__ float derivative(GemmActivation kind, float x) {
+  switch (kind) {
+  case GemmActivation::None:
+    return 1.f;
+  case GemmActivation::Gelu: // Phi(x) + x phi(x)
+    return 0.5f * (1.f + erff(x * 0.707106781f)) + x * expf(x * x * -0.5f) * 0.398942280f;
+  case GemmActivation::GeluTanh: { // x s(2u), s the logistic function
+    const float s = 1.f / (1.f + expf(-2.f * 0.797884561f * (x + x * x * x * 0.044715f)));
+    return s + x * s * (1.f - s) * (1.595769122f + x * x * 0.214064448f);
+  }
+  case GemmActivation::Silu: {
+    const float s = 1.f / (1.f + expf(-x));
+    return s + x * s * (1.f - s);
+  }
+  case GemmActivation::QuickGelu: {
+    const float s = 1.f / (1.f + expf(-1.702f * x));
+    return s + 1.702f * x * s * (1.f - s);
+  }
+  case GemmActivation::Relu:
+    return x > 0.f ? 1.f : 0.f;
+  }
+  return 1.f;
+}
+
 /// Where batch `index` of an operand begins.
 __device__ __forceinline__ int64_t offsetOf(const GemmShape &s, const GemmShape::Operand &operand,
                                             int64_t index) {

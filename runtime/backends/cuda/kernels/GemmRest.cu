@@ -6,16 +6,10 @@ namespace {
 
 constexpr int threads = 256;
 
-struct RestData {
-  void *c;
-  const void *bias, *residual;
-  void *pre;
-};
-
 /// `width` neighbours of a line, lines being rows or, with `down`, columns.
 template <typename T, typename To, int width>
 __global__ void __launch_bounds__(threads)
-    gemmRest(GemmShape s, GemmRest rest, RestData d, int64_t batches, bool down) {
+    gemmRest(GemmShape s, GemmRest rest, GemmData d, int64_t batches, bool down) {
   const int64_t length = down ? s.m : s.n, lines = down ? s.n : s.m;
   const int64_t packs = (length + width - 1) / width;
   const int64_t total = batches * lines * packs;
@@ -43,11 +37,16 @@ __global__ void __launch_bounds__(threads)
     }
     if (rest.bias && d.pre)
       storePack(pre + inPre, packed);
+    Pack<To, width> where;
+    if (rest.derivative)
+      where = loadPack<width>(static_cast<const To *>(d.at) + place(s.at));
     Pack<To, width> added;
     if (rest.residual)
       added = loadPack<width>(residual + place(s.residual));
 #pragma unroll
     for (int e = 0; e < width; ++e) {
+      if (rest.derivative)
+        x[e] *= derivative(s.activation, toFloat(where.at[e]));
       if (rest.activation)
         x[e] = activate(s.activation, x[e]);
       if (rest.residual)
@@ -59,7 +58,7 @@ __global__ void __launch_bounds__(threads)
 }
 
 /// Whether all lines that are read or written begin where a pack may, and are whole packs.
-bool inPacks(const GemmShape &s, const RestData &d, bool down, int width, int64_t bytes) {
+bool inPacks(const GemmShape &s, const GemmData &d, bool down, int width, int64_t bytes) {
   auto fits = [&](const void *data, const GemmShape::Operand &o) {
     if (!data)
       return true;
@@ -70,11 +69,11 @@ bool inPacks(const GemmShape &s, const RestData &d, bool down, int width, int64_
     return whole;
   };
   return (down ? s.m : s.n) % width == 0 && fits(d.c, s.c) && fits(d.pre, s.pre) &&
-         fits(d.residual, s.residual);
+         fits(d.residual, s.residual) && fits(d.at, s.at);
 }
 
 template <typename T, typename To>
-cudaError_t run(const GemmShape &s, const GemmRest &rest, const RestData &d, cudaStream_t stream) {
+cudaError_t run(const GemmShape &s, const GemmRest &rest, const GemmData &d, cudaStream_t stream) {
   constexpr int width = 16 / sizeof(To);
   int64_t batches = 1;
   for (int b = 0; b < s.batchRank; ++b)
@@ -94,11 +93,12 @@ cudaError_t run(const GemmShape &s, const GemmRest &rest, const RestData &d, cud
 
 } // namespace
 
-cudaError_t launchGemmRest(const GemmShape &s, const GemmRest &rest, void *c, const void *bias,
-                           const void *residual, void *pre, cudaStream_t stream) {
-  const RestData d{c, bias, residual, pre};
-  if (s.batchRank > GemmShape::maxBatchRank || s.accumulate || (rest.fromPre && !pre) ||
-      (rest.bias && !bias) || (rest.residual && !residual))
+cudaError_t launchGemmRest(const GemmShape &s, const GemmRest &rest, const GemmData &d,
+                           cudaStream_t stream) {
+  const bool more = rest.bias || rest.activation || rest.residual || rest.fromPre;
+  if (s.batchRank > GemmShape::maxBatchRank || s.accumulate || (rest.fromPre && !d.pre) ||
+      (rest.bias && !d.bias) || (rest.residual && !d.residual) ||
+      (rest.derivative && (!d.at || more)))
     return cudaErrorInvalidValue;
   if (s.type == Element::F32 && s.resultType == Element::F32)
     return run<float, float>(s, rest, d, stream);

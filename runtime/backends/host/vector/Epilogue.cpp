@@ -25,6 +25,32 @@ template <Activation activation> OMNIBAL_INLINE Vec activate(Vec x) {
   return x;
 }
 
+template <Activation activation> OMNIBAL_INLINE Vec derivative(Vec x) {
+  switch (activation) {
+  case Activation::None:
+    return splat(1.f);
+  case Activation::Gelu: // Phi(x) + x phi(x)
+    return 0.5f * (1.f + errorFunction(x * 0.707106781f)) +
+           x * exponential(x * x * -0.5f) * 0.398942280f;
+  case Activation::GeluTanh: { // x s(2u), s the logistic function
+    Vec u = (x + x * x * x * 0.044715f) * 0.797884561f;
+    Vec s = 1.f / (1.f + exponential(-2.f * u));
+    return s + x * s * (1.f - s) * (1.595769122f + x * x * 0.214064448f);
+  }
+  case Activation::Silu: {
+    Vec s = 1.f / (1.f + exponential(-x));
+    return s + x * s * (1.f - s);
+  }
+  case Activation::QuickGelu: {
+    Vec s = 1.f / (1.f + exponential(-1.702f * x));
+    return s + 1.702f * x * s * (1.f - s);
+  }
+  case Activation::Relu:
+    return x > 0.f ? splat(1.f) : Vec{};
+  }
+  return splat(1.f);
+}
+
 OMNIBAL_INLINE Vec gather(const float *p, int64_t stride, int64_t count) {
   float buffer[lanes];
   for (int i = 0; i < lanes; ++i)
@@ -53,7 +79,13 @@ OMNIBAL_INLINE void step(const Epilogue &e, int64_t i, int64_t j, int64_t count)
         pre[l * e.preColStride] = buffer[l];
     }
   }
-  v = activate<activation>(v);
+  if (e.at) {
+    const float *at = e.at + i * e.atStride + j * e.atColStride;
+    v *= derivative<activation>(whole && e.atColStride == 1 ? load(at)
+                                                            : gather(at, e.atColStride, count));
+  } else {
+    v = activate<activation>(v);
+  }
   if (e.residual) {
     const float *residual = e.residual + i * e.residualStride + j * e.residualColStride;
     v += whole && e.residualColStride == 1 ? load(residual)

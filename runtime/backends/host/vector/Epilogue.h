@@ -9,7 +9,8 @@ namespace omnibal::rt {
 
 enum class Activation { None, Gelu, GeluTanh, Silu, QuickGelu, Relu };
 
-/// c = activation(source + bias) + residual over a tile; pre = source + bias. Null = absent.
+/// c = activation(source + bias) + residual over a tile; pre = source + bias. Null = absent. With
+/// `at`: c = source * derivative of the activation at `at`, and nothing else.
 struct Epilogue {
   int64_t rows = 0, cols = 0;
   const float *source = nullptr; ///< may be c
@@ -17,10 +18,13 @@ struct Epilogue {
   const float *bias = nullptr;
   const float *residual = nullptr;
   float *pre = nullptr;
-  int64_t sourceStride = 0, cStride = 0, residualStride = 0, preStride = 0; ///< of a row
-  /// Of a column of residual and pre (source and c: 1); of bias: exactly one of the two is not 0,
-  /// unless there is one element.
-  int64_t residualColStride = 1, preColStride = 1, biasRowStride = 0, biasColStride = 1;
+  const float *at = nullptr;
+  /// Of a row.
+  int64_t sourceStride = 0, cStride = 0, residualStride = 0, preStride = 0, atStride = 0;
+  /// Of a column of residual, pre and at (source and c: 1); of bias: exactly one of the two is not
+  /// 0, unless there is one element.
+  int64_t residualColStride = 1, preColStride = 1, atColStride = 1;
+  int64_t biasRowStride = 0, biasColStride = 1;
   Activation activation = Activation::None;
 };
 
