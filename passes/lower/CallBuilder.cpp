@@ -259,8 +259,9 @@ bool CallBuilder::markAccumulated(Value value, const Place &target) {
     return marked;
   }
   if (auto gemm = dyn_cast<GemmOp>(op)) {
-    direct = gemm.getActivation() == Activation::None && !gemm.getBias() && !gemm.getPre() &&
-             (!gemm.getResidual() || markAccumulated(gemm.getResidual(), target));
+    direct = value == gemm.getSums() ||
+             (gemm.getActivation() == Activation::None && !gemm.getBias() && !gemm.getPre() &&
+              (!gemm.getResidual() || markAccumulated(gemm.getResidual(), target)));
   } else if (auto fused = dyn_cast<FusedOp>(op)) {
     unsigned index = cast<OpResult>(value).getResultNumber();
     direct = describeOutput(fused, index).columnReduction;

@@ -77,6 +77,10 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
     set(op.getPre(), pre);
   }
 
+  Place at;
+  if (op.getAt())
+    at = as(dtypeAt(c), placeOf(op.getAt()), op);
+
   SymbolicShape batch(shape.begin(), shape.end() - 2);
   auto rows = product(ArrayRef(shape).drop_back());
   SymbolicShape flat{rows.value_or(0), shape.back()};
@@ -85,7 +89,7 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
   bool oneMatrix = allOnes(ArrayRef(b.shape).drop_back(2)) && flatA && hasUnitStride(*flatA) &&
                    !op.getTransposeLhs() && reshape(c, flat) &&
                    (!hasResidual || reshape(residual, flat)) &&
-                   (!op.getPre() || reshape(pre, flat));
+                   (!op.getPre() || reshape(pre, flat)) && (!op.getAt() || reshape(at, flat));
   if (oneMatrix) {
     a = *flatA;
     b = lastTwo(b);
@@ -94,6 +98,8 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
       residual = *reshape(residual, flat);
     if (op.getPre())
       pre = *reshape(pre, flat);
+    if (op.getAt())
+      at = *reshape(at, flat);
   } else {
     SymbolicShape wideA(batch), wideB(batch);
     wideA.append(a.shape.end() - 2, a.shape.end());
@@ -111,6 +117,10 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
     operands.emplace_back("residual", residual);
   if (op.getPre())
     operands.emplace_back("pre", pre);
+  if (op.getAt())
+    operands.emplace_back("at", at);
+  if (op.getSums())
+    operands.emplace_back(op.getSumRhs() ? "sum_b" : "sum_a", gradientTarget(op.getSums(), op));
   Call &gemm = call(op, "gemm", std::move(operands));
   if (accumulate)
     gemm.attributes["accumulate"] = true;

@@ -1,4 +1,5 @@
 //===- FormGemms.cpp - Matrix products with their epilogues ------------------------------===//
+#include "passes/lower/GemmGradients.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"
 
@@ -12,8 +13,8 @@ namespace {
 
 GemmOp makeGemm(OpBuilder &builder, Location loc, Type type, Value lhs, Value rhs, Value bias,
                 bool transposeLhs, bool transposeRhs) {
-  return GemmOp::create(builder, loc, type, Type(), lhs, rhs, bias, Value(), transposeLhs,
-                        transposeRhs, APFloat(1.0), Activation::None);
+  return GemmOp::create(builder, loc, type, Type(), Type(), lhs, rhs, bias, Value(), Value(),
+                        transposeLhs, transposeRhs, APFloat(1.0), Activation::None, false);
 }
 
 /// [.., C] as [product of .., C]; null if the product is not affine.
@@ -101,9 +102,9 @@ bool isPlain(GemmOp gemm) {
 GemmOp rebuild(Operation *op, GemmOp gemm, Value bias, Value residual, Activation activation) {
   OpBuilder builder(op);
   auto fused = GemmOp::create(builder, builder.getFusedLoc({gemm.getLoc(), op->getLoc()}),
-                              gemm.getResult().getType(), Type(), gemm.getLhs(), gemm.getRhs(),
-                              bias, residual, gemm.getTransposeLhs(), gemm.getTransposeRhs(),
-                              gemm.getAlpha(), activation);
+                              gemm.getResult().getType(), Type(), Type(), gemm.getLhs(),
+                              gemm.getRhs(), bias, residual, Value(), gemm.getTransposeLhs(),
+                              gemm.getTransposeRhs(), gemm.getAlpha(), activation, false);
   op->getResult(0).replaceAllUsesWith(fused.getResult());
   op->erase();
   gemm.erase();
@@ -147,7 +148,16 @@ void absorbAddition(AddOp add) {
   rebuild(add, gemm, bias, Value(), Activation::None);
 }
 
+/// Of the library of target cuda. For others it would take a kernel behind the product, as a fused
+/// group does, which may hold more.
+bool hasEpilogue(Operation *op) {
+  auto gelu = dyn_cast<GeluOp>(op);
+  return (gelu && gelu.getTanh()) || isa<ReluOp>(op);
+}
+
 struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
+  using Base::Base;
+
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
@@ -172,7 +182,7 @@ struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
     // In program order, so that a gemm has its bias and activation before its residual.
     ops.clear();
     getOperation().walk([&](Operation *op) {
-      if (isa<AddOp>(op) || activationOf(op))
+      if (isa<AddOp>(op) || (activationOf(op) && (target != "cuda" || hasEpilogue(op))))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -181,6 +191,28 @@ struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
       else
         absorbActivation(op);
     }
+    if (target == "cuda")
+      formGradients();
+  }
+
+  void formGradients() {
+    SmallVector<GeluOp> gelus;
+    SmallVector<GeluGradOp> derivatives;
+    SmallVector<ReduceOp> sums;
+    getOperation().walk([&](Operation *op) {
+      if (auto gelu = dyn_cast<GeluOp>(op); gelu && gelu.getTanh())
+        gelus.push_back(gelu);
+      else if (auto derivative = dyn_cast<GeluGradOp>(op); derivative && derivative.getTanh())
+        derivatives.push_back(derivative);
+      else if (auto reduce = dyn_cast<ReduceOp>(op))
+        sums.push_back(reduce);
+    });
+    for (GeluOp op : gelus)
+      keepArgument(op);
+    for (GeluGradOp op : derivatives)
+      absorbGeluGrad(op);
+    for (ReduceOp op : sums) // when what they read is known to be a product's
+      absorbColumnSum(op);
   }
 };
 

@@ -26,7 +26,7 @@ FailureOr<LoweredFunction> lowerFunction(func::FuncOp fn, KernelLibrary &kernels
   passes.addPass(createExpandAttention());
   passes.addPass(createExpandNorms());
   passes.addPass(createCSEPass());
-  passes.addPass(createFormGemms());
+  passes.addPass(createFormGemms({options.target}));
   passes.addPass(createFuse());
   passes.addPass(createCSEPass());
   if (failed(manager.run(*module)))

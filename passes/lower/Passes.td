@@ -26,7 +26,12 @@ def FormGemms : Pass<"omnibal-form-gemms", "::mlir::func::FuncOp"> {
   let description = [{
     An activation joins its gemm only if nothing else reads the pre-activation (backward usually does);
     an addition of the same shape joins as the residual of the operand that is computed last.
+
+    For target cuda only activations of the library of products join. There a gelu (tanh) whose argument is
+    read again leaves it beside its result, gelu_grad (tanh) of a product joins it, and the sum of a bias's
+    gradient joins the product of the weight's, each where no fused group would read the same values.
   }];
+  let options = [Option<"target", "target", "std::string", "\"host\"", "host | cuda">];
 }
 
 def Fuse : Pass<"omnibal-fuse", "::mlir::func::FuncOp"> {
@@ -36,6 +41,21 @@ def Fuse : Pass<"omnibal-fuse", "::mlir::func::FuncOp"> {
     and returns. A reduction over the columns stays inside; one over the rows ends the group. Values of
     one row (a weight stored as w - 1) are recomputed where they are used.
   }];
+}
+
+def EmitGpuKernels : Pass<"omnibal-emit-gpu-kernels", "::mlir::ModuleOp"> {
+  let summary = "Appends the GPU kernels of the module's functions, for reading and tests";
+  let description = [{
+    Each function of form C is lowered as for a program of target cuda, and what generated kernels its fused
+    groups become stand in a gpu.module behind the functions, which stay as they are.
+  }];
+  let options = [
+    Option<"compute", "compute", "std::string", "\"float32\"", "float32 | bfloat16">,
+    Option<"tiles", "tiles", "int64_t", "4", "V that temporaries must hold">,
+    Option<"tokens", "tokens", "int64_t", "64", "N that temporaries must hold">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 #endif // PASSES_LOWER_PASSES_TD

@@ -58,8 +58,13 @@ def tensors(case):
 
 def gemm(case, t):
     attributes = case.get("attributes", {})
+    if "sum_a" in t:
+        return lambda: (t["c"].add_(t["a"] @ t["b"]), t["sum_a"].add_(t["a"].sum(1, dtype=torch.float32)))
     if attributes.get("accumulate"):
         return lambda: t["c"].add_(t["a"] @ t["b"])
+    if "at" in t:
+        slope = torch.compile(lambda a, b, at: torch.ops.aten.gelu_backward(a @ b, at, approximate="tanh"))
+        return lambda: slope(t["a"], t["b"], t["at"])
 
     def layer(a, b, bias, residual):
         value = F.linear(a, b.T, bias)

@@ -123,7 +123,8 @@ TEST_F(InterpreterTest, RunsGemmsWithEpilogues) {
     func.func @main(%a: tensor<1x2xf32>, %b: tensor<2x2xf32>, %bias: tensor<2xf32>,
                     %residual: tensor<1x2xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>) {
       %y, %pre = omnibal.gemm %a, %b bias(%bias) residual(%residual)
-          {alpha = 2.0 : f64, transpose_rhs, activation = 5 : i32}
+          {alpha = 2.0 : f64, transpose_rhs, activation = 5 : i32,
+           resultSegmentSizes = array<i32: 1, 1, 0>}
           : (tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32>, tensor<1x2xf32>)
           -> (tensor<1x2xf32>, tensor<1x2xf32>)
       return %y, %pre : tensor<1x2xf32>, tensor<1x2xf32>
@@ -139,6 +140,33 @@ TEST_F(InterpreterTest, RunsGemmsWithEpilogues) {
   ASSERT_TRUE(succeeded(results));
   EXPECT_EQ((*results)[1].floats, (std::vector<double>{2 * 11 + 0.5, 2 * -3 + 0.25}));
   EXPECT_EQ((*results)[0].floats, (std::vector<double>{122.5, 200}));
+}
+
+TEST_F(InterpreterTest, RunsGemmsOfABackward) {
+  func::FuncOp function = parse(R"(
+    func.func @main(%a: tensor<2x1xf32>, %b: tensor<2x3xf32>, %at: tensor<1x3xf32>)
+        -> (tensor<1x3xf32>, tensor<1xf32>, tensor<1x3xf32>, tensor<3xf32>) {
+      %y, %sa = omnibal.gemm %a, %b at(%at)
+          {transpose_lhs, activation = 5 : i32, resultSegmentSizes = array<i32: 1, 0, 1>}
+          : (tensor<2x1xf32>, tensor<2x3xf32>, tensor<1x3xf32>) -> (tensor<1x3xf32>, tensor<1xf32>)
+      %z, %sb = omnibal.gemm %a, %b
+          {transpose_lhs, sum_rhs, activation = 0 : i32, resultSegmentSizes = array<i32: 1, 0, 1>}
+          : (tensor<2x1xf32>, tensor<2x3xf32>) -> (tensor<1x3xf32>, tensor<3xf32>)
+      return %y, %sa, %z, %sb : tensor<1x3xf32>, tensor<1xf32>, tensor<1x3xf32>, tensor<3xf32>
+    })");
+  ASSERT_TRUE(function);
+  Type f32 = Float32Type::get(&context);
+  HostTensor a(f32, {2, 1}), b(f32, {2, 3}), at(f32, {1, 3});
+  a.floats = {1, 2};
+  b.floats = {3, 4, -5, 1, 0, 7};
+  at.floats = {0.5, -0.5, 2};
+  auto results = Interpreter({}).run(function, {a, b, at});
+  ASSERT_TRUE(succeeded(results));
+  using Values = std::vector<double>;
+  EXPECT_EQ((*results)[0].floats, (Values{5, 0, 9})); // relu's derivative is 0 below 0
+  EXPECT_EQ((*results)[1].floats, (Values{3}));
+  EXPECT_EQ((*results)[2].floats, (Values{5, 4, 9}));
+  EXPECT_EQ((*results)[3].floats, (Values{4, 4, 2}));
 }
 
 TEST_F(InterpreterTest, EvaluatesASliceFromCutPoints) {

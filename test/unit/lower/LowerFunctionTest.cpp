@@ -1,6 +1,10 @@
 //===- LowerFunctionTest.cpp - Whole functions -------------------------------------------===//
 #include "test/unit/lower/LoweredRun.h"
+#include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
+#include <unistd.h>
 
 using omnibal::test::LoweredModule;
 
@@ -143,6 +147,61 @@ TEST_P(WholeModel, NoElementwiseCallStandsAlone) {
       EXPECT_TRUE(kernels.contains(call.kernel)) << name << ": " << call.kernel;
 }
 INSTANTIATE_TEST_SUITE_P(Remat, WholeModel, testing::Values("keep", "full"));
+
+/// The model with GELU by tanh, which the library of target cuda computes beside products.
+std::string withTanh() {
+  std::ifstream file(model);
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string changed = text.str();
+  const std::string from = "omnibal.gelu %f :", to = "omnibal.gelu %f {tanh} :";
+  for (size_t at = 0; (at = changed.find(from, at)) != std::string::npos; at += to.size())
+    changed.replace(at, from.size(), to);
+  const std::string path =
+      testing::TempDir() + "omnibal-tanh-" + std::to_string(getpid()) + ".mlir";
+  std::ofstream(path) << changed;
+  return path;
+}
+
+TEST(LowerFunction, ProductsOfCudaTakeGradientsOfGeluAndBias) {
+  const std::string path = withTanh();
+  LoweredModule wide = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda");
+  LoweredModule narrow = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda", "bfloat16");
+  LoweredModule host = LoweredModule::fromLayers(path, "keep", 4, 20);
+  std::filesystem::remove(path);
+  auto count = [](const LoweredModule &module, const std::string &name,
+                  const std::string &operand) {
+    int found = 0;
+    for (const omnibal::rt::KernelCall &call : module.function(name).calls)
+      for (const auto &[other, view] : call.operands)
+        found += call.kernel == "gemm" && other == operand;
+    return found;
+  };
+  for (const std::string &name : wide.functions()) {
+    for (auto [tiles, tokens] : {std::pair(0, 5), {1, 1}, {4, 20}})
+      wide.check(name, tiles, tokens);
+    narrow.check(name, 3, 14, 0.03);
+  }
+  EXPECT_EQ(count(wide, "vision_1.forward", "pre"), 1);
+  EXPECT_EQ(count(wide, "vision_1.backward", "at"), 1);
+  // Of fc1; that of the merged projection is summed where it is put together.
+  EXPECT_EQ(count(wide, "vision_1.backward", "sum_a"), 1);
+  for (const char *operand : {"pre", "at", "sum_a", "sum_b"})
+    EXPECT_EQ(count(host, "vision_1.forward", operand) + count(host, "vision_1.backward", operand),
+              0)
+        << operand;
+  const omnibal::rt::Function &f = narrow.function("vision_1.backward");
+  for (const omnibal::rt::KernelCall &call : f.calls)
+    for (const auto &[operand, view] : call.operands) {
+      if (call.kernel == "gemm" && operand == "sum_a") {
+        EXPECT_EQ(f.buffers[view.buffer].role, omnibal::rt::Role::ParameterGrad);
+        EXPECT_EQ(f.buffers[view.buffer].dtype, omnibal::rt::DType::F32);
+      }
+      if (call.kernel == "gemm" && operand == "at") {
+        EXPECT_EQ(f.buffers[view.buffer].dtype, omnibal::rt::DType::BF16);
+      }
+    }
+}
 
 TEST(LowerFunction, StorageOfATransformerBlock) {
   LoweredModule module(block, 0, 64, "cuda", "bfloat16");
