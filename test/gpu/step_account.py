@@ -66,7 +66,7 @@ class Call:
         if name in NOT_COUNTED:
             return 0
         both = self.attributes.get("accumulate") and name in ("c", "dst")
-        return self.elements(name) * self.width(name) * (2 if both or name in ("dweight", "dbias", "dtable") else 1)
+        return self.elements(name) * self.width(name) * (2 if both or name in ("dweight", "dbias", "dtable", "sum_a", "sum_b") else 1)
 
     def as_gemm(self):
         self.kind = "gemm"

@@ -70,7 +70,7 @@ bool runCase(MatrixLibrary &library, const Case &test, std::mt19937 &random) {
   if (!done || !*done)
     return false;
   // A product that waits in bfloat16 for what follows is rounded once more.
-  const double bound = (narrow ? 0.01 : 2e-6) * std::sqrt(static_cast<double>(test.k + 1));
+  const double bound = (narrow ? 0.01 : 4e-6) * std::sqrt(static_cast<double>(test.k + 1));
   expectMemoryNear(product.c, product.tensors.c.memory, bound, narrow ? 0.01 : 4e-6, what);
   expectMemoryNear(product.pre, product.tensors.pre.memory, bound, narrow ? 0.01 : 4e-6,
                    what + ": pre");
@@ -261,13 +261,13 @@ struct Backward : Large {
 TEST_F(MatrixLibraryTest, AnEpilogueIsUsedWhereItIsFasterThanAKernelOfOurs) {
   for (bool weight : {true, false}) {
     TemporaryFolder folder;
-    const std::string path = folder.file("measured.json");
+    const std::string path = folder / "measured.json";
     {
       Setting file("OMNIBAL_CUDA_ALGORITHMS", path);
       Backward first(weight);
       EXPECT_TRUE(*openLibrary()->run(first.shape, first.data()));
     }
-    auto measured = *cuda::parseAlgorithms(readText(path), path);
+    auto measured = *cuda::parseAlgorithms(readFile(path), path);
     ASSERT_EQ(measured.size(), 3u) << "with the epilogue, without, what follows";
     const std::string name = std::string("f32>f32 N") + (weight ? "T" : "N") +
                              " 256 256 256 epilogue " + (weight ? "512" : "192") + " align 16";
@@ -278,8 +278,8 @@ TEST_F(MatrixLibraryTest, AnEpilogueIsUsedWhereItIsFasterThanAKernelOfOurs) {
       for (auto &[key, entry] : measured)
         entry.seconds = 1;
       measured[before + name].seconds = faster ? 2 : 2.1; // 1 + 1 without it
-      Setting file("OMNIBAL_CUDA_ALGORITHMS", folder.file(faster ? "fused.json" : "apart.json"));
-      writeText(folder.file(faster ? "fused.json" : "apart.json"), cuda::printAlgorithms(measured));
+      Setting file("OMNIBAL_CUDA_ALGORITHMS", folder / (faster ? "fused.json" : "apart.json"));
+      writeFile(folder / (faster ? "fused.json" : "apart.json"), cuda::printAlgorithms(measured));
       fake = {};
       auto library = openLibrary();
       Backward &result = results.emplace_back(weight);

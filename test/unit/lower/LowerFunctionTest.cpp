@@ -1,10 +1,7 @@
 //===- LowerFunctionTest.cpp - Whole functions -------------------------------------------===//
+#include "test/support/TemporaryFolder.h"
 #include "test/unit/lower/LoweredRun.h"
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
-#include <unistd.h>
 
 using omnibal::test::LoweredModule;
 
@@ -149,26 +146,21 @@ TEST_P(WholeModel, NoElementwiseCallStandsAlone) {
 INSTANTIATE_TEST_SUITE_P(Remat, WholeModel, testing::Values("keep", "full"));
 
 /// The model with GELU by tanh, which the library of target cuda computes beside products.
-std::string withTanh() {
-  std::ifstream file(model);
-  std::stringstream text;
-  text << file.rdbuf();
-  std::string changed = text.str();
+std::string withTanh(const omnibal::test::TemporaryFolder &folder) {
+  std::string text = omnibal::test::readFile(model);
   const std::string from = "omnibal.gelu %f :", to = "omnibal.gelu %f {tanh} :";
-  for (size_t at = 0; (at = changed.find(from, at)) != std::string::npos; at += to.size())
-    changed.replace(at, from.size(), to);
-  const std::string path =
-      testing::TempDir() + "omnibal-tanh-" + std::to_string(getpid()) + ".mlir";
-  std::ofstream(path) << changed;
-  return path;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  omnibal::test::writeFile(folder / "tanh.mlir", text);
+  return folder / "tanh.mlir";
 }
 
 TEST(LowerFunction, ProductsOfCudaTakeGradientsOfGeluAndBias) {
-  const std::string path = withTanh();
+  const omnibal::test::TemporaryFolder folder;
+  const std::string path = withTanh(folder);
   LoweredModule wide = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda");
   LoweredModule narrow = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda", "bfloat16");
   LoweredModule host = LoweredModule::fromLayers(path, "keep", 4, 20);
-  std::filesystem::remove(path);
   auto count = [](const LoweredModule &module, const std::string &name,
                   const std::string &operand) {
     int found = 0;
