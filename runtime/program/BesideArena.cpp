@@ -19,6 +19,16 @@ bool calls(const Program &program, std::initializer_list<std::string_view> kerne
   });
 }
 
+/// Whether products add sums of their operands to something.
+bool addsSums(const Program &program) {
+  for (const Function &f : program.functions)
+    for (const KernelCall &call : f.calls)
+      for (const auto &[operand, view] : call.operands)
+        if (call.kernel == "gemm" && (operand == "sum_a" || operand == "sum_b"))
+          return true;
+  return false;
+}
+
 } // namespace
 
 int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
@@ -49,7 +59,7 @@ std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &st
   if (program.target != "cuda")
     return uses;
   uses.push_back({"batch values", cuda::batchRingBytes(batchBytesOfStep(program, stage))});
-  if (calls(program, {"reduce"}))
+  if (calls(program, {"reduce"}) || addsSums(program))
     uses.push_back({"column sums", cuda::columnSumBytes});
   if (const int64_t bytes = updateListBytes(stage); bytes > 0)
     uses.push_back({"optimizer's lists", bytes});

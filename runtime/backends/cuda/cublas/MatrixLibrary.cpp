@@ -1,7 +1,7 @@
-#include "runtime/backends/cuda/cublas/MatrixLibrary.h"
 #include "runtime/backends/cuda/GemmSums.h"
 #include "runtime/backends/cuda/Notice.h"
 #include "runtime/backends/cuda/Stopwatch.h"
+#include "runtime/backends/cuda/cublas/PreparedProduct.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include <cstdlib>
@@ -35,8 +35,6 @@ Status resolve(const SharedLibrary &library, lt::Functions &api) {
   return library.find("cublasLtMatmul", api.multiply);
 }
 
-int typeOf(Element type) { return type == Element::BF16 ? lt::bfloat16 : lt::float32; }
-
 bool isSet(const char *name) {
   const char *value = std::getenv(name);
   return value && std::string(value) == "1";
@@ -46,7 +44,6 @@ bool isSet(const char *name) {
 const void *sumsIn(const DeviceBuffer &scratch) {
   return scratch.data() + MatrixLibrary::workspaceBytes;
 }
-constexpr int64_t scratchBytes = MatrixLibrary::workspaceBytes + mostSums * int64_t{sizeof(float)};
 
 /// to += what the library left in `scratch`.
 cudaError_t addSums(float *to, int64_t count, const DeviceBuffer &scratch, cudaStream_t stream) {
@@ -80,76 +77,6 @@ int64_t extentOf(const Product &p, int64_t line, int64_t stride) {
 
 } // namespace
 
-/// The library's descriptions of one product.
-struct MatrixLibrary::Prepared {
-  explicit Prepared(const lt::Functions &api) : api(api) {}
-  Prepared(const Prepared &) = delete;
-  ~Prepared() {
-    for (lt::Layout layout : {a, b, c, d})
-      if (layout)
-        (void)api.layoutDestroy(layout);
-    if (description)
-      (void)api.descriptionDestroy(description);
-  }
-
-  int set(int attribute, const void *value, size_t bytes) const {
-    return api.descriptionSet(description, attribute, value, bytes);
-  }
-  int describe(const Product &p, int compute) {
-    if (int e = api.descriptionCreate(&description, compute, lt::float32))
-      return e;
-    const int32_t left = p.transposedA ? lt::transposed : lt::notTransposed,
-                  right = p.transposedB ? lt::transposed : lt::notTransposed;
-    if (int e = set(lt::transposeA, &left, sizeof left))
-      return e;
-    if (int e = set(lt::transposeB, &right, sizeof right))
-      return e;
-    if (int e = set(lt::epilogue, &p.epilogue, sizeof p.epilogue))
-      return e;
-    if (p.epilogue & lt::aux) {
-      if (int e = set(lt::auxLine, &p.lineAux, sizeof p.lineAux))
-        return e;
-      if (int e = set(lt::auxBatchStride, &p.strideAux, sizeof p.strideAux))
-        return e;
-    }
-    if (int e = layout(a, p.type, p.transposedA ? p.k : p.m, p.transposedA ? p.m : p.k, p.lineA,
-                       p.batches, p.strideA))
-      return e;
-    if (int e = layout(b, p.type, p.transposedB ? p.n : p.k, p.transposedB ? p.k : p.n, p.lineB,
-                       p.batches, p.strideB))
-      return e;
-    if (int e = layout(c, p.resultType, p.m, p.n, p.lineC, p.batches, p.strideC))
-      return e;
-    return layout(d, p.resultType, p.m, p.n, p.lineD, p.batches, p.strideD);
-  }
-  /// Heuristics look at the alignment of these, not behind them. `bias`: the library's sums too.
-  int point(const void *bias, void *aux, uint32_t epilogue) const {
-    if (epilogue & (lt::addBias | lt::sumOfA | lt::sumOfB))
-      if (int e = set(lt::biasPointer, &bias, sizeof bias))
-        return e;
-    return epilogue & lt::aux ? set(lt::auxPointer, &aux, sizeof aux) : lt::success;
-  }
-
-  const lt::Functions &api;
-  lt::Description description = nullptr;
-  lt::Layout a = nullptr, b = nullptr, c = nullptr, d = nullptr;
-  lt::Algorithm algorithm{};
-  bool usable = false;
-  double seconds = 0;       ///< as measured; 0: not
-  std::optional<bool> pays; ///< of an epilogue that isSpecial()
-
-private:
-  int layout(lt::Layout &made, Element type, int64_t rows, int64_t cols, int64_t line,
-             int64_t batches, int64_t stride) const {
-    if (int e = api.layoutCreate(&made, typeOf(type), rows, cols, line))
-      return e;
-    const auto count = static_cast<int32_t>(batches);
-    if (int e = api.layoutSet(made, lt::batchCount, &count, sizeof count))
-      return e;
-    return api.layoutSet(made, lt::batchStride, &stride, sizeof stride);
-  }
-};
-
 Result<std::unique_ptr<MatrixLibrary>> MatrixLibrary::open(const std::string &device,
                                                            cudaStream_t stream) {
   std::unique_ptr<MatrixLibrary> made(new MatrixLibrary);
@@ -166,7 +93,7 @@ Result<std::unique_ptr<MatrixLibrary>> MatrixLibrary::open(const std::string &de
                                          ") does not start: " + made->api.statusString(error));
   }
   made->stream = stream;
-  OMNIBAL_ASSIGN_OR_RETURN(made->workspace, DeviceBuffer::allocate(scratchBytes, stream));
+  OMNIBAL_ASSIGN_OR_RETURN(made->workspace, DeviceBuffer::allocate(productWorkspaceBytes, stream));
   made->file = AlgorithmFile::shared();
   const bool tf32 = isSet("OMNIBAL_CUDA_TF32");
   made->float32Compute = tf32 ? lt::computeTf32 : lt::computeFloat32;
@@ -387,7 +314,8 @@ Result<MeasuredAlgorithm> MatrixLibrary::measure(const ProductPlan &plan, const 
   OMNIBAL_ASSIGN_OR_RETURN(
       auto result, DeviceBuffer::allocate(extentOf(product, product.lineD, product.strideD) * size,
                                           watch->stream()));
-  OMNIBAL_ASSIGN_OR_RETURN(auto scratch, DeviceBuffer::allocate(scratchBytes, watch->stream()));
+  OMNIBAL_ASSIGN_OR_RETURN(auto scratch,
+                           DeviceBuffer::allocate(productWorkspaceBytes, watch->stream()));
   std::unique_ptr<DeviceBuffer> aux;
   ProductCall call = plan.calls[0];
   call.d = result->data();

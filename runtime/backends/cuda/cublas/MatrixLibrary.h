@@ -22,7 +22,8 @@ namespace omnibal::rt::cuda {
 class MatrixLibrary {
 public:
   /// Of a rank, for split sums; beside its arena.
-  static constexpr int64_t workspaceBytes = productWorkspaceBytes;
+  static constexpr int64_t workspaceBytes =
+      productWorkspaceBytes - mostSums * int64_t{sizeof(float)};
 
   /// Unavailable or NotFound says why there is none. `device` is the device's name.
   static Result<std::unique_ptr<MatrixLibrary>> open(const std::string &device,
