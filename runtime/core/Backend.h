@@ -14,6 +14,7 @@
 
 #include "runtime/core/Communicator.h"
 #include "runtime/core/Kernel.h"
+#include "runtime/core/Load.h"
 #include "runtime/core/MemoryUse.h"
 #include "runtime/core/Optimizer.h"
 #include <chrono>
@@ -198,9 +199,11 @@ public:
   virtual Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                                       const SumsOptions &options) = 0;
 
-  /// What is known of the micro-batch whose kernels come next, besides V and N; kernels may do less
-  /// for it. `labels`: tokens with a target; -1: nothing is known.
-  virtual void expectLoad(int64_t labels) {}
+  /// What is known of the micro-batch whose kernels come next.
+  virtual void expectLoad(const Load &load) {}
+  /// Whether kernels with an operand `cu_seqlens` now go by Load::samples and Load::longest. It may
+  /// turn true while such a kernel runs, and stays so.
+  virtual bool goesBySamples() const { return false; }
 
   /// How many recordings are worth keeping; 0: work cannot be recorded.
   virtual int recordings() const { return 0; }

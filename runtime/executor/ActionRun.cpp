@@ -25,10 +25,12 @@ Status ActionRun::compute(const Action &a) {
   for (int32_t number : phase.batchValues)
     OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
   const int64_t rows = prepared.rows(batch->tokens);
-  backend.expectLoad(batch->labelTokens);
+  const Load load = loadOf(batch->borders, batch->labelTokens);
+  backend.expectLoad(load);
   for (size_t i = 0; i < phase.segments.size(); ++i) {
     const Segment &segment = phase.segments[i];
     auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
+    const bool samples = segment.samples && backend.goesBySamples();
     // What is timed by call or by kernel runs by itself.
     RecordingKey key = {a.index,
                         static_cast<int64_t>(a.kind),
@@ -36,7 +38,9 @@ Status ActionRun::compute(const Action &a) {
                         segment.places[a.microbatch],
                         segment.tiles ? batch->tiles : -1,
                         segment.tokens ? rows : -1,
-                        segment.labels ? labelBuckets(batch->labelTokens) : -1};
+                        segment.labels ? (batch->labelTokens + labelBucket - 1) / labelBucket : -1,
+                        samples ? load.samples : -1,
+                        samples ? load.longest : -1};
     OMNIBAL_RETURN_IF_ERROR(trace || clock ? work()
                                            : state.recordings.run(key, &mode, backend, work));
     transport.progress();

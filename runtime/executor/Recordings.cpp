@@ -4,7 +4,7 @@ namespace omnibal::rt {
 namespace {
 
 struct Dependence {
-  bool tiles = false, tokens = false, labels = false;
+  bool tiles = false, tokens = false, labels = false, samples = false;
   bool operator==(const Dependence &) const = default;
   void add(const Extent &e) {
     tiles |= e.perTile != 0;
@@ -31,6 +31,7 @@ Dependence dependenceOf(const Function &function) {
   for (const KernelCall &call : function.calls) {
     for (const auto &[name, view] : call.operands) {
       found.labels |= name == "targets";
+      found.samples |= name == "cu_seqlens";
       found.add(view.offset);
       for (const auto *extents : {&view.shape, &view.strides})
         for (const Extent &e : *extents)
@@ -70,7 +71,7 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
       found->second = dependenceOf(program.functions[calls[i].function]);
     const Dependence &d = found->second;
     if (i == 0 || !(d == last) || ends.count(i - 1))
-      segments.push_back({i, i, d.tiles, d.tokens, d.labels, {}});
+      segments.push_back({i, i, d.tiles, d.tokens, d.labels, d.samples, {}});
     last = d;
     segments.back().end = i + 1;
   }

@@ -12,10 +12,11 @@
 namespace omnibal::rt {
 
 /// Neighbouring layer calls of a phase whose kernels depend on the same of V, N and the number of
-/// labels.
+/// labels, and on the samples' borders.
 struct Segment {
-  size_t begin = 0, end = 0;                          ///< layer calls
-  bool tiles = false, tokens = false, labels = false; ///< what its work depends on
+  size_t begin = 0, end = 0; ///< layer calls
+  /// What its work depends on.
+  bool tiles = false, tokens = false, labels = false, samples = false;
   /// By micro-batch: a number that micro-batches with equal addresses share.
   std::vector<int32_t> places;
 };
@@ -26,8 +27,9 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
                                      const std::vector<LayerCall> &calls,
                                      const std::set<size_t> &ends = {});
 
-/// What a segment's work depends on within a mode: chunk, kind, segment, place, V, N, labels.
-using RecordingKey = std::array<int64_t, 7>;
+/// What a segment's work depends on within a mode: chunk, kind, segment, place, V, N, labels, and
+/// the buckets of the samples' number and of the longest.
+using RecordingKey = std::array<int64_t, 9>;
 
 /// Recordings by what they depend on. The first time work runs as it is, the second time it is
 /// recorded, then repeated; what was not used for longest goes first.

@@ -1,5 +1,6 @@
 //===- AttentionKernels.cpp - `attention`, `attention_backward` and `rope` on the device ------===//
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/kernels/Attention.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 
@@ -70,8 +71,10 @@ public:
     }
     if (mask == AttentionMask::Prefix)
       d.types = static_cast<const int32_t *>(views[types].data);
-    if constexpr (!backward)
-      return launched(launchAttention(s, d, context.stream));
+    if constexpr (!backward) {
+      OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
+      return done ? Status::ok() : launched(launchAttention(s, d, context.stream));
+    }
     s.dout = headsOf(views[dout]);
     s.dq = headsOf(views[dq]);
     s.dk = headsOf(views[dk]);
@@ -82,12 +85,20 @@ public:
     d.dv = views[dv].data;
     if (s.tokens == 0)
       return Status::ok();
+    OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
+    if (done)
+      return Status::ok();
     OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, attentionWorkspaceBytes(s)));
     d.workspace = memory.data;
     return launched(launchAttentionBackward(s, d, context.stream));
   }
 
 private:
+  Result<bool> byLibrary(const AttentionShape &s, const AttentionData &d) const {
+    return context.libraries ? context.libraries->attend(s, d, context.load, backward)
+                             : Result<bool>(false);
+  }
+
   Status checkShapes(std::span<const TensorView> views) const {
     const TensorView &vq = views[q], &vk = views[k], &vv = views[v], &vo = views[out];
     for (auto [index, name] : {std::pair{q, "q"}, {k, "k"}, {v, "v"}, {out, "out"}}) {

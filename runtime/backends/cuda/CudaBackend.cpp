@@ -27,7 +27,8 @@ public:
     cudaDeviceProp properties{};
     OMNIBAL_RETURN_IF_ERROR(
         check(cudaGetDeviceProperties(&properties, device), "looking at the device"));
-    made->libraries = std::make_unique<Libraries>(properties.name, made->queue, &made->own);
+    made->libraries = std::make_unique<Libraries>(
+        properties.name, properties.major * 10 + properties.minor, made->queue, &made->own);
     made->marks = std::make_unique<Marks>(made->queue, options.deadline);
     made->batchRing = batchRingBytes(options.batchBytes);
     made->own.expect("batch values", made->batchRing);
@@ -160,7 +161,8 @@ public:
     return startRead(slots.data(), static_cast<int64_t>(slots.size_bytes()));
   }
 
-  void expectLoad(int64_t labels) override { load.labels = labels; }
+  void expectLoad(const Load &expected) override { load = expected; }
+  bool goesBySamples() const override { return libraries->usesAttention(); }
   int recordings() const override { return mostGraphs; }
   Status beginRecording() override { return beginCapture(queue); }
   Result<std::unique_ptr<RecordedWork>> endRecording() override { return endCapture(queue); }
@@ -222,7 +224,7 @@ private:
   std::unique_ptr<Sums> sums;
   int64_t batchRing = 0;
   int mostGraphs = 0;
-  LoadFacts load;
+  Load load;
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/ProgramCode.h"
 #include "runtime/backends/cuda/kernels/Strides.h"
+#include "runtime/core/Load.h"
 #include "runtime/core/SiteReader.h"
 #include <map>
 
@@ -14,17 +15,12 @@ class Libraries;
 struct GemmData;
 struct GemmShape;
 
-/// What the runtime knows of the micro-batch whose kernels are enqueued next.
-struct LoadFacts {
-  int64_t labels = -1; ///< tokens with a target; -1: not known
-};
-
 /// What a kernel needs of its rank's device.
 struct KernelContext {
   cudaStream_t stream = nullptr;
   const ProgramCode *code = nullptr; ///< null where the program has none
   Libraries *libraries = nullptr;    ///< null: our own kernels alone
-  const LoadFacts *load = nullptr;   ///< null: nothing is known
+  const Load *load = nullptr;        ///< of the micro-batch; null: nothing is known
   /// Where the rank's kernels keep partial sums; made by the first that needs it. Null: nowhere.
   std::unique_ptr<DeviceBuffer> *partials = nullptr;
   OwnMemory *own = nullptr; ///< null: nobody asks

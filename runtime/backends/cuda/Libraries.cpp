@@ -28,4 +28,28 @@ Status Libraries::multiply(const GemmShape &shape, const GemmData &data) {
   return check(launchGemmSums(shape, data, stream), "sums beside a product");
 }
 
+FusedAttention *Libraries::attention() {
+  if (attentionSought)
+    return fusedAttention.get();
+  attentionSought = true;
+  const AttentionWish wish = attentionWish();
+  if (wish == AttentionWish::Own)
+    return nullptr;
+  auto opened = openAttentionLibrary({stream, capability, "", ""});
+  if (opened)
+    fusedAttention = std::make_unique<FusedAttention>(*std::move(opened),
+                                                      wish == AttentionWish::Library, stream);
+  else if (!opened.status().message().empty()) // built without: the user chose that
+    notice("attention runs on our own kernels: " + opened.status().message());
+  return fusedAttention.get();
+}
+
+Result<bool> Libraries::attend(const AttentionShape &shape, const AttentionData &data,
+                               const Load *load, bool backward) {
+  if (shape.type != Element::BF16) // no library has it in float32
+    return false;
+  FusedAttention *library = attention();
+  return library ? library->run(shape, data, load, backward) : Result<bool>(false);
+}
+
 } // namespace omnibal::rt::cuda

@@ -4,6 +4,7 @@
 
 #include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/cublas/MatrixLibrary.h"
+#include "runtime/backends/cuda/cudnn/FusedAttention.h"
 
 namespace omnibal::rt::cuda {
 
@@ -11,9 +12,9 @@ namespace omnibal::rt::cuda {
 /// which a notice says.
 class Libraries {
 public:
-  /// `own` may be null.
-  Libraries(std::string device, cudaStream_t stream, OwnMemory *own = nullptr)
-      : device(std::move(device)), stream(stream), own(own) {}
+  /// `capability`: 90 for 9.0. `own` may be null.
+  Libraries(std::string device, int capability, cudaStream_t stream, OwnMemory *own = nullptr)
+      : device(std::move(device)), capability(capability), stream(stream), own(own) {}
 
   /// A kernel will multiply: its library takes its memory now, before the arena does.
   void expectProducts() { (void)matrix(); }
@@ -21,14 +22,23 @@ public:
   /// launchGemm and launchGemmSums, or whatever does the same faster.
   Status multiply(const GemmShape &shape, const GemmData &data);
 
+  /// Attention by a library, or nothing (false) where that is our own kernels' to do.
+  Result<bool> attend(const AttentionShape &shape, const AttentionData &data, const Load *load,
+                      bool backward);
+  /// Whether a library has been asked for attention.
+  bool usesAttention() const { return fusedAttention != nullptr; }
+
 private:
   MatrixLibrary *matrix();
+  FusedAttention *attention();
 
   std::string device;
+  int capability;
   cudaStream_t stream;
   OwnMemory *own;
   std::unique_ptr<MatrixLibrary> matrixLibrary;
-  bool matrixSought = false;
+  std::unique_ptr<FusedAttention> fusedAttention;
+  bool matrixSought = false, attentionSought = false;
 };
 
 } // namespace omnibal::rt::cuda

@@ -72,6 +72,28 @@ Result<std::unique_ptr<SharedLibrary>> SharedLibrary::open(const std::string &na
   files.push_back(name); // by the loader
   for (const std::string &folder : libraryFolders(wheel))
     files.push_back(folder + "/" + name);
+  auto opened = openFirst(files, name);
+  if (opened || !opened.status().message().empty())
+    return opened;
+  return Status(Code::NotFound, name + " was not found by the loader, under CUDA_HOME or among " +
+                                    "the packages of python3; " + wishVariable +
+                                    " may name its folder");
+}
+
+Result<std::unique_ptr<SharedLibrary>> SharedLibrary::openOurs(const std::string &name,
+                                                               const std::string &folder) {
+  std::vector<std::string> wished = split(environment(wishVariable));
+  if (wished == std::vector<std::string>{"none"})
+    return Status(Code::NotFound, "");
+  std::vector<std::string> files;
+  for (const std::string &place : wished)
+    files.push_back(place + "/" + name);
+  files.push_back(folder + "/" + name);
+  return openFirst(files, name);
+}
+
+Result<std::unique_ptr<SharedLibrary>>
+SharedLibrary::openFirst(const std::vector<std::string> &files, const std::string &name) {
   std::string broken;
   for (const std::string &file : files) {
     std::error_code error;
@@ -88,11 +110,7 @@ Result<std::unique_ptr<SharedLibrary>> SharedLibrary::open(const std::string &na
     if (file != name && broken.empty())
       broken = file + " cannot be opened: " + (why ? why : "?");
   }
-  if (!broken.empty())
-    return Status(Code::NotFound, broken);
-  return Status(Code::NotFound, name + " was not found by the loader, under CUDA_HOME or among " +
-                                    "the packages of python3; " + wishVariable +
-                                    " may name its folder");
+  return Status(Code::NotFound, broken);
 }
 
 SharedLibrary::~SharedLibrary() {

@@ -21,6 +21,10 @@ public:
   /// was looked for, or what the loader says of the first file that exists.
   static Result<std::unique_ptr<SharedLibrary>> open(const std::string &name,
                                                      const std::string &wheel);
+  /// One that is built with the plugin: in the folders of OMNIBAL_CUDA_LIBRARIES, then in `folder`.
+  /// NotFound with an empty message: there is none.
+  static Result<std::unique_ptr<SharedLibrary>> openOurs(const std::string &name,
+                                                         const std::string &folder);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary &) = delete;
 
@@ -36,6 +40,9 @@ public:
 
 private:
   SharedLibrary() = default;
+  /// The first of `files` that opens; one equal to `name` is the loader's to find.
+  static Result<std::unique_ptr<SharedLibrary>> openFirst(const std::vector<std::string> &files,
+                                                          const std::string &name);
   Status look(const char *symbol, void *&address) const;
   void *library = nullptr;
   std::string file;

@@ -115,7 +115,7 @@ public:
                               const SumsOptions &options) override {
     return inner->finishSums(gradients, transport, options);
   }
-  void expectLoad(int64_t labels) override { inner->expectLoad(labels); }
+  void expectLoad(const Load &load) override { inner->expectLoad(load); }
   int recordings() const override { return inner->recordings(); }
   Status beginRecording() override { return inner->beginRecording(); }
   Result<std::unique_ptr<RecordedWork>> endRecording() override { return inner->endRecording(); }

@@ -220,14 +220,14 @@ TEST_F(MatrixLibraryTest, OurKernelWhereItDeclines) {
   Large expected, large;
   ASSERT_EQ(cuda::launchGemm(expected.shape, expected.data(), directStream()), 0);
   fake.offered = 0;
-  cuda::Libraries declining("a device", directStream());
+  cuda::Libraries declining("a device", 90, directStream());
   EXPECT_OK(declining.multiply(large.shape, large.data()));
   EXPECT_EQ(large.c, expected.c);
   fake.offered = 4;
   fake.multiplyError = 15;
   std::fill(large.c.begin(), large.c.end(), 0.f);
   ::testing::internal::CaptureStderr();
-  cuda::Libraries refusing("a device", directStream());
+  cuda::Libraries refusing("a device", 90, directStream());
   EXPECT_OK(refusing.multiply(large.shape, large.data()));
   EXPECT_OK(refusing.multiply(large.shape, large.data()));
   const std::string said = ::testing::internal::GetCapturedStderr();
@@ -350,9 +350,9 @@ TEST_F(MatrixLibraryTest, SaysWhyThereIsNone) {
   Setting none("OMNIBAL_CUDA_LIBRARIES", "none");
   Large large;
   ::testing::internal::CaptureStderr();
-  cuda::Libraries without("a device", directStream());
+  cuda::Libraries without("a device", 90, directStream());
   EXPECT_OK(without.multiply(large.shape, large.data()));
-  cuda::Libraries again("a device", directStream());
+  cuda::Libraries again("a device", 90, directStream());
   EXPECT_OK(again.multiply(large.shape, large.data()));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "omnibal_cuda: matrix products run on our own kernels, which are slow: "
