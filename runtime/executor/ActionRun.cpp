@@ -30,17 +30,9 @@ Status ActionRun::compute(const Action &a) {
   for (size_t i = 0; i < phase.segments.size(); ++i) {
     const Segment &segment = phase.segments[i];
     auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
-    const bool samples = segment.samples && backend.goesBySamples();
+    const RecordingKey key =
+        recordingKey(a, i, segment, batch->tiles, rows, load, backend.goesBySamples());
     // What is timed by call or by kernel runs by itself.
-    RecordingKey key = {a.index,
-                        static_cast<int64_t>(a.kind),
-                        static_cast<int64_t>(i),
-                        segment.places[a.microbatch],
-                        segment.tiles ? batch->tiles : -1,
-                        segment.tokens ? rows : -1,
-                        segment.labels ? (batch->labelTokens + labelBucket - 1) / labelBucket : -1,
-                        samples ? load.samples : -1,
-                        samples ? load.longest : -1};
     OMNIBAL_RETURN_IF_ERROR(trace || clock ? work()
                                            : state.recordings.run(key, &mode, backend, work));
     transport.progress();

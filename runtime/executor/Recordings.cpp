@@ -84,6 +84,20 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
   return segments;
 }
 
+RecordingKey recordingKey(const Action &action, size_t number, const Segment &segment,
+                          int64_t tiles, int64_t rows, const Load &load, bool bySamples) {
+  const bool samples = segment.samples && bySamples;
+  return {action.index,
+          static_cast<int64_t>(action.kind),
+          static_cast<int64_t>(number),
+          segment.places[action.microbatch],
+          segment.tiles ? tiles : -1,
+          segment.tokens ? rows : -1,
+          segment.labels ? (load.labels + labelBucket - 1) / labelBucket : -1,
+          samples ? load.samples : -1,
+          samples ? load.longest : -1};
+}
+
 Status Recordings::run(const RecordingKey &key, const void *mode, Backend &backend,
                        const std::function<Status()> &work) {
   const int most = backend.recordings();

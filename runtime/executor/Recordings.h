@@ -31,6 +31,11 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
 /// the buckets of the samples' number and of the longest.
 using RecordingKey = std::array<int64_t, 9>;
 
+/// `number`: of the segment in the action's phase; `rows`: N as kernels see it; `bySamples`:
+/// whether kernels go by the samples (Backend::goesBySamples).
+RecordingKey recordingKey(const Action &action, size_t number, const Segment &segment,
+                          int64_t tiles, int64_t rows, const Load &load, bool bySamples);
+
 /// Recordings by what they depend on. The first time work runs as it is, the second time it is
 /// recorded, then repeated; what was not used for longest goes first.
 class Recordings {

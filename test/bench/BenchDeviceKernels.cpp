@@ -100,7 +100,20 @@ template <typename F> Result<std::vector<double>> time(Backend &backend, F enque
   return times;
 }
 
+/// What the runtime would tell of the samples.
+Load loadOfCall(const json &call) {
+  const int64_t segments = call.value("segments", int64_t{0});
+  if (segments == 0)
+    return {};
+  const int64_t rows = call.at("operands").at(0).at(2).at(0);
+  std::vector<int64_t> borders;
+  for (int64_t i = 0; i <= segments; ++i)
+    borders.push_back(i * (rows / segments));
+  return loadOf(borders, -1);
+}
+
 Result<std::vector<double>> timeKernel(Backend &backend, const json &call, ThreadPool &pool) {
+  backend.expectLoad(loadOfCall(call));
   std::vector<Operand> operands;
   int64_t total = 0;
   KernelSite site;

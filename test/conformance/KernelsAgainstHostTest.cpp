@@ -126,6 +126,71 @@ TEST_F(AgainstHost, Attention) {
   }
 }
 
+/// In bfloat16, with heads that a library of fused attention takes, where the device has one; the
+/// samples as the runtime tells of them.
+TEST_F(AgainstHost, PackedAttention) {
+  Random r(12);
+  FOR_ROUNDS(6) {
+    const bool equal = r.chance(25), causal = !equal && r.chance(70);
+    const int64_t keyHeads = r.oneOf<int64_t>({1, 2}),
+                  heads = keyHeads * r.oneOf<int64_t>({1, 2, 4});
+    const int64_t size = r.oneOf<int64_t>({64, 64, 72, 80, 96, 128, 128, 256});
+    const int64_t segment = r.size(40, 1), tail = r.oneOf<int64_t>({0, 0, 1, 63});
+    std::vector<int64_t> ends = {0};
+    if (equal)
+      ends.resize(1 + r.upTo(5)); // V = 0 too
+    else
+      for (int64_t samples = r.upTo(6); samples > 0; --samples)
+        ends.push_back(ends.back() + r.size(80));
+    const int64_t tokens =
+        equal ? segment * static_cast<int64_t>(ends.size() - 1) : ends.back() + tail;
+    Tensor<int32_t> list({tokens + 1});
+    list.fill([&](int64_t i) {
+      return static_cast<int32_t>(i < static_cast<int64_t>(ends.size()) ? ends[i] : ends.back());
+    });
+    if (equal)
+      deviceBackend().expectLoad({});
+    else if (static_cast<int64_t>(ends.size()) > tokens + 1)
+      continue; // the runtime has no empty samples
+    else
+      deviceBackend().expectLoad(loadOf(ends, -1));
+    nlohmann::json attributes = {{"scale", 1 / std::sqrt(double(size))},
+                                 {"mask", causal ? "causal" : "full"}};
+    if (equal)
+      attributes["segment_rows"] = segment;
+    auto part = [&](int64_t count) { return r.dense({tokens, count, size}); };
+    Tensor<float> q = part(heads), k = part(keyHeads), v = part(keyHeads), out = part(heads),
+                  lse = r.dense({tokens, heads});
+    BothSides forward("attention", attributes);
+    forward.in("q", q, true);
+    forward.in("k", k, true);
+    forward.in("v", v, true);
+    forward.out("out", out, true);
+    forward.out("lse", lse);
+    if (!equal)
+      forward.exact("cu_seqlens", list);
+    forward.compare({1e-5, 1e-5}, {0.01, 0.01});
+    if (HasFatalFailure())
+      return;
+    out.memory = forward.result("out");
+    lse.memory = forward.result("lse");
+    BothSides backward("attention_backward", attributes);
+    backward.in("q", q, true);
+    backward.in("k", k, true);
+    backward.in("v", v, true);
+    backward.in("out", out, true);
+    backward.in("lse", lse);
+    backward.in("dout", part(heads), true);
+    backward.out("dq", part(heads), true);
+    backward.out("dk", part(keyHeads), true);
+    backward.out("dv", part(keyHeads), true);
+    if (!equal)
+      backward.exact("cu_seqlens", list);
+    backward.compare({3e-5, 3e-5, 1e-5}, {0.015, 0.01, 2e-3});
+  }
+  deviceBackend().expectLoad({});
+}
+
 TEST_F(AgainstHost, Rope) {
   Random r(3);
   FOR_ROUNDS(16) {

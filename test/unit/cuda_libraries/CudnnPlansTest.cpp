@@ -52,7 +52,7 @@ protected:
     f.causal = causal;
     const int64_t own = heads * size, all = (heads + 2 * keyHeads) * size;
     for (int t = 0; t < attentionTensors; ++t) {
-      const bool keys = t == TensorK || t == TensorV || t == TensorDk || t == TensorDv;
+      const bool keys = isOfKeys(static_cast<AttentionTensor>(t));
       const bool result = t == TensorOut || t == TensorDout;
       f.strides[t] = {oneProjection && !result ? all : keys ? keyHeads * size : own, size};
     }

@@ -30,6 +30,11 @@ enum AttentionTensor {
 /// Of a forward call; a backward call has all.
 constexpr int forwardTensors = TensorLse + 1;
 
+/// Whether a tensor has the key heads.
+constexpr bool isOfKeys(AttentionTensor t) {
+  return t == TensorK || t == TensorV || t == TensorDk || t == TensorDv;
+}
+
 /// What a plan is made for. All tensors are bfloat16 but lse, which is float32.
 struct AttentionForm {
   struct Strides {

@@ -37,7 +37,7 @@ public:
 
 struct AttentionDevice {
   cudaStream_t stream = nullptr;
-  int capability = 0; ///< 90 for 9.0
+  int capability = 0;  ///< 90 for 9.0
   std::string runtime; ///< the file of CUDA's runtime that the backend runs on
   /// Not empty: there is no device; plans are made for the one that this JSON describes (cuDNN's
   /// serialised device properties), and cannot run.

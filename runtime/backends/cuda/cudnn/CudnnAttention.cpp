@@ -70,9 +70,8 @@ public:
 
 private:
   std::vector<int64_t> sizes(AttentionTensor t) const {
-    const bool keys = t == TensorK || t == TensorV || t == TensorDk || t == TensorDv;
     const bool values = t == TensorV || t == TensorOut || t == TensorDout || t == TensorDv;
-    return {form.samples, keys ? form.keyHeads : form.heads, form.longest,
+    return {form.samples, isOfKeys(t) ? form.keyHeads : form.heads, form.longest,
             t == TensorLse ? 1
             : values       ? form.valueSize
                            : form.size};

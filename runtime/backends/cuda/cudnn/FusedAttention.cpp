@@ -128,17 +128,30 @@ AttentionWish attentionWish() {
   return AttentionWish::Library;
 }
 
+/// The fewest parts of the heads, then the fewest pieces of the samples, that fit.
+bool FusedAttention::divide(const AttentionForm &form, Prepared &prepared) {
+  for (int64_t parts = 1; parts <= mostPieces && form.keyHeads % parts == 0; parts *= 2)
+    for (int64_t pieces = 1; pieces <= mostPieces && parts * pieces <= mostLaunches; ++pieces) {
+      AttentionForm &part = prepared.form = form;
+      part.samples = (form.samples + pieces - 1) / pieces;
+      part.heads = form.heads / parts;
+      part.keyHeads = form.keyHeads / parts;
+      prepared.pieces = pieces;
+      prepared.headParts = parts;
+      const bool aligned =
+          parts == 1 || part.heads * form.strides[TensorLse].head * 4 % packBytes == 0;
+      if (aligned && expectedWorkspace(part) <= mostWorkspace)
+        return true;
+    }
+  return false;
+}
+
 FusedAttention::Prepared &FusedAttention::prepare(const AttentionForm &form) {
   auto [found, fresh] = prepared.try_emplace(form);
   Prepared &made = found->second;
   if (!fresh)
     return made;
-  made.form = form;
-  do {
-    ++made.pieces;
-    made.form.samples = (form.samples + made.pieces - 1) / made.pieces;
-  } while (expectedWorkspace(made.form) > mostWorkspace && made.pieces < mostPieces);
-  if (expectedWorkspace(made.form) > mostWorkspace)
+  if (!divide(form, made))
     return made;
   auto plan = library->plan(made.form);
   if (!plan)
@@ -181,16 +194,25 @@ Result<bool> FusedAttention::run(const AttentionShape &shape, const AttentionDat
   auto *lines = reinterpret_cast<int32_t *>(*memory);
   OMNIBAL_RETURN_IF_ERROR(
       check(launchRagged(ragged, data.borders, lines, stream), "places of samples"));
+  // Equal segments are counted: those who record know V.
+  const int64_t pieces =
+      shape.segmentRows > 0
+          ? roundUp(shape.tokens / shape.segmentRows, ragged.samples) / ragged.samples
+          : site.pieces;
   AttentionCall call;
   call.workspace = *memory + ragged.bytes();
-  for (const Operand &o : operands)
-    call.data[o.tensor] = o.data;
-  call.data[TensorLse] = data.lse;
-  for (int64_t piece = 0; piece < site.pieces; ++piece) {
-    call.lengths = lines + piece * (ragged.tensors + 1) * ragged.line();
-    for (int t = 0; t < ragged.tensors; ++t)
-      call.offsets[t] = call.lengths + (t + 1) * ragged.line();
-    OMNIBAL_RETURN_IF_ERROR(site.plan->run(call).context(library->description()));
+  for (int64_t part = 0; part < site.headParts; ++part) {
+    for (const Operand &o : operands) {
+      const int64_t head = part * (isOfKeys(o.tensor) ? site.form.keyHeads : site.form.heads);
+      call.data[o.tensor] = static_cast<std::byte *>(o.data) + 2 * head * o.strides->head;
+    }
+    call.data[TensorLse] = data.lse + part * site.form.heads * shape.lseHead;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      call.lengths = lines + piece * (ragged.tensors + 1) * ragged.line();
+      for (int t = 0; t < ragged.tensors; ++t)
+        call.offsets[t] = call.lengths + (t + 1) * ragged.line();
+      OMNIBAL_RETURN_IF_ERROR(site.plan->run(call).context(library->description()));
+    }
   }
   return true;
 }

@@ -24,10 +24,10 @@ AttentionWish attentionWish();
 
 class FusedAttention {
 public:
-  /// Of one launch, beside the arena. A gradient that needs more is computed in several launches of
-  /// fewer samples, at most mostPieces of them.
+  /// Of one launch, beside the arena. A gradient that needs more is computed in several launches,
+  /// of fewer samples or of a part of the heads.
   static constexpr int64_t mostWorkspace = int64_t{576} << 20;
-  static constexpr int mostPieces = 8;
+  static constexpr int64_t mostPieces = 8, mostLaunches = 16;
   /// What the library takes for a form's gradient, about: the gradient of the scores (ordered) or
   /// sums of the queries' gradients, those of keys and values for each query head, a number a row.
   static int64_t expectedWorkspace(const AttentionForm &form);
@@ -45,12 +45,14 @@ public:
 
 private:
   struct Prepared {
-    AttentionForm form;                  ///< of a piece
+    AttentionForm form;                  ///< of a launch
     std::unique_ptr<AttentionPlan> plan; ///< null: declined
-    int64_t pieces = 0;
+    int64_t pieces = 1;                  ///< of the samples
+    int64_t headParts = 1;
   };
 
   Prepared &prepare(const AttentionForm &form);
+  static bool divide(const AttentionForm &form, Prepared &prepared);
   Result<std::byte *> workspace(int64_t bytes);
 
   std::unique_ptr<AttentionLibrary> library;

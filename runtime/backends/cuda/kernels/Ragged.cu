@@ -22,8 +22,8 @@ __device__ __forceinline__ int64_t borderOf(const RaggedShape &s, const int32_t 
 }
 
 __global__ void __launch_bounds__(threads)
-    writeRagged(RaggedShape s, const int32_t *borders, int32_t *lines) {
-  const int64_t line = s.line(), first = blockIdx.x * int64_t{threads} + threadIdx.x;
+    writeRagged(RaggedShape s, int64_t line, const int32_t *borders, int32_t *lines) {
+  const int64_t first = blockIdx.x * int64_t{threads} + threadIdx.x;
   const int64_t step = gridDim.x * int64_t{threads};
   for (int64_t i = first; i < s.pieces * line; i += step) {
     const int64_t piece = i / line, at = i % line;
@@ -56,7 +56,8 @@ cudaError_t launchRagged(const RaggedShape &shape, const int32_t *borders, int32
   if (shape.tensors > RaggedShape::mostTensors || shape.clearedCount > RaggedShape::mostCleared ||
       shape.samples <= 0 || shape.pieces <= 0)
     return cudaErrorInvalidValue;
-  OMNIBAL_LAUNCH(writeRagged, dim3(blocks), dim3(threads), stream, shape, borders, lines);
+  OMNIBAL_LAUNCH(writeRagged, dim3(blocks), dim3(threads), stream, shape, shape.line(), borders,
+                 lines);
   return cudaGetLastError();
 }
 
