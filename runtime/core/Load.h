@@ -14,7 +14,8 @@ struct Load {
   int64_t longest = -1; ///< no sample has more tokens, rounded up: lengthBucket
 };
 
-/// Powers of two, 4 at least: few values, so that what is prepared or recorded for one serves often.
+/// Powers of two, 4 at least: few values, so that what is prepared or recorded for one serves
+/// often.
 constexpr int64_t sampleBucket(int64_t samples) {
   int64_t bucket = 4;
   while (bucket < samples)

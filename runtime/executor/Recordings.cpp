@@ -93,7 +93,7 @@ RecordingKey recordingKey(const Action &action, size_t number, const Segment &se
           segment.places[action.microbatch],
           segment.tiles ? tiles : -1,
           segment.tokens ? rows : -1,
-          segment.labels ? (load.labels + labelBucket - 1) / labelBucket : -1,
+          segment.labels ? labelBuckets(load.labels) : -1,
           samples ? load.samples : -1,
           samples ? load.longest : -1};
 }
