@@ -20,6 +20,7 @@ int something;
   }
 GIVES(cuCtxGetCurrent)
 GIVES(cuCtxPopCurrent)
+GIVES(cuKernelGetFunction)
 GIVES(cuLibraryGetKernel)
 GIVES(cuLibraryLoadData)
 GIVES(cuLibraryLoadFromFile)
