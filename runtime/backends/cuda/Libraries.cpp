@@ -38,7 +38,7 @@ FusedAttention *Libraries::attention() {
   auto opened = openAttentionLibrary({stream, capability, "", ""});
   if (opened)
     fusedAttention = std::make_unique<FusedAttention>(*std::move(opened),
-                                                      wish == AttentionWish::Library, stream);
+                                                      wish == AttentionWish::Library, stream, own);
   else if (!opened.status().message().empty()) // built without: the user chose that
     notice("attention runs on our own kernels: " + opened.status().message());
   return fusedAttention.get();

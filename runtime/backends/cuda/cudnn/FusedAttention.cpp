@@ -171,7 +171,8 @@ Result<std::byte *> FusedAttention::workspace(int64_t bytes) {
     OMNIBAL_ASSIGN_OR_RETURN(auto buffer, DeviceBuffer::allocate(size, stream));
     buffers.push_back(std::move(buffer));
     largest = size;
-    reserved += size;
+    if (own)
+      own->took("attention", size);
   }
   return buffers.back()->data();
 }

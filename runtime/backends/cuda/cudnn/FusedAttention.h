@@ -8,6 +8,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_CUDNN_FUSEDATTENTION_H
 #define RUNTIME_BACKENDS_CUDA_CUDNN_FUSEDATTENTION_H
 
+#include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/Runtime.h"
 #include "runtime/backends/cuda/cudnn/AttentionLibrary.h"
 #include "runtime/backends/cuda/kernels/Attention.h"
@@ -32,16 +33,16 @@ public:
   /// sums of the queries' gradients, those of keys and values for each query head, a number a row.
   static int64_t expectedWorkspace(const AttentionForm &form);
 
-  FusedAttention(std::unique_ptr<AttentionLibrary> library, bool ordered, cudaStream_t stream)
-      : library(std::move(library)), ordered(ordered), stream(stream) {}
+  /// `own` may be null.
+  FusedAttention(std::unique_ptr<AttentionLibrary> library, bool ordered, cudaStream_t stream,
+                 OwnMemory *own)
+      : library(std::move(library)), ordered(ordered), stream(stream), own(own) {}
 
   std::string description() const { return library->description(); }
   /// Enqueues the call, all of it, or does nothing (false) where the library is not to do it.
   /// `load`: of the micro-batch; null: nothing is known.
   Result<bool> run(const AttentionShape &shape, const AttentionData &data, const Load *load,
                    bool backward);
-  /// Of all workspaces so far. They stay, since recorded work holds their addresses.
-  int64_t reservedBytes() const { return reserved; }
 
 private:
   struct Prepared {
@@ -53,14 +54,16 @@ private:
 
   Prepared &prepare(const AttentionForm &form);
   static bool divide(const AttentionForm &form, Prepared &prepared);
+  /// The last one, or a larger one; all stay, since recorded work holds their addresses.
   Result<std::byte *> workspace(int64_t bytes);
 
   std::unique_ptr<AttentionLibrary> library;
   bool ordered;
   cudaStream_t stream;
+  OwnMemory *own;
   std::map<AttentionForm, Prepared> prepared;
   std::vector<std::unique_ptr<DeviceBuffer>> buffers; ///< the last is the largest
-  int64_t largest = 0, reserved = 0;
+  int64_t largest = 0;
 };
 
 } // namespace omnibal::rt::cuda
