@@ -138,7 +138,17 @@ class Bench:
             return
         results = os.path.join(self.args.work, "kernels.jsonl")
         if self.checks.run("kernels", [self.path("bin", "bench_device_kernels"), os.path.join(HERE, "kernels.json"), results], limit=60):
-            self.checks.run("kernels against PyTorch", [sys.executable, os.path.join(HERE, "torch_kernels.py"), results], limit=90, show=40)
+            others = [f"--other={wish}={self.attention(wish)}" for wish in ("own", "cudnn-unordered")]
+            self.checks.run("kernels against PyTorch", [sys.executable, os.path.join(HERE, "torch_kernels.py"), results, *others], limit=90, show=50)
+
+    def attention(self, wish):
+        """Times of attention by another OMNIBAL_CUDA_ATTENTION than the default."""
+        cases, results = (os.path.join(self.args.work, f"attention-{wish}.{end}") for end in ("json", "jsonl"))
+        with open(os.path.join(HERE, "kernels.json")) as source, open(cases, "w") as target:
+            json.dump([case for case in json.load(source) if case["kernel"].startswith("attention")], target)
+        self.checks.run(f"attention {wish}", [self.path("bin", "bench_device_kernels"), cases, results], limit=30,
+                        environment={"OMNIBAL_CUDA_ATTENTION": wish})
+        return results
 
     def all(self):
         os.makedirs(self.args.work, exist_ok=True)

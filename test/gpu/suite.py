@@ -43,6 +43,9 @@ class Suite:
             if os.path.exists(self.path("bin", name)) or not self.args.partial:
                 self.run(name, self.path("bin", name), "--gtest_brief=1", limit=150, show=1)
 
+        self.run("gpu-kernel-test, attention by our own kernels", self.path("bin", "gpu-kernel-test"), "--gtest_brief=1",
+                 "--gtest_filter=*Attention", limit=60, show=1, environment={"OMNIBAL_CUDA_ATTENTION": "own"})
+
     def losses(self, program, again=False):
         """One training run against reference.json. Returns the folder with its log."""
         name = program["name"] + (" again" if again else "")
@@ -142,9 +145,11 @@ class Suite:
             self.checks.note("compute-sanitizer", False, "not found")
             return
         for kind in ("memcheck", "racecheck"):
+            # Whether other people's kernels race is not ours to say.
+            environment = {"OMNIBAL_CUDA_ATTENTION": "own"} if kind == "racecheck" else None
             checked = [tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "5"]
             for name in BINARIES[:1]:
-                self.run(f"{kind} {name}", *checked, self.path("bin", name), "--gtest_brief=1", limit=120, show=2)
+                self.run(f"{kind} {name}", *checked, self.path("bin", name), "--gtest_brief=1", limit=120, show=2, environment=environment)
             for program in self.programs:
                 if program["name"] in ("tiny-internvl-train_all-2x1-float32", "tiny-internvl-train_all-1x1-bfloat16"):
                     self.run(f"{kind} training {program['name']}", *checked, *self.train(program, self.work, "--steps", "1"), limit=90, show=2)

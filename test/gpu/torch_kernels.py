@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Kernels against PyTorch's and the roofline: torch_kernels.py RESULTS.jsonl [--cases kernels.json]
+"""Kernels against PyTorch's and the roofline: torch_kernels.py RESULTS.jsonl [--cases kernels.json] [--other NAME=RESULTS.jsonl]
 
-RESULTS is what bench_device_kernels wrote of the same cases. PyTorch's side: linear layers with their activation under
+RESULTS is what bench_device_kernels wrote of the same cases, or of some of them in another setting (--other). PyTorch's side: linear layers with their activation under
 torch.compile, ragged and ordinary flash attention, torch.compile of norm, rope and cross-entropy, fused AdamW.
 The roofline is the larger of FLOPs by the rate of a large matrix product and bytes by the rate of a large copy, both
 measured here first.
@@ -134,15 +134,23 @@ def adamw(case, t):
     return optimizer.step
 
 
+def read(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path) as file:
+        return {line["name"]: line for line in map(json.loads, file)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results")
     parser.add_argument("--cases", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels.json"))
+    parser.add_argument("--other", action="append", default=[], help="NAME=RESULTS.jsonl: shown below what is the default")
     args = parser.parse_args()
     with open(args.cases) as file:
         cases = json.load(file)
-    with open(args.results) as file:
-        ours = {line["name"]: line for line in map(json.loads, file)}
+    ours = read(args.results)
+    others = {name: read(path) for name, path in (other.split("=", 1) for other in args.other)}
     product, copy = ceilings()
     print(f"matrix product {product / 1e12:.0f} TFLOP/s, copy {copy / 1e12:.2f} TB/s; medians in us")
     print(f"{'kernel':38s} {'ours':>9s} {'PyTorch':>9s} {'ratio':>6s} {'of roofline':>11s}")
@@ -159,6 +167,10 @@ def main():
         floor = 1e6 * max(case["flops"] / product, case["bytes"] / copy)
         ratio = f"{theirs / line['median_us']:6.2f}" if theirs else "     -"
         print(f"{case['name']:38s} {line['median_us']:9.1f} {theirs or 0:9.1f} {ratio} {100 * floor / line['median_us']:10.0f}%")
+        for name, results in others.items():
+            microseconds = results.get(case["name"], {}).get("median_us")
+            if microseconds:
+                print(f"{'  ' + name:38s} {microseconds:9.1f} {'':16s} {100 * floor / microseconds:10.0f}%")
 
 
 if __name__ == "__main__":
