@@ -198,20 +198,20 @@ Status Communicator::broadcast(std::string &text, int root) {
 }
 
 Status Communicator::agree(Status mine) {
-  std::vector<double> failed(size());
-  failed[rank()] = mine ? 0 : 1;
-  OMNIBAL_RETURN_IF_ERROR(allReduce(std::span<double>(failed), everyone()));
-  for (int r = 0; r < size(); ++r) {
-    if (failed[r] == 0)
-      continue;
-    std::string text = mine.message();
-    Status told = broadcast(text, r);
-    // Only the rank whose error it is reports it; those that heard of it first may be gone by now.
-    if (r == rank())
-      return mine;
-    return told ? Status(Code::Aborted, text) : told;
-  }
-  return Status::ok();
+  enum { Fine, Told, Origin }; // where ranks agree again, all report what one of them began with
+  std::vector<double> states(size());
+  states[rank()] = mine ? Fine : mine.code() == Code::Aborted ? Told : Origin;
+  OMNIBAL_RETURN_IF_ERROR(allReduce(std::span<double>(states), everyone()));
+  const auto worst = std::max_element(states.begin(), states.end()); // the first of several
+  if (*worst == Fine)
+    return Status::ok();
+  const int origin = static_cast<int>(worst - states.begin());
+  std::string text = mine.message();
+  Status told = broadcast(text, origin);
+  // Only the rank whose error it is reports it; those that heard of it first may be gone by now.
+  if (origin == rank())
+    return mine;
+  return told ? Status(Code::Aborted, text) : told;
 }
 
 Status Communicator::barrier(std::span<const int> ranks) {

@@ -82,7 +82,7 @@ public:
   /// An error on all ranks unless all of them give the same value; `what` (a plural) for messages.
   Status checkEqual(uint64_t value, const std::string &what);
   /// Success where all ranks call it with success; else all get the error of the lowest rank that
-  /// failed, with code Aborted on the others.
+  /// failed by itself (not with code Aborted), with code Aborted on the others.
   Status agree(Status mine);
   std::vector<int> everyone() const;
 

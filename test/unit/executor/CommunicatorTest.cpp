@@ -229,6 +229,10 @@ TEST_P(Messages, RanksAgreeOnTheLowestThatFailed) {
     Status status = c.agree(c.rank() == 0 ? Status::ok() : invalid(why + std::to_string(c.rank())));
     EXPECT_EQ(status.code(), c.rank() == 1 ? Code::InvalidArgument : Code::Aborted);
     EXPECT_NE(status.message().find(why + "1"), std::string::npos);
+    // Who was told of an error does not become its origin.
+    Status again = c.agree(status);
+    EXPECT_EQ(again.code(), status.code());
+    EXPECT_EQ(again.message(), status.message());
   });
 }
 
