@@ -10,14 +10,17 @@
 namespace omnibal::rt {
 namespace {
 
-/// Adds memory to what is told; neighbours go together.
-void append(std::vector<Transport::Piece> &pieces, void *data, int64_t bytes) {
-  auto *start = static_cast<std::byte *>(data);
-  if (!pieces.empty() &&
-      static_cast<std::byte *>(pieces.back().data) + pieces.back().bytes == start)
-    pieces.back().bytes += bytes;
-  else
-    pieces.push_back({start, bytes});
+/// Neighbours in memory as one. Only among replicas, which have the same layout: all ranks must
+/// name the same sizes.
+std::vector<Transport::Piece> joined(const std::vector<Transport::Piece> &pieces) {
+  std::vector<Transport::Piece> result;
+  for (const Transport::Piece &piece : pieces)
+    if (!result.empty() &&
+        static_cast<std::byte *>(result.back().data) + result.back().bytes == piece.data)
+      result.back().bytes += piece.bytes;
+    else
+      result.push_back(piece);
+  return result;
 }
 
 } // namespace
@@ -34,12 +37,12 @@ Status Executor::shareParameters(bool moments) {
   auto valuesOf = [&](const Parameter &q, std::vector<Transport::Piece> &pieces) {
     const int64_t floats = q.elements() * int64_t{sizeof(float)};
     if (!q.trainable && !moments) // a checkpoint holds what trains
-      append(pieces, at(q.dataOffset), q.elements() * byteSize(q.dtype));
+      pieces.push_back({at(q.dataOffset), q.elements() * byteSize(q.dtype)});
     if (q.trainable)
-      append(pieces, at(q.weightOffset()), floats);
+      pieces.push_back({at(q.weightOffset()), floats});
     for (int64_t offset : {q.moment1Offset, q.moment2Offset})
       if (q.trainable && moments)
-        append(pieces, at(offset), floats);
+        pieces.push_back({at(offset), floats});
   };
   Transport &transport = *device.transport;
   std::set<int32_t> groups; // in one order on all stages
@@ -60,7 +63,7 @@ Status Executor::shareParameters(bool moments) {
   for (const Parameter &q : stageInfo().parameters)
     valuesOf(q, pieces);
   const std::vector<int> ranks = ranksOfReplicas();
-  return transport.broadcast(pieces, ranks.front(), ranks);
+  return transport.broadcast(joined(pieces), ranks.front(), ranks);
 }
 
 } // namespace omnibal::rt

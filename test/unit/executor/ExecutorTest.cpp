@@ -297,6 +297,37 @@ TEST_F(Training, OneRankReadsWhatSeveralHold) {
   }
 }
 
+/// Whatever lies next to each other in one stage's memory and not in another's.
+TEST_F(Training, SharedMomentsGoToStagesOfOtherLayouts) {
+  LoadedProgram program = loadedTiny({2, 2, 1, true});
+  Parameter &second = program.program.stageList[1].parameters[0];
+  second.moment2Offset = second.moment1Offset + second.elements() * int64_t{sizeof(float)};
+  auto communicators = createThreadCommunicators(2, std::chrono::seconds(60));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      auto executor = *Executor::prepare(program, *communicators[r], {});
+      ASSERT_TRUE(executor->initialise(*TensorFiles::open(weights)));
+      const Parameter &q = executor->stageInfo().parameters[0];
+      float *moments[] = {executor->at(q.moment1Offset), executor->at(q.moment2Offset)};
+      for (int64_t e = 0; r == 0 && e < q.elements(); ++e) {
+        moments[0][e] = static_cast<float>(e + 1);
+        moments[1][e] = static_cast<float>(-e - 1);
+      }
+      Status status = executor->shareParameters(true);
+      EXPECT_TRUE(status) << status.message();
+      for (int64_t e = 0; e < q.elements(); ++e) {
+        EXPECT_EQ(moments[0][e], static_cast<float>(e + 1)) << r;
+        EXPECT_EQ(moments[1][e], static_cast<float>(-e - 1)) << r;
+      }
+      if (!status)
+        communicators[r]->abort(status);
+      (void)communicators[r]->barrier(communicators[r]->everyone());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 TEST_F(Training, WhatOneRankCannotReadIsEverybodysError) {
   LoadedProgram program = loadedTiny({2, 2, 2, false});
   for (Parameter &q : program.program.stageList[1].parameters)
