@@ -1,5 +1,6 @@
 //===- LossKernels.cpp - `cross_entropy` and `linear_cross_entropy` on the device -------------===//
 #include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/CrossEntropy.h"
@@ -71,6 +72,8 @@ public:
     dbias = site.optionalOperand("dbias");
     prediction = site.optionalOperand("prediction");
     scale = static_cast<float>(site.number("scale", 1));
+    if (context.libraries)
+      context.libraries->expectProducts();
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {

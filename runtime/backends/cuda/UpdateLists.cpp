@@ -10,6 +10,10 @@ bool equal(const UpdateTensor &a, const UpdateTensor &b) {
          a.decay == b.decay;
 }
 
+static_assert(updateBlockSize == updateBlockElements && sizeof(UpdateTensor) == 56 &&
+                  sizeof(UpdateBlock) + sizeof(double) == 24,
+              "updateListBytes() counts them");
+
 int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 } // namespace

@@ -1,3 +1,4 @@
+#include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "test/unit/cuda_kernels/GemmCase.h"
@@ -357,4 +358,22 @@ TEST_F(MatrixLibraryTest, SaysWhyThereIsNone) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "omnibal_cuda: matrix products run on our own kernels, which are slow: "
             "libcublasLt.so.13: not opened, OMNIBAL_CUDA_LIBRARIES is none\n");
+}
+
+/// Before the arena is allocated, and not while work is recorded.
+TEST_F(MatrixLibraryTest, KernelsThatMultiplyTakeTheWorkspaceWhenTheyAreCreated) {
+  KernelSite product, head;
+  product.kernel = "gemm";
+  product.operands = {"a", "b", "c"};
+  head.kernel = "linear_cross_entropy";
+  head.operands = {"hidden", "weight", "targets", "loss", "scratch"};
+  for (const KernelSite &site : {product, head}) {
+    cuda::OwnMemory own;
+    cuda::Libraries libraries("a device", 90, directStream(), &own);
+    cuda::KernelContext context{directStream(), nullptr, &libraries};
+    auto kernel = cuda::createDeviceKernel(site, context);
+    ASSERT_TRUE(kernel) << kernel.status().message();
+    ASSERT_EQ(own.list().size(), 1u) << site.kernel;
+    EXPECT_EQ(own.list()[0].bytes, cuda::productWorkspaceBytes);
+  }
 }
