@@ -61,11 +61,9 @@ Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, 
                                                    Staging &staging, const OwnMemory &own) {
   const int64_t margin = guarded ? guardBytes : 0;
   auto block = DeviceBuffer::allocate(bytes + 2 * margin, stream);
-  if (!block && block.status().code() == Code::OutOfMemory) {
-    (void)cudaGetLastError(); // reported here
+  if (!block && block.status().code() == Code::OutOfMemory)
     return Status(Code::OutOfMemory, "cannot allocate the planned " + std::to_string(bytes) +
                                          " bytes of device memory" + freeMemory() + remedy);
-  }
   if (!block)
     return std::move(block).status();
   if (const int64_t free = freeBytes(), more = own.outstanding(); free >= 0 && free < more)

@@ -13,6 +13,7 @@ void watchWaits(WaitWatch *watch) { waitWatch = watch; }
 Status check(cudaError_t error, const std::string &what) {
   if (error == cudaSuccess)
     return Status::ok();
+  (void)cudaGetLastError(); // reported here: a launch that goes well must not find it
   return {error == cudaErrorMemoryAllocation ? Code::OutOfMemory : Code::Unavailable,
           "CUDA: " + what + " failed: " + cudaGetErrorName(error) + ", " +
               cudaGetErrorString(error)};

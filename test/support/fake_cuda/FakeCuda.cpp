@@ -3,6 +3,7 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace omnibal::fake {
 
@@ -150,6 +151,8 @@ void addKernel(const std::string &path, const std::string &name, int parameters,
 namespace omnibal::fake {
 namespace {
 
+thread_local cudaError_t lastError = cudaSuccess; ///< of allocations
+
 void enqueueWhenReady(cudaStream_t stream, const char *name, std::function<bool()> ready,
                       std::function<void()> run) {
   auto guard = lock();
@@ -200,7 +203,7 @@ const char *cudaGetErrorName(cudaError_t error) {
   return "unknown";
 }
 const char *cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
 
 cudaError_t cudaDriverGetVersion(int *version) {
   *version = device().driverVersion;
@@ -324,7 +327,7 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream) {
   auto guard = lock();
   State &s = state();
   if (s.bytes + static_cast<int64_t>(bytes) > s.device.memory)
-    return cudaErrorMemoryAllocation;
+    return lastError = cudaErrorMemoryAllocation;
   const int64_t page = sysconf(_SC_PAGESIZE);
   Allocation a;
   a.number = s.allocations++;

@@ -144,6 +144,18 @@ TEST(CudaBackend, MemoryThatIsNotThere) {
   EXPECT_TRUE((*opened)->allocateArena(3904, false));
 }
 
+/// The next launch asks for the last error, and is not the one that failed.
+TEST(CudaBackend, AFailureIsReportedOnce) {
+  fake::Device small;
+  small.memory = 1000;
+  fake::reset(0, small);
+  auto stream = cuda::Stream::create();
+  ASSERT_TRUE(stream);
+  auto buffer = cuda::DeviceBuffer::allocate(1001, (*stream)->handle());
+  EXPECT_EQ(buffer.status().code(), Code::OutOfMemory);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
 TEST(CudaBackend, AStuckDeviceIsADeadline) {
   fake::reset();
   FakeRank rank(0, 1024, false, std::chrono::milliseconds(50));
