@@ -150,37 +150,35 @@ private:
     if (s.options.resume.empty())
       return Status::ok();
     std::optional<Checkpoint> saved;
-    std::string found;
-    OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? findCheckpoint(saved, found) : Status::ok()));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(found, 0));
-    const json told = json::parse(found);
-    OMNIBAL_RETURN_IF_ERROR(s.agree(takeState(told)));
-    OMNIBAL_RETURN_IF_ERROR(s.agree(readState(saved, told["path"].get<std::string>())));
+    std::string path, state; // names of files are bytes, which JSON cannot hold
+    OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? findCheckpoint(saved, path, state) : Status::ok()));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(path, 0));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(state, 0));
+    OMNIBAL_RETURN_IF_ERROR(s.agree(takeState(path, json::parse(state))));
+    OMNIBAL_RETURN_IF_ERROR(s.agree(readState(saved, path)));
     OMNIBAL_RETURN_IF_ERROR(s.executor->shareParameters(true));
     OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
     if (s.leads())
-      std::cerr << "omnibal-run: continuing after step " << first << " from "
-                << told["path"].get<std::string>() << "\n";
+      std::cerr << "omnibal-run: continuing after step " << first << " from " << path << "\n";
     return Status::ok();
   }
 
-  Status findCheckpoint(std::optional<Checkpoint> &saved, std::string &found) {
+  Status findCheckpoint(std::optional<Checkpoint> &saved, std::string &path, std::string &text) {
     std::vector<std::string> notices;
     OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::open(s.options.resume, &notices));
     for (const std::string &notice : notices)
       std::cerr << "omnibal-run: notice: " << notice << "\n";
     const RunState &state = saved->state();
-    found = json({{"path", saved->path()},
-                  {"step", state.step},
-                  {"data_position", state.dataPosition},
-                  {"settings", state.settings}})
-                .dump();
+    path = saved->path();
+    text = json({{"step", state.step},
+                 {"data_position", state.dataPosition},
+                 {"settings", state.settings}})
+               .dump();
     return Status::ok();
   }
 
   /// What this rank was started with must be what the checkpoint was written with.
-  Status takeState(const json &told) {
-    const std::string path = told["path"].get<std::string>();
+  Status takeState(const std::string &path, const json &told) {
     json now = settingsOf(s, data, total), then = told["settings"];
     std::string written = then.contains("samples") ? then["samples"].dump() : "unknown";
     if (written != now["samples"].dump())
