@@ -16,3 +16,13 @@ endif()
 if(OMNIBAL_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# What most sources include of the standard library, read once a target. Every source still names what it uses: the test
+# runtime-alone builds without precompiled headers.
+set(OMNIBAL_STANDARD_HEADERS <algorithm> <cmath> <cstdint> <cstring> <deque> <filesystem> <functional> <map> <memory> <mutex>
+  <optional> <set> <span> <string> <string_view> <utility> <vector>)
+function(omnibal_precompile_standard)
+  foreach(target ${ARGN})
+    target_precompile_headers(${target} PRIVATE ${OMNIBAL_STANDARD_HEADERS})
+  endforeach()
+endfunction()

@@ -10,7 +10,7 @@ fail() { echo "runtime_alone: $*" >&2; exit 1; }
 compiler="$(command -v g++)" || fail "g++ is not installed (tools/scripts/setup.sh --runtime)"
 mkdir -p "$work"
 cmake -G Ninja -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$(command -v gcc)" \
-  -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_BUILD_TESTS=OFF -DOMNIBAL_CUDA=OFF \
+  -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_BUILD_TESTS=OFF -DOMNIBAL_CUDA=OFF \
   -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON >"$work/configure.log" 2>&1 ||
   fail "configuring failed, see $work/configure.log"
 ninja -C "$work/build" >"$work/build.log" 2>&1 || { tail -30 "$work/build.log"; fail "building failed"; }
