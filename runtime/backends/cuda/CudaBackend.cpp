@@ -1,12 +1,12 @@
 #include "runtime/backends/cuda/CudaBackend.h"
 #include "runtime/backends/cuda/DeviceArena.h"
-#include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
-#include "runtime/backends/cuda/Marks.h"
-#include "runtime/backends/cuda/Recording.h"
 #include "runtime/backends/cuda/Sums.h"
 #include "runtime/backends/cuda/Transports.h"
 #include "runtime/backends/cuda/UpdateLists.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
+#include "runtime/backends/cuda/queue/Marks.h"
+#include "runtime/backends/cuda/queue/Recording.h"
 #include <new>
 
 namespace omnibal::rt::cuda {

@@ -3,7 +3,7 @@
 #define RUNTIME_BACKENDS_CUDA_DEVICEARENA_H
 
 #include "runtime/backends/cuda/OwnMemory.h"
-#include "runtime/backends/cuda/Staging.h"
+#include "runtime/backends/cuda/queue/Staging.h"
 
 namespace omnibal::rt::cuda {
 

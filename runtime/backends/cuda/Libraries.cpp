@@ -1,6 +1,6 @@
 #include "runtime/backends/cuda/Libraries.h"
-#include "runtime/backends/cuda/GemmSums.h"
 #include "runtime/backends/cuda/Notice.h"
+#include "runtime/backends/cuda/calls/GemmSums.h"
 
 namespace omnibal::rt::cuda {
 

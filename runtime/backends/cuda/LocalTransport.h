@@ -8,7 +8,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LOCALTRANSPORT_H
 #define RUNTIME_BACKENDS_CUDA_LOCALTRANSPORT_H
 
-#include "runtime/backends/cuda/RankQueue.h"
+#include "runtime/backends/cuda/queue/RankQueue.h"
 
 namespace omnibal::rt::cuda {
 

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_TRANSPORTS_H
 #define RUNTIME_BACKENDS_CUDA_TRANSPORTS_H
 
-#include "runtime/backends/cuda/RankQueue.h"
+#include "runtime/backends/cuda/queue/RankQueue.h"
 
 namespace omnibal::rt::cuda {
 

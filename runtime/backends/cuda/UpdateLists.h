@@ -3,8 +3,8 @@
 #define RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
 
 #include "runtime/backends/cuda/OwnMemory.h"
-#include "runtime/backends/cuda/Staging.h"
 #include "runtime/backends/cuda/kernels/Update.h"
+#include "runtime/backends/cuda/queue/Staging.h"
 #include <deque>
 
 namespace omnibal::rt::cuda {

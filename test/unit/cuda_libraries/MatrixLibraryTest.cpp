@@ -1,5 +1,5 @@
-#include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "test/unit/cuda_kernels/GemmCase.h"
 #include "test/unit/cuda_libraries/FakeFolder.h"

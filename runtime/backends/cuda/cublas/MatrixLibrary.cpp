@@ -1,9 +1,9 @@
-#include "runtime/backends/cuda/GemmSums.h"
 #include "runtime/backends/cuda/Notice.h"
-#include "runtime/backends/cuda/Stopwatch.h"
+#include "runtime/backends/cuda/calls/GemmSums.h"
 #include "runtime/backends/cuda/cublas/PreparedProduct.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
+#include "runtime/backends/cuda/queue/Stopwatch.h"
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {

@@ -2,8 +2,8 @@
 #ifndef RUNTIME_BACKENDS_CUDA_NCCL_NCCLRANKS_H
 #define RUNTIME_BACKENDS_CUDA_NCCL_NCCLRANKS_H
 
-#include "runtime/backends/cuda/RankQueue.h"
 #include "runtime/backends/cuda/nccl/NcclLibrary.h"
+#include "runtime/backends/cuda/queue/RankQueue.h"
 #include <deque>
 #include <map>
 #include <vector>

@@ -9,7 +9,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_NCCL_NCCLTRANSPORT_H
 #define RUNTIME_BACKENDS_CUDA_NCCL_NCCLTRANSPORT_H
 
-#include "runtime/backends/cuda/RankQueue.h"
+#include "runtime/backends/cuda/queue/RankQueue.h"
 
 namespace omnibal::rt::cuda {
 

@@ -1,6 +1,6 @@
 //===- KernelTable.h - The cuda backend's kernels by name ------------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
-#define RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
+#ifndef RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H
+#define RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H
 
 #include "runtime/backends/cuda/OwnMemory.h"
 #include "runtime/backends/cuda/ProgramCode.h"
@@ -94,4 +94,4 @@ Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,
                                                    const KernelContext &context);
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_KERNELTABLE_H
+#endif // RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H

@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/Marks.h"
+#include "runtime/backends/cuda/queue/Marks.h"
 
 namespace omnibal::rt::cuda {
 

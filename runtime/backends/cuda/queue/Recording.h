@@ -1,6 +1,6 @@
 //===- Recording.h - Work of a stream as a CUDA graph -----------------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_RECORDING_H
-#define RUNTIME_BACKENDS_CUDA_RECORDING_H
+#ifndef RUNTIME_BACKENDS_CUDA_QUEUE_RECORDING_H
+#define RUNTIME_BACKENDS_CUDA_QUEUE_RECORDING_H
 
 #include "runtime/backends/cuda/Runtime.h"
 
@@ -16,4 +16,4 @@ Result<std::unique_ptr<RecordedWork>> endCapture(cudaStream_t stream);
 Status launchGraph(RecordedWork &work, cudaStream_t stream);
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_RECORDING_H
+#endif // RUNTIME_BACKENDS_CUDA_QUEUE_RECORDING_H

@@ -1,6 +1,6 @@
 //===- RankQueue.h - What transports need of a rank's queue -----------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_RANKQUEUE_H
-#define RUNTIME_BACKENDS_CUDA_RANKQUEUE_H
+#ifndef RUNTIME_BACKENDS_CUDA_QUEUE_RANKQUEUE_H
+#define RUNTIME_BACKENDS_CUDA_QUEUE_RANKQUEUE_H
 
 #include "runtime/backends/cuda/Runtime.h"
 #include <functional>
@@ -24,4 +24,4 @@ struct RankQueue {
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_RANKQUEUE_H
+#endif // RUNTIME_BACKENDS_CUDA_QUEUE_RANKQUEUE_H

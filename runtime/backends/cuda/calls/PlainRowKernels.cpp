@@ -1,5 +1,5 @@
 //===- PlainRowKernels.cpp - Softmax, norms, running sums and convolutions on the device ------===//
-#include "runtime/backends/cuda/PlainKernel.h"
+#include "runtime/backends/cuda/calls/PlainKernel.h"
 
 namespace omnibal::rt::cuda {
 namespace {

@@ -1,5 +1,5 @@
 //===- PlainKernels.cpp - Elementwise ops, gathers, scatters and the like on the device -------===//
-#include "runtime/backends/cuda/PlainKernel.h"
+#include "runtime/backends/cuda/calls/PlainKernel.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 //===- Staging.h - Copies between the host's memory and the device's, through pinned memory --===//
-#ifndef RUNTIME_BACKENDS_CUDA_STAGING_H
-#define RUNTIME_BACKENDS_CUDA_STAGING_H
+#ifndef RUNTIME_BACKENDS_CUDA_QUEUE_STAGING_H
+#define RUNTIME_BACKENDS_CUDA_QUEUE_STAGING_H
 
 #include "runtime/backends/cuda/Runtime.h"
 #include <deque>
@@ -93,4 +93,4 @@ private:
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_STAGING_H
+#endif // RUNTIME_BACKENDS_CUDA_QUEUE_STAGING_H

@@ -1,5 +1,5 @@
 //===- RowKernels.cpp - Embedding, image merge and their gradients on the device -------------===//
-#include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Order.h"
 #include "runtime/backends/cuda/kernels/Rows.h"

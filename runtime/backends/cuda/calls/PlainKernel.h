@@ -1,8 +1,8 @@
 //===- PlainKernel.h - What the sites of plain kernels share ----------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_PLAINKERNEL_H
-#define RUNTIME_BACKENDS_CUDA_PLAINKERNEL_H
+#ifndef RUNTIME_BACKENDS_CUDA_CALLS_PLAINKERNEL_H
+#define RUNTIME_BACKENDS_CUDA_CALLS_PLAINKERNEL_H
 
-#include "runtime/backends/cuda/KernelTable.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Plain.h"
 
 namespace omnibal::rt::cuda {
@@ -24,4 +24,4 @@ protected:
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_PLAINKERNEL_H
+#endif // RUNTIME_BACKENDS_CUDA_CALLS_PLAINKERNEL_H

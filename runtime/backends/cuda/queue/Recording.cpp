@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/Recording.h"
+#include "runtime/backends/cuda/queue/Recording.h"
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {

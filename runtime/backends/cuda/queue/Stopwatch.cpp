@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/Stopwatch.h"
+#include "runtime/backends/cuda/queue/Stopwatch.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {

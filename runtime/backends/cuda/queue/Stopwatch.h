@@ -4,8 +4,8 @@
 // another of its streams records a graph.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_STOPWATCH_H
-#define RUNTIME_BACKENDS_CUDA_STOPWATCH_H
+#ifndef RUNTIME_BACKENDS_CUDA_QUEUE_STOPWATCH_H
+#define RUNTIME_BACKENDS_CUDA_QUEUE_STOPWATCH_H
 
 #include "runtime/backends/cuda/Runtime.h"
 #include <functional>
@@ -37,4 +37,4 @@ private:
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_STOPWATCH_H
+#endif // RUNTIME_BACKENDS_CUDA_QUEUE_STOPWATCH_H

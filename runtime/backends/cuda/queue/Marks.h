@@ -1,6 +1,6 @@
 //===- Marks.h - Places in a stream and when it got there -------------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_MARKS_H
-#define RUNTIME_BACKENDS_CUDA_MARKS_H
+#ifndef RUNTIME_BACKENDS_CUDA_QUEUE_MARKS_H
+#define RUNTIME_BACKENDS_CUDA_QUEUE_MARKS_H
 
 #include "runtime/backends/cuda/Runtime.h"
 #include <deque>
@@ -44,4 +44,4 @@ private:
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_MARKS_H
+#endif // RUNTIME_BACKENDS_CUDA_QUEUE_MARKS_H

@@ -1,6 +1,6 @@
 //===- LossKernels.cpp - `cross_entropy` and `linear_cross_entropy` on the device -------------===//
-#include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/CrossEntropy.h"

@@ -1,6 +1,6 @@
 //===- MatrixKernels.cpp - `gemm` on the device -----------------------------------------------===//
-#include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/Gemm.h"
 #include <algorithm>

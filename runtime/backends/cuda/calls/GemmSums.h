@@ -1,6 +1,6 @@
 //===- GemmSums.h - Sums of a product's operands, where the product does not make them --------===//
-#ifndef RUNTIME_BACKENDS_CUDA_GEMMSUMS_H
-#define RUNTIME_BACKENDS_CUDA_GEMMSUMS_H
+#ifndef RUNTIME_BACKENDS_CUDA_CALLS_GEMMSUMS_H
+#define RUNTIME_BACKENDS_CUDA_CALLS_GEMMSUMS_H
 
 #include "runtime/backends/cuda/kernels/Gemm.h"
 
@@ -10,4 +10,4 @@ namespace omnibal::rt::cuda {
 cudaError_t launchGemmSums(const GemmShape &shape, const GemmData &data, cudaStream_t stream);
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_GEMMSUMS_H
+#endif // RUNTIME_BACKENDS_CUDA_CALLS_GEMMSUMS_H

@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/GemmSums.h"
+#include "runtime/backends/cuda/calls/GemmSums.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/Staging.h"
+#include "runtime/backends/cuda/queue/Staging.h"
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,6 @@
 //===- AttentionKernels.cpp - `attention`, `attention_backward` and `rope` on the device ------===//
-#include "runtime/backends/cuda/KernelTable.h"
 #include "runtime/backends/cuda/Libraries.h"
+#include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Attention.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 
