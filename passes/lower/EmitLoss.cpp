@@ -14,6 +14,15 @@ struct ScratchLimits {
 };
 constexpr ScratchLimits hostScratch{1 << 22, 32, 512}, gpuScratch{1 << 28, 256, 2048};
 
+/// Rows of float32 logits [vocabulary] in whose memory a device has the order of `tokens` rows, and
+/// for one row the logits up to the next aligned place, their gradient in bfloat16, the row of
+/// hidden and its gradient.
+int64_t fewestDeviceRows(int64_t vocabulary, int64_t features, int64_t tokens) {
+  constexpr int64_t alignment = 64, borders = 5 * 16;
+  int64_t row = (vocabulary + alignment) * (4 + 2) + features * (4 + 4);
+  return llvm::divideCeil(4 * (tokens + 1) + borders + row, 4 * std::max<int64_t>(1, vocabulary));
+}
+
 } // namespace
 
 LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
@@ -54,6 +63,8 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
   int64_t rows =
       llvm::divideCeil(block * (vocabulary + 2 * features), std::max<int64_t>(1, vocabulary));
+  if (options.target == "cuda")
+    rows = std::max(rows, fewestDeviceRows(vocabulary, features, std::max<int64_t>(1, atCap)));
 
   rt::DType type = floatTypeOf({hidden, weight});
   std::vector<std::pair<std::string, Place>> operands{{"hidden", as(type, matrix(hidden, op), op)},

@@ -198,12 +198,13 @@ Status Communicator::broadcast(std::string &text, int root) {
 }
 
 Status Communicator::agree(Status mine) {
-  enum { Fine, Told, Origin }; // where ranks agree again, all report what one of them began with
+  // Where ranks agree again, all report what one of them began with.
+  constexpr double fine = 0, heardOf = 1, began = 2;
   std::vector<double> states(size());
-  states[rank()] = mine ? Fine : mine.code() == Code::Aborted ? Told : Origin;
+  states[rank()] = mine ? fine : mine.code() == Code::Aborted ? heardOf : began;
   OMNIBAL_RETURN_IF_ERROR(allReduce(std::span<double>(states), everyone()));
   const auto worst = std::max_element(states.begin(), states.end()); // the first of several
-  if (*worst == Fine)
+  if (*worst == fine)
     return Status::ok();
   const int origin = static_cast<int>(worst - states.begin());
   std::string text = mine.message();

@@ -222,6 +222,36 @@ TEST(LowerFunction, StorageOfATransformerBlock) {
               f.buffers[i].role == omnibal::rt::Role::Batch ? DType::I32 : DType::BF16);
 }
 
+/// The head of a model with few tokens to choose from: [N, 64] to [N, 5].
+const char *const narrowHead = R"(
+#x = affine_map<(d0, d1) -> (d1, 64)>
+#i = affine_map<(d0, d1) -> (d1)>
+!x = tensor<?x64xf32, #x>
+!i = tensor<?xi32, #i>
+!f = tensor<?xf32, #i>
+func.func @backward(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
+    %w: tensor<5x64xf32> {omnibal.role = "parameter", omnibal.index = 0 : i64})
+    -> (!f {omnibal.role = "loss", omnibal.index = 0 : i64},
+        !x {omnibal.role = "grad_input", omnibal.index = 0 : i64}) {
+  %t = omnibal.batch_value "targets" : !i
+  %l, %d, %dw = omnibal.linear_cross_entropy_grad %x, %w, %t : (!x, tensor<5x64xf32>, !i) -> (!f, !x, tensor<5x64xf32>)
+  return %l, %d : !f, !x
+})";
+
+TEST(LowerFunction, ScratchOfANarrowHeadHoldsOneTokenOnADevice) {
+  LoweredModule module(narrowHead, 0, 1, "cuda");
+  const omnibal::rt::Function &f = module.function("backward");
+  int64_t bytes = 0;
+  for (const omnibal::rt::KernelCall &call : f.calls)
+    for (const auto &[operand, view] : call.operands)
+      if (call.kernel == "linear_cross_entropy" && operand == "scratch")
+        bytes =
+            f.buffers[view.buffer].shape[0].constant * f.buffers[view.buffer].shape[1].constant * 4;
+  // The order of one row and how many there are, five parts at places of 16 bytes, logits, a row
+  // of hidden and its gradient.
+  EXPECT_GE(bytes, 2 * 4 + 5 * 16 + 5 * 4 + 2 * 64 * 4);
+}
+
 TEST(LowerFunction, SameBytesAndSameResultsEveryTime) {
   LoweredModule first = LoweredModule::fromLayers(model, "keep", 4, 20);
   LoweredModule second = LoweredModule::fromLayers(model, "keep", 4, 20);
