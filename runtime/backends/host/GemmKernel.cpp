@@ -1,35 +1,16 @@
 //===- GemmKernel.cpp - The `gemm` kernel: batches, folding, tasks -----------------------===//
 #include "runtime/backends/host/Gemm.h"
 #include "runtime/backends/host/HostKernel.h"
+#include "runtime/core/GemmSite.h"
 #include <algorithm>
 
 namespace omnibal::rt {
 namespace {
 
-class GemmKernel final : public HostKernel {
+class GemmKernel final : public HostKernel, private GemmSite {
 public:
-  GemmKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
-    a = site.operand("a");
-    b = site.operand("b");
-    c = site.operand("c");
-    bias = site.optionalOperand("bias");
-    residual = site.optionalOperand("residual");
-    pre = site.optionalOperand("pre");
-    accumulate = site.flag("accumulate", false);
-    alpha = static_cast<float>(site.number("alpha", 1));
-    activation = static_cast<Activation>(
-        site.choice("activation", {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"}));
-    at = site.optionalOperand("at");
-    sumA = site.optionalOperand("sum_a");
-    sumB = site.optionalOperand("sum_b");
-    const bool more = bias >= 0 || residual >= 0 || pre >= 0;
-    if (accumulate && (activation != Activation::None || more || at >= 0))
-      site.fail("'accumulate' cannot be combined with bias, residual, pre, at or an activation");
-    if (at >= 0 && more)
-      site.fail("'at' cannot be combined with bias, residual or pre");
-    if (at >= 0 && activation == Activation::None)
-      site.fail("'at' needs an activation");
-  }
+  GemmKernel(SiteReader &site, const KernelSite &description)
+      : HostKernel(description), GemmSite(site) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
@@ -46,7 +27,7 @@ public:
     product.c = matrix(vc);
     product.alpha = alpha;
     product.accumulate = accumulate;
-    product.activation = activation;
+    product.activation = static_cast<Activation>(activation);
     if (bias >= 0) {
       product.bias = dataOf<float>(views[bias]);
       product.biasColStride = views[bias].strides[0];
@@ -209,11 +190,6 @@ private:
     });
     return status.take().context(where);
   }
-
-  int a, b, c, bias, residual, pre, at, sumA, sumB;
-  bool accumulate;
-  float alpha;
-  Activation activation;
 };
 
 } // namespace

@@ -3,35 +3,16 @@
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/Gemm.h"
+#include "runtime/core/GemmSite.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {
 namespace {
 
-class GemmKernel final : public DeviceKernel {
+class GemmKernel final : public DeviceKernel, private GemmSite {
 public:
   GemmKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context) {
-    a = site.operand("a");
-    b = site.operand("b");
-    c = site.operand("c");
-    bias = site.optionalOperand("bias");
-    residual = site.optionalOperand("residual");
-    pre = site.optionalOperand("pre");
-    accumulate = site.flag("accumulate", false);
-    alpha = static_cast<float>(site.number("alpha", 1));
-    activation = static_cast<GemmActivation>(
-        site.choice("activation", {"none", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu"}));
-    at = site.optionalOperand("at");
-    sumA = site.optionalOperand("sum_a");
-    sumB = site.optionalOperand("sum_b");
-    const bool more = bias >= 0 || residual >= 0 || pre >= 0;
-    if (accumulate && (activation != GemmActivation::None || more || at >= 0))
-      site.fail("'accumulate' cannot be combined with bias, residual, pre, at or an activation");
-    if (at >= 0 && more)
-      site.fail("'at' cannot be combined with bias, residual or pre");
-    if (at >= 0 && activation == GemmActivation::None)
-      site.fail("'at' needs an activation");
+      : DeviceKernel(description, context), GemmSite(site) {
     if (sumA >= 0 || sumB >= 0)
       needPartials(site);
     if (context.libraries)
@@ -61,7 +42,7 @@ public:
       s.biasStride = views[bias].strides[0];
     s.alpha = alpha;
     s.accumulate = accumulate;
-    s.activation = activation;
+    s.activation = static_cast<GemmActivation>(activation);
     s.type = elementOf(views[a].dtype);
     s.resultType = elementOf(vc.dtype);
     auto data = [&](int index) { return index < 0 ? nullptr : views[index].data; };
@@ -121,11 +102,6 @@ private:
       OMNIBAL_RETURN_IF_ERROR(expectList(views[sumB], "sum_b", DType::F32, vc.shape[1]));
     return Status::ok();
   }
-
-  int a, b, c, bias, residual, pre, at, sumA, sumB;
-  bool accumulate;
-  float alpha;
-  GemmActivation activation;
 };
 
 } // namespace

@@ -54,6 +54,22 @@ __global__ void __launch_bounds__(across *down)
   }
 }
 
+/// The parts of a column that a block's threads have, in order, into or onto its place.
+template <int parts>
+__device__ __forceinline__ void finishColumn(float (&sums)[parts][across], float mine,
+                                             const ColumnSumShape &s, int64_t col, float *to) {
+  sums[threadIdx.y][threadIdx.x] = mine;
+  __syncthreads();
+  if (threadIdx.y != 0 || col >= s.cols)
+    return;
+  float total = 0;
+#pragma unroll
+  for (int j = 0; j < parts; ++j)
+    total += sums[j][threadIdx.x];
+  float &place = to[col * s.toStep];
+  place = s.accumulate ? place + total : total;
+}
+
 /// A block 32 columns of one of the sums.
 __global__ void __launch_bounds__(across *manyDown) sumFewRows(ColumnSums all) {
   __shared__ float sums[manyDown][across];
@@ -68,16 +84,7 @@ __global__ void __launch_bounds__(across *manyDown) sumFewRows(ColumnSums all) {
     for (int64_t r = threadIdx.y; r < s.rows; r += manyDown)
       sum += part.from[r * s.fromRow + col];
   }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || col >= s.cols)
-    return;
-  float total = 0;
-#pragma unroll
-  for (int j = 0; j < manyDown; ++j)
-    total += sums[j][threadIdx.x];
-  float &place = part.to[col * s.toStep];
-  place = s.accumulate ? place + total : total;
+  finishColumn(sums, sum, s, col, part.to);
 }
 
 /// A block 32 columns.
@@ -91,16 +98,7 @@ __global__ void __launch_bounds__(across *down)
     for (int64_t p = threadIdx.y; p < count; p += down)
       sum += parts[p * s.cols + col];
   }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || col >= s.cols)
-    return;
-  float total = 0;
-#pragma unroll
-  for (int j = 0; j < down; ++j)
-    total += sums[j][threadIdx.x];
-  float &place = to[col * s.toStep];
-  place = s.accumulate ? place + total : total;
+  finishColumn(sums, sum, s, col, to);
 }
 
 template <int n, typename From>
