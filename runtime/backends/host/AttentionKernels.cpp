@@ -1,40 +1,18 @@
 //===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks -----===//
 #include "runtime/backends/host/HostKernel.h"
 #include "runtime/backends/host/vector/Attention.h"
+#include "runtime/core/AttentionSite.h"
 #include <algorithm>
 #include <limits>
 
 namespace omnibal::rt {
 namespace {
 
-class AttentionKernel final : public HostKernel {
+class AttentionKernel final : public HostKernel, private AttentionSite {
 public:
   AttentionKernel(SiteReader &site, const KernelSite &description, bool backward)
-      : HostKernel(description), backward(backward) {
-    q = site.operand("q");
-    k = site.operand("k");
-    v = site.operand("v");
-    out = site.operand("out");
-    lse = site.operand("lse");
-    if (backward) {
-      dout = site.operand("dout");
-      dq = site.operand("dq");
-      dk = site.operand("dk");
-      dv = site.operand("dv");
-    }
-    borders = site.optionalOperand("cu_seqlens");
-    types = site.optionalOperand("types");
-    scale = static_cast<float>(site.number("scale", 1));
-    mask = static_cast<MaskKind>(site.choice("mask", {"full", "causal", "sliding", "prefix"}));
-    window = site.integer("window", 0);
-    segmentRows = site.integer("segment_rows", 0);
-    if (mask == MaskKind::Sliding && window <= 0)
-      site.fail("mask 'sliding' needs a positive attribute 'window'");
-    if (mask == MaskKind::Prefix && types < 0)
-      site.fail("mask 'prefix' needs operand 'types'");
-    if ((segmentRows > 0) == (borders >= 0))
-      site.fail("either operand 'cu_seqlens' or a positive attribute 'segment_rows' must be given");
-  }
+      : HostKernel(description), AttentionSite(site, backward), backward(backward),
+        mask(static_cast<MaskKind>(maskIndex)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
@@ -214,10 +192,7 @@ private:
   }
 
   bool backward;
-  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
-  float scale;
   MaskKind mask;
-  int64_t window, segmentRows;
 };
 
 template <bool backward> class Attention {

@@ -3,41 +3,20 @@
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Attention.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
+#include "runtime/core/AttentionSite.h"
 
 namespace omnibal::rt::cuda {
 namespace {
 
 HeadStrides headsOf(const TensorView &v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
-template <bool backward> class AttentionKernel final : public DeviceKernel {
+template <bool backward> class AttentionKernel final : public DeviceKernel, private AttentionSite {
 public:
   AttentionKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context) {
-    q = site.operand("q");
-    k = site.operand("k");
-    v = site.operand("v");
-    out = site.operand("out");
-    lse = site.operand("lse");
-    if (backward) {
-      dout = site.operand("dout");
-      dq = site.operand("dq");
-      dk = site.operand("dk");
-      dv = site.operand("dv");
-    }
+      : DeviceKernel(description, context), AttentionSite(site, backward),
+        mask(static_cast<AttentionMask>(maskIndex)) {
     if (backward)
       workspace = site.optionalOperand("workspace");
-    borders = site.optionalOperand("cu_seqlens");
-    types = site.optionalOperand("types");
-    scale = static_cast<float>(site.number("scale", 1));
-    mask = static_cast<AttentionMask>(site.choice("mask", {"full", "causal", "sliding", "prefix"}));
-    window = site.integer("window", 0);
-    segmentRows = site.integer("segment_rows", 0);
-    if (mask == AttentionMask::Sliding && window <= 0)
-      site.fail("mask 'sliding' needs a positive attribute 'window'");
-    if (mask == AttentionMask::Prefix && types < 0)
-      site.fail("mask 'prefix' needs operand 'types'");
-    if ((segmentRows > 0) == (borders >= 0))
-      site.fail("either operand 'cu_seqlens' or a positive attribute 'segment_rows' must be given");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -133,10 +112,8 @@ private:
     return Status::ok();
   }
 
-  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, workspace = -1, borders, types;
-  float scale;
+  int workspace = -1;
   AttentionMask mask;
-  int64_t window, segmentRows;
 };
 
 class RopeKernel final : public DeviceKernel {
