@@ -142,7 +142,17 @@ std::string printProgram(const Program &p) {
   out << "program for " << p.model << ", target " << p.target << " (" << p.cpu << ", " << p.compute
       << "), caps V = " << p.tilesCap << " tiles, N = " << p.tokensCap << " tokens, " << p.stages
       << " stages x " << p.dataParallel << " data-parallel ranks, " << p.microbatches
-      << " micro-batches, " << p.schedule << "\n\n";
+      << " micro-batches, " << p.schedule << "\n";
+  if (const auto &grid = p.info.grid) {
+    out << "pictures of their own sizes: patches of " << grid->patch << " pixels, a tile is a unit "
+        << "of " << grid->merge << " x " << grid->merge << " patches";
+    if (grid->window > 0)
+      out << ", windows of " << grid->window << " pixels";
+    if (grid->gridSide > 0)
+      out << ", table of " << grid->gridSide << " x " << grid->gridSide << " positions";
+    out << "\n";
+  }
+  out << "\n";
   for (const Function &f : p.functions)
     out << printFunction(f) << "\n";
   for (const Stage &stage : p.stageList)

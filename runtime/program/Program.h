@@ -8,10 +8,12 @@
 #ifndef RUNTIME_PROGRAM_PROGRAM_H
 #define RUNTIME_PROGRAM_PROGRAM_H
 
+#include "runtime/core/PictureGrid.h"
 #include "runtime/core/Types.h"
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,7 +104,7 @@ struct Region {
 /// A value of the micro-batch that the runtime writes before the first action that reads it (at the
 /// start of that action, for all of its layers).
 /// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values
-/// (docs/program.md) and the graph's further per-token inputs.
+/// (docs/program.md), those of PictureGrid programs, and the graph's further per-token inputs.
 struct BatchValue {
   std::string name;
   DType dtype = DType::I32;
@@ -220,6 +222,9 @@ struct ModelInfo {
   std::vector<int64_t> tileShape; ///< pixel_values without its first dimension, e.g. [3, 448, 448]
   std::vector<std::string> tokenInputs; ///< further per-token inputs by ONNX name (token_type_ids)
   int64_t vocabulary = 0;
+  /// Of a model of dynamic resolution: V counts units of this grid, tileShape is that of a unit
+  /// ([patches, values of a patch]), and tokensPerTile is 1.
+  std::optional<PictureGrid> grid;
 };
 
 struct Program {

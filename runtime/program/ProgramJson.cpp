@@ -109,6 +109,13 @@ json write(const Mode &m) {
              return json::array({nameOf(a.kind), a.microbatch, a.index});
            })}};
 }
+json write(const PictureGrid &g) {
+  return {{"patch", g.patch},
+          {"merge", g.merge},
+          {"temporal", g.temporal},
+          {"window", g.window},
+          {"grid_side", g.gridSide}};
+}
 json write(const Stage &s) {
   json modes = json::object();
   for (const auto &[name, mode] : s.modes)
@@ -321,6 +328,11 @@ Stage readStage(Field f) {
   f["modes"].members([&](const std::string &name, Field m) { s.modes[name] = readMode(m); });
   return s;
 }
+PictureGrid readGrid(Field f) {
+  f.onlyKeys({"patch", "merge", "temporal", "window", "grid_side"});
+  return {f["patch"].integer(), f["merge"].integer(), f["temporal"].integer(),
+          f["window"].integer(), f["grid_side"].integer()};
+}
 void readSettings(Field f, Program &p) {
   p.target = f["target"].text();
   p.compute = f["compute"].text();
@@ -334,12 +346,15 @@ void readSettings(Field f, Program &p) {
   p.microbatches = f["microbatches"].small();
   p.schedule = f["schedule"].text();
   Field i = f["info"];
-  i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary"});
+  i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
+              "pictures"});
   p.info.imageTokenId = i["image_token_id"].integer();
   p.info.tokensPerTile = i["tokens_per_tile"].integer();
   p.info.tileShape = readIntegers(i["tile_shape"]);
   p.info.tokenInputs = i["token_inputs"].list([](Field e) { return e.text(); });
   p.info.vocabulary = i["vocabulary"].integer();
+  if (i.has("pictures"))
+    p.info.grid = readGrid(i["pictures"]);
 }
 
 } // namespace
@@ -351,6 +366,13 @@ std::string stagesToJson(const Program &program) {
   return lines(program.stageList, [](const Stage &s) { return write(s); });
 }
 json settingsToJson(const Program &p) {
+  json info = {{"image_token_id", p.info.imageTokenId},
+               {"tokens_per_tile", p.info.tokensPerTile},
+               {"tile_shape", p.info.tileShape},
+               {"token_inputs", p.info.tokenInputs},
+               {"vocabulary", p.info.vocabulary}};
+  if (p.info.grid)
+    info["pictures"] = write(*p.info.grid);
   return {{"target", p.target},
           {"compute", p.compute},
           {"cpu", p.cpu},
@@ -362,12 +384,7 @@ json settingsToJson(const Program &p) {
           {"data_parallel", p.dataParallel},
           {"microbatches", p.microbatches},
           {"schedule", p.schedule},
-          {"info",
-           {{"image_token_id", p.info.imageTokenId},
-            {"tokens_per_tile", p.info.tokensPerTile},
-            {"tile_shape", p.info.tileShape},
-            {"token_inputs", p.info.tokenInputs},
-            {"vocabulary", p.info.vocabulary}}}};
+          {"info", info}};
 }
 
 Result<Program> programFromJson(const json &settings, const json &functions, const json &stages) {

@@ -23,6 +23,9 @@ constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
   return offset >= 0 && bytes >= 0 && size >= 0 && bytes <= size && offset <= size - bytes;
 }
 
+/// p12.
+Status verifyPictures(const Program &program);
+
 /// p11, after p6-p8.
 Status verifyMessageOrder(const Program &program);
 

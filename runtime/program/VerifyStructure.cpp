@@ -408,6 +408,7 @@ Status checkLoss(const Program &p) {
 
 Status verifyStructure(const Program &p) {
   OMNIBAL_RETURN_IF_ERROR(checkHeader(p));
+  OMNIBAL_RETURN_IF_ERROR(verifyPictures(p));
   for (const Function &f : p.functions)
     OMNIBAL_RETURN_IF_ERROR(checkFunction(p, f, "function \"" + f.name + "\""));
   for (const Stage &stage : p.stageList)

@@ -63,6 +63,21 @@ TEST_F(ProgramFiles, RoundTrip) {
   EXPECT_NE(loaded->constants->find("four"), nullptr);
 }
 
+TEST_F(ProgramFiles, PicturesOfTheirOwnSizes) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("pictures"), 0u);
+  p.info.tokensPerTile = 1;
+  p.info.tileShape = {4, 96};
+  p.info.grid = PictureGrid{4, 2, 2, 16, 7};
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.grid, p.info.grid);
+  EXPECT_EQ(settingsToJson(p)["info"]["pictures"].dump(),
+            R"({"grid_side":7,"merge":2,"patch":4,"temporal":2,"window":16})");
+  EXPECT_NE(printProgram(p).find("patches of 4 pixels"), std::string::npos);
+}
+
 TEST_F(ProgramFiles, CodeOfAnotherKindReplacesTheOld) {
   ASSERT_TRUE(write(withConstant(), folder));
   code.file = "kernels.fatbin";

@@ -61,6 +61,23 @@ TEST_P(BrokenPrograms, AreRefused) {
   EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
 }
 
+/// Makes the program one of dynamic resolution; nothing of it reads pictures.
+PictureGrid &addGrid(Program &p) {
+  p.tilesCap = 8;
+  p.info.tokensPerTile = 1;
+  p.info.tileShape = {4, 96};
+  return p.info.grid.emplace(PictureGrid{4, 2, 2, 16, 0});
+}
+BatchValue &addValue(Program &p, const std::string &name, std::vector<Extent> shape) {
+  return train(p, 0).batchValues.emplace_back(BatchValue{name, DType::I32, shape, 0, 0});
+}
+
+TEST(Verifier, AcceptsPicturesOfTheirOwnSizes) {
+  Program p = tinyProgram({});
+  addGrid(p);
+  EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
+}
+
 const Broken cases[] = {
     {"p1", "stages is 3", [](Program &p) { p.stages = 3; }},
     {"p1", "tokens_cap", [](Program &p) { p.tokensCap = -1; }},
@@ -203,6 +220,42 @@ const Broken cases[] = {
        calls.clear();
      }},
     {"p9", "is bound to no batch value", [](Program &p) { train(p, 0).batchValues.clear(); }},
+    {"p12", "patch must lie in [1, 4096]", [](Program &p) { addGrid(p).patch = 0; }},
+    {"p12", "merge must lie in", [](Program &p) { addGrid(p).merge = -2; }},
+    {"p12", "grid_side is out of range", [](Program &p) { addGrid(p).gridSide = -1; }},
+    {"p12", "smaller than a unit of 8", [](Program &p) { addGrid(p).window = 7; }},
+    {"p12", "more than 2^31 patches",
+     [](Program &p) {
+       addGrid(p);
+       p.tilesCap = INT32_MAX / 2;
+     }},
+    {"p12", "tokens_per_tile is 4",
+     [](Program &p) {
+       addGrid(p);
+       p.info.tokensPerTile = 4;
+     }},
+    {"p12", "tile_shape must be [4, 96]",
+     [](Program &p) {
+       addGrid(p);
+       p.info.tileShape = {4, 48};
+     }},
+    {"p12", "info.pictures is missing",
+     [](Program &p) { addValue(p, "image_segment_cu_seqlens", {{1, 1, 0}}); }},
+    {"p12", "no window or no grid_side",
+     [](Program &p) {
+       addGrid(p).window = 0;
+       addValue(p, "image_window_index", {{0, 1, 0}});
+     }},
+    {"p12", "its type or shape is not that",
+     [](Program &p) {
+       addGrid(p);
+       addValue(p, "image_position_ids", {{0, 1, 0}, {2, 0, 0}});
+     }},
+    {"p12", "its type or shape is not that",
+     [](Program &p) {
+       addGrid(p);
+       addValue(p, "image_window_inverse", {{0, 1, 0}}).dtype = DType::I64;
+     }},
     {"p10", "while a message is under way",
      [](Program &p) {
        // The gradient of micro-batch 1 is being received where micro-batch 0's arrived.
