@@ -2,6 +2,7 @@
 """export.py: the graph's initialisers lie inside the checkpoint under the checkpoint's names, tied ones once, and ONNX
 Runtime computes PyTorch's logits (export.py checks that itself and fails otherwise)."""
 import json
+import math
 import os
 import struct
 import subprocess
@@ -12,6 +13,9 @@ import unittest
 import onnx
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import checkpoints
+
 EXPORT = os.path.join(ROOT, "tools", "python", "export.py")
 
 
@@ -83,25 +87,74 @@ class Export(unittest.TestCase):
             for (begin, length), (following, _) in zip(places, places[1:]):
                 self.assertEqual(begin + length, following)
 
-    def test_bfloat16_folder_gets_a_float32_copy(self):
+    def external(self, path):
+        """{initialiser: (location, offset, length, shape)} of the parameters."""
+        return {t.name: (e["location"], int(e["offset"]), int(e["length"]), list(t.dims))
+                for t in onnx.load(path, load_external_data=False).graph.initializer if t.external_data
+                for e in [{x.key: x.value for x in t.external_data}]}
+
+    def places(self, folder):
+        """The same of all tensors of a checkpoint, by its own headers."""
+        result = {}
+        for file in sorted(os.listdir(folder)):
+            if file.endswith(".safetensors"):
+                base, header = header_of(f"{folder}/{file}")
+                result.update({n: (file, base + e["data_offsets"][0], e["data_offsets"][1] - e["data_offsets"][0], e["shape"])
+                               for n, e in header.items() if n != "__metadata__"})
+        return result
+
+    def test_narrow_shards_in_the_cache_stay_as_they_are(self):
         import torch
-        from safetensors.torch import load_file, save_file
+        source = f"{ROOT}/examples/quickstart/model"
+        for dtype, options in ((torch.bfloat16, ["--opset", "23"]), (torch.float16, [])):
+            with tempfile.TemporaryDirectory() as folder:
+                checkpoints.retype(source, f"{folder}/plain", dtype, shards=3)
+                snapshot = checkpoints.cache_layout(f"{folder}/plain", f"{folder}/hub")
+                before = {name: os.readlink(f"{snapshot}/{name}") for name in os.listdir(snapshot)}
+                run = self.export(snapshot, *options)
+                self.assertIn({torch.bfloat16: "BF16", torch.float16: "F16"}[dtype], run.stdout)
+                self.assertEqual(set(os.listdir(snapshot)), set(before) | {"model.onnx"})
+                for name, link in before.items():
+                    self.assertEqual(os.readlink(f"{snapshot}/{name}"), link)
+                places = self.places(snapshot)
+                self.assertEqual(self.external(f"{snapshot}/model.onnx"), places)
+                for _, _, length, shape in places.values():
+                    self.assertEqual(length, 2 * math.prod(shape))
+                graph = onnx.load(f"{snapshot}/model.onnx", load_external_data=False).graph
+                self.assertEqual({t.data_type for t in graph.initializer if t.external_data}, {onnx.TensorProto.FLOAT})
+
+    def test_graph_in_another_folder_leaves_the_weights(self):
         with tempfile.TemporaryDirectory() as folder:
             source = f"{ROOT}/examples/quickstart/model"
-            state = load_file(f"{source}/model.safetensors")
-            save_file({k: v.bfloat16() for k, v in state.items()}, f"{folder}/model.safetensors",
-                      metadata={"format": "pt"})
-            with open(f"{source}/config.json") as a, open(f"{folder}/config.json", "w") as b:
-                b.write(a.read())
-            refused = subprocess.run([sys.executable, EXPORT, folder], capture_output=True, text=True)
-            self.assertEqual(refused.returncode, 1)
-            self.assertIn("--out", refused.stderr)
-            self.export(folder, "--out", f"{folder}/copy", "--opset", "23")
-            self.check(f"{folder}/copy", tied=False)
-            copy = load_file(f"{folder}/copy/model.safetensors")
-            self.assertEqual(set(copy), set(state))
-            for name, value in copy.items():
-                self.assertTrue(torch.equal(value, state[name].bfloat16().float()), name)
+            run = self.export(source, "--out", f"{folder}/graph")
+            self.assertIn(f"--weights {source}", run.stdout)
+            self.assertFalse([n for n in os.listdir(f"{folder}/graph") if "safetensors" in n])
+            self.assertIn("preprocessor_config.json", os.listdir(f"{folder}/graph"))
+            self.assertEqual(self.external(f"{folder}/graph/model.onnx"), self.places(source))
+
+    def test_damaged_checkpoints_are_errors(self):
+        import torch
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints.retype(f"{ROOT}/examples/quickstart/model", f"{folder}/m", torch.bfloat16, shards=2)
+            shard = f"{folder}/m/model-00002-of-00002.safetensors"
+            with open(shard, "rb") as file:
+                data = file.read()
+            base, header = header_of(shard)
+
+            def damaged(content, message):
+                with open(shard, "wb") as file:
+                    file.write(content)
+                run = subprocess.run([sys.executable, EXPORT, f"{folder}/m"], capture_output=True, text=True)
+                self.assertEqual(run.returncode, 1, run.stdout)
+                self.assertIn(message, run.stderr)
+                self.assertNotIn("Traceback", run.stderr)
+            damaged(data[:-2], "ends before the tensor")
+            damaged(data[:5], "no safetensors file")
+            name = next(n for n, e in header.items() if len(e.get("shape", [])) == 2)
+            text = json.dumps({**{n: e for n, e in header.items() if n != name}, "another.name": header[name]}).encode()
+            damaged(struct.pack("<Q", len(text)) + text + data[base:], "no tensor of the checkpoint is the parameter")
+            text = json.dumps({**header, name: {**header[name], "shape": header[name]["shape"][::-1] + [1]}}).encode()
+            damaged(struct.pack("<Q", len(text)) + text + data[base:], "of one model?")
 
 
 if __name__ == "__main__":

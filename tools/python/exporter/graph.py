@@ -1,0 +1,135 @@
+"""The graph file: parameters as external data in the checkpoint, readable names, nothing that training cannot use."""
+import re
+
+from exporter import checkpoint, conversion
+from exporter.errors import ExportError
+from exporter.model import names_of_parameters
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+
+
+def first_names(model):
+    """{every name of a parameter: its first}."""
+    return {name: first for first, names in names_of_parameters(model).items() for name in names}
+
+
+class Pointer:
+    """Replaces parameters by tensors of the checkpoint and what makes the parameters from them."""
+
+    def __init__(self, ir, folder):
+        self.ir, self.folder = ir, folder
+        self.initialisers, self.steps, self.nodes = {}, {}, []
+
+    def initialiser(self, tensor):
+        """A float initialiser that lies where the checkpoint has the tensor, in whatever type it has there."""
+        import onnx_ir
+        if tensor.name not in self.initialisers:
+            shape = onnx_ir.Shape(tensor.shape)
+            value = onnx_ir.Value(name=tensor.name, shape=shape, type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT))
+            value.const_value = onnx_ir.ExternalTensor(
+                tensor.file, tensor.offset, tensor.length, onnx_ir.DataType.FLOAT, name=tensor.name, shape=shape,
+                base_dir=self.folder)
+            self.initialisers[tensor.name] = value
+        return self.initialisers[tensor.name]
+
+    def constant(self, numbers):
+        import onnx_ir
+        node = onnx_ir.node("Constant", [], attributes={"value_ints": list(numbers)})
+        return self.add(node, [len(numbers)], onnx_ir.DataType.INT64)
+
+    def add(self, node, shape, dtype):
+        import onnx_ir
+        value = node.outputs[0]
+        value.name = f"of_checkpoint_{len(self.nodes)}"
+        value.shape, value.type = onnx_ir.Shape(shape), onnx_ir.TensorType(dtype)
+        node.name = f"node_{value.name}"
+        self.nodes.append(node)
+        return value
+
+    def value(self, origin):
+        import onnx_ir
+        if isinstance(origin, checkpoint.Tensor):
+            return self.initialiser(origin)
+        if id(origin) not in self.steps:
+            inputs, attributes = [self.value(part) for part in origin.inputs], {}
+            if origin.kind == "Reshape":
+                inputs.append(self.constant(origin.shape))
+            elif origin.kind == "Slice":
+                inputs += [self.constant([origin.attributes[name]]) for name in ("begin", "end", "axis")]
+            else:
+                attributes = dict(origin.attributes)
+            node = onnx_ir.node(origin.kind, inputs, attributes=attributes)
+            self.steps[id(origin)] = self.add(node, origin.shape, onnx_ir.DataType.FLOAT)
+        return self.steps[id(origin)]
+
+
+def point_into_checkpoint(ir, model, found, folder):
+    """Every parameter becomes external data inside the checkpoint, under the checkpoint's name. Returns the tensors
+    that are used."""
+    import onnx_ir
+    first, pointer = first_names(model), Pointer(ir, folder)
+    graph = ir.graph
+    for name, value in list(graph.initializers.items()):
+        if name not in first:
+            continue  # a buffer such as inv_freq: stays inline
+        del graph.initializers[name]
+        onnx_ir.convenience.replace_all_uses_with(value, pointer.value(found[first[name]]))
+    for name, value in pointer.initialisers.items():
+        if name in graph.initializers:
+            raise ExportError(f"the checkpoint's tensor {name} has the name of a buffer of the model")
+        graph.initializers[name] = value
+    if pointer.nodes:
+        graph.insert_before(graph[0], pointer.nodes)
+    return set(pointer.initialisers)
+
+
+def point_at_nothing(ir, model):
+    """Every parameter becomes external data of its own name that is not there: `--no-weights`."""
+    import onnx_ir
+    tied = first_names(model)
+    offset = 0
+    for name, value in ir.graph.initializers.items():
+        if name in tied:
+            length = 4 * value.const_value.size
+            value.const_value = onnx_ir.ExternalTensor("model.safetensors", offset, length, onnx_ir.DataType.FLOAT,
+                                                       name=name, shape=value.const_value.shape, base_dir="")
+            offset += length
+
+
+def to_proto(ir, axes):
+    """The file's contents: of the metadata only the module paths are kept, and dimensions get readable names."""
+    import onnx_ir
+    proto = onnx_ir.serde.serialize_model(ir)
+    for node in proto.graph.node:
+        keep = [(p.key, p.value) for p in node.metadata_props if p.key == SCOPES]
+        del node.metadata_props[:]
+        for key, value in keep:
+            node.metadata_props.add(key=key, value=value)
+    names = {}
+    for value in proto.graph.input:
+        for axis, name in enumerate(axes.get(value.name, ())):
+            dim = value.type.tensor_type.shape.dim[axis]
+            if not dim.HasField("dim_param"):
+                raise ExportError(f"tracing fixed the dimension {axis} ({name}) of {value.name} to {dim.dim_value}; "
+                                  "the model's code depends on it")
+            names.setdefault(dim.dim_param, name)
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b")
+    for value in [*proto.graph.input, *proto.graph.output, *proto.graph.value_info]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.dim_param = pattern.sub(lambda m: names[m.group(1)], dim.dim_param)
+    return proto
+
+
+def with_weights_as_inputs(proto):
+    """A copy whose external parameters are inputs: to check and to run with values given by hand."""
+    import onnx
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    inline = [t for t in copy.graph.initializer if not t.external_data]
+    for tensor in copy.graph.initializer:
+        if tensor.external_data:
+            copy.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(inline)
+    return copy

@@ -1,0 +1,43 @@
+"""ONNX Runtime on the written graph against Transformers on the same weights."""
+from exporter import checkpoint
+from exporter.errors import ExportError
+from exporter.graph import with_weights_as_inputs
+
+# Of float32 logits of order one; a wrong graph is off by far more.
+TOLERANCE = 1e-3
+
+
+def check_form(proto):
+    """The rules of ONNX; the data files are not opened."""
+    import onnx
+    try:
+        onnx.checker.check_model(with_weights_as_inputs(proto))
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"the graph breaks the rules of ONNX: {str(error).splitlines()[0]}") from None
+
+
+def onnx_logits(proto, folder, tensors, samples):
+    """Logits of every sample; each tensor of the checkpoint is raised to float32 by itself."""
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(with_weights_as_inputs(proto).SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])
+    values = checkpoint.Values(folder)
+    names = [t.name for t in proto.graph.initializer if t.external_data]
+    weights = {name: values(tensors[name]).numpy() for name in names}
+    given = {value.name for value in proto.graph.input}
+    return [session.run(["logits"], {**weights, **{k: v.numpy() for k, v in sample.items() if k in given}})[0]
+            for sample in samples]
+
+
+def largest_difference(proto, folder, tensors, model, samples):
+    """Over all samples and places that are no padding; `model` is as Transformers loads the folder."""
+    import torch
+    worst = 0.0
+    for sample, logits in zip(samples, onnx_logits(proto, folder, tensors, samples)):
+        with torch.no_grad():
+            wanted = model(**sample, use_cache=False).logits
+        keep = sample["attention_mask"].bool()
+        worst = max(worst, float((wanted - torch.from_numpy(logits))[keep].abs().max()))
+    return worst
