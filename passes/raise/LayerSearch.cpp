@@ -1,6 +1,7 @@
 //===- LayerSearch.cpp -------------------------------------------------------------------===//
 #include "passes/raise/LayerSearch.h"
-#include "passes/raise/ModuleWords.h"
+#include "passes/raise/NameCheck.h"
+#include "passes/raise/TowerBorder.h"
 
 using namespace mlir;
 
@@ -25,25 +26,6 @@ void addBlocks(std::vector<LayerPlan> &layers, const Segmentation &part, StringR
     layers.push_back(std::move(block));
   }
 }
-
-bool readsAnyParameter(Operation *op) {
-  return llvm::any_of(op->getOperands(), [](Value v) { return readsParameter(v); });
-}
-
-/// Segments at the start of the tail that module paths place in the vision tower and that hold
-/// parameters (a norm after the last block) do not belong to the projector.
-size_t endOfVisionTail(const Segmentation &part, size_t begin) {
-  size_t end = begin;
-  for (size_t i = begin; i < part.segments.size(); ++i)
-    for (Operation *op : part.segments[i]) {
-      auto kind = partOfModule(modulePathOf(op));
-      if (kind && *kind == LayerKind::Projector)
-        return end;
-      if (kind && *kind == LayerKind::Vision && readsAnyParameter(op))
-        end = i + 1;
-    }
-  return end;
-}
 } // namespace
 
 FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const ContentOps &content) {
@@ -66,7 +48,7 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
     append(embedding, part, 0, first);
     addLayer(layers, std::move(embedding));
     addBlocks(layers, part, "vision", LayerKind::Vision);
-    size_t tail = endOfVisionTail(part, last);
+    size_t tail = endOfTower(part);
     LayerPlan output{"vision.output", LayerKind::Vision, {}};
     append(output, part, last, tail);
     addLayer(layers, std::move(output));
@@ -96,6 +78,7 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
   addLayer(layers, std::move(head));
   if (layers.back().kind != LayerKind::Head)
     return function.emitError() << "nothing follows the last block: the graph has no output layer";
+  warnAboutNames(layers, content);
   return layers;
 }
 

@@ -40,7 +40,7 @@ struct Segmentation {
   /// Block i is segments [starts[i], starts[i + 1]); the last entry is the end of the last block.
   std::vector<size_t> starts;
 };
-Segmentation segmentPart(llvm::ArrayRef<mlir::Operation *> ops, const ContentOps &content);
+Segmentation segmentPart(llvm::ArrayRef<mlir::Operation *> part, const ContentOps &content);
 
 /// Layers of form R in the order in which they run; fails with a diagnostic.
 llvm::FailureOr<std::vector<LayerPlan>> findLayers(mlir::func::FuncOp function,

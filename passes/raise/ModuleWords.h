@@ -1,7 +1,7 @@
 //===- ModuleWords.h - Words of module paths that tell a part of the model ---------------===//
 //
-// The one place in importers/ and passes/ that knows what modules are called. It only refines what
-// the graph's structure says; graphs without names compile the same.
+// The one place in importers/ and passes/ that knows what modules are called. It decides nothing:
+// NameCheck warns where names and the graph's structure disagree.
 //
 //===-------------------------------------------------------------------------------------------------===//
 #ifndef PASSES_RAISE_MODULEWORDS_H
@@ -11,7 +11,7 @@
 
 namespace omnibal::raise {
 
-/// Part of the model that a module path names, if it holds a known word.
+/// Part of the model that the path of a module or parameter names, if it holds a known word.
 std::optional<LayerKind> partOfModule(llvm::StringRef path);
 
 /// Module path of an op (the NameLoc within the node's NameLoc), "" if it has none.

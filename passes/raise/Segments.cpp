@@ -69,6 +69,62 @@ bool isResidual(ArrayRef<Operation *> segment, Value entry) {
   return isa<AddOp>(last) && llvm::is_contained(last->getOperands(), entry);
 }
 
+/// A part's ops with its trunk first: what some attention reads, what follows the last attention,
+/// and last what branches off the trunk. Features of inner blocks that only the end of the part
+/// reads (concatenated layers, mergers of inner features) would otherwise stay alive through every
+/// later block and hide the blocks' borders.
+class Trunk {
+public:
+  explicit Trunk(ArrayRef<Operation *> part) {
+    for (Operation *op : llvm::reverse(part)) {
+      bool feedsAttention =
+          llvm::any_of(op->getUsers(), [&](Operation *user) { return inner.contains(user); });
+      if (isa<AttentionOp>(op) || feedsAttention)
+        inner.insert(op);
+      if (isa<AttentionOp>(op) && !feedsAttention)
+        following.insert(op); // a last attention: no other one reads what it gives
+    }
+    for (Operation *op : part)
+      if (!inner.contains(op) && llvm::any_of(op->getOperands(), [&](Value operand) {
+            return following.contains(operand.getDefiningOp());
+          }))
+        following.insert(op);
+    order(part);
+  }
+
+  ArrayRef<Operation *> ops() const { return ordered.getArrayRef(); }
+  /// True if the user reads an inner value without being a part of the trunk itself.
+  bool branchesOff(Operation *op, Operation *user) const {
+    return inner.contains(op) && !following.contains(op) && !inner.contains(user) &&
+           (!following.contains(user) || isa<ConcatOp>(user));
+  }
+
+private:
+  void order(ArrayRef<Operation *> part) {
+    llvm::DenseSet<Operation *> ofPart(part.begin(), part.end());
+    for (Operation *op : part)
+      if (inner.contains(op))
+        ordered.insert(op);
+    for (Operation *op : part)
+      if (following.contains(op))
+        place(op, ofPart);
+    ordered.insert(part.begin(), part.end());
+  }
+  /// The op after what it reads.
+  void place(Operation *op, const llvm::DenseSet<Operation *> &ofPart) {
+    if (!ofPart.contains(op) || ordered.contains(op))
+      return;
+    for (Value operand : op->getOperands())
+      if (Operation *source = operand.getDefiningOp())
+        place(source, ofPart);
+    ordered.insert(op);
+  }
+
+  llvm::DenseSet<Operation *> inner;     ///< some attention reads what it gives, or it is one
+  llvm::DenseSet<Operation *> following; ///< the last attention and what depends on it
+  llvm::SetVector<Operation *> ordered;
+};
+
 struct Run {
   size_t start = 0, period = 0, repeats = 0, weight = 0;
 };
@@ -138,16 +194,20 @@ llvm::SetVector<Operation *> ContentOps::backwardFrom(ArrayRef<Value> values) co
   return ordered;
 }
 
-Segmentation segmentPart(ArrayRef<Operation *> ops, const ContentOps &content) {
+Segmentation segmentPart(ArrayRef<Operation *> part, const ContentOps &content) {
   Segmentation result;
+  Trunk trunk(part);
+  ArrayRef<Operation *> ops = trunk.ops();
   llvm::DenseMap<Operation *, size_t> place;
   for (auto [i, op] : llvm::enumerate(ops))
     place[op] = i;
-  // For each op the last place that reads one of its results.
+  // For each op the last place on the trunk that reads one of its results.
   SmallVector<size_t> lastUse(ops.size());
   for (auto [i, op] : llvm::enumerate(ops)) {
     lastUse[i] = i;
     for (Operation *user : op->getUsers()) {
+      if (trunk.branchesOff(op, user))
+        continue;
       auto it = place.find(user);
       lastUse[i] = std::max(lastUse[i], it == place.end() ? ops.size() : it->second);
     }
