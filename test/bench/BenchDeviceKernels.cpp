@@ -4,7 +4,8 @@
 //
 // CASES.json (test/gpu/kernels.json) lists calls of docs/kernels.md: operands with type, shape and
 // strides (dense where absent) on random values. A line of OUT is a case's name with the shortest
-// and the median time in microseconds by the backend's own marks.
+// and the median time of a call in microseconds, by the backend's own marks around 20 calls in a
+// row, so that the first call's way to the device hardly counts.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/executor/BackendPlugin.h"
@@ -20,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int warmUp = 5, repeats = 30;
+constexpr int warmUp = 5, repeats = 15, callsARepeat = 20;
 
 struct Operand {
   TensorView view;
@@ -80,7 +81,7 @@ std::vector<std::byte> valuesOf(const json &entry, const Operand &operand, const
   return bytes;
 }
 
-/// Times `enqueue` on the backend; microseconds, ascending.
+/// Times `enqueue` on the backend; microseconds of a call, ascending.
 template <typename F> Result<std::vector<double>> time(Backend &backend, F enqueue) {
   for (int i = 0; i < warmUp; ++i)
     OMNIBAL_RETURN_IF_ERROR(enqueue());
@@ -88,12 +89,14 @@ template <typename F> Result<std::vector<double>> time(Backend &backend, F enque
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
     Mark begin = backend.mark();
-    OMNIBAL_RETURN_IF_ERROR(enqueue());
+    for (int call = 0; call < callsARepeat; ++call)
+      OMNIBAL_RETURN_IF_ERROR(enqueue());
     Mark end = backend.mark();
     OMNIBAL_RETURN_IF_ERROR(backend.reach(end));
     times.push_back(
         std::chrono::duration<double, std::micro>(backend.timeOf(end) - backend.timeOf(begin))
-            .count());
+            .count() /
+        callsARepeat);
   }
   backend.forgetMarks();
   std::sort(times.begin(), times.end());

@@ -122,6 +122,14 @@ class Fixture(Model):
         os.makedirs(self.folder, exist_ok=True)
 
 
+class Files:
+    """A folder with model, weights, preprocessor_config.json and samples that something else made."""
+
+    def __init__(self, folder):
+        self.onnx, self.weights = (os.path.join(folder, "model", f"model.{kind}") for kind in ("onnx", "safetensors"))
+        self.preprocess, self.data = (os.path.join(folder, name) for name in ("preprocessor_config.json", "data-000000.tar"))
+
+
 def write_steps(path, groups, micro_batches, steps, keys=None):
     """A steps file whose micro-batches are `groups` (lists of sample numbers), in turn."""
     key = (lambda i: keys[i]) if keys else (lambda i: f"sample-{i:05d}")
@@ -133,31 +141,35 @@ def write_steps(path, groups, micro_batches, steps, keys=None):
 
 
 class Tools:
-    def __init__(self, folder):
-        self.folder = folder
+    """The tools of a folder. `under`: a command put before mpirun, for priority over other work of the machine."""
+
+    def __init__(self, folder, under=""):
+        self.folder, self.under = folder, under.split()
 
     def compile(self, model, program, *flags):
         """The predicted step in ms and the stage table."""
         table = call(os.path.join(self.folder, "omnibal-compile"), model.onnx, *flags, *(["-o", program] if program else ["--dry-run"]))
         return float(re.search(r"predicted step: ([\d.]+) ms", table).group(1)), table
 
-    def run_pinned(self, ranks, *command):
-        """omnibal-run under mpirun, one thread a rank, rank r on core r."""
+    def run_pinned(self, ranks, *command, stages=None):
+        """omnibal-run under mpirun, one thread a rank, rank r on core r. With more ranks than cores, replicas of a stage (of
+        `stages`) share a core: they compute and wait at the same times, so each runs at its share of the core's speed."""
         cores = os.cpu_count()
-        pin = ["bash", "-c", f'exec taskset -c "$((OMPI_COMM_WORLD_LOCAL_RANK % {cores}))" "$0" "$@"']
+        core = f"OMPI_COMM_WORLD_LOCAL_RANK % {min(cores, stages or cores)}"
+        pin = ["bash", "-c", f'exec taskset -c "$(({core}))" "$0" "$@"']
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        return call("mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks, *pin,
+        return call(*self.under, "mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks, *pin,
                     os.path.join(self.folder, "omnibal-run"), *command, "--threads", 1, env=environment)
 
-    def calibrate(self, program, table, data, ranks=2):
-        self.run_pinned(ranks, program, "--calibrate", table, "--data", data)
+    def calibrate(self, program, table, data, ranks=2, stages=None):
+        self.run_pinned(ranks, program, "--calibrate", table, "--data", data, stages=stages)
         with open(table) as file:
             return json.load(file)
 
-    def train(self, model, program, data, log, *flags, ranks=2):
+    def train(self, model, program, data, log, *flags, ranks=2, stages=None):
         """Log lines of a run."""
         self.run_pinned(ranks, program, "--weights", model.weights, "--data", data, "--preprocess", model.preprocess,
-                        "--lr", "1e-3", "--log", log, *flags)
+                        "--lr", "1e-3", "--log", log, *flags, stages=stages)
         with open(log) as file:
             return [json.loads(line) for line in file]
 

@@ -4,6 +4,10 @@
 From a fixed seed, without the model: OUT/model.safetensors holds a tensor for every entry of the program's parameter
 table, under its name, in bfloat16; OUT/data-000000.tar the samples; OUT/batches the groups that omnibal-batch makes of
 them for the program's caps. Matrices are normal with deviation 0.02, norm weights about 1, biases about 0.
+
+There is something to learn, so that losses fall and depend on all that the model computes: texts are of 32 of the
+vocabulary's tokens, and each is as many further in a fixed circle of these as the number that the colour of one of the
+sample's pictures stands for (the k-th text token goes by picture k modulo pictures; 1 without pictures).
 """
 import argparse
 import io
@@ -22,6 +26,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from pipelines import PREPROCESS, add  # noqa: E402
 
 PICTURES = 32  # distinct ones; samples repeat them
+LETTERS = 32  # tokens that texts are made of
+COLORS = np.array([[220, 60, 60], [60, 200, 80], [70, 90, 220], [210, 200, 70]])  # of pictures, about
 
 
 def read_program(folder):
@@ -55,11 +61,11 @@ def make_weights(shapes, seed):
 
 
 def make_pictures(random, shape):
-    """Smooth pictures, as JPEG: decoding costs what it costs for photographs."""
+    """Smooth pictures, number p about of color p modulo colors, as JPEG: decoding costs what it costs for photographs."""
     _, height, width = shape
     pictures = []
-    for _ in range(PICTURES):
-        coarse = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    for p in range(PICTURES):
+        coarse = np.clip(COLORS[p % len(COLORS)] + random.integers(-60, 61, (8, 8, 3)), 0, 255).astype(np.uint8)
         data = io.BytesIO()
         Image.fromarray(coarse).resize((width, height), Image.BICUBIC).save(data, "JPEG", quality=90)
         pictures.append(data.getvalue())
@@ -75,17 +81,30 @@ def make_lengths(random, count, info, tiles_cap, tokens_cap):
     return np.stack([tiles, np.minimum(per_tile * tiles + text, tokens_cap)], axis=1)
 
 
+def make_letters(random, image, vocabulary):
+    return random.choice(np.arange(image + 1, vocabulary), min(LETTERS, vocabulary - image - 1), replace=False).tolist()
+
+
+def make_text(random, letters, pictures, count):
+    """Tokens by the rule that is to be learned; `pictures` are numbers."""
+    steps = [2 + picture % len(COLORS) for picture in pictures] or [1]
+    at = random.integers(len(letters)) + np.cumsum([steps[k % len(steps)] for k in range(count)])
+    return [letters[i % len(letters)] for i in at]
+
+
 def write_samples(path, random, lengths, info, pictures):
-    image, per_tile, vocabulary = info["image_token_id"], info["tokens_per_tile"], info["vocabulary"]
+    image, per_tile = info["image_token_id"], info["tokens_per_tile"]
+    letters = make_letters(random, image, info["vocabulary"])
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
         for i, (tiles, tokens) in enumerate(lengths.tolist()):
-            text = random.integers(image + 1, vocabulary, tokens - per_tile * tiles).tolist()
+            shown = random.integers(len(pictures), size=tiles)
+            text = make_text(random, letters, shown, tokens - per_tile * tiles)
             prompt = len(text) // 4 + 1
             ids = text[:1] + [image] * (per_tile * tiles) + text[1:]
             labels = [-100] * (per_tile * tiles + prompt) + ids[per_tile * tiles + prompt:]
             add(tar, f"sample-{i:05d}.json", json.dumps({"input_ids": ids, "labels": labels, "images": tiles}).encode())
-            for t in range(tiles):
-                add(tar, f"sample-{i:05d}.{t}.jpg", pictures[(i * 7 + t) % len(pictures)])
+            for t, picture in enumerate(shown):
+                add(tar, f"sample-{i:05d}.{t}.jpg", pictures[picture])
 
 
 def main():

@@ -22,14 +22,22 @@ def width(hidden, layers, heads, mlp, **more):
     return {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "intermediate_size": mlp, **more}
 
 
-# "tiny" is for trying the scripts without a GPU.
+# "tiny" and "small" are for trying the scripts without a GPU.
 VIT_300M = width(1024, 24, 16, 4096)
 MODELS = {
     "tiny": internvl(width(64, 2, 4, 128), width(96, 3, 6, 160, num_key_value_heads=2, vocab_size=256), tile=56),
+    "small": internvl(width(256, 4, 4, 1024), width(320, 6, 5, 896, num_key_value_heads=1, vocab_size=2048), tile=112),
     "0.3b": internvl(width(512, 12, 8, 2048), width(1024, 16, 16, 2816, num_key_value_heads=4, vocab_size=32768)),
     "1b": internvl(VIT_300M, width(896, 24, 14, 4864, num_key_value_heads=2, vocab_size=151674)),
     "2b": internvl(VIT_300M, width(2048, 24, 16, 8192, num_key_value_heads=8, vocab_size=92553)),
 }
+
+
+
+def learning_rate(name):
+    """AdamW's first steps move every weight by about this: so much that a logit moves by a tenth or more a step, whatever the width."""
+    return 0.1 / MODELS[name]["text_config"]["hidden_size"]
+
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in MODELS:

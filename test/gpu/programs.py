@@ -2,7 +2,8 @@
 """Compiles the programs of the GPU suite and benchmark: programs.py --bin BUILD/bin OUT [--only suite|bench] [--gpu-code emulated]
 
 OUT/programs.json lists them. The suite's are of the small models in test/data; the benchmark's of models.py, exported
-without weights on first use (a few minutes; needs PyTorch and Transformers) into --models.
+without weights on first use (a few minutes; needs PyTorch and Transformers) into --models. --bench, --target and --dtype
+make others for the benchmark: small ones for the host try its scripts on a machine without a GPU.
 """
 import argparse
 import json
@@ -29,8 +30,8 @@ SUITE = [
     ("tiny-llava", "freeze_vision", 1, 1, []),
 ]
 DTYPES = ["float32", "bfloat16"]
-# model, tokens, tiles, micro-batches, stages
-BENCH = [("0.3b", 16384, 44, 2, 1), ("1b", 8192, 22, 4, 1), ("2b", 4096, 11, 8, 1), ("2b", 8192, 22, 4, 1), ("1b", 8192, 22, 8, 4)]
+# model, tokens, tiles, micro-batches, stages; in the order of the benchmark, which may run out of time
+BENCH = [("2b", 8192, 22, 4, 1), ("1b", 8192, 22, 4, 1), ("0.3b", 16384, 44, 2, 1), ("2b", 4096, 11, 8, 1), ("1b", 8192, 22, 8, 4)]
 
 
 def fits(model, variant):
@@ -41,9 +42,9 @@ def fits(model, variant):
     return *reference_losses.caps_of(steps, os.path.join(folder, "data-000000.tar")), len(steps[0]["groups"])
 
 
-def compile_program(args, onnx, name, flags, facts):
+def compile_program(args, onnx, name, flags, facts, target="cuda"):
     path = os.path.join(args.out, name)
-    command = [os.path.join(args.bin, "omnibal-compile"), onnx, *flags, "--target", "cuda", "-o", path]
+    command = [os.path.join(args.bin, "omnibal-compile"), onnx, *flags, "--target", target, "-o", path]
     if args.gpu_code:
         command += ["--gpu-code", args.gpu_code]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -82,11 +83,18 @@ def exported(args, model):
 
 
 def bench(args):
-    for model, tokens, tiles, microbatches, stages in BENCH:
-        flags = ["--tiles", tiles, "--tokens", tokens, "--stages", stages, "--microbatches", microbatches, "--dtype", "bfloat16",
-                 "--device", "h200"]
-        facts = dict(kind="bench", model=model, tokens=tokens, tiles=tiles, microbatches=microbatches, stages=stages)
-        yield compile_program(args, exported(args, model), f"{model}-{tokens}-{stages}", map(str, flags), facts)
+    for model, tokens, tiles, microbatches, stages in args.bench or BENCH:
+        flags = ["--tiles", tiles, "--tokens", tokens, "--stages", stages, "--microbatches", microbatches, "--dtype", args.dtype,
+                 *(["--device", "h200"] if args.target == "cuda" else ["--cpu", "native"])]
+        facts = dict(kind="bench", model=model, tokens=tokens, tiles=tiles, microbatches=microbatches, stages=stages, dtype=args.dtype)
+        yield compile_program(args, exported(args, model), f"{model}-{tokens}-{stages}", map(str, flags), facts, args.target)
+
+
+def bench_program(text):
+    model, *numbers = text.split(":")
+    if len(numbers) != 4 or not all(number.isdigit() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text}: expected MODEL:TOKENS:TILES:MICROBATCHES:STAGES")
+    return model, *map(int, numbers)
 
 
 def main():
@@ -97,6 +105,9 @@ def main():
     parser.add_argument("--programs", help="names of the suite's programs to compile; default: all")
     parser.add_argument("--models", default="gpu-models", help="folder of exported graphs, made where there are none")
     parser.add_argument("--gpu-code", help="as of omnibal-compile")
+    parser.add_argument("--bench", nargs="+", type=bench_program, metavar="MODEL:TOKENS:TILES:MICROBATCHES:STAGES")
+    parser.add_argument("--target", default="cuda", choices=["cuda", "host"], help="of the benchmark's programs")
+    parser.add_argument("--dtype", default="bfloat16", choices=DTYPES, help="of the benchmark's programs")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     programs = []
