@@ -3,6 +3,7 @@
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/Tensors.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include <map>
 #include <set>
 
@@ -127,20 +128,20 @@ private:
 
   FailureOr<std::vector<Candidate>> equalTensors(const Initialiser &initialiser) {
     const TensorProto &tensor = *initialiser.tensor;
-    llvm::ArrayRef<char> external;
-    if (tensor.data_location() == TensorProto::EXTERNAL) {
+    const bool external = tensor.data_location() == TensorProto::EXTERNAL;
+    if (external) {
       FailureOr<ExternalRange> range = files.locate(tensor, where);
       if (failed(range))
         return failure();
       if (range->file->absent)
         return std::vector<Candidate>();
-      external = range->file->bytes.slice(size_t(range->offset), size_t(range->length));
     }
     std::vector<int64_t> shape(initialiser.type.getShape());
     std::vector<int64_t> turned(shape.rbegin(), shape.rend());
     if (!byShape.contains(shape) && (shape.size() != 2 || !byShape.contains(turned)))
       return std::vector<Candidate>();
-    FailureOr<DenseElementsAttr> elements = tensorValue(tensor, external, where);
+    FailureOr<DenseElementsAttr> elements =
+        external ? files.value(tensor, where) : tensorValue(tensor, {}, where);
     if (failed(elements))
       return failure();
     std::vector<float> values;
@@ -168,6 +169,7 @@ private:
   /// `turned`: the stored shape [rows, columns] of a tensor whose transpose `values` may be.
   bool isEqual(const rt::StoredTensor &stored, const std::vector<float> &values,
                llvm::ArrayRef<int64_t> turned) {
+    llvm::scope_exit release([&] { rt::releasePages(stored, 0, stored.elements); });
     int64_t count = int64_t(values.size());
     int64_t piece = turned.empty() ? 4096 : turned[1];
     std::vector<float> buffer(size_t(std::max<int64_t>(piece, 1)));
@@ -195,9 +197,10 @@ private:
 } // namespace
 
 LogicalResult matchToCheckpoint(const std::string &weights,
+                                const std::vector<std::string> &linkFolders,
                                 const std::vector<Initialiser *> &initialisers,
                                 ExternalFiles &files, Location where) {
-  auto checkpoint = rt::TensorFiles::open(weights);
+  auto checkpoint = rt::TensorFiles::open(weights, linkFolders);
   if (!checkpoint)
     return emitError(where) << "--weights: " << checkpoint.status().message();
   return Matcher(*checkpoint, files, where).run(initialisers);

@@ -11,6 +11,7 @@ namespace omnibal::onnx {
 /// with equal bytes: one initialiser that stands for several of the checkpoint's tensors is an
 /// error, since training it would tie them.
 mlir::LogicalResult matchToCheckpoint(const std::string &weights,
+                                      const std::vector<std::string> &linkFolders,
                                       const std::vector<Initialiser *> &initialisers,
                                       ExternalFiles &files, mlir::Location where);
 

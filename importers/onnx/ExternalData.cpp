@@ -2,17 +2,12 @@
 #include "importers/onnx/ExternalData.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/Tensors.h"
-#include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/STLExtras.h"
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -24,96 +19,20 @@ ExternalFile::~ExternalFile() {
     munmap(const_cast<char *>(bytes.data()), bytes.size());
 }
 
-ExternalFiles::ExternalFiles(std::string modelPath, std::vector<std::string> linkFolders)
-    : folder(std::filesystem::path(modelPath).parent_path().string()),
-      linkFolders(std::move(linkFolders)) {
-  if (folder.empty())
-    folder = ".";
-}
-
-namespace {
-
-/// What is wrong with the path as text; empty if nothing is.
-std::string pathProblem(const std::string &location) {
-  if (location.empty())
-    return "is empty";
-  if (location.find('\0') != std::string::npos)
-    return "contains a zero byte";
-  std::filesystem::path path(location);
-  if (path.is_absolute())
-    return "is an absolute path";
-  for (const std::filesystem::path &part : path)
-    if (part == "..")
-      return "leads out of the model's folder by '..'";
-  return {};
-}
-
-bool isWithin(const std::filesystem::path &file, const std::string &folder) {
+ExternalFiles::ExternalFiles(const std::string &modelPath,
+                             const std::vector<std::string> &linkFolders,
+                             const std::string &checkpoint)
+    : folder(std::filesystem::path(modelPath).parent_path().string(), linkFolders) {
   std::error_code error;
-  std::filesystem::path root = std::filesystem::canonical(folder, error);
-  if (error)
-    return false;
-  auto [rootEnd, fileAt] = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
-  return rootEnd == root.end() && fileAt != file.end();
+  if (!checkpoint.empty() && std::filesystem::is_directory(checkpoint, error))
+    weights.emplace(checkpoint, linkFolders);
 }
 
-/// Opens `path` below `directory`, following no link: each part for itself, for kernels that lack
-/// openat2.
-int openPartwise(int directory, const std::string &path) {
-  int at = dup(directory);
-  std::filesystem::path parts(path);
-  for (auto part = parts.begin(); part != parts.end() && at >= 0; ++part) {
-    bool last = std::next(part) == parts.end();
-    int next = openat(at, part->c_str(),
-                      O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
-    int error = errno;
-    close(at);
-    errno = error;
-    at = next;
-  }
-  return at;
-}
-
-} // namespace
-
-int ExternalFiles::openInside(const std::string &location, std::string &problem) const {
-  if (!linkFolders.empty()) {
-    std::error_code error;
-    std::filesystem::path target =
-        std::filesystem::canonical(std::filesystem::path(folder) / location, error);
-    if (error) {
-      errno = error.value();
-      return -1;
-    }
-    bool admitted = isWithin(target, folder);
-    for (const std::string &links : linkFolders)
-      admitted |= isWithin(target, links);
-    if (!admitted) {
-      problem = "leads to '" + target.string() +
-                "', outside the model's folder and the admitted "
-                "link folders";
-      errno = ELOOP;
-      return -1;
-    }
-    // The canonical path holds no link any more; O_NOFOLLOW catches one swapped in since.
-    return ::open(target.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  }
-  int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0)
-    return -1;
-  open_how how = {};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  long fd = syscall(SYS_openat2, directory, location.c_str(), &how, sizeof(how));
-  if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-    fd = openPartwise(directory, location);
-  int error = errno;
-  close(directory);
-  errno = error;
-  if (fd < 0 && (errno == ELOOP || errno == EXDEV))
-    problem = "goes through a symbolic link; name the folder that it leads into with "
-              "--allow-links-within, or copy the file";
-  return static_cast<int>(fd);
+rt::Result<rt::FileDescriptor> ExternalFiles::find(const std::string &location) const {
+  rt::Result<rt::FileDescriptor> file = folder.open(location);
+  if (!file && file.status().code() == rt::Code::NotFound && weights)
+    return weights->open(location);
+  return file;
 }
 
 FailureOr<const ExternalFile *> ExternalFiles::open(const std::string &location, Location where) {
@@ -126,22 +45,18 @@ FailureOr<const ExternalFile *> ExternalFiles::open(const std::string &location,
   auto complain = [&](const std::string &problem) {
     return invalidModel(where) << "external data file '" << location << "' " << problem;
   };
-  if (std::string problem = pathProblem(location); !problem.empty())
-    return complain(problem);
-  std::string problem;
-  int fd = openInside(location, problem);
-  if (fd < 0 && !problem.empty())
-    return complain(problem);
-  if (fd < 0 && errno != ENOENT)
-    return complain(std::string("cannot be opened: ") + std::strerror(errno));
+  rt::Result<rt::FileDescriptor> found = find(location);
   auto file = std::make_unique<ExternalFile>();
-  if (fd < 0) {
+  if (!found && found.status().code() == rt::Code::NotFound) {
     file->absent = true;
-    emitWarning(where) << "external data file '" << location << "' is absent from '" << folder
+    emitWarning(where) << "external data file '" << location << "' is absent from '"
+                       << folder.folder()
                        << "'; parameters have names, shapes and types but no values";
     return (entry->second = std::move(file)).get();
   }
-  llvm::scope_exit closer([fd] { close(fd); });
+  if (!found)
+    return complain(found.status().message());
+  const int fd = found->get();
   struct stat status = {};
   if (fstat(fd, &status) != 0)
     return complain(std::string("cannot be read: ") + std::strerror(errno));
@@ -166,6 +81,69 @@ FailureOr<const ExternalFile *> ExternalFiles::open(const std::string &location,
   return (entry->second = std::move(file)).get();
 }
 
+namespace {
+
+/// What the bytes hold that a tensor of this element type points at.
+std::optional<rt::StoredType> storedType(int32_t dataType) {
+  switch (dataType) {
+  case Float:
+    return rt::StoredType::F32;
+  case Double:
+    return rt::StoredType::F64;
+  case Float16:
+    return rt::StoredType::F16;
+  case BFloat16:
+    return rt::StoredType::BF16;
+  case Int32:
+    return rt::StoredType::I32;
+  case Int64:
+    return rt::StoredType::I64;
+  case Bool:
+    return rt::StoredType::Bool;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// A graph computes in float32 whatever its checkpoint is kept in, so an initialiser of that type
+/// may point at numbers of any floating point type; otherwise the types are equal.
+bool mayPointAt(int32_t dataType, rt::StoredType stored) {
+  return storedType(dataType) == stored || (dataType == Float && rt::isFloat(stored));
+}
+
+/// Points a range in a safetensors file at its tensor.
+LogicalResult findStored(const TensorProto &tensor, ExternalRange &range, Location where) {
+  auto complain = [&]() {
+    return invalidModel(where) << "initialiser '" << tensor.name() << "' points at bytes ["
+                               << range.offset << ", " << range.offset << " + " << range.length
+                               << ") of '" << range.location << "', ";
+  };
+  const rt::StoredTensor *stored = range.file->safetensors->findAt(range.offset, range.length);
+  if (!stored)
+    return complain() << "where no tensor lies; is it the checkpoint exported?";
+  if (!mayPointAt(tensor.data_type(), stored->dtype))
+    return complain() << "where tensor '" << stored->name << "' of type "
+                      << rt::storedTypeName(stored->dtype) << " lies; a tensor of "
+                      << dataTypeName(tensor.data_type()) << " cannot be read from that";
+  if (llvm::ArrayRef<int64_t>(stored->shape) !=
+      llvm::ArrayRef<int64_t>(tensor.dims().data(), size_t(tensor.dims_size())))
+    return complain() << "where tensor '" << stored->name << "' lies, which has another shape";
+  range.stored = stored;
+  return success();
+}
+
+/// Whether a range of an absent file can hold the tensor.
+bool canHold(const TensorProto &tensor, const ExternalRange &range) {
+  if (range.length == rawBytes(tensor))
+    return true;
+  if (!llvm::StringRef(range.location).ends_with(".safetensors") || tensor.data_type() != Float)
+    return false;
+  int64_t elements = rawBytes(tensor) / storedBytes(Float);
+  return llvm::is_contained({2 * elements, 8 * elements}, range.length);
+}
+
+} // namespace
+
 FailureOr<ExternalRange> ExternalFiles::locate(const TensorProto &tensor, Location where) {
   ExternalRange range;
   bool hasLength = false;
@@ -187,19 +165,22 @@ FailureOr<ExternalRange> ExternalFiles::locate(const TensorProto &tensor, Locati
   int64_t needed = rawBytes(tensor);
   if (!hasLength)
     range.length = needed;
-  if (range.length != needed)
+  const bool readable = !range.file->absent, checkpoint = range.file->safetensors != nullptr;
+  if (!checkpoint && (readable ? range.length != needed : !canHold(tensor, range)))
     return invalidModel(where) << "tensor '" << tensor.name() << "' needs " << needed
                                << " bytes but its external data has length " << range.length;
   int64_t size = int64_t(range.file->bytes.size());
-  if (!range.file->absent && (range.offset > size || range.length > size - range.offset))
+  if (readable && (range.offset > size || range.length > size - range.offset))
     return invalidModel(where) << "tensor '" << tensor.name() << "' lies at bytes [" << range.offset
                                << ", " << range.offset << " + " << range.length << ") of '"
                                << range.location << "', which has " << size
                                << " bytes; the file is truncated or not the one exported";
+  if (checkpoint && failed(findStored(tensor, range, where)))
+    return failure();
   return range;
 }
 
-FailureOr<llvm::ArrayRef<char>> ExternalFiles::read(const TensorProto &tensor, Location where) {
+FailureOr<DenseElementsAttr> ExternalFiles::value(const TensorProto &tensor, Location where) {
   FailureOr<ExternalRange> range = locate(tensor, where);
   if (failed(range))
     return failure();
@@ -207,7 +188,16 @@ FailureOr<llvm::ArrayRef<char>> ExternalFiles::read(const TensorProto &tensor, L
     return invalidModel(where) << "the value of '" << tensor.name()
                                << "' is needed, but its external data file '" << range->location
                                << "' is absent";
-  return range->file->bytes.slice(size_t(range->offset), size_t(range->length));
+  if (!range->stored || storedType(tensor.data_type()) == range->stored->dtype)
+    return tensorValue(
+        tensor, range->file->bytes.slice(size_t(range->offset), size_t(range->length)), where);
+  FailureOr<RankedTensorType> type = tensorType(tensor, where);
+  if (failed(type))
+    return failure();
+  std::vector<float> values(static_cast<size_t>(range->stored->elements));
+  if (rt::Status read = rt::convertTensor(*range->stored, rt::DType::F32, values.data()); !read)
+    return invalidModel(where) << read.message();
+  return DenseElementsAttr::get(*type, llvm::ArrayRef<float>(values));
 }
 
 } // namespace omnibal::onnx

@@ -1,20 +1,24 @@
 //===- ExternalData.h - Files that hold a model's weights --------------------------------===//
 //
 // External data must lie in the model's folder: no absolute path, no `..`, no symbolic link on the
-// way, no hard link (its other name may be anyone's), offset and length inside the file. Folders
-// that links may lead into can be admitted (the Hugging Face cache consists of links). A file that
-// is absent is no error here: graphs without weights are analysed too.
+// way but those that FolderFiles.h admits, no hard link (its other name may be anyone's), offset
+// and length inside the file. What points into a safetensors file points at exactly one of its
+// tensors; the file's header says in which floating point type the bytes are. A file that is absent
+// is no error here: graphs without weights are analysed too.
 //
 //===------------------------------------------------------------------------------------------------===//
 #ifndef IMPORTERS_ONNX_EXTERNALDATA_H
 #define IMPORTERS_ONNX_EXTERNALDATA_H
 
 #include "importers/onnx/Schema.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
+#include "runtime/core/FolderFiles.h"
 #include "runtime/core/Safetensors.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,25 +43,29 @@ struct ExternalRange {
   std::string location; ///< as written in the model
   int64_t offset = 0, length = 0;
   const ExternalFile *file = nullptr;
+  const rt::StoredTensor *stored = nullptr; ///< of a safetensors file
 };
 
 class ExternalFiles {
 public:
-  ExternalFiles(std::string modelPath, std::vector<std::string> linkFolders);
+  /// `weights`: a checkpoint's folder, where files that are not beside the model are looked for;
+  /// may be empty.
+  ExternalFiles(const std::string &modelPath, const std::vector<std::string> &linkFolders,
+                const std::string &weights);
 
   /// The checked range of a tensor with external data. The first use of an absent file gives a
   /// warning.
   mlir::FailureOr<ExternalRange> locate(const TensorProto &tensor, mlir::Location where);
-  /// The bytes of the tensor: an error if the file is absent.
-  mlir::FailureOr<llvm::ArrayRef<char>> read(const TensorProto &tensor, mlir::Location where);
+  /// The tensor's elements in the type that it is declared with: an error if the file is absent.
+  mlir::FailureOr<mlir::DenseElementsAttr> value(const TensorProto &tensor, mlir::Location where);
 
 private:
   mlir::FailureOr<const ExternalFile *> open(const std::string &location, mlir::Location where);
-  /// A descriptor, or -1 with errno set.
-  int openInside(const std::string &location, std::string &problem) const;
+  /// NotFound if it is nowhere.
+  rt::Result<rt::FileDescriptor> find(const std::string &location) const;
 
-  std::string folder;
-  std::vector<std::string> linkFolders;
+  rt::FolderFiles folder;
+  std::optional<rt::FolderFiles> weights;
   std::map<std::string, std::unique_ptr<ExternalFile>> files;
 };
 

@@ -34,14 +34,9 @@ const FunctionProto *GraphBuilder::findFunction(const NodeProto &node) const {
 }
 
 FailureOr<DenseElementsAttr> GraphBuilder::readTensor(const TensorProto &tensor, Location loc) {
-  llvm::ArrayRef<char> external;
-  if (tensor.data_location() == TensorProto::EXTERNAL) {
-    FailureOr<llvm::ArrayRef<char>> bytes = files.read(tensor, loc);
-    if (failed(bytes))
-      return failure();
-    external = *bytes;
-  }
-  return tensorValue(tensor, external, loc);
+  if (tensor.data_location() == TensorProto::EXTERNAL)
+    return files.value(tensor, loc);
+  return tensorValue(tensor, {}, loc);
 }
 
 Value GraphBuilder::materialise(const Initialiser &initialiser) {

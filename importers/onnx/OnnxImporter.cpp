@@ -18,7 +18,7 @@ class Import {
 public:
   Import(llvm::StringRef path, const ImportOptions &options, MLIRContext &context)
       : options(options), builder(&context), where(FileLineColLoc::get(&context, path, 0, 0)),
-        path(path.str()), files(path.str(), options.linkFolders) {}
+        path(path.str()), files(path.str(), options.linkFolders, options.weights) {}
 
   FailureOr<OwningOpRef<ModuleOp>> run() {
     if (failed(readModel(path, model, where)) || failed(selectOutputs()) || failed(checkTables()))

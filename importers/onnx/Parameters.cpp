@@ -69,19 +69,9 @@ private:
       return failure();
     initialiser.isParameter = true;
     initialiser.parameter = tensor.name();
-    if (!range->file->safetensors)
+    if (!range->stored)
       return success();
-    const rt::StoredTensor *stored = range->file->safetensors->findAt(range->offset, range->length);
-    if (!stored)
-      return invalidModel(where) << "initialiser '" << tensor.name() << "' points at bytes ["
-                                 << range->offset << ", " << range->offset + range->length
-                                 << ") of '" << range->location
-                                 << "', where no tensor lies; is it the checkpoint exported?";
-    if (llvm::ArrayRef<int64_t>(stored->shape) != initialiser.type.getShape())
-      return invalidModel(where) << "initialiser '" << tensor.name() << "' of type "
-                                 << initialiser.type << " points at tensor '" << stored->name
-                                 << "' of '" << range->location << "', which has another shape";
-    initialiser.parameter = stored->name;
+    initialiser.parameter = range->stored->name;
     named.insert(tensor.name());
     return success();
   }
@@ -93,7 +83,7 @@ private:
       if (initialiser.uses != 0 && isFloat(tensor.data_type()) && !named.contains(tensor.name()))
         unnamed.push_back(&initialiser);
     }
-    return matchToCheckpoint(options.weights, unnamed, files, where);
+    return matchToCheckpoint(options.weights, options.linkFolders, unnamed, files, where);
   }
 
   LogicalResult checkConstant(const Initialiser &initialiser) {

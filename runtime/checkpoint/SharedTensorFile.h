@@ -1,7 +1,7 @@
-//===- SharedTensorFile.h - One safetensors file written by many ranks -------------------===//
+//===- SharedTensorFile.h - Safetensors files written by many ranks ----------------------===//
 //
-// The leader lays the file out; every rank writes its own tensors at their places; the file appears
-// under its name when all have agreed. Ranks must see the same file system.
+// The leader lays the files out; every rank writes its own tensors at their places; the files
+// appear under their names when all have agreed. Ranks must see the same file system.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_SHAREDTENSORFILE_H
@@ -9,20 +9,40 @@
 
 #include "runtime/checkpoint/Agreement.h"
 #include "runtime/core/Safetensors.h"
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace omnibal::rt {
 
-/// Every rank calls this with the same `layout` (and `metadata`) and its own `mine`, whose names
-/// occur in the layout as F32. Copies of one tensor on several ranks: let one rank pass it.
-/// `copied`: tensors that the leader takes over unchanged from the source's files.
-Status writeSharedTensorFile(const std::string &path, const std::vector<TensorHeader> &layout,
-                             const std::map<std::string, std::string> &metadata,
-                             const std::vector<NamedTensor> &mine,
-                             const std::vector<const StoredTensor *> &copied, bool leads,
-                             const Agreement &agree);
+struct SharedTensorFile {
+  std::string path;
+  std::vector<TensorHeader> layout;
+};
+
+/// What goes into the files. A tensor is written in the type that the layout says, rounded to
+/// nearest even; one that has this type already is taken over byte by byte.
+struct SharedTensors {
+  std::vector<NamedTensor> mine; ///< copies of one tensor on several ranks: let one rank pass it
+  std::vector<const StoredTensor *> copied; ///< that the leader takes from the source's files
+};
+
+/// The file's bytes before it has its name.
+std::string temporaryOf(const SharedTensorFile &file);
+/// Gives finished files their names.
+Status nameFinished(const std::vector<SharedTensorFile> &files);
+
+/// Every rank calls this; those that write anything with the same `files` and `metadata`. Space for
+/// all files is reserved before the first tensor is written. `commit` is called by the leader when
+/// all files are complete and on the disk. After an error the temporaries are gone.
+Status writeSharedTensorFiles(const std::vector<SharedTensorFile> &files,
+                              const std::map<std::string, std::string> &metadata,
+                              const SharedTensors &tensors, bool leads, const Agreement &agree,
+                              const std::function<Status()> &commit);
+/// One file of what ranks hold.
+Status writeSharedTensorFile(const SharedTensorFile &file, const std::vector<NamedTensor> &mine,
+                             bool leads, const Agreement &agree);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_CHECKPOINT_SHAREDTENSORFILE_H

@@ -99,24 +99,25 @@ Status syncFolder(const std::string &path) {
   return failed ? ioError(path, "flushing the folder", failed) : Status::ok();
 }
 
+Result<std::string> readWholeFile(int descriptor, const std::string &path) {
+  std::string text;
+  char block[1 << 16];
+  ssize_t got;
+  while ((got = ::read(descriptor, block, sizeof block)) != 0) {
+    if (got > 0)
+      text.append(block, static_cast<size_t>(got));
+    else if (errno != EINTR)
+      return ioError(path, "reading", errno);
+  }
+  return text;
+}
+
 Result<std::string> readWholeFile(const std::string &path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return Status(errno == ENOENT ? Code::NotFound : Code::Unavailable,
                   path + ": " + std::strerror(errno));
-  std::string text;
-  char block[1 << 16];
-  ssize_t got;
-  while ((got = ::read(fd, block, sizeof block)) != 0) {
-    if (got < 0) {
-      if (errno == EINTR)
-        continue;
-      int error = errno;
-      ::close(fd);
-      return ioError(path, "reading", error);
-    }
-    text.append(block, static_cast<size_t>(got));
-  }
+  Result<std::string> text = readWholeFile(fd, path);
   ::close(fd);
   return text;
 }

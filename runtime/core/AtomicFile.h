@@ -45,6 +45,8 @@ Status writeFileAtomically(const std::string &path, std::string_view text);
 Status syncFolder(const std::string &path);
 /// The whole file; an error names it.
 Result<std::string> readWholeFile(const std::string &path);
+/// The rest of an open file; `path` names it in errors.
+Result<std::string> readWholeFile(int descriptor, const std::string &path);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_CORE_ATOMICFILE_H

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -107,28 +106,49 @@ StoredType storedTypeOf(DType type) {
   return StoredType::F32;
 }
 
+bool isFloat(StoredType type) {
+  return type == StoredType::F16 || type == StoredType::BF16 || type == StoredType::F32 ||
+         type == StoredType::F64;
+}
+
+void releasePages(const StoredTensor &tensor, int64_t first, int64_t count) {
+  if (!tensor.mapped || count <= 0)
+    return;
+  // Whole pages: what else lies on them is read again like the rest.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  auto begin = reinterpret_cast<uintptr_t>(tensor.data + first * byteSize(tensor.dtype));
+  auto end = reinterpret_cast<uintptr_t>(tensor.data + (first + count) * byteSize(tensor.dtype));
+  begin -= begin % page;
+  ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+int64_t elementsAtOnce(const StoredTensor &tensor) {
+  constexpr int64_t bytes = int64_t{16} << 20;
+  return bytes / byteSize(tensor.dtype);
+}
+
 Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file)
     return Status(errno == ENOENT ? Code::NotFound : Code::Unavailable,
                   path + ": " + std::strerror(errno));
+  return open(std::move(file), path);
+}
+
+Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(FileDescriptor descriptor,
+                                                                     std::string label) {
   struct stat info{};
-  if (::fstat(fd, &info) || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    return invalid(path + ": not a regular file; a .safetensors file is needed");
-  }
+  if (::fstat(descriptor.get(), &info) || !S_ISREG(info.st_mode))
+    return invalid(label + ": not a regular file; a .safetensors file is needed");
   std::shared_ptr<SafetensorsFile> file(new SafetensorsFile);
-  file->label = path;
+  file->label = std::move(label);
   if (info.st_size > 0) {
-    void *at = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
-    ::close(fd);
+    const auto size = static_cast<size_t>(info.st_size);
+    void *at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
     if (at == MAP_FAILED)
-      return Status(Code::Unavailable, path + ": mapping failed: " + std::strerror(error));
-    file->bytes = {static_cast<const std::byte *>(at), static_cast<size_t>(info.st_size)};
+      return Status(Code::Unavailable, file->label + ": mapping failed: " + std::strerror(errno));
+    file->bytes = {static_cast<const std::byte *>(at), size};
     file->mapped = true;
-  } else {
-    ::close(fd);
   }
   OMNIBAL_RETURN_IF_ERROR(file->parse());
   return std::shared_ptr<const SafetensorsFile>(std::move(file));
@@ -185,6 +205,7 @@ Status SafetensorsFile::parse() {
     OMNIBAL_RETURN_IF_ERROR(parseEntry(label, name, entry, dataBytes, tensor, begin));
     tensor.data = base + begin;
     tensor.fileOffset = static_cast<int64_t>(8 + headerBytes + begin);
+    tensor.mapped = mapped;
     found.emplace_back(begin, std::move(tensor));
   }
   std::sort(found.begin(), found.end(), [](const auto &a, const auto &b) {
@@ -217,79 +238,6 @@ const StoredTensor *SafetensorsFile::findAt(int64_t fileOffset, int64_t bytes) c
       list.begin(), list.end(), std::pair(fileOffset, bytes),
       [](const StoredTensor &t, const auto &at) { return std::pair(t.fileOffset, t.bytes) < at; });
   return it != list.end() && it->fileOffset == fileOffset && it->bytes == bytes ? &*it : nullptr;
-}
-
-Result<TensorFiles> TensorFiles::open(const std::string &path) {
-  namespace fs = std::filesystem;
-  TensorFiles all;
-  all.given = path;
-  std::error_code ec;
-  fs::path file = path;
-  if (fs::is_directory(file, ec)) {
-    if (fs::exists(file / "model.safetensors.index.json", ec)) {
-      file /= "model.safetensors.index.json";
-    } else if (fs::exists(file / "model.safetensors", ec)) {
-      file /= "model.safetensors";
-    } else {
-      std::vector<fs::path> candidates;
-      for (const auto &entry : fs::directory_iterator(file, ec))
-        if (entry.path().extension() == ".safetensors")
-          candidates.push_back(entry.path());
-      if (candidates.size() != 1)
-        return Status(Code::NotFound, path +
-                                          ": the folder holds neither model.safetensors nor "
-                                          "model.safetensors.index.json, and " +
-                                          std::to_string(candidates.size()) +
-                                          " other .safetensors files (exactly one would do)");
-      file = candidates.front();
-    }
-  }
-  all.directory = file.has_parent_path() ? file.parent_path().string() : ".";
-  if (file.extension() != ".json") {
-    OMNIBAL_ASSIGN_OR_RETURN(auto single, SafetensorsFile::open(file.string()));
-    for (const StoredTensor &tensor : single->tensors())
-      all.index.emplace(tensor.name, &tensor);
-    all.parts.push_back(std::move(single));
-    return all;
-  }
-  std::string label = file.string();
-  OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(label));
-  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json root, parseJson(text, label));
-  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object())
-    return Status(Code::DataLoss, label + ": weight_map is missing or not an object");
-  std::map<std::string, std::shared_ptr<const SafetensorsFile>> opened;
-  for (const auto &[name, where] : root["weight_map"].items()) {
-    std::string part = where.is_string() ? where.get<std::string>() : "";
-    if (part.empty() || part == ".." || part.find('/') != std::string::npos)
-      return Status(Code::DataLoss, label + ": weight_map[\"" + name +
-                                        "\"] is not the name of a file in the same folder");
-    auto &shard = opened[part];
-    if (!shard) {
-      auto result = SafetensorsFile::open((fs::path(all.directory) / part).string());
-      if (!result)
-        return std::move(result).status().context(label);
-      shard = *result;
-      all.parts.push_back(shard);
-    }
-    const StoredTensor *tensor = shard->find(name);
-    if (!tensor)
-      return Status(Code::DataLoss,
-                    label + ": weight_map puts \"" + name + "\" into " + part + ", which lacks it");
-    all.index.emplace(name, tensor);
-  }
-  return all;
-}
-
-const StoredTensor *TensorFiles::find(std::string_view name) const {
-  auto it = index.find(name);
-  return it == index.end() ? nullptr : it->second;
-}
-
-std::vector<std::string> TensorFiles::names() const {
-  std::vector<std::string> all;
-  for (const auto &[name, tensor] : index)
-    all.push_back(name);
-  return all;
 }
 
 Result<SafetensorsWriter>

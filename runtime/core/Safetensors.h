@@ -10,6 +10,7 @@
 #define RUNTIME_CORE_SAFETENSORS_H
 
 #include "runtime/core/AtomicFile.h"
+#include "runtime/core/FolderFiles.h"
 #include "runtime/core/Status.h"
 #include "runtime/core/Types.h"
 #include <cstddef>
@@ -40,7 +41,17 @@ struct StoredTensor {
   const std::byte *data = nullptr; ///< dense row-major; not necessarily aligned
   int64_t bytes = 0;
   int64_t fileOffset = 0; ///< of `data` from the start of the file
+  bool mapped = false;    ///< from the file, by us
 };
+
+/// Whether it holds floating point numbers.
+bool isFloat(StoredType type);
+
+/// Takes the pages of elements [first, first + count) out of the process's memory; reading them
+/// again reads the file. So a pass over a checkpoint takes no memory in proportion to it.
+void releasePages(const StoredTensor &tensor, int64_t first, int64_t count);
+/// Elements of a tensor that are read at once before their pages are released.
+int64_t elementsAtOnce(const StoredTensor &tensor);
 
 /// Writes elements [first, first + count) of `tensor`, converted, to `out` (dense). Every type
 /// converts to F32, F64 and BF16 (nearest even); integers and booleans convert to I32, I64 and Bool
@@ -49,10 +60,18 @@ Status convertTensor(const StoredTensor &tensor, DType to, void *out, int64_t fi
 /// The whole tensor.
 Status convertTensor(const StoredTensor &tensor, DType to, void *out);
 
+/// Writes numbers to `out` in a floating point type, rounded once to nearest even. Returns the
+/// place of the first finite number that became infinite, or -1.
+int64_t encodeFloats(StoredType to, const float *values, int64_t count, void *out);
+int64_t encodeFloats(StoredType to, const double *values, int64_t count, void *out);
+
 /// One mapped file.
 class SafetensorsFile {
 public:
   static Result<std::shared_ptr<const SafetensorsFile>> open(const std::string &path);
+  /// `label` names the file in errors.
+  static Result<std::shared_ptr<const SafetensorsFile>> open(FileDescriptor file,
+                                                             std::string label);
   /// Over bytes that someone else mapped; they must outlive the result. `label` names them in
   /// errors.
   static Result<std::shared_ptr<const SafetensorsFile>> view(std::span<const std::byte> bytes,
@@ -84,10 +103,13 @@ private:
 };
 
 /// All tensors of a model: `path` is a .safetensors file, a model.safetensors.index.json, or a
-/// folder with either (a folder with exactly one .safetensors file of another name will do).
+/// folder with either (a folder with exactly one .safetensors file of another name will do). Links
+/// in the folder are followed as FolderFiles.h says; a file that is named itself is the user's
+/// word.
 class TensorFiles {
 public:
-  static Result<TensorFiles> open(const std::string &path);
+  static Result<TensorFiles> open(const std::string &path,
+                                  const std::vector<std::string> &linkFolders = {});
 
   /// Null if there is none of that name.
   const StoredTensor *find(std::string_view name) const;
@@ -95,11 +117,17 @@ public:
   std::vector<std::string> names() const;
   const std::vector<std::shared_ptr<const SafetensorsFile>> &files() const { return parts; }
   /// The folder that holds the files (configuration files lie beside them).
-  const std::string &folder() const { return directory; }
+  const std::string &folder() const { return around.folder(); }
+  const FolderFiles &beside() const { return around; }
   const std::string &path() const { return given; }
 
 private:
-  std::string given, directory;
+  Status readSingle(Result<std::shared_ptr<const SafetensorsFile>> file);
+  Status readIndex(const std::string &name, Result<std::string> text);
+  Result<std::shared_ptr<const SafetensorsFile>> openPart(const std::string &name) const;
+
+  std::string given;
+  FolderFiles around;
   std::vector<std::shared_ptr<const SafetensorsFile>> parts;
   std::map<std::string, const StoredTensor *, std::less<>> index;
 };

@@ -1,5 +1,6 @@
 //===- StoredConvert.cpp - Element conversion of safetensors data ------------------------===//
 #include "runtime/core/BFloat16.h"
+#include "runtime/core/Float16.h"
 #include "runtime/core/Safetensors.h"
 #include <bit>
 #include <cmath>
@@ -9,16 +10,6 @@
 
 namespace omnibal::rt {
 namespace {
-
-float halfToFloat(uint16_t h) {
-  uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ff;
-  if (exponent == 31)
-    return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  if (exponent)
-    return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  float small = std::ldexp(static_cast<float>(fraction), -24); // subnormal or zero, exact
-  return sign ? -small : small;
-}
 
 template <typename T> T load(const std::byte *at) {
   T value;
@@ -44,8 +35,7 @@ template <typename Use> auto withElements(StoredType type, Use use) {
   case StoredType::I16:
     return plain(int16_t{});
   case StoredType::F16:
-    return use(
-        [](const std::byte *d, int64_t i) { return halfToFloat(load<uint16_t>(d + 2 * i)); });
+    return use([](const std::byte *d, int64_t i) { return load<Float16>(d + 2 * i).toFloat(); });
   case StoredType::BF16:
     return use([](const std::byte *d, int64_t i) { return load<BFloat16>(d + 2 * i).toFloat(); });
   case StoredType::U32:
@@ -137,6 +127,65 @@ Status convertTensor(const StoredTensor &tensor, DType to, void *out, int64_t fi
 
 Status convertTensor(const StoredTensor &tensor, DType to, void *out) {
   return convertTensor(tensor, to, out, 0, tensor.elements);
+}
+
+namespace {
+
+/// The stored form of a number.
+template <typename To> To encode(double value) {
+  if constexpr (std::is_floating_point_v<To>)
+    return static_cast<To>(value);
+  else
+    return To::fromDouble(value);
+}
+template <typename To> To encode(float value) {
+  if constexpr (std::is_floating_point_v<To>)
+    return static_cast<To>(value);
+  else
+    return To::fromFloat(value);
+}
+template <typename To> double decoded(To stored) {
+  if constexpr (std::is_floating_point_v<To>)
+    return stored;
+  else
+    return stored.toFloat();
+}
+
+template <typename To, typename From>
+int64_t encodeAll(const From *values, int64_t count, std::byte *out) {
+  int64_t overflow = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    const To stored = encode<To>(values[i]);
+    std::memcpy(out + i * int64_t(sizeof(To)), &stored, sizeof(To));
+    if (std::isinf(decoded(stored)) && !std::isinf(values[i]) && overflow < 0)
+      overflow = i;
+  }
+  return overflow;
+}
+
+template <typename From>
+int64_t encodeAs(StoredType to, const From *values, int64_t count, void *out) {
+  auto *bytes = static_cast<std::byte *>(out);
+  switch (to) {
+  case StoredType::F16:
+    return encodeAll<Float16>(values, count, bytes);
+  case StoredType::BF16:
+    return encodeAll<BFloat16>(values, count, bytes);
+  case StoredType::F64:
+    return encodeAll<double>(values, count, bytes);
+  default:
+    return encodeAll<float>(values, count, bytes);
+  }
+}
+
+} // namespace
+
+int64_t encodeFloats(StoredType to, const float *values, int64_t count, void *out) {
+  return encodeAs(to, values, count, out);
+}
+
+int64_t encodeFloats(StoredType to, const double *values, int64_t count, void *out) {
+  return encodeAs(to, values, count, out);
 }
 
 } // namespace omnibal::rt

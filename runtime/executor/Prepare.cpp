@@ -49,6 +49,19 @@ template <typename T> Status loadTransposed(const StoredTensor &tensor, DType ty
     for (int64_t c = 0; c < columns; ++c)
       for (int64_t i = 0; i < n; ++i)
         out[c * rows + r + i] = buffer[i * columns + c];
+    releasePages(tensor, r * columns, n * columns);
+  }
+  return Status::ok();
+}
+
+/// The tensor converted, without its file's pages staying in memory.
+Status loadPlain(const StoredTensor &tensor, DType type, std::byte *out) {
+  const int64_t step = elementsAtOnce(tensor);
+  for (int64_t first = 0; first < tensor.elements; first += step) {
+    const int64_t count = std::min(step, tensor.elements - first);
+    OMNIBAL_RETURN_IF_ERROR(
+        convertTensor(tensor, type, out + first * byteSize(type), first, count));
+    releasePages(tensor, first, count);
   }
   return Status::ok();
 }
@@ -76,7 +89,7 @@ bool canRoundRows(const Mode &mode) {
 
 Status loadAs(const StoredTensor &tensor, bool transposed, DType type, std::byte *out) {
   if (!transposed)
-    return convertTensor(tensor, type, out);
+    return loadPlain(tensor, type, out);
   return type == DType::BF16 ? loadTransposed(tensor, type, reinterpret_cast<BFloat16 *>(out))
                              : loadTransposed(tensor, type, reinterpret_cast<float *>(out));
 }
@@ -285,8 +298,7 @@ Status Executor::loadParameters(const TensorFiles &weights) {
     if (tensor->shape != q.shape)
       return invalid(where + " has shape " + toString(tensor->shape) + ", but the program needs " +
                      toString(q.shape));
-    if (tensor->dtype != StoredType::F32 && tensor->dtype != StoredType::F64 &&
-        tensor->dtype != StoredType::F16 && tensor->dtype != StoredType::BF16)
+    if (!isFloat(tensor->dtype))
       return invalid(where + " has type " + std::string(storedTypeName(tensor->dtype)) +
                      ", but floating point numbers are expected (quantised weights must be "
                      "converted first)");

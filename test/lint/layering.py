@@ -17,7 +17,7 @@ MAY = {
     "runtime/backends/host": ["runtime/core"],
     "runtime/backends/cuda": ["runtime/core"],
     "dialects": [],
-    "importers": ["dialects", "runtime/core/Safetensors.h", "runtime/core/Status.h", "runtime/core/Types.h"],
+    "importers": ["dialects", "runtime/core/FolderFiles.h", "runtime/core/Safetensors.h", "runtime/core/Status.h", "runtime/core/Types.h"],
     "passes/cost": [],
     "passes/planner": ["passes/cost"],
     "passes": ["passes", "dialects"],

@@ -73,10 +73,12 @@ void describe(CLI::App &app, Options &o) {
                  "CUDA_HOME, PATH, /usr/local/cuda)")
       ->check(CLI::ExistingDirectory);
   app.add_option("--weights", o.weights,
-                 "checkpoint (safetensors file or folder) to match by content")
+                 "checkpoint (safetensors file or folder) to match by content; external data that "
+                 "is not beside the model is looked for in it")
       ->check(CLI::ExistingPath);
   app.add_option("--allow-links-within", o.linkRoot,
-                 "admit external data behind symbolic links that stay within this folder")
+                 "follow symbolic links of external data into this folder too (a snapshot of the "
+                 "Hugging Face cache needs no such flag)")
       ->check(CLI::ExistingDirectory);
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one rank, bytes")
       ->check(CLI::PositiveNumber);

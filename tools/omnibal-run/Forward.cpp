@@ -259,7 +259,7 @@ Status forward(Session &s) {
   std::vector<NamedTensor> mine;
   for (auto &[name, output] : outputs)
     mine.push_back({name, output.shape, output.data.data(), false});
-  return writeSharedTensorFile(s.options.output, layout, {}, mine, {}, s.leads(), s.agree);
+  return writeSharedTensorFile({s.options.output, layout}, mine, s.leads(), s.agree);
 }
 
 } // namespace omnibal::rt

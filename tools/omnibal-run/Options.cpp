@@ -55,6 +55,14 @@ std::string check(const RunOptions &o) {
   return "";
 }
 
+const std::map<std::string, std::optional<StoredType>> saveTypes = {
+    {"source", std::nullopt},
+    {"float32", StoredType::F32},
+    {"bfloat16", StoredType::BF16},
+    {"float16", StoredType::F16},
+};
+
+constexpr int64_t manyBytes = int64_t{1} << 60;
 constexpr int64_t manySteps = 1'000'000'000'000;
 constexpr int64_t manyThreads = 1024;
 constexpr int64_t manyTracedSteps = 100;
@@ -73,7 +81,12 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("program", o.program, "Program directory made by omnibal-compile")->required();
   app.add_option("--weights", o.weights,
-                 "Weights: a .safetensors file or a folder (sharded or not)");
+                 "Weights: a .safetensors file or a folder (sharded or not), in float32, bfloat16, "
+                 "float16 or float64");
+  app.add_option("--allow-links-within", o.linkRoot,
+                 "Follow symbolic links of the --weights folder into this folder too (a snapshot "
+                 "of the Hugging Face cache needs no such flag)")
+      ->check(CLI::ExistingDirectory);
   app.add_option("--data", o.data, "WebDataset shards (.tar) or folders with them")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--preprocess", o.preprocess, "preprocessor_config.json of the model");
@@ -127,6 +140,19 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "device's name where that is known)")
       ->check(number(0, true));
   app.add_option("--save", o.save, "Folder for the trained weights, loadable by Transformers");
+  app.add_option_function<std::string>(
+         "--save-dtype", [&o](const std::string &name) { o.saveType = saveTypes.at(name); },
+         "Numbers that --save writes: as the source has each tensor (what was frozen is then "
+         "copied "
+         "byte by byte), or all in one type, rounded to nearest even")
+      ->check(CLI::IsMember(saveTypes))
+      ->default_str("source");
+  app.add_option(
+         "--shard-bytes", o.shardBytes,
+         "Weights of more bytes are saved in several files of at most so many, and an index")
+      ->check(wholeNumber(1, manyBytes))
+      ->capture_default_str();
+  app.add_flag("--overwrite", o.overwrite, "Let --save replace the weights that --weights reads");
   app.add_option("--save-gradients", o.saveGradients,
                  "Gradients of the first step's mean loss, before clipping (.safetensors)");
   app.add_option("--threads", o.threads,

@@ -3,7 +3,9 @@
 #define TOOLS_OMNIBAL_RUN_OPTIONS_H
 
 #include "runtime/core/Optimizer.h"
+#include "runtime/core/Safetensors.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@ enum class LearningRateSchedule { Constant, Linear, Cosine };
 
 struct RunOptions {
   std::string program;
-  std::string weights, preprocess, stepsFile, batches;
+  std::string weights, linkRoot, preprocess, stepsFile, batches;
   std::vector<std::string> data;
   int64_t steps = 0; ///< 0: every step of the file once
   double learningRate = 1e-4, minLearningRateRatio = 0;
@@ -22,6 +24,9 @@ struct RunOptions {
   AdamWOptions adamW{.weightDecay = 0.05};
   double clip = 1.0;
   std::string log, trace, save, saveGradients;
+  std::optional<StoredType> saveType; ///< none: the source's
+  int64_t shardBytes = 5'000'000'000;
+  bool overwrite = false;
   int64_t traceSteps = 1;
   double peakTflops = 0; ///< of a device; 0: by its name
   int threads = 0;       ///< 0: cores / ranks on this machine

@@ -125,8 +125,12 @@ public:
     std::vector<std::string> names;
     for (const Parameter *q : trained(s.program()))
       names.push_back(q->name);
+    ModelFolderOptions saving{s.options.save, s.options.saveType, s.options.shardBytes};
+    std::vector<std::string> notices;
     OMNIBAL_RETURN_IF_ERROR(
-        saveModelFolder(s.options.save, s.weights, names, writtenHere(s), s.leads(), s.agree));
+        saveModelFolder(saving, s.weights, names, writtenHere(s), s.leads(), s.agree, &notices));
+    for (const std::string &notice : notices)
+      reporter->note("warning: " + notice);
     reporter->note("weights saved in " + s.options.save);
     return Status::ok();
   }
@@ -278,7 +282,7 @@ private:
         value = static_cast<float>(value * factor);
       mine.push_back({q.name, q.shape, copy.data(), q.transposed});
     }
-    return writeSharedTensorFile(s.options.saveGradients, layout, {}, mine, {}, s.leads(), s.agree);
+    return writeSharedTensorFile({s.options.saveGradients, layout}, mine, s.leads(), s.agree);
   }
 
   Status checkpoint(int64_t completed, DataPosition epoch) {

@@ -1,4 +1,5 @@
 //===- main.cpp - omnibal-run: trains, evaluates and runs programs -----------------------===//
+#include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/core/Checksum.h"
 #include "runtime/executor/BackendPlugin.h"
 #include "runtime/executor/Feeder.h"
@@ -62,9 +63,27 @@ Status checkWritable(const std::filesystem::path &folder, const std::string &fla
   return Status::ok();
 }
 
+/// A result in place of its source is wanted in so many words only.
+Status checkOverwriting(const RunOptions &o) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::vector<fs::path> sources = {o.weights};
+  if (!fs::is_directory(o.weights, ignored))
+    sources = {fs::absolute(o.weights).parent_path(),
+               fs::weakly_canonical(o.weights, ignored).parent_path()};
+  for (const fs::path &source : sources)
+    if (!o.overwrite && fs::equivalent(o.save, source, ignored))
+      return invalid("--save: " + o.save +
+                     " is the folder of --weights; choose another, or replace these weights with "
+                     "--overwrite");
+  return Status::ok();
+}
+
 /// Finds out before the work, not after it, that its result cannot be written.
 Status checkOutputs(const RunOptions &o) {
   bool trains = !o.evaluate && o.forward.empty() && o.calibrate.empty();
+  if (trains && !o.save.empty())
+    OMNIBAL_RETURN_IF_ERROR(checkOverwriting(o));
   for (auto [folder, flag] :
        {std::pair{&o.save, "--save"}, std::pair{&o.checkpoint, "--checkpoint"}}) {
     if (folder->empty() || !trains)
@@ -95,8 +114,11 @@ Status openWeights(const RunOptions &options, const Program &program, int rank,
                    TensorFiles &weights) {
   if (options.weights.empty() || rank >= program.stages)
     return Status::ok(); // none are needed for measuring
-  OMNIBAL_ASSIGN_OR_RETURN(weights, TensorFiles::open(options.weights));
-  return Status::ok();
+  std::vector<std::string> linkFolders;
+  if (!options.linkRoot.empty())
+    linkFolders.push_back(options.linkRoot);
+  OMNIBAL_ASSIGN_OR_RETURN(weights, TensorFiles::open(options.weights, linkFolders));
+  return rank == 0 && !options.save.empty() ? checkModelFolderSource(weights) : Status::ok();
 }
 
 Status runRank(const RunOptions &options, const LoadedProgram &loaded, const DataSource *data,

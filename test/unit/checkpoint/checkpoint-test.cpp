@@ -231,7 +231,7 @@ TEST(SharedTensorFile, SeveralRanksOneFile) {
       mine.push_back({"b", {4}, b, false});
     else
       mine.push_back({"a", {2, 3}, a, true});
-    return writeSharedTensorFile(path, layout, {}, mine, {}, rank == 0, agree);
+    return writeSharedTensorFile({path, layout}, mine, rank == 0, agree);
   });
   for (const Status &status : results)
     ASSERT_TRUE(status) << status.message();
@@ -247,7 +247,7 @@ TEST(SharedTensorFile, SeveralRanksOneFile) {
     std::vector<NamedTensor> mine;
     if (rank == 1)
       mine.push_back({"unknown", {4}, b, false});
-    return writeSharedTensorFile(path, layout, {}, mine, {}, rank == 0, agree);
+    return writeSharedTensorFile({path, layout}, mine, rank == 0, agree);
   });
   EXPECT_FALSE(failed[0]);
   EXPECT_FALSE(failed[1]);

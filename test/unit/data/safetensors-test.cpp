@@ -3,6 +3,7 @@
 #include "runtime/core/BFloat16.h"
 #include "runtime/core/Safetensors.h"
 #include "test/unit/data/TestTar.h"
+#include <bit>
 #include <cmath>
 #include <csignal>
 #include <gtest/gtest.h>
@@ -143,6 +144,47 @@ TEST(Safetensors, RoundsToBFloat16) {
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(out[i].bits, wanted[i]) << values[i];
   EXPECT_TRUE(std::isnan(out[8].toFloat()));
+}
+
+/// Every float16, the middle between it and the next, and the nearest numbers around both.
+std::vector<double> aroundHalves() {
+  std::vector<double> values;
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const double here = std::bit_cast<_Float16>(uint16_t(bits));
+    const double next = bits == 0x7bff ? 65536 : std::bit_cast<_Float16>(uint16_t(bits + 1));
+    for (double value : {here, (here + next) / 2})
+      for (double near : {value, std::nextafter(value, 1e9), std::nextafter(value, -1e9)})
+        values.insert(values.end(), {near, -near});
+  }
+  for (double value : {1e5, 1e300, 1e-300, HUGE_VAL, 65519.999, 65520.0, 65535.0})
+    values.insert(values.end(), {value, -value});
+  return values;
+}
+
+TEST(Safetensors, EncodesAsTheCompilerRounds) {
+  for (double value : aroundHalves()) {
+    uint16_t fromDouble = 0, fromFloat = 0;
+    const auto single = static_cast<float>(value);
+    int64_t lost = encodeFloats(StoredType::F16, &value, 1, &fromDouble);
+    ASSERT_EQ(fromDouble, std::bit_cast<uint16_t>(static_cast<_Float16>(value))) << value;
+    ASSERT_EQ(lost == 0, std::isfinite(value) && std::abs(value) >= 65520) << value;
+    encodeFloats(StoredType::F16, &single, 1, &fromFloat);
+    ASSERT_EQ(fromFloat, std::bit_cast<uint16_t>(static_cast<_Float16>(single))) << single;
+    float back = 0;
+    StoredTensor stored{.dtype = StoredType::F16,
+                        .data = reinterpret_cast<const std::byte *>(&fromFloat)};
+    ASSERT_TRUE(convertTensor(stored, DType::F32, &back));
+    ASSERT_EQ(back, static_cast<float>(std::bit_cast<_Float16>(fromFloat)));
+  }
+  const float odd[] = {NAN, 1.00390625f, 1.01171875f, 3.4e38f}; // ties of bfloat16: to even
+  uint16_t bits[4];
+  EXPECT_EQ(encodeFloats(StoredType::BF16, odd, 4, bits), 3);
+  EXPECT_EQ(bits[0] & 0x7fc0, 0x7fc0);
+  EXPECT_EQ(bits[1], 0x3f80);
+  EXPECT_EQ(bits[2], 0x3f82);
+  EXPECT_EQ(bits[3], 0x7f80);
+  EXPECT_EQ(encodeFloats(StoredType::F16, odd, 1, bits), -1);
+  EXPECT_TRUE(std::isnan(static_cast<float>(std::bit_cast<_Float16>(bits[0]))));
 }
 
 TEST(Safetensors, WritesTheFormat) {
