@@ -141,8 +141,8 @@ bool StepReader::ready(int64_t step) {
 Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatch) {
   OMNIBAL_ASSIGN_OR_RETURN([[maybe_unused]] bool there, advance(step, true));
   if (step < at.firstStep)
-    return Status(Code::Internal, "step " + std::to_string(step) + " is asked for after step " +
-                                      std::to_string(at.firstStep));
+    return Status(Code::Internal, "step " + std::to_string(step + 1) + " is asked for after step " +
+                                      std::to_string(at.firstStep + 1));
   const Batches &batches = current->groups.get()->batches;
   int64_t row = (step - at.firstStep) * source->layout.microbatches + microbatch;
   int64_t group = row * source->layout.replicas + replica;
@@ -170,7 +170,8 @@ Result<uint64_t> StepReader::checksum(int64_t step) {
   }
   auto after = begins.upper_bound(step);
   if (after == begins.begin())
-    return Status(Code::Internal, "the epoch of step " + std::to_string(step) + " is forgotten");
+    return Status(Code::Internal,
+                  "the epoch of step " + std::to_string(step + 1) + " is forgotten");
   return std::prev(after)->second.checksum;
 }
 

@@ -17,8 +17,10 @@ constexpr int64_t broadcastShare = int64_t{16} << 20;
 
 } // namespace
 
+std::string stepForPeople(int64_t step) { return "step " + std::to_string(step + 1); }
+
 std::string toString(const Activity &a) {
-  std::string text = a.step >= 0 ? "step " + std::to_string(a.step) + ", " : "";
+  std::string text = a.step >= 0 ? stepForPeople(a.step) + ", " : "";
   text += "stage " + std::to_string(a.stage);
   if (a.microbatch >= 0)
     text += ", micro-batch " + std::to_string(a.microbatch);

@@ -21,12 +21,14 @@ namespace omnibal::rt {
 
 /// What a rank is doing, for messages about ranks that are late.
 struct Activity {
-  int64_t step = -1;
+  int64_t step = -1; ///< from 0
   int32_t stage = 0;
   int32_t microbatch = -1;
   const char *action = "starting"; ///< a string that lives for ever
 };
-/// "step 3, stage 1, micro-batch 2, backward".
+/// "step 3": what people read counts steps from 1, as progress and checkpoints do.
+std::string stepForPeople(int64_t step);
+/// "step 3, stage 1, micro-batch 2, backward" in the third step.
 std::string toString(const Activity &activity);
 
 class Communicator {

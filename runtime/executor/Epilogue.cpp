@@ -144,7 +144,7 @@ Status Executor::readSums(StepUnderWay &step) {
   const int ranks = communicator.size();
   std::vector<float> slots(int64_t{ranks} * slotFloats);
   std::memcpy(slots.data(), step.sums.data, slots.size() * sizeof(float));
-  const std::string start = "step " + std::to_string(step.step) + ": the ";
+  const std::string start = stepForPeople(step.step) + ": the ";
   // A bad loss makes bad gradients everywhere: it is the better name for the cause.
   for (bool ofLoss : {true, false})
     for (int r = 0; r < ranks; ++r) {

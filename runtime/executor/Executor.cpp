@@ -128,8 +128,8 @@ Result<StepResult> Executor::finishStep() {
   impl->steps.pop_front();
   OMNIBAL_RETURN_IF_ERROR(readSums(step));
   if (Status status = device.backend->reach(step.end); !status)
-    return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", step " +
-                                     std::to_string(step.step));
+    return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
+                                     stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(measure(step));
   return step.result;
 }

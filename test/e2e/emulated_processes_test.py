@@ -163,6 +163,8 @@ class Grid(Layout, unittest.TestCase):
             if os.path.exists(log) and os.path.getsize(log) > 0:
                 break
             time.sleep(0.05)
+        else:
+            self.fail("no step within 30 s")
         os.kill(processes[victim].pid, signal.SIGKILL)
         begin = time.monotonic()
         said = self.finish(processes, expect=None)

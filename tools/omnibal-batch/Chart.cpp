@@ -109,7 +109,7 @@ void rangeBar(std::string &out, int panel, const Loads &loads, int64_t row, doub
   add(out,
       "<rect class=\"s%d\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" rx=\"1\">"
       "<title>step %lld: %s to %s %s</title></rect>\n",
-      panel, x, std::min(base - 2, base - *most * scale), w, tall, static_cast<long long>(row),
+      panel, x, std::min(base - 2, base - *most * scale), w, tall, static_cast<long long>(row + 1),
       shortNumber(*least).c_str(), shortNumber(*most).c_str(), q.unit.c_str());
 }
 
@@ -184,9 +184,9 @@ std::string rowRanges(const Loads &before, const Loads &after, const Quantity &q
                high, q);
   }
   double y = panelTop(1) + panelHeight;
-  add(out, "<text x=\"%.0f\" y=\"%.1f\">0</text>", left, y + 16);
+  add(out, "<text x=\"%.0f\" y=\"%.1f\">1</text>", left, y + 16);
   add(out, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", left + plotWidth, y + 16,
-      withCommas(std::max<int64_t>(0, rows - 1)).c_str());
+      withCommas(std::max<int64_t>(1, rows)).c_str());
   add(out,
       "<text class=\"unit\" x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">step; %s of its least to "
       "its most loaded rank</text>\n",

@@ -32,6 +32,27 @@ std::string duration(double seconds) {
   return text;
 }
 
+/// Drops a log's lines from step `first` on: a killed run may have logged steps after its last
+/// checkpoint, which are computed again. Returns how many others were dropped as no lines of a log.
+Result<int64_t> keepStepsBefore(const std::string &path, int64_t first) {
+  std::ifstream in(path);
+  if (!in)
+    return Status(Code::Unavailable, path + ": cannot be read (--log)");
+  OMNIBAL_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::create(path));
+  int64_t damaged = 0;
+  for (std::string line; std::getline(in, line);) {
+    auto value = nlohmann::json::parse(line, nullptr, false);
+    if (!value.is_object() || !value.contains("step") || !value["step"].is_number_integer()) {
+      ++damaged;
+    } else if (value["step"].get<int64_t>() < first) {
+      line += '\n';
+      OMNIBAL_RETURN_IF_ERROR(out.write(line.data(), line.size()));
+    }
+  }
+  OMNIBAL_RETURN_IF_ERROR(out.commit());
+  return damaged;
+}
+
 } // namespace
 
 std::string summarise(const std::vector<std::string> &layers) {
@@ -100,19 +121,11 @@ Status Reporter::open() {
   std::error_code ignored;
   bool append = !session.options.resume.empty();
   if (append && std::filesystem::exists(path, ignored)) {
-    // A killed run may have logged steps after its last checkpoint: they are computed again.
-    OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
-    std::string kept;
-    for (size_t at = 0; at < text.size();) {
-      size_t end = text.find('\n', at);
-      std::string line = text.substr(at, end == std::string::npos ? end : end - at + 1);
-      at += line.size();
-      auto value = nlohmann::json::parse(line, nullptr, false);
-      if (value.is_object() && value.contains("step") && value["step"].is_number_integer() &&
-          value["step"].get<int64_t>() < first)
-        kept += line;
-    }
-    OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(path, kept));
+    OMNIBAL_ASSIGN_OR_RETURN(int64_t damaged, keepStepsBefore(path, first));
+    if (damaged > 0)
+      note("notice: " + path + ": " + std::to_string(damaged) +
+           (damaged == 1 ? " line that is no step was" : " lines that are no steps were") +
+           " dropped (a killed run leaves half a line)");
   }
   log.open(path, append ? std::ios::app : std::ios::trunc);
   if (!log)

@@ -61,6 +61,10 @@ NOT_RUN = {
 }
 
 
+# How many cases there are at least; fewer mean that some were lost on the way.
+LEAST = {"of the onnx package": 850, "of libonnx-testdata": 500, "that the interpreter runs": 1350, "that the host runs": 1050}
+
+
 def elements(value):
     return value.type.tensor_type.elem_type if value.type.HasField("tensor_type") else None
 
@@ -200,6 +204,14 @@ def run(driver, cases, work):
     return results
 
 
+def coverage(cases, imported):
+    """What is wrong where cases are missing that the packages are known to have."""
+    found = {"of the onnx package": sum(c["name"].startswith("onnx/") for c in cases),
+             "of libonnx-testdata": sum(c["name"].startswith("libonnx-testdata/") for c in cases),
+             "that the interpreter runs": len(imported), "that the host runs": sum(c["host"] for c in imported)}
+    return [f"only {found[what]} cases {what}, expected {least} at least" for what, least in LEAST.items() if found[what] < least]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--driver", required=True)
@@ -253,6 +265,8 @@ def main():
         print(f"  {len(names):5}  {reason}")
         if arguments.all:
             print("".join(f"           {n}\n" for n in names), end="")
+    if not arguments.match:
+        bad += coverage(cases, imported)
     for line in bad:
         print("FAILED " + line)
     if bad or not cases:

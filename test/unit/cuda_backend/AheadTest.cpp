@@ -175,7 +175,7 @@ TEST_F(Ahead, AfterANumberThatIsNoneNothingIsUpdated) {
     fake::reset(5);
     Outcome out = train(layout, 4, 1);
     EXPECT_EQ(out.status.code(), Code::InvalidArgument);
-    EXPECT_NE(out.status.message().find("step 1: the loss of rank"), std::string::npos)
+    EXPECT_NE(out.status.message().find("step 2: the loss of rank"), std::string::npos)
         << out.status.message();
     EXPECT_EQ(out.steps.size(), 1u);
     auto calls = fake::calls();

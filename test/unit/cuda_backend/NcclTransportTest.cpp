@@ -260,7 +260,7 @@ TEST_F(CudaNccl, ARankThatIsLateIsNamed) {
         Status status = rank.backend->finish(); // never gets there
         EXPECT_EQ(status.code(), Code::DeadlineExceeded);
         EXPECT_NE(status.message().find("the first that did not get through is message 12 to rank "
-                                        "1 (step 3, stage 1, micro-batch 1, backward)"),
+                                        "1 (step 4, stage 1, micro-batch 1, backward)"),
                   std::string::npos)
             << status.message();
         control.abort(status);

@@ -107,14 +107,14 @@ TEST_P(Messages, DeadlineNamesBothRanksAndTheirActions) {
     ASSERT_TRUE(handle);
     Status status = c.wait(*handle);
     EXPECT_EQ(status.code(), Code::DeadlineExceeded);
-    EXPECT_NE(status.message().find("rank 0 (step 4, stage 0, micro-batch 2, wait_recv) waited"),
+    EXPECT_NE(status.message().find("rank 0 (step 5, stage 0, micro-batch 2, wait_recv) waited"),
               std::string::npos)
         << status.message();
     EXPECT_NE(status.message().find("for rank 1"), std::string::npos) << status.message();
-    EXPECT_NE(status.message().find("(step 4, stage 1, micro-batch 2, backward)"),
+    EXPECT_NE(status.message().find("(step 5, stage 1, micro-batch 2, backward)"),
               std::string::npos)
         << status.message();
-    EXPECT_EQ(c.activityOf(1), "step 4, stage 1, micro-batch 2, backward");
+    EXPECT_EQ(c.activityOf(1), "step 5, stage 1, micro-batch 2, backward");
     c.abort(status);
   });
 }

@@ -232,7 +232,7 @@ TEST_F(Training, NotANumberStopsWithStepAndRank) {
   TinyOutcome got = trainTinyThreads(program, weights, 3, infinite);
   ASSERT_FALSE(got.status);
   EXPECT_NE(
-      got.status.message().find("step 1: the loss of rank 1 (stage 1) is not a finite number"),
+      got.status.message().find("step 2: the loss of rank 1 (stage 1) is not a finite number"),
       std::string::npos)
       << got.status.message();
   EXPECT_EQ(got.steps.size(), 1u);

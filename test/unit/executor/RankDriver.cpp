@@ -1,6 +1,6 @@
 // Trains the tiny program on ranks that are threads or processes, and prints losses
 // and a checksum of every rank's parameters. For ProcessesTest.cpp.
-//   rank-driver WEIGHTS [fail | hang | die]     rank 1 fails, never comes or is killed in step 1
+//   rank-driver WEIGHTS [fail | hang | die]     rank 1 fails, never comes or is killed in step 2
 #include "runtime/core/Checksum.h"
 #include "test/unit/executor/TinyRun.h"
 #include "tools/omnibal-run/Launch.h"

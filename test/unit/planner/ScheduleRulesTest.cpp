@@ -112,6 +112,7 @@ TEST(ScheduleRules, EveryListEndsAndHoldsEachActionOnce) {
         Timeline timeline = timed(schedule, stages, microbatches, 7, 5, 3);
         ASSERT_EQ(timeline.error, "") << schedule << " " << stages << " " << microbatches;
         int64_t chunks = *chunksPerRank(schedule);
+        ASSERT_EQ(static_cast<int64_t>(timeline.ranks.size()), stages);
         for (const RankFigures &rank : timeline.ranks) {
           EXPECT_EQ(rank.forwardNs, microbatches * chunks * 7);
           EXPECT_EQ(rank.backwardNs, microbatches * chunks * 8);
