@@ -66,7 +66,8 @@ void BatchLoader::State::admit() {
 
 Status BatchLoader::State::load(Batch &batch, size_t s) {
   int64_t index = batch.indices[s];
-  Result<Sample> sample = dataset->sample(index);
+  const SampleNeeds needs{&options.rules.tokenInputs, options.rules.tokensCap};
+  Result<Sample> sample = dataset->sample(index, needs);
   if (!sample)
     return std::move(sample).status();
   OMNIBAL_RETURN_IF_ERROR(checkSample(*sample, options.rules).context(dataset->describe(index)));

@@ -1,15 +1,13 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/data/Image.h"
-#include "runtime/data/SampleInternal.h"
+#include "runtime/data/Member.h"
+#include "runtime/data/SampleReader.h"
 #include "runtime/data/TarIndex.h"
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <optional>
-#include <unistd.h>
 #include <unordered_map>
 
 namespace omnibal::rt {
@@ -86,10 +84,9 @@ struct Dataset::Impl {
   std::vector<std::string> shards;
   std::vector<Entry> samples;
   std::unordered_map<std::string, int64_t> byKey;
+  int64_t largestPicture = 0;
 
   Status addShard(int32_t shard);
-  template <typename Byte>
-  Status read(int32_t shard, const Extract &what, std::vector<Byte> &out) const;
   std::string where(const Entry &sample, const std::string &member) const {
     return shards[size_t(sample.shard)] + ": " + sample.key + member;
   }
@@ -98,10 +95,15 @@ struct Dataset::Impl {
 Status Dataset::Impl::addShard(int32_t shard) {
   const std::string &path = shards[size_t(shard)];
   OMNIBAL_ASSIGN_OR_RETURN(std::vector<TarMember> members, indexTar(path));
+  auto missing = [&](const Entry &sample, size_t picture) {
+    return Status(Code::DataLoss, where(sample, "." + std::to_string(picture)) +
+                                      ".png (or jpg, webp) is missing, though later pictures "
+                                      "of that sample are there");
+  };
   auto twice = [&](const TarMember &member) {
     return Status(Code::DataLoss, path + ": the member " + member.name + " occurs twice");
   };
-  size_t first = samples.size();
+  const size_t first = samples.size();
   for (const TarMember &member : members) {
     std::optional<MemberName> name = splitName(member.name);
     if (!name)
@@ -120,6 +122,9 @@ Status Dataset::Impl::addShard(int32_t shard) {
       sample.json = where;
       continue;
     }
+    if (size_t(name->picture) >= members.size()) // before room is made for so many
+      return missing(sample, 0);
+    largestPicture = std::max(largestPicture, where.bytes);
     if (size_t(name->picture) >= sample.pictures.size())
       sample.pictures.resize(size_t(name->picture) + 1);
     Extract &picture = sample.pictures[size_t(name->picture)];
@@ -133,34 +138,8 @@ Status Dataset::Impl::addShard(int32_t shard) {
                                                       "sample are there"));
     for (size_t p = 0; p < samples[i].pictures.size(); ++p)
       if (samples[i].pictures[p].offset < 0)
-        return Status(Code::DataLoss, where(samples[i], "." + std::to_string(p)) +
-                                          ".png (or jpg, webp) is missing, though later pictures "
-                                          "of that sample are there");
+        return missing(samples[i], p);
   }
-  return Status::ok();
-}
-
-template <typename Byte>
-Status Dataset::Impl::read(int32_t shard, const Extract &what, std::vector<Byte> &out) const {
-  const std::string &path = shards[size_t(shard)];
-  // Opened anew: the number of shards may exceed the limit of open files.
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return {Code::Unavailable, path + ": " + std::strerror(errno)};
-  out.resize(static_cast<size_t>(what.bytes));
-  int64_t done = 0;
-  while (done < what.bytes) {
-    ssize_t got = ::pread(fd, out.data() + done, size_t(what.bytes - done), what.offset + done);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got <= 0) {
-      std::string why = got < 0 ? std::strerror(errno) : "the file became shorter";
-      ::close(fd);
-      return {Code::Unavailable, path + ": reading failed: " + why};
-    }
-    done += got;
-  }
-  ::close(fd);
   return Status::ok();
 }
 
@@ -193,13 +172,18 @@ std::string Dataset::describe(int64_t index) const {
   return impl->where(impl->samples[size_t(index)], "");
 }
 
-Result<Sample> Dataset::sample(int64_t index) const {
+int64_t Dataset::largestPicture() const { return impl->largestPicture; }
+
+Result<Sample> Dataset::sample(int64_t index, const SampleNeeds &needs) const {
   const Entry &entry = impl->samples[size_t(index)];
   std::string where = impl->where(entry, ".json");
-  std::vector<char> text;
-  OMNIBAL_RETURN_IF_ERROR(impl->read(entry.shard, entry.json, text));
-  OMNIBAL_ASSIGN_OR_RETURN(Sample sample,
-                           parseSample({text.data(), text.size()}, entry.key, where));
+  OpenMember member(impl->shards[size_t(entry.shard)], entry.json.offset, entry.json.bytes);
+  OMNIBAL_RETURN_IF_ERROR(member.status);
+  auto text = std::make_unique<ShortenedJson>(member);
+  SampleReader reader(needs);
+  nlohmann::json::sax_parse(ShortenedJson::Iterator(*text), ShortenedJson::Iterator(), &reader);
+  OMNIBAL_RETURN_IF_ERROR(member.status);
+  OMNIBAL_ASSIGN_OR_RETURN(Sample sample, sampleOf(reader, entry.key, where, needs));
   if (sample.tiles != tiles(index))
     return Status(Code::DataLoss, where + ": field \"images\" is " + std::to_string(sample.tiles) +
                                       ", but the shard holds " + std::to_string(tiles(index)) +
@@ -213,8 +197,12 @@ Status Dataset::decodeTiles(int64_t index, const Preprocess &preprocess, int64_t
   std::vector<uint8_t> bytes;
   for (size_t p = 0; p < entry.pictures.size(); ++p) {
     std::string where = impl->where(entry, ", picture " + std::to_string(p));
-    OMNIBAL_RETURN_IF_ERROR(impl->read(entry.shard, entry.pictures[p], bytes));
-    Result<Image> image = decodeImage(bytes);
+    const Extract &picture = entry.pictures[p];
+    OpenMember member(impl->shards[size_t(entry.shard)], picture.offset, picture.bytes);
+    bytes.resize(static_cast<size_t>(picture.bytes));
+    member.next(bytes.data(), static_cast<int64_t>(bytes.size()));
+    OMNIBAL_RETURN_IF_ERROR(member.status);
+    Result<Image> image = decodeImage(bytes, height, width);
     if (!image)
       return std::move(image).status().context(where);
     if (image->height != height || image->width != width)

@@ -43,6 +43,12 @@ struct SampleRules {
 /// InvalidArgument with the sample's key, the field and what to do.
 Status checkSample(const Sample &sample, const SampleRules &rules);
 
+/// What a caller takes of KEY.json: less memory where the file holds more.
+struct SampleNeeds {
+  const std::vector<std::string> *tokenInputs = nullptr; ///< null: whatever could be one
+  int64_t tokensCap = -1; ///< a sample of more tokens is an error; -1: any number
+};
+
 class Dataset {
 public:
   /// `shards`: tar files, or folders whose *.tar are taken in the order of their names.
@@ -58,11 +64,13 @@ public:
   /// Number of pictures; known without reading the sample.
   int64_t tiles(int64_t index) const;
   /// Reads and checks KEY.json.
-  Result<Sample> sample(int64_t index) const;
+  Result<Sample> sample(int64_t index, const SampleNeeds &needs = {}) const;
   /// Decodes all pictures of a sample to [tiles, 3, height, width]; a picture of another size is an
   /// error.
   Status decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height, int64_t width,
                      float *out) const;
+  /// Bytes of the largest picture file.
+  int64_t largestPicture() const;
   /// "shard.tar: key", for error messages.
   std::string describe(int64_t index) const;
 

@@ -13,8 +13,13 @@ constexpr int64_t maxPixels = 64'000'000;
 
 Status corrupt(const std::string &what) { return {Code::DataLoss, what}; }
 
-/// Allocates the picture if its size is sane.
-Result<Image> allocate(int64_t width, int64_t height) {
+/// The only size that a caller has a use for; none: any.
+struct Wanted {
+  int64_t height = 0, width = 0;
+};
+
+/// Allocates the picture if its size is sane, and wanted.
+Result<Image> allocate(int64_t width, int64_t height, const Wanted &wanted) {
   if (width <= 0 || height <= 0 || width > maxPixels || height > maxPixels ||
       width * height > maxPixels)
     return corrupt("the picture claims " + std::to_string(width) + " x " + std::to_string(height) +
@@ -22,24 +27,25 @@ Result<Image> allocate(int64_t width, int64_t height) {
   Image image;
   image.width = width;
   image.height = height;
-  image.rgb.resize(static_cast<size_t>(width * height * 3));
+  if (wanted.height == 0 || (wanted.height == height && wanted.width == width))
+    image.rgb.resize(static_cast<size_t>(width * height * 3));
   return image;
 }
 
-Result<Image> decodePng(std::span<const uint8_t> file) {
+Result<Image> decodePng(std::span<const uint8_t> file, const Wanted &wanted) {
   std::unique_ptr<spng_ctx, void (*)(spng_ctx *)> context(spng_ctx_new(0), spng_ctx_free);
   if (!context)
     return Status(Code::OutOfMemory, "no memory for a PNG decoder");
   spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_ERROR);
-  spng_set_chunk_limits(context.get(), size_t{64} << 20, size_t{64} << 20);
+  spng_set_chunk_limits(context.get(), size_t{64} << 20, decoderChunkBytes);
   spng_ihdr header{};
   int error = spng_set_png_buffer(context.get(), file.data(), file.size());
   if (!error)
     error = spng_get_ihdr(context.get(), &header);
   if (error)
     return corrupt(std::string("corrupt PNG: ") + spng_strerror(error));
-  Result<Image> image = allocate(header.width, header.height);
-  if (!image)
+  Result<Image> image = allocate(header.width, header.height, wanted);
+  if (!image || image->rgb.empty())
     return image;
   error = spng_decode_image(context.get(), image->rgb.data(), image->rgb.size(), SPNG_FMT_RGB8, 0);
   if (!error)
@@ -49,7 +55,7 @@ Result<Image> decodePng(std::span<const uint8_t> file) {
   return image;
 }
 
-Result<Image> decodeJpeg(std::span<const uint8_t> file) {
+Result<Image> decodeJpeg(std::span<const uint8_t> file, const Wanted &wanted) {
   std::unique_ptr<void, int (*)(void *)> handle(tjInitDecompress(), tjDestroy);
   if (!handle)
     return Status(Code::OutOfMemory, "no memory for a JPEG decoder");
@@ -57,8 +63,8 @@ Result<Image> decodeJpeg(std::span<const uint8_t> file) {
   if (tjDecompressHeader3(handle.get(), file.data(), file.size(), &width, &height, &sampling,
                           &space))
     return corrupt(std::string("corrupt JPEG: ") + tjGetErrorStr2(handle.get()));
-  Result<Image> image = allocate(width, height);
-  if (!image)
+  Result<Image> image = allocate(width, height, wanted);
+  if (!image || image->rgb.empty())
     return image;
   // Also a warning counts: a truncated JPEG only warns and leaves the rest grey.
   if (tjDecompress2(handle.get(), file.data(), file.size(), image->rgb.data(), width, 0, height,
@@ -67,12 +73,12 @@ Result<Image> decodeJpeg(std::span<const uint8_t> file) {
   return image;
 }
 
-Result<Image> decodeWebp(std::span<const uint8_t> file) {
+Result<Image> decodeWebp(std::span<const uint8_t> file, const Wanted &wanted) {
   int width = 0, height = 0;
   if (!WebPGetInfo(file.data(), file.size(), &width, &height))
     return corrupt("corrupt WebP: its header cannot be read");
-  Result<Image> image = allocate(width, height);
-  if (!image)
+  Result<Image> image = allocate(width, height, wanted);
+  if (!image || image->rgb.empty())
     return image;
   if (!WebPDecodeRGBInto(file.data(), file.size(), image->rgb.data(), image->rgb.size(), width * 3))
     return corrupt("corrupt WebP: decoding failed (truncated, damaged or animated)");
@@ -81,16 +87,17 @@ Result<Image> decodeWebp(std::span<const uint8_t> file) {
 
 } // namespace
 
-Result<Image> decodeImage(std::span<const uint8_t> file) {
+Result<Image> decodeImage(std::span<const uint8_t> file, int64_t height, int64_t width) {
+  const Wanted wanted{height, width};
   auto startsWith = [&](size_t at, const char *magic, size_t length) {
     return file.size() >= at + length && !std::memcmp(file.data() + at, magic, length);
   };
   if (startsWith(0, "\x89PNG\r\n\x1a\n", 8))
-    return decodePng(file);
+    return decodePng(file, wanted);
   if (startsWith(0, "\xff\xd8\xff", 3))
-    return decodeJpeg(file);
+    return decodeJpeg(file, wanted);
   if (startsWith(0, "RIFF", 4) && startsWith(8, "WEBP", 4))
-    return decodeWebp(file);
+    return decodeWebp(file, wanted);
   return corrupt("neither PNG nor JPEG nor WebP");
 }
 

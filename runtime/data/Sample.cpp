@@ -1,73 +1,62 @@
 //===- Sample.cpp - KEY.json and what the program demands of it --------------------------===//
-#include "runtime/data/SampleInternal.h"
+#include "runtime/data/SampleReader.h"
 #include <algorithm>
-#include <limits>
 
 namespace omnibal::rt {
 namespace {
-
-/// A list of 32-bit integers, or why it is none.
-Result<std::vector<int32_t>> integers(const nlohmann::json &value) {
-  if (!value.is_array())
-    return invalid("is not a list of integers");
-  std::vector<int32_t> out;
-  out.reserve(value.size());
-  for (const auto &item : value) {
-    int64_t number = 0;
-    if (item.is_number_unsigned() && item.get<uint64_t>() <= uint64_t(INT32_MAX))
-      number = static_cast<int64_t>(item.get<uint64_t>());
-    else if (item.is_number_integer() && !item.is_number_unsigned() &&
-             item.get<int64_t>() >= INT32_MIN)
-      number = item.get<int64_t>();
-    else
-      return invalid("[" + std::to_string(out.size()) + "] is not a 32-bit integer");
-    out.push_back(static_cast<int32_t>(number));
-  }
-  return out;
-}
 
 Status badField(const std::string &where, const std::string &field, const std::string &what) {
   return invalid(where + ": field \"" + field + "\" " + what);
 }
 
+Status tooManyTokens(const std::string &where, int64_t tokens, int64_t cap) {
+  return invalid(where + " has " + std::to_string(tokens) +
+                 " tokens, more than the program's cap of " + std::to_string(cap) +
+                 " a micro-batch (compile with a larger --tokens or drop the sample)");
+}
+
 } // namespace
 
-Result<Sample> parseSample(std::string_view text, const std::string &key,
-                           const std::string &where) {
-  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json root, parseJson(text, where));
-  if (!root.is_object())
+Result<Sample> sampleOf(SampleReader &reader, const std::string &key, const std::string &where,
+                        const SampleNeeds &needs) {
+  if (!reader.failure.empty())
+    return Status(Code::DataLoss, where + ": " + reader.failure);
+  if (!reader.isObject)
     return invalid(where + ": not a JSON object");
   Sample sample;
   sample.key = key;
-  for (const char *field : {"input_ids", "labels"}) {
-    if (!root.contains(field))
-      return badField(where, field, "is missing");
-    auto list = integers(root[field]);
-    if (!list)
-      return badField(where, field, list.status().message());
-    (field[0] == 'i' ? sample.inputIds : sample.labels) = *std::move(list);
+  auto &fields = reader.fields;
+  for (const char *name : {"input_ids", "labels"}) {
+    auto found = fields.find(name);
+    if (found == fields.end())
+      return badField(where, name, "is missing");
+    if (!found->second.isList)
+      return badField(where, name, "is not a list of integers");
+    if (!found->second.why.empty())
+      return badField(where, name, found->second.why);
   }
-  if (sample.inputIds.empty())
+  SampleField &ids = fields["input_ids"], &labels = fields["labels"];
+  if (ids.count == 0)
     return badField(where, "input_ids", "is empty");
-  if (sample.labels.size() != sample.inputIds.size())
+  if (labels.count != ids.count)
     return badField(where, "labels",
-                    "has " + std::to_string(sample.labels.size()) + " entries, input_ids has " +
-                        std::to_string(sample.inputIds.size()) +
+                    "has " + std::to_string(labels.count) + " entries, input_ids has " +
+                        std::to_string(ids.count) +
                         "; they must be equal (labels are not shifted, -100 = no loss)");
-  if (root.contains("images")) {
-    const auto &images = root["images"];
-    if (!images.is_number_unsigned() || images.get<uint64_t>() > 1'000'000)
+  if (needs.tokensCap >= 0 && ids.count > needs.tokensCap)
+    return tooManyTokens("sample \"" + key + "\"", ids.count, needs.tokensCap).context(where);
+  if (auto images = fields.find("images"); images != fields.end()) {
+    if (!images->second.number || *images->second.number > 1'000'000)
       return badField(where, "images", "is not a number of pictures");
-    sample.tiles = static_cast<int64_t>(images.get<uint64_t>());
+    sample.tiles = static_cast<int64_t>(*images->second.number);
   }
+  sample.inputIds = std::move(ids.values);
+  sample.labels = std::move(labels.values);
   // Whatever else is a list of one integer per token may be an input of the graph.
-  for (const auto &[field, value] : root.items()) {
-    if (field == "input_ids" || field == "labels" || !value.is_array() ||
-        value.size() != sample.inputIds.size())
-      continue;
-    if (auto list = integers(value))
-      sample.tokenInputs.emplace(field, *std::move(list));
-  }
+  for (auto &[name, field] : fields)
+    if (name != "input_ids" && name != "labels" && field.isList && field.why.empty() &&
+        field.count == ids.count)
+      sample.tokenInputs.emplace(name, std::move(field.values));
   return sample;
 }
 
@@ -107,9 +96,7 @@ Status checkSample(const Sample &sample, const SampleRules &rules) {
                    " tiles, more than the program's cap of " + std::to_string(rules.tilesCap) +
                    " a micro-batch (compile with a larger --tiles or drop the sample)");
   if (rules.tokensCap >= 0 && sample.tokens() > rules.tokensCap)
-    return invalid(where + " has " + std::to_string(sample.tokens()) +
-                   " tokens, more than the program's cap of " + std::to_string(rules.tokensCap) +
-                   " a micro-batch (compile with a larger --tokens or drop the sample)");
+    return tooManyTokens(where, sample.tokens(), rules.tokensCap);
   return Status::ok();
 }
 

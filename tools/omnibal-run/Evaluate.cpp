@@ -18,10 +18,11 @@ struct Scores {
 Result<std::shared_ptr<StepSource>> everySample(const Session &s, const DataSource &data,
                                                 StepSource::Layout layout) {
   const Program &p = s.program();
-  SampleRules rules = sampleRules(p);
+  const SampleRules rules = sampleRules(p);
+  const SampleNeeds needs{&rules.tokenInputs, rules.tokensCap};
   std::vector<std::pair<int64_t, int64_t>> loads;
   for (int64_t i = 0; i < data.dataset->size(); ++i) {
-    OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(i));
+    OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(i, needs));
     OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(data.dataset->describe(i)));
     loads.push_back({sample.tiles, sample.tokens()});
   }

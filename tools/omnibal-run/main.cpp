@@ -8,6 +8,7 @@
 #include "runtime/program/Printer.h"
 #include "tools/omnibal-run/Gather.h"
 #include "tools/omnibal-run/Launch.h"
+#include "tools/omnibal-run/ProcessMemory.h"
 #include "tools/omnibal-run/Report.h"
 #include "tools/omnibal-run/Session.h"
 #include <algorithm>
@@ -121,8 +122,16 @@ Status openWeights(const RunOptions &options, const Program &program, int rank,
   return rank == 0 && !options.save.empty() ? checkModelFolderSource(weights) : Status::ok();
 }
 
+/// How the ranks lie in processes.
+struct Processes {
+  bool alone = false;    ///< every rank has one of its own
+  ResidentMemory before; ///< of the one of all ranks
+};
+
 Status runRank(const RunOptions &options, const LoadedProgram &loaded, const DataSource *data,
-               int threads, BackendKind &backend, RankContext &context) {
+               int threads, BackendKind &backend, const Processes &processes,
+               RankContext &context) {
+  const ResidentMemory before = processes.alone ? residentMemory() : processes.before;
   Communicator &communicator = context.communicator;
   Agreement agree = agreementOver(communicator);
   OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
@@ -159,6 +168,10 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
                                                                        describe(own) + ")"));
   if (session.leads())
     std::cerr << banner(loaded.program, threads, beside) << std::flush;
+  if (loaded.program.target == "host" && data->dataset && options.calibrate.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto text, describeProcesses(session, *data, before, processes.alone));
+    std::cerr << text << std::flush;
+  }
   if (!options.calibrate.empty())
     return calibrate(session, *data);
   if (!options.forward.empty())
@@ -209,8 +222,12 @@ int run(const RunOptions &options) {
       options.threads > 0
           ? options.threads
           : std::max(1, cores / (place->launcher == Launcher::None ? ranks : place->localRanks));
+  Processes processes;
+  processes.alone = place->launcher != Launcher::None;
+  if (!processes.alone)
+    processes.before = residentMemory();
   return launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {
-    return runRank(options, *loaded, &data, threads, **backend, context);
+    return runRank(options, *loaded, &data, threads, **backend, processes, context);
   });
 }
 
@@ -224,6 +241,7 @@ int main(int argc, char **argv) {
     return exitCode;
   // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  omnibal::rt::returnFreedMemory();
   try {
     return omnibal::rt::run(options);
   } catch (const std::exception &e) {

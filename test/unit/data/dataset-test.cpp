@@ -147,6 +147,44 @@ TEST(Dataset, ChecksWhatTheProgramDemands) {
   expectError(checkSample(many, caps), {"2 tiles", "--tiles"});
 }
 
+TEST(Dataset, LongTextsAreShortenedWhereverTheyAreCut) {
+  const std::string pattern = R"(a\"b\\\\c\u00e9\ud83d\ude00)"
+                              "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"
+                              R"(],{\"x\":1)";
+  std::string text;
+  while (text.size() < 150'000) // more than a block is read at a time
+    text += pattern;
+  for (size_t shift = 0; shift < 60; ++shift) {
+    TemporaryFolder folder;
+    writeFile(folder / "s.tar",
+              makeTar({{"k.json", R"({"before":[")" + std::string(shift, 'z') + text +
+                                      R"(\""],"input_ids":[1,2,3],"labels":[-100,2,3],"after":")" +
+                                      text + R"("})"}}));
+    auto data = Dataset::open({folder / "s.tar"});
+    ASSERT_TRUE(data);
+    auto sample = (*data)->sample(0);
+    ASSERT_TRUE(sample) << shift << ": " << sample.status().message();
+    EXPECT_EQ(sample->inputIds, (std::vector<int32_t>{1, 2, 3}));
+    EXPECT_EQ(sample->labels, (std::vector<int32_t>{-100, 2, 3}));
+  }
+}
+
+TEST(Dataset, KeepsWhatIsNeeded) {
+  TemporaryFolder folder;
+  writeFile(folder / "s.tar",
+            makeTar({{"k.json", R"({"other":[7,8,9],"input_ids":[1,2,3],"labels":[1,2,3],)"
+                                R"("token_type_ids":[0,0,1],"nested":{"input_ids":[5]}})"}}));
+  auto data = Dataset::open({folder / "s.tar"});
+  ASSERT_TRUE(data);
+  EXPECT_EQ((*data)->sample(0)->tokenInputs.size(), 2u);
+  const std::vector<std::string> names = {"token_type_ids"};
+  auto sample = (*data)->sample(0, {&names, 3});
+  ASSERT_TRUE(sample) << sample.status().message();
+  ASSERT_EQ(sample->tokenInputs.size(), 1u);
+  EXPECT_EQ(sample->tokenInputs["token_type_ids"], (std::vector<int32_t>{0, 0, 1}));
+  expectError((*data)->sample(0, {&names, 2}).status(), {"\"k\" has 3 tokens", "cap of 2"});
+}
+
 TEST(Dataset, NamesTheDamagedPicture) {
   expectError(outcomeOf([](Parts &p) { p.picture.resize(60); }).tiles,
               {"shard-000000.tar", "k, picture 0", "PNG"});

@@ -45,6 +45,18 @@ TEST(Image, NoTruncationIsAccepted) {
   }
 }
 
+TEST(Image, AnotherSizeIsToldWithoutPixels) {
+  for (const char *name : {"rgb.png", "colour.jpg", "lossless.webp"}) {
+    std::string file = readFile(folder + name);
+    std::span bytes(reinterpret_cast<const uint8_t *>(file.data()), file.size());
+    auto wanted = decodeImage(bytes, 20, 28), other = decodeImage(bytes, 28, 20);
+    ASSERT_TRUE(wanted && other) << name;
+    EXPECT_EQ(wanted->rgb.size(), 20u * 28 * 3);
+    EXPECT_EQ(other->rgb.size(), 0u);
+    EXPECT_EQ(std::pair(other->height, other->width), std::pair(int64_t{20}, int64_t{28}));
+  }
+}
+
 TEST(Image, FlippedBitsNeverCrash) {
   for (const char *name : {"rgb.png", "colour.jpg", "lossless.webp", "lossy.webp"}) {
     std::string whole = readFile(folder + name);
