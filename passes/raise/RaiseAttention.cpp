@@ -71,6 +71,12 @@ Value stripCasts(Value value) {
   return value;
 }
 
+/// A mask that is one value everywhere and hides nothing, as pictures without padding have.
+bool hidesNothing(Value mask) {
+  std::optional<double> value = splatConstant(mask);
+  return value && (typeOf(mask).getElementType().isInteger(1) ? *value != 0 : *value == 0);
+}
+
 /// Constant factors of a query or key go into the scale.
 Value AttentionRaiser::stripScale(Value value, double &scale) {
   for (;;) {
@@ -115,6 +121,10 @@ bool AttentionRaiser::matchScores(Value scores, Found &found) {
       return true;
     }
     if (auto add = dyn_cast<AddOp>(op)) {
+      if (hidesNothing(add.getRhs())) {
+        scores = add.getLhs();
+        continue;
+      }
       bool left = dependence.isAuxiliary(add.getLhs()),
            right = dependence.isAuxiliary(add.getRhs());
       if (left == right || found.mask)
@@ -282,7 +292,7 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   bool overTokens = query[2].perToken != 0;
   MaskClass mask;
   mask.kind = found.causal ? MaskKind::Causal : MaskKind::Full;
-  if (found.mask) {
+  if (found.mask && !hidesNothing(found.mask)) {
     if (!dependence.isAuxiliary(found.mask) && !isParameterLike(found.mask))
       return op->emitError() << describe(op) << ": the attention mask depends on token ids or "
                              << "pictures, which is not supported";

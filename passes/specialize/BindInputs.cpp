@@ -41,13 +41,17 @@ struct Binder {
 };
 
 LogicalResult Binder::bindImages() {
-  int64_t tiles = dynamic(0) || type.getDimSize(0) != 1 || !dynamic(1) ? 0 : 1;
+  // Behind a batch of 1, which may be dynamic as well: [rows, pictures, 3, H, W].
+  bool isBatch = dynamic(0) ? type.getRank() > 3 : type.getDimSize(0) == 1;
+  int64_t tiles = isBatch && dynamic(1) ? 1 : 0;
+  if (tiles == 1)
+    bindBatch(0);
   if (dynamic(tiles))
     shape[tiles] = SymbolicDim::tiles();
   else
     warnFixed(tiles, "number of images");
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    if (dim != tiles && dynamic(dim))
+    if (dim > tiles && dynamic(dim))
       return error() << ": dimension " << dim
                      << " of an image input is dynamic; only the number of "
                      << "images may be: export with fixed picture height and width";

@@ -1,7 +1,8 @@
 //===- Specialize.cpp - Form I to form S -------------------------------------------------===//
 #include "passes/specialize/Specialize.h"
 #include "mlir/IR/Matchers.h"
-#include "passes/specialize/SpecializeInternal.h"
+#include "passes/specialize/TileValues.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -13,7 +14,8 @@ namespace {
 class Specializer {
 public:
   Specializer(func::FuncOp function, const SpecializeOptions &options)
-      : function(function), options(options), rewriter(function.getContext()) {}
+      : function(function), options(options), rewriter(function.getContext()),
+        tileValues(function, options.foldLimitElements) {}
 
   LogicalResult run() {
     Block &block = function.getBody().front();
@@ -32,6 +34,7 @@ private:
   LogicalResult inferTypes(Operation *op);
   LogicalResult infer(Operation *op, SmallVectorImpl<SymbolicShape> &shapes);
   LogicalResult verify();
+  bool replaceByTileValue(Operation *op);
   bool dependsOnData(Operation *op) const {
     return llvm::any_of(op->getOperands(), [&](Value v) { return dataDependent.contains(v); });
   }
@@ -40,12 +43,34 @@ private:
   const SpecializeOptions &options;
   IRRewriter rewriter;
   SymbolicContents contents;
+  TileValues tileValues;
   /// Values whose shape or contents follow from the positions of non-zero elements. They may only
   /// end in a scatter, which the image merge becomes.
   llvm::DenseSet<Value> dataDependent;
 };
 
+/// Number of elements of a range between constants that are not integers.
+std::optional<SymbolicDim> lengthOfFloatRange(Operation *op) {
+  if (!isa<RangeOp>(op))
+    return std::nullopt;
+  SmallVector<double> bounds;
+  for (Value operand : op->getOperands()) {
+    DenseFPElementsAttr constant;
+    if (!matchPattern(operand, m_Constant(&constant)) || constant.getNumElements() != 1)
+      return std::nullopt;
+    bounds.push_back((*constant.begin()).convertToDouble());
+  }
+  if (bounds[2] == 0)
+    return std::nullopt;
+  double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
+  return count > 0 ? SymbolicDim(static_cast<int64_t>(count)) : SymbolicDim(0);
+}
+
 LogicalResult Specializer::infer(Operation *op, SmallVectorImpl<SymbolicShape> &shapes) {
+  if (auto length = lengthOfFloatRange(op)) {
+    shapes.push_back({*length});
+    return success();
+  }
   SmallVector<SymbolicShape> operandShapes;
   for (Value operand : op->getOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.getType());
@@ -63,14 +88,18 @@ LogicalResult Specializer::infer(Operation *op, SmallVectorImpl<SymbolicShape> &
 
 LogicalResult Specializer::inferTypes(Operation *op) {
   SmallVector<SymbolicShape> shapes;
-  bool uncertain = isa<NonZeroOp>(op) || dependsOnData(op);
-  if (!uncertain) {
+  auto nonzero = dyn_cast<NonZeroOp>(op);
+  bool allTiles = nonzero && tileValues.choosesAllTiles(nonzero.getInput());
+  bool uncertain = (nonzero && !allTiles) || dependsOnData(op);
+  if (allTiles) {
+    shapes.push_back({1, SymbolicDim::tiles()});
+  } else if (!uncertain) {
     if (failed(infer(op, shapes)))
       return failure();
   } else if (isa<ScatterNDOp, ScatterElementsOp>(op)) {
     if (auto shape = getSymbolicShape(cast<RankedTensorType>(op->getOperand(0).getType())))
       shapes.push_back(*shape);
-  } else if (!isa<NonZeroOp>(op)) {
+  } else if (!nonzero) {
     // The shape may be known all the same; if not, the type stays as imported.
     ScopedDiagnosticHandler silent(op->getContext(), [](Diagnostic &) { return success(); });
     if (failed(infer(op, shapes)))
@@ -101,6 +130,10 @@ LogicalResult Specializer::visit(Operation *op) {
       llvm::any_of(op->getResults(), [&](Value v) { return dataDependent.contains(v); });
   if (!uncertain) {
     contents.visit(op);
+    tileValues.visit(op, contents);
+    if (op->getNumResults() == 1 && !contents.get(op->getResult(0)))
+      if (auto sizes = tileValues.affine(op->getResult(0)))
+        contents.set(op->getResult(0), *sizes);
     // Contents without V and N are a constant, whatever computed them.
     if (op->getNumResults() == 1)
       if (auto known = contents.get(op->getResult(0));
@@ -114,6 +147,7 @@ LogicalResult Specializer::visit(Operation *op) {
         auto constant =
             ConstantOp::create(rewriter, op->getLoc(), type, DenseElementsAttr::get(type, values));
         contents.forget(op->getResult(0)); // its address may be used again
+        tileValues.replace(op->getResult(0), Value());
         rewriter.replaceOp(op, constant);
         contents.visit(constant);
         return success();
@@ -126,6 +160,8 @@ LogicalResult Specializer::visit(Operation *op) {
         contents.visit(constant);
       return success();
     }
+    if (replaceByTileValue(op))
+      return success();
   }
   if (uncertain && llvm::any_of(op->getOperandTypes(), [](Type type) {
         return !getSymbolicShape(cast<RankedTensorType>(type));
@@ -143,11 +179,49 @@ LogicalResult Specializer::visit(Operation *op) {
   OpOperand *use = &*result.getUses().begin();
   if (failed(rewriteShapes(rewriter, op, contents)))
     return failure();
+  if (use->get() != result)
+    tileValues.replace(result, use->get());
   if (known)
     contents.set(use->get(), *known);
   if (uncertain)
     dataDependent.insert(use->get());
   return success();
+}
+
+/// Replaces what is the same row for every tile, what looks up such rows in a table, and the choice
+/// of the tiles that are there: all of them.
+bool Specializer::replaceByTileValue(Operation *op) {
+  rewriter.setInsertionPoint(op);
+  Value replacement = tileValues.repeatedRow(rewriter, op);
+  bool isGather = isa<GatherNDOp>(op) || (isa<GatherOp>(op) && cast<GatherOp>(op).getAxis() == 0);
+  if (!replacement && isGather && tileValues.listsAllTiles(op->getOperand(1)) &&
+      op->getResult(0).getType() == op->getOperand(0).getType())
+    replacement = op->getOperand(0);
+  if (auto gather = dyn_cast<GatherOp>(op); gather && !replacement && isGather) {
+    auto rows = gather.getIndices().getDefiningOp<ExpandOp>();
+    auto table = cast<RankedTensorType>(gather.getInput().getType());
+    if (rows && matchPattern(rows.getInput(), m_Constant()) && table.hasStaticShape()) {
+      SmallVector<int64_t> shape(cast<RankedTensorType>(rows.getInput().getType()).getShape());
+      llvm::append_range(shape, table.getShape().drop_front());
+      auto type = RankedTensorType::get(shape, table.getElementType());
+      Value once = GatherOp::create(rewriter, op->getLoc(), type, gather.getInput(),
+                                    rows.getInput(), gather.getAxisAttr());
+      replacement = ExpandOp::create(rewriter, op->getLoc(), gather.getType(), once, Value());
+    }
+  }
+  if (!replacement)
+    return false;
+  Value result = op->getResult(0);
+  auto known = contents.get(result);
+  contents.forget(result);
+  if (replacement != op->getOperand(0))
+    tileValues.replace(result, replacement);
+  else
+    tileValues.replace(result, Value());
+  rewriter.replaceOp(op, replacement);
+  if (known)
+    contents.set(replacement, *known);
+  return true;
 }
 
 LogicalResult Specializer::verify() {

@@ -29,6 +29,9 @@ LogicalResult buildSplitToSequence(NodeContext &c) {
   int64_t size = shapeOf(x)[*axis];
   llvm::SmallVector<int64_t> sizes;
   auto given = split ? e.known.getAll(split) : std::nullopt;
+  // One part of a length that the run tells is the whole.
+  if (split && !given && rankOf(split) == 1 && shapeOf(split)[0] == 1)
+    return giveSequence(c, {x});
   if (split && given && rankOf(split) == 1) {
     sizes.assign(given->begin(), given->end());
   } else {

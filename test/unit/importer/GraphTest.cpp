@@ -160,6 +160,22 @@ TEST_F(Graph, SequencesAreResolved) {
   expect(import(model), "tensor<?x3xf32>");
 }
 
+/// Features of all pictures, split into those of each row of a batch of one.
+TEST_F(Graph, OnePartOfRunTimeLengthIsTheWhole) {
+  TestModel model;
+  model.input("x", {-1, 3});
+  model.input("length", {1}, 7);
+  model.ints("at", {}, {0});
+  model.graph().mutable_initializer(0)->clear_dims();
+  model.node("SplitToSequence", {"x", "length"}, {"parts"});
+  model.node("SequenceAt", {"parts", "at"}, {"part"});
+  model.node("Neg", {"part"}, {"y"});
+  model.output("y", {-1, 3});
+  std::string text = import(model);
+  expect(text, "omnibal.neg %arg0");
+  expectNot(text, "omnibal.slice");
+}
+
 TEST_F(Graph, BoundInputsAreConstants) {
   TestModel model;
   model.input("x", {4});
