@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
 # Everything of run_tests.sh and what takes longer: tests labelled "full" (all combinations of the reference runs, the
-# quickstart to its end), and all of it but the Python and full ones again in a build with the address and
-# undefined-behaviour sanitizers (build-sanitize). The last line is "N passed, N failed".
+# quickstart to its end), those of the tools in Python (PyTorch etc. are installed into the build folder where no Python
+# has them), and all of it but the Python, full and lint ones again in a build with the address and undefined-behaviour
+# sanitizers (build-sanitize). The last lines are "not run: K (why)" and "N passed, M failed".
 set -uo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 build="${OMNIBAL_BUILD:-$root/build}"
 log="$(mktemp)"
 trap 'rm -f "$log"' EXIT
-passed=0 failed=0
+passed=0 failed=0 missed=0 why=""
 
-# Runs a summary and adds its last line to the sums.
+# Runs a summary and adds its last two lines to the sums; the first argument names it.
 count() {
+  local name="$1" k text
+  shift
   "$@" | tee "$log"
+  k="$(sed -nE 's/^not run: ([0-9]+).*/\1/p' "$log" | tail -1)"
+  text="$(sed -nE 's/^not run: [0-9]+ \((.*)\)$/\1/p' "$log" | tail -1)"
+  missed=$((missed + ${k:-0})) why="$why${text:+${why:+; }$name: $text}"
   read -r p f < <(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log")
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
 }
 
-if "$root/tools/scripts/setup.sh" && OMNIBAL_PYTHON="$("$root/tools/scripts/test_python.sh" "$build/python")" &&
+if "$root/tools/scripts/setup.sh" && OMNIBAL_PYTHON="$("$root/tools/scripts/test_python.sh" --all "$build/python")" &&
     export OMNIBAL_PYTHON && "$root/tools/scripts/build.sh"; then
-  count "$root/test/ctest_summary.sh" "$build" "$@"
+  count all "$root/test/ctest_summary.sh" "$build" "$@"
 else
   failed=$((failed + 1))
 fi
@@ -26,9 +32,10 @@ fi
 # the end of the process, are no faults of ours.
 export ASAN_OPTIONS=detect_container_overflow=0:allow_user_poisoning=0:detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 if OMNIBAL_CMAKE="-DOMNIBAL_SANITIZE=ON" OMNIBAL_BUILD="$build-sanitize" "$root/tools/scripts/build.sh"; then
-  count "$root/test/ctest_summary.sh" "$build-sanitize" -LE "full|python|lint" --timeout 1800 "$@"
+  count "with sanitizers" "$root/test/ctest_summary.sh" "$build-sanitize" -LE "full|python|lint" --timeout 1800 "$@"
 else
   failed=$((failed + 1))
 fi
+echo "not run: $missed${why:+ ($why)}"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

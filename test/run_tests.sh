@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All set-up and the tests that fit a coffee break. The last line is "N passed, N failed".
+# All set-up and the tests that fit a coffee break. The last lines are "not run: K (why)" and "N passed, M failed".
 #
 #   test/run_tests.sh [ctest options]        e.g. -R checkpoint
 set -uo pipefail

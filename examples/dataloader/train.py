@@ -69,13 +69,15 @@ def main():
     parser.add_argument("--workers", type=int, default=0)
     arguments = parser.parse_args()
 
+    torch.manual_seed(0)
+    model = Model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    # Behind the optimizer, whose construction imports modules of PyTorch that keep the group they find (as default
+    # arguments). destroy_process_group would not end it, and its threads would abort the interpreter's end now and then.
     ranks = int(os.environ.get("WORLD_SIZE", 1))
     if ranks > 1:
         dist.init_process_group("gloo")
     rank = dist.get_rank() if ranks > 1 else 0
-    torch.manual_seed(0)
-    model = Model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     dataset = Samples(arguments.lengths)
     sampler = BalancedBatchSampler(arguments.batches, samples=len(dataset))
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=pack, num_workers=arguments.workers)

@@ -1,5 +1,4 @@
 # How lit runs the tests below this folder; tools and paths come from lit.site.cfg.py.
-import importlib.util
 import os
 
 import lit.formats
@@ -15,8 +14,5 @@ config.test_exec_root = config.omnibal_test_output
 config.environment["PATH"] = os.pathsep.join(
     [config.omnibal_tools, config.llvm_tools, os.environ["PATH"]])
 config.substitutions.append(("%data", config.omnibal_test_data))
-
-# Rewriting ONNX files needs the onnx package (tools/python); the bare set-up has none. The unit tests
-# cover the same on the importer's result.
-if importlib.util.find_spec("onnx"):
-    config.available_features.add("python-onnx")
+# The Python of all tests, with the packages of test/requirements.txt; lit itself may run in another.
+config.substitutions.append(("%python", config.omnibal_python))

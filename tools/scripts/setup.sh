@@ -5,6 +5,9 @@
 #   tools/scripts/setup.sh              everything: compiler, runtime, tests
 #   tools/scripts/setup.sh --runtime    only what a training node needs (nothing of LLVM)
 #   tools/scripts/setup.sh --python     besides, a virtual environment .venv for tools/python (PyTorch; optional)
+#
+# pip takes PyTorch from where it is configured to look. The usual index has the build for CUDA, several GB; set
+# PIP_EXTRA_INDEX_URL to PyTorch's own index of CPU builds (its page "Get started" names it) for a small one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -19,7 +22,7 @@ for option in "$@"; do
   case "$option" in
     --runtime) packages="$runtime_packages" ;;
     --python) python=yes ;;
-    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 [ $python = yes ] && packages="$packages python3-venv"
@@ -66,9 +69,9 @@ if [ -n "$missing" ]; then
       echo "setup.sh: this release's package sources do not offer $package." >&2
       case "$package" in
         *22*) cat >&2 <<'HINT'
-  LLVM and MLIR 22 are in Debian 12's security suite ("deb http://deb.debian.org/debian-security bookworm-security
-  main") and, for other releases, at apt.llvm.org: add its line for this release with "-22" at the end of the suite's
-  name to /etc/apt/sources.list.d (see https://apt.llvm.org), then run this script again.
+  Debian 12 has LLVM and MLIR 22 in its security suite: bookworm-security, component main. For other releases the LLVM
+  project keeps an apt repository of its own. Its page "LLVM Debian/Ubuntu packages" shows the line for a release, whose
+  suite must end in "-22", and the key. Add either to /etc/apt/sources.list.d, then run this script again.
 HINT
           ;;
         *) echo "  On Ubuntu, enable the universe component: add-apt-repository universe" >&2 ;;
@@ -89,7 +92,7 @@ fi
 
 if [ $python = yes ] && [ ! -x .venv/bin/python ]; then
   python3 -m venv .venv
-  .venv/bin/pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu -r tools/python/requirements.txt
+  .venv/bin/pip install --quiet --disable-pip-version-check -r tools/python/requirements.txt
   echo "setup.sh: Python packages are in .venv (use .venv/bin/python tools/python/export.py ...)"
 fi
 echo "setup.sh: everything needed is installed"

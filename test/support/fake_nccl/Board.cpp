@@ -1,17 +1,24 @@
 #include "test/support/fake_nccl/Board.h"
 #include <atomic>
+#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace omnibal::fake {
 
-std::string Board::makeFolder() {
-  std::string folder = (std::filesystem::temp_directory_path() / "omnibal-nccl-XXXXXX").string();
-  return mkdtemp(folder.data()) ? folder : std::string();
+std::string Board::newFolder() {
+  std::random_device device;
+  char name[64];
+  std::snprintf(name, sizeof name, "omnibal-nccl-%d-%08x%08x", getpid(), device(), device());
+  return (std::filesystem::temp_directory_path() / name).string();
 }
+
+bool Board::make() const { return mkdir(folder.c_str(), 0700) == 0; }
 
 void Board::put(const std::string &name, const void *data, size_t bytes) const {
   static std::atomic<int> number = 0;
@@ -38,8 +45,17 @@ std::optional<std::vector<char>> Board::get(const std::string &name) const {
 void Board::remove(const std::string &name) const { ::remove((folder + "/" + name).c_str()); }
 
 void Board::destroy() const {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
+  // Under a name that the other ranks do not know, nothing new begins to appear in it. What one of
+  // them was writing at this moment still can, between the emptying and the removal: hence again.
+  const std::string gone = folder + "-gone";
+  std::error_code error;
+  std::filesystem::rename(folder, gone, error);
+  for (int attempt = 0; !error && attempt < 1000 && std::filesystem::exists(gone); ++attempt) {
+    std::error_code again;
+    std::filesystem::remove_all(gone, again);
+    if (again)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 } // namespace omnibal::fake

@@ -12,8 +12,11 @@ namespace omnibal::fake {
 class Board {
 public:
   explicit Board(std::string folder) : folder(std::move(folder)) {}
-  static std::string makeFolder();
+  /// A name that no other board has. Nothing is made yet: an id that no rank takes up leaves
+  /// nothing.
+  static std::string newFolder();
 
+  bool make() const;
   void put(const std::string &name, const void *data, size_t bytes) const;
   void put(const std::string &name) const { put(name, nullptr, 0); }
   bool has(const std::string &name) const;

@@ -254,8 +254,8 @@ EXPORTED const char *ncclGetErrorString(nccl::Result result) {
 EXPORTED const char *ncclGetLastError(nccl::Communicator) { return "fake"; }
 
 EXPORTED nccl::Result ncclGetUniqueId(nccl::UniqueId *id) {
-  std::string folder = Board::makeFolder();
-  if (folder.empty() || folder.size() >= sizeof id->internal)
+  std::string folder = Board::newFolder();
+  if (folder.size() >= sizeof id->internal)
     return nccl::SystemError;
   std::memset(id, 0, sizeof *id);
   std::memcpy(id->internal, folder.data(), folder.size());
@@ -272,8 +272,14 @@ EXPORTED nccl::Result ncclCommInitRankConfig(nccl::Communicator *made, int ranks
   state->isWorld = true;
   for (int r = 0; r < ranks; ++r)
     state->members.push_back(r);
-  state->board.put(state->key("init", rank, 0, 0));
-  state->pending = [s = state.get()] { return s->allHave("init"); };
+  if (rank == 0 && !state->board.make())
+    return nccl::SystemError;
+  // The others may be here before the first, who makes the board.
+  state->pending = [s = state.get()] {
+    if (std::string mine = s->key("init", s->rank, 0, 0); !s->board.has(mine))
+      s->board.put(mine);
+    return s->allHave("init");
+  };
   *made = new nccl::ncclComm{state};
   return nccl::InProgress;
 }
@@ -335,7 +341,8 @@ EXPORTED nccl::Result ncclCommDestroy(nccl::Communicator communicator) {
   State &s = *communicator->state;
   if (s.isWorld) {
     s.board.put(s.key("gone", s.rank, 0, 0));
-    for (int wait = 0; s.rank == 0 && wait < 2000 && !s.allHave("gone"); ++wait)
+    // On a loaded machine the others may be seconds behind.
+    for (int wait = 0; s.rank == 0 && wait < 10000 && !s.allHave("gone"); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (s.rank == 0)
       s.board.destroy();

@@ -1,6 +1,7 @@
 // Ranks on devices of their own over the fake of NCCL: order of events, bits, errors, ranks that
 // are late or gone.
 #include "runtime/backends/host/ThreadCommunicator.h"
+#include "test/support/TemporaryFolder.h"
 #include "test/unit/cuda_backend/FakeRank.h"
 #include <atomic>
 #include <cstdlib>
@@ -23,27 +24,20 @@ std::vector<float> numbers(uint32_t seed, size_t count) {
   return list;
 }
 
-int boards() {
-  int count = 0;
-  for (const auto &entry :
-       std::filesystem::directory_iterator(std::filesystem::temp_directory_path()))
-    count += entry.path().filename().string().rfind("omnibal-nccl-", 0) == 0;
-  return count;
-}
-
 class CudaNccl : public testing::Test {
 protected:
   void SetUp() override {
     setenv("OMNIBAL_CUDA_TRANSPORT", "nccl", 1);
     setenv("OMNIBAL_CUDA_LIBRARIES", OMNIBAL_FAKE_NCCL_FOLDER, 1);
     unsetenv("OMNIBAL_FAKE_NCCL_FAULT");
-    before = boards();
+    setenv("TMPDIR", folder.path.c_str(), 1); // for the fake's boards
   }
   void TearDown() override {
     unsetenv("OMNIBAL_CUDA_TRANSPORT");
     unsetenv("OMNIBAL_CUDA_LIBRARIES");
     unsetenv("OMNIBAL_FAKE_NCCL_FAULT");
-    EXPECT_LE(boards(), before) << "something was left behind";
+    unsetenv("TMPDIR");
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path)) << "something was left behind";
     EXPECT_EQ(fake::liveAllocations(), 0);
   }
   static void reset(uint64_t seed = 0, int devices = 8) {
@@ -71,7 +65,7 @@ protected:
       thread.join();
   }
 
-  int before = 0;
+  test::TemporaryFolder folder;
 };
 
 /// Everybody sends to everybody, again and again from the same memory: a missing event shows as

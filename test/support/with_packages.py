@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+"""Runs a test that needs Python packages. Without them it says which are missing and exits 77, which ctest counts as
+not run and test/ctest_summary.sh reports.
+
+    with_packages.py MODULE,MODULE,... TEST.py [ARGUMENTS]
+"""
+import importlib.util
+import os
+import sys
+
+
+def main():
+    missing = [module for module in sys.argv[1].split(",") if importlib.util.find_spec(module) is None]
+    if missing:
+        print(f"not run: without {', '.join(missing)}, which tools/scripts/setup.sh --python installs")
+        sys.exit(77)
+    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+
+
+if __name__ == "__main__":
+    main()
