@@ -11,8 +11,8 @@ namespace omnibal::specialization {
 /// Follows values that depend on the number of tiles V, but not on what pictures show: masks that
 /// say where a picture is valid (all of it: tiles have the model's size), grid positions computed
 /// from them, choices of the places that hold a picture (all: micro-batches have no empty places).
-/// They are evaluated for a few numbers of tiles; what is one and the same row for every tile becomes
-/// that row, expanded.
+/// They are evaluated for a few numbers of tiles; what is one and the same row for every tile
+/// becomes that row, expanded.
 class TileValues {
 public:
   TileValues(mlir::func::FuncOp function, int64_t limitElements);
