@@ -12,8 +12,7 @@ constexpr PictureGrid anyGrid{1, 1, 1, 1, 1};
 
 Status checkGrid(const Program &p, const PictureGrid &g) {
   auto bad = [](const std::string &what) { return broken("p12", "manifest, info.pictures", what); };
-  for (auto [name, size] : {std::pair{"patch", g.patch},
-                            std::pair{"merge", g.merge},
+  for (auto [name, size] : {std::pair{"patch", g.patch}, std::pair{"merge", g.merge},
                             std::pair{"temporal", g.temporal}})
     if (size < 1 || size > sideLimit)
       return bad(std::string(name) + " must lie in [1, " + std::to_string(sideLimit) + "]");
@@ -66,8 +65,8 @@ Status verifyPictures(const Program &p) {
   for (const Stage &stage : p.stageList)
     for (const auto &[name, mode] : stage.modes)
       for (const BatchValue &v : mode.batchValues)
-        OMNIBAL_RETURN_IF_ERROR(checkValue(v, p.info.grid,
-                                           "stage " + std::to_string(stage.id) + ", mode " + name));
+        OMNIBAL_RETURN_IF_ERROR(
+            checkValue(v, p.info.grid, "stage " + std::to_string(stage.id) + ", mode " + name));
   return Status::ok();
 }
 
