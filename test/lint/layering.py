@@ -37,7 +37,6 @@ FOREIGN = [
     (re.compile(r"^google/protobuf|\.pb\.h$"), ["importers", "test/unit/importer"]),
     (re.compile(r"^(cuda|cublas|cudnn|nccl|nvrtc)"), ["runtime/backends/cuda", "test/support/fake_cuda"]),
     (re.compile(r"^mpi\.h$"), ["runtime/backends/host", "test"]),
-    (re.compile(r"^(dnnl|oneapi/dnnl)"), ["runtime/backends/host", "test"]),
     (re.compile(r"^archive|^spng\.h|^turbojpeg\.h|^webp/"), ["runtime/data", "test"]),
 ]
 OURS = re.compile(r"^(runtime|dialects|importers|passes|tools|test|docs|examples)/")

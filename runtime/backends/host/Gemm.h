@@ -1,10 +1,8 @@
-//===- Gemm.h - Matrix products through oneDNN -------------------------------------------===//
+//===- Gemm.h - Matrix products on the threads of a rank ---------------------------------===//
 //
-// oneDNN's sgemm, single-threaded per tile on our own threads, plus our vectorised epilogue on the
-// tile while it is in cache. Measured on a Zen 4 against matmul primitives with post-ops: the same
-// 100-115 GFLOP/s a thread on training shapes and more on small tiles, without generating code
-// for each of the row counts that vary from micro-batch to micro-batch (0.2-0.5 ms and some memory
-// each). The same call exists in oneDNN 2 and 3.
+// The right side is packed once for all rows, tiles of the result are shared among the threads, and
+// the vectorised epilogue follows on a tile while it is in cache. The inner loops are our own
+// (vector/MatrixProduct.cpp): docs/performance.md compares them with libraries.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_GEMM_H
@@ -28,13 +26,11 @@ struct Matrix {
   }
 };
 
-/// Whether the strides suit sgemm: one is 1, the other at least the length of a line.
+/// Whether the matrix consists of dense lines that do not overlap: rows or columns.
 bool isDense(const Matrix &matrix);
 
-/// c = alpha * a * b, or += with `accumulate`, on the calling thread. All three isDense().
-Status multiply(const Matrix &a, const Matrix &b, const Matrix &c, float alpha, bool accumulate);
-
-/// A product with what follows it. Strides of residual, pre and at are free; null = absent.
+/// A product with what follows it: c = alpha * a * b, or += with `accumulate`. All three isDense().
+/// Strides of residual, pre and at are free; null = absent.
 struct Product {
   Matrix a, b, c;
   float alpha = 1;
@@ -58,11 +54,11 @@ struct Tiling {
 bool normalise(Product &product);
 /// `copies`: products of this shape that run beside it.
 Tiling chooseTiling(const Product &product, int64_t copies);
-/// Computes one tile of a normalised product. `scratch` takes the turned part of a transposed b
-/// (where it fits) and the tile itself if an activation must not overwrite a residual that lies in
-/// c.
+/// Computes one tile of a normalised product. `scratch` takes packed parts of a and b, and the tile
+/// itself if an activation must not overwrite a residual that lies in c. `panels`: the whole packed
+/// b, where it is at hand.
 Status multiplyTile(const Product &product, const Tiling &tiling, int64_t tile,
-                    std::span<float> scratch);
+                    std::span<float> scratch, const float *panels = nullptr);
 std::span<float> scratchOf(ThreadPool &pool, int worker);
 /// The whole product on the pool.
 Status multiply(Product product, ThreadPool &pool);

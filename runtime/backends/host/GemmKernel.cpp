@@ -1,6 +1,7 @@
 //===- GemmKernel.cpp - The `gemm` kernel: batches, folding, tasks -----------------------===//
 #include "runtime/backends/host/Gemm.h"
 #include "runtime/backends/host/HostKernel.h"
+#include "runtime/backends/host/vector/MatrixProduct.h"
 #include "runtime/core/GemmSite.h"
 #include <algorithm>
 
@@ -108,6 +109,13 @@ private:
     const float *data = dataOf<float>(from);
     float *sums = dataOf<float>(to);
     pool.parallelFor((lines + strip - 1) / strip, [&](int64_t task, int) {
+      if (from.strides[kept] == 1 && lines - task * strip >= strip) {
+        double local[strip] = {};
+        productTable().addColumns(data + task * strip, from.strides[1 - kept], length, local);
+        for (int64_t l = 0; l < strip; ++l)
+          sums[(task * strip + l) * to.strides[0]] += static_cast<float>(local[l]);
+        return;
+      }
       for (int64_t i = task * strip; i < std::min(lines, (task + 1) * strip); ++i) {
         double sum = 0;
         for (int64_t j = 0; j < length; ++j)

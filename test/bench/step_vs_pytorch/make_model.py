@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the benchmark's model, samples and step file: make_model.py OUT_FOLDER
+"""Makes the benchmark's model, samples and step file: make_model.py OUT_FOLDER [55m|5m]
 
-The 55 M parameter InternVL-style model: vision 384 wide, 8 layers, 6 heads, MLP 1536, tiles of 257
-tokens; text 512 wide, 10 layers, 8 heads with 4 key/value heads, MLP 1536, vocabulary 16384. A
-micro-batch is 4 tiles and 512 tokens: 4 samples of different length with one picture each.
+Two InternVL-style models. A micro-batch is 4 tiles and 512 tokens: 4 samples of different length with
+one picture each. The answers can be learned (most tokens follow from the one before), so that the
+losses of a run depend on what the model computes.
 """
 import io
 import json
@@ -17,20 +17,31 @@ from PIL import Image
 
 IMAGE, TOKENS_PER_TILE, TILE = 4, 64, 224
 LENGTHS = [96, 112, 136, 168]  # of the 4 samples of a micro-batch; 512 together
-CONFIG = {
-    "model_type": "internvl", "architectures": ["InternVLForConditionalGeneration"],
-    "image_token_id": IMAGE, "image_seq_length": TOKENS_PER_TILE, "downsample_ratio": 0.5,
-    "projector_hidden_act": "gelu", "vision_feature_layer": -1, "vision_feature_select_strategy": "default",
-    "tie_word_embeddings": False,
-    "vision_config": {
-        "model_type": "internvl_vision", "hidden_size": 384, "num_hidden_layers": 8, "num_attention_heads": 6,
-        "intermediate_size": 1536, "image_size": [TILE, TILE], "patch_size": [14, 14], "norm_type": "rms_norm",
-        "use_qk_norm": True, "layer_scale_init_value": 0.1, "hidden_act": "gelu"},
-    "text_config": {
-        "model_type": "qwen2", "hidden_size": 512, "num_hidden_layers": 10, "num_attention_heads": 8,
-        "num_key_value_heads": 4, "intermediate_size": 1536, "vocab_size": 16384,
-        "max_position_embeddings": 4096, "tie_word_embeddings": False},
+WORDS = 97                     # different tokens of the answers
+SIZES = {
+    "55m": {"vision": (384, 8, 6, 1536), "text": (512, 10, 8, 4, 1536), "vocabulary": 16384},
+    "5m": {"vision": (192, 4, 3, 768), "text": (256, 3, 4, 2, 640), "vocabulary": 2048},
 }
+
+
+def config_of(size):
+    """Vision: width, layers, heads, MLP; text: width, layers, heads, key/value heads, MLP."""
+    vision, text = size["vision"], size["text"]
+    return {
+        "model_type": "internvl", "architectures": ["InternVLForConditionalGeneration"],
+        "image_token_id": IMAGE, "image_seq_length": TOKENS_PER_TILE, "downsample_ratio": 0.5,
+        "projector_hidden_act": "gelu", "vision_feature_layer": -1, "vision_feature_select_strategy": "default",
+        "tie_word_embeddings": False,
+        "vision_config": {
+            "model_type": "internvl_vision", "hidden_size": vision[0], "num_hidden_layers": vision[1],
+            "num_attention_heads": vision[2], "intermediate_size": vision[3], "image_size": [TILE, TILE],
+            "patch_size": [14, 14], "norm_type": "rms_norm", "use_qk_norm": True, "layer_scale_init_value": 0.1,
+            "hidden_act": "gelu"},
+        "text_config": {
+            "model_type": "qwen2", "hidden_size": text[0], "num_hidden_layers": text[1],
+            "num_attention_heads": text[2], "num_key_value_heads": text[3], "intermediate_size": text[4],
+            "vocab_size": size["vocabulary"], "max_position_embeddings": 4096, "tie_word_embeddings": False},
+    }
 
 
 def add(tar, name, data):
@@ -39,13 +50,22 @@ def add(tar, name, data):
     tar.addfile(info, io.BytesIO(data))
 
 
+def answer(random, successors, length):
+    """Tokens of which nine in ten follow from the one before."""
+    tokens = [int(random.integers(WORDS))]
+    while len(tokens) < length:
+        surprise = random.random() < 0.1
+        tokens.append(int(random.integers(WORDS)) if surprise else int(successors[tokens[-1]]))
+    return [token + 10 for token in tokens]
+
+
 def write_samples(folder, random, count):
-    keys = []
+    keys, successors = [], random.permutation(WORDS)
     with tarfile.open(os.path.join(folder, "data-000000.tar"), "w", format=tarfile.USTAR_FORMAT) as tar:
         for i in range(count):
             length = LENGTHS[i % len(LENGTHS)]
-            prompt, answer = 8, length - 8 - TOKENS_PER_TILE
-            text = random.integers(10, 16384, prompt + answer).tolist()
+            prompt = 8
+            text = answer(random, successors, length - TOKENS_PER_TILE)
             ids = text[:prompt] + [IMAGE] * TOKENS_PER_TILE + text[prompt:]
             labels = [-100] * (prompt + TOKENS_PER_TILE) + text[prompt:]
             key = f"sample-{i:04d}"
@@ -58,11 +78,10 @@ def write_samples(folder, random, count):
 
 
 def main():
-    folder = sys.argv[1]
+    folder, size = sys.argv[1], SIZES[sys.argv[2] if len(sys.argv) > 2 else "55m"]
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "config-source.json"), "w") as file:
-        json.dump(CONFIG, file, indent=1)
-    os.replace(os.path.join(folder, "config-source.json"), os.path.join(folder, "config.json"))
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config_of(size), file, indent=1)
     export = os.path.join(os.path.dirname(__file__), "..", "..", "..", "tools", "python", "export.py")
     subprocess.run([sys.executable, export, os.path.join(folder, "config.json"), "--out", os.path.join(folder, "model"),
                     "--no-verify"], check=True)
@@ -72,7 +91,7 @@ def main():
                    "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
                    "size": {"height": TILE, "width": TILE}}, file)
     groups = [keys[i:i + 4] for i in range(0, len(keys), 4)]
-    with open(os.path.join(folder, "steps.jsonl"), "w") as file:
+    with open(os.path.join(folder, "steps.jsonl"), "w") as file:  # last: the folder is complete
         for step in range(64):
             file.write(json.dumps({"groups": [groups[step % len(groups)]]}) + "\n")
 

@@ -1,6 +1,7 @@
 #include "runtime/backends/host/vector/Isa.h"
 #include "runtime/backends/host/vector/Attention.h"
 #include "runtime/backends/host/vector/Epilogue.h"
+#include "runtime/backends/host/vector/MatrixProduct.h"
 #include "runtime/backends/host/vector/Rows.h"
 #include "runtime/backends/host/vector/Update.h"
 #include <cstdlib>
@@ -34,6 +35,7 @@ Isa hostIsa() {
 OMNIBAL_DEFINE_VECTOR_CHOICE(AttentionForwardTable, attentionForwardTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(AttentionBackwardTable, attentionBackwardTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(EpilogueTable, epilogueTable)
+OMNIBAL_DEFINE_VECTOR_CHOICE(ProductTable, productTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(RowTable, rowTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(UpdateTable, updateTable)
 

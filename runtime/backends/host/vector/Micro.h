@@ -23,25 +23,16 @@ template <int rowStride, int depthStride> struct Layout {
   static constexpr int row = rowStride, depth = depthStride;
 };
 
+/// sum += A * B over `depth`, for a tile that stays in registers.
 template <typename L, int rows, int vectors>
-OMNIBAL_INLINE void microTile(const float *a, int64_t aRow, const float *b, int64_t bRow, float *c,
-                              int64_t cRow, int64_t depth, bool accumulate) {
-  Vec sum[rows][vectors];
-  if (accumulate) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j)
-        sum[i][j] = load(c + i * cRow + j * lanes);
-  } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j)
-        sum[i][j] = Vec{};
-  }
+OMNIBAL_INLINE void addProducts(Vec (&sum)[rows][vectors], const float *a, int64_t aRow,
+                                const float *b, int64_t bRow, int64_t depth) {
   const int64_t stride = L::row ? L::row : aRow;
   for (int64_t k = 0; k < depth; ++k) {
+    // The processor's own fetching ahead stops at the end of a page.
+    __builtin_prefetch(b + 8 * bRow);
+    if (vectors * vectorBytes > 64)
+      __builtin_prefetch(b + 8 * bRow + 16);
     Vec right[vectors];
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j)
@@ -60,6 +51,26 @@ OMNIBAL_INLINE void microTile(const float *a, int64_t aRow, const float *b, int6
     a += L::depth;
     b += bRow;
   }
+}
+
+template <typename L, int rows, int vectors>
+OMNIBAL_INLINE void microTile(const float *a, int64_t aRow, const float *b, int64_t bRow, float *c,
+                              int64_t cRow, int64_t depth, bool accumulate) {
+  Vec sum[rows][vectors];
+  if (accumulate) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j)
+        sum[i][j] = load(c + i * cRow + j * lanes);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j)
+        sum[i][j] = Vec{};
+  }
+  addProducts<L, rows, vectors>(sum, a, aRow, b, bRow, depth);
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2

@@ -26,7 +26,9 @@ OMNIBAL_INLINE Vec load(const float *p) {
   return v;
 }
 OMNIBAL_INLINE void store(float *p, Vec v) { std::memcpy(p, &v, sizeof v); }
-OMNIBAL_INLINE Vec splat(float x) { return Vec{} + x; }
+/// Subtracting zero changes no value, so compilers drop it and broadcast from memory; adding zero
+/// would turn -0 into 0 and costs an addition.
+OMNIBAL_INLINE Vec splat(float x) { return x - Vec{}; }
 OMNIBAL_INLINE VecI bits(Vec v) { return reinterpret_cast<VecI>(v); }
 OMNIBAL_INLINE Vec fromBits(VecI v) { return reinterpret_cast<Vec>(v); }
 OMNIBAL_INLINE Vec maximum(Vec a, Vec b) { return a > b ? a : b; }
