@@ -45,6 +45,9 @@ Status append(const SampleView &s, const PackingRules &rules, PackedMicrobatch &
     out.imageRows.push_back(image ? static_cast<int32_t>(firstRow + placeholders++) : noImageRow);
     out.labelTokens += target != noLoss;
   }
+  if (rules.grid && rules.imageTokenId >= 0)
+    OMNIBAL_RETURN_IF_ERROR(
+        checkImageTokens(s.inputIds, rules.imageTokenId, s.pictures).context(sampleName(s)));
   if (rules.imageTokenId >= 0 && placeholders != s.tiles * rules.tokensPerTile)
     return invalid(sampleName(s) + ": input_ids holds the image token (" +
                    std::to_string(rules.imageTokenId) + ") " + std::to_string(placeholders) +
@@ -63,6 +66,21 @@ Status append(const SampleView &s, const PackingRules &rules, PackedMicrobatch &
   out.tokens += n;
   out.borders.push_back(out.tokens);
   return Status::ok();
+}
+
+/// Everything that follows from the pictures' sizes.
+PictureInputs derive(std::span<const SampleView> samples, const PackingRules &rules) {
+  std::vector<PictureUnits> pictures;
+  TokenPositions positions;
+  for (const SampleView &s : samples) {
+    pictures.insert(pictures.end(), s.pictures.begin(), s.pictures.end());
+    appendPositions(s.inputIds, rules.imageTokenId, s.pictures, positions);
+  }
+  PictureInputs out = pictureInputs(pictures, *rules.grid);
+  std::vector<int32_t> &all = out.integers["position_ids"];
+  for (const std::vector<int32_t> &axis : positions)
+    all.insert(all.end(), axis.begin(), axis.end());
+  return out;
 }
 
 } // namespace
@@ -92,6 +110,8 @@ Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const Packing
   for (int64_t border : out.borders)
     out.cuSeqlens.push_back(static_cast<int32_t>(border));
   out.cuSeqlens.resize(out.tokens + 1, static_cast<int32_t>(out.tokens));
+  if (rules.grid)
+    out.pictureInputs = derive(samples, rules);
   return out;
 }
 

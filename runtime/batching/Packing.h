@@ -8,9 +8,11 @@
 #ifndef RUNTIME_BATCHING_PACKING_H
 #define RUNTIME_BATCHING_PACKING_H
 
+#include "runtime/batching/PictureInputs.h"
 #include "runtime/core/Status.h"
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +32,7 @@ struct SampleView {
   std::span<const int32_t> labels; ///< not shifted, -100 = no loss; empty = none at all
   std::map<std::string, std::span<const int32_t>> tokenInputs;
   int64_t tiles = 0;
+  std::span<const PictureUnits> pictures = {}; ///< with a grid: `tiles` units together
 };
 
 struct PackingRules {
@@ -37,6 +40,7 @@ struct PackingRules {
   int64_t vocabulary = 0; ///< 0: ids are not checked
   int64_t tilesCap = 0, tokensCap = 0;
   std::vector<std::string> tokenInputs; ///< per-token inputs that the program reads
+  std::optional<PictureGrid> grid = {}; ///< of a model of dynamic resolution: tiles are its units
 };
 
 struct PackedMicrobatch {
@@ -46,6 +50,8 @@ struct PackedMicrobatch {
   std::vector<int32_t> cuSeqlens; ///< [N + 1]: borders, then N again and again
   std::map<std::string, std::vector<int32_t>> tokenInputs; ///< [N]
   std::vector<int64_t> borders;                            ///< samples + 1
+  /// With a grid: its values by their names, position_ids too.
+  PictureInputs pictureInputs;
   std::vector<float> pixels; ///< [V, ...]; empty where nobody reads them
 };
 

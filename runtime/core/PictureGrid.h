@@ -7,9 +7,11 @@
 #ifndef RUNTIME_CORE_PICTUREGRID_H
 #define RUNTIME_CORE_PICTUREGRID_H
 
+#include "runtime/core/Status.h"
 #include "runtime/core/Types.h"
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +38,11 @@ struct PictureUnits {
   int64_t count() const { return rows * columns; }
   bool operator==(const PictureUnits &) const = default;
 };
+
+/// Whether the image tokens of a sample are those of its pictures: for each picture in order as
+/// many as it has units, with no other token between them.
+Status checkImageTokens(std::span<const int32_t> inputIds, int64_t imageTokenId,
+                        std::span<const PictureUnits> pictures);
 
 /// A value of a micro-batch that follows from its pictures' sizes (and, of position_ids, from where
 /// they stand among the tokens).
