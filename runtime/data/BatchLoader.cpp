@@ -37,6 +37,7 @@ struct BatchLoader::State {
   LoaderCounters counters;
   Status failure;
   bool stop = false;
+  int64_t tileValues = 0;
   std::vector<std::thread> threads;
 
   void admit();
@@ -54,8 +55,7 @@ void BatchLoader::State::admit() {
       return;
     tilesHeld += tiles;
     batch->result.samples.resize(batch->indices.size());
-    batch->result.pixels.resize(
-        static_cast<size_t>(tiles * 3 * options.tileHeight * options.tileWidth));
+    batch->result.pixels.resize(static_cast<size_t>(tiles * tileValues));
     for (size_t s = 0; s < batch->indices.size(); ++s)
       tasks.push_back({batch, s});
     active.push_back(std::move(batch));
@@ -74,9 +74,10 @@ Status BatchLoader::State::load(Batch &batch, size_t s) {
   batch.result.samples[s] = *std::move(sample);
   if (!options.pixels || dataset->tiles(index) == 0)
     return Status::ok();
-  return dataset->decodeTiles(index, preprocess, options.tileHeight, options.tileWidth,
-                              batch.result.pixels.data() +
-                                  batch.firstTile[s] * 3 * options.tileHeight * options.tileWidth);
+  float *out = batch.result.pixels.data() + batch.firstTile[s] * tileValues;
+  return dataset->grid()
+             ? dataset->decodePatches(index, preprocess, out)
+             : dataset->decodeTiles(index, preprocess, options.tileHeight, options.tileWidth, out);
 }
 
 void BatchLoader::State::run() {
@@ -108,6 +109,9 @@ BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess prep
   state->dataset = std::move(dataset);
   state->preprocess = preprocess;
   state->options = std::move(options);
+  state->tileValues = state->dataset->grid()
+                          ? state->dataset->grid()->valuesPerUnit()
+                          : 3 * state->options.tileHeight * state->options.tileWidth;
   for (int t = 0; t < std::max(1, state->options.threads); ++t)
     state->threads.emplace_back([s = state.get()] { s->run(); });
 }

@@ -16,13 +16,14 @@ namespace omnibal::rt {
 struct LoadedBatch {
   std::vector<Sample> samples;   ///< in the announced order
   int64_t tiles = 0, tokens = 0; ///< sums over the samples
-  std::vector<float> pixels;     ///< [tiles, 3, height, width]; empty if pixels are not wanted
+  /// [tiles, 3, height, width], of units [tiles, patches, values]; empty if not wanted.
+  std::vector<float> pixels;
 };
 
 struct LoaderOptions {
   int threads = 1;
-  bool pixels = true; ///< false on stages that read no pictures
-  int64_t tileHeight = 0, tileWidth = 0;
+  bool pixels = true;                    ///< false on stages that read no pictures
+  int64_t tileHeight = 0, tileWidth = 0; ///< unless the data set has a grid
   int64_t tilesAhead = 256;  ///< decoded tiles held at most (one micro-batch always fits)
   int64_t batchesAhead = 64; ///< micro-batches read ahead at most
   SampleRules rules;         ///< checked for every sample

@@ -1,6 +1,7 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/data/Image.h"
 #include "runtime/data/Member.h"
+#include "runtime/data/Patchify.h"
 #include "runtime/data/SampleReader.h"
 #include "runtime/data/TarIndex.h"
 #include <algorithm>
@@ -22,6 +23,7 @@ struct Entry {
   int32_t shard = 0;
   Extract json;
   std::vector<Extract> pictures;
+  std::vector<PictureUnits> units; ///< of the pictures, with a grid
 };
 
 /// "KEY.json" -> KEY, no number; "KEY.3.png" -> KEY, 3; anything else is not ours. A folder belongs
@@ -85,8 +87,15 @@ struct Dataset::Impl {
   std::vector<Entry> samples;
   std::unordered_map<std::string, int64_t> byKey;
   int64_t largestPicture = 0;
+  std::optional<PictureGrid> grid;
 
   Status addShard(int32_t shard);
+  Status measure(Entry &sample) const;
+  Result<Image> decode(const Entry &sample, size_t picture, const ImageSize &wanted,
+                       std::vector<uint8_t> &bytes) const;
+  std::string wherePicture(const Entry &sample, size_t picture) const {
+    return where(sample, ", picture " + std::to_string(picture));
+  }
   std::string where(const Entry &sample, const std::string &member) const {
     return shards[size_t(sample.shard)] + ": " + sample.key + member;
   }
@@ -110,7 +119,7 @@ Status Dataset::Impl::addShard(int32_t shard) {
       continue;
     auto [slot, added] = byKey.try_emplace(name->key, static_cast<int64_t>(samples.size()));
     if (added)
-      samples.push_back({name->key, shard, {}, {}});
+      samples.push_back({name->key, shard, {}, {}, {}});
     Entry &sample = samples[size_t(slot->second)];
     if (sample.shard != shard)
       return Status(Code::DataLoss, path + ": the sample \"" + name->key + "\" occurs in " +
@@ -139,6 +148,40 @@ Status Dataset::Impl::addShard(int32_t shard) {
     for (size_t p = 0; p < samples[i].pictures.size(); ++p)
       if (samples[i].pictures[p].offset < 0)
         return missing(samples[i], p);
+    if (grid)
+      OMNIBAL_RETURN_IF_ERROR(measure(samples[i]));
+  }
+  return Status::ok();
+}
+
+/// Most pictures tell their size in the first bytes; a JPEG may have a thumbnail or a colour
+/// profile before it.
+Result<ImageSize> readSize(const std::string &shard, const Extract &picture) {
+  constexpr int64_t usual = 4096, factor = 16;
+  OpenMember member(shard, picture.offset, picture.bytes);
+  std::vector<uint8_t> bytes;
+  for (int64_t length = std::min(usual, picture.bytes);;
+       length = std::min(length * factor, picture.bytes)) {
+    const int64_t have = static_cast<int64_t>(bytes.size());
+    bytes.resize(static_cast<size_t>(length));
+    member.next(bytes.data() + have, length - have);
+    OMNIBAL_RETURN_IF_ERROR(member.status);
+    Result<ImageSize> size = imageSize(bytes);
+    if (size || length == picture.bytes)
+      return size;
+  }
+}
+
+/// Reads the sizes of the sample's pictures.
+Status Dataset::Impl::measure(Entry &sample) const {
+  for (size_t p = 0; p < sample.pictures.size(); ++p) {
+    Result<ImageSize> size = readSize(shards[size_t(sample.shard)], sample.pictures[p]);
+    if (!size)
+      return std::move(size).status().context(wherePicture(sample, p));
+    Result<PictureUnits> units = unitsOf(*size, *grid);
+    if (!units)
+      return {units.status().code(), wherePicture(sample, p) + " " + units.status().message()};
+    sample.units.push_back(*units);
   }
   return Status::ok();
 }
@@ -146,8 +189,10 @@ Status Dataset::Impl::addShard(int32_t shard) {
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Dataset::~Dataset() = default;
 
-Result<std::shared_ptr<const Dataset>> Dataset::open(const std::vector<std::string> &shards) {
+Result<std::shared_ptr<const Dataset>> Dataset::open(const std::vector<std::string> &shards,
+                                                     const std::optional<PictureGrid> &grid) {
   auto impl = std::make_unique<Impl>();
+  impl->grid = grid;
   OMNIBAL_ASSIGN_OR_RETURN(impl->shards, listShards(shards));
   for (size_t s = 0; s < impl->shards.size(); ++s)
     OMNIBAL_RETURN_IF_ERROR(impl->addShard(static_cast<int32_t>(s)));
@@ -164,8 +209,16 @@ int64_t Dataset::find(std::string_view key) const {
   return it == impl->byKey.end() ? -1 : it->second;
 }
 
+const std::optional<PictureGrid> &Dataset::grid() const { return impl->grid; }
+
 int64_t Dataset::tiles(int64_t index) const {
-  return static_cast<int64_t>(impl->samples[size_t(index)].pictures.size());
+  const Entry &entry = impl->samples[size_t(index)];
+  if (!impl->grid)
+    return static_cast<int64_t>(entry.pictures.size());
+  int64_t units = 0;
+  for (const PictureUnits &picture : entry.units)
+    units += picture.count();
+  return units;
 }
 
 std::string Dataset::describe(int64_t index) const {
@@ -184,11 +237,28 @@ Result<Sample> Dataset::sample(int64_t index, const SampleNeeds &needs) const {
   nlohmann::json::sax_parse(ShortenedJson::Iterator(*text), ShortenedJson::Iterator(), &reader);
   OMNIBAL_RETURN_IF_ERROR(member.status);
   OMNIBAL_ASSIGN_OR_RETURN(Sample sample, sampleOf(reader, entry.key, where, needs));
-  if (sample.tiles != tiles(index))
+  const int64_t pictures = static_cast<int64_t>(entry.pictures.size());
+  if (sample.tiles != pictures)
     return Status(Code::DataLoss, where + ": field \"images\" is " + std::to_string(sample.tiles) +
-                                      ", but the shard holds " + std::to_string(tiles(index)) +
+                                      ", but the shard holds " + std::to_string(pictures) +
                                       " pictures of that sample");
+  sample.tiles = tiles(index);
+  sample.pictures = entry.units;
   return sample;
+}
+
+/// `bytes` is room for the file; a picture of another size is told without its pixels.
+Result<Image> Dataset::Impl::decode(const Entry &sample, size_t picture, const ImageSize &wanted,
+                                    std::vector<uint8_t> &bytes) const {
+  const Extract &place = sample.pictures[picture];
+  OpenMember member(shards[size_t(sample.shard)], place.offset, place.bytes);
+  bytes.resize(static_cast<size_t>(place.bytes));
+  member.next(bytes.data(), static_cast<int64_t>(bytes.size()));
+  OMNIBAL_RETURN_IF_ERROR(member.status);
+  Result<Image> image = decodeImage(bytes, wanted.height, wanted.width);
+  if (!image)
+    return std::move(image).status().context(wherePicture(sample, picture));
+  return image;
 }
 
 Status Dataset::decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height,
@@ -196,22 +266,31 @@ Status Dataset::decodeTiles(int64_t index, const Preprocess &preprocess, int64_t
   const Entry &entry = impl->samples[size_t(index)];
   std::vector<uint8_t> bytes;
   for (size_t p = 0; p < entry.pictures.size(); ++p) {
-    std::string where = impl->where(entry, ", picture " + std::to_string(p));
-    const Extract &picture = entry.pictures[p];
-    OpenMember member(impl->shards[size_t(entry.shard)], picture.offset, picture.bytes);
-    bytes.resize(static_cast<size_t>(picture.bytes));
-    member.next(bytes.data(), static_cast<int64_t>(bytes.size()));
-    OMNIBAL_RETURN_IF_ERROR(member.status);
-    Result<Image> image = decodeImage(bytes, height, width);
-    if (!image)
-      return std::move(image).status().context(where);
-    if (image->height != height || image->width != width)
-      return invalid(where + " is " + std::to_string(image->width) + " x " +
-                     std::to_string(image->height) + " pixels, the model's tiles are " +
+    OMNIBAL_ASSIGN_OR_RETURN(Image image, impl->decode(entry, p, {height, width}, bytes));
+    if (image.height != height || image.width != width)
+      return invalid(impl->wherePicture(entry, p) + " is " + std::to_string(image.width) + " x " +
+                     std::to_string(image.height) + " pixels, the model's tiles are " +
                      std::to_string(width) + " x " + std::to_string(height) +
                      " (prepare the data with the model's own processor)");
-    preprocess.apply(image->rgb.data(), height, width,
+    preprocess.apply(image.rgb.data(), height, width,
                      out + static_cast<int64_t>(p) * 3 * height * width);
+  }
+  return Status::ok();
+}
+
+Status Dataset::decodePatches(int64_t index, const Preprocess &preprocess, float *out) const {
+  const Entry &entry = impl->samples[size_t(index)];
+  std::vector<uint8_t> bytes;
+  for (size_t p = 0; p < entry.pictures.size(); ++p) {
+    const PictureUnits &units = entry.units[p];
+    const int64_t unit = impl->grid->unitPixels();
+    const ImageSize size{units.rows * unit, units.columns * unit};
+    OMNIBAL_ASSIGN_OR_RETURN(Image image, impl->decode(entry, p, size, bytes));
+    if (ImageSize(image) != size)
+      return Status(Code::DataLoss, impl->wherePicture(entry, p) +
+                                        " has another size than when the data set was opened");
+    patchify(image, preprocess, *impl->grid, out);
+    out += units.count() * impl->grid->valuesPerUnit();
   }
   return Status::ok();
 }

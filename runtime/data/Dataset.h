@@ -1,19 +1,22 @@
 //===- Dataset.h - WebDataset shards as samples that can be read in any order ------------===//
 //
 // open() reads only the tar headers: per sample its key, where its KEY.json lies and where its
-// pictures KEY.0.png, KEY.1.png, ... lie. Samples are numbered in the order of the shards. Reading
-// a sample or its tiles is thread-safe and touches only its own bytes. Every error names shard,
+// pictures KEY.0.png, KEY.1.png, ... lie; for a model of dynamic resolution also the beginnings of
+// the pictures, which tell their sizes. Samples are numbered in the order of the shards. Reading a
+// sample or its tiles is thread-safe and touches only its own bytes. Every error names shard,
 // member and field.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_DATASET_H
 #define RUNTIME_DATA_DATASET_H
 
+#include "runtime/core/PictureGrid.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/Preprocess.h"
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +31,16 @@ struct Sample {
   std::string key;
   std::vector<int32_t> inputIds, labels;                   ///< same length, at least 1
   std::map<std::string, std::vector<int32_t>> tokenInputs; ///< further per-token inputs by name
-  int64_t tiles = 0;                                       ///< pictures of the sample
+  int64_t tiles = 0;                  ///< pictures of the sample; with a grid: their units
+  std::vector<PictureUnits> pictures; ///< with a grid
   int64_t tokens() const { return static_cast<int64_t>(inputIds.size()); }
 };
 
 /// What the program demands of a sample; 0 or -1 = not checked.
 struct SampleRules {
-  int64_t vocabulary = 0;    ///< ids and labels lie in [0, vocabulary), labels may be -100
-  int64_t imageTokenId = -1; ///< as often in input_ids as tiles * tokensPerTile
+  int64_t vocabulary = 0; ///< ids and labels lie in [0, vocabulary), labels may be -100
+  /// As often in input_ids as tiles * tokensPerTile; with a grid in runs of the pictures' units.
+  int64_t imageTokenId = -1;
   int64_t tokensPerTile = 0;
   int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
   std::vector<std::string> tokenInputs;  ///< must be present in KEY.json
@@ -52,7 +57,10 @@ struct SampleNeeds {
 class Dataset {
 public:
   /// `shards`: tar files, or folders whose *.tar are taken in the order of their names.
-  static Result<std::shared_ptr<const Dataset>> open(const std::vector<std::string> &shards);
+  /// With `grid` pictures have their own sizes, and tiles are units of it.
+  static Result<std::shared_ptr<const Dataset>>
+  open(const std::vector<std::string> &shards,
+       const std::optional<PictureGrid> &grid = std::nullopt);
   ~Dataset();
   Dataset(const Dataset &) = delete;
   Dataset &operator=(const Dataset &) = delete;
@@ -61,7 +69,8 @@ public:
   const std::string &key(int64_t index) const;
   /// Number of the sample with that key, or -1.
   int64_t find(std::string_view key) const;
-  /// Number of pictures; known without reading the sample.
+  const std::optional<PictureGrid> &grid() const;
+  /// Number of pictures, with a grid of their units; known without reading the sample.
   int64_t tiles(int64_t index) const;
   /// Reads and checks KEY.json.
   Result<Sample> sample(int64_t index, const SampleNeeds &needs = {}) const;
@@ -69,8 +78,13 @@ public:
   /// error.
   Status decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height, int64_t width,
                      float *out) const;
+<<<<<<< HEAD
   /// Bytes of the largest picture file.
   int64_t largestPicture() const;
+=======
+  /// With a grid: all pictures of a sample as patches, [tiles, patches of a unit, values].
+  Status decodePatches(int64_t index, const Preprocess &preprocess, float *out) const;
+>>>>>>> e3f94f7 (Data sets know the units of pictures of their own sizes from their headers, and give them as patches)
   /// "shard.tar: key", for error messages.
   std::string describe(int64_t index) const;
 

@@ -101,4 +101,10 @@ Result<Image> decodeImage(std::span<const uint8_t> file, int64_t height, int64_t
   return corrupt("neither PNG nor JPEG nor WebP");
 }
 
+Result<ImageSize> imageSize(std::span<const uint8_t> beginning) {
+  // No picture has the size that is wanted here, so of each only the size is told.
+  OMNIBAL_ASSIGN_OR_RETURN(Image image, decodeImage(beginning, -1, -1));
+  return ImageSize(image);
+}
+
 } // namespace omnibal::rt

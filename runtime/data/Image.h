@@ -9,8 +9,12 @@
 
 namespace omnibal::rt {
 
-struct Image {
+struct ImageSize {
   int64_t height = 0, width = 0;
+  bool operator==(const ImageSize &) const = default;
+};
+
+struct Image : ImageSize {
   std::vector<uint8_t> rgb; ///< height x width x 3
 };
 
@@ -22,6 +26,9 @@ inline constexpr int64_t decoderBytesPerPixel = 16, decoderChunkBytes = int64_t{
 /// dropped, 16 bits become 8. Pictures over 64 million pixels are refused. With a height and width
 /// given a picture of another size is told without its pixels.
 Result<Image> decodeImage(std::span<const uint8_t> file, int64_t height = 0, int64_t width = 0);
+
+/// The size that a file's first bytes tell; an error where they are too few for that.
+Result<ImageSize> imageSize(std::span<const uint8_t> beginning);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_DATA_IMAGE_H

@@ -23,6 +23,8 @@ public:
 
   /// Interleaved RGB of height x width -> three planes of float.
   void apply(const uint8_t *rgb, int64_t height, int64_t width, float *planes) const;
+  /// The number that each byte of a channel becomes.
+  const std::array<float, 256> &valuesOf(size_t channel) const { return table[channel]; }
 
 private:
   std::array<std::array<float, 256>, 3> table{};

@@ -79,7 +79,10 @@ Status checkSample(const Sample &sample, const SampleRules &rules) {
   if (rules.imageTokenId >= 0) {
     int64_t found = std::count(sample.inputIds.begin(), sample.inputIds.end(),
                                static_cast<int32_t>(rules.imageTokenId));
-    if (found != sample.tiles * rules.tokensPerTile)
+    if (!sample.pictures.empty())
+      OMNIBAL_RETURN_IF_ERROR(
+          checkImageTokens(sample.inputIds, rules.imageTokenId, sample.pictures).context(where));
+    else if (found != sample.tiles * rules.tokensPerTile)
       return badField(where, "input_ids",
                       "holds the image token " + std::to_string(rules.imageTokenId) + " " +
                           std::to_string(found) + " times, but " + std::to_string(sample.tiles) +

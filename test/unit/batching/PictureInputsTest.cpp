@@ -44,8 +44,8 @@ TEST(PictureInputs, NoPictures) {
   PictureInputs inputs = pictureInputs({}, {4, 2, 2, 16, 5});
   for (const char *borders : {"image_segment_cu_seqlens", "image_window_cu_seqlens"})
     EXPECT_EQ(inputs.integers.at(borders), Ints{0});
-  for (const char *empty : {"image_position_ids", "image_window_index", "image_window_inverse",
-                            "image_interp_indices"})
+  for (const char *empty :
+       {"image_position_ids", "image_window_index", "image_window_inverse", "image_interp_indices"})
     EXPECT_EQ(inputs.integers.at(empty), Ints{}) << empty;
   EXPECT_TRUE(inputs.interpWeights.empty());
 }
@@ -62,8 +62,7 @@ TEST(PictureInputs, PositionsByHand) {
 /// Tensors that Transformers' functions made (test/data/make_picture_inputs.py).
 class Reference {
 public:
-  Reference()
-      : file(*SafetensorsFile::open(OMNIBAL_TEST_DATA "/pictures/inputs.safetensors")) {}
+  Reference() : file(*SafetensorsFile::open(OMNIBAL_TEST_DATA "/pictures/inputs.safetensors")) {}
 
   bool has(const std::string &name) const { return file->find(name) != nullptr; }
   template <typename T> std::vector<T> read(const std::string &name, DType type) const {
@@ -135,9 +134,7 @@ TEST(PictureInputs, AsTransformersBitByBit) {
 
 TEST(PictureInputs, ImageTokensMustBeThoseOfThePictures) {
   const PictureUnits pictures[] = {{1, 2}, {2, 2}};
-  auto check = [&](const Ints &ids) {
-    return checkImageTokens(ids, 4, pictures).message();
-  };
+  auto check = [&](const Ints &ids) { return checkImageTokens(ids, 4, pictures).message(); };
   EXPECT_EQ(check({1, 4, 4, 5, 4, 4, 4, 4, 2}), "");
   EXPECT_EQ(check({4, 4, 4, 4, 4, 4}), ""); // side by side
   auto expect = [&](const Ints &ids, const std::string &part) {

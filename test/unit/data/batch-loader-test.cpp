@@ -47,6 +47,27 @@ TEST(BatchLoader, SameAsReadingOneByOne) {
     }
 }
 
+TEST(BatchLoader, PatchesOfPicturesOfTheirOwnSizes) {
+  const std::string fixture = OMNIBAL_TEST_DATA "/tiny-qwen2_5_vl/";
+  const PictureGrid grid{4, 2, 2, 16, 0};
+  auto data = *Dataset::open({fixture + "data-000000.tar"}, grid);
+  auto preprocess = *Preprocess::read(fixture + "preprocessor_config.json");
+  LoaderOptions options;
+  options.threads = 2;
+  BatchLoader loader(data, preprocess, options);
+  loader.announce({3, 2, 0});
+  loader.announce({2});
+  auto loaded = loader.take(60s);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->tiles, data->tiles(3) + data->tiles(0));
+  std::vector<float> expected(size_t(loaded->tiles * grid.valuesPerUnit()));
+  ASSERT_TRUE(data->decodePatches(3, preprocess, expected.data()));
+  ASSERT_TRUE(
+      data->decodePatches(0, preprocess, expected.data() + data->tiles(3) * grid.valuesPerUnit()));
+  EXPECT_EQ(loaded->pixels, expected);
+  EXPECT_EQ(loader.take(60s)->tiles, 0); // text alone
+}
+
 TEST(BatchLoader, WithoutPixelsNothingIsDecoded) {
   auto data = *Dataset::open({model + "data-000000.tar"});
   LoaderOptions options;

@@ -43,6 +43,48 @@ TEST(Dataset, GivesPyTorchItsInputsBitByBit) {
   EXPECT_EQ((*data)->find("nobody"), -1);
 }
 
+/// As the processor of test/data/tiny-qwen2_5_vl cuts pictures.
+const PictureGrid grid{4, 2, 2, 16, 0};
+
+TEST(Dataset, GivesPyTorchItsPatchesBitByBit) {
+  const std::string fixture = OMNIBAL_TEST_DATA "/tiny-qwen2_5_vl/";
+  auto data = Dataset::open({fixture + "data-000000.tar"}, grid);
+  ASSERT_TRUE(data) << data.status().message();
+  auto preprocess = Preprocess::read(fixture + "preprocessor_config.json");
+  ASSERT_TRUE(preprocess) << preprocess.status().message();
+  auto expected = SafetensorsFile::open(fixture + "forward.safetensors");
+  ASSERT_TRUE(expected);
+  const int64_t pictures[] = {1, 2, 0, 3}; // images of each sample's KEY.json
+  SampleRules rules;
+  rules.imageTokenId = 4;
+  rules.tokensPerTile = 1;
+  for (int64_t i = 0; i < 4; ++i) {
+    std::string key = (*data)->key(i);
+    const StoredTensor *pixels = (*expected)->find(key + ".pixel_values");
+    ASSERT_NE(pixels, nullptr);
+    EXPECT_EQ((*data)->tiles(i), pixels->shape[0] / grid.patchesPerUnit());
+    std::vector<float> got(size_t(pixels->elements)), want(size_t(pixels -> elements));
+    ASSERT_TRUE(convertTensor(*pixels, DType::F32, want.data()));
+    ASSERT_TRUE((*data)->decodePatches(i, *preprocess, got.data()));
+    EXPECT_EQ(got, want) << key;
+    auto sample = (*data)->sample(i);
+    ASSERT_TRUE(sample) << sample.status().message();
+    EXPECT_EQ(int64_t(sample->pictures.size()), pictures[i]);
+    EXPECT_EQ(sample->tiles, (*data)->tiles(i));
+  }
+  for (int64_t i = 0; i < (*data)->size(); ++i) {
+    Status status = checkSample(*(*data)->sample(i), rules);
+    EXPECT_TRUE(status) << status.message();
+  }
+  // A run that is one short, and one that is too long.
+  Sample sample = *(*data)->sample(1);
+  auto first = std::find(sample.inputIds.begin(), sample.inputIds.end(), 4);
+  *first = 7;
+  std::string message = checkSample(sample, rules).message();
+  EXPECT_NE(message.find("\"sample-0001\""), std::string::npos) << message;
+  EXPECT_NE(message.find("picture 0 has 3 x 2 = 6 units"), std::string::npos) << message;
+}
+
 /// A sample with one good picture, to be damaged one field at a time.
 struct Parts {
   std::string json = R"({"input_ids":[1,4,4,2],"labels":[-100,-100,5,2],"images":1,)"
@@ -200,6 +242,45 @@ TEST(Dataset, NamesTheDamagedPicture) {
   std::vector<float> pixels(3 * 14 * 14);
   expectError((*data)->decodeTiles(0, *Preprocess::parse("{}", ""), 14, 14, pixels.data()),
               {"28 x 20", "14 x 14"});
+}
+
+TEST(Dataset, NamesThePictureWhoseSizeDoesNotFit) {
+  TemporaryFolder folder;
+  Parts p;
+  auto openWith = [&](const std::string &picture, const PictureGrid &g) {
+    writeFile(folder / "s.tar", makeTar({{"j.json", p.json},
+                                         {"j.0.png", p.picture},
+                                         {"k.json", p.json},
+                                         {"k.0.png", picture}}));
+    return Dataset::open({folder / "s.tar"}, g);
+  };
+  const PictureGrid fits{2, 2, 1, 0, 0}; // of pictures of 28 x 20 pixels
+  auto good = openWith(p.picture, fits);
+  ASSERT_TRUE(good) << good.status().message();
+  EXPECT_EQ((*good)->tiles(1), 5 * 7);
+  expectError(openWith(p.picture, {4, 2, 1, 0, 0}).status(),
+              {"s.tar", "j, picture 0", "28 x 20 pixels", "multiples of 8", "resize"});
+  expectError(openWith(p.picture.substr(0, 20), fits).status(), {"s.tar", "k, picture 0", "PNG"});
+  expectError(openWith("", fits).status(), {"s.tar", "k, picture 0", "neither PNG"});
+  // Behind the header is damage that only decoding finds.
+  auto damaged = openWith(p.picture.substr(0, 70), fits);
+  ASSERT_TRUE(damaged) << damaged.status().message();
+  std::vector<float> pixels(size_t(35 * fits.valuesPerUnit()));
+  EXPECT_TRUE((*damaged)->decodePatches(0, *Preprocess::parse("{}", ""), pixels.data()));
+  expectError((*damaged)->decodePatches(1, *Preprocess::parse("{}", ""), pixels.data()),
+              {"s.tar", "k, picture 0", "PNG"});
+}
+
+TEST(Dataset, FindsTheSizeBehindALongHeader) {
+  // A JPEG whose size comes after comments of 200 kB, which no first read reaches.
+  std::string jpeg = readFile(OMNIBAL_TEST_DATA "/images/colour.jpg");
+  std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(0xffff - 2, 'x');
+  jpeg.insert(2, comment + comment + comment);
+  TemporaryFolder folder;
+  writeFile(folder / "s.tar", makeTar({{"k.json", Parts().json}, {"k.0.jpg", jpeg}}));
+  auto data = Dataset::open({folder / "s.tar"}, PictureGrid{2, 2, 1, 0, 0});
+  ASSERT_TRUE(data) << data.status().message();
+  EXPECT_EQ((*data)->sample(0)->pictures, (std::vector<PictureUnits>{{5, 7}}));
 }
 
 TEST(Dataset, NamesMissingAndDoubleMembers) {

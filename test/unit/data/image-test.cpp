@@ -36,6 +36,22 @@ TEST(Image, DecodesAsPillowDoes) {
   }
 }
 
+TEST(Image, BeginningsTellTheSizeOrNothing) {
+  for (const char *name :
+       {"rgb.png", "palette.png", "colour.jpg", "grey.jpg", "lossless.webp", "lossy.webp"}) {
+    std::string whole = readFile(folder + name);
+    size_t told = 0;
+    for (size_t keep = 0; keep <= whole.size(); ++keep)
+      if (auto size = imageSize({reinterpret_cast<const uint8_t *>(whole.data()), keep})) {
+        EXPECT_EQ(*size, (ImageSize{20, 28})) << name << " cut to " << keep;
+        ++told;
+      } else {
+        EXPECT_EQ(told, 0u) << name << ": " << keep << " bytes tell less than fewer did";
+      }
+    EXPECT_GT(told, 0u) << name;
+  }
+}
+
 TEST(Image, NoTruncationIsAccepted) {
   for (const char *name : {"rgb.png", "palette.png", "colour.jpg", "lossless.webp", "lossy.webp"}) {
     std::string whole = readFile(folder + name);
