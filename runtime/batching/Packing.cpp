@@ -85,6 +85,22 @@ PictureInputs derive(std::span<const SampleView> samples, const PackingRules &ru
 
 } // namespace
 
+std::span<const int32_t> pictureBorders(const PackedMicrobatch &batch, Borders borders) {
+  const auto &values = batch.pictureInputs.integers;
+  auto found = values.find(borders == Borders::Windows ? "image_window_cu_seqlens"
+                                                       : "image_segment_cu_seqlens");
+  return found == values.end() ? std::span<const int32_t>() : found->second;
+}
+
+Load loadOf(const PackedMicrobatch &batch) {
+  Load load = loadOf(batch.borders, batch.labelTokens);
+  if (batch.pictureInputs.integers.empty())
+    return load;
+  load.segments = piecesOf(pictureBorders(batch, Borders::Segments));
+  load.windows = piecesOf(pictureBorders(batch, Borders::Windows));
+  return load;
+}
+
 Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const PackingRules &rules) {
   PackedMicrobatch out;
   out.borders.push_back(0);

@@ -9,6 +9,7 @@
 #define RUNTIME_BATCHING_PACKING_H
 
 #include "runtime/batching/PictureInputs.h"
+#include "runtime/core/Load.h"
 #include "runtime/core/Status.h"
 #include <cstdint>
 #include <map>
@@ -54,6 +55,10 @@ struct PackedMicrobatch {
   PictureInputs pictureInputs;
   std::vector<float> pixels; ///< [V, ...]; empty where nobody reads them
 };
+
+/// Borders of the pictures' segments or windows; none without a grid.
+std::span<const int32_t> pictureBorders(const PackedMicrobatch &batch, Borders borders);
+Load loadOf(const PackedMicrobatch &batch);
 
 /// Errors name the sample, the field and what to do.
 Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const PackingRules &rules);

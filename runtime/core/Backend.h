@@ -201,8 +201,9 @@ public:
 
   /// What is known of the micro-batch whose kernels come next.
   virtual void expectLoad(const Load &load) {}
-  /// Whether kernels with an operand `cu_seqlens` now go by Load::samples and Load::longest. It may
-  /// turn true while such a kernel runs, and stays so.
+  /// Whether kernels with an operand `cu_seqlens` now go by the number and the longest of the
+  /// pieces between those borders (Load::of). It may turn true while such a kernel runs, and stays
+  /// so.
   virtual bool goesBySamples() const { return false; }
 
   /// How many recordings are worth keeping; 0: work cannot be recorded.
@@ -248,7 +249,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 6, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 7, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin": plain data, so that a plugin of another version
 /// is recognised before anything of it is used.

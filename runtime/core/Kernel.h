@@ -7,6 +7,7 @@
 #ifndef RUNTIME_CORE_KERNEL_H
 #define RUNTIME_CORE_KERNEL_H
 
+#include "runtime/core/Load.h"
 #include "runtime/core/Status.h"
 #include "runtime/core/ThreadPool.h"
 #include "runtime/core/Types.h"
@@ -39,6 +40,7 @@ struct KernelSite {
   std::vector<std::string> operands; ///< names, in the order in which run() receives the views
   nlohmann::json attributes;
   std::string label;
+  Borders borders = Borders::Samples; ///< what operand `cu_seqlens` holds, if there is one
   /// Resolves a symbol of the program's generated code; null if there is none.
   void *(*symbol)(void *library, const char *name) = nullptr;
   void *library = nullptr;

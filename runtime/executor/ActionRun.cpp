@@ -25,7 +25,7 @@ Status ActionRun::compute(const Action &a) {
   for (int32_t number : phase.batchValues)
     OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
   const int64_t rows = prepared.rows(batch->tokens);
-  const Load load = loadOf(batch->borders, batch->labelTokens);
+  const Load load = loadOf(*batch);
   backend.expectLoad(load);
   for (size_t i = 0; i < phase.segments.size(); ++i) {
     const Segment &segment = phase.segments[i];
@@ -169,13 +169,15 @@ Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrob
   const BatchValue &value = mode.batchValues[number];
   OMNIBAL_ASSIGN_OR_RETURN(BatchData data, batchData(value, batch, prepared.rows(batch.tokens)));
   std::byte *to = arena + mode.regions[value.region].offsets[microbatch] + value.offset;
-  const int64_t bytes = data.bytes + data.padding * int64_t{sizeof data.padValue};
-  if (bytes == 0)
+  const int64_t line = data.bytes + data.padding * int64_t{sizeof data.padValue};
+  if (line * data.lines == 0)
     return Status::ok();
-  return backend.prefetch(to, bytes, [&](std::byte *out) {
-    if (data.bytes > 0)
-      std::memcpy(out, data.data, data.bytes);
-    std::fill_n(reinterpret_cast<int32_t *>(out + data.bytes), data.padding, data.padValue);
+  return backend.prefetch(to, line * data.lines, [&](std::byte *out) {
+    for (int64_t i = 0; i < data.lines; ++i, out += line) {
+      if (data.bytes > 0)
+        std::memcpy(out, static_cast<const std::byte *>(data.data) + i * data.bytes, data.bytes);
+      std::fill_n(reinterpret_cast<int32_t *>(out + data.bytes), data.padding, data.padValue);
+    }
     return Status::ok();
   });
 }

@@ -65,9 +65,10 @@ std::vector<int32_t> usedFunctions(const Stage &stage);
 
 /// A batch value in a packed micro-batch.
 struct BatchData {
-  const void *data = nullptr;
-  int64_t bytes = 0;
-  int64_t padding = 0;  ///< values of 4 bytes that follow in the program's buffer,
+  const void *data = nullptr; ///< lines, one after the other,
+  int64_t lines = 1;
+  int64_t bytes = 0;    ///< of each of them
+  int64_t padding = 0;  ///< values of 4 bytes that follow a line in the program's buffer,
   int32_t padValue = 0; ///< each this: tokens that belong to no sample
 };
 /// For kernels that run for `rows` tokens; an error if the micro-batch has no such value of that

@@ -8,6 +8,9 @@ namespace {
 /// itself bounds the decoded tiles.
 constexpr int64_t stepsAhead = 3;
 
+/// Of decoded pictures of their own sizes.
+constexpr int64_t pictureBytesAhead = int64_t{256} << 20;
+
 LoaderOptions loaderOptions(const Program &program, const FeederOptions &options) {
   LoaderOptions result;
   result.threads = options.threads;
@@ -17,6 +20,9 @@ LoaderOptions loaderOptions(const Program &program, const FeederOptions &options
     result.tileHeight = tile[1];
     result.tileWidth = tile[2];
   }
+  if (program.info.grid) // bounded by bytes: units are much smaller than tiles
+    result.tilesAhead =
+        pictureBytesAhead / int64_t{sizeof(float)} / program.info.grid->valuesPerUnit();
   result.rules = sampleRules(program);
   return result;
 }
@@ -33,8 +39,8 @@ bool readsPixels(const Stage &stage, const std::string &mode) {
 }
 
 PackingRules packingRules(const Program &p) {
-  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary,
-          p.tilesCap,          p.tokensCap,          p.info.tokenInputs};
+  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, p.tilesCap,
+          p.tokensCap,         p.info.tokenInputs,   p.info.grid};
 }
 
 SampleRules sampleRules(const Program &p) {
@@ -90,7 +96,7 @@ Result<const PackedMicrobatch *> Feeder::get(int32_t microbatch) {
     OMNIBAL_ASSIGN_OR_RETURN(LoadedBatch batch, loader.take(options.deadline));
     std::vector<SampleView> views;
     for (const Sample &s : batch.samples) {
-      SampleView view{s.key, s.inputIds, s.labels, {}, s.tiles};
+      SampleView view{s.key, s.inputIds, s.labels, {}, s.tiles, s.pictures};
       for (const auto &[name, values] : s.tokenInputs)
         view.tokenInputs[name] = values;
       views.push_back(std::move(view));

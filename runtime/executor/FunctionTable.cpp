@@ -26,6 +26,8 @@ Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
       prepared.views = call.operands.size();
       for (const auto &[name, view] : call.operands) {
         site.operands.push_back(name);
+        if (name == "cu_seqlens")
+          site.borders = bordersNamed(f.buffers[view.buffer].name);
         p.sources.push_back(&view);
       }
       auto kernel = backend.createKernel(site);

@@ -74,7 +74,16 @@ double pairsOf(double length, const nlohmann::json &attributes) {
   return window * (window + 1) / 2 + (length - window) * window;
 }
 
-double attention(const KernelCall &call, const PackedMicrobatch &batch) {
+/// Pairs within the pieces between these borders.
+template <typename Integer>
+double pairsWithin(std::span<const Integer> borders, const nlohmann::json &attributes) {
+  double pairs = 0;
+  for (size_t i = 1; i < borders.size(); ++i)
+    pairs += pairsOf(static_cast<double>(borders[i] - borders[i - 1]), attributes);
+  return pairs;
+}
+
+double attention(const Function &function, const KernelCall &call, const PackedMicrobatch &batch) {
   const View *q = find(call, "q"), *v = find(call, "v");
   if (!q || !v || q->shape.size() != 3 || v->shape.size() != 3)
     return 0;
@@ -83,18 +92,20 @@ double attention(const KernelCall &call, const PackedMicrobatch &batch) {
     const double length = static_cast<double>(rows);
     pairs = evaluate(q->shape[0], batch) / length * pairsOf(length, call.attributes);
   } else {
-    for (size_t s = 0; s + 1 < batch.borders.size(); ++s)
-      pairs +=
-          pairsOf(static_cast<double>(batch.borders[s + 1] - batch.borders[s]), call.attributes);
+    const View *of = find(call, "cu_seqlens");
+    const Borders kind = of ? bordersNamed(function.buffers[of->buffer].name) : Borders::Samples;
+    pairs = kind == Borders::Samples
+                ? pairsWithin(std::span<const int64_t>(batch.borders), call.attributes)
+                : pairsWithin(pictureBorders(batch, kind), call.attributes);
   }
   const double forward = 2 * pairs * evaluate(q->shape[1], batch) *
                          (evaluate(q->shape[2], batch) + evaluate(v->shape[2], batch));
   return call.kernel == "attention_backward" ? 2 * forward : forward;
 }
 
-double workOf(const KernelCall &call, const PackedMicrobatch &batch) {
+double workOf(const Function &function, const KernelCall &call, const PackedMicrobatch &batch) {
   if (call.kernel.starts_with("attention"))
-    return attention(call, batch);
+    return attention(function, call, batch);
   if (call.kernel == "gemm") {
     const View *a = find(call, "a"), *c = find(call, "c");
     return a && c && !a->shape.empty() ? 2 * elements(*c, batch) * evaluate(a->shape.back(), batch)
@@ -121,13 +132,13 @@ double workOf(const KernelCall &call, const PackedMicrobatch &batch) {
 
 ModelWork::ModelWork(const Program &program) {
   for (const Function &function : program.functions)
-    counted.push_back(callsOf(function));
+    counted.push_back({&function, callsOf(function)});
 }
 
 double ModelWork::of(int32_t function, const PackedMicrobatch &batch) const {
   double sum = 0;
-  for (const KernelCall *call : counted[function])
-    sum += workOf(*call, batch);
+  for (const KernelCall *call : counted[function].calls)
+    sum += workOf(*counted[function].function, *call, batch);
   return sum;
 }
 

@@ -26,7 +26,11 @@ public:
   double of(const Mode &mode, int32_t microbatch, const PackedMicrobatch &batch) const;
 
 private:
-  std::vector<std::vector<const KernelCall *>> counted; ///< calls of each function that count
+  struct Counted {
+    const Function *function;
+    std::vector<const KernelCall *> calls; ///< those that count
+  };
+  std::vector<Counted> counted;
 };
 
 } // namespace omnibal::rt

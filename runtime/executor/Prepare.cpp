@@ -174,6 +174,7 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
 Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &batch, int64_t rows) {
   const std::vector<int32_t> *tokens = nullptr;
   int32_t padValue = 0;
+  int64_t lines = 1;
   if (value.name == "input_ids") {
     tokens = &batch.inputIds;
   } else if (value.name == "targets") {
@@ -187,14 +188,22 @@ Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &bat
   } else if (value.name == "image_rows") {
     tokens = &batch.imageRows;
     padValue = noImageRow;
+  } else if (auto derived = batch.pictureInputs.integers.find(value.name);
+             derived != batch.pictureInputs.integers.end()) {
+    tokens = &derived->second;
+    lines = value.name == "position_ids" ? 3 : 1; // each axis has the tokens that belong to nobody
   } else if (auto found = batch.tokenInputs.find(value.name); found != batch.tokenInputs.end()) {
     tokens = &found->second;
   }
-  bool pixels = value.name == "pixel_values";
-  if (!tokens && !pixels)
+  const std::vector<float> *floats = nullptr;
+  if (value.name == "pixel_values")
+    floats = &batch.pixels;
+  else if (value.name == "image_interp_weights" && !batch.pictureInputs.integers.empty())
+    floats = &batch.pictureInputs.interpWeights;
+  if (!tokens && !floats)
     return invalid("the program reads \"" + value.name +
                    "\", which the data does not have: every sample must hold it");
-  if (value.dtype != (pixels ? DType::F32 : DType::I32))
+  if (value.dtype != (floats ? DType::F32 : DType::I32))
     return Status(Code::DataLoss, "batch value \"" + value.name + "\" has type " +
                                       nameOf(value.dtype) + " in the program");
   auto elements = [&](int64_t tokens) {
@@ -204,13 +213,14 @@ Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &bat
     return count;
   };
   int64_t expected = elements(batch.tokens);
-  int64_t have = pixels ? batch.pixels.size() : tokens->size();
+  int64_t have = floats ? floats->size() : tokens->size();
   if (have != expected)
     return Status(Code::Internal, "batch value \"" + value.name + "\" has " + std::to_string(have) +
                                       " elements, but the program needs " +
                                       std::to_string(expected));
-  const void *data = pixels ? static_cast<const void *>(batch.pixels.data()) : tokens->data();
-  return BatchData{data, expected * 4, elements(rows) - expected, padValue};
+  const void *data = floats ? static_cast<const void *>(floats->data()) : tokens->data();
+  return BatchData{data, lines, expected / lines * 4, (elements(rows) - expected) / lines,
+                   padValue};
 }
 
 Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program,

@@ -4,7 +4,7 @@ namespace omnibal::rt {
 namespace {
 
 struct Dependence {
-  bool tiles = false, tokens = false, labels = false, samples = false;
+  bool tiles = false, tokens = false, labels = false, samples = false, pictures = false;
   bool operator==(const Dependence &) const = default;
   void add(const Extent &e) {
     tiles |= e.perTile != 0;
@@ -23,6 +23,11 @@ void addAttribute(const nlohmann::json &value, Dependence &found) {
     addAttribute(element, found);
 }
 
+bool ofPictures(const Function &function, const View &borders) {
+  return borders.buffer >= 0 &&
+         bordersNamed(function.buffers[borders.buffer].name) != Borders::Samples;
+}
+
 Dependence dependenceOf(const Function &function) {
   Dependence found;
   for (const Buffer &buffer : function.buffers)
@@ -31,7 +36,8 @@ Dependence dependenceOf(const Function &function) {
   for (const KernelCall &call : function.calls) {
     for (const auto &[name, view] : call.operands) {
       found.labels |= name == "targets";
-      found.samples |= name == "cu_seqlens";
+      if (name == "cu_seqlens")
+        (ofPictures(function, view) ? found.pictures : found.samples) = true;
       found.add(view.offset);
       for (const auto *extents : {&view.shape, &view.strides})
         for (const Extent &e : *extents)
@@ -71,7 +77,7 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
       found->second = dependenceOf(program.functions[calls[i].function]);
     const Dependence &d = found->second;
     if (i == 0 || !(d == last) || ends.count(i - 1))
-      segments.push_back({i, i, d.tiles, d.tokens, d.labels, d.samples, {}});
+      segments.push_back({i, i, d.tiles, d.tokens, d.labels, d.samples, d.pictures, {}});
     last = d;
     segments.back().end = i + 1;
   }
@@ -86,7 +92,7 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
 
 RecordingKey recordingKey(const Action &action, size_t number, const Segment &segment,
                           int64_t tiles, int64_t rows, const Load &load, bool bySamples) {
-  const bool samples = segment.samples && bySamples;
+  const bool samples = segment.samples && bySamples, pictures = segment.pictures && bySamples;
   return {action.index,
           static_cast<int64_t>(action.kind),
           static_cast<int64_t>(number),
@@ -95,7 +101,11 @@ RecordingKey recordingKey(const Action &action, size_t number, const Segment &se
           segment.tokens ? rows : -1,
           segment.labels ? labelBuckets(load.labels) : -1,
           samples ? load.samples : -1,
-          samples ? load.longest : -1};
+          samples ? load.longest : -1,
+          pictures ? load.segments.count : -1,
+          pictures ? load.segments.longest : -1,
+          pictures ? load.windows.count : -1,
+          pictures ? load.windows.longest : -1};
 }
 
 Status Recordings::run(const RecordingKey &key, const void *mode, Backend &backend,

@@ -12,11 +12,11 @@
 namespace omnibal::rt {
 
 /// Neighbouring layer calls of a phase whose kernels depend on the same of V, N and the number of
-/// labels, and on the samples' borders.
+/// labels, and on the samples' or the pictures' borders.
 struct Segment {
   size_t begin = 0, end = 0; ///< layer calls
   /// What its work depends on.
-  bool tiles = false, tokens = false, labels = false, samples = false;
+  bool tiles = false, tokens = false, labels = false, samples = false, pictures = false;
   /// By micro-batch: a number that micro-batches with equal addresses share.
   std::vector<int32_t> places;
 };
@@ -28,8 +28,8 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
                                      const std::set<size_t> &ends = {});
 
 /// What a segment's work depends on within a mode: chunk, kind, segment, place, V, N, labels, and
-/// the buckets of the samples' number and of the longest.
-using RecordingKey = std::array<int64_t, 9>;
+/// the buckets of the number and of the longest of samples, pictures' segments and their windows.
+using RecordingKey = std::array<int64_t, 13>;
 
 /// `number`: of the segment in the action's phase; `rows`: N as kernels see it; `bySamples`:
 /// whether kernels go by the samples (Backend::goesBySamples).

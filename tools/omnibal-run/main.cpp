@@ -24,7 +24,7 @@ namespace omnibal::rt {
 
 Result<DataSource> openData(const RunOptions &options, const Program &program) {
   DataSource data;
-  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, Dataset::open(options.data));
+  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, Dataset::open(options.data, program.info.grid));
   bool pixels = false;
   for (const Stage &stage : program.stageList)
     for (const auto &[name, mode] : stage.modes)
@@ -35,7 +35,8 @@ Result<DataSource> openData(const RunOptions &options, const Program &program) {
     return invalid("--preprocess is required: the model's preprocessor_config.json says how "
                    "pictures become numbers");
   }
-  if (pixels && (program.info.tileShape.size() != 3 || program.info.tileShape[0] != 3))
+  if (pixels && !program.info.grid &&
+      (program.info.tileShape.size() != 3 || program.info.tileShape[0] != 3))
     return invalid("the model's pictures are not [3, height, width]; it cannot be fed from shards");
   return data;
 }
@@ -200,7 +201,7 @@ int run(const RunOptions &options) {
   DataSource data;
   if (!options.calibrate.empty()) {
     if (!options.data.empty()) {
-      auto opened = Dataset::open(options.data);
+      auto opened = Dataset::open(options.data, program.info.grid);
       if (!opened)
         return fail(opened.status());
       data.dataset = *std::move(opened);

@@ -81,6 +81,25 @@ TEST(ModelWork, AttentionByTheSegmentsItSees) {
             2 * (6 + 28));
 }
 
+TEST(ModelWork, AttentionByTheSegmentsOfPictures) {
+  PackedMicrobatch batch = batchOf({0, 100}, 4);
+  batch.pictureInputs.integers = {{"image_segment_cu_seqlens", {0, 12, 16, 16, 16}},
+                                  {"image_window_cu_seqlens", {0, 8, 12, 16, 16}}};
+  for (auto [name, pairs] : {std::pair{"image_segment_cu_seqlens", 12 * 12 + 4 * 4},
+                             {"image_window_cu_seqlens", 8 * 8 + 2 * 4 * 4},
+                             {"cu_seqlens", 100 * 100}}) {
+    Program program;
+    Function &f = program.functions.emplace_back();
+    for (Role role : inputs)
+      f.buffers.push_back(buffer(role));
+    f.buffers.push_back({name, Role::Batch, DType::I32, {}, 0});
+    KernelCall call = attention("attention", {0, 4, 0}, {{"mask", "full"}});
+    call.operands.push_back({"cu_seqlens", view(4, {{1, 1, 0}})});
+    f.calls = {call};
+    EXPECT_EQ(ModelWork(program).of(0, batch), 2.0 * pairs * 4 * (8 + 6)) << name;
+  }
+}
+
 /// y = x w recomputed, then z = y u: dy = dz u^T, du = y^T dz, dx = dy w^T, dw = x^T dy.
 TEST(ModelWork, RecomputationIsNotCounted) {
   std::vector<Role> roles = {Role::Saved,         Role::Parameter, Role::Temporary,

@@ -67,4 +67,36 @@ TEST_F(RecordedSegments, OtherSamplesAreOtherWorkOnlyWhereKernelsGoByThem) {
   }
 }
 
+TEST(RecordedPictures, OtherPicturesAreOtherWork) {
+  Program program;
+  for (const char *name : {"cu_seqlens", "image_segment_cu_seqlens", "image_window_cu_seqlens"}) {
+    Function f = function({"q", "cu_seqlens"}, {0, 4, 0});
+    f.buffers = {{name, Role::Batch, DType::I32, {}, 0}};
+    f.calls[0].operands[1].second.buffer = 0;
+    program.functions.push_back(f);
+  }
+  Mode mode;
+  std::vector<LayerCall> calls(3);
+  for (int32_t i = 0; i < 3; ++i)
+    calls[i].function = i;
+  std::vector<Segment> segments = cutIntoSegments(program, mode, calls);
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_TRUE(segments[0].samples && !segments[0].pictures);
+  EXPECT_TRUE(!segments[1].samples && segments[1].pictures);
+  segments[0].places = segments[1].places = {0};
+  auto key = [&](size_t i, const Load &load) {
+    return recordingKey({ActionKind::Forward, 0, 0}, i, segments[i], 9, 64, load, true);
+  };
+  const Load some{1, 4, 128, {4, 128}, {8, 128}};
+  for (const Load &other :
+       {Load{1, 4, 128, {8, 128}, {8, 128}}, Load{1, 4, 128, {4, 192}, {8, 128}},
+        Load{1, 4, 128, {4, 128}, {16, 128}}}) {
+    EXPECT_EQ(key(0, some), key(0, other));
+    EXPECT_NE(key(1, some), key(1, other));
+  }
+  const Load samples{1, 8, 256, {4, 128}, {8, 128}};
+  EXPECT_NE(key(0, some), key(0, samples));
+  EXPECT_EQ(key(1, some), key(1, samples));
+}
+
 } // namespace

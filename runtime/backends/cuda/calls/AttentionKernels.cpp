@@ -14,7 +14,7 @@ template <bool backward> class AttentionKernel final : public DeviceKernel, priv
 public:
   AttentionKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
       : DeviceKernel(description, context), AttentionSite(site, backward),
-        mask(static_cast<AttentionMask>(maskIndex)) {
+        mask(static_cast<AttentionMask>(maskIndex)), whose(description.borders) {
     if (backward)
       workspace = site.optionalOperand("workspace");
   }
@@ -74,8 +74,15 @@ public:
 
 private:
   Result<bool> byLibrary(const AttentionShape &s, const AttentionData &d) const {
-    return context.libraries ? context.libraries->attend(s, d, context.load, backward)
-                             : Result<bool>(false);
+    if (!context.libraries)
+      return false;
+    Load load;
+    if (context.load) {
+      const Pieces pieces = context.load->of(whose);
+      load.samples = pieces.count;
+      load.longest = pieces.longest;
+    }
+    return context.libraries->attend(s, d, &load, backward);
   }
 
   Status checkShapes(std::span<const TensorView> views) const {
@@ -114,6 +121,7 @@ private:
 
   int workspace = -1;
   AttentionMask mask;
+  Borders whose;
 };
 
 class RopeKernel final : public DeviceKernel {
