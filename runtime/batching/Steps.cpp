@@ -85,9 +85,11 @@ Status checkLengths(const SampleLengths &lengths, const BatchesUse &use, const s
   for (int64_t i = 0; use.tilesOf && i < lengths.size(); ++i)
     if (lengths.tiles[i] != use.tilesOf(i))
       return invalid(where + ": " + sampleName(use, i) + " has " + std::to_string(use.tilesOf(i)) +
-                     " pictures in --data, but " + std::to_string(lengths.tiles[i]) +
+                     (use.units ? " units" : " pictures") + " in --data, but " +
+                     std::to_string(lengths.tiles[i]) +
                      " here; were the batches made for another data set, or from a table in "
-                     "another order?");
+                     "another order" +
+                     (use.units ? ", or without --preprocess?" : "?"));
   return Status::ok();
 }
 

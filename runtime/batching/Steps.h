@@ -26,9 +26,10 @@ Result<Batches> readGroups(const std::string &folder);
 /// What the program and the data set of a run say about its samples.
 struct BatchesUse {
   StepSource::Layout layout;
-  int64_t tilesCap = 0, tokensCap = 0;        ///< of the program
-  int64_t samples = 0;                        ///< of the data set
-  std::function<int64_t(int64_t)> tilesOf;    ///< pictures of a sample; may be empty
+  int64_t tilesCap = 0, tokensCap = 0;     ///< of the program
+  int64_t samples = 0;                     ///< of the data set
+  std::function<int64_t(int64_t)> tilesOf; ///< of a sample; may be empty
+  bool units = false; ///< what tilesOf counts: units of pictures of their own sizes, or pictures
   std::function<std::string(int64_t)> nameOf; ///< of a sample, for messages; may be empty
 };
 

@@ -5,12 +5,14 @@
 """
 import csv
 import html.parser
+import io
 import json
 import os
 import pty
 import random
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -18,6 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zlib
 
 import numpy as np
 
@@ -422,6 +425,97 @@ class Interface(ToolTest):
             out = Folder(self.path(f"out{number}"))
             self.check(out, expected, tiles=24, tokens=420)
         self.assertIn("no .tar shard", call(self.work, "--tiles", 9, "--tokens", 9, "--json", code=1).stderr)
+
+
+class PicturesOfTheirOwnSizes(ToolTest):
+    """Shards of a model of dynamic resolution: tiles are units of merge x merge patches."""
+
+    # Photographs, screens and scanned pages as data sets have them, and how common they are.
+    SIZES = {(640, 480): 30, (640, 427): 20, (480, 640): 12, (427, 640): 6, (500, 375): 8, (1024, 683): 4, (1280, 720): 6,
+             (1920, 1080): 4, (1240, 1754): 5, (850, 1100): 3, (224, 224): 3, (336, 150): 2, (3000, 600): 1}
+
+    @staticmethod
+    def fitted(width, height, unit=28, most=1280 * 28 * 28):
+        """Both sides multiples of a unit, at most so many pixels, about the same shape."""
+        scale = min(1.0, (most / (width * height)) ** 0.5)
+        return tuple(max(unit, int(side * scale) // unit * unit) for side in (width, height))
+
+    @staticmethod
+    def header_of_png(width, height):
+        """The first bytes of a PNG: nothing else may be read to know its size."""
+        ihdr = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+        return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + ihdr + struct.pack(">I", zlib.crc32(ihdr))
+
+    def shard(self, samples, name="data.tar"):
+        """Writes samples, each a list of picture sizes and a number of further tokens; returns units and tokens of each."""
+        lengths = []
+        with tarfile.open(self.path(name), "w") as tar:
+            def add(member, contents):
+                info = tarfile.TarInfo(member)
+                info.size = len(contents)
+                tar.addfile(info, io.BytesIO(contents))
+            for number, (pictures, text) in enumerate(samples):
+                units = sum(w // 28 * (h // 28) for w, h in pictures)
+                ids = [4] * units + [1] * text
+                add(f"s{number:05}.json", json.dumps({"input_ids": ids, "labels": ids, "images": len(pictures)}).encode())
+                for k, (w, h) in enumerate(pictures):
+                    add(f"s{number:05}.{k}.png", self.header_of_png(w, h))
+                lengths.append((units, len(ids)))
+        return lengths
+
+    def processor(self, **fields):
+        with open(self.path("preprocessor_config.json"), "w") as file:
+            json.dump({"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2, **fields}, file)
+        return self.path("preprocessor_config.json")
+
+    def test_real_sizes_balance(self):
+        draw = random.Random(1)
+        sizes = [self.fitted(*size) for size in self.SIZES]
+        samples = [(draw.choices(sizes, list(self.SIZES.values()), k=draw.choice((0, 1, 1, 1, 2, 4))), draw.randint(20, 900))
+                   for _ in range(800)]
+        lengths = self.shard(samples)
+        self.assertGreater(len({v for v, _ in lengths}), 100)
+        caps = dict(tiles=6144, tokens=8192)
+        call(self.path("data.tar"), "--preprocess", self.processor(), "--tiles", caps["tiles"], "--tokens", caps["tokens"],
+             "--ranks", 4, "-o", self.path("out"))
+        out = Folder(self.path("out"))
+        self.check(out, lengths, **caps)
+        self.assertLess(out.json["gap"], 0.1)
+        for part in ("vit", "llm"):
+            after, before = (out.json[when][f"dist_ratio_{part}"] for when in ("after", "before"))
+            self.assertLess(after, before / 3, part)
+
+    def test_a_shared_data_set(self):
+        model = os.path.join(DATA, "tiny-qwen2_5_vl")
+        expected = []
+        with tarfile.open(os.path.join(model, "data-000000.tar")) as tar:
+            for member in tar:
+                contents = tar.extractfile(member).read()
+                if member.name.endswith(".json"):
+                    expected.append([0, len(json.loads(contents)["input_ids"])])
+                else:  # the model's units are 8 pixels wide
+                    width, height = struct.unpack(">II", contents[16:24])
+                    expected[-1][0] += width // 8 * (height // 8)
+        call(os.path.join(model, "data-000000.tar"), "--preprocess", os.path.join(model, "preprocessor_config.json"),
+             "--tiles", 80, "--tokens", 420, "--ranks", 2, "-o", self.path("out"))
+        self.check(Folder(self.path("out")), expected, tiles=80, tokens=420)
+
+    def test_what_does_not_fit_is_named(self):
+        self.shard([([(56, 56)], 3), ([(28, 28), (56, 50)], 3)])
+
+        def error(*flags):
+            return call(self.path("data.tar"), "--tiles", 9, "--tokens", 99, "--json", *flags, code=1).stderr
+        message = error("--preprocess", self.processor())
+        for part in ("data.tar", "s00001, picture 1", "56 x 50 pixels", "multiples of 28"):
+            self.assertIn(part, message)
+        self.assertIn("merge_size must be a whole number", error("--preprocess", self.processor(merge_size=0)))
+        # A processor of tiles of one size: each picture is a tile, and that is said.
+        with open(self.path("plain.json"), "w") as file:
+            json.dump({"crop_size": 28}, file)
+        result = call(self.path("data.tar"), "--preprocess", self.path("plain.json"), "--tiles", 2, "--tokens", 99,
+                      "-o", self.path("out"))
+        self.assertIn("no merge_size", result.stderr)
+        self.assertEqual(Folder(self.path("out")).lengths[:, 0].tolist(), [1, 2])
 
 
 class Choices(ToolTest):

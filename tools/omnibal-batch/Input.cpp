@@ -50,8 +50,9 @@ private:
 
   Status countOne(int64_t index) {
     OMNIBAL_ASSIGN_OR_RETURN(Sample sample, dataset.sample(index));
-    if (sample.tokens() > INT32_MAX)
-      return invalid(dataset.describe(index) + ": input_ids is too long");
+    if (sample.tokens() > INT32_MAX || sample.tiles > INT32_MAX)
+      return invalid(dataset.describe(index) +
+                     ": input_ids is too long, or pictures have too many units");
     lengths.tiles[index] = static_cast<int32_t>(sample.tiles);
     lengths.tokens[index] = static_cast<int32_t>(sample.tokens());
     return Status::ok();
@@ -83,9 +84,10 @@ bool isShards(const std::string &path) {
   return std::filesystem::is_directory(path, ignored) || path.ends_with(".tar");
 }
 
-Result<SampleLengths> readLengths(const std::vector<std::string> &inputs) {
+Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
+                                  const std::optional<PictureGrid> &grid) {
   if (std::all_of(inputs.begin(), inputs.end(), isShards)) {
-    OMNIBAL_ASSIGN_OR_RETURN(auto dataset, Dataset::open(inputs));
+    OMNIBAL_ASSIGN_OR_RETURN(auto dataset, Dataset::open(inputs, grid));
     return Counter(*dataset).count();
   }
   if (inputs.size() > 1)
@@ -109,10 +111,11 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
   return inputs;
 }
 
-Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs, Mix &mix) {
+Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs,
+                              const std::optional<PictureGrid> &grid, Mix &mix) {
   SampleLengths all;
   for (const WeightedInput &input : inputs) {
-    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}));
+    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}, grid));
     all.tiles.insert(all.tiles.end(), one.tiles.begin(), one.tiles.end());
     all.tokens.insert(all.tokens.end(), one.tokens.begin(), one.tokens.end());
     mix.sizes.push_back(one.size());

@@ -3,14 +3,18 @@
 #define TOOLS_OMNIBAL_BATCH_INPUT_H
 
 #include "runtime/batching/BatchesFolder.h"
+#include "runtime/core/PictureGrid.h"
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace omnibal::rt {
 
 /// One table (runtime/batching/LengthsCsv.h), or WebDataset shards and folders of them: sample n is
-/// then the n-th of the data set, as omnibal-run numbers them.
-Result<SampleLengths> readLengths(const std::vector<std::string> &inputs);
+/// then the n-th of the data set, as omnibal-run numbers them. With `grid` pictures of shards have
+/// their own sizes and count as many tiles as they have units.
+Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
+                                  const std::optional<PictureGrid> &grid);
 
 /// "FILE=WEIGHT", FILE as above.
 struct WeightedInput {
@@ -21,7 +25,8 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
 
 /// All data sets one after the other; `mix` gets their sizes and weights, and as many samples an
 /// epoch as they have together.
-Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs, Mix &mix);
+Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs,
+                              const std::optional<PictureGrid> &grid, Mix &mix);
 
 bool isShards(const std::string &path);
 /// "-" is the standard input.

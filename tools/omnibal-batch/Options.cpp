@@ -78,6 +78,9 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
          "an epoch, which has as many samples as they have together. Samples are numbered "
          "in one go, in this order")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--preprocess", o.preprocess,
+                 "preprocessor_config.json of a model of dynamic resolution: tiles are then the "
+                 "pictures' units of merge_size x merge_size patches, which become one token each");
   app.add_option("--tiles", b.tilesCap, "Most tiles of a group")->check(wholeNumber(1, largestCap));
   app.add_option("--tokens", b.tokensCap, "Most tokens of a group")
       ->check(wholeNumber(1, largestCap));

@@ -12,7 +12,8 @@ struct ToolOptions {
   std::vector<std::string> inputs; ///< one table, or shards and folders of shards
   std::string output;              ///< empty: nothing is written
   std::string report, cost;
-  BatchOptions batching; ///< without the cost, which is in a file
+  std::string preprocess; ///< of a model of dynamic resolution
+  BatchOptions batching;  ///< without the cost, which is in a file
   bool json = false;
   std::vector<std::string> mix; ///< FILE=WEIGHT
   int64_t window = 0;           ///< 0: all samples at once

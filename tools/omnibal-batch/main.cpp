@@ -2,6 +2,7 @@
 #include "runtime/batching/CheckBatches.h"
 #include "runtime/batching/CostFile.h"
 #include "runtime/core/AtomicFile.h"
+#include "runtime/data/GridFile.h"
 #include "tools/Progress.h"
 #include "tools/omnibal-batch/Input.h"
 #include "tools/omnibal-batch/Options.h"
@@ -146,7 +147,8 @@ private:
 
   Status readInput() {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<WeightedInput> mix, parseMix(options.mix));
-    auto read = mix.empty() ? readLengths(options.inputs) : readMix(mix, record.mix);
+    OMNIBAL_ASSIGN_OR_RETURN(auto grid, readGrid());
+    auto read = mix.empty() ? readLengths(options.inputs, grid) : readMix(mix, grid, record.mix);
     OMNIBAL_RETURN_IF_ERROR(read.status());
     lengths = *std::move(read);
     if (record.mix.isSet()) {
@@ -155,6 +157,16 @@ private:
     }
     record.samples = sampled().size();
     return Status::ok();
+  }
+
+  Result<std::optional<PictureGrid>> readGrid() const {
+    if (options.preprocess.empty())
+      return std::optional<PictureGrid>();
+    OMNIBAL_ASSIGN_OR_RETURN(auto grid, readPictureGrid(options.preprocess));
+    if (!grid)
+      std::cerr << "omnibal-batch: " << options.preprocess
+                << " has no merge_size: pictures have one size, and each counts as one tile\n";
+    return grid;
   }
 
   Status balanceSamples() {

@@ -77,6 +77,8 @@ public:
                                        : noTarget);
       batch.labelTokens += labelled;
     }
+    if (info.grid)
+      addPictures(*info.grid, samples);
     for (const std::string &name : info.tokenInputs)
       batch.tokenInputs[name].assign(batch.tokens, 0);
     if (pixels) {
@@ -101,6 +103,24 @@ public:
   }
 
 private:
+  /// Pictures as square as their number of units allows, one a sample and what is left.
+  void addPictures(const PictureGrid &grid, int64_t samples) {
+    std::vector<PictureUnits> pictures;
+    for (int64_t s = 0; s < samples; ++s) {
+      const int64_t units = batch.tiles * (s + 1) / samples - batch.tiles * s / samples;
+      if (units == 0)
+        continue;
+      const auto rows = static_cast<int64_t>(std::sqrt(static_cast<double>(units)));
+      pictures.push_back({rows, units / rows});
+      if (units % rows)
+        pictures.push_back({1, units % rows});
+    }
+    batch.pictureInputs = pictureInputs(pictures, grid);
+    std::vector<int32_t> &positions = batch.pictureInputs.integers["position_ids"];
+    for (int axis = 0; axis < 3; ++axis)
+      positions.insert(positions.end(), batch.positions.begin(), batch.positions.end());
+  }
+
   PackedMicrobatch batch;
 };
 

@@ -2,12 +2,14 @@
 //
 // Row b of input_ids [B, S] is one sample: its tokens are those where attention_mask is not 0
 // (padding on either side). The rows run packed; a token output [.., N, ..] comes back as
-// [.., B, S, ..] with zeros at padded positions, an image output [V, ..] with all tiles.
+// [.., B, S, ..] with zeros at padded positions, an image output [V, ..] with all tiles. Pictures
+// of their own sizes: ForwardPictures.h.
 //
 //===-------------------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/executor/Feeder.h"
 #include "runtime/program/Names.h"
+#include "tools/omnibal-run/ForwardPictures.h"
 #include "tools/omnibal-run/Session.h"
 #include <algorithm>
 #include <cstring>
@@ -18,16 +20,20 @@ namespace {
 
 struct Row {
   std::string key;
+  int64_t number = 0;
   std::vector<int64_t> at; ///< column of each token
   std::vector<int32_t> ids;
   std::map<std::string, std::vector<int32_t>> tokenInputs;
   int64_t tiles = 0, firstTile = 0;
+  std::span<const PictureUnits> pictures; ///< of Inputs::pictures
 };
 
 struct Inputs {
   int64_t rows = 0, columns = 0, tiles = 0;
   std::vector<Row> list;
   const StoredTensor *pixels = nullptr;
+  std::vector<PictureUnits> pictures; ///< of a model of dynamic resolution
+  int64_t rowsPerTile = 1;            ///< of pixel_values
 };
 
 Result<std::vector<int32_t>> readTokens(const SafetensorsFile &file, const std::string &name,
@@ -41,12 +47,41 @@ Result<std::vector<int32_t>> readTokens(const SafetensorsFile &file, const std::
   return values;
 }
 
+int64_t placeholdersOf(const Program &p, const Row &row) {
+  return p.info.imageTokenId < 0 ? 0
+                                 : std::count(row.ids.begin(), row.ids.end(), p.info.imageTokenId);
+}
+
+/// The same with pictures of their own sizes: each row has as many as make up its placeholders.
+Status assignPictures(const Program &p, const std::string &path, Inputs &in) {
+  size_t next = 0;
+  for (Row &row : in.list) {
+    const size_t first = next;
+    row.firstTile = in.tiles;
+    for (int64_t placeholders = placeholdersOf(p, row);
+         row.tiles < placeholders && next < in.pictures.size(); ++next)
+      row.tiles += in.pictures[next].count();
+    row.pictures = std::span(in.pictures).subspan(first, next - first);
+    in.tiles += row.tiles;
+    if (p.info.imageTokenId >= 0)
+      OMNIBAL_RETURN_IF_ERROR(checkImageTokens(row.ids, p.info.imageTokenId, row.pictures)
+                                  .context(path + ": " + row.key + " of input_ids"));
+  }
+  if (next < in.pictures.size())
+    return invalid(path + ": there are " + std::to_string(in.pictures.size()) +
+                   " pictures, but input_ids has placeholders for " + std::to_string(next));
+  const int64_t patches = in.pixels ? in.pixels->shape[0] : 0;
+  if (patches != in.tiles * in.rowsPerTile)
+    return invalid(path + ": pixel_values has " + std::to_string(patches) +
+                   " patches, but its pictures' sizes give " +
+                   std::to_string(in.tiles * in.rowsPerTile));
+  return Status::ok();
+}
+
 /// Pictures belong to the rows in order; a row's placeholders tell how many it has.
 Status assignTiles(const Program &p, const std::string &path, Inputs &in) {
   for (Row &row : in.list) {
-    int64_t placeholders = p.info.imageTokenId < 0
-                               ? 0
-                               : std::count(row.ids.begin(), row.ids.end(), p.info.imageTokenId);
+    int64_t placeholders = placeholdersOf(p, row);
     if (placeholders > 0 && (p.info.tokensPerTile <= 0 || placeholders % p.info.tokensPerTile))
       return invalid(path + ": " + row.key + " of input_ids has " + std::to_string(placeholders) +
                      " image tokens, which is no multiple of " +
@@ -62,6 +97,35 @@ Status assignTiles(const Program &p, const std::string &path, Inputs &in) {
   return Status::ok();
 }
 
+/// position_ids [3, rows, tokens] and mm_token_type_ids [rows, tokens] of the file, where it has
+/// them, against those of the rows.
+Status checkPositions(const Program &p, const SafetensorsFile &file, const Inputs &in) {
+  const int64_t cells = in.rows * in.columns;
+  std::vector<int32_t> positions, kinds;
+  if (file.find("position_ids")) {
+    OMNIBAL_ASSIGN_OR_RETURN(positions, readIntegers(file, "position_ids", 3 * cells));
+  }
+  if (file.find("mm_token_type_ids")) {
+    OMNIBAL_ASSIGN_OR_RETURN(kinds, readIntegers(file, "mm_token_type_ids", cells));
+  }
+  for (const Row &row : in.list) {
+    TokenPositions expected;
+    appendPositions(row.ids, p.info.imageTokenId, row.pictures, expected);
+    for (size_t t = 0; t < row.at.size(); ++t) {
+      const int64_t at = row.number * in.columns + row.at[t];
+      bool same = kinds.empty() || kinds[at] == (row.ids[t] == p.info.imageTokenId ? 1 : 0);
+      for (size_t axis = 0; axis < 3 && !positions.empty(); ++axis)
+        same &= positions[int64_t(axis) * cells + at] == expected[axis][t];
+      if (!same)
+        return invalid(file.path() + ": position_ids or mm_token_type_ids of " + row.key +
+                       ", token " + std::to_string(t) +
+                       ", is not what the pictures' sizes give; leave them out, they are derived "
+                       "from these");
+    }
+  }
+  return Status::ok();
+}
+
 Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   Inputs in;
   const StoredTensor *ids = file.find("input_ids");
@@ -71,6 +135,8 @@ Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   in.columns = ids->shape[1];
   std::set<std::string> known = {"input_ids", "attention_mask", "pixel_values"};
   known.insert(p.info.tokenInputs.begin(), p.info.tokenInputs.end());
+  if (p.info.grid)
+    known.insert(pictureInputNames().begin(), pictureInputNames().end());
   for (const StoredTensor &t : file.tensors())
     if (!known.count(t.name))
       return invalid(file.path() + ": \"" + t.name + "\" is no input of the program (it reads " +
@@ -86,6 +152,7 @@ Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   }
   for (int64_t b = 0; b < in.rows; ++b) {
     Row row;
+    row.number = b;
     row.key = "row " + std::to_string(b);
     for (int64_t s = 0; s < in.columns; ++s)
       if (int64_t i = b * in.columns + s; mask[i] != 0) {
@@ -103,12 +170,23 @@ Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   in.pixels = file.find("pixel_values");
   if (in.pixels) {
     std::vector<int64_t> expected = p.info.tileShape;
+    if (p.info.grid)
+      expected.erase(expected.begin()); // patches, not units, are its rows
     expected.insert(expected.begin(), in.pixels->shape.empty() ? 0 : in.pixels->shape[0]);
     if (in.pixels->shape != expected)
       return invalid(file.path() + ": pixel_values has shape " + toString(in.pixels->shape) +
-                     ", but the model's pictures are " + toString(p.info.tileShape));
+                     ", but the model's " + (p.info.grid ? "units" : "pictures") + " are " +
+                     toString(p.info.tileShape));
   }
-  OMNIBAL_RETURN_IF_ERROR(assignTiles(p, file.path(), in));
+  if (!p.info.grid) {
+    OMNIBAL_RETURN_IF_ERROR(assignTiles(p, file.path(), in));
+    return in;
+  }
+  in.rowsPerTile = p.info.grid->patchesPerUnit();
+  OMNIBAL_ASSIGN_OR_RETURN(in.pictures, readPictures(file, *p.info.grid));
+  OMNIBAL_RETURN_IF_ERROR(assignPictures(p, file.path(), in));
+  OMNIBAL_RETURN_IF_ERROR(checkPictureInputs(file, in.pictures, *p.info.grid));
+  OMNIBAL_RETURN_IF_ERROR(checkPositions(p, file, in));
   return in;
 }
 
@@ -124,14 +202,14 @@ Result<PackedMicrobatch> packRows(const Program &p, const Inputs &in,
   std::vector<SampleView> views;
   for (int64_t r : rows) {
     const Row &row = in.list[r];
-    SampleView view{row.key, row.ids, {}, {}, row.tiles};
+    SampleView view{row.key, row.ids, {}, {}, row.tiles, row.pictures};
     for (const auto &[name, values] : row.tokenInputs)
       view.tokenInputs[name] = values;
     views.push_back(std::move(view));
   }
   OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, packingRules(p)));
   if (pixels && packed.tiles > 0) {
-    int64_t tile = in.pixels->elements / in.pixels->shape[0];
+    int64_t tile = in.pixels->elements / in.pixels->shape[0] * in.rowsPerTile;
     packed.pixels.resize(packed.tiles * tile);
     OMNIBAL_RETURN_IF_ERROR(convertTensor(*in.pixels, DType::F32, packed.pixels.data(),
                                           in.list[rows[0]].firstTile * tile, packed.tiles * tile));
@@ -199,9 +277,9 @@ struct Output {
       float *target = data.data() + o * to * inner;
       for (int64_t r : rows) {
         const Row &row = in.list[r];
-        int64_t b = std::stoll(row.key.substr(4));
         int64_t count = tokens ? row.at.size() : symbolic.perTile * row.tiles;
-        int64_t start = tokens ? b * in.columns + row.at[0] : symbolic.perTile * row.firstTile;
+        int64_t start =
+            tokens ? row.number * in.columns + row.at[0] : symbolic.perTile * row.firstTile;
         std::memcpy(target + start * inner, source, count * inner * sizeof(float));
         source += count * inner;
       }

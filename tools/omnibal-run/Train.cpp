@@ -330,6 +330,7 @@ Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const P
   use.tilesCap = program.tilesCap;
   use.tokensCap = program.tokensCap;
   use.samples = dataset.size();
+  use.units = program.info.grid.has_value();
   use.tilesOf = [&](int64_t sample) { return dataset.tiles(sample); };
   use.nameOf = [&](int64_t sample) { return dataset.describe(sample); };
   return openBatches(options.batches, use);

@@ -1,6 +1,7 @@
 //===- main.cpp - omnibal-run: trains, evaluates and runs programs -----------------------===//
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/core/Checksum.h"
+#include "runtime/data/GridFile.h"
 #include "runtime/executor/BackendPlugin.h"
 #include "runtime/executor/Feeder.h"
 #include "runtime/program/BesideArena.h"
@@ -31,6 +32,8 @@ Result<DataSource> openData(const RunOptions &options, const Program &program) {
       pixels |= readsPixels(stage, name);
   if (!options.preprocess.empty()) {
     OMNIBAL_ASSIGN_OR_RETURN(data.preprocess, Preprocess::read(options.preprocess));
+    if (program.info.grid)
+      OMNIBAL_RETURN_IF_ERROR(checkSameUnits(options.preprocess, *program.info.grid));
   } else if (pixels) {
     return invalid("--preprocess is required: the model's preprocessor_config.json says how "
                    "pictures become numbers");
