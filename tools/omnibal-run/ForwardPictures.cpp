@@ -68,18 +68,19 @@ Ints shortened(Ints borders) {
 }
 
 Status differs(const SafetensorsFile &file, const std::string &name) {
-  return invalid(file.path() + ": \"" + name + "\" is not what the pictures' sizes give; leave it "
-                                               "out, it is derived from them");
+  return invalid(file.path() + ": \"" + name +
+                 "\" is not what the pictures' sizes give; leave it "
+                 "out, it is derived from them");
 }
 
 } // namespace
 
 const std::vector<std::string> &pictureInputNames() {
   static const std::vector<std::string> names = {
-      "image_grid_thw",     "mm_token_type_ids",        "position_ids",
-      "image_position_ids", "image_segment_ids",        "image_segment_cu_seqlens",
-      "image_window_ids",   "image_window_cu_seqlens",  "image_window_index",
-      "image_window_inverse", "image_interp_indices",   "image_interp_weights"};
+      "image_grid_thw",       "mm_token_type_ids",       "position_ids",
+      "image_position_ids",   "image_segment_ids",       "image_segment_cu_seqlens",
+      "image_window_ids",     "image_window_cu_seqlens", "image_window_index",
+      "image_window_inverse", "image_interp_indices",    "image_interp_weights"};
   return names;
 }
 
@@ -114,7 +115,8 @@ Status checkPictureInputs(const SafetensorsFile &file, std::span<const PictureUn
   PictureInputs derived = pictureInputs(pictures, grid);
   std::map<std::string, Ints> expected = derived.integers;
   for (const char *stem : {"image_segment", "image_window"})
-    if (auto borders = expected.find(stem + std::string("_cu_seqlens")); borders != expected.end()) {
+    if (auto borders = expected.find(stem + std::string("_cu_seqlens"));
+        borders != expected.end()) {
       expected[stem + std::string("_ids")] = idsOf(borders->second);
       borders->second = shortened(std::move(borders->second));
     }

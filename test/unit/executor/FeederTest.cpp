@@ -1,5 +1,7 @@
 // A rank's feeder reads its replica's samples only, and reads them before they are needed.
 #include "runtime/executor/Feeder.h"
+#include "runtime/core/Safetensors.h"
+#include "runtime/executor/ExecutorInternal.h"
 #include "test/unit/data/TestTar.h"
 #include "test/unit/program/TinyProgram.h"
 #include <future>
@@ -112,6 +114,111 @@ TEST_F(FeederTest, AStepDoesNotWaitForTheNextEpochsComposition) {
   batch = mine->get(1); // the filled end of the epoch
   ASSERT_TRUE(batch);
   EXPECT_EQ((*batch)->tokens, 0);
+}
+
+/// What a model of dynamic resolution read in PyTorch, sample by sample, against what a rank is fed
+/// when the samples stand side by side.
+class PictureFeed : public testing::Test {
+protected:
+  PictureFeed() {
+    program.tilesCap = 1000;
+    program.tokensCap = 1000;
+    program.info = {4, 1, {4, 96}, {}, 128, PictureGrid{4, 2, 2, 16, 0}};
+    dataset = *Dataset::open({folder + "data-000000.tar"}, program.info.grid);
+    FeederOptions options;
+    options.lastStep = 1;
+    Batches batches;
+    batches.samples = {3, 0, 2, 1};
+    batches.offsets = {0, 4};
+    feeder =
+        std::make_unique<Feeder>(dataset, *Preprocess::read(folder + "preprocessor_config.json"),
+                                 program, StepSource::create(batches, {1, 1}), options);
+  }
+
+  template <typename T> std::vector<T> read(int64_t sample, const std::string &name, DType type) {
+    const StoredTensor *tensor = (*file)->find(dataset->key(sample) + "." + name);
+    std::vector<T> values(tensor ? size_t(tensor->elements) : 0);
+    EXPECT_TRUE(tensor && convertTensor(*tensor, type, values.data())) << name;
+    return values;
+  }
+  /// Of the group's samples, one after the other; each one's numbers count on.
+  std::vector<int32_t> joined(const std::string &name, bool counts) {
+    std::vector<int32_t> all;
+    int32_t first = 0;
+    for (int64_t sample : {3, 0, 2, 1}) {
+      int32_t next = first;
+      for (int32_t value : read<int32_t>(sample, name, DType::I32)) {
+        all.push_back(counts ? first + value : value);
+        next = std::max(next, first + value + 1);
+      }
+      first = next;
+    }
+    return all;
+  }
+  /// The number of the piece that each patch lies in.
+  static std::vector<int32_t> pieceOfEach(const std::vector<int32_t> &borders) {
+    std::vector<int32_t> ids;
+    for (size_t i = 1; i < borders.size(); ++i)
+      ids.insert(ids.end(), size_t(borders[i] - borders[i - 1]), static_cast<int32_t>(i) - 1);
+    return ids;
+  }
+
+  const std::string folder = OMNIBAL_TEST_DATA "/tiny-qwen2_5_vl/";
+  Result<std::shared_ptr<const SafetensorsFile>> file =
+      SafetensorsFile::open(folder + "forward.safetensors");
+  Program program = tinyProgram({1, 1, 1, false});
+  std::shared_ptr<const Dataset> dataset;
+  std::unique_ptr<Feeder> feeder;
+};
+
+TEST_F(PictureFeed, EqualsPyTorchsInputs) {
+  auto batch = feeder->get(0);
+  ASSERT_TRUE(batch) << batch.status().message();
+  const auto &values = (*batch)->pictureInputs.integers;
+  EXPECT_EQ((*batch)->inputIds, joined("input_ids", false));
+  EXPECT_EQ(values.at("image_position_ids"), joined("image_position_ids", false));
+  for (const char *name : {"image_window_index", "image_window_inverse"})
+    EXPECT_EQ(values.at(name), joined(name, true)) << name;
+  EXPECT_EQ(pieceOfEach(values.at("image_segment_cu_seqlens")), joined("image_segment_ids", true));
+  EXPECT_EQ(pieceOfEach(values.at("image_window_cu_seqlens")), joined("image_window_ids", true));
+  std::vector<int32_t> axes;
+  for (size_t axis = 0; axis < 3; ++axis)
+    for (int64_t sample : {3, 0, 2, 1}) {
+      auto one = read<int32_t>(sample, "position_ids", DType::I32);
+      size_t tokens = one.size() / 3;
+      axes.insert(axes.end(), one.begin() + axis * tokens, one.begin() + (axis + 1) * tokens);
+    }
+  EXPECT_EQ(values.at("position_ids"), axes);
+  std::vector<float> pixels;
+  for (int64_t sample : {3, 0, 2, 1}) {
+    auto one = read<float>(sample, "pixel_values", DType::F32);
+    pixels.insert(pixels.end(), one.begin(), one.end());
+  }
+  EXPECT_EQ((*batch)->pixels, pixels);
+}
+
+TEST_F(PictureFeed, EveryValueHasTheProgramsSize) {
+  auto batch = feeder->get(0);
+  ASSERT_TRUE(batch) << batch.status().message();
+  const int64_t rows = (*batch)->tokens + 5;
+  for (const char *name :
+       {"position_ids", "image_position_ids", "image_segment_cu_seqlens", "image_window_cu_seqlens",
+        "image_window_index", "image_window_inverse"}) {
+    auto type = pictureInput(name, *program.info.grid);
+    ASSERT_TRUE(type);
+    BatchValue value{name, type->dtype, type->shape, 0, 0};
+    auto data = batchData(value, **batch, rows);
+    ASSERT_TRUE(data) << data.status().message();
+    const bool axes = std::string(name) == "position_ids"; // each with the row bucket's tokens
+    EXPECT_EQ(data->lines, axes ? 3 : 1);
+    EXPECT_EQ(data->bytes, axes ? 4 * (*batch)->tokens
+                                : 4 * int64_t((*batch)->pictureInputs.integers.at(name).size()));
+    EXPECT_EQ(data->padding, axes ? 5 : 0) << name;
+  }
+  BatchValue pixels{"pixel_values", DType::F32, {{0, 4, 0}, {96, 0, 0}}, 0, 0};
+  EXPECT_TRUE(batchData(pixels, **batch, rows));
+  BatchValue weights{"image_interp_weights", DType::F32, {{0, 4, 0}, {4, 0, 0}}, 0, 0};
+  EXPECT_FALSE(batchData(weights, **batch, rows)); // the grid has no table of positions
 }
 
 } // namespace
