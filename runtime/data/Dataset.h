@@ -78,13 +78,10 @@ public:
   /// error.
   Status decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height, int64_t width,
                      float *out) const;
-<<<<<<< HEAD
   /// Bytes of the largest picture file.
   int64_t largestPicture() const;
-=======
   /// With a grid: all pictures of a sample as patches, [tiles, patches of a unit, values].
   Status decodePatches(int64_t index, const Preprocess &preprocess, float *out) const;
->>>>>>> e3f94f7 (Data sets know the units of pictures of their own sizes from their headers, and give them as patches)
   /// "shard.tar: key", for error messages.
   std::string describe(int64_t index) const;
 

@@ -8,7 +8,7 @@ namespace {
 /// itself bounds the decoded tiles.
 constexpr int64_t stepsAhead = 3;
 
-/// Of decoded pictures of their own sizes.
+/// Of decoded pictures of their own sizes: units are much smaller than tiles.
 constexpr int64_t pictureBytesAhead = int64_t{256} << 20;
 
 LoaderOptions loaderOptions(const Program &program, const FeederOptions &options) {
@@ -20,9 +20,7 @@ LoaderOptions loaderOptions(const Program &program, const FeederOptions &options
     result.tileHeight = tile[1];
     result.tileWidth = tile[2];
   }
-  if (program.info.grid) // bounded by bytes: units are much smaller than tiles
-    result.tilesAhead =
-        pictureBytesAhead / int64_t{sizeof(float)} / program.info.grid->valuesPerUnit();
+  result.tilesAhead = tilesAhead(program);
   result.rules = sampleRules(program);
   return result;
 }
@@ -36,6 +34,12 @@ bool readsPixels(const Stage &stage, const std::string &mode) {
   const auto &values = found->second.batchValues;
   return std::any_of(values.begin(), values.end(),
                      [](const BatchValue &v) { return v.name == "pixel_values"; });
+}
+
+int64_t tilesAhead(const Program &program) {
+  const auto &grid = program.info.grid;
+  return grid ? pictureBytesAhead / int64_t{sizeof(float)} / grid->valuesPerUnit()
+              : LoaderOptions().tilesAhead;
 }
 
 PackingRules packingRules(const Program &p) {

@@ -55,6 +55,8 @@ private:
 
 /// Whether any chunk of the stage reads pixel_values in this mode.
 bool readsPixels(const Stage &stage, const std::string &mode);
+/// How many decoded tiles a feeder's loader holds at most beside those of one micro-batch.
+int64_t tilesAhead(const Program &program);
 PackingRules packingRules(const Program &program);
 SampleRules sampleRules(const Program &program);
 

@@ -56,9 +56,19 @@ const Mode *modeOf(const Session &s) {
 /// Decoded pictures that wait or are at work: the loader's, and those of the step that runs.
 int64_t picturesHeld(const Session &s, int64_t microbatches) {
   const int64_t cap = s.program().tilesCap;
-  const int64_t ahead = std::max(LoaderOptions().tilesAhead, cap);
+  const int64_t ahead = std::max(tilesAhead(s.program()), cap);
   return std::min(stepsHeld * microbatches * cap, microbatches * cap + ahead) *
          tileBytes(s.program());
+}
+
+/// Numbers that follow from pictures of their own sizes, of a micro-batch.
+int64_t pictureNumbers(const Program &program) {
+  const auto &grid = program.info.grid;
+  if (!grid)
+    return 0;
+  const int64_t axes = 3, ofUnit = 4, ofPatch = grid->gridSide > 0 ? 10 : 2;
+  return 2 * axes * program.tokensCap +
+         2 * program.tilesCap * (ofUnit + ofPatch * grid->patchesPerUnit());
 }
 
 /// Lists of one number a token: a sample's, and what is made of them for a micro-batch.
@@ -66,12 +76,15 @@ int64_t tokensHeld(const Session &s, int64_t microbatches) {
   const int64_t inputs = static_cast<int64_t>(s.program().info.tokenInputs.size());
   const int64_t ofSamples = 2 + inputs, packed = 5 + inputs;
   // Lists grow by doubling.
-  return stepsHeld * microbatches * s.program().tokensCap * int64_t{sizeof(int32_t)} *
-         (2 * ofSamples + packed);
+  return stepsHeld * microbatches * int64_t{sizeof(int32_t)} *
+         (s.program().tokensCap * (2 * ofSamples + packed) + pictureNumbers(s.program()));
 }
 
 int64_t decoding(const Dataset &dataset, const Program &program) {
-  const int64_t pixels = tileBytes(program) / (3 * int64_t{sizeof(float)});
+  // A picture of its own size has all units of its sample.
+  const auto &grid = program.info.grid;
+  const int64_t pixels = grid ? program.tilesCap * grid->unitPixels() * grid->unitPixels()
+                              : tileBytes(program) / (3 * int64_t{sizeof(float)});
   return dataset.largestPicture() + (3 + decoderBytesPerPixel) * pixels + decoderChunkBytes;
 }
 
