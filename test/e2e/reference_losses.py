@@ -17,13 +17,22 @@ FREEZE = {"train_all": [], "freeze_vision": ["vision"], "freeze_llm": ["vision",
 
 
 def sample_sizes(tar_path):
-    """key -> (tiles, tokens) of every sample of a shard."""
+    """key -> (tiles, tokens) of every sample of a shard; units where pictures have their own sizes (PNG, after KEY.json)."""
+    facts = os.path.join(os.path.dirname(tar_path), "fixture.json")
+    unit = None
+    if os.path.exists(facts):
+        with open(facts) as file:
+            unit = json.load(file).get("size_multiple")
     sizes = {}
     with tarfile.open(tar_path) as tar:
         for member in tar:
             if member.name.endswith(".json"):
                 sample = json.load(tar.extractfile(member))
-                sizes[member.name[:-5]] = (sample["images"], len(sample["input_ids"]))
+                sizes[member.name[:-5]] = (0 if unit else sample["images"], len(sample["input_ids"]))
+            elif unit:
+                key = member.name.split(".")[0]
+                width, height = struct.unpack(">II", tar.extractfile(member).read(24)[16:])
+                sizes[key] = (sizes[key][0] + width // unit * (height // unit), sizes[key][1])
     return sizes
 
 
