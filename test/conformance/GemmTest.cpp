@@ -105,6 +105,24 @@ TEST(Gemm, AllStrideForms) {
       runCase({{}, m, n, k, order(0, form & 1), order(0, form & 2), order(0, form & 4)}, ++seed);
 }
 
+// Several tiles, parts of the sum and, the last three, right sides that are packed in pieces.
+TEST(Gemm, LongShapesOfEveryStride) {
+  int seed = 60;
+  for (auto [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {101, 161, 500}, {130, 64, 400}, {20, 4133, 20}, {12, 400, 3000}, {8, 40, 30000}})
+    for (int form : {0, 2, 5, 7})
+      runCase({{},
+               m,
+               n,
+               k,
+               order(0, form & 1),
+               order(0, form & 2),
+               order(0, form & 4),
+               {{"accumulate", form == 5}}},
+              ++seed);
+  runCase({{}, 8, 40, 30000, {}, {}, {}, {{"activation", "silu"}}, true, true, true}, ++seed);
+}
+
 TEST(Gemm, BatchesOfEveryStride) {
   runCase({{3}, 17, 9, 8, order(1, false), order(1, true), order(1, false)}, 1);
   runCase({{2, 5}, 4, 6, 8, order(2, true), order(2, false), order(2, true)}, 2);
