@@ -1,5 +1,5 @@
+#include "test/conformance/AttentionReference.h"
 #include "test/conformance/KernelTest.h"
-#include <limits>
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;
@@ -17,90 +17,14 @@ struct Case {
   int64_t tail = 0; ///< rows after the last sample
 };
 
-/// Attention by its definition, in double, with gradients by the chain rule.
-struct Reference {
-  const Case &test;
-  int64_t tokens;
-  std::vector<int> segment;
-  std::vector<int64_t> start;
-  std::vector<int32_t> types;
-  double scale;
-  std::vector<double> q, k, v, dout, out, lse, dq, dk, dv;
-
-  bool sees(int64_t i, int64_t j) const {
-    if (segment[i] != segment[j] || segment[i] < 0)
-      return false;
-    if (test.mask == "causal")
-      return j <= i;
-    if (test.mask == "sliding")
-      return j <= i && i - j < test.window;
-    if (test.mask == "prefix")
-      return j <= i || (types[j] == 0 && types[i] >= 0);
-    return true;
-  }
-
-  double &at(std::vector<double> &x, int64_t t, int64_t h, int64_t f, int64_t heads, int64_t size) {
-    return x[(t * heads + h) * size + f];
-  }
-
-  void run(bool backward) {
-    const int64_t d = test.size, e = test.valueSize, hq = test.heads, hk = test.keyHeads;
-    out.assign(tokens * hq * e, 0);
-    lse.assign(tokens * hq, -std::numeric_limits<double>::infinity());
-    dq.assign(q.size(), 0), dk.assign(k.size(), 0), dv.assign(v.size(), 0);
-    for (int64_t h = 0; h < hq; ++h)
-      for (int64_t i = 0; i < tokens; ++i) {
-        const int64_t g = h * hk / hq;
-        std::vector<double> p(tokens, 0);
-        double sum = 0, top = -1e300;
-        for (int64_t j = 0; j < tokens; ++j)
-          if (sees(i, j)) {
-            for (int64_t f = 0; f < d; ++f)
-              p[j] += scale * at(q, i, h, f, hq, d) * at(k, j, g, f, hk, d);
-            top = std::max(top, p[j]);
-          }
-        for (int64_t j = 0; j < tokens; ++j)
-          sum += p[j] = sees(i, j) ? std::exp(p[j] - top) : 0;
-        if (sum == 0)
-          continue;
-        lse[i * hq + h] = top + std::log(sum);
-        double delta = 0;
-        for (int64_t f = 0; f < e; ++f) {
-          double value = 0;
-          for (int64_t j = 0; j < tokens; ++j)
-            value += p[j] / sum * at(v, j, g, f, hk, e);
-          at(out, i, h, f, hq, e) = value;
-          delta += value * at(dout, i, h, f, hq, e);
-        }
-        if (!backward)
-          continue;
-        for (int64_t j = 0; j < tokens; ++j) {
-          double dp = 0;
-          for (int64_t f = 0; f < e; ++f) {
-            dp += at(dout, i, h, f, hq, e) * at(v, j, g, f, hk, e);
-            at(dv, j, g, f, hk, e) += p[j] / sum * at(dout, i, h, f, hq, e);
-          }
-          double ds = p[j] / sum * (dp - delta) * scale;
-          for (int64_t f = 0; f < d; ++f) {
-            at(dq, i, h, f, hq, d) += ds * at(k, j, g, f, hk, d);
-            at(dk, j, g, f, hk, d) += ds * at(q, i, h, f, hq, d);
-          }
-        }
-      }
-  }
-
-  double objective() {
-    run(false);
-    double sum = 0;
-    for (size_t i = 0; i < out.size(); ++i)
-      sum += out[i] * dout[i];
-    return sum;
-  }
-};
-
-Reference makeReference(const Case &test, std::mt19937 &random) {
-  Reference r{test, 0,  {}, {}, {}, 0.8 / std::sqrt(double(test.size)), {}, {}, {}, {},
-              {},   {}, {}, {}, {}};
+AttentionReference makeReference(const Case &test, std::mt19937 &random) {
+  AttentionReference r{test.heads,
+                       test.keyHeads,
+                       test.size,
+                       test.valueSize,
+                       test.mask,
+                       test.window,
+                       0.8 / std::sqrt(double(test.size))};
   for (size_t s = 0; s < test.lengths.size(); ++s)
     for (int64_t i = 0; i < test.lengths[s]; ++i) {
       r.segment.push_back(static_cast<int>(s));
@@ -129,7 +53,7 @@ Reference makeReference(const Case &test, std::mt19937 &random) {
 
 void runCase(const Case &test, int seed) {
   std::mt19937 random(seed);
-  Reference want = makeReference(test, random);
+  AttentionReference want = makeReference(test, random);
   want.run(true);
   std::vector<int> order =
       test.featureMajor ? std::vector<int>{1, 2, 0} : std::vector<int>{0, 1, 2};
@@ -197,7 +121,7 @@ void runCase(const Case &test, int seed) {
 TEST(Attention, ReferenceGradientsMatchFiniteDifferences) {
   std::mt19937 random(1);
   Case test{{5, 3}, 4, 2, 3, 2, "prefix"};
-  Reference r = makeReference(test, random);
+  AttentionReference r = makeReference(test, random);
   r.run(true);
   auto analytic = std::array{r.dq, r.dk, r.dv};
   std::vector<double> *inputs[] = {&r.q, &r.k, &r.v};

@@ -2,7 +2,10 @@
 //
 // Float operands lie on the host in float32, on the device in float32 or bfloat16, in the same
 // places of their memory and with the same values. The device must leave the same bits on every
-// run, nothing in the gaps between lines, and the host's numbers up to rounding.
+// run, nothing in the gaps between lines, and the host's numbers up to rounding: that of float32
+// arithmetic, whatever the operands lie in, and one unit in the last place where a result is stored
+// in bfloat16. Where a kernel rounds to bfloat16 in between, a test says what that may cost each
+// element (allow). A number that is none on the host is none on the device.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef TEST_CONFORMANCE_BOTHSIDES_H
@@ -15,11 +18,24 @@
 
 namespace omnibal::rt::test {
 
-/// Bounds of an element's error: `largest` times the tensor's largest value, `own` times its own,
-/// and `absolute` where all may cancel.
+/// Bounds of an element's error by arithmetic in float32: `largest` times the tensor's largest
+/// value, `own` times its own, and `absolute` where all may cancel.
 struct Tolerance {
   double largest = 1e-5, own = 1e-5, absolute = 0;
 };
+/// Of kernels that only move values, or round each once.
+inline constexpr Tolerance exactly = {0, 0, 0};
+
+/// A rounding to float32 and one to bfloat16, relative.
+inline constexpr double float32Rounding = 0x1p-24, bfloat16Rounding = 0x1p-8;
+
+/// The distance of neighbours in bfloat16 at `value`.
+inline double ulpOfBFloat16(double value) {
+  int exponent = -125;
+  if (value != 0)
+    std::frexp(value, &exponent); // |value| in [2^(exponent - 1), 2^exponent)
+  return std::ldexp(1, std::max(exponent, -125) - 8);
+}
 
 class BothSides {
 public:
@@ -55,8 +71,45 @@ public:
   /// The last operand is seen through this view of the same memory.
   void through(TensorView view) { list.back().view = view; }
 
+  /// What roundings to bfloat16 in between may cost each element of a result, in row-major order.
+  void allow(const std::string &name, const std::vector<double> &errors) {
+    for (Operand &o : list)
+      if (o.name == name) {
+        o.allowance.assign(o.values.size(), 0);
+        const std::vector<int64_t> places = placesOf(o.view);
+        ASSERT_EQ(places.size(), errors.size()) << name;
+        for (size_t i = 0; i < errors.size(); ++i)
+          o.allowance[places[i]] = errors[i];
+      }
+  }
+  /// Results are sums of at most `terms` products: an element may be off by a rounding of the sum
+  /// of their absolute values for each. That is what the host computes of the operands' absolute
+  /// values, under these attributes and without the operand `except`.
+  void compareSums(int64_t terms, const nlohmann::json &magnitudes,
+                   const std::string &except = "") {
+    BothSides absolute("", magnitudes);
+    absolute.kernel = kernel;
+    for (const Operand &o : list) {
+      if (o.name == except)
+        continue;
+      Operand &copy = absolute.list.emplace_back(o);
+      for (float &value : copy.values)
+        value = std::abs(value);
+    }
+    if (Status status = absolute.runHost(); !status)
+      FAIL() << kernel << " of absolute values on the host: " << status.message();
+    for (Operand &o : list)
+      if (o.isFloat && o.written) {
+        const std::vector<float> &sums = absolute.result(o.name);
+        o.allowance.resize(sums.size());
+        for (size_t i = 0; i < sums.size(); ++i)
+          o.allowance[i] = static_cast<double>(terms) * float32Rounding * sums[i];
+      }
+    compare(exactly);
+  }
+
   /// Runs both sides and compares. Numbers that were written: result(name).
-  void compare(Tolerance float32 = {}, Tolerance bfloat16 = {0.008, 0.008}) {
+  void compare(Tolerance tolerance = {}) {
     if (Status status = runHost(); !status)
       FAIL() << kernel << " on the host: " << status.message();
     std::vector<std::vector<std::byte>> first;
@@ -74,7 +127,7 @@ public:
     }
     for (size_t i = 0, d = 0; i < list.size() && !testing::Test::HasFatalFailure(); ++i)
       if (list[i].device)
-        expectEqual(list[i], first[d++], float32, bfloat16);
+        expectEqual(list[i], first[d++], tolerance);
   }
 
   /// What the host wrote, gaps included.
@@ -90,6 +143,7 @@ private:
     std::string name;
     TensorView view; ///< its `data` is not used
     std::vector<float> values, after;
+    std::vector<double> allowance;            ///< by place
     std::vector<std::byte> bytes, bytesAfter; ///< of operands that are no floats
     bool isFloat = false, bf16 = false, written = false, host = true, device = true;
   };
@@ -166,8 +220,21 @@ private:
     return runOnDevice(*made, views, 0, 0);
   }
 
-  void expectEqual(const Operand &o, const std::vector<std::byte> &got, Tolerance float32,
-                   Tolerance bfloat16) const {
+  /// Where the elements of a view lie, in row-major order. What a dimension of stride 0 has in
+  /// common counts once, also where its size is 0: a reduction over nothing writes.
+  static std::vector<int64_t> placesOf(const TensorView &view) {
+    std::vector<int64_t> places = {0};
+    for (int d = 0; d < view.rank; ++d) {
+      std::vector<int64_t> outer = std::move(places);
+      places.clear();
+      for (int64_t place : outer)
+        for (int64_t i = 0; i < (view.strides[d] == 0 ? 1 : view.shape[d]); ++i)
+          places.push_back(place + i * view.strides[d]);
+    }
+    return places;
+  }
+
+  void expectEqual(const Operand &o, const std::vector<std::byte> &got, Tolerance t) const {
     if (!o.host)
       return;
     if (!o.isFloat) {
@@ -177,21 +244,30 @@ private:
     double largest = 0;
     for (float x : o.after)
       largest = std::isfinite(x) ? std::max<double>(largest, std::abs(x)) : largest;
-    const Tolerance &t = narrow() ? bfloat16 : float32;
+    std::vector<bool> belongs(o.after.size()); // else a gap, or an operand that is only read
+    if (o.written)
+      for (int64_t place : placesOf(o.view))
+        belongs[place] = true;
     for (size_t i = 0; i < o.after.size(); ++i) {
       const float want = o.after[i], x = valueOf(got, i, o.bf16);
-      if (std::isnan(want) || !o.written) { // a gap, or an operand that is only read
-        ASSERT_TRUE(x == o.values[i] || (std::isnan(x) && std::isnan(o.values[i])))
+      if (!belongs[i]) {
+        ASSERT_TRUE(same(x, o.values[i]))
             << describe() << o.name << ": place " << i << " was overwritten with " << x;
         continue;
       }
-      if (x == want)
+      if (same(x, want) || (o.bf16 && same(x, BFloat16::fromFloat(want).toFloat())))
         continue;
-      ASSERT_LE(std::abs(double(x) - want),
-                t.largest * largest + t.own * std::abs(want) + t.absolute)
-          << describe() << o.name << ": place " << i << " is " << x << ", the host has " << want;
+      double bound = t.largest * largest + t.own * std::abs(want) + t.absolute +
+                     (o.allowance.empty() ? 0 : o.allowance[i]);
+      if (o.bf16 && bound > 0)
+        bound += ulpOfBFloat16(want);
+      ASSERT_TRUE(std::isfinite(want) && std::abs(double(x) - want) <= bound)
+          << describe() << o.name << ": place " << i << " is " << x << ", the host has " << want
+          << ", allowed is " << bound;
     }
   }
+
+  static bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
   static float valueOf(const std::vector<std::byte> &bytes, size_t i, bool bf16) {
     float value;
@@ -202,13 +278,6 @@ private:
     }
     std::memcpy(&stored, bytes.data() + 2 * i, 2);
     return stored.toFloat();
-  }
-
-  bool narrow() const {
-    for (const Operand &o : list)
-      if (o.bf16)
-        return true;
-    return false;
   }
 
   std::string describe() const {
