@@ -15,6 +15,8 @@ bytes. The model is traced without memory for its parameters.
 Graph inputs: input_ids and attention_mask [batch, sequence], pixel_values [images, 3, H, W]; output: logits.
 """
 import argparse
+import json
+import math
 import os
 import re
 import shutil
@@ -28,7 +30,7 @@ warnings.filterwarnings("ignore")
 import logging
 logging.disable(logging.WARNING)
 
-from exporter import checkpoint, graph, model as models, samples, tracing, verification, weights
+from exporter import checkpoint, graph, model as models, probing, tracing, verification, weights
 from exporter.errors import ExportError
 
 # Files beside the weights that the runtime or Transformers read.
@@ -49,20 +51,56 @@ def write(proto, folder, name):
     return path
 
 
+def describe(facts, folder):
+    """omnibal.json: what export found out, for prepare.py and for people."""
+    with open(os.path.join(folder, "omnibal.json"), "w", encoding="utf-8") as file:
+        json.dump({**facts.description(), "per_token_inputs": list(facts.per_token)}, file, indent=1)
+        file.write("\n")
+
+
 def bytes_of(model):
     return 4 * sum(parameter.numel() for parameter in models.distinct_parameters(model).values())
+
+
+class Report:
+    """What was written where, and of what."""
+
+    def __init__(self, path, proto, facts, tensors, used):
+        self.path, self.proto, self.facts, self.tensors, self.used = path, proto, facts, tensors, used
+        self.nodes = len(proto.graph.node)
 
 
 def export_graph_alone(arguments):
     if not os.path.isfile(arguments.model) or not arguments.out:
         raise ExportError("--no-weights takes a configuration file and --out DIR")
     model = models.without_weights(models.read_config(arguments.model))
-    facts = samples.facts_of(model)
-    ir = tracing.trace(model, samples.example_inputs(facts), samples.AXES, arguments.opset)
+    facts = probing.probe(model, arguments.image_token, arguments.image_size)
+    ir = tracing.trace(model, facts, arguments.opset)
+    graph.drop_zero_biases(ir)
     graph.point_at_nothing(ir, model)
-    path = write(graph.to_proto(ir, samples.AXES), arguments.out, arguments.name)
+    path = write(graph.to_proto(ir, facts.axes()), arguments.out, arguments.name)
     print(f"{path}: opset {arguments.opset}, {len(ir.graph)} nodes, {bytes_of(model) // 4} parameters without values; "
           f"{facts}")
+
+
+def export_model(source, target, opset=18, name="model.onnx", token=None, size=None):
+    """Writes the graph of the model in `source` to `target` and says what it is. Returns a Report."""
+    tensors = checkpoint.read_headers(source)
+    model = models.without_weights(models.read_config(source))
+    found = weights.match(model, source, tensors)
+    weights.load_buffers(model, source, found)
+    facts = probing.probe(model, token, size)
+    ir = tracing.trace(model, facts, opset)
+    graph.drop_zero_biases(ir)
+    used = graph.point_into_checkpoint(ir, model, found, source)
+    proto = graph.to_proto(ir, facts.axes())
+    verification.check_form(proto)
+    path = write(proto, target, name)
+    describe(facts, target)
+    kinds = sorted({tensors[name].dtype for name in used})
+    print(f"{path}: opset {opset}, {len(proto.graph.node)} nodes, {len(used)} of {len(tensors)} tensors of the checkpoint "
+          f"({', '.join(kinds)}) are used; {facts}")
+    return Report(path, proto, facts, tensors, used)
 
 
 def source_folder(arguments):
@@ -85,10 +123,10 @@ def copy_companions(source, target):
             shutil.copyfile(os.path.join(source, name), os.path.join(target, name))
 
 
-def verify(arguments, path, proto, source, tensors, model, inputs):
+def verify(arguments, source, report):
     if arguments.no_verify:
         return
-    size = bytes_of(model)
+    size = 4 * sum(math.prod(report.tensors[name].shape) for name in report.used)
     if size > VERIFIED_BYTES and not arguments.verify:
         print(f"not verified: {size / 1e9:.0f} GB of float32 parameters; --verify does it in twice that memory")
         return
@@ -98,33 +136,27 @@ def verify(arguments, path, proto, source, tensors, model, inputs):
         print("not verified: onnxruntime is not installed")
         return
     loaded = models.with_weights(source, models.read_config(source))
-    difference = verification.largest_difference(proto, source, tensors, loaded, [inputs])
+    difference = verification.largest_difference(report.proto, source, report.tensors, loaded, report.facts.checked())
     if not difference <= verification.TOLERANCE:
-        raise ExportError(f"{path}: ONNX Runtime differs from PyTorch by {difference:.1e}")
+        raise ExportError(f"{report.path}: ONNX Runtime differs from PyTorch by {difference:.1e}")
     print(f"ONNX Runtime differs from PyTorch by {difference:.1e} at most")
 
 
 def export_folder(arguments):
     source = source_folder(arguments)
     target = arguments.out or source
-    tensors = checkpoint.read_headers(source)
-    model = models.without_weights(models.read_config(source))
-    found = weights.match(model, source, tensors)
-    weights.load_buffers(model, source, found)
-    facts = samples.facts_of(model)
-    inputs = samples.example_inputs(facts)
-    ir = tracing.trace(model, inputs, samples.AXES, arguments.opset)
-    used = graph.point_into_checkpoint(ir, model, found, source)
-    proto = graph.to_proto(ir, samples.AXES)
-    verification.check_form(proto)
-    path = write(proto, target, arguments.name)
-    kinds = sorted({tensors[name].dtype for name in used})
-    print(f"{path}: opset {arguments.opset}, {len(ir.graph)} nodes, {len(used)} of {len(tensors)} tensors of the "
-          f"checkpoint ({', '.join(kinds)}) are used; {facts}")
+    report = export_model(source, target, arguments.opset, arguments.name, arguments.image_token, arguments.image_size)
     if os.path.realpath(target) != os.path.realpath(source):
         copy_companions(source, target)
         print(f"the weights stay in {source}: give --weights {source} to omnibal-compile and omnibal-run")
-    verify(arguments, path, proto, source, tensors, model, inputs)
+    verify(arguments, source, report)
+
+
+def size_of(text):
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    if not match:
+        raise argparse.ArgumentTypeError("a size is SIDE or WIDTHxHEIGHT in pixels")
+    return int(match[2] or match[1]), int(match[1])
 
 
 def main():
@@ -137,6 +169,8 @@ def main():
     parser.add_argument("--init-std", type=float, help="deviation of random weights (default: the configuration's)")
     parser.add_argument("--no-weights", action="store_true",
                         help="write the graph of a configuration alone; parameters have names and shapes, no values")
+    parser.add_argument("--image-token", type=int, help="id that marks pictures (default: found out)")
+    parser.add_argument("--image-size", type=size_of, help="SIDE or WIDTHxHEIGHT of a picture (default: found out)")
     parser.add_argument("--no-verify", action="store_true", help="do not run the result in ONNX Runtime")
     parser.add_argument("--verify", action="store_true",
                         help="run it there whatever its size (default: up to 2 GiB of float32)")

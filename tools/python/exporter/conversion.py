@@ -76,8 +76,9 @@ def recorder_class():
                 begin = (args[2] if len(args) > 2 else 0) or 0
                 begin += known[0].shape[at] if begin < 0 else 0
                 return Step("Slice", known, result.shape, axis=at, begin=begin, end=begin + result.shape[at])
-            if function is aten.select.int:
-                at, place = axis(1), args[2] % known[0].shape[axis(1)]
+            if function in (aten.select.int, aten.unbind.int):
+                at = axis(1)
+                place = args[2] % known[0].shape[at] if function is aten.select.int else len(before)
                 kept = list(known[0].shape)
                 kept[at] = 1
                 part = Step("Slice", known, kept, axis=at, begin=place, end=place + 1)

@@ -83,6 +83,15 @@ def point_into_checkpoint(ir, model, found, folder):
     return set(pointer.initialisers)
 
 
+def drop_zero_biases(ir):
+    """PyTorch's translation gives a three-dimensional convolution without bias one of zeros of a wrong shape."""
+    for node in ir.graph:
+        if node.op_type == "Conv" and len(node.inputs) == 3 and node.inputs[2] is not None:
+            maker = node.inputs[2].producer()
+            if maker is not None and maker.op_type == "Expand" and len(node.attributes["kernel_shape"].value) == 3:
+                node.resize_inputs(2)
+
+
 def point_at_nothing(ir, model):
     """Every parameter becomes external data of its own name that is not there: `--no-weights`."""
     import onnx_ir
@@ -107,18 +116,27 @@ def to_proto(ir, axes):
             node.metadata_props.add(key=key, value=value)
     names = {}
     for value in proto.graph.input:
-        for axis, name in enumerate(axes.get(value.name, ())):
+        for axis, name in axes.get(value.name, {}).items():
             dim = value.type.tensor_type.shape.dim[axis]
             if not dim.HasField("dim_param"):
                 raise ExportError(f"tracing fixed the dimension {axis} ({name}) of {value.name} to {dim.dim_value}; "
                                   "the model's code depends on it")
             names.setdefault(dim.dim_param, name)
+    if any("units" in name for name in names.values()):
+        names.update(left_over_symbol(proto, names))
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b")
     for value in [*proto.graph.input, *proto.graph.output, *proto.graph.value_info]:
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField("dim_param"):
                 dim.dim_param = pattern.sub(lambda m: names[m.group(1)], dim.dim_param)
     return proto
+
+
+def left_over_symbol(proto, names):
+    """The symbol of units where no input has that extent: {symbol: "units"}."""
+    symbols = {symbol for value in proto.graph.value_info for dim in value.type.tensor_type.shape.dim
+               for symbol in re.findall(r"\bs\d+\b", dim.dim_param)} - set(names)
+    return {symbols.pop(): "units"} if len(symbols) == 1 else {}
 
 
 def with_weights_as_inputs(proto):

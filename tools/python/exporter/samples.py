@@ -1,42 +1,128 @@
-"""What a picture is to a model, and inputs to trace and to check with."""
-from exporter.errors import ExportError
+"""Inputs to trace and to check with: rows of text with pictures, as the model's own forward takes them."""
+import contextlib
+import inspect
+import math
+
+# Extra inputs of one number per token: 1 where a picture stands.
+PER_TOKEN = ("token_type_ids", "mm_token_type_ids")
+
+
+class Layout:
+    """How pictures of one size reach a model.
+
+    tiles: [pictures, tiles of a picture.., 3, H, W] (inner: the sizes between); with `row` one leading dimension of 1
+    is the batch, so that the model takes one row of text only. `constants` are further arguments that depend on
+    the picture's size alone, as functions of the number of pictures.
+    """
+
+    def __init__(self, height, width, row=False, inner=(), constants=None, name="pixel_values"):
+        self.height, self.width, self.row, self.inner, self.name = height, width, row, tuple(inner), name
+        self.constants = constants or {}
+
+    def arrange(self, pixels):
+        """[pictures (times tiles), 3, H, W] as the model takes it."""
+        value = pixels.reshape(-1, *self.inner, *pixels.shape[-3:])
+        return value[None] if self.row else value
+
+    def constants_for(self, pictures):
+        return {name: function(pictures) for name, function in self.constants.items()}
+
+    def arguments(self, pictures, seed=1):
+        """What the model is given for so many pictures."""
+        import torch
+        generator = torch.Generator().manual_seed(seed)
+        value = torch.randn(pictures, *self.inner, 3, self.height, self.width, generator=generator)
+        return {self.name: self.arrange(value), **self.constants_for(pictures)}
+
+    def axes(self):
+        return {self.name: {1 if self.row else 0: "images"}}
+
+    def __str__(self):
+        return f"pictures of {self.width} x {self.height}" + (f", {self.inner[0]} tiles each" if self.inner else "")
 
 
 class Facts:
-    """Image token, tokens per tile, tile size."""
+    """What export found out about a model: the token that marks pictures, how many a picture takes, how it comes in."""
 
-    def __init__(self, token, count, height, width):
-        self.token, self.count, self.height, self.width = token, count, height, width
+    def __init__(self, token=None, count=0, layout=None, per_token=()):
+        self.token, self.count, self.layout, self.per_token = token, count, layout, tuple(per_token)
+
+    sizes_vary = False  # pictures of different sizes: GridFacts
+
+    @property
+    def one_row(self):
+        return self.layout is not None and self.layout.row
+
+    def rows(self, pictures, length=None, padding=0):
+        """input_ids, attention_mask and per-token inputs; `pictures` of each row, padding on the right of the last."""
+        import torch
+        length = length or max(pictures, default=0) * (self.count + 2) + 11
+        generator = torch.Generator().manual_seed(length)
+        ids = torch.randint(3, 60, (len(pictures), length), generator=generator)
+        if self.token is not None:
+            ids[ids == self.token] = 2
+        for row, count in enumerate(pictures):
+            for picture in range(count):
+                begin = 1 + picture * (self.count + 2)
+                ids[row, begin:begin + self.count] = self.token
+        mask = torch.ones_like(ids)
+        if padding:
+            mask[-1, -padding:] = 0
+        marks = (ids == self.token).long() if self.token is not None else torch.zeros_like(ids)
+        return dict(input_ids=ids, attention_mask=mask, **{name: marks.clone() for name in self.per_token})
+
+    def sample(self, pictures, padding=0, seed=1):
+        """Everything for rows with so many pictures."""
+        inputs = self.rows(pictures, padding=padding)
+        if self.layout is not None:
+            inputs.update(self.layout.arguments(sum(pictures), seed))
+        return inputs
+
+    def traced(self):
+        """The sample that is traced: no two dimensions agree by accident."""
+        if self.one_row:
+            return self.sample([2])
+        return self.sample([2, 1], padding=3)
+
+    def checked(self):
+        """Samples to compare: a mask of ones, padding, rows with no, one and three pictures. Pairs of what the model
+        takes and what the graph takes."""
+        if self.layout is None:
+            samples = [self.sample([0, 0], padding=3), self.sample([0])]
+        elif self.one_row:
+            samples = [self.sample([2]), self.sample([3], padding=4, seed=2), self.sample([1], seed=3)]
+        else:
+            samples = [self.traced(), self.sample([1, 1], seed=2), self.sample([0, 3, 1], padding=2, seed=3)]
+        return [(sample, sample) for sample in samples]
+
+    def axes(self):
+        """{input: {axis: name}} of the dimensions that vary."""
+        text = {1: "sequence"} if self.one_row else {0: "batch", 1: "sequence"}
+        result = {name: dict(text) for name in ("input_ids", "attention_mask", *self.per_token)}
+        if self.layout is not None:
+            result.update(self.layout.axes())
+        return result
+
+    @contextlib.contextmanager
+    def forward(self, model):
+        """A function of the graph's inputs that returns logits."""
+        original = type(model).forward
+        yield lambda inputs: original(model, **inputs, use_cache=False, return_dict=True).logits
+
+    def description(self):
+        """What omnibal.json says."""
+        if self.layout is None:
+            return {"image_token_id": None}
+        layout = self.layout
+        return {"image_token_id": self.token, "tokens_per_picture": self.count, "height": layout.height,
+                "width": layout.width, "tiles_per_picture": math.prod(layout.inner),
+                "pixel_values_layout": "1NCHW" if layout.row else "NCHW"}
 
     def __str__(self):
-        return f"image token {self.token}, {self.count} tokens a tile of {self.width} x {self.height}"
+        if self.layout is None:
+            return "text only"
+        return f"image token {self.token}, {self.count} tokens a picture; {self.layout}"
 
 
-def facts_of(model):
-    config = model.config
-    token = getattr(config, "image_token_id", None) or getattr(config, "image_token_index", None)
-    count = getattr(config, "image_seq_length", None)
-    size = getattr(config.vision_config, "image_size", None)
-    if token is None or count is None or size is None:
-        raise ExportError(f"{type(model).__name__}: the configuration names no image token, tokens per image and tile "
-                          "size; only models whose images are tiles of one size are supported")
-    height, width = (size, size) if isinstance(size, int) else size
-    return Facts(token, count, height, width)
-
-
-def example_inputs(facts):
-    """Two rows with two images and one, of a length that no other dimension has."""
-    import torch
-    length = 2 * facts.count + 11
-    other = 1 if facts.token != 1 else 2
-    ids = torch.full((2, length), other)
-    ids[0, 1:1 + 2 * facts.count] = facts.token
-    ids[1, 1:1 + facts.count] = facts.token
-    generator = torch.Generator().manual_seed(1)
-    mask = torch.ones_like(ids)
-    mask[1, -3:] = 0
-    return dict(input_ids=ids, attention_mask=mask,
-                pixel_values=torch.randn(3, 3, facts.height, facts.width, generator=generator))
-
-
-AXES = {"input_ids": ("batch", "sequence"), "attention_mask": ("batch", "sequence"), "pixel_values": ("images",)}
+def arguments_of(function):
+    return set(inspect.signature(function).parameters)

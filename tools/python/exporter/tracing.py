@@ -1,9 +1,20 @@
-"""PyTorch model to ONNX graph, with what has no form in ONNX replaced meanwhile."""
+"""PyTorch model to ONNX graph. What has no form in ONNX, or would fix the number of pictures, is replaced meanwhile; each
+replacement is of a construct of Python or PyTorch, whichever model uses it."""
+import builtins
 import contextlib
 import inspect
 import re
 import sys
+import traceback
 import types
+from unittest import mock
+
+from exporter.errors import ExportError
+
+
+def modelling_modules():
+    return [module for name, module in list(sys.modules.items())
+            if name.startswith("transformers.models.") and ".modeling_" in name]
 
 
 @contextlib.contextmanager
@@ -22,16 +33,33 @@ def without_runtime_checks():
             module.torch_compilable_check = function
 
 
+class ListMeta(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, builtins.list)
+
+    def __subclasscheck__(cls, other):
+        return issubclass(other, builtins.list)
+
+
+class ListOfAllRows(metaclass=ListMeta):
+    """`list` where a tensor's pictures are listed to be joined again, which would fix their number: a list of one tensor
+    with the rows of all pictures is the same once joined."""
+
+    def __new__(cls, values=()):
+        import torch
+        if isinstance(values, torch.Tensor) and values.dim() > 1:
+            return [values.flatten(0, 1)]
+        return builtins.list(values)
+
+    def __class_getitem__(cls, item):
+        return builtins.list[item]
+
+
 @contextlib.contextmanager
-def without_unrolling():
-    """LLaVA turns the features into a list of images and joins it again, which fixes their number while tracing. A
-    list of one tensor with all rows is the same value and leaves the number free."""
-    import torch
-    changed = []
-    for name, module in list(sys.modules.items()):
-        if re.fullmatch(r"transformers\.models\.\w*llava\w*\.modeling_\w+", name) and "list" not in vars(module):
-            module.list = lambda x=(): [x.flatten(0, 1)[None]] if isinstance(x, torch.Tensor) else list(x)
-            changed.append(module)
+def without_listing():
+    changed = [module for module in modelling_modules() if "list" not in vars(module)]
+    for module in changed:
+        module.list = ListOfAllRows
     try:
         yield
     finally:
@@ -40,13 +68,23 @@ def without_unrolling():
 
 
 @contextlib.contextmanager
-def flat_forward(model, names):
-    """Gives the model a flat signature and logits as its only result; the module tree, hence every name, stays."""
-    original = type(model).forward
+def without_splitting():
+    """A split into pictures by lengths that are data, to be joined again: one part with all rows is the same."""
+    import torch
+    original = torch.Tensor.split
 
-    def forward(self, **inputs):
-        return original(self, **inputs, use_cache=False, return_dict=True).logits
-    bound = types.MethodType(forward, model)
+    def split(tensor, sizes, dim=0):
+        if isinstance(sizes, (list, tuple)) and any(isinstance(s, torch.SymInt) for s in sizes):
+            return (tensor,)
+        return original(tensor, sizes, dim)
+    with mock.patch.object(torch.Tensor, "split", split), mock.patch.object(torch, "split", split):
+        yield
+
+
+@contextlib.contextmanager
+def flat_forward(model, forward, names):
+    """Gives the model a flat signature and logits as its only result; the module tree, hence every name, stays."""
+    bound = types.MethodType(lambda self, **inputs: forward(inputs), model)
     function = lambda **inputs: bound(**inputs)
     function.__signature__ = inspect.Signature(
         [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
@@ -57,11 +95,76 @@ def flat_forward(model, names):
         del model.forward
 
 
-def trace(model, inputs, axes, opset):
+@contextlib.contextmanager
+def plain_attention():
+    """Attention's fast paths decide by the batch, which may depend on data; the plain form computes the same."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    with sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+@contextlib.contextmanager
+def with_bodies_of_any():
+    """`if mask.any():` around writing rows by that mask: without such rows the body writes nothing."""
+    import torch
+    original = torch.Tensor.any
+
+    def any_(tensor, *arguments, **options):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if not arguments and not options and caller.startswith("transformers.models."):
+            return True
+        return original(tensor, *arguments, **options)
+    with mock.patch.object(torch.Tensor, "any", any_):
+        yield
+
+
+def dimensions(inputs, axes):
+    """Dynamic shapes for torch.export: sizes that are multiples of `units` share that symbol, others are found out."""
+    import torch
+    units = torch.export.Dim("units")
+
+    def dimension(name):
+        match = re.fullmatch(r"(?:(\d+)\*)?units", name)
+        if not match:
+            return torch.export.Dim.DYNAMIC
+        return int(match[1]) * units if match[1] else units
+    return {name: {axis: dimension(text) for axis, text in axes.get(name, {}).items()} for name in inputs}
+
+
+def trace(model, facts, opset):
     """The graph, with initialisers that are the model's parameters. Exported with optimize=False: the exporter's own
     optimiser merges equal parameters and folds transposes, which makes a graph unfit for training."""
     import torch
-    shapes = {n: {a: torch.export.Dim.DYNAMIC for a in range(len(axes[n]))} for n in inputs}
-    with torch.no_grad(), without_runtime_checks(), without_unrolling(), flat_forward(model, list(inputs)):
-        return torch.onnx.export(model, (), kwargs=inputs, dynamo=True, dynamic_shapes=shapes, opset_version=opset,
-                                 optimize=False, output_names=["logits"], verbose=False).model
+    inputs = facts.traced()
+    shapes = dimensions(inputs, facts.axes())
+    with contextlib.ExitStack() as stack:
+        for change in (torch.no_grad(), without_runtime_checks(), without_listing(), without_splitting(),
+                       with_bodies_of_any()):
+            stack.enter_context(change)
+        if facts.one_row:
+            stack.enter_context(plain_attention())  # the number of pictures is counted in the values
+        forward = stack.enter_context(facts.forward(model))
+        stack.enter_context(flat_forward(model, forward, list(inputs)))
+        # Sizes of 0 and 1 are no special cases, as in torch.onnx's own capture.
+        stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
+        try:
+            program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+        except Exception as error:  # of many kinds, all about the model's code
+            raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
+        try:
+            return torch.onnx.export(program, (), opset_version=opset, optimize=False, output_names=["logits"],
+                                     verbose=False).model
+        except Exception as error:
+            raise ExportError(f"{type(model).__name__}: an operation has no form in ONNX: "
+                              f"{first_line(error.__cause__ or error)}") from error
+
+
+def first_line(error):
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:300]}"
+
+
+def place_of(error):
+    """The last line of the model's own code."""
+    places = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
+              if "/transformers/" in frame.filename]
+    return places[-1] if places else "its beginning"

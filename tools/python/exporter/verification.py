@@ -32,12 +32,13 @@ def onnx_logits(proto, folder, tensors, samples):
 
 
 def largest_difference(proto, folder, tensors, model, samples):
-    """Over all samples and places that are no padding; `model` is as Transformers loads the folder."""
+    """Over all samples and places that are no padding; `model` is as Transformers loads the folder. A sample is what
+    the model takes and what the graph takes."""
     import torch
     worst = 0.0
-    for sample, logits in zip(samples, onnx_logits(proto, folder, tensors, samples)):
+    for (inputs, _), logits in zip(samples, onnx_logits(proto, folder, tensors, [graph for _, graph in samples])):
         with torch.no_grad():
-            wanted = model(**sample, use_cache=False).logits
-        keep = sample["attention_mask"].bool()
+            wanted = model(**inputs, use_cache=False).logits
+        keep = inputs["attention_mask"].bool()
         worst = max(worst, float((wanted - torch.from_numpy(logits))[keep].abs().max()))
     return worst

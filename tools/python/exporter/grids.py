@@ -1,0 +1,256 @@
+"""Models of dynamic resolution: pictures of different sizes as rows of patches with `image_grid_thw`.
+
+What such a model derives from the sizes (positions of patches, which patches attend to each other, windows, taps of a
+learned table) is read off while the model runs once, and becomes inputs of the graph: sizes are data of the host.
+A unit is what becomes one token of the text: merge x merge patches.
+"""
+import contextlib
+from unittest import mock
+
+from exporter.errors import ExportError
+from exporter.model import parts_of
+from exporter.samples import Facts, arguments_of
+from exporter.tracing import modelling_modules
+
+# Functions of Transformers' vision_utils that turn sizes into tensors, and the graph inputs that their results become.
+DERIVED = {
+    "get_vision_position_ids": ("image_position_ids",),
+    "get_vision_attention_seqlens": ("image_segment_ids",),
+    "get_vision_window_index": ("image_window_index", "image_window_ids"),
+    "get_vision_interpolation_indices_and_weights": ("image_interp_indices", "image_interp_weights"),
+}
+BORDERS = ("image_segment_ids", "image_window_ids")  # given as cumulative lengths
+OF_UNITS = ("image_window_index", "image_window_inverse")
+GRIDS = {1: [(2, 3)], 2: [(1, 2), (3, 2)], 3: [(2, 2), (1, 3), (3, 1)]}  # units of the pictures of a row
+
+
+def ids_of(borders):
+    """[0, 3, 5] -> [0, 0, 0, 1, 1]."""
+    import torch
+    lengths = borders[1:].long() - borders[:-1].long()
+    return torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+
+
+@contextlib.contextmanager
+def derived_values(replacement):
+    """Every function of DERIVED, wherever a model imported it, becomes replacement(name, original)."""
+    with contextlib.ExitStack() as stack:
+        for module in modelling_modules():
+            for name in DERIVED:
+                if name in vars(module):
+                    stack.enter_context(mock.patch.object(module, name, replacement(name, getattr(module, name))))
+        yield
+
+
+@contextlib.contextmanager
+def recorded(values):
+    """Keeps what the functions of DERIVED return."""
+    def replacement(name, original):
+        def call(*arguments, **options):
+            result = original(*arguments, **options)
+            parts = result if isinstance(result, tuple) else (result,)
+            for graph_input, part in zip(DERIVED[name], parts):
+                values[graph_input] = ids_of(part) if graph_input in BORDERS else part
+            return result
+        return call
+    with derived_values(replacement):
+        yield
+    if "image_window_index" in values:
+        import torch
+        values["image_window_inverse"] = torch.argsort(values["image_window_index"])
+
+
+def attend_in_segments(module, query, key, value, attention_mask=None, scaling=None, cu_seq_lens_q=None, **options):
+    """Attention of patches of one segment to each other: the numbers of the segments stand where a fused kernel would
+    take cumulative lengths."""
+    import torch
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (t.repeat_interleave(groups, dim=1) for t in (key, value))
+    mask = (cu_seq_lens_q[:, None] == cu_seq_lens_q[None, :])[None, None]
+    result = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
+    return result.transpose(1, 2).contiguous(), None
+
+
+@contextlib.contextmanager
+def fed(model, given):
+    """The functions of DERIVED return graph inputs, and attention within the vision part is by segment."""
+    import torch
+    from transformers import AttentionInterface
+    AttentionInterface.register("flash_segments", attend_in_segments)
+
+    def replacement(name, original):
+        def call(*arguments, **options):
+            if name == "get_vision_attention_seqlens":
+                return given["image_segment_ids"], 1
+            parts = tuple(given[n] for n in DERIVED[name])
+            return parts if len(parts) > 1 else parts[0]
+        return call
+
+    argsort, split = torch.argsort, torch.split
+
+    def inverse(value, *arguments, **options):
+        return given["image_window_inverse"] if value is given.get("image_window_index") else argsort(value, *arguments, **options)
+
+    def whole(tensor, sizes, dim=0):
+        if isinstance(sizes, (list, tuple)) and isinstance(tensor.shape[dim], torch.SymInt):
+            return (tensor,)
+        return split(tensor, sizes, dim)
+    vision = model.get_encoder("image").config
+    kept = vision._attn_implementation
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(derived_values(replacement))
+        stack.enter_context(mock.patch.object(torch, "argsort", inverse))
+        stack.enter_context(mock.patch.object(torch, "split", whole))
+        for module in modelling_modules():
+            if "get_max_seqlen" in vars(module):
+                stack.enter_context(mock.patch.object(module, "get_max_seqlen", lambda *a, **k: 1))
+        vision._attn_implementation = "flash_segments"
+        try:
+            yield
+        finally:
+            vision._attn_implementation = kept
+
+
+class GridFacts(Facts):
+    """Facts of a model of dynamic resolution."""
+    sizes_vary = True
+
+    def __init__(self, model, token, merge, width, per_token):
+        super().__init__(token, 1, None, per_token)
+        self.model, self.merge, self.width = model, merge, width
+
+    def text(self, rows, padding):
+        """input_ids and attention_mask of rows of pictures, each given by its units (height, width)."""
+        import torch
+        length = max(sum(h * w + 2 for h, w in row) for row in rows) + 9
+        ids = torch.randint(3, 60, (len(rows), length), generator=torch.Generator().manual_seed(length))
+        ids[ids == self.token] = 2
+        for number, row in enumerate(rows):
+            at = 1
+            for h, w in row:
+                ids[number, at:at + h * w] = self.token
+                at += h * w + 2
+        mask = torch.ones_like(ids)
+        if padding:
+            mask[-1, -padding:] = 0
+        return ids, mask
+
+    def inputs(self, rows, padding=0, seed=1):
+        """What Transformers' model takes."""
+        import torch
+        ids, mask = self.text(rows, padding)
+        grid = torch.tensor([[1, h * self.merge, w * self.merge] for row in rows for h, w in row])
+        pixels = torch.randn(int(grid.prod(-1).sum()), self.width, generator=torch.Generator().manual_seed(seed))
+        marks = (ids == self.token).long()
+        return dict(input_ids=ids, attention_mask=mask, pixel_values=pixels, image_grid_thw=grid,
+                    **{name: marks for name in self.per_token})
+
+    def graph_inputs(self, inputs):
+        """What the graph takes in its place."""
+        import torch
+        values = {}
+        owner = features_owner(self.model)
+        with torch.no_grad(), recorded(values):
+            owner.get_image_features(inputs["pixel_values"], inputs["image_grid_thw"], return_dict=True)
+        result = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        positions = self.positions(owner, inputs)
+        if positions is not None:
+            result["position_ids"] = positions
+        result["pixel_values"] = inputs["pixel_values"]
+        order = ("image_position_ids", "image_segment_ids", "image_window_index", "image_window_inverse",
+                 "image_window_ids", "image_interp_indices", "image_interp_weights")
+        result.update({name: values[name] for name in order if name in values})
+        return result
+
+    def positions(self, owner, inputs):
+        if not hasattr(owner, "get_rope_index"):
+            return None
+        takes = arguments_of(owner.get_rope_index)
+        return owner.get_rope_index(**{n: v for n, v in inputs.items() if n in takes})[0]
+
+    def traced(self):
+        return self.graph_inputs(self.inputs([GRIDS[2], GRIDS[1]], padding=3))
+
+    def checked(self):
+        rows = ([GRIDS[2], GRIDS[1]], 3), ([GRIDS[1], GRIDS[1]], 0), ([[], GRIDS[3], GRIDS[1]], 2)
+        samples = [self.inputs(row, padding, seed) for seed, (row, padding) in enumerate(rows, 1)]
+        return [(sample, self.graph_inputs(sample)) for sample in samples]
+
+    def axes(self):
+        batch = {0: "batch", 1: "sequence"}
+        patches = f"{self.merge ** 2}*units" if self.merge > 1 else "units"
+        result = {"input_ids": batch, "attention_mask": batch, "position_ids": {1: "batch", 2: "sequence"},
+                  "pixel_values": {0: patches}}
+        for names in DERIVED.values():
+            result.update({name: {0: patches} for name in names})
+        result.update({name: {0: "units"} for name in OF_UNITS})
+        return result
+
+    @contextlib.contextmanager
+    def forward(self, model):
+        """A function of the graph's inputs that returns logits."""
+        grid = [[1, h * self.merge, w * self.merge] for h, w in GRIDS[2] + GRIDS[1]]
+        original = type(model).forward
+
+        def forward(inputs):
+            import torch
+            text = {n: v for n, v in inputs.items() if not n.startswith("image_")}
+            derived = {n: v for n, v in inputs.items() if n.startswith("image_")}
+            with fed(model, derived):
+                return original(model, **text, image_grid_thw=torch.tensor(grid), use_cache=False, return_dict=True).logits
+        yield forward
+
+    def description(self):
+        return {"image_token_id": self.token, "tokens_per_unit": 1, "merge_size": self.merge,
+                "patch_values": self.width, "pixel_values_layout": "patches"}
+
+    def __str__(self):
+        return f"image token {self.token}, pictures of any size in units of {self.merge} x {self.merge} patches"
+
+
+def features_owner(model):
+    for owner in (getattr(model, "model", None), model):
+        if owner is not None and hasattr(owner, "get_image_features"):
+            return owner
+    raise ExportError(f"{type(model).__name__}: has image_grid_thw but no get_image_features")
+
+
+def number(config, names, default):
+    for part in parts_of(config):
+        for name in names:
+            value = getattr(part, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+            if isinstance(value, (list, tuple)) and value and isinstance(value[-1], int):
+                return value[-1]
+    return default
+
+
+def probe_grids(model, token, per_token):
+    """GridFacts of a model, by running its vision part on one small picture."""
+    import torch
+    config = model.config
+    vision = model.get_encoder("image")
+    if vision is None or vision is model:
+        raise ExportError(f"{type(model).__name__}: no vision part is found (get_encoder)")
+    side = number(vision.config, ("patch_size",), 14)
+    channels = number(vision.config, ("in_channels", "num_channels", "in_chans"), 3)
+    times = number(vision.config, ("temporal_patch_size",), 1)
+    tried = []
+    merges = dict.fromkeys([number(config, ("spatial_merge_size", "merge_size", "merge_kernel_size"), 2), 2, 1, 4])
+    owner, width = features_owner(model), model.get_input_embeddings().weight.shape[-1]
+    for merge in merges:
+        for values in dict.fromkeys((channels * times * side ** 2, channels * side ** 2)):
+            try:
+                with torch.no_grad():
+                    features = owner.get_image_features(torch.randn(6 * merge ** 2, values),
+                                                        torch.tensor([[1, 2 * merge, 3 * merge]]), return_dict=True)
+                rows = sum(f.numel() for f in features.pooler_output) // width
+                if rows == 6:
+                    return GridFacts(model, token, merge, values, per_token)
+                tried.append(f"merge {merge}: 6 units become {rows} tokens")
+            except Exception as error:  # whatever the model's code does with a shape that it does not take
+                tried.append(f"merge {merge}, {values} values a patch: {type(error).__name__}: "
+                             f"{(str(error).splitlines() or [''])[0][:120]}")
+    raise ExportError(f"{type(model).__name__}: patches with image_grid_thw are not taken; tried " + "; ".join(tried[:4]))

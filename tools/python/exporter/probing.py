@@ -1,0 +1,155 @@
+"""Finds out by trial what a model's pictures are: which token marks them, in what shape they come, how many tokens each
+takes. The model is asked, not its configuration's promises: what a configuration says may be absent or wrong."""
+import contextlib
+import re
+
+from exporter.errors import ExportError
+from exporter.grids import probe_grids
+from exporter.model import parts_of
+from exporter.samples import PER_TOKEN, Facts, Layout, arguments_of
+
+# Parameters up to which the model may really be run where shapes alone do not tell.
+RUNNABLE = 500 * 1000 * 1000
+# Names of the token's field in a configuration, best first.
+TOKEN_FIELDS = ("image_token_id", "image_token_index", "im_patch_id", "image_patch_id", "media_placeholder_token_id",
+                "img_context_token_id", "image_pad_token_id", "media_token_id", "img_token_id")
+# Names of the field with a picture's side, best first; in the vision part, then in the whole configuration.
+SIZE_FIELDS = ("image_size", "img_size", "input_size", "resolution", "max_img_size")
+
+
+def field(parts, names):
+    for name in names:
+        for part in parts:
+            value = getattr(part, name, None)
+            if value is not None:
+                return value
+    return None
+
+
+def image_token(config):
+    token = field(parts_of(config), TOKEN_FIELDS)
+    if token is None:
+        names = [n for n in config.to_dict() if re.fullmatch(r".*(image|img|media).*(token|placeholder).*(id|index)", n)]
+        token = getattr(config, names[0]) if len(names) == 1 else None
+    return token
+
+
+def picture_sizes(config):
+    """Heights and widths to try: the vision parts' size, then a square of all positions."""
+    parts = parts_of(config)
+    vision = [p for p in parts if "vi" in (getattr(p, "model_type", "") or "")] or parts
+    found = []
+    for group in (vision, parts):
+        for part in group:
+            for name in SIZE_FIELDS:
+                value = getattr(part, name, None)
+                if isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(v, int) for v in value):
+                    found.append(tuple(value))
+                elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                    found.append((value, value))
+    return list(dict.fromkeys(found))
+
+
+def features_of(model):
+    """The function that turns pictures into features, of the model or of what it wraps."""
+    for owner in (model, getattr(model, "model", None), model.base_model):
+        if owner is not None and hasattr(owner, "get_image_features"):
+            return owner.get_image_features
+    return None
+
+
+def tensors_in(value):
+    import torch
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for part in value for t in tensors_in(part)]
+    return []
+
+
+@contextlib.contextmanager
+def shapes_only(model):
+    """Runs the model on shapes alone, whatever its size."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield
+
+
+def feature_rows(model, layout, pictures):
+    """How many rows of the language model's width so many pictures become."""
+    import torch
+    function = features_of(model)
+    given = {n: v for n, v in layout.arguments(pictures).items()}
+    with torch.no_grad():
+        result = function(**given, **({"return_dict": True} if "kwargs" in arguments_of(function) else {}))
+    features = getattr(result, "pooler_output", None)
+    found = tensors_in(features if features is not None else result)
+    width = model.get_input_embeddings().weight.shape[-1]
+    if not found or any(t.shape[-1] != width for t in found):
+        raise ValueError("the features have not the language model's width")
+    return sum(t.numel() for t in found) // width
+
+
+def tokens_of(model, layout):
+    """Tokens a picture takes, or a ValueError: each picture must take the same number."""
+    runnable = sum(p.numel() for p in model.parameters()) <= RUNNABLE
+    error = None
+    for mode in (shapes_only(model), *([contextlib.nullcontext()] if runnable else [])):
+        try:
+            with mode:
+                one, three = feature_rows(model, layout, 1), feature_rows(model, layout, 3)
+        except Exception as problem:  # whatever the model's code does with a shape that it does not take
+            error = problem
+            continue
+        if one == 0 or three != 3 * one:
+            raise ValueError(f"one picture takes {one} tokens and three take {three}")
+        return one
+    raise ValueError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+
+
+def layouts(model, sizes):
+    """Shapes to try, the simplest first."""
+    import torch
+    takes = arguments_of(features_of(model))
+    name = "pixel_values"
+    for height, width in sizes:
+        exact = lambda n, h=height, w=width: torch.tensor([[h, w]] * n)
+        constants = [{}]
+        if "image_sizes" in takes:
+            constants.append({"image_sizes": exact})
+        for constant in constants:
+            yield Layout(height, width, constants=constant, name=name)
+            yield Layout(height, width, row=True, constants=constant, name=name)
+        for inner in (1, 2, 5):
+            for constant in constants:
+                yield Layout(height, width, inner=(inner,), constants=constant, name=name)
+
+
+def probe(model, token=None, size=None):
+    """Facts of a model; `token` and `size` are a user's word where nothing can be found."""
+    takes = arguments_of(type(model).forward)
+    if "input_ids" not in takes or "decoder_input_ids" in takes:
+        raise ExportError(f"{type(model).__name__}: not a decoder of tokens (it has a decoder beside its text encoder); "
+                          "only models whose text and pictures are one sequence are taken")
+    per_token = [name for name in PER_TOKEN if name in takes]
+    if "pixel_values" not in takes:
+        if "image" in getattr(model, "input_modalities", ()) or features_of(model) is not None:
+            raise ExportError(f"{type(model).__name__}: takes pictures, but not as pixel_values")
+        return Facts()
+    if features_of(model) is None:
+        raise ExportError(f"{type(model).__name__}: has pixel_values but no get_image_features")
+    token = token if token is not None else image_token(model.config)
+    if token is None:
+        raise ExportError(f"{type(model).__name__}: the configuration names no image token; say which with --image-token")
+    if "image_grid_thw" in takes:
+        return probe_grids(model, token, per_token)
+    sizes = [size] if size else picture_sizes(model.config)
+    if not sizes:
+        raise ExportError(f"{type(model).__name__}: the configuration names no picture size; give --image-size")
+    tried = []
+    for layout in layouts(model, sizes):
+        try:
+            return Facts(token, tokens_of(model, layout), layout, per_token)
+        except ValueError as error:
+            tried.append(f"{layout}: {error}")
+    raise ExportError(f"{type(model).__name__}: pictures of one size are not taken; tried " + "; ".join(tried[:4]))

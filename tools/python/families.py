@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Which families of Transformers are taken: exports, compiles and trains a small model of each and compares with PyTorch.
+
+    python families.py --bin build/bin                     # every image-text-to-text family of the installed Transformers
+    python families.py --bin build/bin llava gemma3        # some
+    python families.py --bin build/bin --markdown out.md   # the table as a file
+
+Columns: nodes of the exported graph; whether omnibal-compile takes it; largest difference of logits (omnibal-run
+--forward against Transformers); largest relative difference of loss and gradient norm over three steps of AdamW. Where
+a step fails, the table has its reason and the steps after it are empty. The configurations are in
+exporter/small_models.py. Each family runs in a process of its own.
+"""
+import argparse
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import warnings
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+warnings.filterwarnings("ignore")
+
+import logging
+logging.disable(logging.WARNING)
+
+COLUMNS = ("export", "compile", "logits", "loss")
+RATE, STEPS, GROUPS = 1e-3, 3, 2
+# Differences up to which a family counts as taken: float32 against float32.
+LOGITS, LOSS = 1e-3, 1e-4
+
+
+class Failed(Exception):
+    """A column's name and the reason."""
+
+
+def call(column, *command):
+    result = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300)
+    if result.returncode:
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()] or lines or [f"exit {result.returncode}"]
+        raise Failed(column, re.sub(r"^\S*?(error: |omnibal-\w+: )", "", errors[0])[:300])
+
+
+class Small:
+    """One family's small model, its samples and what comes of them."""
+
+    def __init__(self, family, work, binaries):
+        self.family, self.work, self.binaries = family, work, binaries
+        self.result = {}
+
+    def make(self):
+        from exporter.small_models import small_model
+        try:
+            self.model = small_model(self.family)
+            with contextlib.redirect_stderr(io.StringIO()):
+                self.model.save_pretrained(f"{self.work}/model")
+        except Exception as error:  # of any kind, from the library's own code
+            raise Failed("model", f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}")
+
+    def export(self):
+        import export
+        from exporter import verification
+        from exporter.errors import ExportError
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                report = export.export_model(f"{self.work}/model", f"{self.work}/model")
+        except ExportError as error:
+            raise Failed("export", str(error))
+        self.facts = report.facts
+        self.result["export"] = str(report.nodes)
+        difference = verification.largest_difference(report.proto, f"{self.work}/model", report.tensors, self.model,
+                                                     report.facts.checked())
+        if not difference <= LOGITS:
+            raise Failed("export", f"ONNX Runtime differs from PyTorch by {difference:.1e}")
+
+    def samples(self):
+        """24 samples of 0 to 3 pictures with labels, and the shard that holds them."""
+        import numpy as np
+        import torch
+        from PIL import Image
+        generator = np.random.default_rng(7)
+        if self.facts.sizes_vary:
+            self.data, self.steps = [], []
+            return
+        facts, layout = self.facts, self.facts.layout
+        self.data = []
+        with tarfile.open(f"{self.work}/data-000000.tar", "w") as tar:
+            def add(name, data):
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+            for number in range(4 * GROUPS * STEPS):
+                pictures = number % 4 if layout is not None else 0
+                rows = facts.rows([pictures], length=pictures * (facts.count + 2) + 6 + int(generator.integers(0, 9)))
+                ids = rows["input_ids"][0].tolist()
+                labels = [-100 if i < len(ids) // 2 or t == facts.token else t for i, t in enumerate(ids)]
+                sample = dict(input_ids=ids, labels=labels, images=pictures)
+                sample.update({name: rows[name][0].tolist() for name in facts.per_token})
+                add(f"s{number:03d}.json", json.dumps(sample).encode())
+                tiles = []
+                for picture in range(pictures):
+                    tiles.append(generator.integers(0, 256, (layout.height, layout.width, 3), dtype=np.uint8))
+                    buffer = io.BytesIO()
+                    Image.fromarray(tiles[-1]).save(buffer, "PNG")
+                    add(f"s{number:03d}.{picture}.png", buffer.getvalue())
+                inputs = dict(rows)
+                if tiles:
+                    values = np.stack(tiles).astype(np.float32) * np.float32(1 / 255)
+                    values = (values - np.float32(0.5)) / np.float32(0.5)
+                    pixels = torch.from_numpy(np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
+                    inputs.update(layout.constants_for(pictures))
+                    inputs[layout.name] = layout.arrange(pixels)
+                self.data.append((sample, inputs))
+        with open(f"{self.work}/preprocessor_config.json", "w") as file:
+            json.dump(dict(do_rescale=True, rescale_factor=1 / 255, do_normalize=True, image_mean=[0.5] * 3, image_std=[0.5] * 3), file)
+        self.steps = [[list(range(4 * (s * GROUPS + g), 4 * (s * GROUPS + g) + 4)) for g in range(GROUPS)] for s in range(STEPS)]
+        with open(f"{self.work}/steps.jsonl", "w") as file:
+            for step in self.steps:
+                file.write(json.dumps({"groups": [[f"s{n:03d}" for n in group] for group in step]}) + "\n")
+
+    def compile(self):
+        groups = [[self.data[n][0] for n in group] for step in self.steps for group in step]
+        tiles = max((sum(sample["images"] for sample in group) for group in groups), default=64)
+        tokens = max((sum(len(sample["input_ids"]) for sample in group) for group in groups), default=256)
+        call("compile", f"{self.binaries}/omnibal-compile", f"{self.work}/model/model.onnx", "--weights", f"{self.work}/model",
+             "--tiles", max(tiles, 1), "--tokens", tokens, "--stages", 2, "--microbatches", GROUPS, "-o", f"{self.work}/program")
+        self.result["compile"] = "yes"
+
+    def logits(self):
+        if self.facts.sizes_vary:
+            raise Failed("logits", "compared by ONNX Runtime only: pictures of different sizes")
+        import torch
+        from safetensors.torch import load_file, save_file
+        worst = 0.0
+        for number in (1, 3):
+            sample, inputs = self.data[number]
+            given = {k: v for k, v in inputs.items() if v.dtype == torch.int64 and k in ("input_ids", "attention_mask", *self.facts.per_token)}
+            layout = self.facts.layout
+            if layout is not None:
+                given["pixel_values"] = inputs[layout.name].reshape(-1, *inputs[layout.name].shape[-3:]).contiguous()
+            save_file(given, f"{self.work}/in.safetensors")
+            call("logits", f"{self.binaries}/omnibal-run", f"{self.work}/program", "--weights", f"{self.work}/model",
+                 "--forward", f"{self.work}/in.safetensors", "-o", f"{self.work}/out.safetensors")
+            ours = load_file(f"{self.work}/out.safetensors")["logits"]
+            with torch.no_grad():
+                theirs = self.model(**inputs, use_cache=False).logits
+            worst = max(worst, float((ours - theirs).abs().max()))
+        self.result["logits"] = f"{worst:.1e}"
+        if not worst <= LOGITS:
+            raise Failed("logits", f"differ by {worst:.1e}")
+
+    def train(self):
+        call("loss", f"{self.binaries}/omnibal-run", f"{self.work}/program", "--weights", f"{self.work}/model", "--data",
+             f"{self.work}/data-000000.tar", "--preprocess", f"{self.work}/preprocessor_config.json", "--steps-file",
+             f"{self.work}/steps.jsonl", "--lr", RATE, "--weight-decay", 0, "--clip", 0, "--log", f"{self.work}/run.jsonl")
+        with open(f"{self.work}/run.jsonl") as file:
+            ours = [json.loads(line) for line in file]
+        worst = 0.0
+        for line, (loss, norm) in zip(ours, self.in_pytorch(), strict=True):
+            worst = max(worst, abs(line["loss"] / loss - 1), abs(line["grad_norm"] / norm - 1))
+        self.result["loss"] = f"{worst:.1e}"
+        if not worst <= LOSS:
+            raise Failed("loss", f"loss or gradient norm differs by {worst:.1e}")
+
+    def in_pytorch(self):
+        """Loss and gradient norm of each step, every sample alone."""
+        import torch
+        model = self.model
+        parameters = list(model.parameters())
+        optimiser = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.0)
+        for step in self.steps:
+            samples = [self.data[n] for group in step for n in group]
+            count = sum(label != -100 for sample, _ in samples for label in sample["labels"][1:])
+            optimiser.zero_grad(set_to_none=True)
+            total = 0.0
+            for sample, inputs in samples:
+                logits = model(**inputs, use_cache=False).logits[0]
+                loss = torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(sample["labels"][1:]), reduction="sum") / count
+                loss.backward()
+                total += float(loss)
+            yield total, float(torch.nn.utils.clip_grad_norm_(parameters, float("inf")))
+            optimiser.step()
+
+    def run(self):
+        try:
+            for part in (self.make, self.export, self.samples, self.compile, self.logits, self.train):
+                part()
+        except Failed as failure:
+            column, reason = failure.args
+            self.result["failed"], self.result["reason"] = column, " ".join(reason.split())
+        except subprocess.TimeoutExpired as error:
+            self.result["failed"], self.result["reason"] = "compile", f"{error.cmd[0]} takes more than {error.timeout:.0f} s"
+        except Exception as error:  # a bug of this tool or a model that fails on its own samples
+            self.result["failed"] = "samples"
+            self.result["reason"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return self.result
+
+
+def child(family, binaries, keep, pipe):
+    import torch
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with contextlib.ExitStack() as stack:
+        work = keep and os.path.join(keep, family) or stack.enter_context(tempfile.TemporaryDirectory())
+        os.makedirs(work, exist_ok=True)
+        pipe.send(Small(family, work, binaries).run())
+
+
+def measure(family, arguments):
+    """The result of one family, from a process of its own."""
+    mine, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=child, args=(family, arguments.bin, arguments.keep, theirs))
+    process.start()
+    theirs.close()
+    try:
+        result = mine.recv() if mine.poll(arguments.timeout) else {"failed": "export", "reason": f"more than {arguments.timeout} s"}
+    except EOFError:
+        result = {"failed": "export", "reason": "the process died"}
+    process.kill()
+    process.join()
+    return result
+
+
+def row(family, result):
+    cells = [result.get(column, "") for column in COLUMNS]
+    return f"| {family} | {' | '.join(cells)} | {result.get('reason', '').replace('|', '/')} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="*", help="model types (default: all of Transformers' image-text-to-text mapping)")
+    parser.add_argument("--bin", default="build/bin", help="folder of the built tools (default build/bin)")
+    parser.add_argument("--keep", help="folder to leave models, graphs and programs in")
+    parser.add_argument("--timeout", type=int, default=600, help="seconds for one family (default 600)")
+    parser.add_argument("--markdown", help="file to write the table to")
+    arguments = parser.parse_args()
+    import torch  # noqa: F401 - imported once, before the processes fork
+    import torch.onnx  # noqa: F401
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    families = arguments.families or list(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    lines = [f"| family | {' | '.join(COLUMNS)} | reason |", "|---|---|---|---|---|---|"]
+    taken = 0
+    print("\n".join(lines), flush=True)
+    for family in families:
+        began = time.time()
+        result = measure(family, arguments)
+        taken += "failed" not in result
+        lines.append(row(family, result))
+        print(lines[-1], f"{time.time() - began:.0f} s" if sys.stdout.isatty() else "", flush=True)
+    print(f"{taken} of {len(families)} families train with PyTorch's losses")
+    if arguments.markdown:
+        with open(arguments.markdown, "w") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
