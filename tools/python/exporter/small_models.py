@@ -55,7 +55,11 @@ PER_LAYER = re.compile(r"layer_types|mlp_layer_types|no_rope_layers|layers_block
 TOKEN = re.compile(r".*_(token_id|token_index|id)$")
 
 # Family -> fields by dotted path, where names alone do not tell a size that fits.
-OVERRIDES = {}
+SECTIONS = {"text_config.rope_parameters.mrope_section": [2, 3, 3]}
+OVERRIDES = {
+    "qwen2_vl": SECTIONS, "qwen2_5_vl": SECTIONS, "glm4v": SECTIONS, "glm4v_moe": SECTIONS, "glm46v": SECTIONS,
+    "glmga": SECTIONS, "glm_ocr": SECTIONS, "paddleocr_vl": SECTIONS, "qwen2_5_omni_thinker": SECTIONS,
+}
 
 
 def first_of_each(values, count):
