@@ -6,6 +6,7 @@
 // operand read and each result written once.
 //
 //===-------------------------------------------------------------------------------------------------------===//
+#include "dialects/omnibal/BatchValues.h"
 #include "dialects/omnibal/ShapeInference.h"
 
 using namespace mlir;
@@ -45,7 +46,7 @@ OpCost copyOf(Value result) { return {SymbolicDim(), times(bytesOf(result), 2)};
 OpCost matrixProduct(Operation *op, SymbolicShape dims, int64_t flops) {
   OpCost cost;
   dims.push_back(SymbolicDim(flops));
-  cost.flops = affineProduct(dims, &cost.flopsPerSquaredToken);
+  cost.flops = affineProduct(dims, &cost.flopsPerSquaredToken, &cost.flopsPerSquaredTile);
   cost.bytes = traffic(op);
   cost.isMatrixProduct = true;
   return cost;
@@ -68,6 +69,13 @@ OpCost elementwiseCost(Operation *op) {
   return perElement(op, op->getResult(0), elementwiseFlops(op));
 }
 
+/// The largest segment, where the borders say it (windows), else 0.
+int64_t segmentRows(Value borders) {
+  auto batch = borders ? borders.getDefiningOp<BatchValueOp>() : BatchValueOp();
+  auto rows = batch ? batch->getAttrOfType<IntegerAttr>(segmentRowsAttrName) : IntegerAttr();
+  return rows ? rows.getInt() : 0;
+}
+
 /// Attention's work: `perPair` FLOPs for every query and key of a head that see each other.
 template <typename OpT> OpCost attentionCost(OpT op, int64_t perPair) {
   SymbolicShape q = shapeOf(op.getQuery()), k = shapeOf(op.getKey());
@@ -78,6 +86,8 @@ template <typename OpT> OpCost attentionCost(OpT op, int64_t perPair) {
   MaskKind kind = op.getMaskKind();
   if (kind != MaskKind::Full && kind != MaskKind::Explicit)
     perPair /= 2;
+  if (int64_t rows = segmentRows(op.getCuSeqlens())) // those at a picture's border are smaller
+    return matrixProduct(op, {q[0], q[1], q[2], rows}, perPair);
   return matrixProduct(op, {q[0], q[1], q[2], k[2]}, perPair);
 }
 template <typename OpT> std::pair<int64_t, int64_t> headSizes(OpT op) {

@@ -112,7 +112,8 @@ def BatchValueOp : Omnibal_Op<"batch_value", [Pure]> {
   let summary = "A value of the micro-batch that the runtime provides";
   let description = [{
     input_ids, targets, positions, image_rows (i32, N elements), cu_seqlens (i32, N + 1),
-    pixel_values (f32, [V, ...]) and the graph's further per-token inputs under their names.
+    pixel_values (f32, [V, ...]), what follows from pictures' sizes (BatchValues.h) and the graph's
+    further per-token inputs under their names.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs AnyRankedTensor:$result);

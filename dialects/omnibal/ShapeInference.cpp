@@ -54,10 +54,13 @@ bool omnibal::sameElementCount(ArrayRef<SymbolicDim> a, ArrayRef<SymbolicDim> b)
   return productPolynomial(a) == productPolynomial(b);
 }
 
-SymbolicDim omnibal::affineProduct(ArrayRef<SymbolicDim> dims, int64_t *squaredTokens) {
+SymbolicDim omnibal::affineProduct(ArrayRef<SymbolicDim> dims, int64_t *squaredTokens,
+                                   int64_t *squaredTiles) {
   Polynomial terms = productPolynomial(dims);
   if (squaredTokens)
     *squaredTokens = terms[{0, 2}];
+  if (squaredTiles)
+    *squaredTiles = terms[{2, 0}];
   return {terms[{0, 0}], terms[{1, 0}], terms[{0, 1}]};
 }
 

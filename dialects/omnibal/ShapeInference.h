@@ -24,7 +24,8 @@ std::optional<SymbolicDim> divideProducts(llvm::ArrayRef<SymbolicDim> whole,
 /// Affine part of the product of all dimensions and, if wanted, the coefficient of N^2. Other terms
 /// are dropped: in raised graphs a tile attends to itself, and tiles never meet tokens in one
 /// product.
-SymbolicDim affineProduct(llvm::ArrayRef<SymbolicDim> dims, int64_t *squaredTokens = nullptr);
+SymbolicDim affineProduct(llvm::ArrayRef<SymbolicDim> dims, int64_t *squaredTokens = nullptr,
+                          int64_t *squaredTiles = nullptr);
 /// a <= b for every V >= 0 and N >= 1 (a micro-batch holds at least one token).
 bool isAlwaysAtMost(const SymbolicDim &a, const SymbolicDim &b);
 

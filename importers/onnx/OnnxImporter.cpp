@@ -4,6 +4,7 @@
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/GraphBuilder.h"
 #include "importers/onnx/ModelFile.h"
+#include "importers/onnx/PictureFacts.h"
 #include "importers/onnx/Tensors.h"
 #include "mlir/IR/Verifier.h"
 
@@ -30,7 +31,7 @@ public:
                        builder.getI64IntegerAttr(defaultOpset(model.opset_import())));
     builder.setInsertionPointToEnd(module->getBody());
     if (failed(classifyInitialisers(model.graph(), initialisers, files, options, builder, where)) ||
-        failed(buildFunction()))
+        failed(buildFunction()) || (!options.anyGraph && failed(attachPictureFacts(*module, path))))
       return failure();
     if (failed(verify(*module)))
       return internalError(where) << "the import gave invalid IR", failure();

@@ -1,5 +1,6 @@
 //===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
+#include "dialects/omnibal/BatchValues.h"
 #include "passes/export/GradientBuckets.h"
 #include "passes/export/PersistentLayout.h"
 #include "passes/partition/FunctionDigest.h"
@@ -156,8 +157,14 @@ private:
       info.imageTokenId = id.getInt();
     if (auto count = module->getAttrOfType<IntegerAttr>("omnibal.tokens_per_tile"))
       info.tokensPerTile = count.getInt();
-    static const llvm::StringSet<> provided = {"input_ids",  "targets",    "positions",
-                                               "cu_seqlens", "image_rows", "pixel_values"};
+    static const llvm::StringSet<> provided = {"input_ids", "targets", "pixel_values"};
+    auto pictures = module->getAttrOfType<DictionaryAttr>("omnibal.pictures");
+    if (pictures) {
+      auto side = [&](StringRef name) { return pictures.getAs<IntegerAttr>(name).getInt(); };
+      info.grid = rt::PictureGrid{side("patch"), side("merge"), side("temporal"), side("window"),
+                                  side("grid_side")};
+      info.tileShape = {info.grid->patchesPerUnit(), info.grid->valuesPerPatch()};
+    }
     llvm::StringSet<> extra;
     module.walk([&](Operation *op) {
       if (auto value = dyn_cast<BatchValueOp>(op)) {
@@ -165,7 +172,8 @@ private:
           auto type = cast<RankedTensorType>(value.getType());
           info.tileShape.assign(type.getShape().begin() + 1, type.getShape().end());
         }
-        if (!provided.contains(value.getName()) && extra.insert(value.getName()).second)
+        if (!provided.contains(value.getName()) && !isFactOfRows(value.getName()) &&
+            extra.insert(value.getName()).second)
           info.tokenInputs.push_back(value.getName().str());
       }
       if (auto embedding = dyn_cast<EmbeddingOp>(op))

@@ -39,8 +39,9 @@ void addWork(Operation &op, Load load, int64_t floatBytes, cost::Work &work) {
     work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens) * floatBytes / 4;
     return;
   }
-  work.matrixFlops +=
-      opCost.flops.evaluate(load.tiles, load.tokens) + opCost.flopsPerSquaredToken * load.squares();
+  work.matrixFlops += opCost.flops.evaluate(load.tiles, load.tokens) +
+                      opCost.flopsPerSquaredToken * load.squares() +
+                      opCost.flopsPerSquaredTile * load.tileSquares();
 }
 
 StringRef roleOfArgument(func::FuncOp function, unsigned index) {

@@ -15,6 +15,8 @@ struct Load {
   std::optional<int64_t> squaredTokens = std::nullopt; ///< sum over samples of length^2; none: one
                                                        ///< sample of all the tokens
   int64_t squares() const { return squaredTokens.value_or(tokens * tokens); }
+  /// Sum over pictures of units^2 where pictures have sizes of their own: one picture of all units.
+  int64_t tileSquares() const { return tiles * tiles; }
 };
 
 /// Buffers are laid out at multiples of this many bytes.

@@ -26,6 +26,8 @@ public:
         setRole(function, index, Role::Mask);
       else if (tokenDims == 0 && shape.size() >= 3)
         setRole(function, index, Role::Image);
+      else if (llvm::any_of(shape, [](const SymbolicDim &d) { return d.perTile != 0; }))
+        setRole(function, index, visionRole(argument));
       else if (tokenDims == 1)
         tokenInputs.push_back(index);
     }
@@ -62,6 +64,31 @@ private:
       }
     });
     return best;
+  }
+
+  /// Calls `visit` for what reads the value behind ops that only arrange elements.
+  static void readers(Value value, llvm::function_ref<void(Operation *, Value)> visit) {
+    for (Operation *user : value.getUsers())
+      if (isa<ReshapeOp, TransposeOp, CastOp, ExpandOp>(user))
+        readers(user->getResult(0), visit);
+      else
+        visit(user, value);
+  }
+
+  /// An input of rank 1 or 2 with rows per vision unit: what a product with a parameter reads are
+  /// pixels, what is only compared with itself numbers segments.
+  static Role visionRole(BlockArgument argument) {
+    bool pixels = false, compared = true;
+    readers(argument, [&](Operation *user, Value read) {
+      auto linear = dyn_cast<LinearOp>(user);
+      auto conv = dyn_cast<ConvOp>(user);
+      pixels |= (linear && linear.getInput() == read) || (conv && conv.getInput() == read);
+      auto compare = dyn_cast<CompareOp>(user);
+      compared &= compare && compare.getPredicate() == ComparePredicate::EQ;
+    });
+    if (isa<FloatType>(typeOf(argument).getElementType()))
+      return pixels ? Role::Image : Role::Rows;
+    return compared && !argument.use_empty() ? Role::Segments : Role::Rows;
   }
 
   /// Row numbers of a table of positions, or angles of sines and cosines.

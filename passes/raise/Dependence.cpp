@@ -6,7 +6,8 @@ using namespace mlir;
 namespace omnibal::raise {
 
 namespace {
-constexpr llvm::StringLiteral roleNames[] = {"", "ids", "positions", "visibility", "mask", "image"};
+constexpr llvm::StringLiteral roleNames[] = {"",     "ids",   "positions", "visibility",
+                                             "mask", "image", "segments",  "rows"};
 }
 
 Role roleOf(func::FuncOp function, unsigned argument) {

@@ -14,6 +14,8 @@ enum class Role {
   Visibility, ///< reaches masks only: attention mask or token types
   Mask,       ///< rank-4 attention mask
   Image,      ///< pictures
+  Segments,   ///< numbers of pictures or windows, one per vision row: reaches masks only
+  Rows,       ///< other facts about vision rows: positions, orders, weights of interpolation
 };
 Role roleOf(mlir::func::FuncOp function, unsigned argument);
 void setRole(mlir::func::FuncOp function, unsigned argument, Role role);

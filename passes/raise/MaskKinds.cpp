@@ -166,6 +166,46 @@ FailureOr<MaskClass> MaskClassifier::classify(Value mask, Operation *user) {
   return result;
 }
 
+FailureOr<unsigned> MaskClassifier::classifySegments(Value mask, Operation *user) {
+  auto it = knownSegments.find(mask);
+  if (it != knownSegments.end())
+    return it->second;
+  auto error = [&]() { return user->emitError() << describe(user) << ": the attention mask "; };
+  std::optional<unsigned> source;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (!(dependence.of(mask) & Dependence::argument(index)))
+      continue;
+    if (roleOf(function, index) != Role::Segments || source)
+      return error() << "within pictures depends on graph input '" << inputName(function, index)
+                     << "'; supported is one input that numbers the segments";
+    source = index;
+  }
+  if (!source)
+    return error() << "within pictures depends on no graph input";
+  // Units of one segment, of three, and of two unequal ones.
+  const int64_t rows = shapeOf(function.getArgument(*source)).front().perTile;
+  static constexpr int64_t patterns[][3] = {{0, 0, 0}, {0, 1, 2}, {0, 0, 1}, {4, 7, 7}};
+  for (const auto &units : patterns) {
+    ProbeInputs inputs;
+    inputs.tiles = std::size(units);
+    inputs.tokens = inputs.tiles * rows; // of the mask's sides
+    SmallVector<int64_t> &ids = inputs.visibility[*source];
+    for (int64_t unit : units)
+      ids.append(rows, unit);
+    auto value = probe(function, mask, inputs);
+    auto sight = succeeded(value) ? readSight(*value, inputs) : std::nullopt;
+    if (!sight)
+      return error() << "within pictures cannot be evaluated";
+    if (!sight->isConsistent([&](size_t q, size_t k) { return ids[q] == ids[k]; }))
+      return error() << "within pictures is not that of segments; with the numbers " << units[0]
+                     << ", " << units[1] << ", " << units[2] << " for " << rows
+                     << " rows each it is (x: seen)" << describeSight(*sight);
+  }
+  knownSegments[mask] = *source;
+  return *source;
+}
+
 LogicalResult MaskClassifier::requireEverywhere(Value control, bool expected, Operation *user) {
   for (ProbeInputs inputs : probesFor(control)) {
     FailureOr<HostTensor> value = failure();

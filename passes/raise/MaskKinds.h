@@ -21,6 +21,10 @@ public:
   /// `user` is the op that applies the mask, for messages.
   llvm::FailureOr<MaskClass> classify(mlir::Value mask, mlir::Operation *user);
 
+  /// A mask of attention among vision rows, [4V, 4V] say: the graph input whose equal numbers see
+  /// each other (pictures or windows), or an error.
+  llvm::FailureOr<unsigned> classifySegments(mlir::Value mask, mlir::Operation *user);
+
   /// An error at `user` unless every element of `control`, which depends on masks and positions, is
   /// `expected` for every sample: `user` then does nothing.
   llvm::LogicalResult requireEverywhere(mlir::Value control, bool expected, mlir::Operation *user);
@@ -31,6 +35,7 @@ private:
   mlir::func::FuncOp function;
   Dependence &dependence;
   llvm::DenseMap<mlir::Value, MaskClass> known;
+  llvm::DenseMap<mlir::Value, unsigned> knownSegments;
 };
 
 } // namespace omnibal::raise

@@ -21,7 +21,7 @@ namespace {
 SmallVector<int64_t> staticShape(Value value, const ProbeInputs &inputs) {
   SmallVector<int64_t> sizes;
   for (const SymbolicDim &dim : shapeOf(value))
-    sizes.push_back(dim.evaluate(/*tiles=*/1, inputs.tokens));
+    sizes.push_back(dim.evaluate(inputs.tiles, inputs.tokens));
   return sizes;
 }
 
@@ -56,7 +56,7 @@ HostTensor bindArgument(func::FuncOp function, BlockArgument argument, const Pro
 
 FailureOr<HostTensor> probe(func::FuncOp function, Value value, const ProbeInputs &inputs) {
   InterpreterOptions options;
-  options.tiles = 1;
+  options.tiles = inputs.tiles;
   options.tokens = inputs.tokens;
   Interpreter interpreter(options);
   Interpreter::Bindings bindings;

@@ -10,10 +10,11 @@ namespace omnibal::raise {
 /// What the graph inputs hold while a subgraph is evaluated for N tokens.
 struct ProbeInputs {
   int64_t tokens = 0;
+  int64_t tiles = 1;
   /// Position ids and, where `replaceRanges`, the values of ranges over the tokens; empty: 0, 1, ..
   llvm::SmallVector<int64_t> positions;
   bool replaceRanges = false;
-  /// Values of visibility inputs by argument number; others are 1.
+  /// Values of visibility and segment inputs by argument number; others are 1.
   llvm::DenseMap<unsigned, llvm::SmallVector<int64_t>> visibility;
   /// Visibility inputs that default to 1 have this length instead of N (looked up by position).
   int64_t visibilityLength = 0;

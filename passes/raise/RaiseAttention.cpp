@@ -1,4 +1,5 @@
 //===- RaiseAttention.cpp - omnibal-raise-attention --------------------------------------===//
+#include "dialects/omnibal/BatchValues.h"
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/MaskKinds.h"
 #include "passes/raise/Passes.h"
@@ -55,12 +56,19 @@ private:
   LogicalResult dropGuards(Value result);
   LogicalResult raise(Operation *op, Found found);
   Value batchValue(Location loc, StringRef name, SymbolicDim size);
+  int64_t windowRows();
 
   func::FuncOp function;
   OpBuilder builder;
   Dependence dependence;
   MaskClassifier classifier;
 };
+
+/// Borders of the segments that a graph input numbers: image_window_ids -> image_window_cu_seqlens.
+std::string bordersName(StringRef ids) {
+  ids.consume_back("_ids");
+  return (ids + "_cu_seqlens").str();
+}
 
 Value stripCasts(Value value) {
   while (auto cast = value.getDefiningOp<CastOp>()) {
@@ -241,6 +249,16 @@ Value AttentionRaiser::batchValue(Location loc, StringRef name, SymbolicDim size
                               builder.getStringAttr(name));
 }
 
+/// Patches of a full window, where the module says how pictures are cut.
+int64_t AttentionRaiser::windowRows() {
+  auto pictures =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>("omnibal.pictures");
+  auto window = pictures ? pictures.getAs<IntegerAttr>("window") : IntegerAttr();
+  auto patch = pictures ? pictures.getAs<IntegerAttr>("patch") : IntegerAttr();
+  int64_t side = window && patch && patch.getInt() > 0 ? window.getInt() / patch.getInt() : 0;
+  return side * side;
+}
+
 /// Exporters blank the rows of tokens that see nothing: where(empty, 0, attention), or a product
 /// with 0 and 1. Every token of a sample sees at least itself, so this must not change anything.
 LogicalResult AttentionRaiser::dropGuards(Value result) {
@@ -291,8 +309,14 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   SymbolicShape query = shapeOf(found.query);
   bool overTokens = query[2].perToken != 0;
   MaskClass mask;
+  std::optional<unsigned> segmentIds;
   mask.kind = found.causal ? MaskKind::Causal : MaskKind::Full;
-  if (found.mask && !hidesNothing(found.mask)) {
+  if (found.mask && !overTokens && query[2].perTile != 0) {
+    auto classified = classifier.classifySegments(found.mask, op);
+    if (failed(classified))
+      return failure();
+    segmentIds = *classified;
+  } else if (found.mask && !hidesNothing(found.mask)) {
     if (!dependence.isAuxiliary(found.mask) && !isParameterLike(found.mask))
       return op->emitError() << describe(op) << ": the attention mask depends on token ids or "
                              << "pictures, which is not supported";
@@ -305,7 +329,17 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
     mask = *classified;
   }
   Value segments, types;
-  if (overTokens) {
+  if (segmentIds) {
+    std::string name = bordersName(inputName(function, *segmentIds));
+    if (!isPictureFact(name))
+      return op->emitError() << describe(op) << ": the numbers of segments come from graph input '"
+                             << inputName(function, *segmentIds) << "', which is not known; "
+                             << "known are image_segment_ids and image_window_ids";
+    // At most as many segments as vision units: none is smaller than a unit.
+    segments = batchValue(loc, name, SymbolicDim(1) + SymbolicDim::tiles());
+    if (int64_t rows = windowRows(); rows && name == "image_window_cu_seqlens")
+      segments.getDefiningOp()->setAttr(segmentRowsAttrName, builder.getI64IntegerAttr(rows));
+  } else if (overTokens) {
     if (!query[0].isOne())
       return op->emitError() << describe(op) << ": attention over tokens with a batch of "
                              << toString(query[0]) << "; the batch must be 1";

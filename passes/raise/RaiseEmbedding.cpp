@@ -60,6 +60,28 @@ void raiseGather(OpBuilder &builder, GatherOp op) {
   Value rows = EmbeddingOp::create(builder, loc, op.getType(), table, narrowed(builder, ids));
   op.getResult().replaceAllUsesWith(rows);
 }
+
+/// Rows of vision features in another order (windows): input[indices] with indices that the batch
+/// provides. Placeholder rows are the image merge's.
+void raiseRows(OpBuilder &builder, Operation *op, Value input, Value indices) {
+  SymbolicShape shape = shapeOf(input), rows = shapeOf(indices);
+  if (shape.size() < 2 || shape[0].perTile == 0 || rows.empty() || rows[0].perTile == 0 ||
+      !isa<FloatType>(typeOf(input).getElementType()))
+    return;
+  auto width = product(ArrayRef<SymbolicDim>(shape).drop_front());
+  auto count = product(rows);
+  if (!width || !width->isStatic() || !count)
+    return;
+  builder.setInsertionPoint(op);
+  Location loc = op->getLoc();
+  Value table = reshapeTo(builder, loc, input, {shape[0], *width});
+  while (auto reshape = indices.getDefiningOp<ReshapeOp>())
+    indices = reshape.getInput();
+  Value ids = reshapeTo(builder, loc, indices, {*count});
+  auto type = makeTensorType(op->getContext(), {*count, *width}, typeOf(input).getElementType());
+  Value result = EmbeddingOp::create(builder, loc, type, table, ids);
+  op->getResult(0).replaceAllUsesWith(reshapeTo(builder, loc, result, shapeOf(op->getResult(0))));
+}
 } // namespace
 } // namespace raise
 
@@ -70,7 +92,13 @@ struct RaiseEmbeddingPass : impl::RaiseEmbeddingPassBase<RaiseEmbeddingPass> {
       OpBuilder builder(function);
       raise::forEachOp(function, [&](Operation *op) {
         if (auto gather = dyn_cast<GatherOp>(op))
-          raise::raiseGather(builder, gather);
+          gather.getAxis() == 0 && !raise::readsParameter(gather.getInput())
+              ? raise::raiseRows(builder, op, gather.getInput(), gather.getIndices())
+              : raise::raiseGather(builder, gather);
+        else if (auto gather = dyn_cast<GatherNDOp>(op);
+                 gather && gather.getBatchDims() == 0 &&
+                 raise::shapeOf(gather.getIndices()).back().isOne())
+          raise::raiseRows(builder, op, gather.getInput(), gather.getIndices());
       });
     }
   }

@@ -1,4 +1,5 @@
 //===- RaisePositions.cpp - omnibal-raise-positions --------------------------------------===//
+#include "dialects/omnibal/BatchValues.h"
 #include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/Probe.h"
@@ -99,6 +100,19 @@ private:
     }
   }
 
+  /// Rows of tables are numbered by i32, whatever the graph's input is.
+  static void replaceIds(BlockArgument argument, Value ids) {
+    for (OpOperand &use : llvm::make_early_inc_range(argument.getUses()))
+      if (isa<EmbeddingOp>(use.getOwner()))
+        use.set(ids);
+  }
+
+  /// Positions of a token: one, or one for each axis of rotary sections.
+  static int64_t axesOf(const SymbolicShape &shape) {
+    auto all = product(shape);
+    return all && all->constant == 0 && all->perTile == 0 ? all->perToken : 0;
+  }
+
   LogicalResult raiseArgument(BlockArgument argument, bool &firstImage) {
     if (argument.use_empty())
       return success();
@@ -118,16 +132,32 @@ private:
       argument.replaceAllUsesWith(reshapeTo(builder, loc, images, shape));
       return success();
     }
-    if (role == Role::Visibility || role == Role::Mask || role == Role::None) {
+    if (role == Role::Rows) {
+      if (!isPictureFact(name))
+        return emitError(loc, "graph input '")
+               << name << "' is not known; what the runtime derives from pictures of any size has "
+               << "names of its own (docs/importing.md)";
+      Type kept = isa<FloatType>(element) ? element : Type(builder.getI32Type());
+      Value rows = batchValue(loc, name, shape, kept);
+      replaceIds(argument, rows);
+      if (!argument.use_empty())
+        argument.replaceAllUsesWith(castTo(builder, loc, rows, element));
+      return success();
+    }
+    if (role == Role::Segments || role == Role::Visibility || role == Role::Mask ||
+        role == Role::None) {
       Operation *user = *argument.user_begin();
       return user->emitError() << describe(user) << " reads graph input '" << name
                                << "' outside of an attention mask, which is not supported";
     }
-    Value tokens = perToken(loc, role == Role::Ids ? "input_ids" : "positions");
+    Value tokens;
+    if (auto axes = axesOf(shape); role == Role::Positions && axes > 1) // rotary sections
+      tokens = batchValue(loc, "position_ids", {SymbolicDim(axes), SymbolicDim::tokens()},
+                          builder.getI32Type());
+    else
+      tokens = perToken(loc, role == Role::Ids ? "input_ids" : "positions");
     Value shaped = reshapeTo(builder, loc, tokens, shape);
-    for (OpOperand &use : llvm::make_early_inc_range(argument.getUses()))
-      if (auto embedding = dyn_cast<EmbeddingOp>(use.getOwner()))
-        use.set(shaped);
+    replaceIds(argument, shaped);
     if (!argument.use_empty())
       argument.replaceAllUsesWith(castTo(builder, loc, shaped, element));
     return success();

@@ -125,6 +125,7 @@ private:
   LogicalResult raisePairs(ReshapeOp op);
   void widen(ConcatOp op);
   std::optional<int64_t> tokenDim(Value x, Value angles);
+  bool hasSections(Value angles);
   /// `repeat`: each column this many times, side by side.
   FailureOr<Value> table(Value angles, int64_t width, Operation *user, int64_t repeat = 1);
   Value positions(Location loc);
@@ -151,6 +152,18 @@ std::optional<int64_t> RopeRaiser::tokenDim(Value x, Value angles) {
       return std::nullopt;
   }
   return found;
+}
+
+/// Angles of positions along several axes (M-RoPE) are no function of one position.
+bool RopeRaiser::hasSections(Value angles) {
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (roleOf(function, index) == Role::Positions &&
+        (dependence.of(angles) & Dependence::argument(index)) &&
+        product(shapeOf(argument)) != SymbolicDim::tokens())
+      return true;
+  }
+  return false;
 }
 
 /// Rows 0 .. tokens - 1 of the angles' cosine or sine, evaluated.
@@ -198,7 +211,7 @@ LogicalResult RopeRaiser::raiseSum(AddOp op) {
       Value cos = x == plain.getLhs() ? plain.getRhs() : plain.getLhs();
       auto dim = tokenDim(x, cos);
       if (!dim || tokenDim(x, sin) != dim || !dependence.isAuxiliary(cos) ||
-          !dependence.isAuxiliary(sin))
+          !dependence.isAuxiliary(sin) || hasSections(cos) || hasSections(sin))
         continue;
       SymbolicShape shape = shapeOf(x);
       // The op takes [B, H, L, R].
@@ -249,7 +262,8 @@ LogicalResult RopeRaiser::raisePairs(ReshapeOp op) {
   Value oddTerm = swapped ? imaginary.getLhs() : imaginary.getRhs();
   if (!pairs || pairs != pairs2 || matchPairProduct(evenTerm, 0) != std::pair(pairs, sin) ||
       matchPairProduct(oddTerm, 1) != std::pair(pairs, cos) || !dependence.isAuxiliary(cos) ||
-      !dependence.isAuxiliary(sin) || tokenDim(first, cos) != 2 || tokenDim(first, sin) != 2)
+      !dependence.isAuxiliary(sin) || hasSections(cos) || hasSections(sin) ||
+      tokenDim(first, cos) != 2 || tokenDim(first, sin) != 2)
     return success();
   builder.setInsertionPoint(op);
   int64_t half = shapeOf(first).back().constant;

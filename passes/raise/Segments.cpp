@@ -1,4 +1,5 @@
 //===- Segments.cpp - Cuts of a part, repeated blocks ------------------------------------===//
+#include "dialects/omnibal/BatchValues.h"
 #include "passes/raise/LayerSearch.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -169,8 +170,7 @@ Run findRun(ArrayRef<size_t> letters, const std::vector<SmallVector<Operation *>
 ContentOps::ContentOps(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {
     auto batch = dyn_cast<BatchValueOp>(op);
-    bool isSource = batch && batch.getName() != "positions" && batch.getName() != "cu_seqlens" &&
-                    batch.getName() != "image_rows";
+    bool isSource = batch && !isFactOfRows(batch.getName());
     // Token types are read by attention only: they are facts about tokens, not content.
     if (isSource && llvm::all_of(batch->getUsers(), llvm::IsaPred<AttentionOp>))
       isSource = false;

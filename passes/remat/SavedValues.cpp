@@ -39,7 +39,8 @@ FailureOr<int64_t> nominalBytes(Value value) {
 int64_t nominalWork(Operation *op) {
   OpCost cost = cast<CostOpInterface>(op).getCost();
   int64_t flops = cost.flops.evaluate(nominalTiles, nominalTokens) +
-                  cost.flopsPerSquaredToken * (nominalTokens * nominalTokens / 4);
+                  cost.flopsPerSquaredToken * (nominalTokens * nominalTokens / 4) +
+                  cost.flopsPerSquaredTile * (nominalTiles * nominalTiles);
   return flops / flopsPerByte + cost.bytes.evaluate(nominalTiles, nominalTokens);
 }
 

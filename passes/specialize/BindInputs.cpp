@@ -1,16 +1,63 @@
 //===- BindInputs.cpp - Graph inputs in (V, N) -------------------------------------------===//
 #include "passes/specialize/SpecializeInternal.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
 namespace omnibal::specialization {
 namespace {
 
+/// A dimension as the exporter wrote it: NAME or k*NAME.
+struct NamedSize {
+  int64_t factor = 1;
+  StringRef symbol;
+};
+std::optional<NamedSize> parseSize(StringRef text) {
+  NamedSize size{1, text.trim()};
+  if (text.contains('*')) {
+    auto [factor, symbol] = text.split('*');
+    size.symbol = symbol.trim();
+    if (factor.trim().getAsInteger(10, size.factor) || size.factor < 1)
+      return std::nullopt;
+  }
+  bool isName = !size.symbol.empty() && !llvm::isDigit(size.symbol.front()) &&
+                llvm::all_of(size.symbol, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  return isName ? std::optional(size) : std::nullopt;
+}
+
+/// The names of an argument's dimensions; empty where the module was written without them.
+SmallVector<StringRef> dimensionNames(func::FuncOp function, unsigned argument) {
+  SmallVector<StringRef> names;
+  if (auto dims = function.getArgAttrOfType<ArrayAttr>(argument, "omnibal.dims"))
+    for (Attribute name : dims)
+      names.push_back(cast<StringAttr>(name).getValue());
+  return names;
+}
+
+/// Names of batch and token dimensions: the last two of integer inputs that end in a dynamic one.
+llvm::StringSet<> tokenSymbols(func::FuncOp function) {
+  llvm::StringSet<> symbols;
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    SmallVector<StringRef> names = dimensionNames(function, argument.getArgNumber());
+    int64_t rank = type ? type.getRank() : 0;
+    if (rank < 2 || static_cast<int64_t>(names.size()) != rank ||
+        isa<FloatType>(type.getElementType()) || !type.isDynamicDim(rank - 1))
+      continue;
+    for (StringRef name : ArrayRef(names).take_back(2))
+      if (auto size = parseSize(name))
+        symbols.insert(size->symbol);
+  }
+  return symbols;
+}
+
 struct Binder {
   BlockArgument argument;
   RankedTensorType type;
   std::string name;
   const SpecializeOptions &options;
+  SmallVector<StringRef> names; ///< of the dimensions, where known
+  const llvm::StringSet<> &tokenSymbols;
   SymbolicShape shape;
 
   InFlightDiagnostic error() {
@@ -36,9 +83,23 @@ struct Binder {
     else
       warnFixed(dim, "number of tokens");
   }
+  /// Rows per vision unit: rank 1 or 2, the first dimension k units, the second static.
+  bool bindUnits();
   LogicalResult bindImages();
   LogicalResult bind();
 };
+
+bool Binder::bindUnits() {
+  int64_t rank = type.getRank();
+  if (rank < 1 || rank > 2 || static_cast<int64_t>(names.size()) != rank || !dynamic(0) ||
+      (rank == 2 && dynamic(1)))
+    return false;
+  auto size = parseSize(names[0]);
+  if (!size || tokenSymbols.contains(size->symbol))
+    return false;
+  shape[0] = SymbolicDim(0, size->factor, 0);
+  return true;
+}
 
 LogicalResult Binder::bindImages() {
   // Behind a batch of 1, which may be dynamic as well: [rows, pictures, 3, H, W].
@@ -69,6 +130,8 @@ LogicalResult Binder::bind() {
     bindTokens(3);
     return success();
   }
+  if (bindUnits())
+    return success();
   if (rank >= 3 && !(rank == 3 && !isFloat && dynamic(2)))
     return bindImages();
   if (isFloat) {
@@ -86,12 +149,45 @@ LogicalResult Binder::bind() {
       bindBatch(dim);
   return success();
 }
+
+/// Inputs with rows per vision unit must count the same unit, else their sizes are unrelated.
+LogicalResult checkUnits(func::FuncOp function, const llvm::StringSet<> &tokens) {
+  StringRef unit, first;
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    SmallVector<StringRef> names = dimensionNames(function, argument.getArgNumber());
+    if (!type || type.getRank() < 1 || type.getRank() > 2 || names.empty() ||
+        !type.isDynamicDim(0) || (type.getRank() == 2 && type.isDynamicDim(1)))
+      continue;
+    if (names[0].empty())
+      continue;
+    auto size = parseSize(names[0]);
+    auto attr = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "omnibal.input");
+    StringRef name = attr ? attr.getValue() : "unnamed";
+    if (!size)
+      return emitError(argument.getLoc(), "graph input '")
+             << name << "': the size '" << names[0] << "' of dimension 0 is not a multiple of one "
+             << "symbol; export with one symbol for the vision units and sizes k * units";
+    if (tokens.contains(size->symbol))
+      continue;
+    if (!unit.empty() && unit != size->symbol)
+      return emitError(argument.getLoc(), "graph input '")
+             << name << "' counts '" << size->symbol << "', but '" << first << "' counts '" << unit
+             << "'; export with one symbol for the vision units and sizes k * units";
+    unit = size->symbol;
+    first = name;
+  }
+  return success();
+}
 } // namespace
 
 LogicalResult bindInputs(func::FuncOp function, const SpecializeOptions &options) {
   Block &body = function.getBody().front();
   OpBuilder builder = OpBuilder::atBlockBegin(&body);
   llvm::BitVector erased(function.getNumArguments());
+  const llvm::StringSet<> symbols = tokenSymbols(function);
+  if (failed(checkUnits(function, symbols)))
+    return failure();
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto attr = function.getArgAttrOfType<StringAttr>(index, "omnibal.input");
@@ -107,7 +203,7 @@ LogicalResult bindInputs(func::FuncOp function, const SpecializeOptions &options
       erased.set(index);
       continue;
     }
-    Binder binder{argument, type, name, options, {}};
+    Binder binder{argument, type, name, options, dimensionNames(function, index), symbols, {}};
     auto given = options.inputDims.find(name);
     if (given != options.inputDims.end()) {
       if (given->second.size() != static_cast<size_t>(type.getRank()))

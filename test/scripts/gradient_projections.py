@@ -28,8 +28,9 @@ from torch.overrides import TorchFunctionMode
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
 from projections import projections  # noqa: E402
 
-FROZEN = {"train_all": (), "freeze_vision": ("model.vision_tower.",),
-          "freeze_llm": ("model.vision_tower.", "model.language_model.", "lm_head.")}
+VISION = ("model.vision_tower.", "model.visual.", "model.vision_model.")
+FROZEN = {"train_all": (), "freeze_vision": VISION,
+          "freeze_llm": (*VISION, "model.language_model.", "model.text_model.", "lm_head.")}
 
 
 class InDouble(TorchFunctionMode):
@@ -58,6 +59,10 @@ class Model:
         missing, unexpected = self.model.load_state_dict(stored, strict=False)
         if unexpected or set(missing) != set(facts["tied_weights"]):
             sys.exit(f"{folder}: weights that are missing {missing} or surplus {unexpected}")
+        self.image_token = facts["image_token_id"]
+        self.patches = facts if facts["pixel_values_layout"] == "patches" else None
+        self.rows_of_pictures = facts["pixel_values_layout"] == "1NCHW"
+        self.projector = tuple(facts.get("projector_prefixes", ()))
         self.state = {name: value.clone() for name, value in self.model.state_dict().items()}
         self.samples = self.read_samples(os.path.join(folder, "data-000000.tar"))
 
@@ -74,15 +79,34 @@ class Model:
                 samples[name[:-5]] = sample
         return samples
 
+    def in_tiles(self, planes):
+        tiles = torch.stack(planes).contiguous()
+        return dict(pixel_values=tiles[None] if self.rows_of_pictures else tiles)
+
+    def in_patches(self, planes, ids):
+        """Rows of patches, merge x merge neighbours together, and the pictures' sizes in patches."""
+        p, m, t = (self.patches[name] for name in ("patch_size", "merge_size", "temporal_patch_size"))
+        rows, grids = [], []
+        for plane in planes:
+            height, width = plane.shape[1] // p, plane.shape[2] // p
+            blocks = plane.reshape(3, height // m, m, p, width // m, m, p).permute(1, 4, 2, 5, 0, 3, 6)
+            rows.append(blocks[..., None, :, :].expand(*blocks.shape[:5], t, p, p).reshape(height * width, 3 * t * p * p))
+            grids.append([1, height, width])
+        return dict(pixel_values=torch.cat(rows), image_grid_thw=torch.tensor(grids),
+                    mm_token_type_ids=(ids == self.image_token).int())
+
     def loss_of(self, key, dtype):
         """Sum over the sample's label tokens, and how many there are."""
         sample = self.samples[key]
         ids, labels = torch.tensor([sample["input_ids"]]), torch.tensor(sample["labels"][1:])
         inputs = dict(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
         if sample["pictures"]:
-            x = torch.from_numpy(numpy.stack(sample["pictures"])).to(dtype) * self.pixels["rescale_factor"]
-            mean, deviation = (torch.tensor(self.pixels[name], dtype=dtype) for name in ("image_mean", "image_std"))
-            inputs["pixel_values"] = ((x - mean) / deviation).permute(0, 3, 1, 2).contiguous()
+            # Reference runs of pictures of any size took what the processor gives, in float32.
+            pixels = torch.float32 if self.patches else dtype
+            mean, deviation = (torch.tensor(self.pixels[name], dtype=pixels) for name in ("image_mean", "image_std"))
+            planes = [((torch.tensor(picture).to(pixels) * self.pixels["rescale_factor"] - mean) / deviation)
+                      .permute(2, 0, 1).to(dtype) for picture in sample["pictures"]]
+            inputs.update(self.in_patches(planes, ids) if self.patches else self.in_tiles(planes))
         with InDouble() if dtype == torch.float64 else contextlib.nullcontext():
             logits = self.model(**inputs).logits
         return F.cross_entropy(logits[0, :-1], labels, ignore_index=-100, reduction="sum"), int((labels != -100).sum())
@@ -92,7 +116,8 @@ class Model:
         settings = self.reference["optimizer"]
         self.model.to(dtype).load_state_dict(self.state)
         for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(not name.startswith(FROZEN[variant]))
+            kept = variant != "train_all" and name.startswith(self.projector or ("model.multi_modal_projector.",))
+            parameter.requires_grad_(kept or not name.startswith(FROZEN[variant]))
             parameter.grad = None
         trained = [p for p in self.model.parameters() if p.requires_grad]
         groups = [{"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings["weight_decay"]},

@@ -1,0 +1,30 @@
+//===- BatchValues.h - Names of what the runtime provides for a micro-batch --------------===//
+#ifndef DIALECTS_OMNIBAL_BATCHVALUES_H
+#define DIALECTS_OMNIBAL_BATCHVALUES_H
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace omnibal {
+
+/// What the runtime derives from the sizes of a sample's pictures for models of dynamic resolution
+/// (docs/data.md). Graph inputs of these names, or `_ids` in place of `_cu_seqlens`.
+constexpr llvm::StringLiteral pictureFacts[] = {
+    "image_position_ids",   "image_segment_cu_seqlens", "image_window_cu_seqlens",
+    "image_window_index",   "image_window_inverse",     "image_interp_indices",
+    "image_interp_weights",
+};
+inline bool isPictureFact(llvm::StringRef name) { return llvm::is_contained(pictureFacts, name); }
+
+/// On a batch_value of borders: no segment has more rows.
+constexpr llvm::StringLiteral segmentRowsAttrName = "omnibal.segment_rows";
+
+/// Where rows lie and what they are near to: it says nothing about words or pictures, so layers
+/// read it as they read constants.
+inline bool isFactOfRows(llvm::StringRef name) {
+  return name == "positions" || name == "position_ids" || name == "cu_seqlens" ||
+         name == "image_rows" || isPictureFact(name);
+}
+
+} // namespace omnibal
+#endif // DIALECTS_OMNIBAL_BATCHVALUES_H

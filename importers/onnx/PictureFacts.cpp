@@ -1,0 +1,177 @@
+#include "importers/onnx/PictureFacts.h"
+#include "dialects/omnibal/BatchValues.h"
+#include "importers/onnx/Diagnostics.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace omnibal::onnx {
+namespace {
+
+constexpr int64_t largestSide = 4096;
+
+struct PictureFacts {
+  int64_t patch = 0, merge = 0, temporal = 0, window = 0, gridSide = 0;
+};
+
+/// Graph inputs as the importer made them.
+class Inputs {
+public:
+  explicit Inputs(func::FuncOp function) : function(function) {}
+
+  std::optional<unsigned> find(StringRef name) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (nameOf(i) == name)
+        return i;
+    return std::nullopt;
+  }
+  /// The first input that follows from pictures' sizes.
+  StringRef firstFact() {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      StringRef name = nameOf(i), stem = name;
+      if (isPictureFact(name) ||
+          (stem.consume_back("_ids") && isPictureFact((stem + "_cu_seqlens").str())))
+        return name;
+    }
+    return {};
+  }
+  RankedTensorType typeOf(unsigned i) {
+    return cast<RankedTensorType>(function.getArgument(i).getType());
+  }
+  /// k of a first dimension `k*units`.
+  int64_t rowsPerUnit(unsigned i) {
+    auto dims = function.getArgAttrOfType<ArrayAttr>(i, "omnibal.dims");
+    int64_t factor = 1;
+    if (dims && !dims.empty())
+      cast<StringAttr>(dims[0]).getValue().split('*').first.trim().getAsInteger(10, factor);
+    return factor;
+  }
+
+private:
+  StringRef nameOf(unsigned i) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, "omnibal.input");
+    return name ? name.getValue() : StringRef();
+  }
+  func::FuncOp function;
+};
+
+/// The JSON object in `file`, none where the file is absent.
+FailureOr<std::optional<llvm::json::Object>> readObject(StringRef file, Location where) {
+  if (!llvm::sys::fs::exists(file))
+    return std::optional<llvm::json::Object>();
+  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+  if (!buffer)
+    return notSupported(where) << file << ": " << buffer.getError().message(), failure();
+  auto value = llvm::json::parse((*buffer)->getBuffer());
+  if (!value)
+    return notSupported(where) << file << ": " << llvm::toString(value.takeError()), failure();
+  llvm::json::Object *object = value->getAsObject();
+  if (!object)
+    return notSupported(where) << file << ": not a JSON object", failure();
+  return std::optional(std::move(*object));
+}
+
+/// The first of the fields that is a whole number, else `otherwise`.
+int64_t numberOf(const llvm::json::Object &object, ArrayRef<StringRef> fields, int64_t otherwise) {
+  for (StringRef field : fields)
+    if (auto number = object.getInteger(field))
+      return *number;
+  return otherwise;
+}
+
+PictureFacts fromConfiguration(const llvm::json::Object &vision) {
+  PictureFacts facts;
+  facts.patch = numberOf(vision, {"patch_size"}, 0);
+  facts.merge = numberOf(vision, {"spatial_merge_size", "merge_size"}, 1);
+  facts.temporal = numberOf(vision, {"temporal_patch_size"}, 1);
+  facts.window = numberOf(vision, {"window_size"}, 0);
+  int64_t positions = numberOf(vision, {"num_position_embeddings"}, 0);
+  facts.gridSide = static_cast<int64_t>(std::llround(std::sqrt(std::max<int64_t>(positions, 0))));
+  return facts;
+}
+
+FailureOr<PictureFacts> readFacts(StringRef modelPath, StringRef input, Location where) {
+  auto beside = [&](StringRef name) {
+    SmallString<256> path(llvm::sys::path::parent_path(modelPath));
+    llvm::sys::path::append(path, name);
+    return path;
+  };
+  auto own = readObject(beside("omnibal.json"), where);
+  auto theirs = readObject(beside("config.json"), where);
+  if (failed(own) || failed(theirs))
+    return failure();
+  if (*own)
+    if (const llvm::json::Object *pictures = (*own)->getObject("pictures"))
+      return PictureFacts{numberOf(*pictures, {"patch"}, 0), numberOf(*pictures, {"merge"}, 1),
+                          numberOf(*pictures, {"temporal"}, 1), numberOf(*pictures, {"window"}, 0),
+                          numberOf(*pictures, {"grid_side"}, 0)};
+  if (*theirs)
+    if (const llvm::json::Object *vision = (*theirs)->getObject("vision_config"))
+      return fromConfiguration(*vision);
+  return notSupported(where) << "the graph input '" << input << "' follows from the sizes of "
+                             << "pictures, but neither omnibal.json (`pictures`) nor config.json "
+                             << "(`vision_config`) beside the model says the sizes of patches; "
+                             << "put config.json there",
+         failure();
+}
+
+LogicalResult check(const PictureFacts &facts, Inputs &inputs, Location where) {
+  for (auto [name, side] :
+       {std::pair("patch", facts.patch), {"merge", facts.merge}, {"temporal", facts.temporal}})
+    if (side < 1 || side > largestSide)
+      return notSupported(where) << "the configuration beside the model gives " << side << " as "
+                                 << name << " size of pictures; it must lie in 1 to "
+                                 << largestSide;
+  auto pixels = inputs.find("pixel_values");
+  if (!pixels || inputs.typeOf(*pixels).getRank() != 2)
+    return notSupported(where) << "a model of pictures of any size needs the graph input "
+                               << "'pixel_values' of patches [patches, values]";
+  int64_t values = 3 * facts.temporal * facts.patch * facts.patch;
+  if (inputs.typeOf(*pixels).getDimSize(1) != values ||
+      inputs.rowsPerUnit(*pixels) != facts.merge * facts.merge)
+    return notSupported(where) << "the graph input 'pixel_values' has "
+                               << inputs.rowsPerUnit(*pixels) << " patches a unit of "
+                               << inputs.typeOf(*pixels).getDimSize(1) << " values, but the "
+                               << "configuration beside the model gives "
+                               << facts.merge * facts.merge << " of " << values << " (patch "
+                               << facts.patch << ", merge " << facts.merge << ", temporal "
+                               << facts.temporal << ")";
+  return success();
+}
+} // namespace
+
+LogicalResult attachPictureFacts(ModuleOp module, StringRef modelPath) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return success();
+  Inputs inputs(main);
+  StringRef fact = inputs.firstFact();
+  if (fact.empty())
+    return success();
+  Location where = module.getLoc();
+  auto facts = readFacts(modelPath, fact, where);
+  if (failed(facts) || failed(check(*facts, inputs, where)))
+    return failure();
+  // A configuration may name what the graph does not use.
+  bool windows = inputs.find("image_window_index") || inputs.find("image_window_ids");
+  bool table = inputs.find("image_interp_indices").has_value();
+  Builder builder(module.getContext());
+  auto number = [&](StringRef name, int64_t value) {
+    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+  };
+  module->setAttr(
+      "omnibal.pictures",
+      builder.getDictionaryAttr({number("patch", facts->patch), number("merge", facts->merge),
+                                 number("temporal", facts->temporal),
+                                 number("window", windows ? facts->window : 0),
+                                 number("grid_side", table ? facts->gridSide : 0)}));
+  return success();
+}
+
+} // namespace omnibal::onnx
