@@ -19,22 +19,23 @@ include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 separate_arguments(_defs NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${_defs})
 
-# One precompiled header of MLIR's core for all compiler libraries.
-function(omnibal_add_compiler_library name)
-  add_library(${name} STATIC ${ARGN})
-  target_link_libraries(${name} PUBLIC MLIR LLVM)
-  if(NOT name STREQUAL OmnibalDialect)
-    add_dependencies(${name} OmnibalOpsIncGen)
-  endif()
-  if(TARGET OmnibalMLIRHeaders)
-    target_precompile_headers(${name} REUSE_FROM OmnibalMLIRHeaders)
-  endif()
-endfunction()
+# For all libraries of the compiler: MLIR's core and the dialect's generated classes.
+set(OMNIBAL_COMPILER_HEADERS ${OMNIBAL_RUNTIME_HEADERS}
+  <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/BuiltinAttributes.h> <mlir/IR/IRMapping.h>
+  <mlir/IR/Matchers.h> <mlir/IR/PatternMatch.h> <mlir/IR/OpImplementation.h> <mlir/IR/SymbolTable.h> <mlir/Pass/Pass.h>
+  <mlir/Dialect/Func/IR/FuncOps.h> <mlir/Interfaces/SideEffectInterfaces.h> <llvm/ADT/SetVector.h> <llvm/ADT/StringSet.h>
+  <llvm/ADT/TypeSwitch.h> <llvm/Support/FormatVariadic.h> ${CMAKE_SOURCE_DIR}/dialects/omnibal/OmnibalStageOps.h)
+omnibal_add_precompiled_headers(OmnibalCompilerHeaders LIBRARY ${OMNIBAL_COMPILER_HEADERS})
+add_dependencies(OmnibalCompilerHeaders OmnibalOpsIncGen)
 
-file(WRITE ${CMAKE_BINARY_DIR}/cmake/Empty.cpp "")
-add_library(OmnibalMLIRHeaders OBJECT ${CMAKE_BINARY_DIR}/cmake/Empty.cpp)
-target_precompile_headers(OmnibalMLIRHeaders PRIVATE
-  <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/BuiltinAttributes.h>
-  <mlir/IR/PatternMatch.h> <mlir/IR/OpImplementation.h> <mlir/IR/SymbolTable.h> <mlir/Pass/Pass.h>
-  <mlir/Dialect/Func/IR/FuncOps.h> <mlir/Interfaces/SideEffectInterfaces.h>
-  <string> <vector> <map>)
+# With HEADERS GROUP, a group of precompiled headers other than OmnibalCompilerHeaders.
+function(omnibal_add_compiler_library name)
+  cmake_parse_arguments(ARG "" "HEADERS" "" ${ARGN})
+  if(NOT ARG_HEADERS)
+    set(ARG_HEADERS OmnibalCompilerHeaders)
+  endif()
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC MLIR LLVM)
+  add_dependencies(${name} OmnibalOpsIncGen)
+  omnibal_reuse_headers(${ARG_HEADERS} ${name})
+endfunction()

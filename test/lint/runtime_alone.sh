@@ -2,15 +2,20 @@
 # The runtime configures, builds, installs and runs with nothing of LLVM: with the system's own compiler, and with the
 # packages hidden from CMake. Neither the compiled sources nor the installed programs touch a file of LLVM or MLIR.
 #
-#   runtime_alone.sh SOURCE_FOLDER WORK_FOLDER [PROGRAM]      PROGRAM: a program directory to print with the result
+#   runtime_alone.sh together|each SOURCE_FOLDER WORK_FOLDER
+#
+#   together   the sources of a library as one (CMake's unity build): quick. Names in their anonymous namespaces must differ.
+#   each       every source by itself and without precompiled headers: it includes what it uses.
 set -euo pipefail
-source="$1" work="$2" program="${3:-}"
+mode="$1" source="$2" work="$3"
 fail() { echo "runtime_alone: $*" >&2; exit 1; }
 
 compiler="$(command -v g++)" || fail "g++ is not installed (tools/scripts/setup.sh --runtime)"
 mkdir -p "$work"
+unity="-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100"
+[ "$mode" = together ] || unity=""
 cmake -G Ninja -S "$source" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$(command -v gcc)" \
-  -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_BUILD_TESTS=OFF -DOMNIBAL_CUDA=OFF \
+  -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DOMNIBAL_BUILD_COMPILER=OFF -DOMNIBAL_BUILD_TESTS=OFF -DOMNIBAL_CUDA=OFF $unity \
   -DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON >"$work/configure.log" 2>&1 ||
   fail "configuring failed, see $work/configure.log"
 ninja -C "$work/build" >"$work/build.log" 2>&1 || { tail -30 "$work/build.log"; fail "building failed"; }
@@ -31,8 +36,4 @@ done
 printf 'vit_num,token_num\n2,100\n1,50\n' >"$work/lengths.csv"
 "$batch" "$work/lengths.csv" --tiles 4 --tokens 200 -o "$work/batches" >/dev/null
 [ -s "$work/batches/batches.json" ] || fail "omnibal-batch wrote no batches"
-if [ -n "$program" ]; then
-  "$run" --print "$program" >"$work/print.txt"
-  [ -s "$work/print.txt" ] || fail "printing a program gave nothing"
-fi
 echo "runtime_alone: $(find "$work/prefix" -type f | wc -l) installed files, nothing of LLVM"
