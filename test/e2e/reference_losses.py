@@ -116,7 +116,8 @@ def compile_program(args, tiles, tokens, groups):
         command += ["--plan", plan]
     else:
         command += ["--schedule", args.schedule, "--partition", args.partition]
-    if "optimized" in args.graph:  # folded transposes have no names: matched to the checkpoint by content
+    # Folded transposes have no names, and one export holds its tied head inline: both are matched to the checkpoint.
+    if "optimized" in args.graph or args.model.rstrip("/").endswith("idefics3"):
         command += ["--weights", os.path.join(args.model, "model.safetensors")]
     if FREEZE[args.variant]:
         command += ["--freeze", ",".join(FREEZE[args.variant])]
