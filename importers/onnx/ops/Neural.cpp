@@ -103,11 +103,16 @@ template <bool logarithm> LogicalResult buildSoftmax(NodeContext &c) {
 }
 
 /// `scale` as a tensor of exactly the normalised dimensions; null if it needs broadcasting that is
-/// not known here (then it is multiplied separately).
+/// not known here (then it is multiplied separately). A dimension that is not known yet is the
+/// scale's, unless that is 1 and broadcasts.
 Value asNormScale(NodeContext &c, Value scale, llvm::ArrayRef<int64_t> normalised) {
-  if (!scale || shapeOf(scale) == normalised)
+  if (!scale)
     return scale;
-  return {};
+  llvm::ArrayRef<int64_t> dims = shapeOf(scale);
+  bool fits = dims.size() == normalised.size() && !llvm::is_contained(dims, kDynamic);
+  for (size_t i = 0; fits && i < dims.size(); ++i)
+    fits = dims[i] == normalised[i] || (normalised[i] == kDynamic && dims[i] != 1);
+  return fits ? scale : Value();
 }
 
 Value onesFor(NodeContext &c, llvm::ArrayRef<int64_t> dims, Type element) {
