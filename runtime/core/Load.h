@@ -55,12 +55,13 @@ constexpr int64_t lengthBucket(int64_t tokens) {
   return bucket;
 }
 
-/// Of rising borders from 0 on; the last may repeat.
+/// Of rising borders from 0 on; the last may repeat, which makes no pieces. Empty pieces before it
+/// count: who reads only the borders of so many pieces must not miss a later one.
 template <typename Integer> constexpr Pieces piecesOf(std::span<const Integer> borders) {
   int64_t count = 0, longest = 0;
   for (size_t i = 1; i < borders.size(); ++i) {
     const int64_t length = borders[i] - borders[i - 1];
-    count += length > 0;
+    count = length > 0 ? static_cast<int64_t>(i) : count;
     longest = length > longest ? length : longest;
   }
   return {sampleBucket(count), lengthBucket(longest)};

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import struct
 
 import onnx
@@ -92,6 +93,8 @@ def rename(folder, graph, result, seed, checkpoint="model.safetensors"):
     model = onnx.load(os.path.join(folder, graph), load_external_data=False)
     rename_graph(model, renaming, checkpoint, moved)
     onnx.save(model, os.path.join(result, "model.onnx"))
+    # How pictures of any size are cut stands beside the graph.
+    shutil.copy(os.path.join(folder, "config.json"), result)
     return names
 
 
