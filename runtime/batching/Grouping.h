@@ -16,7 +16,7 @@ struct Caps {
   int32_t tiles = 0, tokens = 0;
 };
 
-struct Load {
+struct GroupLoad {
   int64_t tiles = 0, tokens = 0;
 };
 
@@ -36,8 +36,8 @@ struct LoadedGroups {
   std::vector<uint32_t> tiles, tokens; ///< of each group
 };
 
-inline Load loadOf(const SampleLengths &lengths, const Grouping &grouping, int64_t group) {
-  Load load;
+inline GroupLoad loadOf(const SampleLengths &lengths, const Grouping &grouping, int64_t group) {
+  GroupLoad load;
   for (uint32_t i = grouping.offsets[group]; i < grouping.offsets[group + 1]; ++i) {
     load.tiles += lengths.tiles[grouping.samples[i]];
     load.tokens += lengths.tokens[grouping.samples[i]];

@@ -12,7 +12,7 @@ std::vector<uint32_t> keepFull(const SampleLengths &lengths, const Grouping &fro
   for (int64_t g = 0; g < from.groups(); ++g) {
     auto begin = from.samples.begin() + from.offsets[g];
     auto end = from.samples.begin() + from.offsets[g + 1];
-    Load load = loadOf(lengths, from, g);
+    GroupLoad load = loadOf(lengths, from, g);
     if (load.tiles >= fullTiles || load.tokens >= fullTokens) {
       kept.samples.insert(kept.samples.end(), begin, end);
       kept.close();

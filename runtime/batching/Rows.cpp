@@ -114,7 +114,7 @@ LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping) {
   groups.tiles.resize(count);
   groups.tokens.resize(count);
   for (int64_t g = 0; g < count; ++g) {
-    Load load = loadOf(lengths, groups.grouping, g);
+    GroupLoad load = loadOf(lengths, groups.grouping, g);
     groups.tiles[g] = static_cast<uint32_t>(load.tiles);
     groups.tokens[g] = static_cast<uint32_t>(load.tokens);
   }

@@ -43,7 +43,7 @@ private:
 
   const SampleLengths &lengths;
   Caps caps;
-  std::vector<Load> groups;
+  std::vector<GroupLoad> groups;
 };
 
 TEST(LowerBound, NeverAboveTheOptimumAndOftenAtIt) {
