@@ -21,8 +21,6 @@ constexpr int64_t KiB = 1024, MiB = 1024 * KiB;
 constexpr int64_t blockFromSystem = 256 * KiB;
 /// Of a thread: its stack, and the free space between small blocks that it allocated.
 constexpr int64_t perThread = 1 * MiB;
-/// oneDNN packs panels of both factors for each thread that multiplies, and generates code.
-constexpr int64_t productPerThread = 4 * MiB, productCode = 8 * MiB;
 /// An arena begins at a huge page, and its last one may reach beyond it.
 constexpr int64_t hugePage = 2 * MiB;
 /// Of collectives, for each rank; and of a transport between processes, for itself and each peer.
@@ -161,8 +159,7 @@ std::vector<MemoryUse> memoryOfRank(const Session &s, const DataSource &data, bo
   std::vector<MemoryUse> uses;
   uses.push_back({"arenas", stage.arenaBytes + hugePage});
   uses.push_back(
-      {"kernels' scratch",
-       threads * (static_cast<int64_t>(s.executor->pool().scratchBytes()) + productPerThread)});
+      {"kernels' scratch", threads * static_cast<int64_t>(s.executor->pool().scratchBytes())});
   if (pictures)
     uses.push_back({"pictures", picturesHeld(s, microbatches)});
   int64_t reading = tokensHeld(s, microbatches);
@@ -213,8 +210,8 @@ Result<std::string> describeProcesses(const Session &s, const DataSource &data,
                                       const ResidentMemory &before, bool alone) {
   std::error_code ignored;
   const auto code = std::filesystem::file_size(s.loaded.directory + "/kernels.so", ignored);
-  const int64_t ofProcess = before.now + before.code + productCode +
-                            (ignored ? 0 : static_cast<int64_t>(code)) + epochs(s, data);
+  const int64_t ofProcess =
+      before.now + before.code + (ignored ? 0 : static_cast<int64_t>(code)) + epochs(s, data);
   std::vector<MemoryUse> mine = memoryOfRank(s, data, alone);
   mine.insert(mine.begin(), {"code and indices", ofProcess});
   OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, toText(mine)));
