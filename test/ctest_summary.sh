@@ -23,9 +23,10 @@ fi
 failed="${failed:-0}"
 # ctest counts what exits with "skipped" as passed.
 skipped="$(grep -cE '^[[:space:]]+[0-9]+ - .*\(Skipped\)' "$log")"
-left_out=$(( $(count) - $(count "$@") ))
+# Before ctest is asked to count, which empties its log.
 why="$(sed -nE 's/^not run: (.*)$/\1/p' "$build/Testing/Temporary/LastTest.log" | sort | uniq -c | sed -E 's/^ +//' |
   paste -sd ';' | sed 's/;/; /g')"
+left_out=$(( $(count) - $(count "$@") ))
 [ "$left_out" = 0 ] || why="${why:+$why; }$left_out left out by $*"
 echo "not run: $(( skipped + left_out ))${why:+ ($why)}"
 echo "$(( total - failed - skipped )) passed, $failed failed"
