@@ -24,6 +24,7 @@ public:
   explicit ReaderSearch(const ContentOps &content) : content(content) {}
 
   void addLayer(const LayerPlan &layer) {
+    visited.clear(); // what layers share is copied into each
     for (Operation *op : layer.ops)
       for (Value operand : op->getOperands())
         add(operand.getDefiningOp(), op, partOf(layer.kind));
@@ -33,7 +34,7 @@ public:
 private:
   /// Parameters behind what is computed from parameters, constants and positions alone.
   void add(Operation *source, Operation *reader, LayerKind part) {
-    if (!source || content.contains(source))
+    if (!source || content.contains(source) || !visited.insert(source).second)
       return;
     if (auto parameter = dyn_cast<GetParameterOp>(source)) {
       auto [it, isNew] =
@@ -45,6 +46,7 @@ private:
   }
 
   const ContentOps &content;
+  llvm::DenseSet<Operation *> visited; ///< of the layer at hand
   Readers readers;
 };
 

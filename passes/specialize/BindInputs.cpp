@@ -34,6 +34,13 @@ SmallVector<StringRef> dimensionNames(func::FuncOp function, unsigned argument) 
   return names;
 }
 
+/// Rank 1 or 2 with the first dimension dynamic and no other: such an input may have rows per unit.
+bool hasRows(RankedTensorType type, ArrayRef<StringRef> names) {
+  int64_t rank = type ? type.getRank() : 0;
+  return rank >= 1 && rank <= 2 && static_cast<int64_t>(names.size()) == rank &&
+         type.isDynamicDim(0) && (rank == 1 || !type.isDynamicDim(1));
+}
+
 /// Names of batch and token dimensions: the last two of integer inputs that end in a dynamic one.
 llvm::StringSet<> tokenSymbols(func::FuncOp function) {
   llvm::StringSet<> symbols;
@@ -90,9 +97,7 @@ struct Binder {
 };
 
 bool Binder::bindUnits() {
-  int64_t rank = type.getRank();
-  if (rank < 1 || rank > 2 || static_cast<int64_t>(names.size()) != rank || !dynamic(0) ||
-      (rank == 2 && dynamic(1)))
+  if (!hasRows(type, names))
     return false;
   auto size = parseSize(names[0]);
   if (!size || tokenSymbols.contains(size->symbol))
@@ -156,10 +161,7 @@ LogicalResult checkUnits(func::FuncOp function, const llvm::StringSet<> &tokens)
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     SmallVector<StringRef> names = dimensionNames(function, argument.getArgNumber());
-    if (!type || type.getRank() < 1 || type.getRank() > 2 || names.empty() ||
-        !type.isDynamicDim(0) || (type.getRank() == 2 && type.isDynamicDim(1)))
-      continue;
-    if (names[0].empty())
+    if (!hasRows(type, names) || names[0].empty())
       continue;
     auto size = parseSize(names[0]);
     auto attr = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "omnibal.input");
