@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-import onnx
+from inline_weights import weights_flags
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
 from rename_modules import rename  # noqa: E402
@@ -37,23 +37,15 @@ def call(*command):
     return result
 
 
-def weights(folder, graph):
-    """Weights inside the graph have their names from the checkpoint."""
-    tensors = onnx.load(os.path.join(folder, graph), load_external_data=False).graph.initializer
-    inline = any(t.data_type == onnx.TensorProto.FLOAT and len(t.dims) >= 2 and
-                 t.data_location != onnx.TensorProto.EXTERNAL for t in tensors)
-    return [f"--weights={folder}/model.safetensors"] if inline else []
-
-
 def compile_model(folder, graph, result, freeze):
     shutil.rmtree(result, ignore_errors=True)
     return call(os.path.join(BIN, "omnibal-compile"), os.path.join(folder, graph), "--tiles", "6", "--tokens", "200",
-                "--stages", "2", "--microbatches", "2", "--freeze", freeze, *weights(folder, graph), "-o", result)
+                "--stages", "2", "--microbatches", "2", "--freeze", freeze, *weights_flags(folder, graph), "-o", result)
 
 
 def parts(folder, graph):
     """The part of every parameter, from the layers that the compiler finds."""
-    text = call(os.path.join(BIN, "omnibal-opt"), os.path.join(folder, graph), *weights(folder, graph),
+    text = call(os.path.join(BIN, "omnibal-opt"), os.path.join(folder, graph), *weights_flags(folder, graph),
                 "--omnibal-specialize", "--omnibal-raise=tokens=64", "--omnibal-form-layers").stdout
     parameters = dict(re.findall(r'(%\w+) = omnibal.get_parameter @"?([^" ]+)"? :', text))
     found = {}

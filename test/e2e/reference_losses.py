@@ -116,9 +116,8 @@ def compile_program(args, tiles, tokens, groups):
         command += ["--plan", plan]
     else:
         command += ["--schedule", args.schedule, "--partition", args.partition]
-    # Folded transposes have no names, and one export holds its tied head inline: both are matched to the checkpoint.
-    if "optimized" in args.graph or args.model.rstrip("/").endswith("idefics3"):
-        command += ["--weights", os.path.join(args.model, "model.safetensors")]
+    from inline_weights import weights_flags  # reads the graph by onnx, which a run of a --program does without
+    command += weights_flags(args.model, args.graph)
     if FREEZE[args.variant]:
         command += ["--freeze", ",".join(FREEZE[args.variant])]
     run(command + args.compile_flags)
