@@ -235,7 +235,8 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--modes", default="packed-eager,single-eager,packed-compile,single-compile")
+    parser.add_argument("--modes", default="packed-eager,single-eager,packed-compile",
+                        help="of them and single-compile")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--worker-threads", type=int, default=1, help=argparse.SUPPRESS)
     args = parser.parse_args()
