@@ -34,7 +34,8 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
   for (Operation *op : content.all())
     if (auto merge = dyn_cast<ImageMergeOp>(op)) {
       features.push_back(merge.getFeatures());
-      if (texts.empty())
+      // Later merges give features to add: what they stand in is no text.
+      if (texts.empty() && content.contains(merge.getText()))
         texts.push_back(merge.getText());
     }
   llvm::SetVector<Operation *> vision = content.backwardFrom(features);

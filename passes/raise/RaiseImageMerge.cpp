@@ -17,7 +17,21 @@ struct Merge {
   Value text;     ///< [1, N, C]
   Value features; ///< any shape; its elements in order fill the placeholders
   int64_t token = 0;
+  bool adds = false; ///< the features are added to the rows instead
 };
+
+Value stripReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+/// The only element along a dimension of size 1.
+bool dropsUnitDim(GatherOp op) {
+  int64_t axis = op.getAxis(), rank = rankOf(op.getInput());
+  return shapeOf(op.getInput())[axis < 0 ? axis + rank : axis].isOne() &&
+         typeOf(op.getIndices()).getNumElements() == 1;
+}
 
 class MergeRaiser {
 public:
@@ -42,6 +56,7 @@ public:
 private:
   std::optional<Merge> match(ScatterNDOp op);
   std::optional<Merge> match(SelectOp op);
+  std::optional<Merge> matchAddition(ScatterNDOp op, int64_t token);
   LogicalResult raise(Operation *op, const Merge &merge);
 
   /// The token id of `ids == id`, broadcast to every element of the text's rows.
@@ -58,11 +73,19 @@ private:
           return std::nullopt;
         return static_cast<int64_t>(*token);
       }
-      if (!isa<ReshapeOp, ExpandOp, CastOp>(op))
+      auto gather = dyn_cast<GatherOp>(op);
+      bool drops = gather && dropsUnitDim(gather);
+      if (!drops && !isa<ReshapeOp, ExpandOp, CastOp>(op))
         return std::nullopt;
       mask = op->getOperand(0);
     }
     return std::nullopt;
+  }
+  /// The token whose places the indices list: transpose(nonzero(ids == token)).
+  std::optional<int64_t> listedToken(Value indices) {
+    auto transpose = indices.getDefiningOp<TransposeOp>();
+    auto nonzero = transpose ? transpose.getInput().getDefiningOp<NonZeroOp>() : NonZeroOp();
+    return nonzero ? placeholderToken(nonzero.getInput()) : std::nullopt;
   }
   bool dependsOnImages(Value value) {
     return dependence.of(value) & dependence.arguments(Role::Image);
@@ -74,22 +97,37 @@ private:
   Dependence dependence;
 };
 
-Value stripReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getInput();
-  return value;
+/// scatter_nd(text, places, text[places] + features): features of inner layers of the tower that
+/// the language model's first layers take on top of their own.
+std::optional<Merge> MergeRaiser::matchAddition(ScatterNDOp op, int64_t token) {
+  Value updates = op.getUpdates();
+  while (Operation *source = updates.getDefiningOp()) {
+    if (!isa<ReshapeOp, ExpandOp>(source))
+      break;
+    updates = source->getOperand(0);
+  }
+  auto sum = updates.getDefiningOp<AddOp>();
+  if (!sum)
+    return std::nullopt;
+  for (bool left : {true, false}) {
+    auto rows = (left ? sum.getLhs() : sum.getRhs()).getDefiningOp<GatherNDOp>();
+    Value features = left ? sum.getRhs() : sum.getLhs();
+    if (rows && rows.getInput() == op.getInput() && rows.getBatchDims() == 0 &&
+        listedToken(rows.getIndices()) == token && getSymbolicShape(typeOf(features)))
+      return Merge{op.getInput(), stripReshapes(features), token, /*adds=*/true};
+  }
+  return std::nullopt;
 }
 
 /// scatter_nd(text, transpose(nonzero(mask)), first elements of features).
 std::optional<Merge> MergeRaiser::match(ScatterNDOp op) {
   if (op.getReduction() != "none" || !dependsOnImages(op.getUpdates()))
     return std::nullopt;
-  Value indices = op.getIndices();
-  auto transpose = indices.getDefiningOp<TransposeOp>();
-  auto nonzero = transpose ? transpose.getInput().getDefiningOp<NonZeroOp>() : NonZeroOp();
-  if (!nonzero)
+  auto token = listedToken(op.getIndices());
+  if (!token)
     return std::nullopt;
-  auto token = placeholderToken(nonzero.getInput());
+  if (auto addition = matchAddition(op, *token))
+    return addition;
   Value updates = op.getUpdates();
   while (Operation *source = updates.getDefiningOp()) {
     if (!isa<ReshapeOp, SliceOp>(source))
@@ -99,8 +137,6 @@ std::optional<Merge> MergeRaiser::match(ScatterNDOp op) {
     if (isa<SliceOp>(source) && rankOf(updates) != 1)
       return std::nullopt;
   }
-  if (!token)
-    return std::nullopt;
   return Merge{op.getInput(), updates, *token};
 }
 
@@ -151,9 +187,19 @@ LogicalResult MergeRaiser::raise(Operation *op, const Merge &merge) {
       builder, op->getLoc(),
       makeTensorType(builder.getContext(), {SymbolicDim::tokens()}, builder.getI32Type()),
       builder.getStringAttr("image_rows"));
-  Value merged =
-      ImageMergeOp::create(builder, op->getLoc(), text.getType(), text, features, imageRows);
-  result.replaceAllUsesWith(reshapeTo(builder, op->getLoc(), merged, shapeOf(result)));
+  Location loc = op->getLoc();
+  Value below = text;
+  if (merge.adds) {
+    auto number = RankedTensorType::get({}, typeOf(text).getElementType());
+    Value zero = ConstantOp::create(builder, loc, number,
+                                    cast<ElementsAttr>(DenseElementsAttr::get(
+                                        number, builder.getZeroAttr(number.getElementType()))));
+    below = ExpandOp::create(builder, loc, text.getType(), zero, Value());
+  }
+  Value merged = ImageMergeOp::create(builder, loc, text.getType(), below, features, imageRows);
+  if (merge.adds)
+    merged = createOp<AddOp>(builder, loc, text, merged);
+  result.replaceAllUsesWith(reshapeTo(builder, loc, merged, shapeOf(result)));
   return success();
 }
 } // namespace

@@ -64,10 +64,18 @@ bool hasAttention(ArrayRef<Operation *> segment) {
   return llvm::any_of(segment, llvm::IsaPred<AttentionOp>);
 }
 
-/// True if the segment adds to the value that enters it.
+/// True if the segment adds to the value that enters it; features of pictures may follow.
 bool isResidual(ArrayRef<Operation *> segment, Value entry) {
-  Operation *last = segment.back();
-  return isa<AddOp>(last) && llvm::is_contained(last->getOperands(), entry);
+  return isa<AddOp>(segment.back()) && llvm::any_of(segment, [&](Operation *op) {
+           return isa<AddOp>(op) && llvm::is_contained(op->getOperands(), entry);
+         });
+}
+
+/// True if all that the segment does is to add features of pictures to the value that enters it.
+bool addsFeatures(ArrayRef<Operation *> segment, Value entry) {
+  return isa<AddOp>(segment.back()) && llvm::is_contained(segment.back()->getOperands(), entry) &&
+         llvm::any_of(segment, llvm::IsaPred<ImageMergeOp>) &&
+         llvm::all_of(segment, llvm::IsaPred<ImageMergeOp, ReshapeOp, AddOp>);
 }
 
 /// A part's ops with its trunk first: what some attention reads, what follows the last attention,
@@ -227,10 +235,19 @@ Segmentation segmentPart(ArrayRef<Operation *> part, const ContentOps &content) 
 
   llvm::StringMap<size_t> known;
   SmallVector<size_t> letters;
-  for (const auto &segment : result.segments)
+  std::vector<SmallVector<Operation *>> joined;
+  for (const auto &segment : result.segments) {
+    // Features that are added belong to the block before them and make it no other kind of block.
+    if (!joined.empty() && addsFeatures(segment, joined.back().back()->getResult(0))) {
+      llvm::append_range(joined.back(), segment);
+      continue;
+    }
+    joined.push_back(segment);
     letters.push_back(
         known.try_emplace(StructureWriter(segment, content).write(segment.back()), known.size())
             .first->second);
+  }
+  result.segments = std::move(joined);
   Run run = findRun(letters, result.segments);
   if (run.repeats >= 2) {
     for (size_t i = 0; i <= run.repeats; ++i)

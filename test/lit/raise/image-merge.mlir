@@ -55,3 +55,33 @@ func.func @running_count(%ids: tensor<1x?xi64, #ids> {omnibal.role = "ids"}, %te
   %y = omnibal.reshape %after : (tensor<?xf32, #long>) -> tensor<1x?x8xf32, #text>
   return %y : tensor<1x?x8xf32, #text>
 }
+
+// Features that are added to the placeholders' rows: hidden[mask] += features.
+// CHECK-LABEL: func.func @addition
+// CHECK-SAME: %[[IDS:[a-z0-9]+]]: tensor<1x?xi64, {{[^)]*}} %[[TEXT:[a-z0-9]+]]: tensor<1x?x8xf32, {{[^)]*}} %[[F:[a-z0-9]+]]: tensor<?x4x8xf32
+// CHECK: %[[ROWS:.*]] = omnibal.batch_value "image_rows" : tensor<?xi32
+// CHECK: %[[ZERO:.*]] = omnibal.constant dense<0.000000e+00> : tensor<f32>
+// CHECK: %[[ZEROS:.*]] = omnibal.expand %[[ZERO]]
+// CHECK: %[[M:.*]] = omnibal.image_merge %[[ZEROS]], %[[F]], %[[ROWS]]
+// CHECK: %[[SUM:.*]] = omnibal.add %[[TEXT]], %[[M]]
+// CHECK-NEXT: return %[[SUM]]
+func.func @addition(%ids: tensor<1x?xi64, #ids> {omnibal.role = "ids"}, %text: tensor<1x?x8xf32, #text>, %features: tensor<?x4x8xf32, #tiles> {omnibal.role = "image"}) -> tensor<1x?x8xf32, #text> {
+  %token = omnibal.constant dense<7> : tensor<i64>
+  %zero = omnibal.constant dense<0> : tensor<i64>
+  %eq = omnibal.compare %ids, %token {predicate = 0 : i32} : (tensor<1x?xi64, #ids>, tensor<i64>) -> tensor<1x?xi1, #ids>
+  %eq1 = omnibal.reshape %eq : (tensor<1x?xi1, #ids>) -> tensor<1x?x1xi1, #ids1>
+  %mask = omnibal.gather %eq1, %zero {axis = 2 : i64} : (tensor<1x?x1xi1, #ids1>, tensor<i64>) -> tensor<1x?xi1, #ids>
+  %at = omnibal.nonzero %mask : (tensor<1x?xi1, #ids>) -> tensor<2x?xi64>
+  %index = omnibal.transpose %at {permutation = array<i64: 1, 0>} : (tensor<2x?xi64>) -> tensor<?x2xi64>
+  %old = omnibal.gather_nd %text, %index {batch_dims = 0 : i64} : (tensor<1x?x8xf32, #text>, tensor<?x2xi64>) -> tensor<?x8xf32>
+  %rows = omnibal.reshape %features : (tensor<?x4x8xf32, #tiles>) -> tensor<?x8xf32, affine_map<(d0, d1) -> (d0 * 4, 8)>>
+  %new = omnibal.add %old, %rows : (tensor<?x8xf32>, tensor<?x8xf32, affine_map<(d0, d1) -> (d0 * 4, 8)>>) -> tensor<?x8xf32>
+  %every1 = omnibal.reshape %mask : (tensor<1x?xi1, #ids>) -> tensor<1x?x1xi1, #ids1>
+  %every = omnibal.expand %every1 : (tensor<1x?x1xi1, #ids1>) -> tensor<1x?x8xi1, #text>
+  %all = omnibal.nonzero %every : (tensor<1x?x8xi1, #text>) -> tensor<3x?xi64>
+  %places = omnibal.transpose %all {permutation = array<i64: 1, 0>} : (tensor<3x?xi64>) -> tensor<?x3xi64>
+  %minus = omnibal.constant dense<-1> : tensor<1xi64>
+  %flat = omnibal.reshape %new, %minus : (tensor<?x8xf32>, tensor<1xi64>) -> tensor<?xf32>
+  %y = omnibal.scatter_nd %text, %places, %flat {reduction = "none"} : (tensor<1x?x8xf32, #text>, tensor<?x3xi64>, tensor<?xf32>) -> tensor<1x?x8xf32, #text>
+  return %y : tensor<1x?x8xf32, #text>
+}

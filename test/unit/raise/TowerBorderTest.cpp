@@ -102,16 +102,31 @@ public:
     return reshape(transpose(x, {0, 1, 3, 2, 4}), {V, 4, 4 * width});
   }
 
-  /// Merge with text, two language blocks, head. Runs the pass.
-  void finish(Value features) {
+  /// Features added to the text's rows of pictures.
+  Value addFeatures(Value x, Value features) {
+    auto type = cast<RankedTensorType>(x.getType());
+    auto number = RankedTensorType::get({}, type.getElementType());
+    Value zero = ConstantOp::create(builder, loc, number,
+                                    cast<ElementsAttr>(DenseElementsAttr::get(number, 0.0f)));
+    Value zeros = ExpandOp::create(builder, loc, type, zero, Value());
+    return add(x,
+               ImageMergeOp::create(builder, loc, type, zeros, features, batch("image_rows", {N})));
+  }
+
+  /// Merge with text, language blocks (two, or one more than what is added behind them), head.
+  /// Runs the pass.
+  void finish(Value features, ArrayRef<Value> added = {}) {
     Value table = parameter("text.table", {vocabulary, textWidth});
     Value ids = ReshapeOp::create(builder, loc, typeOf({1, N}, false), batch("input_ids", {N}),
                                   Value(), false);
     Value text = createOp<EmbeddingOp>(builder, loc, table, ids);
     Value x = ImageMergeOp::create(builder, loc, text.getType(), text, features,
                                    batch("image_rows", {N}));
-    x = block(x, "text.0", MaskKind::Causal);
-    x = block(x, "text.1", MaskKind::Causal);
+    for (size_t i = 0; i < std::max<size_t>(2, added.size() + 1); ++i) {
+      x = block(x, "text." + std::to_string(i), MaskKind::Causal);
+      if (i < added.size())
+        x = addFeatures(x, added[i]);
+    }
     func::ReturnOp::create(builder, loc, linear(norm(x, "text.norm"), "text.head", vocabulary));
     ASSERT_TRUE(succeeded(verify(*module)));
     PassManager manager(&context);
@@ -300,6 +315,25 @@ TEST_F(TowerBorder, OneBlock) { finish(mlp(graph.norm(tower(1).back(), "tower.no
 TEST_F(TowerBorder, NoBlock) {
   Value x = graph.add(graph.towerEmbedding(), graph.parameter("tower.positions", {rows, width}));
   finish(mlp(graph.norm(x, "tower.norm")));
+}
+
+TEST_F(TowerBorder, FeaturesOfInnerBlocksAddedToTheFirstLanguageBlocks) {
+  std::vector<Value> outputs = tower(4);
+  std::vector<Value> added;
+  for (int i : {0, 2}) {
+    Value x = graph.gelu(graph.linear(outputs[i], "bridge.up" + std::to_string(i), textWidth));
+    added.push_back(graph.linear(x, "bridge.down" + std::to_string(i), textWidth));
+  }
+  graph.finish(mlp(outputs.back()), added);
+  graph.expectNamedParts();
+  EXPECT_EQ(graph.countLayers("vision.layers"), 4);
+  EXPECT_EQ(graph.countLayers("language.layers"), 3);
+  // What is added comes from the projector, and belongs to the block that it is added behind.
+  std::vector<unsigned> inputs;
+  for (auto layer : graph.main.getOps<LayerOp>())
+    if (layer.getName().starts_with("language.layers"))
+      inputs.push_back(layer.getInputs().size());
+  EXPECT_EQ(inputs, (std::vector<unsigned>{2, 2, 1}));
 }
 
 } // namespace
