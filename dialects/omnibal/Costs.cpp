@@ -175,6 +175,8 @@ COST(EmbeddingOp, true, {SymbolicDim(), times(bytesOf(getResult()), 2) + bytesOf
 COST(EmbeddingGradOp, false, {elementsOf(getGrad()), traffic(*this) + bytesOf(getGrad())})
 COST(ImageMergeOp, true, {SymbolicDim(), times(bytesOf(getResult()), 2) + bytesOf(getImageRows())})
 COST(ImageMergeGradOp, false, {elementsOf(getGrad()), traffic(*this)})
+COST(TopKOp, false, perElement(*this, getInput(), int64_t(getK())))
+COST(GroupRowsOp, false, perElement(*this, getIds(), 1))
 // Row work.
 COST(ReduceOp, true, perElement(*this, getInput(), 1))
 COST(CumSumOp, true, perElement(*this, getInput(), 1))
@@ -195,6 +197,11 @@ COST(LinearCrossEntropyGradOp, false,
 COST(LinearOp, false,
      matrixProduct(*this, {elementsOf(getInput()), shapeOf(getWeight())[getInOut() ? 1 : 0]}, 2))
 COST(LinearWeightGradOp, false,
+     matrixProduct(*this, {elementsOf(getInput()), shapeOf(getGrad()).back()}, 2))
+// Every row has one weight, whatever its group.
+COST(GroupedLinearOp, false,
+     matrixProduct(*this, {elementsOf(getInput()), shapeOf(getResult()).back()}, 2))
+COST(GroupedLinearWeightGradOp, false,
      matrixProduct(*this, {elementsOf(getInput()), shapeOf(getGrad()).back()}, 2))
 COST(ConvOp, false, matrixProduct(*this, {elementsOf(getResult())}, 2 * tapsOf(getWeight())))
 COST(ConvInputGradOp, false, matrixProduct(*this, {elementsOf(getGrad())}, 2 * tapsOf(getWeight())))

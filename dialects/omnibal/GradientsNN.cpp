@@ -56,6 +56,16 @@ OMNIBAL_GRADIENT_RULE(LinearOp) {
   return success();
 }
 
+OMNIBAL_GRADIENT_RULE(GroupedLinearOp) {
+  if (needs(0))
+    gradients[0] = b.create<GroupedLinearOp>(g[0], op.getWeight(), op.getOrder(), op.getBorders(),
+                                             !op.getInOut());
+  if (needs(1))
+    gradients[1] = b.create<GroupedLinearWeightGradOp>(op.getInput(), g[0], op.getOrder(),
+                                                       op.getBorders(), op.getInOut());
+  return success();
+}
+
 OMNIBAL_GRADIENT_RULE(ConvOp) {
   if (needs(0))
     gradients[0] = ConvInputGradOp::create(b.builder, b.loc, op.getInput().getType(), g[0],

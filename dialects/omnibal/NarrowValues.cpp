@@ -13,8 +13,8 @@ namespace {
 /// Results that stay wide whatever the op reads.
 bool isAlwaysWide(OpResult value) {
   return llvm::TypeSwitch<Operation *, bool>(value.getOwner())
-      .Case<ReduceOp, LinearWeightGradOp, EmbeddingGradOp, ConvWeightGradOp>(
-          [](Operation *) { return true; })
+      .Case<ReduceOp, LinearWeightGradOp, GroupedLinearWeightGradOp, EmbeddingGradOp,
+            ConvWeightGradOp>([](Operation *) { return true; })
       .Case([&](AttentionOp op) { return value == op.getLse(); })
       .Case([&](GemmOp op) { return value == op.getSums(); })
       .Case<CrossEntropyOp, CrossEntropyGradOp, LinearCrossEntropyOp>(

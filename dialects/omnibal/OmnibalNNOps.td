@@ -103,6 +103,38 @@ def ImageMergeGradOp : Omnibal_PureOp<"image_merge_grad"> {
   let results = (outs FloatTensor:$dtext, FloatTensor:$dfeatures);
 }
 
+//--- Rows in groups (experts) -------------------------------------------------------------------------------
+
+def TopKOp : Omnibal_PureOp<"top_k"> {
+  let summary = "Places of the k largest values along the last dimension, largest first, of equal ones the first";
+  let description = "[.., E] gives i64 [.., k]; with `smallest` the k smallest, smallest first.";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$k, UnitAttr:$smallest);
+  let results = (outs IndexingTensor:$result);
+}
+def GroupRowsOp : Omnibal_PureOp<"group_rows"> {
+  let summary = "Rows sorted by the group that each belongs to";
+  let description = [{
+    ids [..] of R rows, each in [0, groups): `order` (i32 [R]) are the rows of group 0, then those of
+    group 1, .., each in their own order; rows of group g stand at [borders[g], borders[g + 1])
+    (i32 [groups + 1]).
+  }];
+  let arguments = (ins IndexingTensor:$ids, I64Attr:$groups);
+  let results = (outs IndexingTensor:$order, IndexingTensor:$borders);
+}
+def GroupedLinearOp : Omnibal_PureOp<"grouped_linear", [Diff]> {
+  let summary = "Each row times the weight of its group: x [.., in], weight [groups, out, in]";
+  let description = "With `in_out` the weight is [groups, in, out]. Order and borders are group_rows'.";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$weight, IndexingTensor:$order,
+                       IndexingTensor:$borders, UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
+def GroupedLinearWeightGradOp : Omnibal_PureOp<"grouped_linear_weight_grad"> {
+  let summary = "Gradient of grouped_linear's weight: for each group the sum over its rows";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$grad, IndexingTensor:$order,
+                       IndexingTensor:$borders, UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
+
 //--- Loss -------------------------------------------------------------------------------------------------
 
 def CrossEntropyOp : Omnibal_PureOp<"cross_entropy", [Diff]> {

@@ -21,8 +21,10 @@ Type omnibal::inferElementType(Operation *op, unsigned result) {
   Builder builder(op->getContext());
   if (isa<CompareOp, IsNaNOp>(op))
     return builder.getI1Type();
-  if (isa<ShapeOp, SizeOp, NonZeroOp>(op))
+  if (isa<ShapeOp, SizeOp, NonZeroOp, TopKOp>(op))
     return builder.getI64Type();
+  if (isa<GroupRowsOp>(op))
+    return builder.getI32Type();
   if (isa<CastOp>(op) || op->getNumOperands() == 0) // concat of nothing is its shape rule's error
     return nullptr;
   if (isa<CrossEntropyOp, LinearCrossEntropyOp>(op) && result == 1) // the predictions

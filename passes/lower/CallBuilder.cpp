@@ -250,7 +250,7 @@ bool CallBuilder::markAccumulated(Value value, const Place &target) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
-  bool direct = isa<EmbeddingGradOp>(op);
+  bool direct = isa<EmbeddingGradOp, GroupedLinearWeightGradOp>(op);
   if (auto view = dyn_cast<ReshapeOp>(op)) {
     auto inner = reshape(target, shapeOf(view.getInput()));
     bool marked = inner && markAccumulated(view.getInput(), *inner);
@@ -346,6 +346,9 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case([&](EmbeddingGradOp o) { return emitEmbeddingGrad(o); })
       .Case([&](ImageMergeOp o) { return emitImageMerge(o); })
       .Case([&](ImageMergeGradOp o) { return emitImageMergeGrad(o); })
+      .Case([&](GroupRowsOp o) { return emitGroupRows(o); })
+      .Case([&](GroupedLinearOp o) { return emitGroupedLinear(o); })
+      .Case([&](GroupedLinearWeightGradOp o) { return emitGroupedLinearWeightGrad(o); })
       .Case<CrossEntropyOp, CrossEntropyGradOp>([&](Operation *o) { return emitCrossEntropy(o); })
       .Case<LinearCrossEntropyOp, LinearCrossEntropyGradOp>(
           [&](Operation *o) { return emitLinearCrossEntropy(o); })

@@ -93,10 +93,15 @@ private:
   llvm::LogicalResult emitEmbeddingGrad(EmbeddingGradOp op);
   llvm::LogicalResult emitImageMerge(ImageMergeOp op);
   llvm::LogicalResult emitImageMergeGrad(ImageMergeGradOp op);
+  llvm::LogicalResult emitGroupRows(GroupRowsOp op); // EmitGroups.cpp
+  llvm::LogicalResult emitGroupedLinear(GroupedLinearOp op);
+  llvm::LogicalResult emitGroupedLinearWeightGrad(GroupedLinearWeightGradOp op);
   llvm::LogicalResult emitCrossEntropy(mlir::Operation *op); // EmitLoss.cpp
   llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
   llvm::LogicalResult emitPlain(mlir::Operation *op); // EmitPlain.cpp
 
+  /// [.., C] as [rows, C], or as it is where strides can only say so.
+  Place rowsOf(mlir::Value value, mlir::Operation *op);
   /// [B, H, L, D] as [B * L, H, D].
   Place tokenMajor(const Place &place, mlir::Operation *op);
   /// Memory for a [B, H, L, ..] result that lies as [B, L, H, ..].

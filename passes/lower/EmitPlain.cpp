@@ -24,6 +24,8 @@ std::optional<SmallVector<StringRef>> operandNames(Operation *op) {
     return SmallVector<StringRef>{"input", "indices"};
   if (isa<ScatterNDOp, ScatterElementsOp>(op))
     return SmallVector<StringRef>{"input", "indices", "updates"};
+  if (isa<TopKOp>(op))
+    return SmallVector<StringRef>{"input"};
   if (isa<TriluOp>(op))
     return SmallVector<StringRef>{"input", "k"};
   if (isa<CumSumOp>(op))

@@ -30,6 +30,13 @@ def RaiseLinearPass : RaisingPass<"omnibal-raise-linear"> {
 def RaiseEmbeddingPass : RaisingPass<"omnibal-raise-embedding"> {
   let summary = "Gathers of a parameter's rows become embedding; of all rows in order, the parameter";
 }
+def RaiseExpertsPass : RaisingPass<"omnibal-raise-experts"> {
+  let summary = "Products with a matrix looked up for each row become grouped_linear";
+  let description = [{
+    Mixtures of experts, exported as matrices[ids] times rows: what computes the experts that a row
+    chose, and no others.
+  }];
+}
 def RaisePatchConvPass : RaisingPass<"omnibal-raise-patch-conv"> {
   let summary = "A convolution whose stride is its kernel becomes a linear over patches";
 }

@@ -23,6 +23,7 @@ void buildRaisePipeline(OpPassManager &manager, int64_t tokens) {
   manager.addPass(createRaisePatchConvPass());
   manager.addPass(createRaiseLinearPass());
   manager.addPass(createRaiseEmbeddingPass());
+  manager.addPass(createRaiseExpertsPass());
   // Roles of inputs first: what depends on ids and pictures is content, the rest masks and
   // positions.
   manager.addPass(createClassifyInputsPass());

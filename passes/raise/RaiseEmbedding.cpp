@@ -35,13 +35,14 @@ Value narrowed(OpBuilder &builder, Value ids) {
   return ConstantOp::create(builder, ids.getLoc(), type, cast<ElementsAttr>(narrow));
 }
 
-void raiseGather(OpBuilder &builder, GatherOp op) {
-  Value table = op.getInput(), ids = op.getIndices();
-  if (op.getAxis() != 0 || rankOf(table) != 2 || !readsParameter(table) ||
+/// table[ids] of a parameter's rows.
+void raiseGather(OpBuilder &builder, Operation *op, Value table, Value ids) {
+  if (rankOf(table) != 2 || !readsParameter(table) ||
       !isa<FloatType>(typeOf(table).getElementType()))
     return;
   builder.setInsertionPoint(op);
-  Location loc = op.getLoc();
+  Location loc = op->getLoc();
+  Value result = op->getResult(0);
   if (auto first = consecutive(ids)) {
     // Rows in order are a part of the table itself.
     SymbolicShape shape = shapeOf(table);
@@ -49,16 +50,23 @@ void raiseGather(OpBuilder &builder, GatherOp op) {
     Value part = table;
     if (*first != 0 || SymbolicDim(rows) != shape[0]) {
       shape[0] = rows;
-      auto type = makeTensorType(op.getContext(), shape, typeOf(table).getElementType());
+      auto type = makeTensorType(op->getContext(), shape, typeOf(table).getElementType());
       part = SliceOp::create(builder, loc, type, table, Value(), Value(), Value(), Value(),
                              builder.getDenseI64ArrayAttr({*first, 0}),
                              builder.getDenseI64ArrayAttr({1, 1}));
     }
-    op.getResult().replaceAllUsesWith(reshapeTo(builder, loc, part, shapeOf(op.getResult())));
+    result.replaceAllUsesWith(reshapeTo(builder, loc, part, shapeOf(result)));
     return;
   }
-  Value rows = EmbeddingOp::create(builder, loc, op.getType(), table, narrowed(builder, ids));
-  op.getResult().replaceAllUsesWith(rows);
+  Value rows = EmbeddingOp::create(builder, loc, result.getType(), table, narrowed(builder, ids));
+  result.replaceAllUsesWith(rows);
+}
+
+/// Indices of gather_nd that name one dimension, without the dimension of size 1 that says so.
+Value withoutUnitDim(OpBuilder &builder, GatherNDOp op) {
+  builder.setInsertionPoint(op);
+  SymbolicShape shape = shapeOf(op.getIndices());
+  return reshapeTo(builder, op.getLoc(), op.getIndices(), ArrayRef<SymbolicDim>(shape).drop_back());
 }
 
 /// Rows of vision features in another order (windows): input[indices] with indices that the batch
@@ -91,14 +99,17 @@ struct RaiseEmbeddingPass : impl::RaiseEmbeddingPassBase<RaiseEmbeddingPass> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       OpBuilder builder(function);
       raise::forEachOp(function, [&](Operation *op) {
-        if (auto gather = dyn_cast<GatherOp>(op))
-          gather.getAxis() == 0 && !raise::readsParameter(gather.getInput())
-              ? raise::raiseRows(builder, op, gather.getInput(), gather.getIndices())
-              : raise::raiseGather(builder, gather);
+        if (auto gather = dyn_cast<GatherOp>(op); gather && gather.getAxis() == 0)
+          raise::readsParameter(gather.getInput())
+              ? raise::raiseGather(builder, op, gather.getInput(), gather.getIndices())
+              : raise::raiseRows(builder, op, gather.getInput(), gather.getIndices());
         else if (auto gather = dyn_cast<GatherNDOp>(op);
                  gather && gather.getBatchDims() == 0 &&
                  raise::shapeOf(gather.getIndices()).back().isOne())
-          raise::raiseRows(builder, op, gather.getInput(), gather.getIndices());
+          raise::readsParameter(gather.getInput())
+              ? raise::raiseGather(builder, op, gather.getInput(),
+                                   raise::withoutUnitDim(builder, gather))
+              : raise::raiseRows(builder, op, gather.getInput(), gather.getIndices());
       });
     }
   }

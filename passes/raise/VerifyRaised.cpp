@@ -40,6 +40,9 @@ std::string problemWith(Operation *op) {
   } else if (auto softmax = dyn_cast<SoftmaxOp>(op)) {
     if (along(softmax.getInput(), softmax.getAxis()))
       return "is a softmax over tokens; an attention was not recognised";
+  } else if (auto top = dyn_cast<TopKOp>(op)) {
+    if (along(top.getInput(), -1))
+      return "chooses among tokens of the row, also across samples";
   } else if (auto cumsum = dyn_cast<CumSumOp>(op)) {
     if (cumsum.getAxis() && along(cumsum.getInput(), *cumsum.getAxis()))
       return "sums over tokens of the row, also across samples";

@@ -490,4 +490,48 @@ TEST_F(AgainstHost, CopyFillReduce) {
   }
 }
 
+TEST_F(AgainstHost, ProductsInGroups) {
+  Random r(21);
+  FOR_ROUNDS(16) {
+    const bool bf16 = r.chance(60), narrowResult = bf16 && r.chance(60);
+    const int64_t rows = r.size(150), groups = r.size(9, 1), used = 1 + r.upTo(groups - 1);
+    const bool packs = r.chance(60); // as the tensor cores take them
+    const int64_t depth = packs ? 8 * r.size(12, 1) : r.size(70, 1);
+    const int64_t cols = packs ? 8 * r.size(20, 1) : r.size(90, 1);
+    Tensor<int64_t> ids({rows});
+    ids.fill([&](int64_t) { return r.upTo(used - 1); });
+    Tensor<int32_t> order({rows}), borders({groups + 1});
+    BothSides sorted("group_rows", {});
+    sorted.exact("ids", ids);
+    sorted.exact("order", order);
+    sorted.exact("borders", borders);
+    sorted.compare(exactly);
+    int64_t to = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int64_t i = 0; i < rows; ++i)
+        if (ids[i] == g)
+          order[to++] = static_cast<int32_t>(i);
+      borders[g + 1] = static_cast<int32_t>(to);
+    }
+    BothSides product("grouped_gemm", {});
+    const std::vector<int> order3 = r.chance(50) ? std::vector<int>{0, 2, 1} : std::vector<int>{};
+    product.in("a", packs ? r.dense({rows, depth}) : r.floats({rows, depth}), bf16);
+    product.in("b",
+               packs ? randomTensor(r.engine, {groups, depth, cols}, order3)
+                     : r.floats({groups, depth, cols}, order3),
+               bf16);
+    product.exact("order", order);
+    product.exact("borders", borders);
+    product.out("c", r.floats({rows, cols}), narrowResult);
+    product.compareSums(depth + 1, nlohmann::json::object());
+    BothSides gradient("grouped_gemm_backward", {});
+    gradient.in("a", packs ? r.dense({rows, depth}) : r.floats({rows, depth}), bf16);
+    gradient.in("b", packs ? r.dense({rows, cols}) : r.floats({rows, cols}), bf16);
+    gradient.exact("order", order);
+    gradient.exact("borders", borders);
+    gradient.out("c", r.dense({groups, depth, cols}), false);
+    gradient.compareSums(rows + 1, nlohmann::json::object());
+  }
+}
+
 } // namespace

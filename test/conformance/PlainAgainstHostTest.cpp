@@ -32,6 +32,10 @@ TEST_F(AgainstHost, BothHaveEveryKernel) {
                                     "scatter_nd",
                                     "gather_elements",
                                     "scatter_elements",
+                                    "top_k",
+                                    "group_rows",
+                                    "grouped_gemm",
+                                    "grouped_gemm_backward",
                                     "trilu",
                                     "range",
                                     "cumsum",
@@ -144,6 +148,18 @@ TEST_F(AgainstHost, PlainIndexing) {
     sliced.exact("indices", vectors);
     sliced.out("result", r.floats({many, b}), bf16);
     sliced.compare(exactly);
+  }
+}
+
+TEST_F(AgainstHost, TopK) {
+  Random r(12);
+  FOR_ROUNDS(8) {
+    const bool bf16 = r.chance(60);
+    const int64_t rows = r.size(40), cols = r.size(130, 1), k = 1 + r.upTo(cols - 1);
+    BothSides both("top_k", {{"k", k}, {"smallest", r.chance(30)}});
+    both.in("input", r.floats({2, rows, cols}, r.order(3)), bf16);
+    both.exact("result", Tensor<int64_t>({2, rows, k}));
+    both.compare(exactly);
   }
 }
 

@@ -199,6 +199,22 @@ TEST(Plain, Gathers) {
   EXPECT_EQ(valuesOf(elements), (std::vector<float>{0, 21, 20, 11}));
 }
 
+TEST(Plain, PlacesOfTheLargestValues) {
+  auto lines = list<float>({2, 5}, {1, 4, 4, -2, 3, 0, 0, NAN, 5, -INFINITY});
+  auto largest = [&](int64_t k, bool smallest) {
+    Tensor<int64_t> places({2, k});
+    nlohmann::json attributes = {{"k", k}};
+    if (smallest)
+      attributes["smallest"] = true;
+    EXPECT_OK(runKernel("top_k", {{"input", lines.view}, {"result", places.view}}, attributes));
+    return valuesOf(places);
+  };
+  // Of equal values the first; what is no number comes before all numbers.
+  EXPECT_EQ(largest(3, false), (std::vector<int64_t>{1, 2, 4, 2, 3, 0}));
+  EXPECT_EQ(largest(2, true), (std::vector<int64_t>{3, 0, 2, 4}));
+  EXPECT_EQ(largest(5, false), (std::vector<int64_t>{1, 2, 4, 0, 3, 2, 3, 0, 1, 4}));
+}
+
 TEST(Plain, RejectsIndicesOutside) {
   auto data = list<float>({3, 2}, {0, 1, 10, 11, 20, 21});
   auto indices = list<int64_t>({2}, {5, 0});

@@ -32,6 +32,7 @@ struct Evaluation {
 std::optional<llvm::LogicalResult> evaluateElementwise(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateLayout(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateIndexing(Evaluation &e);
+std::optional<llvm::LogicalResult> evaluateGroups(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateReduction(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateMatrix(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateConvolution(Evaluation &e);

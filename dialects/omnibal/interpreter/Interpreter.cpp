@@ -53,8 +53,8 @@ FailureOr<SmallVector<HostTensor>> Interpreter::evaluateOp(Operation *op,
   results.reserve(op->getNumResults()); // evaluators hold references to several results
   Evaluation evaluation{op, operands, *this, results};
   for (auto evaluate :
-       {evaluateElementwise, evaluateLayout, evaluateIndexing, evaluateReduction, evaluateMatrix,
-        evaluateConvolution, evaluateAttention, evaluateLoss, evaluateStructure}) {
+       {evaluateElementwise, evaluateLayout, evaluateIndexing, evaluateGroups, evaluateReduction,
+        evaluateMatrix, evaluateConvolution, evaluateAttention, evaluateLoss, evaluateStructure}) {
     std::optional<LogicalResult> done = evaluate(evaluation);
     if (!done)
       continue;

@@ -1,4 +1,4 @@
-//===- Indexing.cpp - Gather, Scatter, NonZero, Trilu ------------------------------------===//
+//===- Indexing.cpp - Gather, Scatter, NonZero, TopK, Trilu ------------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;
@@ -75,6 +75,33 @@ LogicalResult buildNonZero(NodeContext &c) {
   return c.give(NonZeroOp::create(c.e.builder, c.e.loc, type, c.input(0)));
 }
 
+LogicalResult buildTopK(NodeContext &c) {
+  Emitter &e = c.e;
+  Value x = c.input(0);
+  std::optional<int64_t> axis = e.axis(c.getInt("axis", -1), rankOf(x));
+  if (!axis || !e.requireInt(c.input(1), "K"))
+    return failure();
+  auto k = e.known.getAll(c.input(1));
+  if (!k || k->size() != 1)
+    return e.unsupported("a K that is not constant"), failure();
+  // The dialect's op works along the last dimension.
+  llvm::SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < rankOf(x); ++i)
+    permutation.push_back(i);
+  std::swap(permutation[*axis], permutation.back());
+  bool last = *axis == rankOf(x) - 1;
+  Value lines = last ? x : e.transpose(x, permutation);
+  llvm::SmallVector<int64_t> shape(shapeOf(lines));
+  shape.back() = k->front();
+  Value places =
+      TopKOp::create(e.builder, e.loc, RankedTensorType::get(shape, e.builder.getI64Type()), lines,
+                     k->front(), c.getInt("largest", 1) == 0);
+  if (!last)
+    places = e.transpose(places, permutation);
+  Value values = e.gatherElements(x, places, *axis);
+  return c.give(llvm::ArrayRef<Value>({values, places}));
+}
+
 LogicalResult buildTrilu(NodeContext &c) {
   Value x = c.input(0);
   if (rankOf(x) < 2)
@@ -95,6 +122,7 @@ llvm::ArrayRef<OpEntry> indexingOps() {
       {"NonZero", kFirst, kLast, 1, 1, buildNonZero},
       {"ScatterElements", kFirst, kLast, 3, 3, buildScatterElements},
       {"ScatterND", kFirst, kLast, 3, 3, buildScatterND},
+      {"TopK", kFirst, kLast, 2, 2, buildTopK},
       {"Trilu", 14, kLast, 1, 2, buildTrilu},
   };
   return table;

@@ -12,6 +12,7 @@ static KernelTable buildTable() {
   addEmbeddingKernels(table);
   addFusedKernels(table);
   addGemmKernels(table);
+  addGroupedKernels(table);
   addIndexingKernels(table);
   addNormaliseKernels(table);
   addReduceKernels(table);

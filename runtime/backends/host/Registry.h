@@ -33,6 +33,7 @@ void addElementwiseKernels(KernelTable &table);
 void addEmbeddingKernels(KernelTable &table);
 void addFusedKernels(KernelTable &table);
 void addGemmKernels(KernelTable &table);
+void addGroupedKernels(KernelTable &table);
 void addIndexingKernels(KernelTable &table);
 void addNormaliseKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);

@@ -829,3 +829,93 @@ omnibal.parameter @a : tensor<2xf32> {file = "a.bin"}
 // parameter_c1
 // expected-error @below {{has a value of type 'tensor<3xf32>', not 'tensor<2xf32>'}}
 omnibal.parameter @a : tensor<2xf32> {value = dense<1.0> : tensor<3xf32>}
+
+// -----
+
+// top_k_c1
+func.func @f(%a0: tensor<f32>) {
+  // expected-error @below {{needs a last dimension of constant size}}
+  %r = omnibal.top_k %a0 {k = 1 : i64} : (tensor<f32>) -> tensor<1xi64>
+  return
+}
+
+// -----
+
+// top_k_c2
+func.func @f(%a0: tensor<2x3xf32>) {
+  // expected-error @below {{cannot take 4 of 3 values}}
+  %r = omnibal.top_k %a0 {k = 4 : i64} : (tensor<2x3xf32>) -> tensor<2x4xi64>
+  return
+}
+
+// -----
+
+// group_rows_c1
+func.func @f(%a0: tensor<?x?xi32, affine_map<(d0, d1) -> (d0, d1)>>) {
+  // expected-error @below {{rows, which is not affine}}
+  %r:2 = omnibal.group_rows %a0 {groups = 4 : i64} : (tensor<?x?xi32, affine_map<(d0, d1) -> (d0, d1)>>) -> (tensor<3xi32>, tensor<5xi32>)
+  return
+}
+
+// -----
+
+// group_rows_c2
+func.func @f(%a0: tensor<3xi32>) {
+  // expected-error @below {{needs at least one group}}
+  %r:2 = omnibal.group_rows %a0 {groups = 0 : i64} : (tensor<3xi32>) -> (tensor<3xi32>, tensor<1xi32>)
+  return
+}
+
+// -----
+
+// grouped_linear_c1
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x3xf32>, %a2: tensor<2xi32>, %a3: tensor<5xi32>) {
+  // expected-error @below {{needs a weight of rank 3}}
+  %r = omnibal.grouped_linear %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<2xi32>, tensor<5xi32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// grouped_linear_c2
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x3x5xf32>, %a2: tensor<2xi32>, %a3: tensor<5xi32>) {
+  // expected-error @below {{input [2, 3] does not fit weight [4, 3, 5]}}
+  %r = omnibal.grouped_linear %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<4x3x5xf32>, tensor<2xi32>, tensor<5xi32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// grouped_linear_c3
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x5x3xf32>, %a2: tensor<3xi32>, %a3: tensor<5xi32>) {
+  // expected-error @below {{has an order [3] for rows [2, 3]}}
+  %r = omnibal.grouped_linear %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<4x5x3xf32>, tensor<3xi32>, tensor<5xi32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+
+// grouped_linear_c3
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x5x3xf32>, %a2: tensor<2xi32>, %a3: tensor<4xi32>) {
+  // expected-error @below {{has borders [4] for 4 groups}}
+  %r = omnibal.grouped_linear %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<4x5x3xf32>, tensor<2xi32>, tensor<4xi32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+
+// grouped_linear_weight_grad_c1
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x5xf32>, %a2: tensor<2xi32>, %a3: tensor<5xi32>) {
+  // expected-error @below {{must agree in all but the last dimension}}
+  %r = omnibal.grouped_linear_weight_grad %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<4x5xf32>, tensor<2xi32>, tensor<5xi32>) -> tensor<4x5x3xf32>
+  return
+}
+
+// -----
+
+// grouped_linear_weight_grad_c2
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<2x5xf32>, %a2: tensor<3xi32>, %a3: tensor<5xi32>) {
+  // expected-error @below {{has an order [3] for rows [2, 3]}}
+  %r = omnibal.grouped_linear_weight_grad %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<2x5xf32>, tensor<3xi32>, tensor<5xi32>) -> tensor<4x5x3xf32>
+  return
+}

@@ -384,6 +384,21 @@ func.func @embedding(%t: tensor<4x3xf32>, %i: tensor<?xi32, #N>) -> tensor<?x3xf
   return %y : tensor<?x3xf32, #N3>
 }
 
+// CHECK-LABEL: func.func @experts(
+// CHECK: omnibal.top_k
+// CHECK-SAME: k = 2
+// CHECK: omnibal.group_rows
+// CHECK-SAME: groups = 4
+// CHECK: omnibal.grouped_linear %
+// CHECK: omnibal.grouped_linear_weight_grad
+func.func @experts(%s: tensor<5x4xf32>, %x: tensor<5x2x3xf32>, %w: tensor<4x6x3xf32>) -> tensor<4x6x3xf32> {
+  %i = omnibal.top_k %s {k = 2 : i64} : (tensor<5x4xf32>) -> tensor<5x2xi64>
+  %o, %b = omnibal.group_rows %i {groups = 4 : i64} : (tensor<5x2xi64>) -> (tensor<10xi32>, tensor<5xi32>)
+  %y = omnibal.grouped_linear %x, %w, %o, %b : (tensor<5x2x3xf32>, tensor<4x6x3xf32>, tensor<10xi32>, tensor<5xi32>) -> tensor<5x2x6xf32>
+  %g = omnibal.grouped_linear_weight_grad %x, %y, %o, %b : (tensor<5x2x3xf32>, tensor<5x2x6xf32>, tensor<10xi32>, tensor<5xi32>) -> tensor<4x6x3xf32>
+  return %g : tensor<4x6x3xf32>
+}
+
 // CHECK-LABEL: func.func @image_merge(
 // CHECK: omnibal.image_merge 
 func.func @image_merge(%x: tensor<1x?x3xf32, #T1N3>, %f: tensor<?x2x3xf32, #V23>, %r: tensor<?xi32, #N>) -> tensor<1x?x3xf32, #T1N3> {

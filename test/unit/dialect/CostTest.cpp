@@ -68,6 +68,16 @@ TEST_F(CostTest, WeightGradient) {
   EXPECT_EQ(cost.flops, SymbolicDim(0, 2 * 17 * 8 * 6));
 }
 
+TEST_F(CostTest, ARowOfExpertsCountsOncePerChoice) {
+  OpCost cost = costOf("%x: tensor<?x8xf32, #N8>, %w: tensor<64x6x8xf32>, %o: tensor<?xi32, #N>, "
+                       "%b: tensor<65xi32>",
+                       "%y = omnibal.grouped_linear %x, %w, %o, %b : (tensor<?x8xf32, #N8>, "
+                       "tensor<64x6x8xf32>, tensor<?xi32, #N>, tensor<65xi32>) -> "
+                       "tensor<?x6xf32, affine_map<(d0, d1) -> (d1, 6)>>");
+  EXPECT_EQ(cost.flops, SymbolicDim(0, 0, 2 * 8 * 6)); // not 64 times as many
+  EXPECT_TRUE(cost.isMatrixProduct);
+}
+
 TEST_F(CostTest, CausalAttentionOfTokensIsQuadraticInSamples) {
   OpCost cost = costOf(
       "%q: tensor<1x4x?x16xf32, #qN>, %k: tensor<1x2x?x16xf32, #kN>, %v: tensor<1x2x?x8xf32, #vN>",

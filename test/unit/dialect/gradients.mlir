@@ -448,3 +448,11 @@ func.func @linear_cross_entropy_plain(%h: tensor<?x3xf64, #N3>, %w: tensor<7x3xf
   %y = omnibal.linear_cross_entropy %h, %w, %t : (tensor<?x3xf64, #N3>, tensor<7x3xf64>, tensor<?xi32, #N>) -> tensor<?xf64, #N>
   return %y : tensor<?xf64, #N>
 }
+func.func @grouped_linear(%x: tensor<?x3xf64, #N3>, %w: tensor<4x2x3xf64>, %o: tensor<?xi32, #N> {t.values = dense<[1, 4, 0, 2, 3]> : tensor<5xi32>}, %b: tensor<5xi32> {t.values = dense<[0, 2, 2, 3, 5]> : tensor<5xi32>}) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>> {
+  %y = omnibal.grouped_linear %x, %w, %o, %b : (tensor<?x3xf64, #N3>, tensor<4x2x3xf64>, tensor<?xi32, #N>, tensor<5xi32>) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>>
+  return %y : tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>>
+}
+func.func @grouped_linear_in_out(%x: tensor<?x3xf64, #N3>, %w: tensor<4x3x2xf64>, %o: tensor<?xi32, #N> {t.values = dense<[1, 4, 0, 2, 3]> : tensor<5xi32>}, %b: tensor<5xi32> {t.values = dense<[0, 2, 2, 3, 5]> : tensor<5xi32>}) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>> {
+  %y = omnibal.grouped_linear %x, %w, %o, %b {in_out} : (tensor<?x3xf64, #N3>, tensor<4x3x2xf64>, tensor<?xi32, #N>, tensor<5xi32>) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>>
+  return %y : tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>>
+}

@@ -239,6 +239,23 @@ inputs = [u.detach() for u in (hidden, vocabulary, offset)] + [targets]
 case("linear_cross_entropy", "linear_cross_entropy", inputs, loss.detach(), "{scale = 0.7 : f64}")
 case("linear_cross_entropy_grad", "linear_cross_entropy_grad", inputs, (loss.detach(), *gradients), "{scale = 0.7 : f64}")
 
+scores = torch.tensor([[1.0, 4, 4, -2], [0, 3, -1, 5]])
+case("top_k", "top_k", [scores], torch.tensor([[1, 2, 0], [3, 1, 0]]), "{k = 3 : i64}")  # topk's ties have no order
+case("top_k_smallest", "top_k", [torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(5))],
+     torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(5)).topk(2, largest=False)[1], "{k = 2 : i64, smallest}")
+experts = torch.tensor([[2, 0], [2, 3], [0, 2]])
+order = experts.flatten().argsort(stable=True).to(torch.int32)
+borders = torch.tensor([0, *experts.flatten().bincount(minlength=4).cumsum(0)], dtype=torch.int32)
+case("group_rows", "group_rows", [experts], (order, borders), "{groups = 4 : i64}")
+rows, matrices = torch.randn(3, 2, 5), torch.randn(4, 6, 5)
+product = torch.einsum("abi,aboi->abo", rows, matrices[experts])
+case("grouped_linear", "grouped_linear", [rows, matrices, order, borders], product)
+case("grouped_linear_in_out", "grouped_linear", [rows, matrices.mT.contiguous(), order, borders], product, "{in_out}")
+up = torch.randn(3, 2, 6)
+sums = torch.zeros(4, 6, 5).index_add(0, experts.flatten(), torch.einsum("abo,abi->aboi", up, rows).flatten(0, 1))
+case("grouped_linear_weight_grad", "grouped_linear_weight_grad", [rows, up, order, borders], sums)
+case("grouped_linear_weight_grad_in_out", "grouped_linear_weight_grad", [rows, up, order, borders], sums.mT.contiguous(), "{in_out}")
+
 path = pathlib.Path(__file__).with_name("interpreter.json")
 path.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 print(f"{len(cases)} cases in {path}")

@@ -9,6 +9,7 @@ import traceback
 import types
 from unittest import mock
 
+from exporter import experts
 from exporter.errors import ExportError
 
 
@@ -139,7 +140,7 @@ def trace(model, facts, opset):
     shapes = dimensions(inputs, facts.axes())
     with contextlib.ExitStack() as stack:
         for change in (torch.no_grad(), without_runtime_checks(), without_listing(), without_splitting(),
-                       with_bodies_of_any()):
+                       with_bodies_of_any(), experts.traceable(model)):
             stack.enter_context(change)
         if facts.one_row:
             stack.enter_context(plain_attention())  # the number of pictures is counted in the values

@@ -103,6 +103,29 @@ private:
   bool upper;
 };
 
+class TopK final : public PlainKernel {
+public:
+  TopK(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : PlainKernel(description, context), input(site.operand("input")),
+        result(site.operand("result")), k(site.requiredInteger("k")),
+        smallest(site.flag("smallest", false)) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    const TensorView &from = views[input], &to = views[result];
+    if (from.rank < 1 || to.rank != from.rank || to.shape[to.rank - 1] != k ||
+        k > from.shape[from.rank - 1] ||
+        !std::equal(from.shape, from.shape + from.rank - 1, to.shape))
+      return bad("result " + printShape(to) + " does not hold the places of " + std::to_string(k) +
+                 " values of each line of " + printShape(from));
+    return launched(launchTopK(plainView(to), plainView(from), smallest, context.stream));
+  }
+
+private:
+  int input, result;
+  int64_t k;
+  bool smallest;
+};
+
 class Range final : public PlainKernel {
 public:
   Range(SiteReader &site, const KernelSite &description, const KernelContext &context)
@@ -254,6 +277,7 @@ void addPlainKernels(DeviceKernelTable &table) {
   table["select"] = createKernelOf<SelectKernel>;
   table["trilu"] = createKernelOf<Trilu>;
   table["range"] = createKernelOf<Range>;
+  table["top_k"] = createKernelOf<TopK>;
   table["gather"] = createKernelOf<IndexKernel<IndexKind::Axis, false>>;
   table["gather_nd"] = createKernelOf<IndexKernel<IndexKind::Vector, false>>;
   table["gather_elements"] = createKernelOf<IndexKernel<IndexKind::Element, false>>;

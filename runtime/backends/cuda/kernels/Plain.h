@@ -59,6 +59,11 @@ struct PlainIndex {
 cudaError_t launchGather(const PlainIndex &index, const PlainView &to, const PlainView &from,
                          cudaStream_t stream);
 
+/// to[line][i] = the place of the i-th largest (or smallest) value of the line along the last
+/// dimension, of equal ones the first. `to` holds as many as are wanted.
+cudaError_t launchTopK(const PlainView &to, const PlainView &from, bool smallest,
+                       cudaStream_t stream);
+
 enum class ScatterKind { None, Add, Mul, Max, Min };
 
 /// Bytes of scratch memory for so many updates.

@@ -54,6 +54,47 @@ __global__ void __launch_bounds__(plainThreads)
   }
 }
 
+/// Whether value x at place i comes before y at place j; what is no number comes first.
+__device__ bool precedes(double x, int64_t i, double y, int64_t j, bool smallest) {
+  if (x == y || (x != x && y != y))
+    return i < j;
+  if (x != x || y != y)
+    return x != x;
+  return smallest ? x < y : x > y;
+}
+
+/// A thread a line: each pass finds what follows the last place found.
+__global__ void __launch_bounds__(plainThreads)
+    topK(int64_t lines, PlainView to, PlainView from, bool smallest) {
+  const int last = from.rank - 1;
+  const int64_t size = from.shape[last], step = from.strides[last];
+  OMNIBAL_FOR_ELEMENTS(i, lines) {
+    const Position at(from.shape, last, i);
+    int64_t source = 0, target = 0;
+    for (int d = 0; d < last; ++d) {
+      source += at.at[d] * from.strides[d];
+      target += at.at[d] * to.strides[d];
+    }
+    int64_t before = -1;
+    double beforeValue = 0;
+    for (int64_t n = 0; n < to.shape[last]; ++n) {
+      int64_t best = -1;
+      double bestValue = 0;
+      for (int64_t j = 0; j < size; ++j) {
+        const double x = loadReal(from, source + j * step);
+        if ((before < 0 || precedes(beforeValue, before, x, j, smallest)) &&
+            (best < 0 || precedes(x, j, bestValue, best, smallest))) {
+          best = j;
+          bestValue = x;
+        }
+      }
+      storeInteger(to, target + n * to.strides[last], best);
+      before = best;
+      beforeValue = bestValue;
+    }
+  }
+}
+
 /// Where each update goes: an offset in `to`, or -1.
 __global__ void __launch_bounds__(plainThreads)
     targets(int64_t count, PlainIndex index, PlainView to, PlainView updates, int64_t *target) {
@@ -108,6 +149,15 @@ cudaError_t launchGather(const PlainIndex &index, const PlainView &to, const Pla
   if (count == 0)
     return cudaSuccess;
   OMNIBAL_LAUNCH(gather, plainGrid(count), dim3(plainThreads), stream, count, index, to, from);
+  return cudaGetLastError();
+}
+
+cudaError_t launchTopK(const PlainView &to, const PlainView &from, bool smallest,
+                       cudaStream_t stream) {
+  const int64_t lines = from.shape[from.rank - 1] ? from.elements() / from.shape[from.rank - 1] : 0;
+  if (lines == 0 || to.elements() == 0)
+    return cudaSuccess;
+  OMNIBAL_LAUNCH(topK, plainGrid(lines), dim3(plainThreads), stream, lines, to, from, smallest);
   return cudaGetLastError();
 }
 

@@ -287,6 +287,59 @@ private:
   bool upper;
 };
 
+/// Places of the largest (or smallest) values of each line, of equal ones the first.
+class TopK final : public PlainKernel {
+public:
+  TopK(SiteReader &site, const KernelSite &description)
+      : PlainKernel(description), input(site.operand("input")), result(site.operand("result")),
+        k(site.requiredInteger("k")), smallest(site.flag("smallest", false)) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    const TensorView &from = views[input], &to = views[result];
+    if (from.rank < 1 || to.rank != from.rank || to.shape[to.rank - 1] != k ||
+        k > from.shape[from.rank - 1] ||
+        !std::equal(from.shape, from.shape + from.rank - 1, to.shape))
+      return bad("result " + printShape(to) + " does not hold the places of " + std::to_string(k) +
+                 " values of each line of " + printShape(from));
+    const int last = from.rank - 1;
+    TensorView lines = from;
+    lines.rank = last;
+    const int64_t size = from.shape[last], step = from.strides[last];
+    forPositions(
+        lines, pool,
+        [&](const Counter &at) {
+          const int64_t source = at.offset(from), target = at.offset(to);
+          int64_t before = -1;
+          for (int64_t i = 0; i < k; ++i) {
+            int64_t best = -1;
+            for (int64_t j = 0; j < size; ++j)
+              if ((before < 0 || precedes(from, source, step, before, j)) &&
+                  (best < 0 || precedes(from, source, step, j, best)))
+                best = j;
+            storeInteger(to, target + i * to.strides[last], best);
+            before = best;
+          }
+        },
+        std::max<int64_t>(1, 4096 / std::max<int64_t>(size * k, 1)));
+    return Status::ok();
+  }
+
+private:
+  /// Whether the value at place i comes before that at place j; what is no number comes first.
+  bool precedes(const TensorView &from, int64_t line, int64_t step, int64_t i, int64_t j) const {
+    const double x = loadReal(from, line + i * step), y = loadReal(from, line + j * step);
+    if (x == y || (x != x && y != y))
+      return i < j;
+    if (x != x || y != y)
+      return x != x;
+    return smallest ? x < y : x > y;
+  }
+
+  int input, result;
+  int64_t k;
+  bool smallest;
+};
+
 class Range final : public PlainKernel {
 public:
   Range(SiteReader &site, const KernelSite &description)
@@ -323,5 +376,6 @@ void omnibal::rt::addIndexingKernels(KernelTable &table) {
   table["scatter_nd"] = createKernel<plain::ScatterND>;
   table["scatter_elements"] = createKernel<plain::ScatterElements>;
   table["trilu"] = createKernel<plain::Trilu>;
+  table["top_k"] = createKernel<plain::TopK>;
   table["range"] = createKernel<plain::Range>;
 }

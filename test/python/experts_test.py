@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Mixtures of experts: routers by softmax and by sigmoid, groups of experts, shared experts, transposed weights and
+pictures; against PyTorch, whose experts run by its own loop over them."""
+import sys
+import tempfile
+import unittest
+
+from small_training import Training, roughen, run, worst
+
+import torch
+import transformers
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil as Qwen2VLImageProcessor
+
+BIN = sys.argv.pop()
+TEXT = dict(hidden_size=48, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=16, vocab_size=128, max_position_embeddings=256, moe_intermediate_size=24, tie_word_embeddings=False)
+
+
+def qwen3_moe():
+    """Softmax over all experts, the chosen ones' weights add up to one."""
+    return transformers.Qwen3MoeConfig(**TEXT, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True,
+                                       decoder_sparse_step=1, mlp_only_layers=[])
+
+
+def glm4_moe():
+    """Sigmoid with a correction of the choice, two groups of which one is taken, a shared expert, a dense first layer."""
+    return transformers.Glm4MoeConfig(**TEXT, n_routed_experts=8, num_experts_per_tok=3, n_group=2, topk_group=1,
+                                      n_shared_experts=1, first_k_dense_replace=1, norm_topk_prob=True,
+                                      routed_scaling_factor=1.5, use_qk_norm=True)
+
+
+def mixtral():
+    """One matrix of its own for each expert in the checkpoint."""
+    text = {name: value for name, value in TEXT.items() if name != "moe_intermediate_size"}
+    return transformers.MixtralConfig(**text, num_local_experts=4, num_experts_per_tok=2)
+
+
+def qwen3_vl_moe():
+    return transformers.Qwen3VLMoeConfig(
+        image_token_id=4, video_token_id=5, vision_start_token_id=6, vision_end_token_id=7, tie_word_embeddings=False,
+        vision_config=dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, out_hidden_size=48,
+                           num_position_embeddings=16, deepstack_visual_indexes=[0, 1], spatial_merge_size=2,
+                           temporal_patch_size=2),
+        text_config=dict(**TEXT, num_experts=5, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[],
+                         rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[3, 3, 2],
+                                              mrope_interleaved=True)))
+
+
+class Experts(unittest.TestCase):
+    def training(self, config, processor=None, pictures=False):
+        torch.manual_seed(1)
+        auto = transformers.AutoModelForImageTextToText if pictures else transformers.AutoModelForCausalLM
+        model = roughen(auto.from_config(config, experts_implementation="eager"), 2)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        training = Training(model, folder, processor)
+        self.assertLess(training.difference, 1e-4)
+        return training
+
+    def check(self, training, *all_flags):
+        expected = training.in_pytorch()
+        for flags in all_flags:
+            self.assertLess(worst(training.trained(BIN, *flags), expected), 2e-5, flags)
+
+    def test_softmax(self):
+        training = self.training(qwen3_moe())
+        self.check(training, ("--stages", 1), ("--stages", 3, "--partition", "layers"), ("--stages", 2, "--remat", "full"),
+                   ("--stages", 2, "--schedule", "zb-h1", "--partition", "layers"))
+        program = training.compiled(BIN, "--stages", 1)
+        text = run(f"{BIN}/omnibal-run", "--print", program)
+        self.assertIn("grouped_gemm", text)
+        self.assertIn("grouped_gemm_backward", text)
+
+    def test_sigmoid_in_groups(self):
+        self.check(self.training(glm4_moe()), ("--stages", 1), ("--stages", 2, "--remat", "full"))
+
+    def test_a_tensor_for_each_expert(self):
+        self.check(self.training(mixtral()), ("--stages", 2,))
+
+    def test_pictures(self):
+        processor = Qwen2VLImageProcessor(do_resize=False, patch_size=4, merge_size=2, temporal_patch_size=2)
+        training = self.training(qwen3_vl_moe(), processor, pictures=True)
+        self.check(training, ("--stages", 1), ("--stages", 3, "--partition", "layers"))
+
+    def test_a_loss_of_the_routers_is_refused(self):
+        from exporter.errors import ExportError
+        config = qwen3_moe()
+        config.output_router_logits = True
+        with self.assertRaisesRegex(ExportError, "output_router_logits"):
+            self.training(config)
+
+
+if __name__ == "__main__":
+    unittest.main()
