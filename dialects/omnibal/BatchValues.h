@@ -19,11 +19,18 @@ inline bool isPictureFact(llvm::StringRef name) { return llvm::is_contained(pict
 /// On a batch_value of borders: no segment has more rows.
 constexpr llvm::StringLiteral segmentRowsAttrName = "omnibal.segment_rows";
 
+/// One axis of a token's positions along several, given with the samples: `position_ids_0`, ...
+/// Models of dynamic resolution have `position_ids` instead, which the runtime derives.
+constexpr llvm::StringLiteral axisOfPositionsPrefix = "position_ids_";
+inline bool isAxisOfPositions(llvm::StringRef name) {
+  return name.starts_with(axisOfPositionsPrefix);
+}
+
 /// Where rows lie and what they are near to: it says nothing about words or pictures, so layers
 /// read it as they read constants.
 inline bool isFactOfRows(llvm::StringRef name) {
   return name == "positions" || name == "position_ids" || name == "cu_seqlens" ||
-         name == "image_rows" || isPictureFact(name);
+         name == "image_rows" || isAxisOfPositions(name) || isPictureFact(name);
 }
 
 } // namespace omnibal

@@ -172,8 +172,10 @@ private:
           auto type = cast<RankedTensorType>(value.getType());
           info.tileShape.assign(type.getShape().begin() + 1, type.getShape().end());
         }
-        if (!provided.contains(value.getName()) && !isFactOfRows(value.getName()) &&
-            extra.insert(value.getName()).second)
+        const bool ofSamples =
+            isAxisOfPositions(value.getName()) ||
+            (!provided.contains(value.getName()) && !isFactOfRows(value.getName()));
+        if (ofSamples && extra.insert(value.getName()).second)
           info.tokenInputs.push_back(value.getName().str());
       }
       if (auto embedding = dyn_cast<EmbeddingOp>(op))

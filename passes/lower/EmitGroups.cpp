@@ -48,7 +48,8 @@ LogicalResult CallBuilder::emitGroupedLinear(GroupedLinearOp op) {
 
 LogicalResult CallBuilder::emitGroupedLinearWeightGrad(GroupedLinearWeightGradOp op) {
   rt::DType type = floatTypeOf({op.getInput(), op.getGrad()});
-  Place input = as(type, rowsOf(op.getInput(), op), op), grad = as(type, rowsOf(op.getGrad(), op), op);
+  Place input = as(type, rowsOf(op.getInput(), op), op),
+        grad = as(type, rowsOf(op.getGrad(), op), op);
   Place target = gradientTarget(op.getResult(), op);
   call(op, "grouped_gemm_backward",
        {{"a", op.getInOut() ? input : grad},

@@ -84,9 +84,8 @@ private:
     if (!input)
       input = reshapeTo(builder, loc, vectors, {rows, width});
     GroupRowsOp groups = groupsOf(lookup, loc);
-    Value product =
-        createOp<GroupedLinearOp>(builder, loc, input, lookup.weights, groups.getOrder(),
-                                  groups.getBorders(), inOut);
+    Value product = createOp<GroupedLinearOp>(builder, loc, input, lookup.weights,
+                                              groups.getOrder(), groups.getBorders(), inOut);
     op.getResult().replaceAllUsesWith(reshapeTo(builder, loc, product, shapeOf(op.getResult())));
   }
 

@@ -113,6 +113,21 @@ private:
     return all && all->constant == 0 && all->perTile == 0 ? all->perToken : 0;
   }
 
+  /// [axes, N]: derived from the sizes of pictures where these vary, else given with the samples.
+  Value positionsAlong(Location loc, int64_t axes) {
+    SymbolicShape all = {SymbolicDim(axes), SymbolicDim::tokens()};
+    if (function->getParentOfType<ModuleOp>()->hasAttr("omnibal.pictures"))
+      return batchValue(loc, "position_ids", all, builder.getI32Type());
+    SmallVector<Value> parts;
+    for (int64_t axis = 0; axis < axes; ++axis)
+      parts.push_back(reshapeTo(builder, loc,
+                                perToken(loc, (axisOfPositionsPrefix + Twine(axis)).str()),
+                                {SymbolicDim(1), SymbolicDim::tokens()}));
+    return ConcatOp::create(builder, loc,
+                            makeTensorType(builder.getContext(), all, builder.getI32Type()), parts,
+                            builder.getI64IntegerAttr(0));
+  }
+
   LogicalResult raiseArgument(BlockArgument argument, bool &firstImage) {
     if (argument.use_empty())
       return success();
@@ -152,8 +167,7 @@ private:
     }
     Value tokens;
     if (auto axes = axesOf(shape); role == Role::Positions && axes > 1) // rotary sections
-      tokens = batchValue(loc, "position_ids", {SymbolicDim(axes), SymbolicDim::tokens()},
-                          builder.getI32Type());
+      tokens = positionsAlong(loc, axes);
     else
       tokens = perToken(loc, role == Role::Ids ? "input_ids" : "positions");
     Value shaped = reshapeTo(builder, loc, tokens, shape);

@@ -44,7 +44,8 @@ TEST(GroupRows, SortsRowsAndFindsBorders) {
     for (TensorView ids : {expected.ids.view, narrow.view}) {
       order.fill([](int64_t) { return -1; });
       borders.fill([](int64_t) { return -1; });
-      EXPECT_OK(runKernel("group_rows", {{"ids", ids}, {"order", order.view}, {"borders", borders.view}}));
+      EXPECT_OK(runKernel("group_rows",
+                          {{"ids", ids}, {"order", order.view}, {"borders", borders.view}}));
       EXPECT_EQ(borders.memory, expected.borders.memory);
       for (int64_t i = 0; i < rows; ++i)
         ASSERT_EQ(order[i], expected.order[i]) << i;
@@ -55,8 +56,8 @@ TEST(GroupRows, SortsRowsAndFindsBorders) {
 TEST(GroupRows, RejectsGroupsOutside) {
   Tensor<int32_t> ids({2}), order({2}), borders({3});
   ids[1] = 2;
-  Status status =
-      runKernel("group_rows", {{"ids", ids.view}, {"order", order.view}, {"borders", borders.view}});
+  Status status = runKernel("group_rows",
+                            {{"ids", ids.view}, {"order", order.view}, {"borders", borders.view}});
   EXPECT_NE(status.message().find("row 1 is of group 2, outside [0, 2)"), std::string::npos)
       << status.message();
 }

@@ -10,7 +10,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 
 import torch
-from exporter import grids, tracing
+from exporter import arrangement, batching, derivation, grids, pictures, tracing
+from exporter.host_values import HostValues
 
 CODE = """
 import torch
@@ -85,10 +86,114 @@ class Constructs(unittest.TestCase):
         query, key, value = (torch.randn(1, 4, 8, 6) for _ in range(3))
         borders = torch.tensor([0, 3, 4, 8])
         self.assertEqual(grids.ids_of(borders).tolist(), [0, 0, 0, 1, 2, 2, 2, 2])
-        got, _ = grids.attend_in_segments(None, query, key[:, :2], value[:, :2], scaling=0.3, cu_seq_lens_q=grids.ids_of(borders))
+        got, _ = grids.attend_in_segments(None, query, key[:, :2], value[:, :2], scaling=0.3,
+                                          cu_seq_lens_q=grids.Segments(grids.ids_of(borders)))
         parts = zip(*(t.split(lengths, dim=2) for t in (query, key[:, :2].repeat_interleave(2, 1), value[:, :2].repeat_interleave(2, 1))))
         wanted = torch.cat([torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.3) for q, k, v in parts], dim=2)
         torch.testing.assert_close(got, wanted.transpose(1, 2))
+
+    def test_lengths_are_for_attention_only(self):
+        with self.assertRaisesRegex(tracing.ExportError, "beside attention"):
+            grids.Segments(torch.arange(3))[1:]
+
+
+def sizes_used(x, sizes):
+    """What models do with the sizes of pictures: loops, splits, masks, positions, decisions."""
+    lengths = sizes.prod(-1)
+    parts = x.split(lengths.tolist())
+    steps = torch.arange(int(lengths.max()))
+    kept = steps[steps % 2 == 0]
+    mask = torch.zeros(len(steps), dtype=torch.bool)
+    mask[kept] = True
+    total = sum(part.sum(0) for part in parts)
+    if (sizes > 1).all() and mask[:3].sum() == 2:
+        total = total * 2
+    for row, column in sizes:
+        total = total + x[: row * column].sum(0)
+    return total, (sizes[:, 0] // 2).cumsum(0)
+
+
+class Sizes(unittest.TestCase):
+    def test_what_follows_from_sizes_is_known_while_tracing(self):
+        sizes = torch.tensor([[2, 3], [4, 2]])
+
+        def with_host_values(x):
+            with HostValues():
+                return sizes_used(x, sizes)
+        x = torch.randn(14, 5)
+        with self.assertRaises(Exception):
+            torch.export.export(Traced(lambda x: sizes_used(x, sizes * torch.ones_like(x[0, 0]).long())), (x,), strict=False)
+        program = torch.export.export(Traced(with_host_values), (x,), strict=False)
+        other = torch.randn(14, 5)
+        for got, wanted in zip(program.module()(other), sizes_used(other, sizes)):
+            torch.testing.assert_close(got, wanted)
+
+    def test_what_is_written_over_is_no_longer_known(self):
+        def forward(x):
+            with HostValues() as known:
+                value = torch.zeros(3)
+                self.assertIsNotNone(known.value(value))
+                value[1] = x[0]
+                self.assertIsNone(known.value(value))
+                return value + x
+        x = torch.randn(3)
+        program = torch.export.export(Traced(forward), (x,), strict=False)
+        y = torch.randn(3)
+        torch.testing.assert_close(program.module()(y), y + torch.tensor([0, y[0], 0]))
+
+    def test_pictures_one_by_one(self):
+        class Vision:
+            """Takes rows of patches; attends within a picture by lengths that are data."""
+            def get_image_features(self, pixel_values, image_sizes):
+                parts = []
+                for patches in pixel_values.split(image_sizes.prod(-1).tolist()):
+                    query = patches[None, None] * 0.5
+                    query = torch.cat([query, query[:, :, :1]], dim=2)[:, :, :-1]
+                    parts.append(torch.nn.functional.scaled_dot_product_attention(query, patches[None, None], query)[0, 0])
+                return dict(pooler_output=parts, deepstack_features=[pixel_values * 2, pixel_values * 3])
+        vision = Vision()
+        order = arrangement.usual_arrangement(4, 6, 2, 1, 1)
+        picture = pictures.Picture(4, 6, order, dict(image_sizes=torch.tensor([[2, 3]])))
+
+        def forward(pixels):
+            features = pictures.features_of_all(vision, picture, pixels)
+            return torch.cat(features.pooler_output), features.deepstack_features
+        with torch.fx.experimental._config.patch(backed_size_oblivious=True), torch.no_grad():
+            program = batching.plain(torch.export.export(Traced(forward), (torch.randn(2, 3, 4, 6),), strict=False,
+                                                         dynamic_shapes=(({0: torch.export.Dim.DYNAMIC},),)))
+        for count in (3, 5):
+            pixels = torch.randn(count, 3, 4, 6)
+            got, deep = program.module()(pixels)
+            wanted = vision.get_image_features(**picture.of(pixels))
+            torch.testing.assert_close(got, torch.cat(wanted["pooler_output"]))
+            torch.testing.assert_close(list(deep), wanted["deepstack_features"])
+
+    def test_the_order_of_patches_is_read_off_numbered_pixels(self):
+        height, width, side, merge, copies = 16, 24, 4, 2, 2
+        places = torch.arange(3 * height * width).reshape(3, height, width)
+        usual = places.reshape(1, 3, height // 8, merge, side, width // 8, merge, side).expand(copies, -1, -1, -1, -1, -1, -1, -1)
+        usual = usual.permute(2, 5, 3, 6, 1, 0, 4, 7).reshape(-1, 3 * copies * side ** 2)
+        last = places.reshape(3, height // side, side, width // side, side).permute(1, 3, 2, 4, 0).reshape(-1, 3 * side ** 2)
+        for order in (usual, last):
+            found = arrangement.arrangement_of(order.numpy(), height, width)
+            torch.testing.assert_close(found(places), order)
+        torch.testing.assert_close(arrangement.usual_arrangement(height, width, side, merge, copies)(places), usual)
+        self.assertIsNone(arrangement.arrangement_of(last.numpy()[:, ::-1].copy(), height, width))
+        self.assertIsNone(arrangement.arrangement_of(last.numpy()[:-1], height, width))
+
+    def test_derivation_is_transformers(self):
+        from transformers import vision_utils
+        pictures_, merge = [(2, 3), (5, 1), (4, 4)], 2
+        grid = torch.tensor([[1, rows * merge, columns * merge] for rows, columns in pictures_])
+        got = derivation.derived(pictures_, merge, window_units=2, table_side=7)
+        self.assertTrue(torch.equal(got["image_position_ids"], vision_utils.get_vision_position_ids(grid, merge)))
+        index, borders = vision_utils.get_vision_window_index(grid, merge, 2 * merge * 14, 14)
+        self.assertTrue(torch.equal(got["image_window_index"], index))
+        self.assertTrue(torch.equal(got["image_window_ids"], grids.ids_of(borders)))
+        self.assertTrue(torch.equal(got["image_segment_ids"], grids.ids_of(vision_utils.get_vision_cu_seqlens(grid))))
+        indices, weights = vision_utils.get_vision_interpolation_indices_and_weights(grid, 7, align_corners=True, spatial_merge_size=merge)
+        self.assertTrue(torch.equal(got["image_interp_indices"], indices))
+        self.assertTrue(torch.equal(got["image_interp_weights"], weights))
 
 
 if __name__ == "__main__":

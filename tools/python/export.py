@@ -54,7 +54,7 @@ def write(proto, folder, name):
 def describe(facts, folder):
     """omnibal.json: what export found out, for prepare.py and for people."""
     with open(os.path.join(folder, "omnibal.json"), "w", encoding="utf-8") as file:
-        json.dump({**facts.description(), "per_token_inputs": list(facts.per_token)}, file, indent=1)
+        json.dump({**facts.description(), "per_token_inputs": list(facts.token_inputs())}, file, indent=1)
         file.write("\n")
 
 
@@ -70,13 +70,27 @@ class Report:
         self.nodes = len(proto.graph.node)
 
 
+def traced(model, opset, token=None, size=None, folder=None):
+    """Facts of the model and its graph, in the first way that it can be traced."""
+    problems = []
+    for find in probing.candidates(model, token, size, folder):
+        try:
+            facts = find()
+            ir = tracing.trace(model, facts, opset)
+            facts.unread = graph.drop_unused(ir, facts.per_token)
+            return facts, ir
+        except ExportError as problem:
+            problems.append(str(problem))
+    raise ExportError("; nor: ".join(dict.fromkeys(problems)))
+
+
 def export_graph_alone(arguments):
     if not os.path.isfile(arguments.model) or not arguments.out:
         raise ExportError("--no-weights takes a configuration file and --out DIR")
     model = models.without_weights(models.read_config(arguments.model))
-    facts = probing.probe(model, arguments.image_token, arguments.image_size)
-    ir = tracing.trace(model, facts, arguments.opset)
+    facts, ir = traced(model, arguments.opset, arguments.image_token, arguments.image_size)
     graph.drop_zero_biases(ir)
+    graph.constants_as_nodes(ir, model)
     graph.point_at_nothing(ir, model)
     path = write(graph.to_proto(ir, facts.axes()), arguments.out, arguments.name)
     print(f"{path}: opset {arguments.opset}, {len(ir.graph)} nodes, {bytes_of(model) // 4} parameters without values; "
@@ -89,9 +103,9 @@ def export_model(source, target, opset=18, name="model.onnx", token=None, size=N
     model = models.without_weights(models.read_config(source))
     found = weights.match(model, source, tensors)
     weights.load_buffers(model, source, found)
-    facts = probing.probe(model, token, size)
-    ir = tracing.trace(model, facts, opset)
+    facts, ir = traced(model, opset, token, size, source)
     graph.drop_zero_biases(ir)
+    graph.constants_as_nodes(ir, model)
     used = graph.point_into_checkpoint(ir, model, found, source)
     proto = graph.to_proto(ir, facts.axes())
     verification.check_form(proto)

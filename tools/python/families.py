@@ -3,6 +3,7 @@
 
     python families.py --bin build/bin                     # every image-text-to-text family of the installed Transformers
     python families.py --bin build/bin llava gemma3        # some
+    python families.py --bin build/bin --text              # language models without pictures
     python families.py --bin build/bin --markdown out.md   # the table as a file
 
 Columns: nodes of the exported graph; whether omnibal-compile takes it; largest difference of logits (omnibal-run
@@ -31,6 +32,11 @@ warnings.filterwarnings("ignore")
 import logging
 logging.disable(logging.WARNING)
 
+# Language models without pictures that --text measures: kinds of layers and of attention, not every name.
+TEXT = ("llama", "qwen2", "qwen3", "mistral", "ministral", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "olmo", "olmo2",
+        "olmo3", "granite", "cohere", "cohere2", "glm", "glm4", "smollm3", "stablelm", "starcoder2", "gpt2", "gpt_neox", "opt",
+        "falcon", "helium", "nemotron", "exaone4", "seed_oss", "hunyuan_v1_dense", "ernie4_5", "arcee", "gpt_oss", "mixtral",
+        "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "deepseek_v3", "lfm2", "qwen3_next")
 COLUMNS = ("export", "compile", "logits", "loss")
 RATE, STEPS, GROUPS = 1e-3, 3, 2
 # Differences up to which a family counts as taken: float32 against float32.
@@ -84,68 +90,79 @@ class Small:
     def samples(self):
         """24 samples of 0 to 3 pictures with labels, and the shard that holds them."""
         import numpy as np
-        import torch
-        from PIL import Image
-        generator = np.random.default_rng(7)
-        if self.facts.sizes_vary:
-            self.data, self.steps = [], []
-            return
-        facts, layout = self.facts, self.facts.layout
-        self.data = []
+        self.generator = np.random.default_rng(7)
         with tarfile.open(f"{self.work}/data-000000.tar", "w") as tar:
-            def add(name, data):
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-            for number in range(4 * GROUPS * STEPS):
-                pictures = number % 4 if layout is not None else 0
-                rows = facts.rows([pictures], length=pictures * (facts.count + 2) + 6 + int(generator.integers(0, 9)))
-                ids = rows["input_ids"][0].tolist()
-                labels = [-100 if i < len(ids) // 2 or t == facts.token else t for i, t in enumerate(ids)]
-                sample = dict(input_ids=ids, labels=labels, images=pictures)
-                sample.update({name: rows[name][0].tolist() for name in facts.per_token})
-                add(f"s{number:03d}.json", json.dumps(sample).encode())
-                tiles = []
-                for picture in range(pictures):
-                    tiles.append(generator.integers(0, 256, (layout.height, layout.width, 3), dtype=np.uint8))
-                    buffer = io.BytesIO()
-                    Image.fromarray(tiles[-1]).save(buffer, "PNG")
-                    add(f"s{number:03d}.{picture}.png", buffer.getvalue())
-                inputs = dict(rows)
-                if tiles:
-                    values = np.stack(tiles).astype(np.float32) * np.float32(1 / 255)
-                    values = (values - np.float32(0.5)) / np.float32(0.5)
-                    pixels = torch.from_numpy(np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
-                    inputs.update(layout.constants_for(pictures))
-                    inputs[layout.name] = layout.arrange(pixels)
-                self.data.append((sample, inputs))
+            self.data = [self.sample(tar, number) for number in range(4 * GROUPS * STEPS)]
+        settings = dict(do_rescale=True, rescale_factor=1 / 255, do_normalize=True, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+        if self.facts.sizes_vary:
+            settings.update(patch_size=self.facts.patch, merge_size=self.facts.merge, temporal_patch_size=self.facts.copies)
         with open(f"{self.work}/preprocessor_config.json", "w") as file:
-            json.dump(dict(do_rescale=True, rescale_factor=1 / 255, do_normalize=True, image_mean=[0.5] * 3, image_std=[0.5] * 3), file)
+            json.dump(settings, file)
         self.steps = [[list(range(4 * (s * GROUPS + g), 4 * (s * GROUPS + g) + 4)) for g in range(GROUPS)] for s in range(STEPS)]
         with open(f"{self.work}/steps.jsonl", "w") as file:
             for step in self.steps:
                 file.write(json.dumps({"groups": [[f"s{n:03d}" for n in group] for group in step]}) + "\n")
 
+    def sample(self, tar, number):
+        """What the shard says, what the model takes, what the graph takes, and how many units of vision work it is."""
+        import numpy as np
+        import torch
+        from PIL import Image
+
+        def add(name, data):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        facts, generator = self.facts, self.generator
+        count = number % 4 if facts.takes_pictures else 0
+        more = 6 + int(generator.integers(0, 9))
+        if facts.sizes_vary:
+            units = [tuple(int(n) for n in generator.integers(1, 4, 2)) for _ in range(count)]
+            sizes = [(rows * facts.side(), columns * facts.side()) for rows, columns in units]
+            text = facts.text([units], length=sum(rows * columns + 2 for rows, columns in units) + more)
+        else:
+            sizes = [facts.size()] * count
+            text = facts.rows([count], length=count * (facts.count + 2) + more)
+        pictures = []
+        for picture, size in enumerate(sizes):
+            pixels = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
+            buffer = io.BytesIO()
+            Image.fromarray(pixels).save(buffer, "PNG")
+            add(f"s{number:03d}.{picture}.png", buffer.getvalue())
+            values = pixels.astype(np.float32) * np.float32(1 / 255)
+            values = (values - np.float32(0.5)) / np.float32(0.5)
+            pictures.append(torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1))))
+        same = not facts.sizes_vary and pictures
+        inputs, graph = facts.with_pictures(text, torch.stack(pictures) if same else pictures)
+        ids = text["input_ids"][0].tolist()
+        labels = [-100 if i < len(ids) // 2 or t == facts.token else t for i, t in enumerate(ids)]
+        sample = dict(input_ids=ids, labels=labels, images=count)
+        sample.update({name: facts.per_sample(graph, name)[0].tolist() for name in facts.token_inputs()})
+        add(f"s{number:03d}.json", json.dumps(sample).encode())
+        return sample, inputs, graph, sum(r * c for r, c in units) if facts.sizes_vary else count
+
     def compile(self):
-        groups = [[self.data[n][0] for n in group] for step in self.steps for group in step]
-        tiles = max((sum(sample["images"] for sample in group) for group in groups), default=64)
-        tokens = max((sum(len(sample["input_ids"]) for sample in group) for group in groups), default=256)
+        groups = [[self.data[n] for n in group] for step in self.steps for group in step]
+        tiles = max(sum(units for *_, units in group) for group in groups)
+        tokens = max(sum(len(sample["input_ids"]) for sample, *_ in group) for group in groups)
         call("compile", f"{self.binaries}/omnibal-compile", f"{self.work}/model/model.onnx", "--weights", f"{self.work}/model",
              "--tiles", max(tiles, 1), "--tokens", tokens, "--stages", 2, "--microbatches", GROUPS, "-o", f"{self.work}/program")
         self.result["compile"] = "yes"
 
     def logits(self):
-        if self.facts.sizes_vary:
-            raise Failed("logits", "compared by ONNX Runtime only: pictures of different sizes")
         import torch
         from safetensors.torch import load_file, save_file
         worst = 0.0
         for number in (1, 3):
-            sample, inputs = self.data[number]
-            given = {k: v for k, v in inputs.items() if v.dtype == torch.int64 and k in ("input_ids", "attention_mask", *self.facts.per_token)}
-            layout = self.facts.layout
-            if layout is not None:
-                given["pixel_values"] = inputs[layout.name].reshape(-1, *inputs[layout.name].shape[-3:]).contiguous()
+            _, inputs, graph, _ = self.data[number]
+            takes = {name for name in self.facts.axes() if name not in self.facts.unread}
+            given = {name: value for name, value in graph.items() if name in takes}
+            given.update({name: self.facts.per_sample(graph, name) for name in self.facts.token_inputs()})
+            if not self.facts.sizes_vary:
+                given.pop("position_ids", None)
+            given = {name: value.clone().contiguous() for name, value in given.items()}
+            if "pixel_values" in given and not self.facts.sizes_vary:
+                given["pixel_values"] = given["pixel_values"].reshape(-1, *given["pixel_values"].shape[-3:])
             save_file(given, f"{self.work}/in.safetensors")
             call("logits", f"{self.binaries}/omnibal-run", f"{self.work}/program", "--weights", f"{self.work}/model",
                  "--forward", f"{self.work}/in.safetensors", "-o", f"{self.work}/out.safetensors")
@@ -177,7 +194,7 @@ class Small:
         parameters = list(model.parameters())
         optimiser = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.0)
         for step in self.steps:
-            samples = [self.data[n] for group in step for n in group]
+            samples = [self.data[n][:2] for group in step for n in group]
             count = sum(label != -100 for sample, _ in samples for label in sample["labels"][1:])
             optimiser.zero_grad(set_to_none=True)
             total = 0.0
@@ -237,6 +254,7 @@ def row(family, result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="*", help="model types (default: all of Transformers' image-text-to-text mapping)")
+    parser.add_argument("--text", action="store_true", help="language models without pictures in place of those")
     parser.add_argument("--bin", default="build/bin", help="folder of the built tools (default build/bin)")
     parser.add_argument("--keep", help="folder to leave models, graphs and programs in")
     parser.add_argument("--timeout", type=int, default=600, help="seconds for one family (default 600)")
@@ -245,7 +263,7 @@ def main():
     import torch  # noqa: F401 - imported once, before the processes fork
     import torch.onnx  # noqa: F401
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    families = arguments.families or list(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    families = arguments.families or (TEXT if arguments.text else list(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES))
     lines = [f"| family | {' | '.join(COLUMNS)} | reason |", "|---|---|---|---|---|---|"]
     taken = 0
     print("\n".join(lines), flush=True)

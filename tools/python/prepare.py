@@ -21,12 +21,9 @@ import time
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-MARK = "<image>"
+from preparation import MARK, BadSample, OwnProcessor, as_bytes, load_processor, read_facts
+
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
-
-
-class BadSample(Exception):
-    """What is wrong with one line of the input."""
 
 
 # ------------------------------------------------------------------------------------------------------- input
@@ -77,7 +74,8 @@ def conversation(item):
 
 # ------------------------------------------------------------------------------------------------------- model
 class Model:
-    """Tokenizer, image processor and the facts about placeholders of one model folder."""
+    """A model folder without a processor of pictures and text: tokenizer, image processor and the facts about
+    placeholders."""
 
     def __init__(self, folder, crop):
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
@@ -87,28 +85,26 @@ class Model:
             raise SystemExit(f"prepare.py: {folder}: the tokenizer has no fast form (tokenizer.json)")
         self.images = AutoImageProcessor.from_pretrained(folder, backend="pil")
         self.crop = crop
-        self.token_id = getattr(config, "image_token_id", None) or getattr(config, "image_token_index", None)
-        self.per_tile = getattr(config, "image_seq_length", None)
+        facts = read_facts(folder)
+        self.token_id = facts.get("image_token_id") or getattr(config, "image_token_id", None) or \
+            getattr(config, "image_token_index", None)
+        self.per_tile = facts.get("tokens_per_picture") or getattr(config, "image_seq_length", None)
         if self.token_id is None or self.per_tile is None:
-            raise SystemExit(f"prepare.py: {folder}: config.json names no image token or no image_seq_length")
+            raise SystemExit(f"prepare.py: {folder}: neither omnibal.json (export.py writes it) nor config.json names the "
+                             "image token and how many of them a picture takes")
         self.token = self.tokenizer.convert_ids_to_tokens(self.token_id)
         self.before = getattr(self.tokenizer, "start_image_token", "") or ""
         self.after = getattr(self.tokenizer, "end_image_token", "") or ""
 
-    def tiles(self, path):
+    def tiles(self, picture):
         """The picture as the model sees it, before normalisation: a list of height x width x 3 arrays."""
         import numpy as np
-        from PIL import Image
-        try:
-            picture = Image.open(path).convert("RGB")
-        except OSError as error:
-            raise BadSample(f"{path}: {error}")
         options = dict(do_rescale=False, do_normalize=False, return_tensors="np")
         if self.crop is not None and hasattr(self.images, "crop_to_patches"):
             options["crop_to_patches"] = self.crop
         values = np.asarray(self.images(picture, **options)["pixel_values"])
         values = values.reshape(-1, *values.shape[-3:]).transpose(0, 2, 3, 1)
-        return list(np.clip(np.rint(values), 0, 255).astype(np.uint8))
+        return list(as_bytes(values))
 
     def render(self, turns, prompt):
         """The chat template's text, with the image token where pictures are."""
@@ -133,7 +129,13 @@ class Model:
         plain = [{"role": role, "content": content.replace(MARK, self.token)} for role, content in turns]
         return self.tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=prompt)
 
-    def encode(self, turns, tiles_of):
+    def encode(self, turns, pictures):
+        """input_ids, labels, further inputs per token (none), and the tiles of the pictures."""
+        tiles = [self.tiles(picture) for picture in pictures]
+        ids, labels = self.tokens(turns, [len(t) for t in tiles])
+        return ids, labels, {}, [tile for picture in tiles for tile in picture]
+
+    def tokens(self, turns, tiles_of):
         """input_ids and labels; tiles_of: number of tiles of each picture."""
         def expand(text):
             pieces = text.split(self.token)
@@ -172,11 +174,11 @@ class Shards:
     def path(self):
         return os.path.join(self.folder, f"{self.name}-{self.number:06d}.tar")
 
-    def add(self, key, ids, labels, tiles):
+    def add(self, key, ids, labels, per_token, tiles):
         from PIL import Image
         if self.tar is None:
             self.tar = tarfile.open(self.path() + ".tmp", "w", format=tarfile.PAX_FORMAT)
-        members = [(f"{key}.json", json.dumps(dict(input_ids=ids, labels=labels, images=len(tiles))).encode())]
+        members = [(f"{key}.json", json.dumps(dict(input_ids=ids, labels=labels, **per_token, images=len(tiles))).encode())]
         for i, tile in enumerate(tiles):
             buffer = io.BytesIO()
             Image.fromarray(tile).save(buffer, "PNG")
@@ -196,6 +198,25 @@ class Shards:
             self.number, self.count, self.tar = self.number + 1, 0, None
 
 
+def load_model(folder, crop):
+    """What turns conversations into samples: the folder's own processor, where Transformers has one of its kind."""
+    processor = load_processor(folder)
+    if processor is not None and getattr(processor, "image_processor", None) is not None:
+        return OwnProcessor(folder, processor, crop)
+    model = Model(folder, crop)
+    if crop is None and model.before:  # InternVL's processor class turns tiling on by itself
+        model.crop = True
+    return model
+
+
+def open_picture(path):
+    from PIL import Image
+    try:
+        return Image.open(path).convert("RGB")
+    except OSError as error:
+        raise BadSample(f"{path}: {error}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="Hugging Face model folder with tokenizer and processor")
@@ -210,10 +231,7 @@ def main():
     parser.add_argument("--skip-bad", action="store_true", help="report damaged samples and go on")
     arguments = parser.parse_args()
 
-    crop = {"yes": True, "no": False, "auto": None}[arguments.crop]
-    model = Model(arguments.model, crop)
-    if crop is None and model.before:  # InternVL's processor class turns tiling on by itself
-        model.crop = True
+    model = load_model(arguments.model, {"yes": True, "no": False, "auto": None}[arguments.crop])
     shards = Shards(arguments.out, arguments.name, arguments.shard_size)
     began, shown = time.time(), 0.0
     written = dropped = bad = 0
@@ -222,8 +240,8 @@ def main():
         for number, (place, item) in enumerate(read_lines(arguments.input)):
             try:
                 turns, files = conversation(item)
-                tiles_of = [model.tiles(os.path.join(arguments.images, f)) for f in files]
-                ids, labels = model.encode(turns, [len(t) for t in tiles_of])
+                pictures = [open_picture(os.path.join(arguments.images, f)) for f in files]
+                ids, labels, per_token, tiles = model.encode(turns, pictures)
             except BadSample as error:
                 if not arguments.skip_bad:
                     raise SystemExit(f"prepare.py: {place}: {error} (--skip-bad goes on without such samples)")
@@ -233,9 +251,8 @@ def main():
             if arguments.max_tokens and len(ids) > arguments.max_tokens:
                 dropped += 1
                 continue
-            tiles = [tile for picture in tiles_of for tile in picture]
             key = f"{arguments.name}-{number:08d}"
-            shards.add(key, ids, labels, tiles)
+            shards.add(key, ids, labels, per_token, tiles)
             lengths.write(f"{key},{len(tiles)},{len(ids)}\n")
             written += 1
             if sys.stderr.isatty() and time.time() - shown > 1:

@@ -69,8 +69,7 @@ LogicalResult groupedLinear(Evaluation &e, GroupedLinearOp op) {
 LogicalResult groupedLinearWeightGrad(Evaluation &e, GroupedLinearWeightGradOp op) {
   const HostTensor &input = e.operand(0), &grad = e.operand(1), &borders = e.operand(3);
   int64_t in = input.shape.back(), out = grad.shape.back(), groups = borders.size() - 1;
-  HostTensor &result = e.addResult(
-      {groups, op.getInOut() ? in : out, op.getInOut() ? out : in});
+  HostTensor &result = e.addResult({groups, op.getInOut() ? in : out, op.getInOut() ? out : in});
   forRows(e.operand(2), borders, [&](int64_t group, int64_t row) {
     for (int64_t o = 0; o < out; ++o)
       for (int64_t i = 0; i < in; ++i)

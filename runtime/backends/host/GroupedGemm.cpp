@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t gatheredFloats = int64_t{1} << 17; ///< of scratch, for the rows of a tile
 constexpr int64_t rowStep = 12, rowLimit = 96;
 constexpr int64_t colLimit = 512;
-constexpr int64_t gradientDepth = 256; ///< rows that are summed before they are added to the gradient
+constexpr int64_t gradientDepth =
+    256; ///< rows that are summed before they are added to the gradient
 constexpr int64_t gradientRows = 192, gradientCols = 256;
 
 int64_t integerAt(const TensorView &v, int64_t i) {
@@ -74,9 +75,7 @@ public:
       : data(dataOf<float>(v)), inner(v.rank == 3 ? v.shape[1] : 1), outerStride(v.strides[0]),
         innerStride(v.rank == 3 ? v.strides[1] : 0), colStride(v.strides[v.rank - 1]) {}
 
-  float *row(int64_t i) const {
-    return data + i / inner * outerStride + i % inner * innerStride;
-  }
+  float *row(int64_t i) const { return data + i / inner * outerStride + i % inner * innerStride; }
   /// Columns [first, first + count) of a row, densely.
   void gather(int64_t i, int64_t first, int64_t count, float *to) const {
     const float *from = row(i) + first * colStride;
@@ -128,8 +127,8 @@ protected:
     return Status::ok();
   }
   Status unfit(std::span<const TensorView> views) const {
-    return bad("shapes " + printShape(views[a]) + " and " + printShape(views[b]) +
-               " do not make " + printShape(views[c]));
+    return bad("shapes " + printShape(views[a]) + " and " + printShape(views[b]) + " do not make " +
+               printShape(views[c]));
   }
   static Matrix matrixOf(const TensorView &v, int64_t group) {
     return {dataOf<float>(v) + group * v.strides[0], v.shape[1], v.shape[2], v.strides[1],
@@ -160,9 +159,8 @@ public:
       return unfit(views);
     if (!isDense(matrixOf(vb, 0)))
       return bad("matrices of strides other than one in both dimensions; copy them first");
-    const int64_t rows = std::clamp(gatheredFloats / std::max<int64_t>(depth, 1) / rowStep *
-                                        rowStep,
-                                    rowStep, rowLimit);
+    const int64_t rows = std::clamp(
+        gatheredFloats / std::max<int64_t>(depth, 1) / rowStep * rowStep, rowStep, rowLimit);
     const int64_t width = std::min(cols, colLimit), across = (cols + width - 1) / width;
     firstTile.resize(static_cast<size_t>(groups) + 1);
     for (int64_t g = 0; g < groups; ++g) {
@@ -223,11 +221,9 @@ public:
                   across = (cols + gradientCols - 1) / gradientCols;
     TaskStatus status;
     pool.parallelFor(vc.shape[0] * down * across, [&](int64_t task, int worker) {
-      const int64_t row = task / across % down * gradientRows,
-                    col = task % across * gradientCols;
-      status.note(addRows(views, task / (down * across), row,
-                          std::min(gradientRows, rows - row), col,
-                          std::min(gradientCols, cols - col), scratchOf(pool, worker)));
+      const int64_t row = task / across % down * gradientRows, col = task % across * gradientCols;
+      status.note(addRows(views, task / (down * across), row, std::min(gradientRows, rows - row),
+                          col, std::min(gradientCols, cols - col), scratchOf(pool, worker)));
     });
     return status.take().context(where);
   }

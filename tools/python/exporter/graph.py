@@ -92,6 +92,30 @@ def drop_zero_biases(ir):
                 node.resize_inputs(2)
 
 
+def constants_as_nodes(ir, model):
+    """Tables that are no parameters become nodes: an initialiser of rank two or more is taken for a parameter."""
+    import onnx_ir
+    parameters, made = first_names(model), []
+    for name, value in list(ir.graph.initializers.items()):
+        if name not in parameters and value.const_value is not None and len(value.shape) > 1:
+            node = onnx_ir.node("Constant", [], attributes={"value": value.const_value}, name=f"node_{name}")
+            node.outputs[0].shape, node.outputs[0].type = value.shape, value.type
+            del ir.graph.initializers[name]
+            onnx_ir.convenience.replace_all_uses_with(value, node.outputs[0])
+            node.outputs[0].name = name
+            made.append(node)
+    if made:
+        ir.graph.insert_before(ir.graph[0], made)
+
+
+def drop_unused(ir, names):
+    """Removes those of the named inputs that nothing reads, and returns their names."""
+    unused = [value for value in ir.graph.inputs if value.name in names and not value.uses()]
+    for value in unused:
+        ir.graph.inputs.remove(value)
+    return {value.name for value in unused}
+
+
 def point_at_nothing(ir, model):
     """Every parameter becomes external data of its own name that is not there: `--no-weights`."""
     import onnx_ir

@@ -5,8 +5,12 @@ learned table) is read off while the model runs once, and becomes inputs of the 
 A unit is what becomes one token of the text: merge x merge patches.
 """
 import contextlib
+import inspect
+import itertools
 from unittest import mock
 
+from exporter import derivation, processors
+from exporter.arrangement import usual_arrangement
 from exporter.errors import ExportError
 from exporter.model import parts_of
 from exporter.samples import Facts, arguments_of
@@ -21,7 +25,11 @@ DERIVED = {
 }
 BORDERS = ("image_segment_ids", "image_window_ids")  # given as cumulative lengths
 OF_UNITS = ("image_window_index", "image_window_inverse")
+ORDER = ("image_position_ids", "image_segment_ids", "image_window_index", "image_window_inverse", "image_window_ids",
+         "image_interp_indices", "image_interp_weights")
 GRIDS = {1: [(2, 3)], 2: [(1, 2), (3, 2)], 3: [(2, 2), (1, 3), (3, 1)]}  # units of the pictures of a row
+# Rows of pictures, and padding on the right of the last.
+CHECKED = (([GRIDS[2], GRIDS[1]], 3), ([GRIDS[1], GRIDS[1]], 0), ([[], GRIDS[3], GRIDS[1]], 2))
 
 
 def ids_of(borders):
@@ -42,11 +50,16 @@ def derived_values(replacement):
         yield
 
 
+SETTINGS = ("window_size", "num_grid_per_side")  # arguments of the functions of DERIVED
+
+
 @contextlib.contextmanager
-def recorded(values):
-    """Keeps what the functions of DERIVED return."""
+def recorded(values, settings):
+    """Keeps what the functions of DERIVED return, and the settings that they are given."""
     def replacement(name, original):
         def call(*arguments, **options):
+            given = inspect.signature(original).bind(*arguments, **options).arguments
+            settings.update({setting: given[setting] for setting in SETTINGS if setting in given})
             result = original(*arguments, **options)
             parts = result if isinstance(result, tuple) else (result,)
             for graph_input, part in zip(DERIVED[name], parts):
@@ -60,6 +73,16 @@ def recorded(values):
         values["image_window_inverse"] = torch.argsort(values["image_window_index"])
 
 
+class Segments:
+    """Stands where a model has cumulative lengths of segments: numbers of the segments, which attention alone takes."""
+
+    def __init__(self, ids):
+        self.ids = ids
+
+    def __getitem__(self, place):
+        raise ExportError("lengths of pictures are used in the graph beside attention")
+
+
 def attend_in_segments(module, query, key, value, attention_mask=None, scaling=None, cu_seq_lens_q=None, **options):
     """Attention of patches of one segment to each other: the numbers of the segments stand where a fused kernel would
     take cumulative lengths."""
@@ -67,7 +90,8 @@ def attend_in_segments(module, query, key, value, attention_mask=None, scaling=N
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (t.repeat_interleave(groups, dim=1) for t in (key, value))
-    mask = (cu_seq_lens_q[:, None] == cu_seq_lens_q[None, :])[None, None]
+    ids = cu_seq_lens_q.ids
+    mask = (ids[:, None] == ids[None, :])[None, None]
     result = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
     return result.transpose(1, 2).contiguous(), None
 
@@ -82,8 +106,8 @@ def fed(model, given):
     def replacement(name, original):
         def call(*arguments, **options):
             if name == "get_vision_attention_seqlens":
-                return given["image_segment_ids"], 1
-            parts = tuple(given[n] for n in DERIVED[name])
+                return Segments(given["image_segment_ids"]), 1
+            parts = tuple(Segments(given[n]) if n in BORDERS else given[n] for n in DERIVED[name])
             return parts if len(parts) > 1 else parts[0]
         return call
 
@@ -116,14 +140,30 @@ class GridFacts(Facts):
     """Facts of a model of dynamic resolution."""
     sizes_vary = True
 
-    def __init__(self, model, token, merge, width, per_token):
+    def __init__(self, model, token, merge, patch, copies, per_token):
         super().__init__(token, 1, None, per_token)
-        self.model, self.merge, self.width = model, merge, width
+        self.model, self.merge, self.patch, self.copies = model, merge, patch, copies
+        self.width = 3 * copies * patch ** 2
+        self.settings = {}
 
-    def text(self, rows, padding):
-        """input_ids and attention_mask of rows of pictures, each given by its units (height, width)."""
+    @property
+    def takes_pictures(self):
+        return True
+
+    def token_inputs(self):
+        return ()
+
+    def side(self):
+        """Pixels of a unit's side."""
+        return self.merge * self.patch
+
+    def window_units(self):
+        return self.settings.get("window_size", 0) // self.side()
+
+    def text(self, rows, padding=0, length=None):
+        """input_ids, attention_mask and inputs per token of rows of pictures, each given by its units (height, width)."""
         import torch
-        length = max(sum(h * w + 2 for h, w in row) for row in rows) + 9
+        length = length or max(sum(h * w + 2 for h, w in row) for row in rows) + 9
         ids = torch.randint(3, 60, (len(rows), length), generator=torch.Generator().manual_seed(length))
         ids[ids == self.token] = 2
         for number, row in enumerate(rows):
@@ -134,33 +174,45 @@ class GridFacts(Facts):
         mask = torch.ones_like(ids)
         if padding:
             mask[-1, -padding:] = 0
-        return ids, mask
+        marks = (ids == self.token).long()
+        return dict(input_ids=ids, attention_mask=mask, **{name: marks.clone() for name in self.per_token})
+
+    def patches(self, picture):
+        """Rows of patches of one picture [3, height, width]."""
+        return usual_arrangement(*picture.shape[1:], self.patch, self.merge, self.copies)(picture)
 
     def inputs(self, rows, padding=0, seed=1):
-        """What Transformers' model takes."""
+        """What Transformers' model takes for rows of pictures, each given by its units."""
         import torch
-        ids, mask = self.text(rows, padding)
-        grid = torch.tensor([[1, h * self.merge, w * self.merge] for row in rows for h, w in row])
-        pixels = torch.randn(int(grid.prod(-1).sum()), self.width, generator=torch.Generator().manual_seed(seed))
-        marks = (ids == self.token).long()
-        return dict(input_ids=ids, attention_mask=mask, pixel_values=pixels, image_grid_thw=grid,
-                    **{name: marks for name in self.per_token})
+        generator = torch.Generator().manual_seed(seed)
+        pictures = [torch.randn(3, h * self.side(), w * self.side(), generator=generator) for row in rows for h, w in row]
+        return self.model_inputs(self.text(rows, padding), pictures)
+
+    def model_inputs(self, text, pictures):
+        import torch
+        grid = [[1, picture.shape[1] // self.patch, picture.shape[2] // self.patch] for picture in pictures]
+        return dict(**text, pixel_values=torch.cat([self.patches(p) for p in pictures]), image_grid_thw=torch.tensor(grid))
+
+    def with_pictures(self, text, pictures):
+        """What the model takes and what the graph takes for rows of text and pictures of several sizes."""
+        if not len(pictures):
+            return text, text
+        inputs = self.model_inputs(text, pictures)
+        return inputs, self.graph_inputs(inputs)
 
     def graph_inputs(self, inputs):
         """What the graph takes in its place."""
         import torch
         values = {}
         owner = features_owner(self.model)
-        with torch.no_grad(), recorded(values):
+        with torch.no_grad(), recorded(values, self.settings):
             owner.get_image_features(inputs["pixel_values"], inputs["image_grid_thw"], return_dict=True)
         result = {name: inputs[name] for name in ("input_ids", "attention_mask")}
         positions = self.positions(owner, inputs)
         if positions is not None:
             result["position_ids"] = positions
         result["pixel_values"] = inputs["pixel_values"]
-        order = ("image_position_ids", "image_segment_ids", "image_window_index", "image_window_inverse",
-                 "image_window_ids", "image_interp_indices", "image_interp_weights")
-        result.update({name: values[name] for name in order if name in values})
+        result.update({name: values[name] for name in ORDER if name in values})
         return result
 
     def positions(self, owner, inputs):
@@ -169,12 +221,29 @@ class GridFacts(Facts):
         takes = arguments_of(owner.get_rope_index)
         return owner.get_rope_index(**{n: v for n, v in inputs.items() if n in takes})[0]
 
+    def difference(self):
+        """What the model derives from sizes otherwise than omnibal-run does: the first graph input, or None."""
+        import torch
+        for rows, padding in CHECKED:
+            inputs = self.inputs(rows, padding)
+            graph = self.graph_inputs(inputs)
+            side = self.settings.get("num_grid_per_side", 0)
+            pictures = [picture for row in rows for picture in row]
+            expected = derivation.derived(pictures, self.merge, self.window_units(), side)
+            if "position_ids" in graph:
+                expected["position_ids"] = torch.stack([derivation.token_positions(ids, mask, self.token, row) for ids, mask, row in
+                                                        zip(inputs["input_ids"], inputs["attention_mask"], rows)], dim=1)
+            for name, value in graph.items():
+                if name.startswith("image_") or name == "position_ids":
+                    if name not in expected or not torch.equal(expected[name].to(value.dtype), value):
+                        return name
+        return None
+
     def traced(self):
         return self.graph_inputs(self.inputs([GRIDS[2], GRIDS[1]], padding=3))
 
     def checked(self):
-        rows = ([GRIDS[2], GRIDS[1]], 3), ([GRIDS[1], GRIDS[1]], 0), ([[], GRIDS[3], GRIDS[1]], 2)
-        samples = [self.inputs(row, padding, seed) for seed, (row, padding) in enumerate(rows, 1)]
+        samples = [self.inputs(rows, padding, seed) for seed, (rows, padding) in enumerate(CHECKED, 1)]
         return [(sample, self.graph_inputs(sample)) for sample in samples]
 
     def axes(self):
@@ -202,8 +271,9 @@ class GridFacts(Facts):
         yield forward
 
     def description(self):
-        return {"image_token_id": self.token, "tokens_per_unit": 1, "merge_size": self.merge,
-                "patch_values": self.width, "pixel_values_layout": "patches"}
+        pictures = {"patch": self.patch, "merge": self.merge, "temporal": self.copies,
+                    "window": self.settings.get("window_size", 0), "grid_side": self.settings.get("num_grid_per_side", 0)}
+        return {"image_token_id": self.token, "tokens_per_unit": 1, "pictures": pictures, "pixel_values_layout": "patches"}
 
     def __str__(self):
         return f"image token {self.token}, pictures of any size in units of {self.merge} x {self.merge} patches"
@@ -227,30 +297,44 @@ def number(config, names, default):
     return default
 
 
-def probe_grids(model, token, per_token):
-    """GridFacts of a model, by running its vision part on one small picture."""
+def probe_grids(model, token, per_token, folder=None):
+    """GridFacts of a model, by running its vision part on one small picture; an ExportError where it derives from sizes
+    what omnibal-run does not."""
     import torch
-    config = model.config
+    config, name = model.config, type(model).__name__
     vision = model.get_encoder("image")
     if vision is None or vision is model:
-        raise ExportError(f"{type(model).__name__}: no vision part is found (get_encoder)")
+        raise ExportError(f"{name}: no vision part is found (get_encoder)")
     side = number(vision.config, ("patch_size",), 14)
-    channels = number(vision.config, ("in_channels", "num_channels", "in_chans"), 3)
-    times = number(vision.config, ("temporal_patch_size",), 1)
+    copies = dict.fromkeys([number(vision.config, ("temporal_patch_size",), 1), 1])
     tried = []
     merges = dict.fromkeys([number(config, ("spatial_merge_size", "merge_size", "merge_kernel_size"), 2), 2, 1, 4])
     owner, width = features_owner(model), model.get_input_embeddings().weight.shape[-1]
-    for merge in merges:
-        for values in dict.fromkeys((channels * times * side ** 2, channels * side ** 2)):
-            try:
-                with torch.no_grad():
-                    features = owner.get_image_features(torch.randn(6 * merge ** 2, values),
-                                                        torch.tensor([[1, 2 * merge, 3 * merge]]), return_dict=True)
-                rows = sum(f.numel() for f in features.pooler_output) // width
-                if rows == 6:
-                    return GridFacts(model, token, merge, values, per_token)
-                tried.append(f"merge {merge}: 6 units become {rows} tokens")
-            except Exception as error:  # whatever the model's code does with a shape that it does not take
-                tried.append(f"merge {merge}, {values} values a patch: {type(error).__name__}: "
-                             f"{(str(error).splitlines() or [''])[0][:120]}")
-    raise ExportError(f"{type(model).__name__}: patches with image_grid_thw are not taken; tried " + "; ".join(tried[:4]))
+    for merge, times in itertools.product(merges, copies):
+        try:
+            with torch.no_grad():
+                features = owner.get_image_features(torch.randn(6 * merge ** 2, 3 * times * side ** 2),
+                                                    torch.tensor([[1, 2 * merge, 3 * merge]]), return_dict=True)
+            rows = sum(f.numel() for f in features.pooler_output) // width
+        except Exception as error:  # whatever the model's code does with a shape that it does not take
+            tried.append(f"merge {merge}, {times} copies: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}")
+            continue
+        if rows == 6:
+            facts = GridFacts(model, token, merge, side, times, per_token)
+            check(facts, name, processors.image_processor(config, folder))
+            return facts
+        tried.append(f"merge {merge}: 6 units become {rows} tokens")
+    raise ExportError(f"{name}: patches with image_grid_thw are not taken; tried " + "; ".join(tried[:4]))
+
+
+def check(facts, name, processor):
+    """Whether omnibal-run gives the model what its processor would."""
+    import torch
+    different = facts.difference()
+    if different:
+        raise ExportError(f"{name}: derives {different} from the sizes of pictures in a way of its own")
+    height, width = 2 * facts.side(), 3 * facts.side()
+    found = processors.arrangement_by(processor, height, width) if processor else None
+    places = torch.arange(3 * height * width).reshape(3, height, width)
+    if found and not torch.equal(found[0](places), facts.patches(places)):
+        raise ExportError(f"{name}: its processor reads patches in an order of its own")

@@ -1,11 +1,15 @@
 """Finds out by trial what a model's pictures are: which token marks them, in what shape they come, how many tokens each
 takes. The model is asked, not its configuration's promises: what a configuration says may be absent or wrong."""
 import contextlib
+import logging
 import re
 
+from exporter.candidates import picture_layouts
 from exporter.errors import ExportError
 from exporter.grids import probe_grids
+from exporter.host_values import HostValues
 from exporter.model import parts_of
+from exporter.pictures import PictureFacts
 from exporter.samples import PER_TOKEN, Facts, Layout, arguments_of
 
 # Parameters up to which the model may really be run where shapes alone do not tell.
@@ -52,7 +56,7 @@ def picture_sizes(config):
 
 def features_of(model):
     """The function that turns pictures into features, of the model or of what it wraps."""
-    for owner in (model, getattr(model, "model", None), model.base_model):
+    for owner in (getattr(model, "model", None), model.base_model, model):
         if owner is not None and hasattr(owner, "get_image_features"):
             return owner.get_image_features
     return None
@@ -71,7 +75,8 @@ def tensors_in(value):
 def shapes_only(model):
     """Runs the model on shapes alone, whatever its size."""
     from torch._subclasses.fake_tensor import FakeTensorMode
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what is tried may fail
+    with FakeTensorMode(allow_non_fake_inputs=True), HostValues():
         yield
 
 
@@ -107,49 +112,65 @@ def tokens_of(model, layout):
     raise ValueError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
 
 
-def layouts(model, sizes):
-    """Shapes to try, the simplest first."""
-    import torch
-    takes = arguments_of(features_of(model))
-    name = "pixel_values"
-    for height, width in sizes:
-        exact = lambda n, h=height, w=width: torch.tensor([[h, w]] * n)
-        constants = [{}]
-        if "image_sizes" in takes:
-            constants.append({"image_sizes": exact})
-        for constant in constants:
-            yield Layout(height, width, constants=constant, name=name)
-            yield Layout(height, width, row=True, constants=constant, name=name)
-        for inner in (1, 2, 5):
-            for constant in constants:
-                yield Layout(height, width, inner=(inner,), constants=constant, name=name)
+def counted(model, layout):
+    """Tokens a picture takes, or None."""
+    try:
+        return tokens_of(model, layout)
+    except ValueError:
+        return None
 
 
-def probe(model, token=None, size=None):
-    """Facts of a model; `token` and `size` are a user's word where nothing can be found."""
-    takes = arguments_of(type(model).forward)
+def first_taken(model, layouts):
+    """The first layout that the model takes, and the tokens of a picture."""
+    tried = []
+    for layout in layouts:
+        try:
+            return layout, tokens_of(model, layout)
+        except ValueError as error:
+            tried.append(f"{layout}: {error}")
+    raise ExportError(f"{type(model).__name__}: pictures of one size are not taken; tried " + "; ".join(tried[:4]))
+
+
+def as_they_are(model, token, sizes, per_token):
+    """Facts of a model that takes pictures of one size at once."""
+    layouts = (Layout(height, width, row) for height, width in sizes for row in (False, True))
+    layout, count = first_taken(model, layouts)
+    return Facts(token, count, layout, per_token)
+
+
+def one_by_one(model, token, sizes, per_token, folder):
+    """Facts of a model whose pictures are given one size and traced by one."""
+    name = type(model).__name__
+    if "mm_encoder_outputs" not in arguments_of(type(model).forward):
+        raise ExportError(f"{name}: takes no features of pictures (mm_encoder_outputs)")
+    owner = features_of(model).__self__
+    count = lambda layout: counted(model, layout)
+    layouts = picture_layouts(model.config, arguments_of(owner.get_image_features), sizes, folder, count)
+    picture, tokens = first_taken(model, layouts)
+    return PictureFacts(model, owner, token, tokens, picture, per_token)
+
+
+def candidates(model, token=None, size=None, folder=None):
+    """Functions that give Facts to trace with, the most general first; `token` and `size` are a user's word where
+    nothing can be found, `folder` may hold an image processor."""
+    name, takes = type(model).__name__, arguments_of(type(model).forward)
     if "input_ids" not in takes or "decoder_input_ids" in takes:
-        raise ExportError(f"{type(model).__name__}: not a decoder of tokens (it has a decoder beside its text encoder); "
+        raise ExportError(f"{name}: not a decoder of tokens (it has a decoder beside its text encoder); "
                           "only models whose text and pictures are one sequence are taken")
     per_token = [name for name in PER_TOKEN if name in takes]
     if "pixel_values" not in takes:
         if "image" in getattr(model, "input_modalities", ()) or features_of(model) is not None:
-            raise ExportError(f"{type(model).__name__}: takes pictures, but not as pixel_values")
-        return Facts()
+            raise ExportError(f"{name}: takes pictures, but not as pixel_values")
+        return [Facts]
     if features_of(model) is None:
-        raise ExportError(f"{type(model).__name__}: has pixel_values but no get_image_features")
+        raise ExportError(f"{name}: has pixel_values but no get_image_features")
     token = token if token is not None else image_token(model.config)
     if token is None:
-        raise ExportError(f"{type(model).__name__}: the configuration names no image token; say which with --image-token")
-    if "image_grid_thw" in takes:
-        return probe_grids(model, token, per_token)
+        raise ExportError(f"{name}: the configuration names no image token; say which with --image-token")
     sizes = [size] if size else picture_sizes(model.config)
+    last = lambda: one_by_one(model, token, sizes, per_token, folder)
+    if "image_grid_thw" in takes:
+        return [last] if size else [lambda: probe_grids(model, token, per_token, folder), last]
     if not sizes:
-        raise ExportError(f"{type(model).__name__}: the configuration names no picture size; give --image-size")
-    tried = []
-    for layout in layouts(model, sizes):
-        try:
-            return Facts(token, tokens_of(model, layout), layout, per_token)
-        except ValueError as error:
-            tried.append(f"{layout}: {error}")
-    raise ExportError(f"{type(model).__name__}: pictures of one size are not taken; tried " + "; ".join(tried[:4]))
+        raise ExportError(f"{name}: the configuration names no picture size; give --image-size")
+    return [lambda: as_they_are(model, token, sizes, per_token), last]

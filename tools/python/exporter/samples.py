@@ -1,44 +1,35 @@
 """Inputs to trace and to check with: rows of text with pictures, as the model's own forward takes them."""
 import contextlib
 import inspect
-import math
+
+from exporter import tracing
 
 # Extra inputs of one number per token: 1 where a picture stands.
 PER_TOKEN = ("token_type_ids", "mm_token_type_ids")
 
 
 class Layout:
-    """How pictures of one size reach a model.
+    """How pictures of one size reach a model: [pictures, 3, H, W]. With `row` one leading dimension of 1 is the batch, so
+    that the model takes one row of text only."""
 
-    tiles: [pictures, tiles of a picture.., 3, H, W] (inner: the sizes between); with `row` one leading dimension of 1
-    is the batch, so that the model takes one row of text only. `constants` are further arguments that depend on
-    the picture's size alone, as functions of the number of pictures.
-    """
-
-    def __init__(self, height, width, row=False, inner=(), constants=None, name="pixel_values"):
-        self.height, self.width, self.row, self.inner, self.name = height, width, row, tuple(inner), name
-        self.constants = constants or {}
+    def __init__(self, height, width, row=False, name="pixel_values"):
+        self.height, self.width, self.row, self.name = height, width, row, name
 
     def arrange(self, pixels):
-        """[pictures (times tiles), 3, H, W] as the model takes it."""
-        value = pixels.reshape(-1, *self.inner, *pixels.shape[-3:])
-        return value[None] if self.row else value
-
-    def constants_for(self, pictures):
-        return {name: function(pictures) for name, function in self.constants.items()}
+        """[pictures, 3, H, W] as the model takes it."""
+        return pixels[None] if self.row else pixels
 
     def arguments(self, pictures, seed=1):
         """What the model is given for so many pictures."""
         import torch
         generator = torch.Generator().manual_seed(seed)
-        value = torch.randn(pictures, *self.inner, 3, self.height, self.width, generator=generator)
-        return {self.name: self.arrange(value), **self.constants_for(pictures)}
+        return {self.name: self.arrange(torch.randn(pictures, 3, self.height, self.width, generator=generator))}
 
     def axes(self):
         return {self.name: {1 if self.row else 0: "images"}}
 
     def __str__(self):
-        return f"pictures of {self.width} x {self.height}" + (f", {self.inner[0]} tiles each" if self.inner else "")
+        return f"pictures of {self.width} x {self.height}"
 
 
 class Facts:
@@ -46,8 +37,25 @@ class Facts:
 
     def __init__(self, token=None, count=0, layout=None, per_token=()):
         self.token, self.count, self.layout, self.per_token = token, count, layout, tuple(per_token)
+        self.unread = set()  # of per_token, those that the graph turned out not to need
 
     sizes_vary = False  # pictures of different sizes: GridFacts
+
+    @property
+    def takes_pictures(self):
+        return self.layout is not None
+
+    def token_inputs(self):
+        """Graph inputs of one number per token besides the ids and the mask."""
+        return tuple(name for name in self.per_token if name not in self.unread)
+
+    def per_sample(self, graph, name):
+        """What a sample says under that name, from the graph's inputs."""
+        return graph[name]
+
+    def size(self):
+        """Height and width of a picture."""
+        return self.layout.height, self.layout.width
 
     @property
     def one_row(self):
@@ -70,6 +78,21 @@ class Facts:
             mask[-1, -padding:] = 0
         marks = (ids == self.token).long() if self.token is not None else torch.zeros_like(ids)
         return dict(input_ids=ids, attention_mask=mask, **{name: marks.clone() for name in self.per_token})
+
+    def with_pictures(self, rows, pixels):
+        """What the model takes and what the graph takes for rows of text and pictures [pictures, 3, height, width]."""
+        inputs = dict(rows)
+        if self.layout is not None and len(pixels):
+            inputs[self.layout.name] = self.layout.arrange(pixels)
+        return inputs, inputs
+
+    def changes(self):
+        """What is replaced while the model is traced."""
+        return [tracing.without_listing(), tracing.without_splitting(), tracing.with_bodies_of_any()]
+
+    def finished(self, program):
+        """The traced program as it is translated."""
+        return program
 
     def sample(self, pictures, padding=0, seed=1):
         """Everything for rows with so many pictures."""
@@ -117,7 +140,7 @@ class Facts:
             return {"image_token_id": None}
         layout = self.layout
         return {"image_token_id": self.token, "tokens_per_picture": self.count, "height": layout.height,
-                "width": layout.width, "tiles_per_picture": math.prod(layout.inner),
+                "width": layout.width, "tiles_per_picture": 1,
                 "pixel_values_layout": "1NCHW" if layout.row else "NCHW"}
 
     def __str__(self):

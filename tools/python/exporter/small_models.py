@@ -29,6 +29,7 @@ FIELDS = [
     (r"vocab_size|unpadded_vocab_size|vocab_size_per_layer_input", VOCABULARY),
     (r"image_size|img_size|resolution", IMAGE),
     (r"patch_size", PATCH),
+    (r"image_grid_pinpoints", [[IMAGE, 2 * IMAGE], [2 * IMAGE, IMAGE], [2 * IMAGE, 2 * IMAGE]]),
     (r"num_position_embeddings", (IMAGE // PATCH) ** 2),
     (r"max_position_embeddings|seq_len|max_target_positions|original_max_position_embeddings", 512),
     (r"num_(local_|routed_)?experts|n_routed_experts|moe_num_experts|num_local_experts", 4),

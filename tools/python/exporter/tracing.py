@@ -139,8 +139,7 @@ def trace(model, facts, opset):
     inputs = facts.traced()
     shapes = dimensions(inputs, facts.axes())
     with contextlib.ExitStack() as stack:
-        for change in (torch.no_grad(), without_runtime_checks(), without_listing(), without_splitting(),
-                       with_bodies_of_any(), experts.traceable(model)):
+        for change in (torch.no_grad(), without_runtime_checks(), experts.traceable(model), *facts.changes()):
             stack.enter_context(change)
         if facts.one_row:
             stack.enter_context(plain_attention())  # the number of pictures is counted in the values
@@ -149,15 +148,23 @@ def trace(model, facts, opset):
         # Sizes of 0 and 1 are no special cases, as in torch.onnx's own capture.
         stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         try:
-            program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+            program = facts.finished(torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False))
         except Exception as error:  # of many kinds, all about the model's code
             raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
         try:
             return torch.onnx.export(program, (), opset_version=opset, optimize=False, output_names=["logits"],
-                                     verbose=False).model
+                                     custom_translation_table=translations(opset), verbose=False).model
         except Exception as error:
             raise ExportError(f"{type(model).__name__}: an operation has no form in ONNX: "
                               f"{first_line(error.__cause__ or error)}") from error
+
+
+def translations(opset):
+    """Of operators that PyTorch's exporter meets but does not know."""
+    import onnxscript
+    import torch
+    operators = getattr(onnxscript, f"opset{opset}")
+    return {torch.ops.prims.view_of.default: lambda value: operators.Identity(value)}
 
 
 def first_line(error):

@@ -23,9 +23,8 @@ public:
     OMNIBAL_RETURN_IF_ERROR(expectList(views[borders], "borders", DType::I32, -1));
     OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, orderBytes(rows)));
     return launched(launchGroupRows(rows, views[borders].shape[0] - 1, from.data, wide,
-                                    reinterpret_cast<int32_t *>(memory.data),
-                                    listOf(views[order]), listOf(views[borders]),
-                                    context.stream));
+                                    reinterpret_cast<int32_t *>(memory.data), listOf(views[order]),
+                                    listOf(views[borders]), context.stream));
   }
 
 private:

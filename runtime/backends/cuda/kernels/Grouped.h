@@ -26,8 +26,7 @@ struct GroupedMatrices {
 /// borders[0..groups] = where groups begin in it. `keys` are int32, or int64 if `wide`; `places`
 /// is scratch of orderBytes(count). Keys lie in [0, groups).
 cudaError_t launchGroupRows(int64_t count, int64_t groups, const void *keys, bool wide,
-                            int32_t *places, int32_t *order, int32_t *borders,
-                            cudaStream_t stream);
+                            int32_t *places, int32_t *order, int32_t *borders, cudaStream_t stream);
 
 struct GroupedShape {
   int64_t rows = 0, groups = 0;
@@ -54,8 +53,8 @@ struct GroupedGradShape {
 
 /// c[g] += the sum of a[r]^T b[r] over the rows of group g, in their order.
 cudaError_t launchGroupedGemmBackward(const GroupedGradShape &shape, const int32_t *order,
-                                      const int32_t *borders, const void *a, const void *b,
-                                      void *c, cudaStream_t stream);
+                                      const int32_t *borders, const void *a, const void *b, void *c,
+                                      cudaStream_t stream);
 
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_KERNELS_GROUPED_H

@@ -1,4 +1,5 @@
-//===- GroupedDevice.h - Where rows lie and of which group they are, on the device -------------===//
+//===- GroupedDevice.h - Where rows lie and of which group they are, on the device
+//-------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_GROUPEDDEVICE_H
 #define RUNTIME_BACKENDS_CUDA_KERNELS_GROUPEDDEVICE_H
 

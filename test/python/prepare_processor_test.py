@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""prepare.py with the processors of several kinds of models: token ids, inputs per token and pixel values are those that
+the processor itself gives for conversations with several turns and pictures; labels are counted by hand."""
+import io
+import json
+import os
+import sys
+import tarfile
+import tempfile
+import unittest
+from unittest import mock
+
+import numpy as np
+from PIL import Image
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoImageProcessor, PreTrainedTokenizerFast
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+import prepare
+import preparation
+
+SPECIAL = ["<unk>", "<eos>", "<pad>", "<user>", "<bot>"]
+WORDS = ["what", "is", "this", "and", "that", "a", "cat", "dog", "both", "are", "animals"]
+TURNS = [("user", "<image>what is this"), ("assistant", "a cat"), ("user", "and <image>that"), ("assistant", "a dog both are animals")]
+
+
+def template(mark):
+    return ("{% for m in messages %}{{ '<user>' if m.role == 'user' else '<bot>' }}"
+            "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
+            "{{ '" + mark + "' if p.type == 'image' else p.text }}{% endfor %}{% endif %}"
+            "{% if m.role == 'assistant' %}<eos>{% endif %}{% endfor %}"
+            "{% if add_generation_prompt %}<bot>{% endif %}")
+
+
+def tokenizer(special, mark, **extra):
+    words = SPECIAL + special + WORDS
+    core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    core.add_special_tokens(SPECIAL + special)
+    fast = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", eos_token="<eos>", pad_token="<pad>",
+                                   extra_special_tokens=extra)
+    fast.chat_template = template(mark)
+    return fast
+
+
+class Kind:
+    """A folder with configuration, tokenizer and processor files of one kind of model."""
+
+    def __init__(self, folder, config, settings, special, mark, processor_settings=None, facts=None, **extra):
+        self.folder = folder
+        os.makedirs(folder)
+        self.tokenizer = tokenizer(special, mark, **extra)
+        self.tokenizer.save_pretrained(folder)
+        ids = {word: i for i, word in enumerate(SPECIAL + special)}
+        self.write("config.json", {**config, "image_token_id": ids[special[0]], "image_token_index": ids[special[0]]})
+        self.write("preprocessor_config.json", settings)
+        if processor_settings:
+            self.write("processor_config.json", processor_settings)
+        if facts:
+            self.write("omnibal.json", facts)
+
+    def write(self, name, values):
+        with open(f"{self.folder}/{name}", "w") as file:
+            json.dump(values, file)
+
+
+MEAN = dict(image_mean=[0.5, 0.4, 0.3], image_std=[0.5, 0.25, 0.3])
+
+
+def llava(folder):
+    return Kind(folder, dict(model_type="llava", vision_config=dict(model_type="clip_vision_model", image_size=28, patch_size=14)),
+                dict(image_processor_type="CLIPImageProcessor", size=dict(shortest_edge=28), crop_size=dict(height=28, width=28), **MEAN),
+                ["<image>"], "<image>", dict(processor_class="LlavaProcessor", patch_size=14, num_additional_image_tokens=1,
+                                             vision_feature_select_strategy="default"), image_token="<image>")
+
+
+def qwen2_vl(folder):
+    special = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
+    return Kind(folder, dict(model_type="qwen2_vl"),
+                dict(image_processor_type="Qwen2VLImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2,
+                     size=dict(shortest_edge=64, longest_edge=4096), **MEAN),
+                special, "<|vision_start|><|image_pad|><|vision_end|>", dict(processor_class="Qwen2VLProcessor"),
+                dict(per_token_inputs=[], image_token_id=5), image_token="<|image_pad|>", video_token="<|video_pad|>")
+
+
+def idefics3(folder):
+    special = ["<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]
+    return Kind(folder, dict(model_type="idefics3"),
+                dict(image_processor_type="Idefics3ImageProcessor", size=dict(longest_edge=56), max_image_size=dict(longest_edge=28), **MEAN),
+                special, "<image>", dict(processor_class="Idefics3Processor", image_seq_len=4), image_token="<image>")
+
+
+class Processors(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+        generator = np.random.default_rng(1)
+        self.pictures = []
+        for name, width, height in (("wide.png", 60, 30), ("tall.png", 28, 44)):
+            Image.fromarray(generator.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(f"{self.folder}/{name}")
+            self.pictures.append(Image.open(f"{self.folder}/{name}").convert("RGB"))
+
+    def prepared(self, kind):
+        with open(f"{self.folder}/in.json", "w") as file:
+            json.dump([{"images": ["wide.png", "tall.png"], "messages": [dict(role=r, content=c) for r, c in TURNS]}], file)
+        out = f"{kind.folder}/out"
+        arguments = ["prepare.py", kind.folder, f"{self.folder}/in.json", "--images", self.folder, "--out", out]
+        with mock.patch.object(sys, "argv", arguments), mock.patch.object(sys, "stdout", io.StringIO()):
+            prepare.main()
+        with tarfile.open(f"{out}/data-000000.tar") as tar:
+            members = {m.name: tar.extractfile(m).read() for m in tar}
+        sample = json.loads(members["data-00000000.json"])
+        pictures = [np.asarray(Image.open(io.BytesIO(members[f"data-00000000.{i}.png"]))) for i in range(sample["images"])]
+        return sample, pictures
+
+    def check(self, make):
+        """The sample, what the processor gives, and the sample's pictures normalised."""
+        kind = make(f"{self.folder}/{make.__name__}")
+        sample, pictures = self.prepared(kind)
+        processor = preparation.load_processor(kind.folder)
+        messages = preparation.OwnProcessor(kind.folder, processor).messages(TURNS)
+        text = processor.apply_chat_template(messages, tokenize=False, chat_template=kind.tokenizer.chat_template)
+        given = processor(images=self.pictures, text=[text], return_tensors="np")
+        self.assertEqual(sample["input_ids"], given["input_ids"][0].tolist())
+        words = [kind.tokenizer.convert_ids_to_tokens(i) for i in sample["labels"] if i != -100]
+        self.assertEqual(words, ["a", "cat", "<eos>", "a", "dog", "both", "are", "animals", "<eos>"])
+        for token, label in zip(sample["input_ids"], sample["labels"]):
+            self.assertIn(label, (-100, token))
+        return kind, sample, given, pictures
+
+    def normalised(self, picture):
+        scaled = picture.astype(np.float32) * np.float32(1 / 255)
+        return ((scaled - np.float32(MEAN["image_mean"])) / np.float32(MEAN["image_std"])).transpose(2, 0, 1)
+
+    def test_pictures_of_one_size(self):
+        _, sample, given, pictures = self.check(llava)
+        self.assertEqual(sample["images"], 2)
+        self.assertEqual(sample["input_ids"].count(5), 2 * 4)
+        np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), given["pixel_values"], atol=1e-6)
+
+    def test_pictures_of_any_size(self):
+        kind, sample, given, pictures = self.check(qwen2_vl)
+        images = AutoImageProcessor.from_pretrained(kind.folder, backend="pil")
+        again = images([Image.fromarray(p) for p in pictures], do_resize=False, return_tensors="np")
+        np.testing.assert_array_equal(again["image_grid_thw"], given["image_grid_thw"])
+        np.testing.assert_allclose(again["pixel_values"], given["pixel_values"], atol=1e-6)
+        self.assertEqual([p.shape[0] * p.shape[1] // 16 for p in pictures], given["image_grid_thw"].prod(-1).tolist())
+
+    def test_pictures_that_are_split(self):
+        _, sample, given, pictures = self.check(idefics3)
+        values = given["pixel_values"].reshape(-1, *given["pixel_values"].shape[-3:])
+        there = given["pixel_attention_mask"].reshape(len(values), -1).any(1)
+        self.assertEqual(sample["images"], there.sum())
+        np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), values[there], atol=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+"""How pictures of one size might reach a model: tried one after another until its vision part takes one."""
+from exporter import processors
+from exporter.arrangement import usual_arrangement
+from exporter.grids import number
+from exporter.pictures import Picture
+
+# Tiles of a picture that are tried.
+TILES = 12
+# Sides that are tried where a configuration names none, in units.
+SIDES = (4, 2, 8, 16)
+
+
+def units(config):
+    """Pixels of a patch's side, patches of a unit's side, copies of a still picture."""
+    patch = number(config, ("patch_size", "encoder_patch_size"), 14)
+    merge = number(config, ("spatial_merge_size", "merge_size", "merge_kernel_size"), 1)
+    return patch, merge, number(config, ("temporal_patch_size",), 1)
+
+
+def in_patches(config, takes, sizes, folder):
+    """Pictures as rows of patches."""
+    import torch
+    processor = processors.image_processor(config, folder)
+    patch, merge, copies = units(config)
+    side = patch * merge
+    sizes = [s for s in sizes if s[0] % side == 0 and s[1] % side == 0] or [(n * side, n * side) for n in SIDES]
+    for height, width in sizes:
+        found = processors.arrangement_by(processor, height, width) if processor else None
+        if found:
+            constants = {n: torch.from_numpy(v) for n, v in found[1].items() if n in takes and v.dtype != object}
+            yield Picture(height, width, found[0], constants, " in patches")
+    if processor is None and "image_grid_thw" in takes:
+        for height, width in sizes:
+            grid = torch.tensor([[1, height // patch, width // patch]])
+            for times in dict.fromkeys((copies, 1)):
+                yield Picture(height, width, usual_arrangement(height, width, patch, merge, times), {"image_grid_thw": grid},
+                              " in patches (no image processor is there to ask: their order is Qwen2-VL's)")
+
+
+def below_each_other(tiles, height):
+    """[3, tiles * height, width] to [1, tiles, 3, height, width]."""
+    return lambda pixels: pixels.reshape(3, tiles, height, pixels.shape[-1]).transpose(0, 1)[None]
+
+
+def whole_sizes(config, sizes):
+    """Sizes of the whole pictures that become tiles of one size."""
+    pinpoints = getattr(config, "image_grid_pinpoints", None) or []
+    return list(dict.fromkeys([*(tuple(p) for p in pinpoints), *sizes]))
+
+
+def in_tiles(config, sizes, count):
+    """Pictures that the processor cuts into tiles, with the size of the whole picture. Models ignore tiles beyond those
+    that the size asks for: the number is the smallest that makes as many tokens as more would."""
+    import torch
+    for height, width in sizes:
+        for whole in whole_sizes(config, sizes)[:6]:
+            def picture(tiles, height=height, width=width, whole=whole):
+                return Picture(tiles * height, width, below_each_other(tiles, height), {"image_sizes": torch.tensor([whole])},
+                               f": {tiles} tiles of {width} x {height} of a picture of {whole[1]} x {whole[0]}", tiles, whole)
+            most = count(picture(TILES))
+            for tiles in range(1, TILES):
+                if most and count(picture(tiles)) == most:
+                    yield picture(tiles)
+                    break
+
+
+def plain(takes, sizes):
+    import torch
+    for height, width in sizes:
+        constants = {"image_sizes": torch.tensor([[height, width]])} if "image_sizes" in takes else {}
+        yield Picture(height, width, lambda pixels: pixels[None], constants)
+        yield Picture(height, width, lambda pixels: pixels[None, None], constants)
+
+
+def picture_layouts(config, takes, sizes, folder, count):
+    """Pictures to try; `count` gives how many tokens one makes, or None."""
+    if takes & {"image_grid_thw", "spatial_shapes", "target_sizes", "image_position_ids"}:
+        yield from in_patches(config, takes, sizes, folder)
+        return
+    if "image_sizes" in takes and getattr(config, "image_grid_pinpoints", None):
+        yield from in_tiles(config, sizes, count)
+        return
+    yield from plain(takes, sizes)
