@@ -93,6 +93,8 @@ def export_graph_alone(arguments):
     graph.constants_as_nodes(ir, model)
     graph.point_at_nothing(ir, model)
     path = write(graph.to_proto(ir, facts.axes()), arguments.out, arguments.name)
+    describe(facts, arguments.out)
+    model.config.save_pretrained(arguments.out)  # omnibal-compile reads there how pictures become patches
     print(f"{path}: opset {arguments.opset}, {len(ir.graph)} nodes, {bytes_of(model) // 4} parameters without values; "
           f"{facts}")
 
