@@ -5,7 +5,7 @@ import sys
 import tempfile
 import unittest
 
-from small_training import Training, roughen, worst
+from small_training import TOLERANCE, Training, roughen, worst
 
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
@@ -39,7 +39,7 @@ class Deepstack(unittest.TestCase):
         cls.frozen = cls.training.in_pytorch(lambda name: name.startswith(inner))
 
     def check(self, expected, *flags):
-        self.assertLess(worst(self.training.trained(BIN, *flags), expected), 2e-5, flags)
+        self.assertLess(worst(self.training.trained(BIN, *flags), expected), TOLERANCE, flags)
 
     def test_the_graph_is_the_model(self):
         self.assertLess(self.training.difference, 1e-4)

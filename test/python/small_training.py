@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+# Of losses and gradient norms, float32 against PyTorch in float64.
+TOLERANCE = 2e-6
 RATE, STEPS, GROUPS, GROUP = 1e-3, 3, 2, 3
 PICTURES = [[], [(2, 3)], [(1, 2), (3, 1), (2, 2)], [(1, 1), (4, 2)]]  # units of the pictures of a sample, in turn
 VOCABULARY = 100
