@@ -141,6 +141,24 @@ class Sizes(unittest.TestCase):
         y = torch.randn(3)
         torch.testing.assert_close(program.module()(y), y + torch.tensor([0, y[0], 0]))
 
+    def test_resampling_at_known_places_is_a_product(self):
+        functional = torch.nn.functional
+        places = torch.rand(1, 7, 1, 2) * 2 - 1
+
+        def resampled(x):
+            return (functional.interpolate(x, size=(5, 3), mode="bicubic", align_corners=False, antialias=True),
+                    functional.grid_sample(x, places, mode="bicubic", padding_mode="border", align_corners=False))
+
+        def forward(x):
+            with HostValues():
+                return resampled(x)
+        program = torch.export.export(Traced(forward), (torch.randn(1, 3, 4, 6),), strict=False)
+        targets = {str(node.target) for node in program.graph.nodes}
+        self.assertFalse({t for t in targets if "upsample" in t or "grid_sample" in t})
+        x = torch.randn(1, 3, 4, 6)
+        for got, wanted in zip(program.module()(x), resampled(x)):
+            torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+
     def test_pictures_one_by_one(self):
         class Vision:
             """Takes rows of patches; attends within a picture by lengths that are data."""

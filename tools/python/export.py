@@ -76,6 +76,7 @@ def traced(model, opset, token=None, size=None, folder=None):
     for find in probing.candidates(model, token, size, folder):
         try:
             facts = find()
+            facts.prefix = "token_type_ids" in facts.per_token and probing.sees_itself_both_ways(model)
             ir = tracing.trace(model, facts, opset)
             facts.unread = graph.drop_unused(ir, facts.per_token)
             return facts, ir

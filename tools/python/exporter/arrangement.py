@@ -11,13 +11,15 @@ class Arrangement:
 
     def __call__(self, picture):
         """Rearranges one traced picture by operations that every graph has."""
+        import torch
         moving = sorted((loop for loop in enumerate(self.loops) if loop[1][1]), key=lambda loop: -loop[1][1])
         value = picture.reshape([count for _, (count, _) in moving])
         places = [place for place, _ in moving]
         value = value.permute([places.index(place) for place in sorted(places)])
-        for place, (count, step) in enumerate(self.loops):
-            if step == 0:
-                value = value.unsqueeze(place).expand(*value.shape[:place], count, *value.shape[place:])
+        repeats = [(place, count) for place, (count, step) in enumerate(self.loops) if step == 0]
+        for number, (place, count) in enumerate(repeats):
+            # Along what is read next: programs move at most eight dimensions.
+            value = torch.cat([value] * count, dim=place - number)
         return value.reshape(self.shape)
 
 
@@ -54,7 +56,7 @@ def arrangement_of(places, height, width):
     if not len(places.reshape(-1)) or int(places.reshape(-1)[0]) != 0:
         return None
     loops = loops_of(places.reshape(-1))
-    if loops is None or not complete(loops, 3 * height * width):
+    if loops is None or not complete(loops, 3 * height * width) or loops[-1][1] == 0:
         return None
     return Arrangement(loops, places.shape)
 

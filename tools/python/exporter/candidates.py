@@ -1,9 +1,10 @@
 """How pictures of one size might reach a model: tried one after another until its vision part takes one."""
 from exporter import processors
-from exporter.arrangement import usual_arrangement
+from exporter.arrangement import Arrangement, usual_arrangement
 from exporter.grids import number
 from exporter.pictures import Picture
 
+ASSUMED = " in patches (no image processor is there to ask for their order)"
 # Tiles of a picture that are tried.
 TILES = 12
 # Sides that are tried where a configuration names none, in units.
@@ -29,12 +30,29 @@ def in_patches(config, takes, sizes, folder):
         if found:
             constants = {n: torch.from_numpy(v) for n, v in found[1].items() if n in takes and v.dtype != object}
             yield Picture(height, width, found[0], constants, " in patches")
-    if processor is None and "image_grid_thw" in takes:
-        for height, width in sizes:
-            grid = torch.tensor([[1, height // patch, width // patch]])
+    if processor is None:
+        yield from assumed(config, takes, sizes)
+
+
+def assumed(config, takes, sizes):
+    """Pictures in patches where no image processor can be asked: Qwen2-VL's order, for patches that stay pictures reading
+    order, and SigLIP 2's where the number of patches is a dimension of its own."""
+    import torch
+    patch, merge, copies = units(config)
+    for height, width in sizes:
+        rows, columns = height // patch, width // patch
+        if "image_grid_thw" in takes:
+            grid = {"image_grid_thw": torch.tensor([[1, rows, columns]])}
             for times in dict.fromkeys((copies, 1)):
-                yield Picture(height, width, usual_arrangement(height, width, patch, merge, times), {"image_grid_thw": grid},
-                              " in patches (no image processor is there to ask: their order is Qwen2-VL's)")
+                yield Picture(height, width, usual_arrangement(height, width, patch, merge, times), grid, ASSUMED)
+            reading = usual_arrangement(height, width, patch, 1, 1)
+            yield Picture(height, width, Arrangement(reading.loops, (rows * columns, 3, patch, patch)), grid, ASSUMED)
+        if "spatial_shapes" in takes:
+            loops = [(rows, patch * width), (columns, patch), (patch, width), (patch, 1), (3, height * width)]
+            constants = {"spatial_shapes": torch.tensor([[rows, columns]])}
+            if "pixel_attention_mask" in takes:
+                constants["pixel_attention_mask"] = torch.ones(1, rows * columns, dtype=torch.int64)
+            yield Picture(height, width, Arrangement(loops, (1, rows * columns, 3 * patch ** 2)), constants, ASSUMED)
 
 
 def below_each_other(tiles, height):
@@ -69,6 +87,8 @@ def plain(takes, sizes):
     for height, width in sizes:
         constants = {"image_sizes": torch.tensor([[height, width]])} if "image_sizes" in takes else {}
         yield Picture(height, width, lambda pixels: pixels[None], constants)
+        if "pixel_attention_mask" in takes:
+            constants = {**constants, "pixel_attention_mask": torch.ones(1, 1, height, width, dtype=torch.int64)}
         yield Picture(height, width, lambda pixels: pixels[None, None], constants)
 
 

@@ -16,6 +16,7 @@ MAKERS = {torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, 
 # Functions that take tensors of one number where they want a size or a place.
 SIZED = {"reshape", "view", "expand", "split", "repeat", "narrow", "unflatten", "new_zeros", "new_ones", "new_empty", "new_full",
          "__getitem__", "__setitem__"}
+RESAMPLING = {torch.nn.functional.interpolate, torch.nn.functional.grid_sample}
 UNKNOWN = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -27,6 +28,17 @@ def is_plain(tensor):
 def writes_into_first(function):
     name = getattr(function, "__name__", "")
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+
+
+def as_matrix(function, value, args, kwargs):
+    """Resampling at known places is linear: a product with a matrix that the function itself gives for unit vectors.
+    The last two dimensions of `value` are resampled."""
+    height, width = (int(n) for n in value.shape[-2:])
+    with _disable_current_modes():
+        units = torch.eye(height * width, dtype=torch.float32).reshape(1, height * width, height, width)
+        result = function(units, *args, **kwargs)[0]
+        matrix = result.flatten(1)
+    return (value.flatten(-2) @ matrix).unflatten(-1, tuple(result.shape[1:]))
 
 
 class HostValues(TorchFunctionMode):
@@ -76,6 +88,10 @@ class HostValues(TorchFunctionMode):
         values = [self.value(tensor) for tensor in tensors]
         known = all(value is not None for value in values) and not any(isinstance(leaf, UNKNOWN) for leaf in leaves)
         if not known or not (tensors or function in MAKERS):
+            if function in RESAMPLING and all(value is not None for value in values[1:]) and args[0].dim() == 4:
+                rest = [self.value(part) if isinstance(part, torch.Tensor) else part for part in args[1:]]
+                if not (rest and isinstance(rest[0], torch.Tensor) and len(rest[0]) != 1):  # places of one picture
+                    return as_matrix(function, args[0], rest, kwargs)
             if tensors and tensors[0] is leaves[0] and writes_into_first(function):
                 self.known.pop(id(tensors[0]), None)  # from here on it holds what is not known
             return function(*args, **kwargs)

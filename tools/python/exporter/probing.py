@@ -1,6 +1,7 @@
 """Finds out by trial what a model's pictures are: which token marks them, in what shape they come, how many tokens each
 takes. The model is asked, not its configuration's promises: what a configuration says may be absent or wrong."""
 import contextlib
+import copy
 import logging
 import re
 
@@ -81,7 +82,7 @@ def shapes_only(model):
 
 
 def feature_rows(model, layout, pictures):
-    """How many rows of the language model's width so many pictures become."""
+    """How many rows of features so many pictures become."""
     import torch
     function = features_of(model)
     given = {n: v for n, v in layout.arguments(pictures).items()}
@@ -89,10 +90,9 @@ def feature_rows(model, layout, pictures):
         result = function(**given, **({"return_dict": True} if "kwargs" in arguments_of(function) else {}))
     features = getattr(result, "pooler_output", None)
     found = tensors_in(features if features is not None else result)
-    width = model.get_input_embeddings().weight.shape[-1]
-    if not found or any(t.shape[-1] != width for t in found):
-        raise ValueError("the features have not the language model's width")
-    return sum(t.numel() for t in found) // width
+    if not found or any(t.shape[-1] != found[0].shape[-1] for t in found):
+        raise ValueError("the features are not rows of one width")
+    return sum(t.numel() for t in found) // found[0].shape[-1]  # of the language model's width, or projected later
 
 
 def tokens_of(model, layout):
@@ -110,6 +110,24 @@ def tokens_of(model, layout):
             raise ValueError(f"one picture takes {one} tokens and three take {three}")
         return one
     raise ValueError(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+
+
+def sees_itself_both_ways(model):
+    """Whether tokens of type 0 see each other both ways: then types tell a prefix from what is learnt."""
+    import torch
+    config = copy.deepcopy(model.config)
+    for part in parts_of(config):
+        part._attn_implementation = "eager"
+    zeros = torch.zeros(1, 4, dtype=torch.int64)
+    try:
+        masks = model.create_masks_for_generate(
+            config=config, inputs_embeds=torch.zeros(1, 4, 8), attention_mask=torch.ones_like(zeros), past_key_values=None,
+            position_ids=torch.arange(4)[None], token_type_ids=zeros, is_first_iteration=True)
+    except Exception:  # a model without masks of its own
+        return False
+    masks = list(masks.values()) if isinstance(masks, dict) else [masks]
+    return all(isinstance(mask, torch.Tensor) and bool(mask[0, 0, 0, 3] if mask.dtype == torch.bool else mask[0, 0, 0, 3] == 0)
+               for mask in masks)
 
 
 def counted(model, layout):
@@ -171,6 +189,6 @@ def candidates(model, token=None, size=None, folder=None):
     last = lambda: one_by_one(model, token, sizes, per_token, folder)
     if "image_grid_thw" in takes:
         return [last] if size else [lambda: probe_grids(model, token, per_token, folder), last]
-    if not sizes:
+    if not sizes and "spatial_shapes" not in takes and "target_sizes" not in takes:
         raise ExportError(f"{name}: the configuration names no picture size; give --image-size")
     return [lambda: as_they_are(model, token, sizes, per_token), last]

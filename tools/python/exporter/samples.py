@@ -39,6 +39,7 @@ class Facts:
         self.token, self.count, self.layout, self.per_token = token, count, layout, tuple(per_token)
         self.unread = set()  # of per_token, those that the graph turned out not to need
 
+    prefix = False  # token types are 0 in a part in front that sees itself both ways, then 1; else 1 where pictures stand
     sizes_vary = False  # pictures of different sizes: GridFacts
 
     @property
@@ -77,6 +78,8 @@ class Facts:
         if padding:
             mask[-1, -padding:] = 0
         marks = (ids == self.token).long() if self.token is not None else torch.zeros_like(ids)
+        if self.prefix:
+            marks[:, :length // 2], marks[:, length // 2:] = 0, 1
         return dict(input_ids=ids, attention_mask=mask, **{name: marks.clone() for name in self.per_token})
 
     def with_pictures(self, rows, pixels):

@@ -58,9 +58,23 @@ TOKEN = re.compile(r".*_(token_id|token_index|id)$")
 # Family -> fields by dotted path, where names alone do not tell a size that fits.
 SECTIONS = {"text_config.rope_parameters.mrope_section": [2, 3, 3]}
 OVERRIDES = {
-    "qwen2_vl": SECTIONS, "qwen2_5_vl": SECTIONS, "glm4v": SECTIONS, "glm4v_moe": SECTIONS, "glm46v": SECTIONS,
-    "glmga": SECTIONS, "glm_ocr": SECTIONS, "paddleocr_vl": SECTIONS, "qwen2_5_omni_thinker": SECTIONS,
+    "qwen2_vl": SECTIONS, "qwen2_5_vl": SECTIONS, "glm4v": SECTIONS, "glm46v": SECTIONS,
+    "glmga": SECTIONS, "glm_ocr": SECTIONS, "paddleocr_vl": SECTIONS,
+    "qwen2_5_omni_thinker": {**SECTIONS, "vision_start_token_id": FIRST_SPECIAL + 20},
+    "glm4v_moe": {"text_config.rope_parameters.mrope_section": [1, 1, 2]},
+    "qwen3_omni_moe_thinker": {"vision_start_token_id": FIRST_SPECIAL + 20},
+    "aria": {"projector_patch_to_query_dict": {(IMAGE // PATCH) ** 2: 4}},
+    "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse"]},
+    "ernie4_5_vl_moe": {"text_config.rope_parameters.mrope_section": [3, 3, 2]},
+    "granite4_vision": {"deepstack_layer_map": [[-2, 0], [-1, 1]]},
+    "hunyuan_vl": {"text_config.head_dim": HIDDEN // HEADS},
+    "llama4": {"vision_config.intermediate_size": 4 * HIDDEN},
 }
+
+
+def of_first_layers(values):
+    """What is said of single layers, of those that are left."""
+    return {place: value for place, value in values.items() if str(place).isdigit() and int(place) < LAYERS}
 
 
 def first_of_each(values, count):
@@ -82,6 +96,10 @@ class Shrinker:
     def value(self, name, old):
         if PER_LAYER.fullmatch(name) and isinstance(old, list) and old:
             return first_of_each(old, LAYERS)
+        if name == "per_layer_config" and isinstance(old, dict):
+            return of_first_layers(old)
+        if isinstance(old, list) and len(old) > LAYERS and name == "intermediate_size":
+            return [WIDE] * LAYERS
         for pattern, new in FIELDS:
             if pattern.fullmatch(name):
                 if old is None or isinstance(old, (bool, str)) or (isinstance(old, list) and not callable(new) and
