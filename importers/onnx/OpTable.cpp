@@ -11,8 +11,9 @@ using Table = llvm::StringMap<llvm::SmallVector<const OpEntry *, 2>>;
 Table makeTable() {
   Table table;
   for (llvm::ArrayRef<OpEntry> theme :
-       {attentionOps(), constantOps(), controlOps(), elementwiseOps(), indexingOps(), layoutOps(),
-        lossOps(), neuralOps(), reductionOps(), resizeOps(), sequenceOps()})
+       {attentionOps(), constantOps(), controlOps(), einsumOps(), elementwiseOps(), indexingOps(),
+        layoutOps(), lossOps(), neuralOps(), poolingOps(), reductionOps(), resizeOps(),
+        sequenceOps()})
     for (const OpEntry &entry : theme)
       table[entry.name].push_back(&entry);
   return table;
