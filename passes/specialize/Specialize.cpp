@@ -249,6 +249,7 @@ LogicalResult specialize(func::FuncOp function, const SpecializeOptions &options
     return success();
   if (failed(specialization::bindInputs(function, options)))
     return failure();
+  specialization::rewriteMaskedWrites(function);
   return specialization::Specializer(function, options).run();
 }
 

@@ -11,6 +11,9 @@ namespace omnibal::specialization {
 /// Gives every function argument its type in (V, N), or replaces it by a constant.
 llvm::LogicalResult bindInputs(mlir::func::FuncOp function, const SpecializeOptions &options);
 
+/// Makes writes of rows by a mask independent of how many rows the mask has.
+void rewriteMaskedWrites(mlir::func::FuncOp function);
+
 /// Contents of small integer tensors, affine in (V, N), flattened row-major.
 class SymbolicContents {
 public:
