@@ -173,6 +173,7 @@ COST(ScatterNDOp, false, {elementsOf(getUpdates()), traffic(*this) + bytesOf(get
 COST(ScatterElementsOp, false, {elementsOf(getUpdates()), traffic(*this) + bytesOf(getUpdates())})
 COST(EmbeddingOp, true, {SymbolicDim(), times(bytesOf(getResult()), 2) + bytesOf(getIds())})
 COST(EmbeddingGradOp, false, {elementsOf(getGrad()), traffic(*this) + bytesOf(getGrad())})
+COST(ShiftTokensOp, true, {SymbolicDim(), times(bytesOf(getResult()), 2)})
 COST(ImageMergeOp, true, {SymbolicDim(), times(bytesOf(getResult()), 2) + bytesOf(getImageRows())})
 COST(ImageMergeGradOp, false, {elementsOf(getGrad()), traffic(*this)})
 COST(TopKOp, false, perElement(*this, getInput(), int64_t(getK())))

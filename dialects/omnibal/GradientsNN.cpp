@@ -90,15 +90,13 @@ OMNIBAL_GRADIENT_RULE(AttentionOp) {
   if (op.getMask())
     return op.emitOpError("with an explicit mask has no gradient: the mask must be recognised "
                           "(omnibal-raise) before training");
-  if (op.getSoftcap())
-    return op.emitOpError("with soft-capped scores has no gradient");
   if (g[1])
     return op.emitOpError("has no gradient for its log-sum-exp");
-  auto grad =
-      AttentionGradOp::create(b.builder, b.loc, op.getQuery().getType(), op.getKey().getType(),
-                              op.getValue().getType(), op.getQuery(), op.getKey(), op.getValue(),
-                              op.getResult(), op.getLse(), g[0], op.getCuSeqlens(), op.getTypes(),
-                              op.getScaleAttr(), op.getMaskKindAttr(), op.getWindowAttr());
+  auto grad = AttentionGradOp::create(
+      b.builder, b.loc, op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(),
+      op.getQuery(), op.getKey(), op.getValue(), op.getResult(), op.getLse(), g[0],
+      op.getCuSeqlens(), op.getTypes(), op.getScaleAttr(), op.getMaskKindAttr(), op.getWindowAttr(),
+      op.getTypeRangeAttr(), op.getSoftcapAttr());
   for (unsigned i = 0; i < 3; ++i)
     if (needs(i))
       gradients[i] = grad->getResult(i);
@@ -118,6 +116,13 @@ OMNIBAL_GRADIENT_RULE(EmbeddingOp) {
   if (needs(0))
     gradients[0] =
         EmbeddingGradOp::create(b.builder, b.loc, op.getTable().getType(), g[0], op.getIds());
+  return success();
+}
+
+OMNIBAL_GRADIENT_RULE(ShiftTokensOp) {
+  if (needs(0))
+    gradients[0] =
+        b.create<ShiftTokensOp>(g[0], op.getPositions(), op.getDistance(), !op.getInverse());
   return success();
 }
 

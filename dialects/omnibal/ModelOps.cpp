@@ -20,11 +20,21 @@ FailureOr<SymbolicShape> attentionShape(OpT op, const SymbolicShape &q, const Sy
     return op.emitOpError() << "has " << toString(q[1]) << " query heads, no multiple of "
                             << toString(k[1]) << " key heads";
   MaskKind kind = op.getMaskKind();
-  if ((kind == MaskKind::Sliding) != op.getWindow().has_value() ||
+  bool needsWindow = kind == MaskKind::Sliding || kind == MaskKind::Chunked;
+  if ((needsWindow && !op.getWindow()) ||
+      (op.getWindow() && !needsWindow && kind != MaskKind::Blocks) ||
       (op.getWindow() && *op.getWindow() < 1)) // attention_c4
-    return op.emitOpError("needs a window >= 1 with mask kind sliding, and only then");
-  if ((kind == MaskKind::Prefix) != bool(op.getTypes())) // attention_c5
-    return op.emitOpError("needs token types with mask kind prefix, and only then");
+    return op.emitOpError("needs a window >= 1 with mask kinds sliding and chunked, may have one "
+                          "with blocks, and only then");
+  bool typed = kind == MaskKind::Prefix || kind == MaskKind::Blocks;
+  if (typed != bool(op.getTypes())) // attention_c5
+    return op.emitOpError("needs token types with mask kinds prefix and blocks, and only then");
+  auto range = op.getTypeRange();
+  if ((range && (!typed || range->size() != 2 || (*range)[0] > (*range)[1])) ||
+      (kind == MaskKind::Prefix && range && (*range)[0] != 0) ||
+      (kind == MaskKind::Blocks && !range)) // attention_c10
+    return op.emitOpError("needs a type_range [first, last] with mask kind blocks, may have one "
+                          "from 0 on with prefix, and only then");
   if (kind != MaskKind::Explicit && kind != MaskKind::Full && q[2] != k[2]) // attention_c6
     return op.emitOpError() << "has " << toString(q[2]) << " queries and " << toString(k[2])
                             << " keys; its mask kind needs as many";
@@ -98,6 +108,19 @@ OMNIBAL_SHAPE_RULE(EmbeddingGradOp) {
     return emitOpError() << "gradient must be " << toString(rows) << ", not "
                          << toString(shapes[0]);
   results.push_back(*table);
+  return success();
+}
+
+OMNIBAL_SHAPE_RULE(ShiftTokensOp) {
+  const SymbolicShape &x = shapes[0];
+  if (x.size() != 3 || !x[0].isOne()) // shift_tokens_c1
+    return emitOpError() << "needs an input [1, N, C], not " << toString(x);
+  if (product(shapes[1]) != x[1]) // shift_tokens_c2
+    return emitOpError() << "has " << toString(shapes[1]) << " positions for " << toString(x[1])
+                         << " rows";
+  if (static_cast<int64_t>(getDistance()) < 0) // shift_tokens_c3
+    return emitOpError("needs a distance >= 0");
+  results.push_back(x);
   return success();
 }
 

@@ -45,7 +45,8 @@ def ComparePredicate : I32EnumAttr<"ComparePredicate", "comparison", [
 def MaskKind : I32EnumAttr<"MaskKind", "who sees whom within a segment", [
   I32EnumAttrCase<"Explicit", 0, "explicit">, ///< the mask operand says (only before raising)
   I32EnumAttrCase<"Full", 1, "full">, I32EnumAttrCase<"Causal", 2, "causal">,
-  I32EnumAttrCase<"Sliding", 3, "sliding">, I32EnumAttrCase<"Prefix", 4, "prefix">]> {
+  I32EnumAttrCase<"Sliding", 3, "sliding">, I32EnumAttrCase<"Prefix", 4, "prefix">,
+  I32EnumAttrCase<"Blocks", 5, "blocks">, I32EnumAttrCase<"Chunked", 6, "chunked">]> {
   let cppNamespace = "::omnibal";
 }
 def LayerKind : I32EnumAttr<"LayerKind", "part of the model", [

@@ -63,18 +63,21 @@ def AttentionOp : Omnibal_PureOp<"attention", [Diff, AttrSizedOperandSegments]> 
     Before raising `mask_kind` may be explicit: `mask` (i1: true = sees; float: added) broadcasts to
     [B, H, L, S]; a row that sees nothing gives 0. After raising there is no mask operand; with
     `cu_seqlens` (i32, borders; B is 1) attention stays within segments, without it within each
-    batch entry. `types` (i32 [L]) are the token types of a prefix mask. lse: log-sum-exp [B, H, L].
+    batch entry. `types` (i32 [L]) are the token types of a mask of kind prefix or blocks, and
+    `type_range` (first, last) says which of them count. lse: log-sum-exp [B, H, L].
   }];
   let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
     Optional<AnyRankedTensor>:$mask, Optional<IndexingTensor>:$cu_seqlens, Optional<IndexingTensor>:$types,
-    F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$softcap);
+    F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window,
+    OptionalAttr<DenseI64ArrayAttr>:$type_range, OptionalAttr<F64Attr>:$softcap);
   let results = (outs FloatTensor:$result, FloatTensor:$lse);
 }
 def AttentionGradOp : Omnibal_PureOp<"attention_grad", [AttrSizedOperandSegments]> {
   let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
     FloatTensor:$result, FloatTensor:$lse, FloatTensor:$grad,
     Optional<IndexingTensor>:$cu_seqlens, Optional<IndexingTensor>:$types,
-    F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window);
+    F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window,
+    OptionalAttr<DenseI64ArrayAttr>:$type_range, OptionalAttr<F64Attr>:$softcap);
   let results = (outs FloatTensor:$dquery, FloatTensor:$dkey, FloatTensor:$dvalue);
 }
 def RopeOp : Omnibal_PureOp<"rope", [Diff]> {
@@ -91,6 +94,15 @@ def EmbeddingOp : Omnibal_PureOp<"embedding", [Diff]> {
 def EmbeddingGradOp : Omnibal_PureOp<"embedding_grad"> {
   let summary = "Scatter-add of grad rows into zeros of the table's shape (the result type)";
   let arguments = (ins FloatTensor:$grad, IndexingTensor:$ids);
+  let results = (outs FloatTensor:$result);
+}
+def ShiftTokensOp : Omnibal_PureOp<"shift_tokens", [Diff]> {
+  let summary = "Row n of x [1, N, C] is row n - distance of its sample, zeros where there is none";
+  let description = [{
+    `positions` (i32, N elements) count the rows of each sample from 0. `inverse` is the transpose:
+    row n is row n + distance of the same sample.
+  }];
+  let arguments = (ins FloatTensor:$input, IndexingTensor:$positions, I64Attr:$distance, UnitAttr:$inverse);
   let results = (outs FloatTensor:$result);
 }
 def ImageMergeOp : Omnibal_PureOp<"image_merge", [Diff]> {

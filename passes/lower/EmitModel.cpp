@@ -40,6 +40,12 @@ template <typename OpT> LogicalResult setMask(OpT op, SymbolicShape query, Call 
   call.attributes["mask"] = stringifyMaskKind(op.getMaskKind()).str();
   if (op.getWindow())
     call.attributes["window"] = *op.getWindow();
+  if (auto range = op.getTypeRange()) {
+    call.attributes["first_type"] = (*range)[0];
+    call.attributes["last_type"] = (*range)[1];
+  }
+  if (op.getSoftcap())
+    call.attributes["softcap"] = op.getSoftcap()->convertToDouble();
   if (!op.getCuSeqlens()) {
     if (!query[2].isStatic())
       return op.emitOpError("without cu_seqlens needs a length known at compile time, but it is ")
@@ -63,8 +69,6 @@ LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
 
 LogicalResult CallBuilder::emitAttention(AttentionOp op) {
   SymbolicShape query = shapeOf(op.getQuery());
-  if (op.getSoftcap())
-    return op.emitOpError("soft capping needs sizes known at compile time");
   if (failed(checkAttention(op, query, shapeOf(op.getKey()))))
     return failure();
   rt::DType type = floatTypeOf({op.getQuery(), op.getKey(), op.getValue()});

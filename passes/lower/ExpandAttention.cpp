@@ -31,7 +31,7 @@ bool needsExpansion(AttentionOp op, const Sizes &s) {
     return false;
   if (op.getMaskKind() != MaskKind::Explicit && op.getMaskKind() != MaskKind::Full)
     return false;
-  return op.getMask() || op.getSoftcap() || s.queries != s.keys;
+  return op.getMask() || s.queries != s.keys;
 }
 
 class Expansion {

@@ -24,6 +24,7 @@ FailureOr<LoweredFunction> lowerFunction(func::FuncOp fn, KernelLibrary &kernels
   // become one value; GEMMs before fusion, so that bias, activation and residual go where they cost
   // nothing.
   passes.addPass(createExpandAttention());
+  passes.addPass(createExpandShifts());
   passes.addPass(createExpandNorms());
   passes.addPass(createCSEPass());
   passes.addPass(createFormGemms({options.target}));

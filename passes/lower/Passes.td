@@ -7,10 +7,13 @@ include "mlir/Pass/PassBase.td"
 def ExpandAttention : Pass<"omnibal-expand-attention", "::mlir::func::FuncOp"> {
   let summary = "Writes attention that the kernel does not take as matrix products and a softmax";
   let description = [{
-    That is: with a mask of values, with soft capping, or of other keys than the queries' own tokens
-    (cached ones). Sizes must be constants. Training has no such attention: raising knows the masks of
+    That is: with a mask of values, or of other keys than the queries' own tokens (cached ones). Sizes must be constants. Training has no such attention: raising knows the masks of
     models by kind.
   }];
+}
+
+def ExpandShifts : Pass<"omnibal-expand-shifts", "::mlir::func::FuncOp"> {
+  let summary = "Writes shift_tokens as a padded copy of which rows are taken or not";
 }
 
 def ExpandNorms : Pass<"omnibal-expand-norms", "::mlir::func::FuncOp"> {

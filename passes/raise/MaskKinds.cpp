@@ -1,7 +1,6 @@
 //===- MaskKinds.cpp - Masks are evaluated, not pattern-matched --------------------------===//
 #include "passes/raise/MaskKinds.h"
 #include "mlir/IR/Matchers.h"
-#include "passes/raise/Probe.h"
 #include <set>
 
 using namespace mlir;
@@ -12,20 +11,6 @@ namespace {
 /// Longest probe whose whole mask is evaluated; beyond it chosen positions stand for the row.
 constexpr int64_t longestWhole = 192;
 constexpr int64_t largestConstant = int64_t(1) << 20;
-
-/// Who sees whom at the probed positions.
-struct Sight {
-  SmallVector<int64_t> positions;
-  std::vector<char> sees; ///< [query, key]
-  bool at(size_t query, size_t key) const { return sees[query * positions.size() + key]; }
-  bool isConsistent(llvm::function_ref<bool(size_t, size_t)> rule) const {
-    for (size_t q = 0; q < positions.size(); ++q)
-      for (size_t k = 0; k < positions.size(); ++k)
-        if (at(q, k) != rule(q, k))
-          return false;
-    return true;
-  }
-};
 
 /// Integers in the subgraph at which a mask may change: windows, offsets, chunk sizes.
 std::set<int64_t> constantsIn(Value mask) {
@@ -93,6 +78,8 @@ std::optional<Sight> readSight(const HostTensor &mask, const ProbeInputs &inputs
   Sight sight;
   for (int64_t i = 0; i < n; ++i)
     sight.positions.push_back(inputs.positions.empty() ? i : inputs.positions[i]);
+  for (int64_t i = 0; i < n; ++i)
+    sight.places.push_back(inputs.visibilityLength > 0 ? sight.positions[i] : i);
   sight.sees.resize(n * n);
   for (int64_t lead = 0; lead < size / (rows * columns); ++lead)
     for (int64_t q = 0; q < n; ++q)
@@ -109,18 +96,31 @@ std::optional<Sight> readSight(const HostTensor &mask, const ProbeInputs &inputs
   return sight;
 }
 
+/// `types` are those of the inputs' places, again and again.
 bool agrees(const Sight &sight, const MaskClass &mask, ArrayRef<int64_t> types = {}) {
+  auto typeAt = [&](int64_t place) { return types[place % types.size()]; };
+  auto counts = [&](int64_t place) {
+    return !mask.typeRange ||
+           (typeAt(place) >= mask.typeRange->first && typeAt(place) <= mask.typeRange->second);
+  };
   return sight.isConsistent([&](size_t q, size_t k) {
+    int64_t query = sight.places[q], key = sight.places[k];
     int64_t distance = sight.positions[q] - sight.positions[k];
+    bool past = distance >= 0 && (mask.window == 0 || distance < mask.window);
     switch (mask.kind) {
     case MaskKind::Full:
       return true;
     case MaskKind::Causal:
-      return distance >= 0;
     case MaskKind::Sliding:
-      return distance >= 0 && distance < mask.window;
+      return past;
+    case MaskKind::Chunked:
+      return distance >= 0 && sight.positions[q] / mask.window == sight.positions[k] / mask.window;
     case MaskKind::Prefix:
-      return distance >= 0 || types[k % types.size()] == 0;
+      return past || (typeAt(key) == 0 && counts(query));
+    case MaskKind::Blocks:
+      return (mask.window == 0 || distance < mask.window) &&
+             (distance >= 0 ||
+              llvm::all_of(llvm::seq(std::min(query, key), std::max(query, key) + 1), counts));
     case MaskKind::Explicit:
       break;
     }
@@ -136,9 +136,14 @@ std::optional<MaskClass> classOf(ArrayRef<Sight> sights) {
       for (size_t k = 0; k < sight.positions.size(); ++k)
         if (!sight.at(q, k) && sight.positions[q] >= sight.positions[k])
           window = std::min(window, sight.positions[q] - sight.positions[k]);
+  int64_t chunk = std::numeric_limits<int64_t>::max(); // the first that does not see the first
+  for (const Sight &sight : sights)
+    for (size_t q = 0; q < sight.positions.size(); ++q)
+      if (sight.positions.front() == 0 && !sight.at(q, 0))
+        chunk = std::min(chunk, std::max<int64_t>(sight.positions[q], 1));
   for (const MaskClass &candidate :
-       {MaskClass{MaskKind::Full, 0, {}}, MaskClass{MaskKind::Causal, 0, {}},
-        MaskClass{MaskKind::Sliding, window, {}}})
+       {MaskClass{MaskKind::Full, 0, {}, {}}, MaskClass{MaskKind::Causal, 0, {}, {}},
+        MaskClass{MaskKind::Sliding, window, {}, {}}, MaskClass{MaskKind::Chunked, chunk, {}, {}}})
     if (llvm::all_of(sights, [&](const Sight &sight) { return agrees(sight, candidate); }))
       return candidate;
   return std::nullopt;
@@ -220,31 +225,60 @@ LogicalResult MaskClassifier::requireEverywhere(Value control, bool expected, Op
       value = probe(function, control, inputs);
     }
     if (failed(value))
-      return user->emitError() << describe(user) << ": its choice among the results of an "
-                               << "attention cannot be evaluated for " << inputs.tokens
-                               << " tokens";
+      return user->emitError() << describe(user) << ": its choice by masks or positions cannot be "
+                               << "evaluated for " << inputs.tokens << " tokens";
     for (int64_t i = 0; i < value->size(); ++i)
       if (value->at(i) != (expected ? 1 : 0))
-        return user->emitError() << describe(user) << " changes results of an attention by masks "
-                                 << "or positions (with " << inputs.tokens
+        return user->emitError() << describe(user) << " changes values by masks or positions (with "
+                                 << inputs.tokens
                                  << " tokens that all count), which is not supported";
   }
   return success();
 }
 
-FailureOr<MaskClass> MaskClassifier::evaluateAndClassify(Value mask, Operation *user) {
-  Operation *maskOp = mask.getDefiningOp();
-  auto error = [&]() -> InFlightDiagnostic {
-    InFlightDiagnostic diagnostic = user->emitError() << describe(user) << ": the attention mask ";
-    if (maskOp)
-      diagnostic << "from " << describe(maskOp) << " ";
-    return diagnostic;
-  };
-  auto look = [&](const ProbeInputs &inputs) -> std::optional<Sight> {
+InFlightDiagnostic MaskClassifier::error(Value mask, Operation *user) {
+  InFlightDiagnostic diagnostic = user->emitError() << describe(user) << ": the attention mask ";
+  if (Operation *op = mask.getDefiningOp())
+    diagnostic << "from " << describe(op) << " ";
+  return diagnostic;
+}
+
+std::optional<Sight> MaskClassifier::look(Value mask, ProbeInputs inputs, Operation *user) {
+  auto sightOf = [&]() -> std::optional<Sight> {
     auto value = probe(function, mask, inputs);
     return succeeded(value) ? readSight(*value, inputs) : std::nullopt;
   };
+  std::optional<Sight> sight;
+  {
+    ScopedDiagnosticHandler silent(user->getContext(), [&](Diagnostic &) {
+      return success(inputs.replaceRanges); // a second way follows
+    });
+    sight = sightOf();
+  }
+  if (!sight && inputs.replaceRanges) {
+    inputs.visibilityLength = inputs.positions.back() + 1;
+    sight = sightOf();
+  }
+  return sight;
+}
 
+FailureOr<std::vector<Sight>> MaskClassifier::lookEverywhere(Value mask, Operation *user,
+                                                             std::optional<unsigned> types,
+                                                             ArrayRef<int64_t> pattern) {
+  std::vector<Sight> sights;
+  for (ProbeInputs inputs : probesFor(mask)) {
+    if (types)
+      inputs.visibility[*types].assign(pattern.begin(), pattern.end());
+    std::optional<Sight> sight = look(mask, inputs, user);
+    if (!sight)
+      return error(mask, user) << "cannot be evaluated for " << inputs.tokens
+                               << " tokens, or adds values other than 0 and minus infinity";
+    sights.push_back(std::move(*sight));
+  }
+  return sights;
+}
+
+FailureOr<MaskClass> MaskClassifier::evaluateAndClassify(Value mask, Operation *user) {
   // A visibility input whose 0 hides a token is an attention mask; others hold token types.
   std::optional<unsigned> types;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -253,81 +287,111 @@ FailureOr<MaskClass> MaskClassifier::evaluateAndClassify(Value mask, Operation *
     ProbeInputs inputs;
     inputs.tokens = 3;
     inputs.visibility[i] = {0, 1, 1};
-    auto sight = look(inputs);
+    auto sight = look(mask, inputs, user);
     if (!sight)
-      return error() << "cannot be evaluated";
-    if (sight->at(2, 0)) {
-      if (types)
-        return error() << "depends on two inputs of token types";
+      return error(mask, user) << "cannot be evaluated";
+    if (!sight->at(2, 0)) {
+      padding |= Dependence::argument(i);
+    } else if (types) {
+      return error(mask, user) << "depends on two inputs of token types";
+    } else {
       types = i;
     }
   }
+  auto found = types ? classifyByTypes(mask, *types, user) : classifyPlain(mask, user);
+  if (succeeded(found) && found->kind != MaskKind::Blocks &&
+      (dependence.of(mask) & dependence.arguments(Role::Positions)))
+    checkPacked(mask, *found, user);
+  return found;
+}
 
-  std::vector<Sight> sights;
-  for (ProbeInputs inputs : probesFor(mask)) {
-    std::optional<Sight> sight;
-    {
-      ScopedDiagnosticHandler silent(user->getContext(), [&](Diagnostic &) {
-        return success(inputs.replaceRanges); // a second way follows
-      });
-      sight = look(inputs);
-    }
-    if (!sight && inputs.replaceRanges) {
-      inputs.visibilityLength = inputs.positions.back() + 1;
-      sight = look(inputs);
-    }
-    if (!sight)
-      return error() << "cannot be evaluated for " << inputs.tokens
-                     << " tokens, or adds values other than 0 and minus infinity";
-    sights.push_back(std::move(*sight));
-  }
-  auto found = classOf(sights);
+FailureOr<MaskClass> MaskClassifier::classifyPlain(Value mask, Operation *user) {
+  auto sights = lookEverywhere(mask, user, std::nullopt, {});
+  if (failed(sights))
+    return failure();
+  auto found = classOf(*sights);
   if (!found)
-    return error() << "is not full, causal, sliding or prefix; for "
-                   << sights.back().positions.size() << " tokens it is (x: seen)"
-                   << describeSight(sights.back());
+    return error(mask, user) << "is not full, causal, sliding, chunked, prefix or blocks; for "
+                             << sights->back().positions.size() << " tokens it is (x: seen)"
+                             << describeSight(sights->back());
+  return *found;
+}
 
-  // Positions that start again (packed samples) must separate the samples, if they are an input.
-  if (dependence.of(mask) & dependence.arguments(Role::Positions)) {
-    ProbeInputs packed;
-    packed.tokens = 7;
-    packed.positions = {0, 1, 2, 0, 1, 2, 3};
-    auto sight = look(packed);
-    MaskClass kind = *found;
-    if (!sight || !sight->isConsistent([&](size_t q, size_t k) {
-          int64_t distance = static_cast<int64_t>(q) - static_cast<int64_t>(k);
-          bool same = (q < 3) == (k < 3);
-          return same &&
-                 (kind.kind == MaskKind::Full ||
-                  (distance >= 0 && (kind.kind == MaskKind::Causal || distance < kind.window)));
-        }))
-      user->emitRemark() << describe(user)
-                         << ": the mask does not separate packed samples by itself; attention is "
-                         << "kept within samples all the same";
+/// Positions that start again (packed samples) must separate the samples, if they are an input.
+void MaskClassifier::checkPacked(Value mask, const MaskClass &found, Operation *user) {
+  ProbeInputs packed;
+  packed.tokens = 7;
+  packed.positions = {0, 1, 2, 0, 1, 2, 3};
+  auto sight = look(mask, packed, user);
+  if (!sight || !sight->isConsistent([&](size_t q, size_t k) {
+        int64_t distance = static_cast<int64_t>(q) - static_cast<int64_t>(k);
+        bool past = distance >= 0 && (found.window == 0 || distance < found.window);
+        return (q < 3) == (k < 3) && (found.kind == MaskKind::Full || past);
+      }))
+    user->emitRemark() << describe(user)
+                       << ": the mask does not separate packed samples by itself; attention is "
+                       << "kept within samples all the same";
+}
+
+/// With one type for all tokens the mask is causal (or sliding), or shows what comes later: then
+/// tokens of this type see each other, those of the prefix or of their block. Mixed types tell
+/// which.
+FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types, Operation *user) {
+  constexpr int64_t tried = 4;
+  std::optional<MaskClass> base;
+  SmallVector<int64_t> counting, others;
+  for (int64_t type = 0; type < tried; ++type) {
+    auto sights = lookEverywhere(mask, user, types, {type});
+    if (failed(sights))
+      return failure();
+    auto found = classOf(*sights);
+    bool showsLater = llvm::any_of(*sights, [](const Sight &sight) {
+      return sight.positions.size() > 1 && sight.at(0, sight.positions.size() - 1);
+    });
+    if (showsLater) {
+      counting.push_back(type);
+      continue;
+    }
+    if (!found)
+      return error(mask, user) << "is not full, causal, sliding, chunked, prefix or blocks; for "
+                               << sights->back().positions.size() << " tokens of type " << type
+                               << " it is (x: seen)" << describeSight(sights->back());
+    if (base && (base->kind != found->kind || base->window != found->window))
+      return error(mask, user) << "is of another kind for tokens of type " << type;
+    base = found;
+    others.push_back(type);
   }
-  if (!types)
-    return *found;
-
-  // Token types: type 0 is seen by everybody, everything else causally.
-  MaskClass prefix{MaskKind::Prefix, 0, types};
-  bool isPrefix = true, isIgnored = true;
+  SmallVector<MaskClass> candidates;
+  if (counting.empty() || others.empty()) { // of one kind whatever the types
+    candidates.push_back(base.value_or(MaskClass()));
+    counting = others = {0, 1, 2, 3};
+  } else {
+    std::pair range(counting.front(), counting.back());
+    if (range == std::pair<int64_t, int64_t>(0, 0) && base->window == 0) {
+      candidates.push_back({MaskKind::Prefix, 0, types, std::nullopt});
+      candidates.push_back({MaskKind::Prefix, 0, types, range});
+    }
+    if (range.second - range.first + 1 == int64_t(counting.size()))
+      candidates.push_back({MaskKind::Blocks, base->window, types, range});
+  }
+  // Blocks and what lies between them, of all types that were tried.
+  int64_t c = counting.front(), d = counting.back(), n = others.front(), m = others.back();
   for (const SmallVector<int64_t> &pattern :
-       {SmallVector<int64_t>{0, 0, 0, 0, 0, 0}, SmallVector<int64_t>{0, 0, 1, 1, 1, 1},
-        SmallVector<int64_t>{1, 1, 1, 1, 1, 1}, SmallVector<int64_t>{0, 0, 0, 0, 0, 1}}) {
-    ProbeInputs inputs;
-    inputs.tokens = pattern.size();
-    inputs.visibility[*types] = pattern;
-    auto sight = look(inputs);
-    if (!sight)
-      return error() << "cannot be evaluated with token types";
-    isPrefix = isPrefix && agrees(*sight, prefix, pattern);
-    isIgnored = isIgnored && agrees(*sight, *found);
+       {SmallVector<int64_t>{c, d, n, m, n, n, m}, SmallVector<int64_t>{n, c, d, m, c, n, d, d, c},
+        SmallVector<int64_t>{c, n}, SmallVector<int64_t>{m, n, n, n, n, d, c},
+        SmallVector<int64_t>{c, c, c, d, c, c, c, c, c, c, c, c, m}}) {
+    auto sights = lookEverywhere(mask, user, types, pattern);
+    if (failed(sights))
+      return failure();
+    llvm::erase_if(candidates, [&](const MaskClass &candidate) {
+      return !llvm::all_of(*sights,
+                           [&](const Sight &sight) { return agrees(sight, candidate, pattern); });
+    });
   }
-  if (isIgnored)
-    return *found;
-  if (isPrefix)
-    return prefix;
-  return error() << "depends on token types in another way than a prefix that all tokens see";
+  if (candidates.empty())
+    return error(mask, user) << "depends on token types in another way than a prefix or blocks of "
+                             << "neighbouring tokens that see each other";
+  return candidates.front();
 }
 
 } // namespace omnibal::raise

@@ -57,9 +57,12 @@ def RaiseAttentionPass : RaisingPass<"omnibal-raise-attention"> {
   let summary = "softmax(q k^T) v in any form becomes attention with a classified mask";
   let description = [{
     The mask's subgraph is evaluated by the interpreter for probe lengths around every integer
-    constant in it and classified as full, causal, sliding or prefix. Repeated key and value heads
-    are undone, constant factors become the scale.
+    constant in it and classified as full, causal, sliding, chunked, prefix or blocks. Repeated key and
+    value heads are undone, constant factors become the scale.
   }];
+}
+def RaiseShortConvPass : RaisingPass<"omnibal-raise-short-conv"> {
+  let summary = "Causal convolutions of each channel along the tokens become sums of shifted rows";
 }
 def RaiseRopePass : RaisingPass<"omnibal-raise-rope"> {
   let summary = "Rotary embeddings become rope with tables of cos and sin";

@@ -29,6 +29,7 @@ void buildRaisePipeline(OpPassManager &manager, int64_t tokens) {
   manager.addPass(createClassifyInputsPass());
   manager.addPass(createRaiseImageMergePass());
   manager.addPass(createRaiseAttentionPass());
+  manager.addPass(createRaiseShortConvPass());
   RaiseRopePassOptions rope;
   rope.tokens = tokens;
   manager.addPass(createRaiseRopePass(rope));

@@ -1,5 +1,6 @@
 //===- RaiseAttention.cpp - omnibal-raise-attention --------------------------------------===//
 #include "dialects/omnibal/BatchValues.h"
+#include "passes/raise/DecomposeAttention.h"
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/MaskKinds.h"
 #include "passes/raise/Passes.h"
@@ -43,6 +44,8 @@ public:
       if (found && failed(raise(op, *found)))
         return failure();
     }
+    if (failed(dropPaddingFactors()))
+      return failure();
     eliminateDeadAndEqual(function);
     return success();
   }
@@ -54,6 +57,7 @@ private:
   Value stripScale(Value value, double &scale);
   Value stripRepeat(Value heads);
   LogicalResult dropGuards(Value result);
+  LogicalResult dropPaddingFactors();
   LogicalResult raise(Operation *op, Found found);
   Value batchValue(Location loc, StringRef name, SymbolicDim size);
   int64_t windowRows();
@@ -68,6 +72,13 @@ private:
 std::string bordersName(StringRef ids) {
   ids.consume_back("_ids");
   return (ids + "_cu_seqlens").str();
+}
+
+/// Whether queries and keys are of the same rows, as kernels have it. Others (learned queries that
+/// read features) stay products around a softmax.
+bool attendsToItself(const Found &found) {
+  SymbolicShape query = shapeOf(found.query), key = shapeOf(found.key);
+  return query.size() < 2 || key.size() < 2 || query[query.size() - 2] == key[key.size() - 2];
 }
 
 Value stripCasts(Value value) {
@@ -130,6 +141,8 @@ bool AttentionRaiser::matchScores(Value scores, Found &found) {
     }
     if (auto add = dyn_cast<AddOp>(op)) {
       if (hidesNothing(add.getRhs())) {
+        if (scores.getType() == add.getLhs().getType())
+          scores.replaceAllUsesWith(add.getLhs());
         scores = add.getLhs();
         continue;
       }
@@ -148,15 +161,13 @@ bool AttentionRaiser::matchScores(Value scores, Found &found) {
       scores = select.getOnTrue();
     } else if (auto product = matchWithConstant<MulOp>(scores)) {
       Value inner = stripCasts(product->first);
-      if (auto tanh = inner.getDefiningOp<TanhOp>()) { // c * tanh(s / c)
-        double unused = 1;
-        Value capped = stripScale(tanh.getOperand(), unused);
-        if (found.softcap || std::abs(unused * product->second - 1) > 1e-5)
-          return false;
+      if (auto tanh = inner.getDefiningOp<TanhOp>()) { // c * tanh(scale * s / c)
+        if (found.softcap || found.scale != 1)
+          return false; // capped or scaled after the cap
+        double factor = 1;
+        scores = stripScale(tanh.getOperand(), factor);
         found.softcap = product->second;
-        scores = capped;
-        if (found.scale != 1)
-          return false; // scaled after the cap
+        found.scale = factor * product->second;
       } else {
         if (found.mask && product->second == 0)
           return false;
@@ -282,8 +293,35 @@ LogicalResult AttentionRaiser::dropGuards(Value result) {
   return success();
 }
 
+/// Layers that do not attend blank the rows of padding by a product with the mask, which is 1 for
+/// every token of a sample.
+LogicalResult AttentionRaiser::dropPaddingFactors() {
+  Dependence::Set padding = classifier.paddingInputs();
+  for (Operation &op : function.getBody().front()) {
+    auto product = dyn_cast<MulOp>(op);
+    if (!product)
+      continue;
+    for (auto [factor, other] : {std::pair(product.getLhs(), product.getRhs()),
+                                 std::pair(product.getRhs(), product.getLhs())}) {
+      if (!(dependence.of(factor) & padding) || !dependence.isAuxiliary(factor) ||
+          dependence.isAuxiliary(other) || product.getType() != other.getType())
+        continue;
+      if (failed(classifier.requireEverywhere(factor, true, product)))
+        return failure();
+      product.getResult().replaceAllUsesWith(other);
+      break;
+    }
+  }
+  return success();
+}
+
 LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   Location loc = op->getLoc();
+  if (!attendsToItself(found)) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      decomposeAttention(attention);
+    return success();
+  }
   if (failed(dropGuards(found.result)))
     return failure();
   builder.setInsertionPoint(found.result.getDefiningOp());
@@ -359,7 +397,9 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
       builder, loc, makeTensorType(context, result, element),
       makeTensorType(context, ArrayRef<SymbolicDim>(result).drop_back(), element), found.query,
       found.key, found.value, Value(), segments, types, llvm::APFloat(found.scale), mask.kind,
-      mask.kind == MaskKind::Sliding ? builder.getI64IntegerAttr(mask.window) : IntegerAttr(),
+      mask.window > 0 ? builder.getI64IntegerAttr(mask.window) : IntegerAttr(),
+      mask.typeRange ? builder.getDenseI64ArrayAttr({mask.typeRange->first, mask.typeRange->second})
+                     : DenseI64ArrayAttr(),
       found.softcap ? builder.getF64FloatAttr(*found.softcap) : FloatAttr());
   Value output = reshapeTo(builder, loc, attention.getResult(), resultShape);
   output = castTo(builder, loc, output, typeOf(found.result).getElementType());

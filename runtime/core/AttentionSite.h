@@ -11,15 +11,15 @@
 namespace omnibal::rt {
 
 /// Indices of the operands of `attention` or `attention_backward`, -1 for those that the call
-/// lacks. `maskIndex` counts full, causal, sliding, prefix. What does not fit together is an error
-/// of `site`.
+/// lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. What does not fit
+/// together is an error of `site`.
 struct AttentionSite {
   AttentionSite(SiteReader &site, bool backward);
 
   int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
-  float scale;
+  float scale, softcap;
   int maskIndex;
-  int64_t window, segmentRows;
+  int64_t window, segmentRows, firstType, lastType;
 };
 
 } // namespace omnibal::rt

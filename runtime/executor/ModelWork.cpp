@@ -69,8 +69,8 @@ double pairsOf(double length, const nlohmann::json &attributes) {
   if (mask == "full")
     return length * length;
   double window = length;
-  if (mask == "sliding")
-    window = std::min(length, static_cast<double>(attributes.value("window", int64_t{0})));
+  if (const int64_t given = attributes.value("window", int64_t{0}); given > 0)
+    window = std::min(length, static_cast<double>(given));
   return window * (window + 1) / 2 + (length - window) * window;
 }
 

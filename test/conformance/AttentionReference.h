@@ -30,6 +30,23 @@ struct AttentionReference {
   /// Sums of |p v|, |ds k|, |ds q| and |p dout|, where p are probabilities and ds the gradients of
   /// scores.
   std::vector<double> outTerms = {}, dqTerms = {}, dkTerms = {}, dvTerms = {};
+  std::vector<double> slopes = {}; ///< of a row's capped scores, by those before
+  double softcap = 0;
+  int64_t firstType = 0, lastType = std::numeric_limits<int32_t>::max();
+
+  bool counts(int64_t token) const { return types[token] >= firstType && types[token] <= lastType; }
+  int64_t chunkOf(int64_t token) const {
+    int64_t before = 0;
+    while (token - before > 0 && segment[token - before - 1] == segment[token])
+      ++before;
+    return before / window;
+  }
+  bool inOneBlock(int64_t i, int64_t j) const {
+    for (int64_t t = std::min(i, j); t <= std::max(i, j); ++t)
+      if (!counts(t))
+        return false;
+    return true;
+  }
 
   bool sees(int64_t i, int64_t j) const {
     if (segment[i] != segment[j] || segment[i] < 0)
@@ -38,8 +55,12 @@ struct AttentionReference {
       return j <= i;
     if (mask == "sliding")
       return j <= i && i - j < window;
+    if (mask == "chunked")
+      return j <= i && chunkOf(i) == chunkOf(j);
     if (mask == "prefix")
-      return j <= i || (types[j] == 0 && types[i] >= 0);
+      return j <= i || (types[j] == 0 && counts(i));
+    if (mask == "blocks")
+      return (window == 0 || i - j < window) && (j <= i || inOneBlock(i, j));
     return true;
   }
 
@@ -49,6 +70,7 @@ struct AttentionReference {
     dq.assign(q.size(), 0), dk.assign(k.size(), 0), dv.assign(v.size(), 0);
     dqTerms = dq, dkTerms = dk, dvTerms = dv;
     std::vector<double> p(tokens);
+    slopes.assign(tokens, 1);
     for (int64_t i = 0; i < tokens; ++i) {
       int64_t begin = i, end = i; // of the token's segment
       while (begin > 0 && segment[begin - 1] == segment[i])
@@ -89,6 +111,11 @@ private:
         continue;
       for (int64_t f = 0; f < size; ++f)
         p[j] += scale * q[at(i, h, f, heads, size)] * k[ofKey(j, h, f)];
+      if (softcap > 0) {
+        const double part = std::tanh(p[j] / softcap);
+        p[j] = softcap * part;
+        slopes[j] = 1 - part * part;
+      }
       top = std::max(top, p[j]);
     }
     for (int64_t j = begin; j < end; ++j)
@@ -123,7 +150,7 @@ private:
         dp += grad * v[ofValue(j, h, f)];
         add(dv, dvTerms, ofValue(j, h, f), p[j] * grad);
       }
-      const double ds = p[j] * (dp - delta) * scale;
+      const double ds = p[j] * (dp - delta) * slopes[j] * scale;
       for (int64_t f = 0; f < size; ++f) {
         add(dq, dqTerms, at(i, h, f, heads, size), ds * k[ofKey(j, h, f)]);
         add(dk, dkTerms, ofKey(j, h, f), ds * q[at(i, h, f, heads, size)]);

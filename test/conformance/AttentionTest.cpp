@@ -15,7 +15,11 @@ struct Case {
   bool featureMajor = false; ///< features do not have unit stride
   bool equalSegments = false;
   int64_t tail = 0; ///< rows after the last sample
+  double softcap = 0;
+  int64_t firstType = 0, lastType = std::numeric_limits<int32_t>::max();
 };
+
+bool isTyped(const Case &test) { return test.mask == "prefix" || test.mask == "blocks"; }
 
 AttentionReference makeReference(const Case &test, std::mt19937 &random) {
   AttentionReference r{test.heads,
@@ -25,6 +29,9 @@ AttentionReference makeReference(const Case &test, std::mt19937 &random) {
                        test.mask,
                        test.window,
                        0.8 / std::sqrt(double(test.size))};
+  r.softcap = test.softcap;
+  r.firstType = test.firstType;
+  r.lastType = test.lastType;
   for (size_t s = 0; s < test.lengths.size(); ++s)
     for (int64_t i = 0; i < test.lengths[s]; ++i) {
       r.segment.push_back(static_cast<int>(s));
@@ -79,6 +86,12 @@ void runCase(const Case &test, int seed) {
   nlohmann::json attributes = {{"scale", want.scale}, {"mask", test.mask}};
   if (test.window)
     attributes["window"] = test.window;
+  if (test.softcap > 0)
+    attributes["softcap"] = test.softcap;
+  if (isTyped(test)) {
+    attributes["first_type"] = test.firstType;
+    attributes["last_type"] = test.lastType;
+  }
   if (test.equalSegments)
     attributes["segment_rows"] = test.lengths[0];
   std::string what = test.mask + " " + std::to_string(test.heads) + ":" +
@@ -93,7 +106,7 @@ void runCase(const Case &test, int seed) {
         {"q", q.view}, {"k", k.view}, {"v", v.view}, {"out", out.view}, {"lse", lse.view}};
     if (!test.equalSegments)
       operands.push_back({"cu_seqlens", cu.view});
-    if (test.mask == "prefix")
+    if (isTyped(test))
       operands.push_back({"types", types.view});
     EXPECT_OK(runKernel("attention", operands, attributes, threads));
     expectNear(out, want.out, 3e-6, 1e-5, what + " out");
@@ -121,6 +134,7 @@ void runCase(const Case &test, int seed) {
 TEST(Attention, ReferenceGradientsMatchFiniteDifferences) {
   std::mt19937 random(1);
   Case test{{5, 3}, 4, 2, 3, 2, "prefix"};
+  test.softcap = 0.7;
   AttentionReference r = makeReference(test, random);
   r.run(true);
   auto analytic = std::array{r.dq, r.dk, r.dv};
@@ -158,6 +172,47 @@ TEST(Attention, LongPackedSamples) {
     runCase({{13, 260}, 2, 1, 64, 64, mask, window, true}, 5);
     runCase({{64, 96, 48}, 3, 3, 24, 24, mask, window, true}, 6);
   }
+}
+
+TEST(Attention, BlocksSeeThemselves) {
+  int seed = 20;
+  for (int64_t window : {0, 1, 20, 150}) // types are 0 at the beginning, then mostly 1
+    for (auto [first, last] : {std::pair<int64_t, int64_t>{0, 0}, {1, 1}, {0, 1}, {2, 3}}) {
+      Case test{{70, 7, 0, 165, 1}, 4, 2, 16, 16, "blocks", window};
+      test.firstType = first;
+      test.lastType = last;
+      runCase(test, ++seed);
+      test = {{13, 230}, 2, 1, 24, 40, "blocks", window, true, true, false, 19};
+      test.firstType = first;
+      test.lastType = last;
+      runCase(test, ++seed);
+    }
+}
+
+TEST(Attention, ChunksCountFromEachSample) {
+  int seed = 50;
+  for (int64_t window : {1, 7, 96, 100, 500}) {
+    runCase({{70, 7, 0, 265, 1}, 4, 2, 16, 16, "chunked", window}, ++seed);
+    runCase({{13, 230}, 2, 1, 24, 40, "chunked", window, true, true, false, 19}, ++seed);
+  }
+}
+
+TEST(Attention, PrefixSeenByItselfOnly) {
+  Case test{{70, 7, 0, 165, 1}, 4, 2, 16, 16, "prefix"};
+  test.lastType = 0;
+  runCase(test, 60);
+}
+
+TEST(Attention, CappedScores) {
+  int seed = 70;
+  for (const char *mask : {"full", "causal", "sliding", "prefix", "blocks", "chunked"})
+    for (double softcap : {0.5, 3.0, 50.0}) {
+      Case test{{100, 7, 0, 93, 1}, 4, 2, 32, 32, mask};
+      test.window = test.mask == "sliding" || test.mask == "chunked" ? 20 : 0;
+      test.softcap = softcap;
+      test.firstType = test.mask == "blocks";
+      runCase(test, ++seed);
+    }
 }
 
 TEST(Attention, AnyHeadSize) {

@@ -149,7 +149,7 @@ TEST_F(AgainstHost, Attention) {
   Random r(2);
   FOR_ROUNDS(10) {
     const bool bf16 = r.chance(60), equal = r.chance(30);
-    const char *mask = r.oneOf({"full", "causal", "sliding", "prefix"});
+    const std::string mask = r.oneOf({"full", "causal", "sliding", "prefix", "blocks", "chunked"});
     const int64_t keyHeads = r.oneOf<int64_t>({1, 2}), heads = keyHeads * r.oneOf<int64_t>({1, 3});
     const int64_t size = r.oneOf<int64_t>({64, 16, 6, 13, 80, 128});
     const int64_t valueSize = r.chance(80) ? size : r.oneOf<int64_t>({8, 33, 136});
@@ -165,8 +165,13 @@ TEST_F(AgainstHost, Attention) {
       borders.resize(borders.size() + r.upTo(2), borders.back());
     }
     nlohmann::json attributes = {{"scale", 1 / std::sqrt(double(size))}, {"mask", mask}};
-    if (mask == std::string("sliding"))
+    const bool typed = mask == "prefix" || mask == "blocks";
+    if (mask == "sliding" || mask == "chunked" || (mask == "blocks" && r.chance(50)))
       attributes["window"] = 1 + r.upTo(30);
+    if (typed && r.chance(70))
+      attributes["last_type"] = r.upTo(1);
+    if (r.chance(25))
+      attributes["softcap"] = 1.5;
     if (equal)
       attributes["segment_rows"] = segment;
     const std::vector<int> order = r.chance(20) ? std::vector<int>{1, 0, 2} : std::vector<int>{};
@@ -180,6 +185,8 @@ TEST_F(AgainstHost, Attention) {
     AttentionReference exact{heads, keyHeads, size, valueSize, mask};
     exact.window = attributes.value("window", 0);
     exact.scale = attributes["scale"];
+    exact.softcap = attributes.value("softcap", 0.0);
+    exact.lastType = attributes.value("last_type", exact.lastType);
     exact.tokens = tokens;
     exact.segment = segmentsOf(borders, tokens);
     for (int64_t t = 0; equal && t < tokens; ++t)
@@ -193,7 +200,7 @@ TEST_F(AgainstHost, Attention) {
     auto addSegments = [&](BothSides &both) {
       if (!equal)
         both.exact("cu_seqlens", list);
-      if (mask == std::string("prefix"))
+      if (typed)
         both.exact("types", types);
     };
     BothSides forward("attention", attributes);

@@ -16,6 +16,25 @@ struct Visibility {
   int64_t window = 0;
   std::vector<int64_t> segment; ///< of each position; empty: one segment
   const HostTensor *types = nullptr;
+  int64_t firstType = 0, lastType = std::numeric_limits<int64_t>::max();
+
+  bool counts(int64_t token) const {
+    return types->ints[token] >= firstType && types->ints[token] <= lastType;
+  }
+  /// The number of a position's chunk, counted from the beginning of its segment.
+  int64_t chunkOf(int64_t position) const {
+    int64_t begin = position;
+    while (begin > 0 && (segment.empty() || segment[begin - 1] == segment[position]))
+      --begin;
+    return (position - begin) / window;
+  }
+  /// Whether all tokens between two are of one block with them.
+  bool inOneBlock(int64_t a, int64_t b) const {
+    for (int64_t i = std::min(a, b); i <= std::max(a, b); ++i)
+      if (!counts(i))
+        return false;
+    return true;
+  }
 
   bool sees(int64_t query, int64_t key) const {
     if (!segment.empty() && segment[query] != segment[key])
@@ -28,8 +47,12 @@ struct Visibility {
       return key <= query;
     case MaskKind::Sliding:
       return key <= query && query - key < window;
+    case MaskKind::Chunked:
+      return key <= query && chunkOf(query) == chunkOf(key);
     case MaskKind::Prefix:
-      return key <= query || (types->ints[key] == 0 && types->ints[query] >= 0);
+      return key <= query || (types->ints[key] == 0 && counts(query));
+    case MaskKind::Blocks:
+      return (window == 0 || query - key < window) && (key <= query || inOneBlock(query, key));
     }
     return false;
   }
@@ -41,6 +64,10 @@ template <typename OpT> Visibility visibilityOf(const Evaluation &e, OpT op, int
   if (op.getWindow())
     visible.window = *op.getWindow();
   visible.types = e.valueOf(op.getTypes());
+  if (auto range = op.getTypeRange()) {
+    visible.firstType = (*range)[0];
+    visible.lastType = (*range)[1];
+  }
   if (const HostTensor *borders = e.valueOf(op.getCuSeqlens())) {
     visible.segment.assign(length, 0);
     for (int64_t border : borders->ints)
@@ -135,6 +162,7 @@ LogicalResult attentionGrad(Evaluation &e, AttentionGradOp op) {
   HostTensor &dq = e.addResult(q.shape), &dk = e.addResult(k.shape), &dv = e.addResult(v.shape);
   Visibility visible = visibilityOf(e, op, s.queries);
   double scale = op.getScale().convertToDouble();
+  double cap = op.getSoftcap() ? op.getSoftcap()->convertToDouble() : 0;
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t h = 0; h < s.heads; ++h)
       for (int64_t i = 0; i < s.queries; ++i) {
@@ -147,9 +175,15 @@ LogicalResult attentionGrad(Evaluation &e, AttentionGradOp op) {
           if (!visible.sees(i, j))
             continue;
           int64_t kRow = s.keyRow(b, h, j) * s.size, vRow = s.keyRow(b, h, j) * s.valueSize;
-          double p = std::exp(scale * dot(&q.floats[qRow], &k.floats[kRow], s.size) - norm);
+          double score = scale * dot(&q.floats[qRow], &k.floats[kRow], s.size), slope = scale;
+          if (cap > 0) {
+            double part = std::tanh(score / cap);
+            score = cap * part;
+            slope *= 1 - part * part;
+          }
+          double p = std::exp(score - norm);
           double dp = dot(&grad.floats[oRow], &v.floats[vRow], s.valueSize);
-          double ds = scale * p * (dp - delta);
+          double ds = slope * p * (dp - delta);
           for (int64_t d = 0; d < s.valueSize; ++d)
             dv.floats[vRow + d] += p * grad.floats[oRow + d];
           for (int64_t d = 0; d < s.size; ++d) {

@@ -196,6 +196,19 @@ LogicalResult embeddingGrad(Evaluation &e, EmbeddingGradOp op) {
   return success();
 }
 
+LogicalResult shiftTokens(Evaluation &e, ShiftTokensOp op) {
+  const HostTensor &x = e.operand(0), &positions = e.operand(1);
+  int64_t rows = x.shape[1], width = x.shape[2], distance = op.getDistance();
+  HostTensor &result = e.addResult(x.shape);
+  for (int64_t n = distance; n < rows; ++n) {
+    if (positions.ints[n] < distance)
+      continue; // the row before it is of another sample
+    int64_t from = op.getInverse() ? n : n - distance, to = op.getInverse() ? n - distance : n;
+    std::copy_n(x.floats.begin() + from * width, width, result.floats.begin() + to * width);
+  }
+  return success();
+}
+
 LogicalResult imageMerge(Evaluation &e, ImageMergeOp op) {
   const HostTensor &text = e.operand(0), &features = e.operand(1), &rows = e.operand(2);
   int64_t width = text.shape.back(), count = width ? features.size() / width : 0;
@@ -240,6 +253,7 @@ std::optional<LogicalResult> evaluateIndexing(Evaluation &e) {
       .Case([&](TriluOp op) { return trilu(e, op); })
       .Case([&](EmbeddingOp op) { return embedding(e, op); })
       .Case([&](EmbeddingGradOp op) { return embeddingGrad(e, op); })
+      .Case([&](ShiftTokensOp op) { return shiftTokens(e, op); })
       .Case([&](ImageMergeOp op) { return imageMerge(e, op); })
       .Case([&](ImageMergeGradOp op) { return imageMergeGrad(e, op); })
       .Default([](Operation *) { return std::nullopt; });

@@ -142,7 +142,7 @@ LogicalResult buildAttention(NodeContext &c) {
   auto attention = AttentionOp::create(
       e.builder, e.loc, resultType, lseType, query, key, value, mask, Value(), Value(),
       llvm::APFloat(scale), mask ? MaskKind::Explicit : MaskKind::Full, IntegerAttr(),
-      softcap > 0 ? e.builder.getF64FloatAttr(softcap) : FloatAttr());
+      DenseI64ArrayAttr(), softcap > 0 ? e.builder.getF64FloatAttr(softcap) : FloatAttr());
   Value result = attention.getResult();
   if (rank == 3)
     result = e.reshape(e.transpose(result, {0, 2, 1, 3}), {0, 0, -1});

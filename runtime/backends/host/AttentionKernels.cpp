@@ -34,11 +34,21 @@ public:
     common.scale = scale;
     common.mask = mask;
     common.window = window;
-    if (mask == MaskKind::Prefix) {
+    common.softcap = softcap;
+    common.lastType = lastType;
+    if (types >= 0) {
       common.types = dataOf<int32_t>(views[types]);
       common.typeStride = views[types].strides[0];
     }
-    OMNIBAL_ASSIGN_OR_RETURN(const Plan plan, split(views, common));
+    OMNIBAL_ASSIGN_OR_RETURN(const auto samples, segments(views));
+    std::vector<int32_t> low, high;
+    if (mask == MaskKind::Blocks || mask == MaskKind::Chunked) {
+      mask == MaskKind::Blocks ? findBlocks(views[types], samples, low, high)
+                               : findChunks(views[q].shape[0], samples, low, high);
+      common.low = low.data();
+      common.high = high.data();
+    }
+    const Plan plan = split(views, samples, common);
     const std::vector<AttentionTask> &tasks = plan.tasks;
     clearTail(views, tasks.empty() ? 0 : tasks.back().end);
     const size_t group = plan.group;
@@ -91,7 +101,7 @@ private:
         OMNIBAL_RETURN_IF_ERROR(check(views[view], name, 3, DType::F32));
         OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
       }
-    if (mask == MaskKind::Prefix) {
+    if (types >= 0) {
       OMNIBAL_RETURN_IF_ERROR(check(views[types], "types", 1, DType::I32));
       if (views[types].shape[0] != tokens)
         return bad("operand 'types' has shape " + printShape(views[types]) + " for " +
@@ -105,9 +115,10 @@ private:
     return Status::ok();
   }
 
-  Result<std::vector<std::pair<int64_t, int64_t>>>
-  segments(std::span<const TensorView> views) const {
-    std::vector<std::pair<int64_t, int64_t>> list;
+  using Segments = std::vector<std::pair<int64_t, int64_t>>;
+
+  Result<Segments> segments(std::span<const TensorView> views) const {
+    Segments list;
     const int64_t tokens = views[q].shape[0];
     if (segmentRows > 0) {
       for (int64_t t = 0; t < tokens; t += segmentRows)
@@ -127,6 +138,42 @@ private:
       previous = border;
     }
     return list;
+  }
+
+  /// The keys that each token sees under the blocks mask, relative to its segment: as far back as
+  /// the window reaches, up to the end of its block.
+  void findBlocks(const TensorView &view, const Segments &samples, std::vector<int32_t> &low,
+                  std::vector<int32_t> &high) const {
+    auto inBlock = [&](int64_t token) {
+      const int32_t type = dataOf<int32_t>(view)[token * view.strides[0]];
+      return type >= firstType && type <= lastType;
+    };
+    low.assign(view.shape[0], 0);
+    high.assign(view.shape[0], 0);
+    for (auto [begin, end] : samples)
+      for (int64_t first = begin; first < end;) {
+        int64_t last = first + 1;
+        while (inBlock(first) && last < end && inBlock(last))
+          ++last;
+        for (int64_t token = first; token < last; ++token) {
+          const int64_t reach = window > 0 ? std::max(begin, token + 1 - window) : begin;
+          low[token] = static_cast<int32_t>(reach - begin);
+          high[token] = static_cast<int32_t>(last - begin);
+        }
+        first = last;
+      }
+  }
+
+  /// The same under the chunked mask: those before it from the beginning of its chunk on.
+  void findChunks(int64_t tokens, const Segments &samples, std::vector<int32_t> &low,
+                  std::vector<int32_t> &high) const {
+    low.assign(tokens, 0);
+    high.assign(tokens, 0);
+    for (auto [begin, end] : samples)
+      for (int64_t token = begin; token < end; ++token) {
+        low[token] = static_cast<int32_t>((token - begin) / window * window);
+        high[token] = static_cast<int32_t>(token - begin + 1);
+      }
   }
 
   /// Rows after the last segment see nothing.
@@ -149,8 +196,8 @@ private:
   }
 
   /// Tasks by segment, key head and, forward, ranges of queries and of the heads of a group.
-  Result<Plan> split(std::span<const TensorView> views, const AttentionTask &common) const {
-    OMNIBAL_ASSIGN_OR_RETURN(auto list, segments(views));
+  Plan split(std::span<const TensorView> views, const Segments &list,
+             const AttentionTask &common) const {
     const int64_t keyHeads = views[k].shape[1], perKey = views[q].shape[1] / keyHeads;
     // Scratch holds a state per query and head: 384 of them keep it within a cache.
     const int64_t headsAtOnce = backward ? perKey : std::min<int64_t>(perKey, 4);

@@ -615,7 +615,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x3x6x4xf32>, %a2: tensor<1x3
 
 // attention_c4
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>) {
-  // expected-error @below {{needs a window >= 1 with mask kind sliding, and only then}}
+  // expected-error @below {{needs a window >= 1 with mask kinds sliding and chunked, may have one with blocks, and only then}}
   %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 3 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
@@ -624,7 +624,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 
 // attention_c5
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>) {
-  // expected-error @below {{needs token types with mask kind prefix, and only then}}
+  // expected-error @below {{needs token types with mask kinds prefix and blocks, and only then}}
   %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 4 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
@@ -662,6 +662,15 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>, %a3: tensor<5xi1>) {
   // expected-error @below {{mask [5] does not broadcast to [1, 4, 6, 6]}}
   %r:2 = omnibal.attention %a0, %a1, %a2, %a3 {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>, tensor<5xi1>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  return
+}
+
+// -----
+
+// attention_c10
+func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %types: tensor<6xi32>) {
+  // expected-error @below {{needs a type_range [first, last] with mask kind blocks}}
+  %r:2 = omnibal.attention %a0, %a1, %a1, %types {scale = 0.5 : f64, mask_kind = 5 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<6xi32>) -> (tensor<1x4x6x4xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -734,6 +743,33 @@ func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<5xi32>) {
 func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<4xi32>) {
   // expected-error @below {{gradient must be [4, 3], not [5, 3]}}
   %r = omnibal.embedding_grad %a0, %a1 : (tensor<5x3xf32>, tensor<4xi32>) -> tensor<9x3xf32>
+  return
+}
+
+// -----
+
+// shift_tokens_c1
+func.func @f(%a0: tensor<2x5x3xf32>, %a1: tensor<10xi32>) {
+  // expected-error @below {{needs an input [1, N, C], not [2, 5, 3]}}
+  %r = omnibal.shift_tokens %a0, %a1 {distance = 1 : i64} : (tensor<2x5x3xf32>, tensor<10xi32>) -> tensor<2x5x3xf32>
+  return
+}
+
+// -----
+
+// shift_tokens_c2
+func.func @f(%a0: tensor<1x5x3xf32>, %a1: tensor<4xi32>) {
+  // expected-error @below {{has [4] positions for 5 rows}}
+  %r = omnibal.shift_tokens %a0, %a1 {distance = 1 : i64} : (tensor<1x5x3xf32>, tensor<4xi32>) -> tensor<1x5x3xf32>
+  return
+}
+
+// -----
+
+// shift_tokens_c3
+func.func @f(%a0: tensor<1x5x3xf32>, %a1: tensor<5xi32>) {
+  // expected-error @below {{needs a distance >= 0}}
+  %r = omnibal.shift_tokens %a0, %a1 {distance = -1 : i64} : (tensor<1x5x3xf32>, tensor<5xi32>) -> tensor<1x5x3xf32>
   return
 }
 

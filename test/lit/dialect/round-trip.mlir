@@ -399,6 +399,12 @@ func.func @experts(%s: tensor<5x4xf32>, %x: tensor<5x2x3xf32>, %w: tensor<4x6x3x
   return %g : tensor<4x6x3xf32>
 }
 
+// CHECK-LABEL: func.func @shift_tokens(
+// CHECK: omnibal.shift_tokens {{.*}} {distance = 2 : i64, inverse}
+func.func @shift_tokens(%x: tensor<1x?x3xf32, #T1N3>, %p: tensor<?xi32, #N>) -> tensor<1x?x3xf32, #T1N3> {
+  %y = omnibal.shift_tokens %x, %p {distance = 2 : i64, inverse} : (tensor<1x?x3xf32, #T1N3>, tensor<?xi32, #N>) -> tensor<1x?x3xf32, #T1N3>
+  return %y : tensor<1x?x3xf32, #T1N3>
+}
 // CHECK-LABEL: func.func @image_merge(
 // CHECK: omnibal.image_merge 
 func.func @image_merge(%x: tensor<1x?x3xf32, #T1N3>, %f: tensor<?x2x3xf32, #V23>, %r: tensor<?xi32, #N>) -> tensor<1x?x3xf32, #T1N3> {

@@ -83,7 +83,7 @@ func.func @blanked(%ids: tensor<1x?xi64, #ids> {omnibal.input = "a", omnibal.rol
   %scores = omnibal.add %scaled, %bias : (tensor<1x2x?x?xf32, #square>, tensor<?x?xf32, #pairs>) -> tensor<1x2x?x?xf32, #square>
   %p = omnibal.softmax %scores {axis = 3 : i64} : (tensor<1x2x?x?xf32, #square>) -> tensor<1x2x?x?xf32, #square>
   %y = omnibal.matmul %p, %v : (tensor<1x2x?x?xf32, #square>, tensor<1x2x?x4xf32, #heads>) -> tensor<1x2x?x4xf32, #heads>
-  // expected-error @+1 {{changes results of an attention by masks or positions (with 1 tokens that all count), which is not supported}}
+  // expected-error @+1 {{changes values by masks or positions (with 1 tokens that all count), which is not supported}}
   %z = omnibal.select %empty, %none, %y : (tensor<?x1xi1, #col>, tensor<f32>, tensor<1x2x?x4xf32, #heads>) -> tensor<1x2x?x4xf32, #heads>
   return %z : tensor<1x2x?x4xf32, #heads>
 }

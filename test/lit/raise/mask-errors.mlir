@@ -30,7 +30,7 @@ func.func @strided(%ids: tensor<1x?xi64, #ids> {omnibal.input = "a", omnibal.rol
   %qk = omnibal.matmul %q, %kt : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x4x?xf32, #keys>) -> tensor<1x2x?x?xf32, #square>
   %scaled = omnibal.mul %qk, %half : (tensor<1x2x?x?xf32, #square>, tensor<f32>) -> tensor<1x2x?x?xf32, #square>
   %scores = omnibal.add %scaled, %bias : (tensor<1x2x?x?xf32, #square>, tensor<?x?xf32, #pairs>) -> tensor<1x2x?x?xf32, #square>
-  // expected-error @+1 {{the attention mask from omnibal.select is not full, causal, sliding or prefix}}
+  // expected-error @+1 {{the attention mask from omnibal.select is not full, causal, sliding, chunked, prefix or blocks}}
   %p = omnibal.softmax %scores {axis = 3 : i64} : (tensor<1x2x?x?xf32, #square>) -> tensor<1x2x?x?xf32, #square>
   %y = omnibal.matmul %p, %v : (tensor<1x2x?x?xf32, #square>, tensor<1x2x?x4xf32, #heads>) -> tensor<1x2x?x4xf32, #heads>
   return %y : tensor<1x2x?x4xf32, #heads>

@@ -17,7 +17,11 @@ struct Case {
   int64_t gap = 0;            ///< between lines
   int64_t tail = 0;           ///< rows past the last sample
   bool tensorCores = false;   ///< whose kernels must take it
+  float softcap = 0;
+  int64_t firstType = 0, lastType = std::numeric_limits<int32_t>::max();
 };
+
+bool isTyped(const Case &c) { return c.mask == "prefix" || c.mask == "blocks"; }
 
 cuda::HeadStrides headsOf(const TensorView &v) {
   return {v.strides[0], v.strides[1], v.strides[2]};
@@ -68,6 +72,12 @@ void runHost(const Case &c, Problem &p, float scale) {
   nlohmann::json attributes = {{"scale", scale}, {"mask", c.mask}};
   if (c.window)
     attributes["window"] = c.window;
+  if (c.softcap > 0)
+    attributes["softcap"] = c.softcap;
+  if (isTyped(c)) {
+    attributes["first_type"] = c.firstType;
+    attributes["last_type"] = c.lastType;
+  }
   Operands operands = {
       {"q", p.q.view}, {"k", p.k.view}, {"v", p.v.view}, {"out", p.out.view}, {"lse", p.lse.view}};
   if (c.equalSegments)
@@ -76,7 +86,7 @@ void runHost(const Case &c, Problem &p, float scale) {
     p.borders.view.data = p.borders.memory.data();
     operands.push_back({"cu_seqlens", p.borders.view});
   }
-  if (c.mask == "prefix")
+  if (isTyped(c))
     operands.push_back({"types", p.types.view});
   EXPECT_OK(runKernel("attention", operands, attributes));
   for (auto [name, view] :
@@ -122,7 +132,8 @@ void runCase(const Case &c, int seed) {
   s.q = s.dq = headsOf(all.q.view), s.k = s.dk = headsOf(all.k.view);
   s.v = s.dv = headsOf(all.v.view), s.out = s.dout = headsOf(all.out.view);
   s.lseToken = c.heads, s.scale = scale, s.window = c.window, s.type = q.type();
-  const std::vector<std::string> masks = {"full", "causal", "sliding", "prefix"};
+  const std::vector<std::string> masks = {"full",   "causal", "sliding",
+                                          "prefix", "blocks", "chunked"};
   s.mask = static_cast<cuda::AttentionMask>(std::find(masks.begin(), masks.end(), c.mask) -
                                             masks.begin());
   cuda::AttentionData d;
@@ -131,7 +142,8 @@ void runCase(const Case &c, int seed) {
     s.segmentRows = c.lengths[0];
   else
     d.borders = all.borders.memory.data(), s.borderCount = int64_t(all.borders.memory.size());
-  if (c.mask == "prefix")
+  s.softcap = c.softcap, s.firstType = c.firstType, s.lastType = c.lastType;
+  if (isTyped(c))
     d.types = all.types.memory.data();
   d.dout = dout.data(), d.dq = dq.data(), d.dk = dk.data(), d.dv = dv.data();
   std::vector<double> workspace(cuda::attentionWorkspaceBytes(s) / 8 + 1);
@@ -178,6 +190,28 @@ TEST(CudaAttention, EverySample) {
     runCase(make({40, 7, 0, 88, 1}, 4, 2, 16, mask, window), seed += 10);
     Case c = make({13, 70}, 2, 1, 24, mask, window);
     c.bf16 = true;
+    runCase(c, seed += 10);
+  }
+}
+
+TEST(CudaAttention, BlocksChunksAndCappedScores) {
+  int seed = 100;
+  for (int64_t window : {0, 1, 20})
+    for (auto [first, last] : {std::pair<int64_t, int64_t>{0, 0}, {1, 1}, {0, 1}}) {
+      Case c = make({40, 7, 0, 148, 1}, 4, 2, 16, "blocks", window);
+      c.firstType = first, c.lastType = last;
+      c.tail = 5;
+      runCase(c, seed += 10);
+    }
+  for (int64_t window : {1, 20, 64})
+    runCase(make({40, 7, 0, 148, 1}, 4, 2, 16, "chunked", window), seed += 10);
+  for (const char *mask : {"full", "causal", "sliding", "prefix", "blocks", "chunked"}) {
+    const bool windowed = std::string(mask) == "sliding" || std::string(mask) == "chunked";
+    Case c = make({40, 90}, 2, 1, 16, mask, windowed ? 20 : 0);
+    c.softcap = 0.7f;
+    c.lastType = 0;
+    runCase(c, seed += 10);
+    c.bf16 = true; // not on the tensor cores
     runCase(c, seed += 10);
   }
 }

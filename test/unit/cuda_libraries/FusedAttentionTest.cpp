@@ -301,6 +301,8 @@ TEST_F(AttentionByLibrary, LeavesTheRestToOurKernels) {
   expectDeclined({.lengths = {4}, .size = 264, .valueSize = 264}, nothing, "large heads");
   expectDeclined(plain, [](Call &c) { c.shape.type = Element::F32; }, "float32");
   expectDeclined(plain, [](Call &c) { c.shape.mask = AttentionMask::Prefix; }, "prefix");
+  expectDeclined(plain, [](Call &c) { c.shape.mask = AttentionMask::Blocks; }, "blocks");
+  expectDeclined(plain, [](Call &c) { c.shape.softcap = 3; }, "capped scores");
   expectDeclined(
       plain, [](Call &c) { c.shape.mask = AttentionMask::Sliding, c.shape.window = 2; }, "sliding");
   expectDeclined(plain, [](Call &c) { c.shape.q.feature = 7; }, "features apart");

@@ -198,6 +198,15 @@ attention_case("attention_causal", q, k, v, reference_attention(q, k, v, causal)
 attention_case("attention_causal_segments", q, k, v, reference_attention(q, k, v, same & causal), 2, borders=borders)
 attention_case("attention_sliding", q, k, v, reference_attention(q, k, v, causal & (n[:, None] - n[None, :] < 3)), 3, ", window = 3 : i64")
 attention_case("attention_prefix", q, k, v, reference_attention(q, k, v, same & (causal | (types == 0)[None, :])), 4, borders=borders, types=types)
+blocks = torch.tensor([1, 1, 1, 0, 2, 1], dtype=torch.int32)
+number, inside = (blocks == 0).cumsum(0), blocks > 0
+block = inside[:, None] & inside[None, :] & (number[:, None] == number[None, :])
+attention_case("attention_blocks", q, k, v, reference_attention(q, k, v, same & (causal & (n[:, None] - n[None, :] < 2) | block), cap=2.0), 5,
+               ", window = 2 : i64, type_range = array<i64: 1, 2>, softcap = 2.0 : f64", borders=borders, types=blocks)
+attention_case("attention_prefix_itself", q, k, v, reference_attention(q, k, v, causal | (types == 0)[None, :] & (types == 0)[:, None]), 4,
+               ", type_range = array<i64: 0, 0>", types=types)
+attention_case("attention_chunked", q, k, v, reference_attention(q, k, v, same & causal & (n[:, None] // 2 == n[None, :] // 2)), 6,
+               ", window = 2 : i64", borders=borders)
 allowed = torch.rand(6, 6) > 0.4
 allowed[3] = False
 attention_case("attention_mask", q, k, v, reference_attention(q, k, v, allowed), 0, mask=allowed)

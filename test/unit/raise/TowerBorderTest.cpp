@@ -87,7 +87,7 @@ public:
     Value borders = mask == MaskKind::Causal ? batch("cu_seqlens", {N + 1}) : Value();
     auto attention = createOp<AttentionOp>(
         builder, loc, heads, heads, heads, Value(), borders, Value(), builder.getF64FloatAttr(0.5),
-        MaskKindAttr::get(&context, mask), IntegerAttr(), FloatAttr());
+        MaskKindAttr::get(&context, mask), IntegerAttr(), DenseI64ArrayAttr(), FloatAttr());
     Value joined = reshape(transpose(attention.getResult(), {0, 2, 1, 3}), shape);
     x = add(x, linear(joined, name + ".attention", channels));
     return add(x, linear(gelu(linear(x, name + ".up", channels)), name + ".down", channels));
@@ -291,9 +291,10 @@ TEST_F(TowerBorder, ResamplerIsTheProjector) {
     std::string name = "bridge." + std::to_string(i);
     Value q = split(graph.linear(graph.norm(latents, name + ".norm"), name + ".q", textWidth), 4);
     Value k = split(graph.linear(context, name + ".k", textWidth), rows);
-    auto attention = createOp<AttentionOp>(
-        builder, graph.loc, q, k, k, Value(), Value(), Value(), builder.getF64FloatAttr(0.5),
-        MaskKindAttr::get(&graph.context, MaskKind::Full), IntegerAttr(), FloatAttr());
+    auto attention = createOp<AttentionOp>(builder, graph.loc, q, k, k, Value(), Value(), Value(),
+                                           builder.getF64FloatAttr(0.5),
+                                           MaskKindAttr::get(&graph.context, MaskKind::Full),
+                                           IntegerAttr(), DenseI64ArrayAttr(), FloatAttr());
     Value joined =
         graph.reshape(graph.transpose(attention.getResult(), {0, 2, 1, 3}), {V, 4, textWidth});
     latents = graph.add(latents, graph.linear(joined, name + ".out", textWidth));

@@ -35,7 +35,10 @@ public:
     s.lseHead = views[lse].strides[1];
     s.scale = scale;
     s.mask = mask;
+    s.softcap = softcap;
     s.window = window;
+    s.firstType = firstType;
+    s.lastType = lastType;
     s.segmentRows = segmentRows;
     s.type = elementOf(views[q].dtype);
     AttentionData d;
@@ -48,7 +51,7 @@ public:
       d.borders = static_cast<const int32_t *>(views[borders].data);
       s.borderCount = views[borders].shape[0];
     }
-    if (mask == AttentionMask::Prefix)
+    if (types >= 0)
       d.types = static_cast<const int32_t *>(views[types].data);
     if constexpr (!backward) {
       OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
@@ -109,7 +112,7 @@ private:
         OMNIBAL_RETURN_IF_ERROR(sameType(views[view], name, views[like], likeName));
         OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
       }
-    if (mask == AttentionMask::Prefix)
+    if (types >= 0)
       OMNIBAL_RETURN_IF_ERROR(expectList(views[types], "types", DType::I32, tokens));
     if (borders >= 0)
       OMNIBAL_RETURN_IF_ERROR(expectList(views[borders], "cu_seqlens", DType::I32, -1));

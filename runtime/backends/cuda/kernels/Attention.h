@@ -13,7 +13,7 @@
 
 namespace omnibal::rt::cuda {
 
-enum class AttentionMask { Full, Causal, Sliding, Prefix };
+enum class AttentionMask { Full, Causal, Sliding, Prefix, Blocks, Chunked };
 
 struct AttentionShape {
   int64_t tokens = 0, heads = 0, keyHeads = 0;
@@ -23,7 +23,10 @@ struct AttentionShape {
   int64_t lseToken = 0, lseHead = 1; ///< strides of lse
   float scale = 1;
   AttentionMask mask = AttentionMask::Full;
-  int64_t window = 0;      ///< Sliding: query - key < window
+  float softcap = 0;  ///< scores s become softcap * tanh(s / softcap); 0: they stay
+  int64_t window = 0; ///< Sliding, Blocks if > 0: query - key < window; Chunked: its tokens
+  /// Blocks: of these types are a block's tokens. Prefix: queries of types 0 to `lastType` see it.
+  int64_t firstType = 0, lastType = 0x7fffffff;
   int64_t segmentRows = 0; ///< > 0: equal segments; 0: `borders` tells them
   int64_t borderCount = 0; ///< entries of `borders`
   Element type = Element::F32;
@@ -35,7 +38,7 @@ struct AttentionData {
   void *out = nullptr;
   float *lse = nullptr;             ///< log-sum-exp of the scaled masked scores
   const int32_t *borders = nullptr; ///< dense cu_seqlens, or null with segmentRows
-  const int32_t *types = nullptr;   ///< dense; Prefix only
+  const int32_t *types = nullptr;   ///< dense; Prefix, Blocks only
   const void *dout = nullptr;       ///< from here on backward only
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   void *workspace = nullptr; ///< attentionWorkspaceBytes, aligned to 16 bytes

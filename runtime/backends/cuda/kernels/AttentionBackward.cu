@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   float sums[4][columns / 16] = {};
   for (int key = keys.begin; key < keys.end; key += tileRows) {
     const bool prefix = findPrefixKeys(tiles, s, d, key, tokens);
-    if (!prefix && s.mask != AttentionMask::Full && key > ownRow + tileRows - 1)
+    if (!prefix && onlyPast(s.mask) && key > ownRow + tileRows - 1)
       continue; // all in the future
     float scores[4][4], slopes[4][4];
     dotTile(tiles, q, ownRow, k, key, tokens, s.size, wide, scores);
@@ -76,8 +76,9 @@ __global__ void __launch_bounds__(attentionThreads, 2)
       for (int j = 0; j < 4; ++j) {
         const bool visible =
             sees(tiles.queries, down + i, key + across + j, prefix && tiles.prefixKey[across + j]);
-        const float p = visible ? exp2f(scores[i][j] * (s.scale * log2e) - lse) : 0.f;
-        slopes[i][j] = visible ? p * (slopes[i][j] - delta) : 0.f;
+        const float score = scoreOf(s, scores[i][j]);
+        const float p = visible ? exp2f(score - lse) : 0.f;
+        slopes[i][j] = visible ? p * (slopes[i][j] - delta) * slopeOfCap(s, score) : 0.f;
       }
     }
     storeWeights(tiles, slopes);
@@ -105,8 +106,18 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   if (thread < tileRows) {
     const int key = ownRow + thread;
     const Segment segment = key < tokens ? w.segments[key] : Segment{0, 0};
-    tiles.queries.low[thread] = segment.begin;
-    tiles.queries.high[thread] = segment.end;
+    int first = segment.begin, last = segment.end;
+    if (s.mask == AttentionMask::Blocks && segment.begin < segment.end) {
+      const int64_t past = s.window > 0 ? key + s.window : last; // behind the last that looks back
+      first = blockOf(s, d.types, key, segment).begin;
+      last = static_cast<int>(past < last ? past : last);
+    }
+    if (s.mask == AttentionMask::Chunked && segment.begin < segment.end) {
+      const int64_t end = segment.begin + ((key - segment.begin) / s.window + 1) * s.window;
+      last = static_cast<int>(end < last ? end : last);
+    }
+    tiles.queries.low[thread] = first;
+    tiles.queries.high[thread] = last;
     tiles.queries.prefixEnd[thread] = 0;
     mine = s.mask == AttentionMask::Prefix && key < tokens && d.types[key] == 0;
     tiles.prefixKey[thread] = mine;
@@ -114,7 +125,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   const bool prefix = __syncthreads_or(mine);
   const Segment queries = keysOf(tiles.queries);
   int begin = queries.begin, end = queries.end;
-  if (s.mask != AttentionMask::Full && !prefix && begin < ownRow)
+  if (onlyPast(s.mask) && !prefix && begin < ownRow)
     begin = ownRow;
   if (s.mask == AttentionMask::Sliding && end - ownRow > tileRows - 1 + s.window)
     end = ownRow + tileRows - 1 + static_cast<int>(s.window);
@@ -138,11 +149,12 @@ __global__ void __launch_bounds__(attentionThreads, 2)
         for (int i = 0; i < 4; ++i) {
           const bool visible =
               sees(tiles.queries, across + j, ownRow + down + i, tiles.prefixKey[down + i]);
-          const float p = visible ? exp2f(scores[i][j] * (s.scale * log2e) - lse) : 0.f;
+          const float score = scoreOf(s, scores[i][j]);
+          const float p = visible ? exp2f(score - lse) : 0.f;
           if constexpr (ofValues)
             scores[i][j] = p;
           else
-            scores[i][j] = visible ? p * (slopes[i][j] - delta) : 0.f;
+            scores[i][j] = visible ? p * (slopes[i][j] - delta) * slopeOfCap(s, score) : 0.f;
         }
       }
       storeWeights(tiles, scores);

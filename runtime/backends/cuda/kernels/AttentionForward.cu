@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   }
   for (int key = keys.begin; key < keys.end; key += tileRows) {
     const bool prefix = findPrefixKeys(tiles, s, d, key, tokens);
-    if (!prefix && s.mask != AttentionMask::Full && key > ownRow + tileRows - 1)
+    if (!prefix && onlyPast(s.mask) && key > ownRow + tileRows - 1)
       continue; // all in the future
     float scores[4][4];
     dotTile(tiles, q, ownRow, k, key, tokens, s.size, wide, scores);
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
       for (int j = 0; j < 4; ++j) {
         const bool visible =
             sees(tiles.queries, down + i, key + across + j, prefix && tiles.prefixKey[across + j]);
-        scores[i][j] = visible ? scores[i][j] * (s.scale * log2e) : -INFINITY;
+        scores[i][j] = visible ? scoreOf(s, scores[i][j]) : -INFINITY;
         largest = fmaxf(largest, scores[i][j]);
       }
       largest = rowMax(largest);

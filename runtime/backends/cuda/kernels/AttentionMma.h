@@ -1,10 +1,10 @@
 //===- AttentionMma.h - Attention's tile products on the tensor cores
 //--------------------------===//
 //
-// bfloat16, up to 256 features, any mask but the prefix one. A warp owns one or two groups of 16
-// rows (queries, or keys in their gradients) and walks over tiles of 64 other rows in shared
-// memory. Scores are float32; probabilities and their gradients are rounded to bfloat16 as factors
-// of the second product.
+// bfloat16, up to 256 features, masks full, causal and sliding, no capped scores. A warp owns one
+// or two groups of 16 rows (queries, or keys in their gradients) and walks over tiles of 64 other
+// rows in shared memory. Scores are float32; probabilities and their gradients are rounded to
+// bfloat16 as factors of the second product.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTIONMMA_H
@@ -128,7 +128,7 @@ writeRows(void *base, const HeadStrides &s, int64_t head, int firstRow, int rows
   }
 }
 
-/// The keys that a query sees, as all masks but the prefix one have them.
+/// The keys that a query sees, as the masks have them that the tensor cores' kernels take.
 __device__ __forceinline__ Segment visibleKeys(const AttentionShape &s, int row, Segment segment) {
   if (segment.end <= row || row < segment.begin)
     return {0, 0};
@@ -188,7 +188,9 @@ inline bool onTensorCores(const AttentionShape &s, const AttentionData &d, bool 
   auto fits = [](const void *data, const HeadStrides &h) {
     return h.feature == 1 && h.token % 8 == 0 && h.head % 8 == 0 && isAligned(data, 16);
   };
-  const bool common = s.type == Element::BF16 && s.mask != AttentionMask::Prefix &&
+  const bool common = s.type == Element::BF16 && s.softcap == 0 &&
+                      (s.mask == AttentionMask::Full || s.mask == AttentionMask::Causal ||
+                       s.mask == AttentionMask::Sliding) &&
                       s.size % 8 == 0 && s.valueSize % 8 == 0 && s.size <= 256 &&
                       s.valueSize <= 256 && fits(d.q, s.q) && fits(d.k, s.k) && fits(d.v, s.v) &&
                       fits(d.out, s.out);

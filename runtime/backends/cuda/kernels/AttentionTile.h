@@ -99,6 +99,11 @@ __device__ __forceinline__ void dotTile(AttentionTiles<columns> &tiles, const He
   }
 }
 
+/// Whether a mask shows no key after its query, but for those of a prefix.
+__device__ __forceinline__ bool onlyPast(AttentionMask mask) {
+  return mask != AttentionMask::Full && mask != AttentionMask::Blocks;
+}
+
 /// Columns of a thread come in packs of this many, `columns` / width of them 16 threads apart.
 template <int columns> constexpr int packOfColumns = columns >= 64 ? 4 : columns / 16;
 
@@ -229,17 +234,56 @@ __device__ __forceinline__ Segment segmentOf(const AttentionShape &s, const int3
   return {borders[low - 1], borders[low] < tokens ? borders[low] : tokens};
 }
 
+/// The tokens around `row` that are of one block with it; the row alone if it is in none.
+__device__ __forceinline__ Segment blockOf(const AttentionShape &s, const int32_t *types, int row,
+                                           Segment segment) {
+  auto inBlock = [&](int token) {
+    return types[token] >= s.firstType && types[token] <= s.lastType;
+  };
+  Segment block{row, row + 1};
+  if (!inBlock(row))
+    return block;
+  while (block.begin > segment.begin && inBlock(block.begin - 1))
+    --block.begin;
+  while (block.end < segment.end && inBlock(block.end))
+    ++block.end;
+  return block;
+}
+
+/// The first key that a window lets `row` see.
+__device__ __forceinline__ int windowBegin(const AttentionShape &s, int row, int begin) {
+  return row - begin >= s.window ? row + 1 - static_cast<int>(s.window) : begin;
+}
+
+/// The score of a query and a key by their product, times log2 e.
+__device__ __forceinline__ float scoreOf(const AttentionShape &s, float product) {
+  if (s.softcap > 0)
+    return s.softcap * tanhf(product * s.scale / s.softcap) * log2e;
+  return product * (s.scale * log2e);
+}
+
+/// What capping multiplies the gradient of such a score by.
+__device__ __forceinline__ float slopeOfCap(const AttentionShape &s, float score) {
+  const float part = s.softcap > 0 ? score * ln2 / s.softcap : 0.f;
+  return 1 - part * part;
+}
+
 /// What query `row` sees, into place `slot`. Rows past the end see nothing.
 __device__ __forceinline__ void describeQuery(const AttentionShape &s, const int32_t *types,
                                               QueryTile &tile, int slot, int row, Segment segment) {
   int low = segment.begin, high = segment.end, prefixEnd = 0;
   if (s.mask != AttentionMask::Full && high > row + 1)
     high = row + 1;
-  if (s.mask == AttentionMask::Sliding && row - low >= s.window)
-    low = row + 1 - static_cast<int>(s.window);
-  if (s.mask == AttentionMask::Prefix && row < s.tokens && types[row] >= 0)
+  const bool inside = segment.begin <= row && row < segment.end;
+  if (s.mask == AttentionMask::Sliding || (s.mask == AttentionMask::Blocks && s.window > 0))
+    low = windowBegin(s, row, low);
+  if (s.mask == AttentionMask::Chunked && inside)
+    low = row - static_cast<int>((row - low) % s.window);
+  if (s.mask == AttentionMask::Prefix && inside && types[row] >= 0 && types[row] <= s.lastType)
     prefixEnd = segment.end;
-  if (segment.end <= row || row < segment.begin)
+  if (s.mask == AttentionMask::Blocks && inside)
+    high = blockOf(s, types, row, segment).end;
+  if (!inside)
     low = high = prefixEnd = 0;
   tile.low[slot] = low;
   tile.high[slot] = high;
@@ -278,7 +322,8 @@ inline cudaError_t checkAttention(const AttentionShape &s) {
   const bool fits = s.tokens >= 0 && s.tokens < 0x7fffff00 && s.heads >= 0 && s.heads <= 65535 &&
                     s.keyHeads > 0 && s.heads % s.keyHeads == 0 && s.size > 0 && s.valueSize > 0;
   const bool typed = s.type == Element::F32 || s.type == Element::BF16;
-  const bool windowed = s.mask != AttentionMask::Sliding || s.window > 0;
+  const bool windowed =
+      (s.mask != AttentionMask::Sliding && s.mask != AttentionMask::Chunked) || s.window > 0;
   return fits && typed && windowed ? cudaSuccess : cudaErrorInvalidValue;
 }
 

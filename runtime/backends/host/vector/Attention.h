@@ -13,7 +13,7 @@
 
 namespace omnibal::rt {
 
-enum class MaskKind { Full, Causal, Sliding, Prefix };
+enum class MaskKind { Full, Causal, Sliding, Prefix, Blocks, Chunked };
 
 /// [tokens, heads, features] in memory.
 struct Heads {
@@ -32,7 +32,12 @@ struct AttentionTask {
   int64_t window = 0;
   const int32_t *types = nullptr; ///< of the first token; prefix mask only
   int64_t typeStride = 1;
-  int64_t begin = 0, end = 0;           ///< the segment's tokens
+  int64_t lastType = 0; ///< prefix mask: queries of types 0 to this see all of the prefix
+  /// Blocks and chunked masks: the keys that each token sees, of the first token, relative to its
+  /// segment; null with other masks.
+  const int32_t *low = nullptr, *high = nullptr;
+  float softcap = 0;          ///< scores s become softcap * tanh(s / softcap); 0: they stay
+  int64_t begin = 0, end = 0; ///< the segment's tokens
   int64_t queryBegin = 0, queryEnd = 0; ///< forward: the task's queries, within the segment
   int64_t keyHead = 0, firstHead = 0, heads = 0; ///< query heads [firstHead, firstHead + heads)
   float *scratch = nullptr;

@@ -72,7 +72,9 @@ void rowStatistics(const AttentionTask &t, const Buffers &b, const float *outGra
   }
 }
 
-/// weights: scores -> probabilities; scoreGrads: dP -> gradient of the unscaled scores.
+/// weights: scores -> probabilities; scoreGrads: dP -> gradient of the unscaled scores. `caps`: the
+/// scores are capped.
+template <bool caps>
 void softmaxGradient(const AttentionTask &t, const Buffers &b, int64_t q0, int64_t n, int64_t k0,
                      int64_t allKeys, Visible sight, bool past) {
   for (int64_t i = 0; i < n; ++i) {
@@ -81,28 +83,45 @@ void softmaxGradient(const AttentionTask &t, const Buffers &b, int64_t q0, int64
     const int64_t keys = past && reach < allKeys ? reach : allKeys;
     float *weights = b.weights + i * keyBlock, *grads = b.scoreGrads + i * keyBlock;
     const Vec shift = splat(b.logSums[i]), delta = splat(b.deltas[i]);
+    auto scoreOf = [&](Vec product) {
+      if constexpr (caps)
+        return capped(product * t.scale, t.softcap);
+      else
+        return product * t.scale;
+    };
+    auto slopeOf = [&](Vec score) { // of the score, by the product
+      const Vec part = score / t.softcap;
+      return (1.f - part * part) * t.scale;
+    };
+    auto gradient = [&](Vec p, Vec dP, Vec score) {
+      if constexpr (caps)
+        return p * (dP - delta) * slopeOf(score);
+      else
+        return p * (dP - delta) * t.scale;
+    };
     if (sight == Visible::All) {
       for (int64_t j = 0; j < keys; j += lanes) {
-        Vec p = exponential(load(weights + j) * t.scale - shift);
+        const Vec score = scoreOf(load(weights + j)), p = exponential(score - shift);
         store(weights + j, p);
-        store(grads + j, p * (load(grads + j) - delta) * t.scale);
+        store(grads + j, gradient(p, load(grads + j), score));
       }
       continue;
     }
-    VecI query = VecI{} + static_cast<int32_t>(q0 - t.begin + i);
-    const bool seesPrefix = t.mask == MaskKind::Prefix && typeOf(t, q0 + i) >= 0;
+    const Reach seen = reachOf(t, q0 + i);
+    const bool ofPrefix = t.mask == MaskKind::Prefix && seesPrefix(t, q0 + i);
     for (int64_t j = 0; j < keys; j += lanes) {
       VecI pair{};
-      if (seesPrefix) {
+      if (ofPrefix) {
         int32_t flags[lanes];
         for (int l = 0; l < lanes; ++l)
           flags[l] = j + l < keys && typeOf(t, k0 + j + l) == 0 ? -1 : 0;
         std::memcpy(&pair, flags, sizeof pair);
       }
-      Vec p = exponential(load(weights + j) * t.scale - shift);
-      VecI hide = hidden(t, query, iota(k0 - t.begin + j), pair);
+      const Vec score = scoreOf(load(weights + j));
+      Vec p = exponential(score - shift);
+      VecI hide = hidden(seen, iota(k0 - t.begin + j), pair);
       p = hide ? Vec{} : p;
-      Vec grad = p * (load(grads + j) - delta) * t.scale;
+      Vec grad = gradient(p, load(grads + j), score);
       store(weights + j, p);
       store(grads + j, hide ? Vec{} : grad);
     }
@@ -156,7 +175,10 @@ void queryStep(const AttentionTask &t, const Buffers &b, int64_t head, int64_t q
                         false, forScores);
   product<Layout<0, 1>>(outGrads, outRow, b.valuesT, keyBlock, b.scoreGrads, keyBlock, n, keys,
                         t.valueSize, false, forScores);
-  softmaxGradient(t, b, q0, n, k0, keys, sight, past);
+  if (t.softcap > 0)
+    softmaxGradient<true>(t, b, q0, n, k0, keys, sight, past);
+  else
+    softmaxGradient<false>(t, b, q0, n, k0, keys, sight, past);
   product<Layout<1, keyBlock>>(b.weights, 0, outGrads, outRow, b.valueGrads, valueCols, keys,
                                valueCols, n, true, forKeys);
   product<Layout<1, keyBlock>>(b.scoreGrads, 0, queries, queryRow, b.keyGrads, cols, keys, cols, n,

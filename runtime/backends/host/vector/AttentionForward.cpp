@@ -47,6 +47,7 @@ bool softmaxStep(const AttentionTask &t, float *scores, const State &s, float *d
                  int64_t queries, int64_t q0, int64_t k0, int64_t allKeys, Visible sight,
                  bool past) {
   const float low = -__builtin_inff();
+  const float scoreScale = t.softcap > 0 ? 1.f : t.scale; // capped scores are scaled already
   bool changed = false;
   for (int64_t i = 0; i < queries; i += lanes) {
     float *column = scores + i;
@@ -54,21 +55,25 @@ bool softmaxStep(const AttentionTask &t, float *scores, const State &s, float *d
     const int64_t reach = q0 + i + lanes + tileRows - k0;
     const int64_t keys = past && reach < allKeys ? reach : allKeys;
     Vec top = load(s.top + i), before = top;
+    if (t.softcap > 0)
+      for (int64_t j = 0; j < keys; ++j)
+        store(column + j * queryBlock, capped(load(column + j * queryBlock) * t.scale, t.softcap));
     if (sight == Visible::Some) {
-      VecI query = iota(q0 - t.begin + i), seesPrefix{};
+      const Reach seen = reachOfLanes(t, q0 + i);
+      VecI ofPrefix{};
       if (t.mask == MaskKind::Prefix) {
         int32_t flags[lanes];
         for (int l = 0; l < lanes; ++l)
-          flags[l] = q0 + i + l < t.end && typeOf(t, q0 + i + l) >= 0 ? -1 : 0;
-        std::memcpy(&seesPrefix, flags, sizeof seesPrefix);
+          flags[l] = q0 + i + l < t.end && seesPrefix(t, q0 + i + l) ? -1 : 0;
+        std::memcpy(&ofPrefix, flags, sizeof ofPrefix);
       }
       for (int64_t j = 0; j < keys; ++j) {
         VecI key = VecI{} + static_cast<int32_t>(k0 - t.begin + j);
         VecI pair{};
         if (t.mask == MaskKind::Prefix && typeOf(t, k0 + j) == 0)
-          pair = seesPrefix;
-        Vec score = load(column + j * queryBlock) * t.scale;
-        score = hidden(t, query, key, pair) ? splat(low) : score;
+          pair = ofPrefix;
+        Vec score = load(column + j * queryBlock) * scoreScale;
+        score = hidden(seen, key, pair) ? splat(low) : score;
         store(column + j * queryBlock, score);
         top = maximum(score, top);
       }
@@ -76,17 +81,17 @@ bool softmaxStep(const AttentionTask &t, float *scores, const State &s, float *d
       Vec second = top;
       int64_t j = 0;
       for (; j + 2 <= keys; j += 2) {
-        top = maximum(load(column + j * queryBlock) * t.scale, top);
-        second = maximum(load(column + (j + 1) * queryBlock) * t.scale, second);
+        top = maximum(load(column + j * queryBlock) * scoreScale, top);
+        second = maximum(load(column + (j + 1) * queryBlock) * scoreScale, second);
       }
       if (j < keys)
-        top = maximum(load(column + j * queryBlock) * t.scale, top);
+        top = maximum(load(column + j * queryBlock) * scoreScale, top);
       top = maximum(top, second);
     }
     Vec shift = top == low ? Vec{} : top; // nothing seen yet: all exponentials become 0
     Vec factor = exponential(before - shift);
     Vec total = load(s.total + i) * factor, second{};
-    const float scale = sight == Visible::Some ? 1.f : t.scale;
+    const float scale = sight == Visible::Some ? 1.f : scoreScale;
     int64_t j = 0;
     for (; j + 2 <= keys; j += 2) {
       Vec p0 = exponential(load(column + j * queryBlock) * scale - shift);

@@ -25,11 +25,25 @@ static bool hasPrefixKey(const AttentionTask &t, int64_t keyBegin, int64_t keyEn
   return false;
 }
 
+/// As below, where the keys that tokens see are listed.
+static Visible visibleByReach(const AttentionTask &t, int64_t q0, int64_t q1, int64_t k0,
+                              int64_t k1) {
+  bool any = false, all = true;
+  for (int64_t q = q0; q < q1; ++q) {
+    const int64_t low = t.begin + t.low[q], high = t.begin + t.high[q];
+    any = any || (k0 < high && k1 > low);
+    all = all && k0 >= low && k1 <= high;
+  }
+  return all ? Visible::All : any ? Visible::Some : Visible::None;
+}
+
 /// Queries [q0, q1) and keys [k0, k1), both not empty and of the same segment.
 OMNIBAL_INLINE Visible visible(const AttentionTask &t, int64_t q0, int64_t q1, int64_t k0,
                                int64_t k1, bool prefixKeys) {
   if (t.mask == MaskKind::Full)
     return Visible::All;
+  if (t.low)
+    return visibleByReach(t, q0, q1, k0, k1);
   if (k0 > q1 - 1)
     return prefixKeys ? Visible::Some : Visible::None;
   bool all = k1 - 1 <= q0;
@@ -43,7 +57,8 @@ OMNIBAL_INLINE Visible visible(const AttentionTask &t, int64_t q0, int64_t q1, i
 
 /// Whether in this block pairs need computing only where the key is not after the query.
 OMNIBAL_INLINE bool onlyPast(const AttentionTask &t, Visible sight, bool prefixKeys) {
-  return sight == Visible::Some && t.mask != MaskKind::Full && !prefixKeys;
+  return sight == Visible::Some && t.mask != MaskKind::Full && t.mask != MaskKind::Blocks &&
+         !prefixKeys;
 }
 
 OMNIBAL_INLINE VecI iota(int64_t first) {
@@ -55,14 +70,61 @@ OMNIBAL_INLINE VecI iota(int64_t first) {
   return v;
 }
 
-/// All bits set where a query must not see a key. Positions are relative to the segment.
-OMNIBAL_INLINE VecI hidden(const AttentionTask &t, VecI query, VecI key, VecI prefixPair) {
-  VecI future = key > query;
+/// Keys from `low` on and before `high`, relative to the segment: what a query sees but for keys of
+/// a prefix.
+struct Reach {
+  VecI low, high;
+};
+
+/// Of the queries from `token` on, one a lane; `token` is within the segment.
+OMNIBAL_INLINE Reach reachOfLanes(const AttentionTask &t, int64_t token) {
+  if (t.low) {
+    int32_t low[lanes], high[lanes];
+    for (int l = 0; l < lanes; ++l) {
+      const bool inside = token + l < t.end;
+      low[l] = inside ? t.low[token + l] : 0;
+      high[l] = inside ? t.high[token + l] : 0;
+    }
+    Reach reach;
+    std::memcpy(&reach.low, low, sizeof reach.low);
+    std::memcpy(&reach.high, high, sizeof reach.high);
+    return reach;
+  }
+  const VecI query = iota(token - t.begin);
   if (t.mask == MaskKind::Sliding)
-    return future | (query - key >= static_cast<int32_t>(t.window));
-  if (t.mask == MaskKind::Prefix)
-    return future & ~prefixPair;
-  return future;
+    return {query - static_cast<int32_t>(t.window) + 1, query + 1};
+  return {VecI{}, query + 1};
+}
+
+/// Of one query, the same in all lanes.
+OMNIBAL_INLINE Reach reachOf(const AttentionTask &t, int64_t token) {
+  const VecI query = VecI{} + static_cast<int32_t>(token - t.begin);
+  if (t.low)
+    return {VecI{} + t.low[token], VecI{} + t.high[token]};
+  if (t.mask == MaskKind::Sliding)
+    return {query - static_cast<int32_t>(t.window) + 1, query + 1};
+  return {VecI{}, query + 1};
+}
+
+/// Whether a query sees all keys of the prefix.
+OMNIBAL_INLINE bool seesPrefix(const AttentionTask &t, int64_t token) {
+  return typeOf(t, token) >= 0 && typeOf(t, token) <= t.lastType;
+}
+
+/// All bits set where a query must not see a key, whose place is relative to the segment.
+OMNIBAL_INLINE VecI hidden(const Reach &reach, VecI key, VecI prefixPair) {
+  return ((key < reach.low) | (key >= reach.high)) & ~prefixPair;
+}
+
+/// softcap * tanh(score / softcap): the series near 0, 1 - 2 / (e^2x + 1) elsewhere.
+OMNIBAL_INLINE Vec capped(Vec score, float softcap) {
+  const Vec x = score / softcap, square = x * x;
+  Vec series = splat(62.f / 2835) * square - 17.f / 315;
+  series = series * square + 2.f / 15;
+  series = series * square - 1.f / 3;
+  series = series * square * x + x;
+  const Vec far = 1.f - 2.f / (exponential(x + x) + 1.f);
+  return (absolute(x) < splat(0.25f) ? series : far) * softcap;
 }
 
 } // namespace
