@@ -36,8 +36,7 @@ private:
         builder, loc, scalar,
         DenseElementsAttr::get(scalar, Attribute(builder.getIntegerAttr(integer, distance))));
     auto flags = makeTensorType(context, {1, shape[1], 1}, builder.getI1Type());
-    Value later =
-        CompareOp::create(builder, loc, flags, positions, least, ComparePredicate::GE);
+    Value later = CompareOp::create(builder, loc, flags, positions, least, ComparePredicate::GE);
     return SelectOp::create(builder, loc, type, later, rows, t.scalar(0, type.getElementType()));
   }
   /// Row n is row n - low + begin, zeros where there is none.

@@ -42,7 +42,8 @@ private:
   Value number(double value) {
     auto type = RankedTensorType::get({}, element);
     return ConstantOp::create(
-        builder, loc, type, DenseElementsAttr::get(type, Attribute(builder.getFloatAttr(element, value))));
+        builder, loc, type,
+        DenseElementsAttr::get(type, Attribute(builder.getFloatAttr(element, value))));
   }
   /// [B, H, L, n] with the query heads of a key head as more rows: [B, Hk, H / Hk * L, n].
   Value grouped(Value x) {

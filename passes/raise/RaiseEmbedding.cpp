@@ -66,6 +66,12 @@ void raiseGather(OpBuilder &builder, Operation *op, Value table, Value ids) {
 Value withoutUnitDim(OpBuilder &builder, GatherNDOp op) {
   builder.setInsertionPoint(op);
   SymbolicShape shape = shapeOf(op.getIndices());
+  DenseIntElementsAttr elements;
+  if (matchPattern(op.getIndices(), m_Constant(&elements))) { // stays one, which tells its rows
+    auto type =
+        RankedTensorType::get(elements.getType().getShape().drop_back(), elements.getElementType());
+    return ConstantOp::create(builder, op.getLoc(), type, elements.reshape(type));
+  }
   return reshapeTo(builder, op.getLoc(), op.getIndices(), ArrayRef<SymbolicDim>(shape).drop_back());
 }
 

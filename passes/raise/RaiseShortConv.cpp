@@ -27,7 +27,8 @@ std::optional<ShortConv> match(ConvOp conv) {
   ShortConv found{conv, conv.getResult(), {}};
   int64_t begin = 0;
   if (shapeOf(found.result) != x) { // longer by the padding behind, which is cut off
-    auto slice = found.result.hasOneUse() ? dyn_cast<SliceOp>(*found.result.user_begin()) : SliceOp();
+    auto slice =
+        found.result.hasOneUse() ? dyn_cast<SliceOp>(*found.result.user_begin()) : SliceOp();
     if (!slice || !slice.getBegin() || shapeOf(slice.getResult()) != x ||
         (slice.getStep() && llvm::any_of(*slice.getStep(), [](int64_t step) { return step != 1; })))
       return std::nullopt;
@@ -43,15 +44,14 @@ std::optional<ShortConv> match(ConvOp conv) {
 class ConvRaiser {
 public:
   explicit ConvRaiser(const ShortConv &found)
-      : found(found), conv(found.conv), builder(found.result.getDefiningOp()),
-        loc(conv.getLoc()), channels(shapeOf(conv.getWeight())[0].constant) {}
+      : found(found), conv(found.conv), builder(found.result.getDefiningOp()), loc(conv.getLoc()),
+        channels(shapeOf(conv.getWeight())[0].constant) {}
 
   /// The sum of the rows at the offsets, each times its column of the weight.
   void run() {
     Value rows = transposed(builder, loc, conv.getInput(), {0, 2, 1});
     auto type = makeTensorType(builder.getContext(), {SymbolicDim::tokens()}, builder.getI32Type());
-    Value positions =
-        BatchValueOp::create(builder, loc, type, builder.getStringAttr("positions"));
+    Value positions = BatchValueOp::create(builder, loc, type, builder.getStringAttr("positions"));
     Value sum;
     for (auto [k, offset] : llvm::enumerate(found.offsets)) {
       Value shifted = rows;

@@ -43,15 +43,15 @@ void rewrite(ScatterNDOp op) {
     return;
   Value values = expand.getInput();
   ArrayRef<int64_t> shape = typeOf(values).getShape();
-  int64_t places = typeOf(expand.getShape()).getNumElements(); // [ones of the mask, size of a row..]
+  int64_t places =
+      typeOf(expand.getShape()).getNumElements(); // [ones of the mask, size of a row..]
   bool rowForEach = int64_t(shape.size()) == places && shape.front() != 1;
   if (rowForEach) {
     expand.getResult().replaceAllUsesWith(values);
     return;
   }
   OpBuilder builder(op);
-  Value chosen =
-      SelectOp::create(builder, op.getLoc(), op.getType(), mask, values, op.getInput());
+  Value chosen = SelectOp::create(builder, op.getLoc(), op.getType(), mask, values, op.getInput());
   op.getResult().replaceAllUsesWith(chosen);
 }
 } // namespace

@@ -91,7 +91,8 @@ std::optional<Labels> Einsum::labelsOf(llvm::StringRef text, std::optional<int64
       return e.invalid("'" + text + "' is no term of an equation"), std::nullopt;
     } else if (has(labels, text[i])) {
       if (rank)
-        return e.unsupported("the index '" + text.substr(i, 1) + "' twice in one operand (a "
+        return e.unsupported("the index '" + text.substr(i, 1) +
+                             "' twice in one operand (a "
                              "diagonal)"),
                std::nullopt;
       return e.invalid("the index '" + text.substr(i, 1) + "' twice in the result"), std::nullopt;
