@@ -17,7 +17,7 @@ std::set<int64_t> constantsIn(Value mask) {
   std::set<int64_t> found;
   for (Operation *op : backwardOps(mask)) {
     auto constant = dyn_cast<ConstantOp>(op);
-    if (!constant || constant.getValue().getNumElements() > 16)
+    if (!constant || constant.getValue().getNumElements() > mostConstantElements)
       continue;
     auto note = [&](double value) {
       double size = std::abs(value);
@@ -36,11 +36,14 @@ std::set<int64_t> constantsIn(Value mask) {
 }
 
 /// Position sets to probe: whole rows of small lengths, chosen positions around large constants.
-std::vector<ProbeInputs> probesFor(Value mask) {
+std::vector<ProbeInputs> probesFor(Value mask, const std::map<int64_t, int64_t> &substitutes = {}) {
   std::set<int64_t> lengths = {1, 2, 3, 5, 9};
   std::set<int64_t> chosen = {0, 1, 2};
   bool sampled = false;
-  for (int64_t constant : constantsIn(mask))
+  for (int64_t constant : constantsIn(mask)) {
+    auto substitute = substitutes.find(constant);
+    if (substitute != substitutes.end())
+      constant = substitute->second;
     for (int64_t length : {constant - 1, constant, constant + 1, constant + 3}) {
       if (length >= 1 && length <= longestWhole)
         lengths.insert(length);
@@ -49,6 +52,7 @@ std::vector<ProbeInputs> probesFor(Value mask) {
         chosen.insert({length, length + 1, 2 * length});
       }
     }
+  }
   // Neighbouring lengths tell nothing new once there are many; the largest see all the rules.
   while (lengths.size() > 24)
     lengths.erase(std::next(lengths.begin(), 5));
@@ -65,7 +69,26 @@ std::vector<ProbeInputs> probesFor(Value mask) {
     probe.replaceRanges = true;
     probes.push_back(probe);
   }
+  for (ProbeInputs &probe : probes)
+    probe.substitutes = substitutes;
   return probes;
+}
+
+/// For constants too large to evaluate whole masks, small ones at the same distances, from `least`
+/// on; none where they are too far apart.
+std::map<int64_t, int64_t> substitutesFor(Value mask, int64_t least) {
+  constexpr int64_t widest = 16;
+  std::map<int64_t, int64_t> result;
+  std::optional<int64_t> first;
+  for (int64_t constant : constantsIn(mask)) {
+    if (constant <= longestWhole)
+      continue;
+    first = first.value_or(constant);
+    if (constant - *first > widest)
+      return {};
+    result[constant] = least + constant - *first;
+  }
+  return result;
 }
 
 std::optional<Sight> readSight(const HostTensor &mask, const ProbeInputs &inputs) {
@@ -264,9 +287,10 @@ std::optional<Sight> MaskClassifier::look(Value mask, ProbeInputs inputs, Operat
 
 FailureOr<std::vector<Sight>> MaskClassifier::lookEverywhere(Value mask, Operation *user,
                                                              std::optional<unsigned> types,
-                                                             ArrayRef<int64_t> pattern) {
+                                                             ArrayRef<int64_t> pattern,
+                                                             const Substitutes &constants) {
   std::vector<Sight> sights;
-  for (ProbeInputs inputs : probesFor(mask)) {
+  for (ProbeInputs inputs : probesFor(mask, constants)) {
     if (types)
       inputs.visibility[*types].assign(pattern.begin(), pattern.end());
     std::optional<Sight> sight = look(mask, inputs, user);
@@ -306,7 +330,7 @@ FailureOr<MaskClass> MaskClassifier::evaluateAndClassify(Value mask, Operation *
 }
 
 FailureOr<MaskClass> MaskClassifier::classifyPlain(Value mask, Operation *user) {
-  auto sights = lookEverywhere(mask, user, std::nullopt, {});
+  auto sights = lookEverywhere(mask, user, std::nullopt, {}, {});
   if (failed(sights))
     return failure();
   auto found = classOf(*sights);
@@ -333,15 +357,36 @@ void MaskClassifier::checkPacked(Value mask, const MaskClass &found, Operation *
                        << "kept within samples all the same";
 }
 
+/// Large windows are evaluated as two small ones: the window found must be the constant's.
+FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types, Operation *user) {
+  constexpr int64_t small = 40, other = 57;
+  Substitutes constants = substitutesFor(mask, small);
+  auto found = classifyByTypes(mask, types, user, constants);
+  if (failed(found) || constants.empty())
+    return found;
+  auto second = classifyByTypes(mask, types, user, substitutesFor(mask, other));
+  if (failed(second))
+    return failure();
+  bool windowed = found->window != 0;
+  if (second->kind != found->kind || second->typeRange != found->typeRange ||
+      second->window != found->window + (windowed ? other - small : 0))
+    return error(mask, user) << "depends on " << constants.begin()->first
+                             << " in another way than a window";
+  if (windowed)
+    found->window += constants.begin()->first - small;
+  return found;
+}
+
 /// With one type for all tokens the mask is causal (or sliding), or shows what comes later: then
 /// tokens of this type see each other, those of the prefix or of their block. Mixed types tell
 /// which.
-FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types, Operation *user) {
+FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types, Operation *user,
+                                                     const Substitutes &constants) {
   constexpr int64_t tried = 4;
   std::optional<MaskClass> base;
   SmallVector<int64_t> counting, others;
   for (int64_t type = 0; type < tried; ++type) {
-    auto sights = lookEverywhere(mask, user, types, {type});
+    auto sights = lookEverywhere(mask, user, types, {type}, constants);
     if (failed(sights))
       return failure();
     auto found = classOf(*sights);
@@ -380,7 +425,7 @@ FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types,
        {SmallVector<int64_t>{c, d, n, m, n, n, m}, SmallVector<int64_t>{n, c, d, m, c, n, d, d, c},
         SmallVector<int64_t>{c, n}, SmallVector<int64_t>{m, n, n, n, n, d, c},
         SmallVector<int64_t>{c, c, c, d, c, c, c, c, c, c, c, c, m}}) {
-    auto sights = lookEverywhere(mask, user, types, pattern);
+    auto sights = lookEverywhere(mask, user, types, pattern, constants);
     if (failed(sights))
       return failure();
     llvm::erase_if(candidates, [&](const MaskClass &candidate) {

@@ -57,13 +57,17 @@ private:
   /// A mask that depends on the token types of graph input `types`.
   llvm::FailureOr<MaskClass> classifyByTypes(mlir::Value mask, unsigned types,
                                              mlir::Operation *user);
+  using Substitutes = std::map<int64_t, int64_t>;
+  llvm::FailureOr<MaskClass> classifyByTypes(mlir::Value mask, unsigned types,
+                                             mlir::Operation *user, const Substitutes &constants);
   /// What the mask shows with these inputs; none where it cannot be evaluated or is no mask.
   std::optional<Sight> look(mlir::Value mask, ProbeInputs inputs, mlir::Operation *user);
   /// At all lengths and positions at which it may change, with `pattern` again and again as
   /// `types`.
   llvm::FailureOr<std::vector<Sight>> lookEverywhere(mlir::Value mask, mlir::Operation *user,
                                                      std::optional<unsigned> types,
-                                                     llvm::ArrayRef<int64_t> pattern);
+                                                     llvm::ArrayRef<int64_t> pattern,
+                                                     const Substitutes &constants);
   void checkPacked(mlir::Value mask, const MaskClass &found, mlir::Operation *user);
   mlir::InFlightDiagnostic error(mlir::Value mask, mlir::Operation *user);
 

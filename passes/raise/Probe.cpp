@@ -1,5 +1,6 @@
 //===- Probe.cpp -------------------------------------------------------------------------===//
 #include "passes/raise/Probe.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -80,6 +81,18 @@ FailureOr<HostTensor> probe(func::FuncOp function, Value value, const ProbeInput
       for (int64_t i = 0; i < result.size(); ++i)
         result.set(i, isa<SizeOp>(op) ? all : sizes[begin + i]);
       bindings[op->getResult(0)] = std::move(result);
+    } else if (auto constant = dyn_cast<ConstantOp>(op);
+               constant && !inputs.substitutes.empty() &&
+               constant.getValue().getNumElements() <= mostConstantElements) {
+      FailureOr<HostTensor> tensor = fromAttribute(constant.getValue());
+      if (failed(tensor))
+        return failure();
+      for (int64_t i = 0; i < tensor->size(); ++i)
+        if (double value = tensor->at(i); value == std::floor(value))
+          if (auto it = inputs.substitutes.find(static_cast<int64_t>(std::abs(value)));
+              it != inputs.substitutes.end())
+            tensor->set(i, value < 0 ? -it->second : it->second);
+      bindings[op->getResult(0)] = std::move(*tensor);
     } else if (isa<RangeOp>(op) && inputs.replaceRanges) {
       SmallVector<int64_t> shape = staticShape(op->getResult(0), inputs);
       if (shape.size() != 1 || shape[0] != inputs.tokens)

@@ -4,8 +4,12 @@
 
 #include "dialects/omnibal/interpreter/Interpreter.h"
 #include "passes/raise/Dependence.h"
+#include <map>
 
 namespace omnibal::raise {
+
+/// Constants of more elements are tables, not facts about a mask.
+constexpr int64_t mostConstantElements = 16;
 
 /// What the graph inputs hold while a subgraph is evaluated for N tokens.
 struct ProbeInputs {
@@ -16,6 +20,8 @@ struct ProbeInputs {
   bool replaceRanges = false;
   /// Values of visibility and segment inputs by argument number; others are 1.
   llvm::DenseMap<unsigned, llvm::SmallVector<int64_t>> visibility;
+  /// Integers that stand for others in constants of a few elements.
+  std::map<int64_t, int64_t> substitutes;
   /// Visibility inputs that default to 1 have this length instead of N (looked up by position).
   int64_t visibilityLength = 0;
 };

@@ -121,7 +121,7 @@ class Small:
             sizes = [(rows * facts.side(), columns * facts.side()) for rows, columns in units]
             text = facts.text([units], length=sum(rows * columns + 2 for rows, columns in units) + more)
         else:
-            sizes = [facts.size()] * count
+            sizes = [facts.size() for _ in range(count)]
             text = facts.rows([count], length=count * (facts.count + 2) + more)
         pictures = []
         for picture, size in enumerate(sizes):
