@@ -31,6 +31,11 @@ def written(x, mask, row):
     if mask.any():
         x[mask] = row
     return x
+
+def filled(x, mask):
+    x = x.clone()
+    x[mask] = 0.5
+    return x
 """
 
 
@@ -80,6 +85,13 @@ class Constructs(unittest.TestCase):
             return torch.randn(6, 4), mask, torch.randn(4)
         self.check(tracing.with_bodies_of_any(), self.module.written, dict(inputs=make(1, 2), free=[True, True, False]),
                    [make(), make(0, 4, 5)])
+
+    def test_a_number_written_where_a_mask_is(self):
+        make = lambda rows: (torch.randn(rows, 4), torch.arange(rows) % 3 == 0)
+        self.check(tracing.with_masks_filled(), self.module.filled, dict(inputs=make(5), free=[True, True]), [make(2), make(7)])
+        with tracing.with_masks_filled():
+            program = torch.export.export(Traced(self.module.filled), make(5), strict=False)
+        self.assertFalse([n for n in program.graph.nodes if "index_put" in str(n.target)])
 
     def test_attention_in_segments(self):
         lengths = [3, 1, 4]
@@ -140,6 +152,14 @@ class Sizes(unittest.TestCase):
         program = torch.export.export(Traced(forward), (x,), strict=False)
         y = torch.randn(3)
         torch.testing.assert_close(program.module()(y), y + torch.tensor([0, y[0], 0]))
+
+    def test_bags_of_rows(self):
+        bag = torch.nn.functional.embedding_bag
+        table, places, weights = torch.randn(9, 4), torch.randint(0, 9, (5, 3)), torch.randn(5, 3)
+        for given in (None, weights):
+            torch.testing.assert_close(batching.embedding_bag(bag)(places, table, mode="sum", per_sample_weights=given),
+                                       bag(places, table, mode="sum", per_sample_weights=given))
+        torch.testing.assert_close(batching.embedding_bag(bag)(places, table), bag(places, table))
 
     def test_resampling_at_known_places_is_a_product(self):
         functional = torch.nn.functional

@@ -44,6 +44,14 @@ def layer_norm(info, dims, values, shape, *settings):
     return torch.layer_norm(front(values, dims[0]), shape, *settings), 0
 
 
+def index_select(info, dims, values, dim, index):
+    import torch
+    if dims[2] is not None:
+        raise NotImplementedError("rows chosen by the picture")
+    values = front(values, dims[0])
+    return torch.index_select(values, dim % (values.dim() - 1) + 1, index), 0
+
+
 def over_first(name):
     """The rule of an operator whose first argument has a first dimension of independent parts."""
     def rule(info, dims, values, *settings):
@@ -55,7 +63,8 @@ def over_first(name):
     return rule
 
 
-RULES = {"aten::cat": cat, "aten::stack": stack, "aten::convolution": convolution, "aten::layer_norm": layer_norm}
+RULES = {"aten::cat": cat, "aten::stack": stack, "aten::convolution": convolution, "aten::layer_norm": layer_norm,
+         "aten::index_select": index_select}
 RULES.update({name: over_first(name) for name in
               ("aten::im2col", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::max_pool2d", "aten::pixel_shuffle",
                "aten::pixel_unshuffle", "aten::upsample_bilinear2d", "aten::upsample_bicubic2d", "aten::upsample_nearest2d")})
@@ -87,6 +96,16 @@ def attention():
     return torch.ops.omnibal.attend
 
 
+def embedding_bag(original):
+    """Bags of equal size as rows, weights and a sum, which have a form in ONNX."""
+    def bag(input, weight, offsets=None, mode="mean", per_sample_weights=None, **options):
+        if offsets is not None or mode != "sum" or input.dim() != 2:
+            return original(input, weight, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, **options)
+        rows = weight[input]
+        return (rows if per_sample_weights is None else rows * per_sample_weights[..., None]).sum(1)
+    return bag
+
+
 @contextlib.contextmanager
 def rules():
     """While a function of one picture is done for all."""
@@ -95,7 +114,9 @@ def rules():
 
     def attend(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
         return operator(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+    functional = torch.nn.functional
+    with mock.patch.object(functional, "embedding_bag", embedding_bag(functional.embedding_bag)), \
+            torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the rules that are replaced
         for name, rule in RULES.items():
             torch.library.register_vmap(name, rule, lib=library)
@@ -106,6 +127,9 @@ def rules():
 def plain(program):
     """The program with what is done for every picture written out, and PyTorch's own operator for attention."""
     import torch
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # of one picture
+            program.graph.erase_node(node)
     with rules():
         program = program.run_decompositions({})
     attend = attention().default

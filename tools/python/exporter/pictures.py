@@ -68,7 +68,8 @@ def features_of_all(owner, picture, pixels):
     def one(pixels_of_one):
         with HostValues():
             result = function(**picture.one(pixels_of_one), **options)
-        fields = {n: result[n] for n in result if n == "pooler_output" or "deepstack" in n}
+        main = "pooler_output" if result.get("pooler_output") is not None else "last_hidden_state"
+        fields = {n: result[n] for n in result if n == main or "deepstack" in n}
         leaves, structure["spec"] = pytree.tree_flatten(fields)
         structure["others"] = [leaf if not isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         return tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))

@@ -89,6 +89,7 @@ def feature_rows(model, layout, pictures):
     with torch.no_grad():
         result = function(**given, **({"return_dict": True} if "kwargs" in arguments_of(function) else {}))
     features = getattr(result, "pooler_output", None)
+    features = features if features is not None else getattr(result, "last_hidden_state", None)
     found = tensors_in(features if features is not None else result)
     if not found or any(t.shape[-1] != found[0].shape[-1] for t in found):
         raise ValueError("the features are not rows of one width")

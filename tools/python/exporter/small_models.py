@@ -66,7 +66,9 @@ OVERRIDES = {
     "aria": {"projector_patch_to_query_dict": {(IMAGE // PATCH) ** 2: 4}},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse"]},
     "ernie4_5_vl_moe": {"text_config.rope_parameters.mrope_section": [3, 3, 2]},
-    "granite4_vision": {"deepstack_layer_map": [[-2, 0], [-1, 1]]},
+    "granite4_vision": {"deepstack_layer_map": [[-2, 0], [-1, 1]], "downsample_rate": "1/2"},
+    **{family: {"image_token_id": FIRST_SPECIAL + 20} for family in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")},
+    "kimi_k25": {"text_config.head_dim": HIDDEN // HEADS // 2},
     "hunyuan_vl": {"text_config.head_dim": HIDDEN // HEADS},
     "llama4": {"vision_config.intermediate_size": 4 * HIDDEN},
 }

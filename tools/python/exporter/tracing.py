@@ -119,6 +119,22 @@ def with_bodies_of_any():
         yield
 
 
+@contextlib.contextmanager
+def with_masks_filled():
+    """`values[mask] = number`: as a choice for every place, since how many the mask chooses depends on data."""
+    import torch
+    original = torch.Tensor.__setitem__
+
+    def write(tensor, places, value):
+        number = isinstance(value, (bool, int, float)) or isinstance(value, torch.Tensor) and value.dim() == 0
+        if number and isinstance(places, torch.Tensor) and places.dtype == torch.bool:
+            tensor.masked_fill_(places.reshape(*places.shape, *[1] * (tensor.dim() - places.dim())), value)
+        else:
+            original(tensor, places, value)
+    with mock.patch.object(torch.Tensor, "__setitem__", write):
+        yield
+
+
 def dimensions(inputs, axes):
     """Dynamic shapes for torch.export: sizes that are multiples of `units` share that symbol, others are found out."""
     import torch
@@ -139,7 +155,8 @@ def trace(model, facts, opset):
     inputs = facts.traced()
     shapes = dimensions(inputs, facts.axes())
     with contextlib.ExitStack() as stack:
-        for change in (torch.no_grad(), without_runtime_checks(), experts.traceable(model), *facts.changes()):
+        for change in (torch.no_grad(), without_runtime_checks(), experts.traceable(model), with_masks_filled(),
+                       *facts.changes()):
             stack.enter_context(change)
         if facts.one_row:
             stack.enter_context(plain_attention())  # the number of pictures is counted in the values
