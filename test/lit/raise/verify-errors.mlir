@@ -29,3 +29,15 @@ func.func @main() -> tensor<1x?x?xf32, #square> {
   // expected-error @-1 {{computes on pairs of tokens; an attention was not recognised}}
   return %x : tensor<1x?x?xf32, #square>
 }
+
+// -----
+
+// A convolution that looks at the next token, too, would look into the next sample.
+#channels = affine_map<(d0, d1) -> (1, 4, d1)>
+func.func @main() -> tensor<1x4x?xf32, #channels> {
+  %x = omnibal.batch_value "x" : tensor<1x4x?xf32, #channels>
+  %w = omnibal.batch_value "w" : tensor<4x1x3xf32>
+  // expected-error @+1 {{is a convolution along the tokens that mixes channels or looks ahead}}
+  %y = omnibal.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, group = 4 : i64} : (tensor<1x4x?xf32, #channels>, tensor<4x1x3xf32>) -> tensor<1x4x?xf32, #channels>
+  return %y : tensor<1x4x?xf32, #channels>
+}
