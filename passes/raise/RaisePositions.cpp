@@ -22,10 +22,13 @@ public:
     raiseRowNumbers();
     eliminateDeadAndEqual(function);
     raiseRanges();
+    // Ranges that were replaced may have read how long an input is, the mask too.
+    eliminateDeadAndEqual(function);
     bool firstImage = true;
     for (BlockArgument argument : function.getArguments())
       if (failed(raiseArgument(argument, firstImage)))
         return failure();
+    narrowIds();
     eliminateDeadAndEqual(function);
     return failure(
         function.eraseArguments(llvm::BitVector(function.getNumArguments(), true)).failed());
@@ -105,6 +108,17 @@ private:
     for (OpOperand &use : llvm::make_early_inc_range(argument.getUses()))
       if (isa<EmbeddingOp>(use.getOwner()))
         use.set(ids);
+  }
+
+  /// Row numbers that the graph computes from ids, in its own width (another id for placeholders).
+  void narrowIds() {
+    function.walk([&](EmbeddingOp embedding) {
+      Value ids = embedding.getIds();
+      if (typeOf(ids).getElementType().isInteger(32) || isa<BlockArgument>(ids))
+        return;
+      builder.setInsertionPoint(embedding);
+      embedding.getIdsMutable().assign(castTo(builder, ids.getLoc(), ids, builder.getI32Type()));
+    });
   }
 
   /// Positions of a token: one, or one for each axis of rotary sections.

@@ -11,6 +11,7 @@ from small_training import TOLERANCE, Training, roughen, run, worst
 
 import torch
 import transformers
+from safetensors.torch import load_file
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil as Qwen2VLImageProcessor
 
 BIN = sys.argv.pop()
@@ -29,6 +30,11 @@ def glm4_moe():
     return transformers.Glm4MoeConfig(**TEXT, n_routed_experts=8, num_experts_per_tok=3, n_group=2, topk_group=1,
                                       n_shared_experts=1, first_k_dense_replace=1, norm_topk_prob=True,
                                       routed_scaling_factor=1.5, use_qk_norm=True)
+
+
+def minimax_m2():
+    """Sigmoid with corrections of the choice that the checkpoint has under a name of its own, equal in all layers."""
+    return transformers.MiniMaxM2Config(**{**TEXT, "intermediate_size": 24}, num_local_experts=4, num_experts_per_tok=2)
 
 
 def mixtral():
@@ -80,6 +86,16 @@ class Experts(unittest.TestCase):
 
     def test_sigmoid_in_groups(self):
         self.check(self.training(glm4_moe()), ("--stages", 1), ("--stages", 2, "--remat", "full"))
+
+    def test_corrections_do_not_train(self):
+        training = self.training(minimax_m2())
+        self.check(training, ("--stages", 2))
+        run(f"{BIN}/omnibal-run", training.compiled(BIN), "--weights", f"{training.folder}/model", "--data",
+            f"{training.folder}/data-000000.tar", "--steps-file", f"{training.folder}/steps.jsonl", "--steps", 1,
+            "--save-gradients", f"{training.folder}/gradients.safetensors", "--save", f"{training.folder}/trained")
+        trained = {name for name in load_file(f"{training.folder}/gradients.safetensors") if "correction_bias" in name}
+        saved = {name for name in load_file(f"{training.folder}/trained/model.safetensors") if "correction_bias" in name}
+        self.assertEqual((len(trained), len(saved)), (0, 3))
 
     def test_a_tensor_for_each_expert(self):
         self.check(self.training(mixtral()), ("--stages", 2))

@@ -100,6 +100,14 @@ def export_graph_alone(arguments):
           f"{facts}")
 
 
+def say_what_padding_means(model):
+    """The graph's lookup of rows does not know which row PyTorch keeps from training."""
+    padding = getattr(model.get_input_embeddings(), "padding_idx", None)
+    if padding is not None:
+        print(f"note: PyTorch does not train the embedding of the padding token {padding} (padding_idx), ONNX cannot say "
+              "so: where a sample holds that token, its embedding trains")
+
+
 def export_model(source, target, opset=18, name="model.onnx", token=None, size=None):
     """Writes the graph of the model in `source` to `target` and says what it is. Returns a Report."""
     tensors = checkpoint.read_headers(source)
@@ -108,12 +116,13 @@ def export_model(source, target, opset=18, name="model.onnx", token=None, size=N
     weights.load_buffers(model, source, found)
     facts, ir = traced(model, opset, token, size, source)
     graph.drop_zero_biases(ir)
-    graph.constants_as_nodes(ir, model)
+    graph.constants_as_nodes(ir, model, found)
     used = graph.point_into_checkpoint(ir, model, found, source)
     proto = graph.to_proto(ir, facts.axes())
     verification.check_form(proto)
     path = write(proto, target, name)
     describe(facts, target)
+    say_what_padding_means(model)
     kinds = sorted({tensors[name].dtype for name in used})
     print(f"{path}: opset {opset}, {len(proto.graph.node)} nodes, {len(used)} of {len(tensors)} tensors of the checkpoint "
           f"({', '.join(kinds)}) are used; {facts}")

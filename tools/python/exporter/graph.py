@@ -92,12 +92,14 @@ def drop_zero_biases(ir):
                 node.resize_inputs(2)
 
 
-def constants_as_nodes(ir, model):
-    """Tables that are no parameters become nodes: an initialiser of rank two or more is taken for a parameter."""
+def constants_as_nodes(ir, model, saved=()):
+    """Tables that are no parameters become nodes: an initialiser of rank two or more, or one whose bytes the checkpoint
+    holds, is taken for a parameter. `saved`: names that the checkpoint holds, buffers among them."""
     import onnx_ir
     parameters, made = first_names(model), []
     for name, value in list(ir.graph.initializers.items()):
-        if name not in parameters and value.const_value is not None and len(value.shape) > 1:
+        table = len(value.shape) > 1 or name in saved
+        if name not in parameters and value.const_value is not None and table:
             node = onnx_ir.node("Constant", [], attributes={"value": value.const_value}, name=f"node_{name}")
             node.outputs[0].shape, node.outputs[0].type = value.shape, value.type
             del ir.graph.initializers[name]

@@ -165,7 +165,7 @@ class GridFacts(Facts):
         import torch
         length = length or max(sum(h * w + 2 for h, w in row) for row in rows) + 9
         ids = torch.randint(3, 60, (len(rows), length), generator=torch.Generator().manual_seed(length))
-        ids[ids == self.token] = 2
+        ids[ids == self.token] = 60  # not drawn, and no special token
         for number, row in enumerate(rows):
             at = 1
             for h, w in row:

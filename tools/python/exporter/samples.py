@@ -69,7 +69,7 @@ class Facts:
         generator = torch.Generator().manual_seed(length)
         ids = torch.randint(3, 60, (len(pictures), length), generator=generator)
         if self.token is not None:
-            ids[ids == self.token] = 2
+            ids[ids == self.token] = 60  # not drawn, and no special token
         for row, count in enumerate(pictures):
             for picture in range(count):
                 begin = 1 + picture * (self.count + 2)
