@@ -64,10 +64,11 @@ class Export(unittest.TestCase):
                 config = json.load(file)
             config["tie_word_embeddings"] = config["text_config"]["tie_word_embeddings"] = True
             config["vision_config"]["num_hidden_layers"] = 1
-            config["text_config"].update(num_hidden_layers=2, layer_types=["full_attention"] * 2)
+            config["text_config"].update(num_hidden_layers=2, layer_types=["full_attention"] * 2, pad_token_id=3)
             with open(f"{folder}/config-in.json", "w") as file:
                 json.dump(config, file)
-            self.export(f"{folder}/config-in.json", "--out", f"{folder}/model", "--seed", "4")
+            run = self.export(f"{folder}/config-in.json", "--out", f"{folder}/model", "--seed", "4")
+            self.assertIn("note: PyTorch does not train the embedding of the padding token 3", run.stdout)
             self.check(f"{folder}/model", tied=True)
 
     def test_graph_alone_is_the_graph_of_a_model_with_weights(self):
