@@ -1,5 +1,6 @@
 //===- RewriteShapes.cpp - Ops without shape operands ------------------------------------===//
 #include "dialects/omnibal/Builders.h"
+#include "dialects/omnibal/ShapeInference.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"
 
@@ -30,6 +31,10 @@ bool isIota(ArrayRef<int64_t> permutation) {
 /// Where a slice starts on one axis, in [0, size]. Fails where that is not a constant.
 FailureOr<int64_t> startOf(SliceOp op, int64_t axis, const SymbolicDim &size,
                            const SymbolicDim &start, int64_t step) {
+  // The last N of N + 2 rows start at 2, as the last N of N start at 0.
+  SymbolicDim fromEnd = size + start;
+  if (!start.isStatic() && step > 0 && fromEnd.isStatic() && isAlwaysAtMost(start, SymbolicDim(-1)))
+    return std::max<int64_t>(0, fromEnd.constant);
   if (!start.isStatic()) {
     op.emitError() << describe(op) << ": the slice of axis " << axis << " starts at "
                    << toString(start) << ", which is not a constant";
