@@ -182,6 +182,10 @@ private:
         info.vocabulary = std::max(
             info.vocabulary, cast<RankedTensorType>(embedding.getTable().getType()).getDimSize(0));
     });
+    if (auto prefixes = module->getAttrOfType<ArrayAttr>("omnibal.prefix_inputs"))
+      for (StringAttr name : prefixes.getAsRange<StringAttr>())
+        if (extra.contains(name.getValue()))
+          info.prefixInputs.push_back(name.str());
   }
 
   /// What buffers hold.

@@ -61,6 +61,7 @@ private:
   LogicalResult raise(Operation *op, Found found);
   Value batchValue(Location loc, StringRef name, SymbolicDim size);
   int64_t windowRows();
+  void notePrefix(StringRef types);
 
   func::FuncOp function;
   OpBuilder builder;
@@ -260,6 +261,19 @@ Value AttentionRaiser::batchValue(Location loc, StringRef name, SymbolicDim size
                               builder.getStringAttr(name));
 }
 
+/// Samples whose types are no prefix would train on what they see: the runtime refuses them.
+void AttentionRaiser::notePrefix(StringRef types) {
+  constexpr StringLiteral name = "omnibal.prefix_inputs";
+  auto module = function->getParentOfType<ModuleOp>();
+  SmallVector<Attribute> noted;
+  if (auto before = module->getAttrOfType<ArrayAttr>(name))
+    noted.assign(before.begin(), before.end());
+  Attribute entry = builder.getStringAttr(types);
+  if (!llvm::is_contained(noted, entry))
+    noted.push_back(entry);
+  module->setAttr(name, builder.getArrayAttr(noted));
+}
+
 /// Patches of a full window, where the module says how pictures are cut.
 int64_t AttentionRaiser::windowRows() {
   auto pictures =
@@ -384,6 +398,8 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
     segments = batchValue(loc, "cu_seqlens", SymbolicDim(1) + SymbolicDim::tokens());
     if (mask.typesArgument)
       types = batchValue(loc, inputName(function, *mask.typesArgument), SymbolicDim::tokens());
+    if (mask.kind == MaskKind::Prefix)
+      notePrefix(inputName(function, *mask.typesArgument));
   }
   SymbolicShape result = query;
   result[3] = shapeOf(found.value)[3];

@@ -44,6 +44,8 @@ struct SampleRules {
   int64_t tokensPerTile = 0;
   int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
   std::vector<std::string> tokenInputs;  ///< must be present in KEY.json
+  /// Of these, token types of attention that sees its prefix both ways: 0s, then 1s.
+  std::vector<std::string> prefixInputs;
 };
 /// InvalidArgument with the sample's key, the field and what to do.
 Status checkSample(const Sample &sample, const SampleRules &rules);

@@ -15,6 +15,30 @@ Status tooManyTokens(const std::string &where, int64_t tokens, int64_t cap) {
                  " a micro-batch (compile with a larger --tokens or drop the sample)");
 }
 
+/// Tokens of type 0 see each other both ways. Where they are not a part in front, or are learnt
+/// themselves, what is to be predicted would be seen, and the loss would fall for nothing.
+Status checkPrefix(const Sample &sample, const std::string &where, const std::string &name) {
+  auto found = sample.tokenInputs.find(name);
+  if (found == sample.tokenInputs.end())
+    return badField(where, name, "is missing; it tells the prompt from what is learnt");
+  const std::vector<int32_t> &types = found->second;
+  const std::string rule = "; the model's attention sees tokens of type 0 both ways, so types must "
+                           "be 0 for the prompt in front (pictures too) and 1 for what is learnt "
+                           "after it";
+  for (size_t i = 0; i < types.size(); ++i) {
+    const std::string at = "[" + std::to_string(i) + "] is ";
+    if (types[i] != 0 && types[i] != 1)
+      return badField(where, name, at + std::to_string(types[i]) + ", neither 0 nor 1" + rule);
+    if (i > 0 && types[i] < types[i - 1])
+      return badField(where, name, at + "0 after a 1" + rule);
+    if (i > 0 && types[i] == 0 && sample.labels[i] != ignoredLabel)
+      return badField(where, name,
+                      at + "0 where labels is " + std::to_string(sample.labels[i]) +
+                          " (-100 = no loss)" + rule);
+  }
+  return Status::ok();
+}
+
 } // namespace
 
 Result<Sample> sampleOf(SampleReader &reader, const std::string &key, const std::string &where,
@@ -94,6 +118,8 @@ Status checkSample(const Sample &sample, const SampleRules &rules) {
       return badField(where, name,
                       "is missing or not a list of " + std::to_string(sample.tokens()) +
                           " integers; the model reads one for each token");
+  for (const std::string &name : rules.prefixInputs)
+    OMNIBAL_RETURN_IF_ERROR(checkPrefix(sample, where, name));
   if (rules.tilesCap >= 0 && sample.tiles > rules.tilesCap)
     return invalid(where + " has " + std::to_string(sample.tiles) +
                    " tiles, more than the program's cap of " + std::to_string(rules.tilesCap) +

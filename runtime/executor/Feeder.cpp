@@ -55,6 +55,7 @@ SampleRules sampleRules(const Program &p) {
   rules.tilesCap = p.tilesCap;
   rules.tokensCap = p.tokensCap;
   rules.tokenInputs = p.info.tokenInputs;
+  rules.prefixInputs = p.info.prefixInputs;
   return rules;
 }
 

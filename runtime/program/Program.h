@@ -220,7 +220,8 @@ struct ModelInfo {
   int64_t imageTokenId = -1; ///< -1: no image merge
   int64_t tokensPerTile = 0;
   std::vector<int64_t> tileShape; ///< pixel_values without its first dimension, e.g. [3, 448, 448]
-  std::vector<std::string> tokenInputs; ///< further per-token inputs by ONNX name (token_type_ids)
+  std::vector<std::string> tokenInputs;  ///< further per-token inputs by ONNX name (token_type_ids)
+  std::vector<std::string> prefixInputs; ///< those of them that tell a prefix from what follows
   int64_t vocabulary = 0;
   /// Of a model of dynamic resolution: V counts units of this grid, tileShape is that of a unit
   /// ([patches, values of a patch]), and tokensPerTile is 1.

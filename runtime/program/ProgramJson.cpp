@@ -347,12 +347,14 @@ void readSettings(Field f, Program &p) {
   p.schedule = f["schedule"].text();
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
-              "pictures"});
+              "prefix_inputs", "pictures"});
   p.info.imageTokenId = i["image_token_id"].integer();
   p.info.tokensPerTile = i["tokens_per_tile"].integer();
   p.info.tileShape = readIntegers(i["tile_shape"]);
   p.info.tokenInputs = i["token_inputs"].list([](Field e) { return e.text(); });
   p.info.vocabulary = i["vocabulary"].integer();
+  if (i.has("prefix_inputs"))
+    p.info.prefixInputs = i["prefix_inputs"].list([](Field e) { return e.text(); });
   if (i.has("pictures"))
     p.info.grid = readGrid(i["pictures"]);
 }
@@ -371,6 +373,8 @@ json settingsToJson(const Program &p) {
                {"tile_shape", p.info.tileShape},
                {"token_inputs", p.info.tokenInputs},
                {"vocabulary", p.info.vocabulary}};
+  if (!p.info.prefixInputs.empty())
+    info["prefix_inputs"] = p.info.prefixInputs;
   if (p.info.grid)
     info["pictures"] = write(*p.info.grid);
   return {{"target", p.target},

@@ -9,6 +9,9 @@
 #pairs = affine_map<(d0, d1) -> (d1, d1)>
 #square = affine_map<(d0, d1) -> (1, 2, d1, d1)>
 
+// The input with the types of a prefix is recorded once.
+// CHECK: module attributes {omnibal.prefix_inputs = ["b"]}
+
 // An attention mask of ones takes nothing away. The scale leaves the scores; mask_kind 2 is causal.
 // CHECK-LABEL: func.func @causal
 // CHECK: %[[SEGMENTS:.*]] = omnibal.batch_value "cu_seqlens" : tensor<?xi32

@@ -180,6 +180,29 @@ TEST(Dataset, ChecksWhatTheProgramDemands) {
   expectError(rules(R"({"input_ids":[1,4,4,2,2],"labels":[1,1,1,1,1],"images":1,)"
                     R"("token_type_ids":[0,1,1,0,0]})"),
               {"5 tokens", "--tokens"});
+  const auto prefix = [](std::vector<int32_t> types, std::vector<int32_t> labels = {}) {
+    Sample sample;
+    sample.key = "k";
+    sample.inputIds = std::vector<int32_t>(types.size(), 1);
+    sample.labels = labels.empty() ? std::vector<int32_t>(types.size(), ignoredLabel) : labels;
+    SampleRules demanded;
+    demanded.tokenInputs = {"token_type_ids"};
+    sample.tokenInputs["token_type_ids"] = std::move(types);
+    EXPECT_TRUE(checkSample(sample, demanded)); // of other programs any types are good
+    demanded.prefixInputs = demanded.tokenInputs;
+    return checkSample(sample, demanded);
+  };
+  for (const std::vector<int32_t> &good :
+       {std::vector<int32_t>{0, 0, 1, 1}, {0, 1}, {0, 0}, {1, 1}, {0}})
+    EXPECT_TRUE(prefix(good)) << prefix(good).message();
+  EXPECT_TRUE(prefix({0, 0, 1, 1}, {5, -100, 5, 5})); // nothing predicts the first token
+  expectError(prefix({0, 0, 1, 1}, {-100, 5, 5, 5}),
+              {"token_type_ids", "[1] is 0 where labels is 5"});
+  expectError(prefix({0, 0, 0}, {-100, -100, 5}), {"[2] is 0 where labels is 5"});
+  expectError(prefix({0, 1, 1, 0}), {"\"k\"", "token_type_ids", "[3] is 0 after a 1", "prompt"});
+  expectError(prefix({1, 0}), {"[1] is 0 after a 1"});
+  expectError(prefix({0, 0, 2}), {"[2] is 2, neither 0 nor 1"});
+  expectError(prefix({-1, 0, 1}), {"[0] is -1, neither 0 nor 1"});
   Sample many;
   many.key = "k";
   many.tiles = 2;

@@ -63,6 +63,16 @@ TEST_F(ProgramFiles, RoundTrip) {
   EXPECT_NE(loaded->constants->find("four"), nullptr);
 }
 
+TEST_F(ProgramFiles, TokenTypesOfAPrefix) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("prefix_inputs"), 0u);
+  p.info.prefixInputs = {"token_type_ids"};
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.prefixInputs, p.info.prefixInputs);
+}
+
 TEST_F(ProgramFiles, PicturesOfTheirOwnSizes) {
   Program p = withConstant();
   ASSERT_EQ(settingsToJson(p)["info"].count("pictures"), 0u);
