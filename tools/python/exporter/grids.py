@@ -13,7 +13,7 @@ from exporter import derivation, processors
 from exporter.arrangement import usual_arrangement
 from exporter.errors import ExportError
 from exporter.model import parts_of
-from exporter.samples import Facts, arguments_of
+from exporter.samples import Facts, rope_positions
 from exporter.tracing import modelling_modules
 
 # Functions of Transformers' vision_utils that turn sizes into tensors, and the graph inputs that their results become.
@@ -208,18 +208,12 @@ class GridFacts(Facts):
         with torch.no_grad(), recorded(values, self.settings):
             owner.get_image_features(inputs["pixel_values"], inputs["image_grid_thw"], return_dict=True)
         result = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-        positions = self.positions(owner, inputs)
+        positions = rope_positions(owner, inputs)
         if positions is not None:
             result["position_ids"] = positions
         result["pixel_values"] = inputs["pixel_values"]
         result.update({name: values[name] for name in ORDER if name in values})
         return result
-
-    def positions(self, owner, inputs):
-        if not hasattr(owner, "get_rope_index"):
-            return None
-        takes = arguments_of(owner.get_rope_index)
-        return owner.get_rope_index(**{n: v for n, v in inputs.items() if n in takes})[0]
 
     def difference(self):
         """What the model derives from sizes otherwise than omnibal-run does: the first graph input, or None."""

@@ -9,7 +9,7 @@ import types
 
 from exporter import batching
 from exporter.host_values import HostValues
-from exporter.samples import Facts, arguments_of
+from exporter.samples import Facts, arguments_of, rope_positions
 from exporter.tracing import with_bodies_of_any
 
 AXES = "position_ids_{}"  # what samples say of positions along several axes, one number per token and axis
@@ -98,14 +98,8 @@ class PictureFacts(Facts):
 
     def axes_of_positions(self):
         """Names of the inputs with positions along several axes."""
-        if not hasattr(self.owner, "get_rope_index"):
-            return ()
-        inputs = self.inputs(self.rows([1]), self.picture.pixels(1))
-        return tuple(AXES.format(axis) for axis in range(len(self.rope(inputs))))
-
-    def rope(self, inputs):
-        takes = arguments_of(self.owner.get_rope_index)
-        return self.owner.get_rope_index(**{n: v for n, v in inputs.items() if n in takes})[0]
+        positions = rope_positions(self.owner, self.inputs(self.rows([1]), self.picture.pixels(1)))
+        return () if positions is None else tuple(AXES.format(axis) for axis in range(len(positions)))
 
     def inputs(self, rows, pixels):
         return {**rows, **(self.picture.of(pixels) if len(pixels) else {})}
@@ -114,7 +108,7 @@ class PictureFacts(Facts):
         inputs = self.inputs(rows, pixels)
         graph = dict(rows)
         if self.positions:
-            graph["position_ids"] = self.rope(inputs)
+            graph["position_ids"] = rope_positions(self.owner, inputs)
         graph["pixel_values"] = pixels
         return inputs, graph
 

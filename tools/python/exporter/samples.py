@@ -154,3 +154,13 @@ class Facts:
 
 def arguments_of(function):
     return set(inspect.signature(function).parameters)
+
+
+def rope_positions(owner, inputs):
+    """Positions along several axes [axes, batch, sequence] as the model derives them from ids and sizes; None where it has
+    no such rule."""
+    import torch
+    if not hasattr(owner, "get_rope_index"):
+        return None
+    takes = arguments_of(owner.get_rope_index)
+    return owner.get_rope_index(**{name: torch.as_tensor(value) for name, value in inputs.items() if name in takes})[0]
