@@ -81,7 +81,7 @@ def qwen2_vl(folder):
                 dict(image_processor_type="Qwen2VLImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2,
                      size=dict(shortest_edge=64, longest_edge=4096), **MEAN),
                 special, "<|vision_start|><|image_pad|><|vision_end|>", dict(processor_class="Qwen2VLProcessor"),
-                dict(per_token_inputs=[], image_token_id=5), image_token="<|image_pad|>", video_token="<|video_pad|>")
+                dict(per_token_inputs=[], image_token_id=5, pictures=dict(patch=4, merge=2)), image_token="<|image_pad|>", video_token="<|video_pad|>")
 
 
 def idefics3(folder):
@@ -89,6 +89,13 @@ def idefics3(folder):
     return Kind(folder, dict(model_type="idefics3"),
                 dict(image_processor_type="Idefics3ImageProcessor", size=dict(longest_edge=56), max_image_size=dict(longest_edge=28), **MEAN),
                 special, "<image>", dict(processor_class="Idefics3Processor", image_seq_len=4), image_token="<image>")
+
+
+def paligemma(folder):
+    return Kind(folder, dict(model_type="paligemma"),
+                dict(image_processor_type="SiglipImageProcessor", size=dict(height=28, width=28), image_seq_length=4, **MEAN),
+                ["<image>"], "<image>", dict(processor_class="PaliGemmaProcessor"), dict(per_token_inputs=["token_type_ids"]),
+                image_token="<image>", bos_token="<user>")
 
 
 class Processors(unittest.TestCase):
@@ -102,9 +109,9 @@ class Processors(unittest.TestCase):
             Image.fromarray(generator.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(f"{self.folder}/{name}")
             self.pictures.append(Image.open(f"{self.folder}/{name}").convert("RGB"))
 
-    def prepared(self, kind):
+    def prepared(self, kind, turns=TURNS, pictures=("wide.png", "tall.png")):
         with open(f"{self.folder}/in.json", "w") as file:
-            json.dump([{"images": ["wide.png", "tall.png"], "messages": [dict(role=r, content=c) for r, c in TURNS]}], file)
+            json.dump([{"images": pictures, "messages": [dict(role=r, content=c) for r, c in turns]}], file)
         out = f"{kind.folder}/out"
         arguments = ["prepare.py", kind.folder, f"{self.folder}/in.json", "--images", self.folder, "--out", out]
         with mock.patch.object(sys, "argv", arguments), mock.patch.object(sys, "stdout", io.StringIO()):
@@ -120,7 +127,7 @@ class Processors(unittest.TestCase):
         kind = make(f"{self.folder}/{make.__name__}")
         sample, pictures = self.prepared(kind)
         processor = preparation.load_processor(kind.folder)
-        messages = preparation.OwnProcessor(kind.folder, processor).messages(TURNS)
+        messages = preparation.messages_of(TURNS)
         text = processor.apply_chat_template(messages, tokenize=False, chat_template=kind.tokenizer.chat_template)
         given = processor(images=self.pictures, text=[text], return_tensors="np")
         self.assertEqual(sample["input_ids"], given["input_ids"][0].tolist())
@@ -147,6 +154,9 @@ class Processors(unittest.TestCase):
         np.testing.assert_array_equal(again["image_grid_thw"], given["image_grid_thw"])
         np.testing.assert_allclose(again["pixel_values"], given["pixel_values"], atol=1e-6)
         self.assertEqual([p.shape[0] * p.shape[1] // 16 for p in pictures], given["image_grid_thw"].prod(-1).tolist())
+        with open(f"{kind.folder}/out/lengths.csv") as file:
+            units = given["image_grid_thw"].prod(-1).sum() // 4
+            self.assertEqual(file.read().split(), ["key,vit_num,token_num", f"data-00000000,{units},{len(sample['input_ids'])}"])
 
     def test_pictures_that_are_split(self):
         _, sample, given, pictures = self.check(idefics3)
@@ -154,6 +164,23 @@ class Processors(unittest.TestCase):
         there = given["pixel_attention_mask"].reshape(len(values), -1).any(1)
         self.assertEqual(sample["images"], there.sum())
         np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), values[there], atol=1e-6)
+
+    def test_question_and_answer(self):
+        """A prefix that sees itself both ways ends where the answer begins, as the processor says for a suffix."""
+        kind = paligemma(f"{self.folder}/paligemma")
+        turns = [("user", "<image>\nwhat is this"), ("assistant", "a cat")]
+        sample, pictures = self.prepared(kind, turns, ["wide.png"])
+        processor = preparation.load_processor(kind.folder)
+        given = processor(images=self.pictures[:1], text=["<image>what is this"], suffix=["a cat"], return_tensors="np")
+        self.assertEqual(sample["input_ids"], given["input_ids"][0].tolist())
+        self.assertEqual(sample["token_type_ids"], given["token_type_ids"][0].tolist())
+        ends = len(sample["input_ids"]) - 3
+        self.assertEqual(kind.tokenizer.convert_ids_to_tokens(sample["labels"][ends:]), ["a", "cat", "<eos>"])
+        self.assertEqual(sample["labels"][:ends], [-100] * ends)
+        self.assertEqual(sample["token_type_ids"], [0] * ends + [1] * 3)
+        np.testing.assert_allclose(self.normalised(pictures[0])[None], given["pixel_values"], atol=1e-6)
+        with self.assertRaisesRegex(SystemExit, "one question and its answer"):
+            self.prepared(kind)
 
 
 if __name__ == "__main__":

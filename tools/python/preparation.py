@@ -1,6 +1,8 @@
 """What becomes of a conversation with pictures: token ids, labels, inputs per token and pictures, by the model's own
 processor and chat template."""
 import contextlib
+import functools
+import inspect
 import json
 import os
 from unittest import mock
@@ -61,7 +63,6 @@ def load_processor(folder):
 
 def settings_of(folder, cls, parts):
     """Settings of the processor itself in processor_config.json."""
-    import inspect
     path = os.path.join(folder, "processor_config.json")
     if not os.path.exists(path):
         return {}
@@ -69,6 +70,54 @@ def settings_of(folder, cls, parts):
         values = json.load(file)
     known = inspect.signature(cls.__init__).parameters
     return {name: value for name, value in values.items() if name in known and name not in parts}
+
+
+def messages_of(turns):
+    """Turns (role, text) as templates take them, pictures by themselves."""
+    result = []
+    for role, content in turns:
+        pieces = []
+        for i, text in enumerate(content.split(MARK)):
+            pieces += [{"type": "image"}] if i else []
+            pieces += [{"type": "text", "text": text}] if text else []
+        result.append({"role": role, "content": pieces})
+    return result
+
+
+def rendered(turns, prompt, token, tokenizer, apply, **options):
+    """The text of the turns with `token` where pictures are, by the chat template, which `apply` applies to messages; by
+    plain names of the speakers where there is none."""
+    plain = [(role, content.replace(MARK, token)) for role, content in turns]
+    if not apply:
+        names = {"user": "USER: ", "assistant": "ASSISTANT: ", "system": ""}
+        text = " ".join(names[role] + content + (tokenizer.eos_token if role == "assistant" else "") for role, content in plain)
+        return text + (" ASSISTANT: " if prompt else "")
+    options = dict(tokenize=False, add_generation_prompt=prompt, **options)
+    try:
+        text = apply(messages_of(turns), **options)
+        if text.count(token) == sum(content.count(MARK) for _, content in turns):
+            return text
+    except Exception:  # a template for plain strings: below
+        pass
+    return tokenizer.apply_chat_template([{"role": role, "content": content} for role, content in plain], **options)
+
+
+def spoken(turns, whole, until):
+    """Where in the text of all turns the assistant speaks; until(turns, prompt) is the text of the first turns."""
+    result = []
+    for i, (role, _) in enumerate(turns):
+        if role == "assistant":
+            start, end = until(turns[:i], True), whole if i + 1 == len(turns) else until(turns[:i + 1], False)
+            if not whole.startswith(start) or not end.startswith(start):
+                raise BadSample("the chat template writes earlier turns differently when later ones follow")
+            result.append((len(start), min(len(end), len(whole))))
+    return result
+
+
+def labels_of(coded, spans):
+    """Labels of a text's tokens: what the assistant says is learnt, nothing else."""
+    return [token if any(a <= begin < b for a, b in spans) and end > begin else -100
+            for token, (begin, end) in zip(coded["input_ids"], coded["offset_mapping"], strict=True)]
 
 
 class OwnProcessor:
@@ -80,37 +129,15 @@ class OwnProcessor:
         self.options = dict(PLAIN)
         if crop is not None:
             self.options["crop_to_patches"] = crop
-        self.text = []
-
-    def messages(self, turns):
-        result = []
-        for role, content in turns:
-            pieces = []
-            for i, text in enumerate(content.split(MARK)):
-                pieces += [{"type": "image"}] if i else []
-                pieces += [{"type": "text", "text": text}] if text else []
-            result.append({"role": role, "content": pieces})
-        return result
+        # Asking costs more than a picture, and many have the same size.
+        self.places = functools.lru_cache(maxsize=8)(self.places_of)
 
     def render(self, turns, prompt):
         token = getattr(self.processor, "image_token", None) or MARK
         template = self.processor.chat_template or self.tokenizer.chat_template
-        if not template:
-            names = {"user": "USER: ", "assistant": "ASSISTANT: ", "system": ""}
-            text = " ".join(names[role] + content.replace(MARK, token) + (self.tokenizer.eos_token if role == "assistant" else "")
-                            for role, content in turns)
-            return text + (" ASSISTANT: " if prompt else "")
-        options = dict(tokenize=False, add_generation_prompt=prompt, chat_template=template)
-        try:
-            text = self.processor.apply_chat_template(self.messages(turns), **options)
-            if text.count(token) == sum(content.count(MARK) for _, content in turns):
-                return text
-        except Exception:  # a template for plain strings: below
-            pass
-        plain = [{"role": role, "content": content.replace(MARK, token)} for role, content in turns]
-        return self.tokenizer.apply_chat_template(plain, **options)
+        return rendered(turns, prompt, token, self.tokenizer, template and self.processor.apply_chat_template, chat_template=template)
 
-    def process(self, text, pictures):
+    def process(self, text, pictures, **options):
         """What the processor gives, and the text with all its placeholders that it hands to the tokenizer."""
         seen = []
         original = type(self.tokenizer).__call__
@@ -121,38 +148,44 @@ class OwnProcessor:
         with mock.patch.object(type(self.tokenizer), "__call__", call):
             try:
                 given = self.processor(images=pictures or None, text=[text], return_tensors="np",
-                                       **(self.options if pictures else {}))
+                                       **(self.options if pictures else {}), **options)
             except ValueError as error:
                 raise BadSample(str(error).splitlines()[0]) from None
         return given, seen[-1]
 
-    def spans(self, turns, pictures, whole):
-        """Where in the text with its placeholders the assistant speaks."""
-        def until(turns, prompt):
-            count = sum(content.count(MARK) for _, content in turns)
-            return self.process(self.render(turns, prompt), pictures[:count])[1][0] if turns else self.render(turns, prompt)
-        result = []
-        for i, (role, _) in enumerate(turns):
-            if role == "assistant":
-                start, end = until(turns[:i], True), until(turns[:i + 1], False)
-                if not whole.startswith(start) or not end.startswith(start):
-                    raise BadSample("the chat template writes earlier turns differently when later ones follow")
-                result.append((len(start), min(len(end), len(whole))))
-        return result
+    def expanded(self, turns, pictures, prompt):
+        """The text of the first turns with its placeholders."""
+        text = self.render(turns, prompt)
+        count = sum(content.count(MARK) for _, content in turns)
+        return self.process(text, pictures[:count])[1][0] if turns else text
 
     def encode(self, turns, pictures):
         """input_ids, labels, further inputs per token, and pictures as arrays [height, width, 3]."""
         pictures = [self.resized(picture) for picture in pictures]
+        if "suffix" in inspect.signature(type(self.processor).__call__).parameters:
+            given, labels = self.question_and_answer(turns, pictures)
+        else:
+            given, labels = self.conversation(turns, pictures)
+        return ids_of(given), labels, self.per_token(given, len(labels)), self.tiles(given) if pictures else []
+
+    def conversation(self, turns, pictures):
+        """What the processor gives for all turns as one text, and the labels of what the assistant says."""
         given, (whole, options) = self.process(self.render(turns, False), pictures)
-        ids = [int(i) for i in given["input_ids"][0]]
         options = {name: value for name, value in options.items() if name in ("add_special_tokens", "text_pair")}
         coded = self.tokenizer(whole, return_offsets_mapping=True, **options)
-        if list(coded["input_ids"]) != ids:
+        if list(coded["input_ids"]) != ids_of(given):
             raise BadSample("the processor's tokens are not those of its own text")
-        spans = self.spans(turns, pictures, whole)
-        labels = [token if any(a <= begin < b for a, b in spans) and end > begin else -100
-                  for token, (begin, end) in zip(ids, coded["offset_mapping"])]
-        return ids, labels, self.per_token(given, len(ids)), self.tiles(given) if pictures else []
+        return given, labels_of(coded, spoken(turns, whole, lambda turns, prompt: self.expanded(turns, pictures, prompt)))
+
+    def question_and_answer(self, turns, pictures):
+        """The same by a processor that takes the answer as `suffix` and tells by token types what is learnt. Such a model
+        has no turns: a question, behind its pictures, and the answer are all."""
+        if [role for role, _ in turns] != ["user", "assistant"]:
+            raise BadSample("the model's processor takes one question and its answer, no further turns")
+        (_, question), (_, answer) = turns
+        text = self.processor.image_token * question.count(MARK) + question.replace(MARK, "").strip()
+        given, _ = self.process(text, pictures, suffix=[answer])
+        return given, [token if kind == 1 else -100 for token, kind in zip(ids_of(given), given["token_type_ids"][0])]
 
     def per_token(self, given, length):
         names = self.facts.get("per_token_inputs", [])
@@ -164,15 +197,12 @@ class OwnProcessor:
 
     def positions(self, names, given):
         """Inputs that the model itself derives from ids and sizes: positions along several axes."""
-        import torch
-        from exporter import model as models, probing
+        from exporter import model as models, probing, samples
         if not hasattr(self, "owner"):
             self.owner = probing.features_of(models.without_weights(models.read_config(self.folder))).__self__
-        if not hasattr(self.owner, "get_rope_index"):
+        values = samples.rope_positions(self.owner, given)
+        if values is None:
             raise SystemExit(f"prepare.py: {self.folder}: the graph takes {', '.join(names)}, which the processor does not give")
-        from exporter.samples import arguments_of
-        takes = arguments_of(self.owner.get_rope_index)
-        values = self.owner.get_rope_index(**{n: torch.as_tensor(v) for n, v in given.items() if n in takes})[0]
         return {name: values[int(name.rsplit("_", 1)[1]), 0].tolist() for name in names}
 
     def resized(self, picture):
@@ -196,25 +226,41 @@ class OwnProcessor:
     def from_patches(self, values, grids):
         """Pictures from their patches: the place of each value is known from numbered pixels."""
         import numpy as np
-        import torch
-        from exporter import processors
         side = self.patch_side()
         pictures, at = [], 0
         for _, rows, columns in grids:
             count, height, width = int(rows * columns), int(rows) * side, int(columns) * side
-            found = processors.arrangement_by(self.processor.image_processor, height, width)
-            if found is None:
-                raise SystemExit(f"prepare.py: {self.folder}: the processor does not merely rearrange pixels")
-            places = found[0](torch.arange(3 * height * width).reshape(3, height, width)).numpy().reshape(-1)
+            places = self.places(height, width)
             picture = np.zeros(3 * height * width, values.dtype)
             picture[places] = values[at:at + count].reshape(-1)
             pictures.append(as_bytes(picture.reshape(3, height, width).transpose(1, 2, 0)))
             at += count
         return pictures
 
+    def vision_units(self, pictures):
+        """How much vision work the pictures are: units of merged patches where sizes vary, else their number."""
+        sizes = self.facts.get("pictures")
+        if not sizes:
+            return len(pictures)
+        side = sizes["patch"] * sizes["merge"]
+        return sum(picture.shape[0] // side * (picture.shape[1] // side) for picture in pictures)
+
+    def places_of(self, height, width):
+        """For each value of a picture's patches the place in [3, height, width] that it comes from."""
+        import torch
+        from exporter import processors
+        found = processors.arrangement_by(self.processor.image_processor, height, width)
+        if found is None:
+            raise SystemExit(f"prepare.py: {self.folder}: the processor does not merely rearrange pixels")
+        return found[0](torch.arange(3 * height * width).reshape(3, height, width)).numpy().reshape(-1)
+
     def patch_side(self):
         side = self.processor.image_processor.patch_size
         return int(side["height"] if isinstance(side, dict) else side)
+
+
+def ids_of(given):
+    return [int(i) for i in given["input_ids"][0]]
 
 
 def as_bytes(values):

@@ -11,7 +11,6 @@ tiles where the model does that); each "<image>" becomes the placeholder tokens 
 says is learnt. Each sample becomes KEY.json and KEY.0.png, KEY.1.png, ... (one tile each, not yet normalised).
 """
 import argparse
-import io
 import json
 import os
 import sys
@@ -21,7 +20,8 @@ import time
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from preparation import MARK, BadSample, OwnProcessor, as_bytes, load_processor, read_facts
+from preparation import MARK, BadSample, OwnProcessor, as_bytes, labels_of, load_processor, read_facts, rendered, spoken
+from shards import add_sample
 
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 
@@ -108,32 +108,17 @@ class Model:
 
     def render(self, turns, prompt):
         """The chat template's text, with the image token where pictures are."""
-        if not self.tokenizer.chat_template:
-            names = {"user": "USER: ", "assistant": "ASSISTANT: ", "system": ""}
-            text = " ".join(names[role] + content.replace(MARK, self.token) +
-                            (self.tokenizer.eos_token if role == "assistant" else "") for role, content in turns)
-            return text + (" ASSISTANT: " if prompt else "")
-        parts = []
-        for role, content in turns:
-            pieces = []
-            for i, text in enumerate(content.split(MARK)):
-                pieces += [{"type": "image"}] if i else []
-                pieces += [{"type": "text", "text": text}] if text else []
-            parts.append({"role": role, "content": pieces})
-        try:
-            text = self.tokenizer.apply_chat_template(parts, tokenize=False, add_generation_prompt=prompt)
-            if text.count(self.token) == sum(content.count(MARK) for _, content in turns):
-                return text
-        except Exception:  # a template for plain strings: below
-            pass
-        plain = [{"role": role, "content": content.replace(MARK, self.token)} for role, content in turns]
-        return self.tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=prompt)
+        apply = self.tokenizer.chat_template and self.tokenizer.apply_chat_template
+        return rendered(turns, prompt, self.token, self.tokenizer, apply)
 
     def encode(self, turns, pictures):
         """input_ids, labels, further inputs per token (none), and the tiles of the pictures."""
         tiles = [self.tiles(picture) for picture in pictures]
         ids, labels = self.tokens(turns, [len(t) for t in tiles])
         return ids, labels, {}, [tile for picture in tiles for tile in picture]
+
+    def vision_units(self, tiles):
+        return len(tiles)
 
     def tokens(self, turns, tiles_of):
         """input_ids and labels; tiles_of: number of tiles of each picture."""
@@ -144,22 +129,14 @@ class Model:
                 out += self.before + self.token * (count * self.per_tile) + self.after + piece
             return out
         whole = expand(self.render(turns, False))
-        spans = []
-        for i, (role, _) in enumerate(turns):
-            if role == "assistant":
-                start, end = expand(self.render(turns[:i], True)), expand(self.render(turns[:i + 1], False))
-                if not whole.startswith(start) or not end.startswith(start):
-                    raise BadSample("the chat template writes earlier turns differently when later ones follow")
-                spans.append((len(start), min(len(end), len(whole))))
+        spans = spoken(turns, whole, lambda turns, prompt: expand(self.render(turns, prompt)))
         coded = self.tokenizer(whole, return_offsets_mapping=True,
                                add_special_tokens=not self.tokenizer.chat_template)
         ids = list(coded["input_ids"])
-        labels = [token if any(a <= begin < b for a, b in spans) and end > begin else -100
-                  for token, (begin, end) in zip(ids, coded["offset_mapping"])]
         found, wanted = ids.count(self.token_id), sum(tiles_of) * self.per_tile
         if found != wanted:
             raise BadSample(f"the text holds the image token {found} times, its tiles need {wanted}")
-        return ids, labels
+        return ids, labels_of(coded, spans)
 
 
 # ------------------------------------------------------------------------------------------------------- output
@@ -175,18 +152,9 @@ class Shards:
         return os.path.join(self.folder, f"{self.name}-{self.number:06d}.tar")
 
     def add(self, key, ids, labels, per_token, tiles):
-        from PIL import Image
         if self.tar is None:
             self.tar = tarfile.open(self.path() + ".tmp", "w", format=tarfile.PAX_FORMAT)
-        members = [(f"{key}.json", json.dumps(dict(input_ids=ids, labels=labels, **per_token, images=len(tiles))).encode())]
-        for i, tile in enumerate(tiles):
-            buffer = io.BytesIO()
-            Image.fromarray(tile).save(buffer, "PNG")
-            members.append((f"{key}.{i}.png", buffer.getvalue()))
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(data), 0o644
-            self.tar.addfile(info, io.BytesIO(data))
+        add_sample(self.tar, key, dict(input_ids=ids, labels=labels, **per_token), tiles)
         self.count += 1
         if self.count == self.limit:
             self.close()
@@ -253,7 +221,7 @@ def main():
                 continue
             key = f"{arguments.name}-{number:08d}"
             shards.add(key, ids, labels, per_token, tiles)
-            lengths.write(f"{key},{len(tiles)},{len(ids)}\n")
+            lengths.write(f"{key},{model.vision_units(tiles)},{len(ids)}\n")
             written += 1
             if sys.stderr.isatty() and time.time() - shown > 1:
                 shown = time.time()
