@@ -113,6 +113,15 @@ def flags():
     return [f"{path}: no tool has the flag {flag}" for path in texts() for flag in sorted(flags_of(read(path)) - known)]
 
 
+def families():
+    """The numbers of families that train, wherever they are said, are those of the table's rows with a loss."""
+    table = read("docs/models.md")
+    rows = len(re.findall(r"^\| \S+ \| \d+ \| yes \| \S+ \| \S+ \| *\|$", table, re.M))
+    said = re.findall(r"^(\d+) of the \d+ families", table, re.M) + re.findall(r"(\d+) families of Transformers", read("README.md"))
+    return [f"{number} families train, says README.md or docs/models.md; the table has {rows}" for number in said
+            if int(number) != rows] + ([] if len(said) == 2 else ["README.md and docs/models.md do not both say how many families train"])
+
+
 def links():
     found = []
     for path in texts():
@@ -130,7 +139,7 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
-    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + links()
+    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + links()
     print("\n".join(found))
     if found:
         sys.exit(f"docs: {len(found)} places are not true any more")

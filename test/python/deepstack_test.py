@@ -5,11 +5,13 @@ import sys
 import tempfile
 import unittest
 
-from small_training import TOLERANCE, Training, roughen, worst
+from small_training import TOLERANCE, Training, worst
 
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil as Qwen2VLImageProcessor
+
+from exporter.small_models import roughen
 
 BIN = sys.argv.pop()
 

@@ -7,12 +7,14 @@ import tempfile
 import unittest
 from unittest import mock
 
-from small_training import TOLERANCE, Training, roughen, run, worst
+from small_training import TOLERANCE, Training, run, worst
 
 import torch
 import transformers
 from safetensors.torch import load_file
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil as Qwen2VLImageProcessor
+
+from exporter.small_models import roughen
 
 BIN = sys.argv.pop()
 TEXT = dict(hidden_size=48, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,

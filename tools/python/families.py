@@ -20,7 +20,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import warnings
@@ -38,7 +37,7 @@ TEXT = ("llama", "qwen2", "qwen3", "mistral", "ministral", "gemma", "gemma2", "g
         "falcon", "helium", "nemotron", "exaone4", "seed_oss", "hunyuan_v1_dense", "ernie4_5", "arcee", "gpt_oss", "mixtral",
         "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "deepseek_v3", "lfm2", "qwen3_next")
 COLUMNS = ("export", "compile", "logits", "loss")
-RATE, STEPS, GROUPS = 1e-3, 3, 2
+STEPS, GROUPS, GROUP = 3, 2, 4
 # Differences up to which a family counts as taken: float32 against float32.
 LOGITS, LOSS = 1e-3, 1e-4
 
@@ -53,6 +52,14 @@ def call(column, *command):
         lines = [line for line in result.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if "error" in line.lower()] or lines or [f"exit {result.returncode}"]
         raise Failed(column, re.sub(r"^\S*?(error: |omnibal-\w+: )", "", errors[0])[:300])
+
+
+def normalized(picture):
+    """Pixels [height, width, 3] as the settings of the samples say: [3, height, width]."""
+    import numpy as np
+    import torch
+    values = (picture.astype(np.float32) * np.float32(1 / 255) - np.float32(0.5)) / np.float32(0.5)
+    return torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))
 
 
 class Small:
@@ -90,29 +97,23 @@ class Small:
     def samples(self):
         """24 samples of 0 to 3 pictures with labels, and the shard that holds them."""
         import numpy as np
+        from exporter import small_runs
         self.generator = np.random.default_rng(7)
-        with tarfile.open(f"{self.work}/data-000000.tar", "w") as tar:
-            self.data = [self.sample(tar, number) for number in range(4 * GROUPS * STEPS)]
+        made = [self.sample(number) for number in range(GROUP * GROUPS * STEPS)]
+        self.data = [sample for sample, _ in made]
+        small_runs.write_samples(self.work, [(sample, pictures) for (sample, *_), pictures in made])
         settings = dict(do_rescale=True, rescale_factor=1 / 255, do_normalize=True, image_mean=[0.5] * 3, image_std=[0.5] * 3)
         if self.facts.sizes_vary:
             settings.update(patch_size=self.facts.patch, merge_size=self.facts.merge, temporal_patch_size=self.facts.copies)
         with open(f"{self.work}/preprocessor_config.json", "w") as file:
             json.dump(settings, file)
-        self.steps = [[list(range(4 * (s * GROUPS + g), 4 * (s * GROUPS + g) + 4)) for g in range(GROUPS)] for s in range(STEPS)]
-        with open(f"{self.work}/steps.jsonl", "w") as file:
-            for step in self.steps:
-                file.write(json.dumps({"groups": [[f"s{n:03d}" for n in group] for group in step]}) + "\n")
+        self.steps = small_runs.write_steps(self.work, len(made), GROUPS, GROUP)
 
-    def sample(self, tar, number):
-        """What the shard says, what the model takes, what the graph takes, and how many units of vision work it is."""
+    def sample(self, number):
+        """(What the shard says, what the model takes, what the graph takes, how many units of vision work it is), and the
+        pictures."""
         import numpy as np
         import torch
-        from PIL import Image
-
-        def add(name, data):
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
         facts, generator = self.facts, self.generator
         count = number % 4 if facts.takes_pictures else 0
         more = 6 + int(generator.integers(0, 9))
@@ -123,30 +124,21 @@ class Small:
         else:
             sizes = [facts.size() for _ in range(count)]
             text = facts.rows([count], length=count * (facts.count + 2) + more)
-        pictures = []
-        for picture, size in enumerate(sizes):
-            pixels = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
-            buffer = io.BytesIO()
-            Image.fromarray(pixels).save(buffer, "PNG")
-            add(f"s{number:03d}.{picture}.png", buffer.getvalue())
-            values = pixels.astype(np.float32) * np.float32(1 / 255)
-            values = (values - np.float32(0.5)) / np.float32(0.5)
-            pictures.append(torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1))))
-        same = not facts.sizes_vary and pictures
-        inputs, graph = facts.with_pictures(text, torch.stack(pictures) if same else pictures)
+        pictures = [generator.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes]
+        pixels = [normalized(picture) for picture in pictures]
+        same = not facts.sizes_vary and pixels
+        inputs, graph = facts.with_pictures(text, torch.stack(pixels) if same else pixels)
         ids = text["input_ids"][0].tolist()
         labels = [-100 if i < len(ids) // 2 or t == facts.token else t for i, t in enumerate(ids)]
-        sample = dict(input_ids=ids, labels=labels, images=count)
+        sample = dict(input_ids=ids, labels=labels)
         sample.update({name: facts.per_sample(graph, name)[0].tolist() for name in facts.token_inputs()})
-        add(f"s{number:03d}.json", json.dumps(sample).encode())
-        return sample, inputs, graph, sum(r * c for r, c in units) if facts.sizes_vary else count
+        return (sample, inputs, graph, sum(r * c for r, c in units) if facts.sizes_vary else count), pictures
 
     def compile(self):
-        groups = [[self.data[n] for n in group] for step in self.steps for group in step]
-        tiles = max(sum(units for *_, units in group) for group in groups)
-        tokens = max(sum(len(sample["input_ids"]) for sample, *_ in group) for group in groups)
+        from exporter import small_runs
+        caps = small_runs.caps(self.steps, [units for *_, units in self.data], [len(sample["input_ids"]) for sample, *_ in self.data])
         call("compile", f"{self.binaries}/omnibal-compile", f"{self.work}/model/model.onnx", "--weights", f"{self.work}/model",
-             "--tiles", max(tiles, 1), "--tokens", tokens, "--stages", 2, "--microbatches", GROUPS, "-o", f"{self.work}/program")
+             *caps, "--stages", 2, "--microbatches", GROUPS, "-o", f"{self.work}/program")
         self.result["compile"] = "yes"
 
     def logits(self):
@@ -175,36 +167,15 @@ class Small:
             raise Failed("logits", f"differ by {worst:.1e}")
 
     def train(self):
-        call("loss", f"{self.binaries}/omnibal-run", f"{self.work}/program", "--weights", f"{self.work}/model", "--data",
-             f"{self.work}/data-000000.tar", "--preprocess", f"{self.work}/preprocessor_config.json", "--steps-file",
-             f"{self.work}/steps.jsonl", "--lr", RATE, "--weight-decay", 0, "--clip", 0, "--log", f"{self.work}/run.jsonl")
-        with open(f"{self.work}/run.jsonl") as file:
-            ours = [json.loads(line) for line in file]
-        worst = 0.0
-        for line, (loss, norm) in zip(ours, self.in_pytorch(), strict=True):
-            worst = max(worst, abs(line["loss"] / loss - 1), abs(line["grad_norm"] / norm - 1))
+        from exporter import small_runs
+        call("loss", f"{self.binaries}/omnibal-run", f"{self.work}/program", "--weights", f"{self.work}/model",
+             "--preprocess", f"{self.work}/preprocessor_config.json", *small_runs.training(self.work))
+        steps = [[(self.data[n][0]["labels"], self.data[n][1]) for group in step for n in group] for step in self.steps]
+        theirs = small_runs.pytorch_steps(self.model, list(self.model.parameters()), steps)
+        worst = small_runs.largest_difference(small_runs.logged(self.work), theirs)
         self.result["loss"] = f"{worst:.1e}"
         if not worst <= LOSS:
             raise Failed("loss", f"loss or gradient norm differs by {worst:.1e}")
-
-    def in_pytorch(self):
-        """Loss and gradient norm of each step, every sample alone."""
-        import torch
-        model = self.model
-        parameters = list(model.parameters())
-        optimiser = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.0)
-        for step in self.steps:
-            samples = [self.data[n][:2] for group in step for n in group]
-            count = sum(label != -100 for sample, _ in samples for label in sample["labels"][1:])
-            optimiser.zero_grad(set_to_none=True)
-            total = 0.0
-            for sample, inputs in samples:
-                logits = model(**inputs, use_cache=False).logits[0]
-                loss = torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(sample["labels"][1:]), reduction="sum") / count
-                loss.backward()
-                total += float(loss)
-            yield total, float(torch.nn.utils.clip_grad_norm_(parameters, float("inf")))
-            optimiser.step()
 
     def run(self):
         try:

@@ -153,15 +153,19 @@ def small_config(family):
 
 
 def small_model(family, seed=0):
-    """A model of that configuration whose every parameter matters: none is zero or one throughout."""
-    import torch
+    """A model of that configuration whose every parameter matters."""
     from exporter import model as models
     config = small_config(family)
     for part in models.parts_of(config):
         part.dtype = "float32"
-    model = models.random_weights(config, seed, None).eval()
-    generator = torch.Generator().manual_seed(seed + 1)
+    return roughen(models.random_weights(config, seed, None), seed + 1)
+
+
+def roughen(model, seed):
+    """Parameters that all matter: none is zero or one throughout."""
+    import torch
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
-    return model
+    return model.eval()
