@@ -84,14 +84,37 @@ OMNIBAL_GRADIENT_RULE(ConvOp) {
   return success();
 }
 
+namespace {
+/// A sink is the score of a key with value 0: its gradient is that of a score, summed over rows. A
+/// row that sees nothing has a log-sum-exp of minus infinity, and a result of 0.
+Value sinkGradient(AttentionOp op, GradientBuilder &b, Value grad) {
+  Value sinks = op.getSinks(), lse = op.getLse();
+  Type element = tensorType(sinks).getElementType();
+  Value column = b.reshape(
+      sinks, makeTensorType(op.getContext(), {SymbolicDim(1), shapeOf(sinks)[0], SymbolicDim(1)},
+                            element));
+  Value below = b.create<MinOp>(b.sub(column, lse), b.scalar(element, 0));
+  Value weights = b.create<ExpOp>(below);
+  Value delta = b.reduce(ReduceKind::Sum, b.mul(op.getResult(), grad), {3}, false);
+  return b.neg(b.reduce(ReduceKind::Sum, b.mul(weights, delta), {0, 2}, false));
+}
+} // namespace
+
 OMNIBAL_GRADIENT_RULE(AttentionOp) {
-  if (!needs(0) && !needs(1) && !needs(2))
+  bool scoresNeeded = needs(0) || needs(1) || needs(2);
+  unsigned sinks = op.getODSOperandIndexAndLength(6).first;
+  bool sinksNeeded = op.getSinks() && needs(sinks);
+  if (!scoresNeeded && !sinksNeeded)
     return success();
   if (op.getMask())
     return op.emitOpError("with an explicit mask has no gradient: the mask must be recognised "
                           "(omnibal-raise) before training");
   if (g[1])
     return op.emitOpError("has no gradient for its log-sum-exp");
+  if (sinksNeeded)
+    gradients[sinks] = sinkGradient(op, b, g[0]);
+  if (!scoresNeeded)
+    return success();
   auto grad = AttentionGradOp::create(
       b.builder, b.loc, op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(),
       op.getQuery(), op.getKey(), op.getValue(), op.getResult(), op.getLse(), g[0],

@@ -22,10 +22,10 @@ FailureOr<SymbolicShape> attentionShape(OpT op, const SymbolicShape &q, const Sy
   MaskKind kind = op.getMaskKind();
   bool needsWindow = kind == MaskKind::Sliding || kind == MaskKind::Chunked;
   if ((needsWindow && !op.getWindow()) ||
-      (op.getWindow() && !needsWindow && kind != MaskKind::Blocks) ||
+      (op.getWindow() && !needsWindow && kind != MaskKind::Blocks && kind != MaskKind::Prefix) ||
       (op.getWindow() && *op.getWindow() < 1)) // attention_c4
     return op.emitOpError("needs a window >= 1 with mask kinds sliding and chunked, may have one "
-                          "with blocks, and only then");
+                          "with blocks and prefix, and only then");
   bool typed = kind == MaskKind::Prefix || kind == MaskKind::Blocks;
   if (typed != bool(op.getTypes())) // attention_c5
     return op.emitOpError("needs token types with mask kinds prefix and blocks, and only then");
@@ -57,6 +57,8 @@ OMNIBAL_SHAPE_RULE(AttentionOp) {
       return emitOpError() << "mask " << toString(shapes[3]) << " does not broadcast to "
                            << toString(scores);
   }
+  if (getSinks() && shapes.back() != SymbolicShape{shapes[0][1]}) // attention_c11
+    return emitOpError() << "sinks must be [" << toString(shapes[0][1]) << "], one a query head";
   results.push_back(*result);
   results.push_back({shapes[0][0], shapes[0][1], shapes[0][2]});
   return success();

@@ -64,15 +64,18 @@ def AttentionOp : Omnibal_PureOp<"attention", [Diff, AttrSizedOperandSegments]> 
     [B, H, L, S]; a row that sees nothing gives 0. After raising there is no mask operand; with
     `cu_seqlens` (i32, borders; B is 1) attention stays within segments, without it within each
     batch entry. `types` (i32 [L]) are the token types of a mask of kind prefix or blocks, and
-    `type_range` (first, last) says which of them count. lse: log-sum-exp [B, H, L].
+    `type_range` (first, last) says which of them count. `sinks` [H] are logits beside a row's
+    scores, of a key with value 0 that every query sees. lse: log-sum-exp [B, H, L], sinks included.
   }];
   let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
     Optional<AnyRankedTensor>:$mask, Optional<IndexingTensor>:$cu_seqlens, Optional<IndexingTensor>:$types,
+    Optional<FloatTensor>:$sinks,
     F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window,
     OptionalAttr<DenseI64ArrayAttr>:$type_range, OptionalAttr<F64Attr>:$softcap);
   let results = (outs FloatTensor:$result, FloatTensor:$lse);
 }
 def AttentionGradOp : Omnibal_PureOp<"attention_grad", [AttrSizedOperandSegments]> {
+  let description = "Sinks show in result and lse alone.";
   let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
     FloatTensor:$result, FloatTensor:$lse, FloatTensor:$grad,
     Optional<IndexingTensor>:$cu_seqlens, Optional<IndexingTensor>:$types,

@@ -83,6 +83,8 @@ LogicalResult CallBuilder::emitAttention(AttentionOp op) {
     operands.emplace_back("cu_seqlens", flat(op.getCuSeqlens(), op));
   if (op.getTypes())
     operands.emplace_back("types", flat(op.getTypes(), op));
+  if (op.getSinks())
+    operands.emplace_back("sinks", as(rt::DType::F32, flat(op.getSinks(), op), op));
   return setMask(op, query, call(op, "attention", std::move(operands)));
 }
 

@@ -45,8 +45,15 @@ public:
     // The lowest finite number as least maximum: a row that sees nothing subtracts no infinity.
     Value top = t.reduceFrom(score, 3, ReduceKind::Max);
     top = t.like<MaxOp>(top, top, scalar(-double(std::numeric_limits<float>::max())));
+    Value sink;
+    if (op.getSinks()) {
+      sink = t.reshape(op.getSinks(), dims({1, s.heads, 1, 1}));
+      top = t.like<MaxOp>(top, top, sink);
+    }
     Value weight = t.like<ExpOp>(score, t.like<SubOp>(score, score, top));
     Value sum = t.reduceFrom(weight, 3, ReduceKind::Sum);
+    if (sink)
+      sum = t.like<AddOp>(sum, sum, t.like<ExpOp>(sum, t.like<SubOp>(sum, sink, top)));
     // A row that sees anything sums to at least 1; one that sees nothing gives 0.
     Value norm = t.like<MaxOp>(sum, sum, scalar(std::numeric_limits<float>::min()));
     weight = t.like<MulOp>(weight, weight, t.like<ReciprocalOp>(norm, norm));

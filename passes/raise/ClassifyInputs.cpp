@@ -91,7 +91,8 @@ private:
     return compared && !argument.use_empty() ? Role::Segments : Role::Rows;
   }
 
-  /// Row numbers of a table of positions, or angles of sines and cosines.
+  /// Row numbers of a table of positions, or angles of sines and cosines. Row numbers that depend
+  /// on parameters are a choice among experts, which everything reaches.
   bool reachesPositions(unsigned index) {
     Dependence::Set self = Dependence::argument(index);
     bool found = false;
@@ -104,6 +105,8 @@ private:
       else if (auto gather = dyn_cast<GatherOp>(op);
                gather && isa<FloatType>(typeOf(gather.getResult()).getElementType()))
         read = gather.getIndices();
+      if (read && !isa<CosOp, SinOp>(op) && (dependence.of(read) & Dependence::parameters))
+        return;
       found = found || (read && (dependence.of(read) & self));
     });
     return found;

@@ -412,9 +412,9 @@ FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types,
     counting = others = {0, 1, 2, 3};
   } else {
     std::pair range(counting.front(), counting.back());
-    if (range == std::pair<int64_t, int64_t>(0, 0) && base->window == 0) {
-      candidates.push_back({MaskKind::Prefix, 0, types, std::nullopt});
-      candidates.push_back({MaskKind::Prefix, 0, types, range});
+    if (range == std::pair<int64_t, int64_t>(0, 0) && base->kind != MaskKind::Chunked) {
+      candidates.push_back({MaskKind::Prefix, base->window, types, std::nullopt});
+      candidates.push_back({MaskKind::Prefix, base->window, types, range});
     }
     if (range.second - range.first + 1 == int64_t(counting.size()))
       candidates.push_back({MaskKind::Blocks, base->window, types, range});

@@ -9,7 +9,7 @@ namespace omnibal::raise {
 
 struct MaskClass {
   MaskKind kind = MaskKind::Full;
-  int64_t window = 0; ///< sliding, blocks if > 0: query - key < window; chunked: its size
+  int64_t window = 0; ///< sliding; blocks, prefix if > 0: query - key < window; chunked: its size
   std::optional<unsigned> typesArgument; ///< prefix, blocks: the graph input with the token types
   /// Blocks: types of a block's tokens. Prefix: of queries that see it; none: all from 0 on.
   std::optional<std::pair<int64_t, int64_t>> typeRange;

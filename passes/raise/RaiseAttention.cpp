@@ -1,5 +1,6 @@
 //===- RaiseAttention.cpp - omnibal-raise-attention --------------------------------------===//
 #include "dialects/omnibal/BatchValues.h"
+#include "passes/raise/AttentionSinks.h"
 #include "passes/raise/DecomposeAttention.h"
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/MaskKinds.h"
@@ -18,6 +19,7 @@ namespace {
 /// softmax(scale * cap(q k^T) + mask) v as found in the graph.
 struct Found {
   Value query, key, value, mask; ///< key as [.., S, D]
+  Value sinks;                   ///< a logit a head beside the scores; null: none
   double scale = 1;
   std::optional<double> softcap;
   bool causal = false;
@@ -189,9 +191,17 @@ std::optional<Found> AttentionRaiser::match(SoftmaxOp op) {
   int64_t rank = rankOf(op.getInput());
   if (!isLastAxis(op.getAxis(), rank) || rank < 3)
     return std::nullopt;
-  // Forward: guard against rows that see nothing, casts, then the product with the values.
+  Found found;
+  Value scores = stripLargestScore(stripCasts(op.getInput()));
+  if (auto joined = matchSinkScores(scores)) {
+    scores = joined->scores;
+    found.sinks = joined->sinks;
+  }
+  // Forward: the sinks' column goes, guards against rows that see nothing, casts, then the product
+  // with the values.
   Value weights = op.getResult();
   MatMulOp product;
+  bool sinksDropped = false;
   for (bool moved = true; moved && !product;) {
     moved = false;
     for (Operation *user : weights.getUsers()) {
@@ -202,15 +212,20 @@ std::optional<Found> AttentionRaiser::match(SoftmaxOp op) {
         weights = user->getResult(0);
         moved = true;
         break;
+      } else if (auto part = dyn_cast<SliceOp>(user);
+                 part && found.sinks && !sinksDropped && dropsSinkColumn(part)) {
+        weights = part.getResult();
+        moved = sinksDropped = true;
+        break;
       }
     }
   }
-  if (!product || product.getTransposeLhs() || product.getTransposeRhs())
+  if (!product || product.getTransposeLhs() || product.getTransposeRhs() ||
+      sinksDropped != bool(found.sinks))
     return std::nullopt;
-  Found found;
   found.value = stripCasts(product.getRhs());
   found.result = product.getResult();
-  if (!matchScores(op.getInput(), found))
+  if (!matchScores(scores, found))
     return std::nullopt;
   return found;
 }
@@ -226,6 +241,7 @@ std::optional<Found> AttentionRaiser::match(AttentionOp op) {
   found.key = stripScale(op.getKey(), found.scale);
   found.value = op.getValue();
   found.mask = op.getMask();
+  found.sinks = op.getSinks();
   found.causal = op.getMaskKind() == MaskKind::Causal;
   if (op.getSoftcap())
     found.softcap = op.getSoftcap()->convertToDouble();
@@ -401,6 +417,8 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
     if (mask.kind == MaskKind::Prefix)
       notePrefix(inputName(function, *mask.typesArgument));
   }
+  if (found.sinks)
+    found.sinks = reshapeTo(builder, loc, found.sinks, {query[1]});
   SymbolicShape result = query;
   result[3] = shapeOf(found.value)[3];
   Type element = typeOf(found.query).getElementType();
@@ -412,8 +430,8 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   auto attention = AttentionOp::create(
       builder, loc, makeTensorType(context, result, element),
       makeTensorType(context, ArrayRef<SymbolicDim>(result).drop_back(), element), found.query,
-      found.key, found.value, Value(), segments, types, llvm::APFloat(found.scale), mask.kind,
-      mask.window > 0 ? builder.getI64IntegerAttr(mask.window) : IntegerAttr(),
+      found.key, found.value, Value(), segments, types, found.sinks, llvm::APFloat(found.scale),
+      mask.kind, mask.window > 0 ? builder.getI64IntegerAttr(mask.window) : IntegerAttr(),
       mask.typeRange ? builder.getDenseI64ArrayAttr({mask.typeRange->first, mask.typeRange->second})
                      : DenseI64ArrayAttr(),
       found.softcap ? builder.getF64FloatAttr(*found.softcap) : FloatAttr());

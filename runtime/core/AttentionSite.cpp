@@ -17,6 +17,8 @@ AttentionSite::AttentionSite(SiteReader &site, bool backward)
     dq = site.operand("dq");
     dk = site.operand("dk");
     dv = site.operand("dv");
+  } else {
+    sinks = site.optionalOperand("sinks");
   }
   constexpr int sliding = 2, prefix = 3, blocks = 4, chunked = 5;
   if ((maskIndex == sliding || maskIndex == chunked) && window <= 0)

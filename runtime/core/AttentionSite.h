@@ -16,7 +16,7 @@ namespace omnibal::rt {
 struct AttentionSite {
   AttentionSite(SiteReader &site, bool backward);
 
-  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types;
+  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types, sinks = -1;
   float scale, softcap;
   int maskIndex;
   int64_t window, segmentRows, firstType, lastType;

@@ -32,6 +32,7 @@ struct AttentionReference {
   std::vector<double> outTerms = {}, dqTerms = {}, dkTerms = {}, dvTerms = {};
   std::vector<double> slopes = {}; ///< of a row's capped scores, by those before
   double softcap = 0;
+  std::vector<double> sinks = {}; ///< of every head, or none
   int64_t firstType = 0, lastType = std::numeric_limits<int32_t>::max();
 
   bool counts(int64_t token) const { return types[token] >= firstType && types[token] <= lastType; }
@@ -58,7 +59,7 @@ struct AttentionReference {
     if (mask == "chunked")
       return j <= i && chunkOf(i) == chunkOf(j);
     if (mask == "prefix")
-      return j <= i || (types[j] == 0 && counts(i));
+      return (j <= i && (window == 0 || i - j < window)) || (types[j] == 0 && counts(i));
     if (mask == "blocks")
       return (window == 0 || i - j < window) && (j <= i || inOneBlock(i, j));
     return true;
@@ -118,10 +119,14 @@ private:
       }
       top = std::max(top, p[j]);
     }
+    if (!sinks.empty() && top > -1e300)
+      top = std::max(top, sinks[h]);
     for (int64_t j = begin; j < end; ++j)
       sum += p[j] = sees(i, j) ? std::exp(p[j] - top) : 0;
     if (sum == 0)
       return false;
+    if (!sinks.empty())
+      sum += std::exp(sinks[h] - top);
     lse[i * heads + h] = top + std::log(sum);
     for (int64_t j = begin; j < end; ++j) {
       p[j] /= sum;

@@ -16,6 +16,7 @@ struct Case {
   bool equalSegments = false;
   int64_t tail = 0; ///< rows after the last sample
   double softcap = 0;
+  bool sinks = false;
   int64_t firstType = 0, lastType = std::numeric_limits<int32_t>::max();
 };
 
@@ -55,6 +56,8 @@ AttentionReference makeReference(const Case &test, std::mt19937 &random) {
   draw(r.k, r.tokens * test.keyHeads * test.size);
   draw(r.v, r.tokens * test.keyHeads * test.valueSize);
   draw(r.dout, r.tokens * test.heads * test.valueSize);
+  if (test.sinks)
+    draw(r.sinks, test.heads);
   return r;
 }
 
@@ -88,6 +91,9 @@ void runCase(const Case &test, int seed) {
     attributes["window"] = test.window;
   if (test.softcap > 0)
     attributes["softcap"] = test.softcap;
+  Tensor<float> sinks({test.heads});
+  if (test.sinks)
+    sinks.fill([&](int64_t i) { return static_cast<float>(want.sinks[i]); });
   if (isTyped(test)) {
     attributes["first_type"] = test.firstType;
     attributes["last_type"] = test.lastType;
@@ -108,7 +114,10 @@ void runCase(const Case &test, int seed) {
       operands.push_back({"cu_seqlens", cu.view});
     if (isTyped(test))
       operands.push_back({"types", types.view});
-    EXPECT_OK(runKernel("attention", operands, attributes, threads));
+    Operands forward = operands;
+    if (test.sinks)
+      forward.push_back({"sinks", sinks.view});
+    EXPECT_OK(runKernel("attention", forward, attributes, threads));
     expectNear(out, want.out, 3e-6, 1e-5, what + " out");
     expectNear(lse, want.lse, 3e-6, 1e-6, what + " lse");
     for (auto [name, view] :
@@ -135,6 +144,7 @@ TEST(Attention, ReferenceGradientsMatchFiniteDifferences) {
   std::mt19937 random(1);
   Case test{{5, 3}, 4, 2, 3, 2, "prefix"};
   test.softcap = 0.7;
+  test.sinks = true;
   AttentionReference r = makeReference(test, random);
   r.run(true);
   auto analytic = std::array{r.dq, r.dk, r.dv};
@@ -203,6 +213,16 @@ TEST(Attention, PrefixSeenByItselfOnly) {
   runCase(test, 60);
 }
 
+TEST(Attention, PrefixBesideAWindow) {
+  int seed = 90;
+  for (int64_t window : {1, 20, 150}) {
+    Case test{{70, 7, 0, 365, 1}, 4, 2, 16, 16, "prefix", window};
+    runCase(test, ++seed);
+    test.lastType = 0;
+    runCase(test, ++seed);
+  }
+}
+
 TEST(Attention, CappedScores) {
   int seed = 70;
   for (const char *mask : {"full", "causal", "sliding", "prefix", "blocks", "chunked"})
@@ -213,6 +233,39 @@ TEST(Attention, CappedScores) {
       test.firstType = test.mask == "blocks";
       runCase(test, ++seed);
     }
+}
+
+TEST(Attention, SinksTakeWeight) {
+  int seed = 100;
+  for (const char *mask : {"full", "causal", "sliding", "prefix", "blocks", "chunked"}) {
+    Case test{{100, 7, 0, 93, 1}, 4, 2, 32, 24, mask};
+    test.window = test.mask == "sliding" || test.mask == "chunked" ? 20 : 0;
+    test.sinks = true;
+    test.tail = 9;
+    runCase(test, ++seed);
+    test.softcap = 1.5;
+    runCase(test, ++seed);
+  }
+}
+
+TEST(Attention, LargeSinksDoNotOverflow) {
+  Tensor<float> q({3, 2, 2}), out({3, 2, 2}), lse({3, 2}), sinks({2});
+  q.fill([](int64_t) { return 1.f; });
+  sinks[0] = 200, sinks[1] = -200; // takes all of the weight, and none
+  EXPECT_OK(runKernel("attention",
+                      {{"q", q.view},
+                       {"k", q.view},
+                       {"v", q.view},
+                       {"out", out.view},
+                       {"lse", lse.view},
+                       {"sinks", sinks.view}},
+                      {{"segment_rows", 3}}));
+  for (int64_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(out.at(row, 0, 0), 0);
+    EXPECT_FLOAT_EQ(lse.at(row, 0), 200);
+    EXPECT_FLOAT_EQ(out.at(row, 1, 0), 1);
+    EXPECT_FLOAT_EQ(lse.at(row, 1), 2 + std::log(3.f));
+  }
 }
 
 TEST(Attention, AnyHeadSize) {

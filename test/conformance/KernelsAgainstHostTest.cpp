@@ -166,7 +166,7 @@ TEST_F(AgainstHost, Attention) {
     }
     nlohmann::json attributes = {{"scale", 1 / std::sqrt(double(size))}, {"mask", mask}};
     const bool typed = mask == "prefix" || mask == "blocks";
-    if (mask == "sliding" || mask == "chunked" || (mask == "blocks" && r.chance(50)))
+    if (mask == "sliding" || mask == "chunked" || (typed && r.chance(50)))
       attributes["window"] = 1 + r.upTo(30);
     if (typed && r.chance(70))
       attributes["last_type"] = r.upTo(1);
@@ -195,6 +195,10 @@ TEST_F(AgainstHost, Attention) {
     exact.q = elementsOf(q, bf16), exact.k = elementsOf(k, bf16), exact.v = elementsOf(v, bf16);
     const Tensor<float> dout = r.floats({tokens, heads, valueSize});
     exact.dout = elementsOf(dout, bf16);
+    const bool withSinks = r.chance(30);
+    const Tensor<float> sinks = r.dense({heads});
+    if (withSinks)
+      exact.sinks.assign(sinks.memory.begin(), sinks.memory.end());
     if (bf16)
       exact.run(true);
     auto addSegments = [&](BothSides &both) {
@@ -204,6 +208,8 @@ TEST_F(AgainstHost, Attention) {
         both.exact("types", types);
     };
     BothSides forward("attention", attributes);
+    if (withSinks)
+      forward.in("sinks", sinks);
     forward.in("q", q, bf16);
     forward.in("k", k, bf16);
     forward.in("v", v, bf16);

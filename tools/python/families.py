@@ -35,7 +35,7 @@ logging.disable(logging.WARNING)
 TEXT = ("llama", "qwen2", "qwen3", "mistral", "ministral", "gemma", "gemma2", "gemma3_text", "phi", "phi3", "olmo", "olmo2",
         "olmo3", "granite", "cohere", "cohere2", "glm", "glm4", "smollm3", "stablelm", "starcoder2", "gpt2", "gpt_neox", "opt",
         "falcon", "helium", "nemotron", "exaone4", "seed_oss", "hunyuan_v1_dense", "ernie4_5", "arcee", "gpt_oss", "mixtral",
-        "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "deepseek_v3", "lfm2", "qwen3_next")
+        "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "deepseek_v3", "lfm2", "qwen3_next", "phimoe", "mimo_v2_flash", "flint")
 COLUMNS = ("export", "compile", "logits", "loss")
 STEPS, GROUPS, GROUP = 3, 2, 4
 # Differences up to which a family counts as taken: float32 against float32.

@@ -50,7 +50,8 @@ struct Visibility {
     case MaskKind::Chunked:
       return key <= query && chunkOf(query) == chunkOf(key);
     case MaskKind::Prefix:
-      return key <= query || (types->ints[key] == 0 && counts(query));
+      return (key <= query && (window == 0 || query - key < window)) ||
+             (types->ints[key] == 0 && counts(query));
     case MaskKind::Blocks:
       return (window == 0 || query - key < window) && (key <= query || inOneBlock(query, key));
     }
@@ -111,6 +112,7 @@ LogicalResult attention(Evaluation &e, AttentionOp op) {
   SmallVector<int64_t> maskStrides(4, 0);
   if (mask)
     maskStrides = broadcastStrides(mask->shape, {s.batch, s.heads, s.queries, s.keys});
+  const HostTensor *sinks = e.valueOf(op.getSinks());
   double scale = op.getScale().convertToDouble();
   double cap = op.getSoftcap() ? op.getSoftcap()->convertToDouble() : 0;
   std::vector<double> score(s.keys);
@@ -141,6 +143,10 @@ LogicalResult attention(Evaluation &e, AttentionOp op) {
         if (top == -infinity) { // sees nothing: 0
           lse.floats[row] = -infinity;
           continue;
+        }
+        if (sinks) {
+          top = std::max(top, sinks->floats[h]);
+          sum = std::exp(sinks->floats[h] - top);
         }
         for (int64_t j = 0; j < s.keys; ++j)
           sum += std::exp(score[j] - top);

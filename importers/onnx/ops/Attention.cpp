@@ -140,7 +140,7 @@ LogicalResult buildAttention(NodeContext &c) {
   auto resultType = RankedTensorType::get(shape, element);
   auto lseType = RankedTensorType::get(llvm::ArrayRef(shape).drop_back(), element);
   auto attention = AttentionOp::create(
-      e.builder, e.loc, resultType, lseType, query, key, value, mask, Value(), Value(),
+      e.builder, e.loc, resultType, lseType, query, key, value, mask, Value(), Value(), Value(),
       llvm::APFloat(scale), mask ? MaskKind::Explicit : MaskKind::Full, IntegerAttr(),
       DenseI64ArrayAttr(), softcap > 0 ? e.builder.getF64FloatAttr(softcap) : FloatAttr());
   Value result = attention.getResult();

@@ -124,6 +124,16 @@ LogicalResult buildLeakyRelu(NodeContext &c) {
                            c.e.scale(x, c.getFloat("alpha", 0.01f)), x));
 }
 
+/// log(1 + e^x); beyond 20 it is x to float32's last place, and e^x must not overflow.
+LogicalResult buildSoftplus(NodeContext &c) {
+  if (!c.e.requireFloat(c.input(0), "the input"))
+    return failure();
+  Value x = c.input(0), most = c.e.scalar(20, elementOf(x)), one = c.e.scalar(1, elementOf(x));
+  Value curve = c.e.unary<ExpOp>(c.e.binary<MinOp>(x, most));
+  curve = c.e.unary<LogOp>(c.e.add(curve, one));
+  return c.give(c.e.select(c.e.compare(x, most, ComparePredicate::GT), x, curve));
+}
+
 /// Integers are 64 bit here; conversion to a narrower type wraps as that type does.
 Value castTo(NodeContext &c, Value x, int32_t dataType) {
   Type element = elementType(dataType, c.e.builder.getContext());
@@ -197,6 +207,7 @@ llvm::ArrayRef<OpEntry> elementwiseOps() {
       {"Sigmoid", kFirst, kLast, 1, 1, buildFloatUnary<SigmoidOp>},
       {"Sign", kFirst, kLast, 1, 1, buildUnary<SignOp>},
       {"Sin", kFirst, kLast, 1, 1, buildFloatUnary<SinOp>},
+      {"Softplus", kFirst, kLast, 1, 1, buildSoftplus},
       {"Sqrt", kFirst, kLast, 1, 1, buildFloatUnary<SqrtOp>},
       {"Sub", kFirst, kLast, 2, 2, buildBinary<SubOp>},
       {"Sum", kFirst, kLast, 1, -1, buildVariadic<AddOp>},

@@ -1,4 +1,5 @@
-//===- Indexing.cpp - Gather, Scatter, NonZero, TopK, Trilu ------------------------------===//
+//===- Indexing.cpp - Arg*, Gather, Scatter, NonZero, TopK, Trilu
+//------------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;
@@ -75,6 +76,21 @@ LogicalResult buildNonZero(NodeContext &c) {
   return c.give(NonZeroOp::create(c.e.builder, c.e.loc, type, c.input(0)));
 }
 
+/// Places of the k extreme values along an axis; the dialect's op works along the last one.
+Value extremePlaces(Emitter &e, Value x, int64_t axis, int64_t k, bool smallest) {
+  llvm::SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < rankOf(x); ++i)
+    permutation.push_back(i);
+  std::swap(permutation[axis], permutation.back());
+  bool last = axis == rankOf(x) - 1;
+  Value lines = last ? x : e.transpose(x, permutation);
+  llvm::SmallVector<int64_t> shape(shapeOf(lines));
+  shape.back() = k;
+  Value places = TopKOp::create(
+      e.builder, e.loc, RankedTensorType::get(shape, e.builder.getI64Type()), lines, k, smallest);
+  return last ? places : e.transpose(places, permutation);
+}
+
 LogicalResult buildTopK(NodeContext &c) {
   Emitter &e = c.e;
   Value x = c.input(0);
@@ -84,22 +100,30 @@ LogicalResult buildTopK(NodeContext &c) {
   auto k = e.known.getAll(c.input(1));
   if (!k || k->size() != 1)
     return e.unsupported("a K that is not constant"), failure();
-  // The dialect's op works along the last dimension.
-  llvm::SmallVector<int64_t> permutation;
-  for (int64_t i = 0; i < rankOf(x); ++i)
-    permutation.push_back(i);
-  std::swap(permutation[*axis], permutation.back());
-  bool last = *axis == rankOf(x) - 1;
-  Value lines = last ? x : e.transpose(x, permutation);
-  llvm::SmallVector<int64_t> shape(shapeOf(lines));
-  shape.back() = k->front();
-  Value places =
-      TopKOp::create(e.builder, e.loc, RankedTensorType::get(shape, e.builder.getI64Type()), lines,
-                     k->front(), c.getInt("largest", 1) == 0);
-  if (!last)
-    places = e.transpose(places, permutation);
+  Value places = extremePlaces(e, x, *axis, k->front(), c.getInt("largest", 1) == 0);
   Value values = e.gatherElements(x, places, *axis);
   return c.give(llvm::ArrayRef<Value>({values, places}));
+}
+
+/// The first of equal extremes, as top_k has it; the last one by reading the axis backwards.
+template <bool smallest> LogicalResult buildArgExtreme(NodeContext &c) {
+  Emitter &e = c.e;
+  Value x = c.input(0);
+  std::optional<int64_t> axis = e.axis(c.getInt("axis", 0), rankOf(x));
+  if (!axis)
+    return failure();
+  bool fromEnd = c.getInt("select_last_index", 0) != 0;
+  int64_t size = shapeOf(x)[*axis];
+  if (fromEnd && size == kDynamic)
+    return e.unsupported("select_last_index along a size that is not constant"), failure();
+  if (fromEnd)
+    x = e.slice(x, e.ints({size - 1}), e.ints({-size - 1}), e.ints({*axis}), e.ints({-1}));
+  Value places = extremePlaces(e, x, *axis, 1, smallest);
+  if (fromEnd)
+    places = e.sub(e.intScalar(size - 1), places);
+  if (c.getInt("keepdims", 1) == 0)
+    places = e.squeeze(places, llvm::ArrayRef<int64_t>{*axis});
+  return c.give(places);
 }
 
 LogicalResult buildTrilu(NodeContext &c) {
@@ -116,6 +140,8 @@ LogicalResult buildTrilu(NodeContext &c) {
 
 llvm::ArrayRef<OpEntry> indexingOps() {
   static const OpEntry table[] = {
+      {"ArgMax", kFirst, kLast, 1, 1, buildArgExtreme<false>},
+      {"ArgMin", kFirst, kLast, 1, 1, buildArgExtreme<true>},
       {"Gather", kFirst, kLast, 2, 2, buildGather},
       {"GatherElements", kFirst, kLast, 2, 2, buildGatherElements},
       {"GatherND", kFirst, kLast, 2, 2, buildGatherND},

@@ -40,6 +40,10 @@ public:
       common.types = dataOf<int32_t>(views[types]);
       common.typeStride = views[types].strides[0];
     }
+    if (sinks >= 0) {
+      common.sinks = dataOf<float>(views[sinks]);
+      common.sinkStride = views[sinks].strides[0];
+    }
     OMNIBAL_ASSIGN_OR_RETURN(const auto samples, segments(views));
     std::vector<int32_t> low, high;
     if (mask == MaskKind::Blocks || mask == MaskKind::Chunked) {
@@ -106,6 +110,12 @@ private:
       if (views[types].shape[0] != tokens)
         return bad("operand 'types' has shape " + printShape(views[types]) + " for " +
                    std::to_string(tokens) + " tokens");
+    }
+    if (sinks >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(check(views[sinks], "sinks", 1, DType::F32));
+      if (views[sinks].shape[0] != queryHeads)
+        return bad("operand 'sinks' has shape " + printShape(views[sinks]) + " for " +
+                   std::to_string(queryHeads) + " query heads");
     }
     if (borders >= 0)
       OMNIBAL_RETURN_IF_ERROR(check(views[borders], "cu_seqlens", 1, DType::I32));

@@ -32,6 +32,7 @@ SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss
 Resize Tile Mod SplitToSequence SequenceAt Attention RMSNormalization RotaryEmbedding
 Abs Ceil Floor IsNaN LeakyRelu Log Mean Pad ReduceMin ReduceProd Relu Sign Sum Xor
 AveragePool GlobalAveragePool Einsum
+ArgMax ArgMin Softplus
 """.split())
 
 # Inputs that determine shapes (or how many elements there are), by position.

@@ -589,7 +589,7 @@ func.func @f(%a0: tensor<1x3x8xf32>, %a1: tensor<1x4x6xf32>) {
 // attention_c1
 func.func @f(%a0: tensor<4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>) {
   // expected-error @below {{needs query, key and value of rank 4}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -598,7 +598,7 @@ func.func @f(%a0: tensor<4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6
 // attention_c2
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x5x3xf32>) {
   // expected-error @below {{do not fit together}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x5x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x5x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -607,7 +607,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 // attention_c3
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x3x6x4xf32>, %a2: tensor<1x3x6x3xf32>) {
   // expected-error @below {{has 4 query heads, no multiple of 3 key heads}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x3x6x4xf32>, tensor<1x3x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x3x6x4xf32>, tensor<1x3x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -615,8 +615,8 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x3x6x4xf32>, %a2: tensor<1x3
 
 // attention_c4
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>) {
-  // expected-error @below {{needs a window >= 1 with mask kinds sliding and chunked, may have one with blocks, and only then}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 3 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  // expected-error @below {{needs a window >= 1 with mask kinds sliding and chunked, may have one with blocks and prefix, and only then}}
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 3 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -625,7 +625,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 // attention_c5
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>) {
   // expected-error @below {{needs token types with mask kinds prefix and blocks, and only then}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 4 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 4 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -634,7 +634,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 // attention_c6
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x5x4xf32>, %a2: tensor<1x2x5x3xf32>) {
   // expected-error @below {{has 6 queries and 5 keys; its mask kind needs as many}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -643,7 +643,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x5x4xf32>, %a2: tensor<1x2
 // attention_c7
 func.func @f(%a0: tensor<2x4x6x4xf32>, %a1: tensor<2x2x6x4xf32>, %a2: tensor<2x2x6x3xf32>, %a3: tensor<7xi32>) {
   // expected-error @below {{with cu_seqlens needs batch size 1}}
-  %r:2 = omnibal.attention %a0, %a1, %a2, %a3 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (tensor<2x4x6x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6x3xf32>, tensor<7xi32>) -> (tensor<2x4x6x3xf32>, tensor<2x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2, %a3 {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (tensor<2x4x6x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6x3xf32>, tensor<7xi32>) -> (tensor<2x4x6x3xf32>, tensor<2x4x6xf32>)
   return
 }
 
@@ -652,7 +652,7 @@ func.func @f(%a0: tensor<2x4x6x4xf32>, %a1: tensor<2x2x6x4xf32>, %a2: tensor<2x2
 // attention_c8
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>) {
   // expected-error @below {{needs a mask operand with mask kind explicit, and only then}}
-  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2 {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -661,7 +661,7 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 // attention_c9
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2x6x3xf32>, %a3: tensor<5xi1>) {
   // expected-error @below {{mask [5] does not broadcast to [1, 4, 6, 6]}}
-  %r:2 = omnibal.attention %a0, %a1, %a2, %a3 {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>, tensor<5xi1>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a2, %a3 {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>, tensor<5xi1>) -> (tensor<1x4x6x3xf32>, tensor<1x4x6xf32>)
   return
 }
 
@@ -670,7 +670,16 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 // attention_c10
 func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %types: tensor<6xi32>) {
   // expected-error @below {{needs a type_range [first, last] with mask kind blocks}}
-  %r:2 = omnibal.attention %a0, %a1, %a1, %types {scale = 0.5 : f64, mask_kind = 5 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<6xi32>) -> (tensor<1x4x6x4xf32>, tensor<1x4x6xf32>)
+  %r:2 = omnibal.attention %a0, %a1, %a1, %types {scale = 0.5 : f64, mask_kind = 5 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 0>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<6xi32>) -> (tensor<1x4x6x4xf32>, tensor<1x4x6xf32>)
+  return
+}
+
+// -----
+
+// attention_c11
+func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %sinks: tensor<2xf32>) {
+  // expected-error @below {{sinks must be [4], one a query head}}
+  %r:2 = omnibal.attention %a0, %a1, %a1, %sinks {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>} : (tensor<1x4x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<2xf32>) -> (tensor<1x4x6x4xf32>, tensor<1x4x6xf32>)
   return
 }
 

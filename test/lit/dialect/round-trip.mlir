@@ -364,7 +364,7 @@ func.func @conv(%x: tensor<2x3x5x6xf32>, %w: tensor<4x3x2x3xf32>, %b: tensor<4xf
 // CHECK-LABEL: func.func @attention_causal(
 // CHECK: omnibal.attention 
 func.func @attention_causal(%q: tensor<1x4x?x4xf32, #T14N4>, %k: tensor<1x2x?x4xf32, #T12N4>, %v: tensor<1x2x?x3xf32, #T12N3>, %c: tensor<?xi32, #CU>) -> tensor<1x4x?x3xf32, #T14N3> {
-  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (tensor<1x4x?x4xf32, #T14N4>, tensor<1x2x?x4xf32, #T12N4>, tensor<1x2x?x3xf32, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf32, #T14N3>, tensor<1x4x?xf32, #T14N>)
+  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (tensor<1x4x?x4xf32, #T14N4>, tensor<1x2x?x4xf32, #T12N4>, tensor<1x2x?x3xf32, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf32, #T14N3>, tensor<1x4x?xf32, #T14N>)
   return %y#0 : tensor<1x4x?x3xf32, #T14N3>
 }
 

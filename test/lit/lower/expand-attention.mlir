@@ -11,7 +11,7 @@
 // CHECK-NOT: omnibal.attention
 func.func @mask_of_values(%q: tensor<1x2x3x8xf32>, %k: tensor<1x1x3x8xf32>, %v: tensor<1x1x3x8xf32>,
                           %m: tensor<3x3xf32>) -> tensor<1x2x3x8xf32> {
-  %o, %lse = omnibal.attention %q, %k, %v, %m {mask_kind = 0 : i32, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>}
+  %o, %lse = omnibal.attention %q, %k, %v, %m {mask_kind = 0 : i32, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>}
     : (tensor<1x2x3x8xf32>, tensor<1x1x3x8xf32>, tensor<1x1x3x8xf32>, tensor<3x3xf32>) -> (tensor<1x2x3x8xf32>, tensor<1x2x3xf32>)
   return %o : tensor<1x2x3x8xf32>
 }
@@ -24,7 +24,7 @@ func.func @mask_of_values(%q: tensor<1x2x3x8xf32>, %k: tensor<1x1x3x8xf32>, %v: 
 // CHECK: omnibal.tanh
 // CHECK-NOT: omnibal.attention
 func.func @cached_keys(%q: tensor<1x2x3x8xf32>, %k: tensor<1x2x5x8xf32>) -> tensor<1x2x3x8xf32> {
-  %o, %lse = omnibal.attention %q, %k, %k {mask_kind = 1 : i32, scale = 0.5 : f64, softcap = 2.0 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>}
+  %o, %lse = omnibal.attention %q, %k, %k {mask_kind = 1 : i32, scale = 0.5 : f64, softcap = 2.0 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>}
     : (tensor<1x2x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> (tensor<1x2x3x8xf32>, tensor<1x2x3xf32>)
   return %o : tensor<1x2x3x8xf32>
 }
@@ -36,7 +36,22 @@ func.func @cached_keys(%q: tensor<1x2x3x8xf32>, %k: tensor<1x2x5x8xf32>) -> tens
 // CHECK: omnibal.attention
 // CHECK-NOT: omnibal.matmul
 func.func @kernel(%q: tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32> {
-  %o, %lse = omnibal.attention %q, %q, %q {mask_kind = 2 : i32, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>}
+  %o, %lse = omnibal.attention %q, %q, %q {mask_kind = 2 : i32, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>}
     : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> (tensor<1x2x3x8xf32>, tensor<1x2x3xf32>)
+  return %o : tensor<1x2x3x8xf32>
+}
+
+// -----
+
+// A sink of each head is one more score, of no key.
+// CHECK-LABEL: func.func @sinks
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<2xf32>)
+// CHECK: %[[SINKS:.*]] = omnibal.reshape %[[S]] {{.*}} -> tensor<1x2x1x1xf32>
+// CHECK: %[[TOP:.*]] = omnibal.max %{{.*}}, %[[SINKS]]
+// CHECK: omnibal.sub %[[SINKS]], %[[TOP]]
+// CHECK-NOT: omnibal.attention
+func.func @sinks(%q: tensor<1x2x3x8xf32>, %k: tensor<1x2x5x8xf32>, %s: tensor<2xf32>) -> tensor<1x2x3x8xf32> {
+  %o, %lse = omnibal.attention %q, %k, %k, %s {mask_kind = 1 : i32, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>}
+    : (tensor<1x2x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<2xf32>) -> (tensor<1x2x3x8xf32>, tensor<1x2x3xf32>)
   return %o : tensor<1x2x3x8xf32>
 }

@@ -43,6 +43,6 @@ func.func @products(%q: tensor<?x4x3x8xf32, #q> {omnibal.role = "image"}, %k: te
 // CHECK: return %[[Y]]
 func.func @one_op(%q: tensor<?x4x3x8xf32, #q> {omnibal.role = "image"}, %k: tensor<?x2x5x8xf32, #k> {omnibal.role = "image"}) -> tensor<?x4x3x8xf32, #q> {
   %mask = omnibal.constant dense<[true, true, false, true, false]> : tensor<5xi1>
-  %y, %lse = omnibal.attention %q, %k, %k, %mask {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<?x4x3x8xf32, #q>, tensor<?x2x5x8xf32, #k>, tensor<?x2x5x8xf32, #k>, tensor<5xi1>) -> (tensor<?x4x3x8xf32, #q>, tensor<?x4x3xf32, #lse>)
+  %y, %lse = omnibal.attention %q, %k, %k, %mask {scale = 0.5 : f64, mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>} : (tensor<?x4x3x8xf32, #q>, tensor<?x2x5x8xf32, #k>, tensor<?x2x5x8xf32, #k>, tensor<5xi1>) -> (tensor<?x4x3x8xf32, #q>, tensor<?x4x3xf32, #lse>)
   return %y : tensor<?x4x3x8xf32, #q>
 }

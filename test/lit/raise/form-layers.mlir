@@ -37,7 +37,7 @@ module {
     %bh = omnibal.reshape %bn : (tensor<1x?x8xf32, #text>) -> tensor<1x?x2x4xf32, #split>
     %bq = omnibal.transpose %bh {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x?x2x4xf32, #split>) -> tensor<1x2x?x4xf32, #heads>
     %bs = omnibal.batch_value "cu_seqlens" : tensor<?xi32, #borders>
-    %ba, %bl = omnibal.attention %bq, %bq, %bq, %bs {mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, scale = 0.5 : f64} : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<?xi32, #borders>) -> (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?xf32, #lse>)
+    %ba, %bl = omnibal.attention %bq, %bq, %bq, %bs {mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, scale = 0.5 : f64} : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<?xi32, #borders>) -> (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?xf32, #lse>)
     %bt = omnibal.transpose %ba {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x?x4xf32, #heads>) -> tensor<1x?x2x4xf32, #split>
     %bm = omnibal.reshape %bt : (tensor<1x?x2x4xf32, #split>) -> tensor<1x?x8xf32, #text>
     %br = omnibal.add %x, %bm : (tensor<1x?x8xf32, #text>, tensor<1x?x8xf32, #text>) -> tensor<1x?x8xf32, #text>
@@ -48,7 +48,7 @@ module {
     %ch = omnibal.reshape %cn : (tensor<1x?x8xf32, #text>) -> tensor<1x?x2x4xf32, #split>
     %cq = omnibal.transpose %ch {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x?x2x4xf32, #split>) -> tensor<1x2x?x4xf32, #heads>
     %cs = omnibal.batch_value "cu_seqlens" : tensor<?xi32, #borders>
-    %ca, %cl = omnibal.attention %cq, %cq, %cq, %cs {mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, scale = 0.5 : f64} : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<?xi32, #borders>) -> (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?xf32, #lse>)
+    %ca, %cl = omnibal.attention %cq, %cq, %cq, %cs {mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, scale = 0.5 : f64} : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<?xi32, #borders>) -> (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?xf32, #lse>)
     %ct = omnibal.transpose %ca {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x?x4xf32, #heads>) -> tensor<1x?x2x4xf32, #split>
     %cm = omnibal.reshape %ct : (tensor<1x?x2x4xf32, #split>) -> tensor<1x?x8xf32, #text>
     %cr = omnibal.add %bz, %cm : (tensor<1x?x8xf32, #text>, tensor<1x?x8xf32, #text>) -> tensor<1x?x8xf32, #text>
@@ -59,7 +59,7 @@ module {
     %dh = omnibal.reshape %dn : (tensor<1x?x8xf32, #text>) -> tensor<1x?x2x4xf32, #split>
     %dq = omnibal.transpose %dh {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x?x2x4xf32, #split>) -> tensor<1x2x?x4xf32, #heads>
     %ds = omnibal.batch_value "cu_seqlens" : tensor<?xi32, #borders>
-    %da, %dl = omnibal.attention %dq, %dq, %dq, %ds {mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>, scale = 0.5 : f64} : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<?xi32, #borders>) -> (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?xf32, #lse>)
+    %da, %dl = omnibal.attention %dq, %dq, %dq, %ds {mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>, scale = 0.5 : f64} : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<1x2x?x4xf32, #heads>, tensor<?xi32, #borders>) -> (tensor<1x2x?x4xf32, #heads>, tensor<1x2x?xf32, #lse>)
     %dt = omnibal.transpose %da {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x?x4xf32, #heads>) -> tensor<1x?x2x4xf32, #split>
     %dm = omnibal.reshape %dt : (tensor<1x?x2x4xf32, #split>) -> tensor<1x?x8xf32, #text>
     %dr = omnibal.add %cz, %dm : (tensor<1x?x8xf32, #text>, tensor<1x?x8xf32, #text>) -> tensor<1x?x8xf32, #text>

@@ -188,6 +188,39 @@ func.func @prefix_among_itself(%ids: tensor<1x?xi64, #ids> {omnibal.input = "a",
   return %y : tensor<1x2x?x4xf32, #heads>
 }
 
+// The prefix sees itself whatever the window, which limits what comes before.
+// CHECK-LABEL: func.func @prefix_beside_a_window
+// CHECK: omnibal.attention {{.*}} {mask_kind = 4 : i32, {{.*}}type_range = array<i64: 0, 0>, window = 3 : i64
+func.func @prefix_beside_a_window(%ids: tensor<1x?xi64, #ids> {omnibal.input = "a", omnibal.role = "ids"}, %seen: tensor<1x?xi64, #ids> {omnibal.input = "b", omnibal.role = "visibility"},
+    %q: tensor<1x2x?x4xf32, #heads> {omnibal.role = "image"}, %k: tensor<1x2x?x4xf32, #heads> {omnibal.role = "image"}, %v: tensor<1x2x?x4xf32, #heads> {omnibal.role = "image"}) -> tensor<1x2x?x4xf32, #heads> {
+  %zero = omnibal.constant dense<0> : tensor<i64>
+  %one = omnibal.constant dense<1> : tensor<i64>
+  %n1 = omnibal.shape %ids {start = 1 : i64, end = 2 : i64} : (tensor<1x?xi64, #ids>) -> tensor<1xi64>
+  %n = omnibal.reshape %n1 : (tensor<1xi64>) -> tensor<i64>
+  %iota = omnibal.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64, #row>
+  %rows = omnibal.reshape %iota : (tensor<?xi64, #row>) -> tensor<?x1xi64, #col>
+  %distance = omnibal.sub %rows, %iota : (tensor<?x1xi64, #col>, tensor<?xi64, #row>) -> tensor<?x?xi64, #pairs>
+  %back = omnibal.compare %distance, %zero {predicate = 4 : i32} : (tensor<?x?xi64, #pairs>, tensor<i64>) -> tensor<?x?xi1, #pairs>
+  %prompt = omnibal.compare %seen, %zero {predicate = 0 : i32} : (tensor<1x?xi64, #ids>, tensor<i64>) -> tensor<1x?xi1, #ids>
+  %of_query = omnibal.reshape %prompt : (tensor<1x?xi1, #ids>) -> tensor<?x1xi1, #col>
+  %both = omnibal.and %of_query, %prompt : (tensor<?x1xi1, #col>, tensor<1x?xi1, #ids>) -> tensor<?x?xi1, #pairs>
+  %w = omnibal.constant dense<3> : tensor<i64>
+  %near = omnibal.compare %distance, %w {predicate = 1 : i32} : (tensor<?x?xi64, #pairs>, tensor<i64>) -> tensor<?x?xi1, #pairs>
+  %past = omnibal.and %back, %near : (tensor<?x?xi1, #pairs>, tensor<?x?xi1, #pairs>) -> tensor<?x?xi1, #pairs>
+  %mask = omnibal.or %past, %both : (tensor<?x?xi1, #pairs>, tensor<?x?xi1, #pairs>) -> tensor<?x?xi1, #pairs>
+  %least = omnibal.constant dense<-3.40282347E+38> : tensor<f32>
+  %none = omnibal.constant dense<0.0> : tensor<f32>
+  %bias = omnibal.select %mask, %none, %least : (tensor<?x?xi1, #pairs>, tensor<f32>, tensor<f32>) -> tensor<?x?xf32, #pairs>
+  %half = omnibal.constant dense<0.5> : tensor<f32>
+  %kt = omnibal.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<1x2x?x4xf32, #heads>) -> tensor<1x2x4x?xf32, #keys>
+  %qk = omnibal.matmul %q, %kt : (tensor<1x2x?x4xf32, #heads>, tensor<1x2x4x?xf32, #keys>) -> tensor<1x2x?x?xf32, #square>
+  %scaled = omnibal.mul %qk, %half : (tensor<1x2x?x?xf32, #square>, tensor<f32>) -> tensor<1x2x?x?xf32, #square>
+  %scores = omnibal.add %scaled, %bias : (tensor<1x2x?x?xf32, #square>, tensor<?x?xf32, #pairs>) -> tensor<1x2x?x?xf32, #square>
+  %p = omnibal.softmax %scores {axis = 3 : i64} : (tensor<1x2x?x?xf32, #square>) -> tensor<1x2x?x?xf32, #square>
+  %y = omnibal.matmul %p, %v : (tensor<1x2x?x?xf32, #square>, tensor<1x2x?x4xf32, #heads>) -> tensor<1x2x?x4xf32, #heads>
+  return %y : tensor<1x2x?x4xf32, #heads>
+}
+
 // Neighbouring tokens of types 1 and 2 are a block and see each other; all look back by a window. A block's number is
 // that of the tokens before it that are in none.
 // CHECK-LABEL: func.func @blocks

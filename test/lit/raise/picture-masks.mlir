@@ -25,7 +25,7 @@ func.func @zeros(%q: tensor<?x2x3x4xf32, #heads> {omnibal.role = "image"}) -> te
 func.func @everything(%q: tensor<?x2x3x4xf32, #heads> {omnibal.role = "image"}) -> tensor<?x2x3x4xf32, #heads> {
   %all = omnibal.constant dense<true> : tensor<1x1x3x3xi1>
   %mask = omnibal.expand %all : (tensor<1x1x3x3xi1>) -> tensor<?x1x3x3xi1, #mask>
-  %y, %l = omnibal.attention %q, %q, %q, %mask {mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<?x1x3x3xi1, #mask>) -> (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3xf32, #lse>)
+  %y, %l = omnibal.attention %q, %q, %q, %mask {mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<?x1x3x3xi1, #mask>) -> (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3xf32, #lse>)
   return %y : tensor<?x2x3x4xf32, #heads>
 }
 
@@ -36,6 +36,6 @@ func.func @everything(%q: tensor<?x2x3x4xf32, #heads> {omnibal.role = "image"}) 
 #lse = affine_map<(d0, d1) -> (d0, 2, 3)>
 func.func @something(%q: tensor<?x2x3x4xf32, #heads> {omnibal.role = "image"}, %mask: tensor<1x1x3x3xi1> {omnibal.role = "visibility"}) -> tensor<?x2x3x4xf32, #heads> {
   // expected-error@+1 {{a mask on attention within a picture is not supported}}
-  %y, %l = omnibal.attention %q, %q, %q, %mask {mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<1x1x3x3xi1>) -> (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3xf32, #lse>)
+  %y, %l = omnibal.attention %q, %q, %q, %mask {mask_kind = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<?x2x3x4xf32, #heads>, tensor<1x1x3x3xi1>) -> (tensor<?x2x3x4xf32, #heads>, tensor<?x2x3xf32, #lse>)
   return %y : tensor<?x2x3x4xf32, #heads>
 }

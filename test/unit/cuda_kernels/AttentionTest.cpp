@@ -18,6 +18,7 @@ struct Case {
   int64_t tail = 0;           ///< rows past the last sample
   bool tensorCores = false;   ///< whose kernels must take it
   float softcap = 0;
+  bool sinks = false;
   int64_t firstType = 0, lastType = std::numeric_limits<int32_t>::max();
 };
 
@@ -29,7 +30,7 @@ cuda::HeadStrides headsOf(const TensorView &v) {
 
 /// Everything with `rows` tokens; the samples' values are the same for any number of them.
 struct Problem {
-  Tensor<float> q, k, v, out, lse, dout, dq, dk, dv;
+  Tensor<float> q, k, v, out, lse, dout, dq, dk, dv, sinks;
   Tensor<int32_t> types, borders;
 
   Problem(const Case &c, int64_t rows, int seed) {
@@ -54,6 +55,10 @@ struct Problem {
     dk = tensor(c.keyHeads, c.size, 0);
     dv = tensor(c.keyHeads, c.valueSize, 0);
     lse = Tensor<float>({rows, c.heads});
+    sinks = Tensor<float>({c.heads});
+    std::mt19937 random(seed + 4);
+    for (float &sink : sinks.memory)
+      sink = std::normal_distribution<float>(0, 1)(random);
     types = Tensor<int32_t>({rows});
     std::vector<int32_t> list = {0};
     for (int64_t n : c.lengths) {
@@ -88,7 +93,11 @@ void runHost(const Case &c, Problem &p, float scale) {
   }
   if (isTyped(c))
     operands.push_back({"types", p.types.view});
-  EXPECT_OK(runKernel("attention", operands, attributes));
+  Operands forward = operands;
+  p.sinks.view.data = p.sinks.memory.data();
+  if (c.sinks)
+    forward.push_back({"sinks", p.sinks.view});
+  EXPECT_OK(runKernel("attention", forward, attributes));
   for (auto [name, view] :
        {std::pair{"dout", p.dout.view}, {"dq", p.dq.view}, {"dk", p.dk.view}, {"dv", p.dv.view}})
     operands.push_back({name, view});
@@ -145,6 +154,8 @@ void runCase(const Case &c, int seed) {
   s.softcap = c.softcap, s.firstType = c.firstType, s.lastType = c.lastType;
   if (isTyped(c))
     d.types = all.types.memory.data();
+  if (c.sinks)
+    d.sinks = all.sinks.memory.data();
   d.dout = dout.data(), d.dq = dq.data(), d.dk = dk.data(), d.dv = dv.data();
   std::vector<double> workspace(cuda::attentionWorkspaceBytes(s) / 8 + 1);
   d.workspace = workspace.data();
@@ -212,6 +223,32 @@ TEST(CudaAttention, BlocksChunksAndCappedScores) {
     c.lastType = 0;
     runCase(c, seed += 10);
     c.bf16 = true; // not on the tensor cores
+    runCase(c, seed += 10);
+  }
+}
+
+TEST(CudaAttention, PrefixBesideAWindow) {
+  int seed = 330;
+  for (int64_t window : {1, 20})
+    for (int64_t lastType : {0, 1}) {
+      Case c = make({100, 7, 130}, 2, 1, 16, "prefix", window);
+      c.lastType = lastType;
+      runCase(c, seed += 10);
+      c.bf16 = true;
+      c.tail = 3;
+      runCase(c, seed += 10);
+    }
+}
+
+TEST(CudaAttention, SinksTakeWeight) {
+  int seed = 300;
+  for (const char *mask : {"full", "causal", "sliding", "prefix"}) {
+    Case c = make({40, 90, 1}, 4, 2, 16, mask, std::string(mask) == "sliding" ? 20 : 0);
+    c.sinks = true;
+    c.tail = 5;
+    runCase(c, seed += 10);
+    c.bf16 = true;
+    c.tensorCores = std::string(mask) != "prefix";
     runCase(c, seed += 10);
   }
 }

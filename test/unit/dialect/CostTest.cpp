@@ -82,7 +82,7 @@ TEST_F(CostTest, CausalAttentionOfTokensIsQuadraticInSamples) {
   OpCost cost = costOf(
       "%q: tensor<1x4x?x16xf32, #qN>, %k: tensor<1x2x?x16xf32, #kN>, %v: tensor<1x2x?x8xf32, #vN>",
       "%o:2 = omnibal.attention %q, %k, %v {scale = 0.25 : f64, mask_kind = 2 : i32, "
-      "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<1x4x?x16xf32, #qN>, "
+      "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x4x?x16xf32, #qN>, "
       "tensor<1x2x?x16xf32, #kN>, tensor<1x2x?x8xf32, #vN>) -> (tensor<1x4x?x8xf32, #oN>, "
       "tensor<1x4x?xf32, #lN>)");
   EXPECT_EQ(cost.flops, SymbolicDim(0));
@@ -95,7 +95,7 @@ TEST_F(CostTest, AttentionOfTilesIsAffine) {
   OpCost cost = costOf(
       "%q: tensor<?x4x17x16xf32, #qV>",
       "%o:2 = omnibal.attention %q, %q, %q {scale = 0.25 : f64, mask_kind = 1 : i32, "
-      "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<?x4x17x16xf32, #qV>, "
+      "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<?x4x17x16xf32, #qV>, "
       "tensor<?x4x17x16xf32, #qV>, tensor<?x4x17x16xf32, #qV>) -> (tensor<?x4x17x16xf32, #qV>, "
       "tensor<?x4x17xf32, #lV>)");
   EXPECT_EQ(cost.flops, SymbolicDim(0, 4 * 17 * 17 * (2 * 16 + 2 * 16)));

@@ -383,27 +383,31 @@ func.func @conv_group(%x: tensor<2x4x7xf64>, %w: tensor<6x2x3xf64>) -> tensor<2x
   return %y : tensor<2x6x5xf64>
 }
 func.func @attention_causal(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12N4>, %v: tensor<1x2x?x3xf64, #T12N3>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 2, 5, 5, 5, 5]> : tensor<6xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
-  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
   return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
 func.func @attention_sliding(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12N4>, %v: tensor<1x2x?x3xf64, #T12N3>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 2, 5, 5, 5, 5]> : tensor<6xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
-  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 3 : i32, window = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 3 : i32, window = 2 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
   return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
 func.func @attention_prefix(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12N4>, %v: tensor<1x2x?x3xf64, #T12N3>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 2, 5, 5, 5, 5]> : tensor<6xi32>}, %t: tensor<?xi32, #N> {t.values = dense<[0, 1, 0, 0, 1]> : tensor<5xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
-  %y:2 = omnibal.attention %q, %k, %v, %c, %t {scale = 0.5 : f64, mask_kind = 4 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  %y:2 = omnibal.attention %q, %k, %v, %c, %t {scale = 0.5 : f64, mask_kind = 4 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
   return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
 func.func @attention_blocks(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12N4>, %v: tensor<1x2x?x3xf64, #T12N3>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 1, 5, 5, 5, 5]> : tensor<6xi32>}, %t: tensor<?xi32, #N> {t.values = dense<[1, 1, 2, 0, 1]> : tensor<5xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
-  %y:2 = omnibal.attention %q, %k, %v, %c, %t {scale = 0.5 : f64, mask_kind = 5 : i32, window = 2 : i64, type_range = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  %y:2 = omnibal.attention %q, %k, %v, %c, %t {scale = 0.5 : f64, mask_kind = 5 : i32, window = 2 : i64, type_range = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
   return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
 func.func @attention_capped(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12N4>, %v: tensor<1x2x?x3xf64, #T12N3>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 2, 5, 5, 5, 5]> : tensor<6xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
-  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 2 : i32, softcap = 0.8 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  %y:2 = omnibal.attention %q, %k, %v, %c {scale = 0.5 : f64, mask_kind = 2 : i32, softcap = 0.8 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  return %y#0 : tensor<1x4x?x3xf64, #T14N3>
+}
+func.func @attention_sinks(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12N4>, %v: tensor<1x2x?x3xf64, #T12N3>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 2, 5, 5, 5, 5]> : tensor<6xi32>}, %s: tensor<4xf64>) -> tensor<1x4x?x3xf64, #T14N3> {
+  %y:2 = omnibal.attention %q, %k, %v, %c, %s {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 1>} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12N4>, tensor<1x2x?x3xf64, #T12N3>, tensor<?xi32, #CU>, tensor<4xf64>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
   return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
 func.func @attention_full(%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x4xf64>) -> tensor<2x2x3x4xf64> {
-  %y:2 = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<2x2x3x4xf64>, tensor<2x2x5x4xf64>, tensor<2x2x5x4xf64>) -> (tensor<2x2x3x4xf64>, tensor<2x2x3xf64>)
+  %y:2 = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<2x2x3x4xf64>, tensor<2x2x5x4xf64>, tensor<2x2x5x4xf64>) -> (tensor<2x2x3x4xf64>, tensor<2x2x3xf64>)
   return %y#0 : tensor<2x2x3x4xf64>
 }
 func.func @rope_2(%x: tensor<1x2x?x4xf64, #T12N4>, %p: tensor<?xi32, #N> {t.values = dense<[0, 1, 2, 0, 1]> : tensor<5xi32>}) -> tensor<1x2x?x4xf64, #T12N4> {

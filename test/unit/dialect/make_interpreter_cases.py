@@ -180,15 +180,16 @@ def reference_attention(q, k, v, allowed=None, added=None, scale=0.5, cap=None):
     return torch.nan_to_num(scores.softmax(-1)) @ v, scores.logsumexp(-1)
 
 
-def attention_case(name, q, k, v, expected, kind, extra="", mask=None, borders=None, types=None):
-    inputs = [q, k, v] + [u for u in (mask, borders, types) if u is not None]
-    sizes = f"1, 1, 1, {int(mask is not None)}, {int(borders is not None)}, {int(types is not None)}"
+def attention_case(name, q, k, v, expected, kind, extra="", mask=None, borders=None, types=None, sinks=None):
+    inputs = [q, k, v] + [u for u in (mask, borders, types, sinks) if u is not None]
+    sizes = "1, 1, 1, " + ", ".join(str(int(u is not None)) for u in (mask, borders, types, sinks))
     case(name, "attention", inputs, expected,
          f"{{scale = 0.5 : f64, mask_kind = {kind} : i32{extra}, operandSegmentSizes = array<i32: {sizes}>}}")
 
 
 q, k, v = torch.randn(1, 4, 6, 4), torch.randn(1, 2, 6, 4), torch.randn(1, 2, 6, 3)
 borders, types = torch.tensor([0, 2, 6, 6, 6, 6, 6], dtype=torch.int32), torch.tensor([0, 1, 0, 1, 0, 1], dtype=torch.int32)
+borders_of_samples = borders
 segment = torch.tensor([0, 0, 1, 1, 1, 1])
 same = segment[:, None] == segment[None, :]
 n = torch.arange(6)
@@ -264,6 +265,13 @@ up = torch.randn(3, 2, 6)
 sums = torch.zeros(4, 6, 5).index_add(0, experts.flatten(), torch.einsum("abo,abi->aboi", up, rows).flatten(0, 1))
 case("grouped_linear_weight_grad", "grouped_linear_weight_grad", [rows, up, order, borders], sums)
 case("grouped_linear_weight_grad_in_out", "grouped_linear_weight_grad", [rows, up, order, borders], sums.mT.contiguous(), "{in_out}")
+
+draw = torch.Generator().manual_seed(6)
+sinks = torch.randn(4, generator=draw)
+scores = (q @ k.repeat_interleave(2, 1).mT * 0.5).masked_fill(~(same & causal), float("-inf"))
+joined = torch.cat([scores, sinks[:, None, None].expand(1, 4, 6, 1)], -1)
+attention_case("attention_sinks", q, k, v, (joined.softmax(-1)[..., :-1] @ v.repeat_interleave(2, 1), joined.logsumexp(-1)), 2,
+               borders=borders_of_samples, sinks=sinks)
 
 path = pathlib.Path(__file__).with_name("interpreter.json")
 path.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

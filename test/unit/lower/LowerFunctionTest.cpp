@@ -62,7 +62,7 @@ func.func @forward(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
   %q3 = omnibal.rope %q2, %pos, %cos, %sin : (!q, !i, !t, !t) -> !q
   %k3 = omnibal.rope %k2, %pos, %cos, %sin : (!k, !i, !t, !t) -> !k
   %o, %lse = omnibal.attention %q3, %k3, %v2, %cu {scale = 0.35 : f64, mask_kind = 2 : i32,
-      operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (!q, !k, !k, !c) -> (!q, !l)
+      operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (!q, !k, !k, !c) -> (!q, !l)
   %o1 = omnibal.transpose %o {permutation = array<i64: 0, 2, 1, 3>} : (!q) -> !h
   %o2 = omnibal.reshape %o1 : (!h) -> !x
   %o3 = omnibal.linear %o2, %wo : (!x, tensor<16x16xf32>) -> !x

@@ -85,9 +85,10 @@ public:
     Value heads = reshape(norm(x, name + ".norm"), {shape[0], shape[1], 2, channels / 2});
     heads = transpose(heads, {0, 2, 1, 3});
     Value borders = mask == MaskKind::Causal ? batch("cu_seqlens", {N + 1}) : Value();
-    auto attention = createOp<AttentionOp>(
-        builder, loc, heads, heads, heads, Value(), borders, Value(), builder.getF64FloatAttr(0.5),
-        MaskKindAttr::get(&context, mask), IntegerAttr(), DenseI64ArrayAttr(), FloatAttr());
+    auto attention =
+        createOp<AttentionOp>(builder, loc, heads, heads, heads, Value(), borders, Value(), Value(),
+                              builder.getF64FloatAttr(0.5), MaskKindAttr::get(&context, mask),
+                              IntegerAttr(), DenseI64ArrayAttr(), FloatAttr());
     Value joined = reshape(transpose(attention.getResult(), {0, 2, 1, 3}), shape);
     x = add(x, linear(joined, name + ".attention", channels));
     return add(x, linear(gelu(linear(x, name + ".up", channels)), name + ".down", channels));
@@ -292,7 +293,7 @@ TEST_F(TowerBorder, ResamplerIsTheProjector) {
     Value q = split(graph.linear(graph.norm(latents, name + ".norm"), name + ".q", textWidth), 4);
     Value k = split(graph.linear(context, name + ".k", textWidth), rows);
     auto attention = createOp<AttentionOp>(builder, graph.loc, q, k, k, Value(), Value(), Value(),
-                                           builder.getF64FloatAttr(0.5),
+                                           Value(), builder.getF64FloatAttr(0.5),
                                            MaskKindAttr::get(&graph.context, MaskKind::Full),
                                            IntegerAttr(), DenseI64ArrayAttr(), FloatAttr());
     Value joined =

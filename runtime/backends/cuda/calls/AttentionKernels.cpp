@@ -53,6 +53,10 @@ public:
     }
     if (types >= 0)
       d.types = static_cast<const int32_t *>(views[types].data);
+    if (sinks >= 0) {
+      d.sinks = static_cast<const float *>(views[sinks].data);
+      s.sinkHead = views[sinks].strides[0];
+    }
     if constexpr (!backward) {
       OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
       return done ? Status::ok() : launched(launchAttention(s, d, context.stream));
@@ -114,6 +118,12 @@ private:
       }
     if (types >= 0)
       OMNIBAL_RETURN_IF_ERROR(expectList(views[types], "types", DType::I32, tokens));
+    if (sinks >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(expect(views[sinks], "sinks", 1, DType::F32));
+      if (views[sinks].shape[0] != heads)
+        return bad(std::to_string(views[sinks].shape[0]) + " sinks for " + std::to_string(heads) +
+                   " query heads");
+    }
     if (borders >= 0)
       OMNIBAL_RETURN_IF_ERROR(expectList(views[borders], "cu_seqlens", DType::I32, -1));
     if (segmentRows > 0 && tokens % segmentRows != 0)

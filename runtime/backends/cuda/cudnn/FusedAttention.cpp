@@ -40,7 +40,8 @@ bool suits(const AttentionShape &s, const AttentionData &d, const std::vector<Op
     return size >= leastSize && size <= mostSize && size % 8 == 0;
   };
   if (s.type != Element::BF16 || !sizeFits(s.size) || !sizeFits(s.valueSize) || s.tokens == 0 ||
-      s.softcap != 0 || (s.mask != AttentionMask::Full && s.mask != AttentionMask::Causal))
+      s.softcap != 0 || d.sinks ||
+      (s.mask != AttentionMask::Full && s.mask != AttentionMask::Causal))
     return false;
   for (const Operand &o : operands) {
     const HeadStrides &h = *o.strides;

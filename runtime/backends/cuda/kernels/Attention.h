@@ -24,11 +24,12 @@ struct AttentionShape {
   float scale = 1;
   AttentionMask mask = AttentionMask::Full;
   float softcap = 0;  ///< scores s become softcap * tanh(s / softcap); 0: they stay
-  int64_t window = 0; ///< Sliding, Blocks if > 0: query - key < window; Chunked: its tokens
+  int64_t window = 0; ///< Sliding; Blocks, Prefix if > 0: query - key < window; Chunked: its tokens
   /// Blocks: of these types are a block's tokens. Prefix: queries of types 0 to `lastType` see it.
   int64_t firstType = 0, lastType = 0x7fffffff;
   int64_t segmentRows = 0; ///< > 0: equal segments; 0: `borders` tells them
   int64_t borderCount = 0; ///< entries of `borders`
+  int64_t sinkHead = 1;    ///< stride of `sinks`
   Element type = Element::F32;
 };
 
@@ -39,6 +40,7 @@ struct AttentionData {
   float *lse = nullptr;             ///< log-sum-exp of the scaled masked scores
   const int32_t *borders = nullptr; ///< dense cu_seqlens, or null with segmentRows
   const int32_t *types = nullptr;   ///< dense; Prefix, Blocks only
+  const float *sinks = nullptr;     ///< forward: a logit of each head beside its scores; or null
   const void *dout = nullptr;       ///< from here on backward only
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   void *workspace = nullptr; ///< attentionWorkspaceBytes, aligned to 16 bytes

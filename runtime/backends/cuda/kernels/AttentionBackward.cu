@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     }
     tiles.queries.low[thread] = first;
     tiles.queries.high[thread] = last;
-    tiles.queries.prefixEnd[thread] = 0;
+    tiles.queries.prefixBegin[thread] = tiles.queries.prefixEnd[thread] = 0;
     mine = s.mask == AttentionMask::Prefix && key < tokens && d.types[key] == 0;
     tiles.prefixKey[thread] = mine;
   }

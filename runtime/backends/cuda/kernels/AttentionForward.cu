@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   float factor[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    factor[i] = total[i] == 0 ? 0.f : 1 / total[i];
+    const float kept = addSink(s, d, head, top[i], total[i]);
+    factor[i] = total[i] == 0 ? 0.f : kept / total[i];
     const int row = ownRow + down + i;
     if (blockIdx.z == 0 && thread % 16 == 0 && row < tokens)
       d.lse[row * s.lseToken + head * s.lseHead] =

@@ -136,7 +136,8 @@ __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, At
     float factor[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      factor[i] = total[g][i] == 0 ? 0.f : 1 / total[g][i];
+      const float kept = addSink(s, d, head, top[g][i], total[g][i]);
+      factor[i] = total[g][i] == 0 ? 0.f : kept / total[g][i];
       const int row = first + lane / 4 + i * 8;
       if (lane % 4 == 0 && row < tokens)
         d.lse[row * s.lseToken + head * s.lseHead] =

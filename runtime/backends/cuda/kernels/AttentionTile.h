@@ -31,8 +31,8 @@ template <typename T> struct HeadRows {
 };
 
 struct QueryTile {
-  int low[tileRows], high[tileRows]; ///< keys that a query sees
-  int prefixEnd[tileRows];           ///< up to here those of type 0 too
+  int low[tileRows], high[tileRows];              ///< keys that a query sees
+  int prefixBegin[tileRows], prefixEnd[tileRows]; ///< and those of type 0 here
   float lse[tileRows], delta[tileRows];
 };
 
@@ -102,6 +102,19 @@ __device__ __forceinline__ void dotTile(AttentionTiles<columns> &tiles, const He
 /// Whether a mask shows no key after its query, but for those of a prefix.
 __device__ __forceinline__ bool onlyPast(AttentionMask mask) {
   return mask != AttentionMask::Full && mask != AttentionMask::Blocks;
+}
+
+/// Adds the head's sink to a row's running maximum (of powers of 2) and sum; returns the factor of
+/// what was summed before.
+__device__ __forceinline__ float addSink(const AttentionShape &s, const AttentionData &d,
+                                         int64_t head, float &top, float &total) {
+  if (!d.sinks || total == 0)
+    return 1;
+  const float sink = d.sinks[head * s.sinkHead] * log2e, largest = fmaxf(top, sink);
+  const float kept = exp2f(top - largest);
+  total = total * kept + exp2f(sink - largest);
+  top = largest;
+  return kept;
 }
 
 /// Columns of a thread come in packs of this many, `columns` / width of them 16 threads apart.
@@ -271,39 +284,45 @@ __device__ __forceinline__ float slopeOfCap(const AttentionShape &s, float score
 /// What query `row` sees, into place `slot`. Rows past the end see nothing.
 __device__ __forceinline__ void describeQuery(const AttentionShape &s, const int32_t *types,
                                               QueryTile &tile, int slot, int row, Segment segment) {
-  int low = segment.begin, high = segment.end, prefixEnd = 0;
+  int low = segment.begin, high = segment.end;
+  Segment prefix{0, 0};
   if (s.mask != AttentionMask::Full && high > row + 1)
     high = row + 1;
   const bool inside = segment.begin <= row && row < segment.end;
-  if (s.mask == AttentionMask::Sliding || (s.mask == AttentionMask::Blocks && s.window > 0))
+  const bool mayHaveWindow = s.mask == AttentionMask::Blocks || s.mask == AttentionMask::Prefix;
+  if (s.mask == AttentionMask::Sliding || (mayHaveWindow && s.window > 0))
     low = windowBegin(s, row, low);
   if (s.mask == AttentionMask::Chunked && inside)
     low = row - static_cast<int>((row - low) % s.window);
   if (s.mask == AttentionMask::Prefix && inside && types[row] >= 0 && types[row] <= s.lastType)
-    prefixEnd = segment.end;
+    prefix = segment;
   if (s.mask == AttentionMask::Blocks && inside)
     high = blockOf(s, types, row, segment).end;
   if (!inside)
-    low = high = prefixEnd = 0;
+    low = high = 0;
   tile.low[slot] = low;
   tile.high[slot] = high;
-  tile.prefixEnd[slot] = prefixEnd;
+  tile.prefixBegin[slot] = prefix.begin;
+  tile.prefixEnd[slot] = prefix.end;
 }
 
 __device__ __forceinline__ bool sees(const QueryTile &tile, int slot, int key, bool prefixKey) {
-  return key >= tile.low[slot] &&
-         (key < tile.high[slot] || (prefixKey && key < tile.prefixEnd[slot]));
+  return (key >= tile.low[slot] && key < tile.high[slot]) ||
+         (prefixKey && key >= tile.prefixBegin[slot] && key < tile.prefixEnd[slot]);
 }
 
 /// The keys that any of the tile's queries may see.
 __device__ __forceinline__ Segment keysOf(const QueryTile &tile) {
   Segment all{0x7fffffff, 0};
-  for (int i = 0; i < tileRows; ++i) {
-    const int end = tile.high[i] > tile.prefixEnd[i] ? tile.high[i] : tile.prefixEnd[i];
-    if (end <= tile.low[i])
-      continue;
-    all.begin = tile.low[i] < all.begin ? tile.low[i] : all.begin;
+  auto add = [&](int begin, int end) {
+    if (end <= begin)
+      return;
+    all.begin = begin < all.begin ? begin : all.begin;
     all.end = end > all.end ? end : all.end;
+  };
+  for (int i = 0; i < tileRows; ++i) {
+    add(tile.low[i], tile.high[i]);
+    add(tile.prefixBegin[i], tile.prefixEnd[i]);
   }
   return all;
 }

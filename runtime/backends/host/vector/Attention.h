@@ -32,6 +32,8 @@ struct AttentionTask {
   int64_t window = 0;
   const int32_t *types = nullptr; ///< of the first token; prefix mask only
   int64_t typeStride = 1;
+  const float *sinks = nullptr; ///< forward: a logit of each query head beside its scores; or none
+  int64_t sinkStride = 1;
   int64_t lastType = 0; ///< prefix mask: queries of types 0 to this see all of the prefix
   /// Blocks and chunked masks: the keys that each token sees, of the first token, relative to its
   /// segment; null with other masks.

@@ -116,12 +116,23 @@ bool softmaxStep(const AttentionTask &t, float *scores, const State &s, float *d
   return changed;
 }
 
+/// One more score for a row, of a key without value; returns the factor of what was summed before.
+float addSink(float sink, float &top, float &total) {
+  const float largest = sink > top ? sink : top;
+  const float kept = __builtin_expf(top - largest);
+  total = total * kept + __builtin_expf(sink - largest);
+  top = largest;
+  return kept;
+}
+
 void finish(const AttentionTask &t, const State &s, int64_t head, int64_t q0, int64_t queries,
             int64_t valueCols) {
   for (int64_t i = 0; i < queries; ++i) {
-    float total = s.total[i];
+    float total = s.total[i], top = s.top[i];
+    const float kept =
+        t.sinks && total != 0 ? addSink(t.sinks[head * t.sinkStride], top, total) : 1;
     float *out = t.out.at(q0 + i, head);
-    const float inverse = total > 0 || total != total ? 1.f / total : 0.f;
+    const float inverse = total > 0 || total != total ? kept / total : 0.f;
     const float *sums = s.sums + i * valueCols;
     if (t.out.feature == 1) {
       int64_t f = 0;
@@ -133,7 +144,7 @@ void finish(const AttentionTask &t, const State &s, int64_t head, int64_t q0, in
       for (int64_t f = 0; f < t.valueSize; ++f)
         out[f * t.out.feature] = sums[f] * inverse;
     }
-    *t.lse.at(q0 + i, head) = total == 0 ? -__builtin_inff() : s.top[i] + __builtin_logf(total);
+    *t.lse.at(q0 + i, head) = total == 0 ? -__builtin_inff() : top + __builtin_logf(total);
   }
 }
 

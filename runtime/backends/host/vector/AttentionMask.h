@@ -25,6 +25,11 @@ static bool hasPrefixKey(const AttentionTask &t, int64_t keyBegin, int64_t keyEn
   return false;
 }
 
+/// Whether tokens look back as far as the window, where the keys that they see are not listed.
+OMNIBAL_INLINE bool isWindowed(const AttentionTask &t) {
+  return t.mask == MaskKind::Sliding || (t.mask == MaskKind::Prefix && t.window > 0);
+}
+
 /// As below, where the keys that tokens see are listed.
 static Visible visibleByReach(const AttentionTask &t, int64_t q0, int64_t q1, int64_t k0,
                               int64_t k1) {
@@ -47,9 +52,9 @@ OMNIBAL_INLINE Visible visible(const AttentionTask &t, int64_t q0, int64_t q1, i
   if (k0 > q1 - 1)
     return prefixKeys ? Visible::Some : Visible::None;
   bool all = k1 - 1 <= q0;
-  if (t.mask == MaskKind::Sliding) {
+  if (isWindowed(t)) {
     if (q0 - (k1 - 1) >= t.window)
-      return Visible::None;
+      return prefixKeys ? Visible::Some : Visible::None;
     all = all && q1 - 1 - k0 < t.window;
   }
   return all ? Visible::All : Visible::Some;
@@ -91,7 +96,7 @@ OMNIBAL_INLINE Reach reachOfLanes(const AttentionTask &t, int64_t token) {
     return reach;
   }
   const VecI query = iota(token - t.begin);
-  if (t.mask == MaskKind::Sliding)
+  if (isWindowed(t))
     return {query - static_cast<int32_t>(t.window) + 1, query + 1};
   return {VecI{}, query + 1};
 }
@@ -101,7 +106,7 @@ OMNIBAL_INLINE Reach reachOf(const AttentionTask &t, int64_t token) {
   const VecI query = VecI{} + static_cast<int32_t>(token - t.begin);
   if (t.low)
     return {VecI{} + t.low[token], VecI{} + t.high[token]};
-  if (t.mask == MaskKind::Sliding)
+  if (isWindowed(t))
     return {query - static_cast<int32_t>(t.window) + 1, query + 1};
   return {VecI{}, query + 1};
 }

@@ -167,7 +167,7 @@ func.func @main() -> (!logits {omnibal.output = "logits"}) {
     %v0 = omnibal.slice %split {begin = array<i64: 0, 0, 2, 0, 0>, step = array<i64: 1, 1, 1, 1, 1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!v322) -> !v1
     %v1 = omnibal.reshape %v0 : (!v1) -> !vh
     %v = omnibal.transpose %v1 {permutation = array<i64: 0, 2, 1, 3>} : (!vh) -> !va
-    %a, %lse = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (!va, !va, !va) -> (!va, !vl)
+    %a, %lse = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (!va, !va, !va) -> (!va, !vl)
     %at = omnibal.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (!va) -> !vh
     %ar = omnibal.reshape %at : (!vh) -> !v8
     %o = omnibal.linear %ar, %out : (!v8, tensor<8x8xf32>) -> !v8
@@ -195,7 +195,7 @@ func.func @main() -> (!logits {omnibal.output = "logits"}) {
     %v0 = omnibal.slice %split {begin = array<i64: 0, 0, 2, 0, 0>, step = array<i64: 1, 1, 1, 1, 1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>} : (!v322) -> !v1
     %v1 = omnibal.reshape %v0 : (!v1) -> !vh
     %v = omnibal.transpose %v1 {permutation = array<i64: 0, 2, 1, 3>} : (!vh) -> !va
-    %a, %lse = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (!va, !va, !va) -> (!va, !vl)
+    %a, %lse = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (!va, !va, !va) -> (!va, !vl)
     %at = omnibal.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (!va) -> !vh
     %ar = omnibal.reshape %at : (!vh) -> !v8
     %o = omnibal.linear %ar, %out : (!v8, tensor<8x8xf32>) -> !v8
@@ -244,7 +244,7 @@ func.func @main() -> (!logits {omnibal.output = "logits"}) {
     %v2 = omnibal.transpose %v1 {permutation = array<i64: 0, 2, 1, 3>} : (!kh) -> !ka
     %q3 = omnibal.rope %q2, %positions, %cos, %sin : (!q, !ids, tensor<16x4xf32>, tensor<16x4xf32>) -> !q
     %k3 = omnibal.rope %k2, %positions, %cos, %sin : (!ka, !ids, tensor<16x4xf32>, tensor<16x4xf32>) -> !ka
-    %a, %lse = omnibal.attention %q3, %k3, %v2, %borders {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (!q, !ka, !ka, !borders) -> (!q, !lse)
+    %a, %lse = omnibal.attention %q3, %k3, %v2, %borders {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (!q, !ka, !ka, !borders) -> (!q, !lse)
     %at = omnibal.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (!q) -> !qh
     %ar = omnibal.reshape %at : (!qh) -> !h
     %ao = omnibal.linear %ar, %o : (!h, tensor<8x8xf32>) -> !h
@@ -277,7 +277,7 @@ func.func @main() -> (!logits {omnibal.output = "logits"}) {
     %v2 = omnibal.transpose %v1 {permutation = array<i64: 0, 2, 1, 3>} : (!kh) -> !ka
     %q3 = omnibal.rope %q2, %positions, %cos, %sin : (!q, !ids, tensor<16x4xf32>, tensor<16x4xf32>) -> !q
     %k3 = omnibal.rope %k2, %positions, %cos, %sin : (!ka, !ids, tensor<16x4xf32>, tensor<16x4xf32>) -> !ka
-    %a, %lse = omnibal.attention %q3, %k3, %v2, %borders {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>} : (!q, !ka, !ka, !borders) -> (!q, !lse)
+    %a, %lse = omnibal.attention %q3, %k3, %v2, %borders {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (!q, !ka, !ka, !borders) -> (!q, !lse)
     %at = omnibal.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (!q) -> !qh
     %ar = omnibal.reshape %at : (!qh) -> !h
     %ao = omnibal.linear %ar, %o : (!h, tensor<8x8xf32>) -> !h
