@@ -9,8 +9,9 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 
+import numpy as np
 import torch
-from exporter import arrangement, batching, derivation, grids, pictures, tracing
+from exporter import arrangement, batching, candidates, derivation, experts, grids, pictures, probing, processors, samples, tracing
 from exporter.host_values import HostValues
 
 CODE = """
@@ -48,7 +49,7 @@ class Traced(torch.nn.Module):
         return self.function(*inputs)
 
 
-class Constructs(unittest.TestCase):
+class MadeUpModule(unittest.TestCase):
     def setUp(self):
         self.name = "transformers.models.made_up.modeling_made_up"
         self.module = types.ModuleType(self.name)
@@ -56,6 +57,8 @@ class Constructs(unittest.TestCase):
         self.addCleanup(sys.modules.pop, self.name)
         exec(CODE, vars(self.module))
 
+
+class Constructs(MadeUpModule):
     def check(self, change, function, traced, others):
         """Traced on one set of inputs, equal to the plain function on others."""
         shapes = tuple({0: torch.export.Dim.DYNAMIC} if axis else None for axis in traced["free"])
@@ -104,6 +107,49 @@ class Constructs(unittest.TestCase):
         wanted = torch.cat([torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.3) for q, k, v in parts], dim=2)
         torch.testing.assert_close(got, wanted.transpose(1, 2))
 
+    def test_a_new_dimension_of_complex_numbers(self):
+        def rotated(x, angles):
+            turns = torch.polar(torch.ones_like(angles), angles)[:, None]
+            return torch.view_as_real(torch.view_as_complex(x.reshape(5, 3, 4, 2)) * turns).flatten(2)
+        inputs = torch.randn(5, 3, 8), torch.randn(5, 4)
+        program = tracing.with_complex_unsqueezed(torch.export.export(Traced(rotated), inputs, strict=False))
+        self.assertFalse([node for node in program.graph.nodes if "unsqueeze" in str(node.target)])
+        torch.testing.assert_close(program.module()(*inputs), rotated(*inputs))
+        torch.onnx.export(program, (), opset_version=18, optimize=False, verbose=False)
+
+    def test_experts_in_a_loop_of_their_own(self):
+        class Loop(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.gate_up_proj = torch.nn.Parameter(torch.randn(4, 12, 8))
+                self.down_proj = torch.nn.Parameter(torch.randn(4, 8, 6))
+
+            def forward(self, hidden_states, top_k_index, top_k_weights):
+                result = torch.zeros_like(hidden_states)
+                for expert in range(4):
+                    rows, place = torch.where(top_k_index == expert)
+                    part = self._apply_gate(hidden_states[rows] @ self.gate_up_proj[expert].T) @ self.down_proj[expert].T
+                    result.index_add_(0, rows, part * top_k_weights[rows, place, None])
+                return result
+
+            def _apply_gate(self, values):
+                gate, up = values.chunk(2, dim=-1)
+                return gate.clamp(max=0.5) * up
+        experts_ = torch.nn.ModuleDict({"experts": Loop(), "other": torch.nn.Linear(3, 3)})
+        experts_.config = types.SimpleNamespace(sub_configs={})
+        inputs = torch.randn(7, 8), torch.rand(7, 4).topk(2).indices, torch.rand(7, 2)
+        wanted = experts_["experts"](*inputs)
+        with experts.without_loops(experts_):
+            program = torch.export.export(experts_["experts"], inputs, strict=False)
+        torch.testing.assert_close(program.module()(*inputs), wanted)
+        torch.testing.assert_close(experts_["experts"](*inputs), wanted)
+        self.assertFalse({"has_gate", "forward"} & set(vars(experts_["experts"])))
+
+    def test_positions_in_floating_point_are_whole_numbers(self):
+        for step, kind in ((1.0, torch.int64), (0.5, torch.float32)):
+            owner = types.SimpleNamespace(get_rope_index=lambda input_ids: (torch.arange(3) * step, None))
+            self.assertEqual(samples.rope_positions(owner, dict(input_ids=[1], other=[2])).dtype, kind)
+
     def test_lengths_are_for_attention_only(self):
         with self.assertRaisesRegex(tracing.ExportError, "beside attention"):
             grids.Segments(torch.arange(3))[1:]
@@ -125,7 +171,7 @@ def sizes_used(x, sizes):
     return total, (sizes[:, 0] // 2).cumsum(0)
 
 
-class Sizes(unittest.TestCase):
+class Sizes(MadeUpModule):
     def test_what_follows_from_sizes_is_known_while_tracing(self):
         sizes = torch.tensor([[2, 3], [4, 2]])
 
@@ -152,6 +198,21 @@ class Sizes(unittest.TestCase):
         program = torch.export.export(Traced(forward), (x,), strict=False)
         y = torch.randn(3)
         torch.testing.assert_close(program.module()(y), y + torch.tensor([0, y[0], 0]))
+
+    def test_rows_chosen_by_a_known_mask(self):
+        mask = torch.tensor([[True, False, True], [True, True, False]])
+
+        def chosen(x):
+            return x[mask] * 2, x[mask | True], x[:, mask[0]]
+
+        def with_host_values(x):
+            with HostValues():
+                return chosen(x)
+        program = torch.export.export(Traced(with_host_values), (torch.randn(2, 3, 4),), strict=False)
+        self.assertFalse([node for node in program.graph.nodes if "nonzero" in str(node.target)])
+        x = torch.randn(2, 3, 4)
+        for got, wanted in zip(program.module()(x), chosen(x)):
+            torch.testing.assert_close(got, wanted)
 
     def test_bags_of_rows(self):
         bag = torch.nn.functional.embedding_bag
@@ -218,6 +279,58 @@ class Sizes(unittest.TestCase):
         torch.testing.assert_close(arrangement.usual_arrangement(height, width, side, merge, copies)(places), usual)
         self.assertIsNone(arrangement.arrangement_of(last.numpy()[:, ::-1].copy(), height, width))
         self.assertIsNone(arrangement.arrangement_of(last.numpy()[:-1], height, width))
+
+    def test_rows_of_padding_are_dropped_where_the_processor_marks_them(self):
+        numbers = np.arange(1, 25).reshape(1, 4, 6)
+        padded = np.concatenate([numbers, np.zeros((1, 3, 6), int)], axis=1)
+        for mark in (-1, 0):
+            others = {"positions": np.full((1, 7, 2), mark), "sizes": np.array([[2, 2]])}
+            others["positions"][:, :4] = 5
+            got, kept = processors.without_padding(padded, others, 24)
+            np.testing.assert_array_equal(got, numbers)
+            self.assertEqual((kept["positions"].shape, kept["sizes"].tolist()), ((1, 4, 2), [[2, 2]]))
+        unmarked = {"positions": np.full((1, 7, 2), 5)}
+        self.assertEqual(processors.without_padding(padded, unmarked, 24)[0].shape, padded.shape)
+        self.assertEqual(processors.without_padding(padded + 1, others, 24)[0].shape, padded.shape)
+
+    def test_pixels_of_several_pictures_are_joined_as_the_processor_does(self):
+        def beside(pictures, **options):
+            return {"pixel_values": np.zeros((1, 3, 8, 8 * len(pictures)))}
+
+        def below(pictures, **options):
+            return {"pixel_values": np.zeros((4 * len(pictures), 48))}
+        self.assertEqual(processors.joined_along(beside, 8, 8), 3)
+        self.assertEqual(processors.joined_along(below, 8, 8), 0)
+        picture = pictures.Picture(8, 8, lambda pixels: pixels[None], along=3)
+        self.assertEqual(picture.arguments(2)["pixel_values"].shape, (1, 3, 8, 16))
+
+    def test_rows_of_patches_by_the_processors_own_function(self):
+        from transformers.models.fuyu.image_processing_pil_fuyu import FuyuImageProcessorPil
+        found = processors.rows_by(FuyuImageProcessorPil(), 16, 24, 8)
+        places = torch.arange(3 * 16 * 24).reshape(3, 16, 24)
+        wanted = places.reshape(3, 2, 8, 3, 8).permute(1, 3, 2, 4, 0).reshape(1, 6, 192)
+        torch.testing.assert_close(found(places), wanted)
+        self.assertIsNone(processors.rows_by(object(), 16, 24, 8))
+
+    def test_patches_are_where_the_model_derives_them_to_be(self):
+        from transformers import vision_utils
+        self.module.get_vision_position_ids = vision_utils.get_vision_position_ids
+        model = types.SimpleNamespace(config=types.SimpleNamespace(patch_size=4, sub_configs={}))
+        for merge in (1, 2):
+            def features(pixel_values, image_grid_thw):
+                return self.module.get_vision_position_ids(image_grid_thw, merge)
+            for order in (1, 2):
+                convert = arrangement.usual_arrangement(16, 24, 4, order, 1)
+                picture = pictures.Picture(16, 24, convert, dict(image_grid_thw=torch.tensor([[1, 4, 6]])))
+                self.assertEqual(candidates.agrees(model, features, picture), order == merge)
+
+    def test_features_that_only_layers_take_are_counted(self):
+        levels = [(0, [torch.zeros(5, 8), torch.zeros(5, 8)]), (3, [torch.zeros(5, 8)])]
+        rows = probing.rows_in(types.SimpleNamespace(pooler_output=None, last_hidden_state=None, deepstack_features=levels))
+        self.assertEqual(sum(len(part) for part in rows), 10)
+        features = pictures.Features(deepstack_features=levels)
+        self.assertIs(features.deepstack_features, levels)
+        self.assertIsNone(features.router_logits)
 
     def test_derivation_is_transformers(self):
         from transformers import vision_utils

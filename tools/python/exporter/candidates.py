@@ -1,10 +1,14 @@
 """How pictures of one size might reach a model: tried one after another until its vision part takes one."""
+import itertools
+
 from exporter import processors
 from exporter.arrangement import Arrangement, usual_arrangement
-from exporter.grids import number
+from exporter.grids import number, recorded
 from exporter.pictures import Picture
 
 ASSUMED = " in patches (no image processor is there to ask for their order)"
+# Arguments that models take beside patches.
+OF_PATCHES = {"image_grid_thw", "spatial_shapes", "target_sizes", "image_position_ids"}
 # Tiles of a picture that are tried.
 TILES = 12
 # Sides that are tried where a configuration names none, in units.
@@ -14,8 +18,8 @@ SIDES = (4, 2, 8, 16)
 def units(config):
     """Pixels of a patch's side, patches of a unit's side, copies of a still picture."""
     patch = number(config, ("patch_size", "encoder_patch_size"), 14)
-    merge = number(config, ("spatial_merge_size", "merge_size", "merge_kernel_size"), 1)
-    return patch, merge, number(config, ("temporal_patch_size",), 1)
+    merge = number(config, ("spatial_merge_size", "merge_size", "merge_kernel_size", "pooling_kernel_size"), 1)
+    return patch, merge, number(config, ("temporal_patch_size", "patch_temporal"), 1)
 
 
 def in_patches(config, takes, sizes, folder):
@@ -24,27 +28,27 @@ def in_patches(config, takes, sizes, folder):
     processor = processors.image_processor(config, folder)
     patch, merge, copies = units(config)
     side = patch * merge
-    sizes = [s for s in sizes if s[0] % side == 0 and s[1] % side == 0] or [(n * side, n * side) for n in SIDES]
+    sizes = [s for s in sizes if s[0] % side == 0 and s[1] % side == 0] + [(n * side, n * side) for n in SIDES]
     for height, width in sizes:
         found = processors.arrangement_by(processor, height, width) if processor else None
         if found:
             constants = {n: torch.from_numpy(v) for n, v in found[1].items() if n in takes and v.dtype != object}
-            yield Picture(height, width, found[0], constants, " in patches")
+            yield Picture(height, width, found[0], constants, " in patches", along=processors.joined_along(processor, height, width))
     if processor is None:
         yield from assumed(config, takes, sizes)
 
 
 def assumed(config, takes, sizes):
-    """Pictures in patches where no image processor can be asked: Qwen2-VL's order, for patches that stay pictures reading
-    order, and SigLIP 2's where the number of patches is a dimension of its own."""
+    """Pictures in patches where no image processor can be asked: Qwen2-VL's order or reading order, SigLIP 2's where the
+    number of patches is a dimension of its own, and patches as pictures beside each other."""
     import torch
     patch, merge, copies = units(config)
     for height, width in sizes:
         rows, columns = height // patch, width // patch
         if "image_grid_thw" in takes:
             grid = {"image_grid_thw": torch.tensor([[1, rows, columns]])}
-            for times in dict.fromkeys((copies, 1)):
-                yield Picture(height, width, usual_arrangement(height, width, patch, merge, times), grid, ASSUMED)
+            for times, side in itertools.product(dict.fromkeys((copies, 1)), dict.fromkeys((merge, 1))):
+                yield Picture(height, width, usual_arrangement(height, width, patch, side, times), grid, ASSUMED)
             reading = usual_arrangement(height, width, patch, 1, 1)
             yield Picture(height, width, Arrangement(reading.loops, (rows * columns, 3, patch, patch)), grid, ASSUMED)
         if "spatial_shapes" in takes:
@@ -53,6 +57,10 @@ def assumed(config, takes, sizes):
             if "pixel_attention_mask" in takes:
                 constants["pixel_attention_mask"] = torch.ones(1, rows * columns, dtype=torch.int64)
             yield Picture(height, width, Arrangement(loops, (1, rows * columns, 3 * patch ** 2)), constants, ASSUMED)
+        if "target_sizes" in takes:
+            loops = [(3, height * width), (patch, width), (rows, patch * width), (columns, patch), (patch, 1)]
+            constants = {"target_sizes": torch.tensor([[rows, columns]])}
+            yield Picture(height, width, Arrangement(loops, (1, 3, patch, rows * columns * patch)), constants, ASSUMED, along=3)
 
 
 def below_each_other(tiles, height):
@@ -82,22 +90,55 @@ def in_tiles(config, sizes, count):
                     break
 
 
+def in_rows(config, sizes, folder):
+    """Pictures as rows of patches where nothing else is given."""
+    processor = processors.image_processor(config, folder)
+    patch = units(config)[0]
+    for height, width in sizes:
+        found = height % patch == 0 and width % patch == 0 and processors.rows_by(processor, height, width, patch)
+        if found:
+            yield Picture(height, width, found, {}, " in patches")
+
+
 def plain(takes, sizes):
     import torch
     for height, width in sizes:
         constants = {"image_sizes": torch.tensor([[height, width]])} if "image_sizes" in takes else {}
         yield Picture(height, width, lambda pixels: pixels[None], constants)
         if "pixel_attention_mask" in takes:
-            constants = {**constants, "pixel_attention_mask": torch.ones(1, 1, height, width, dtype=torch.int64)}
-        yield Picture(height, width, lambda pixels: pixels[None, None], constants)
+            of_pixels = {"pixel_attention_mask": torch.ones(1, 1, height, width, dtype=torch.int64)}
+            of_tiles = {"pixel_attention_mask": torch.ones(1, 1, dtype=torch.bool)}
+            for mask in (of_pixels, of_tiles):
+                yield Picture(height, width, lambda pixels: pixels[None, None], {**constants, **mask})
+        else:
+            yield Picture(height, width, lambda pixels: pixels[None, None], constants)
+
+
+def agrees(model, features, picture):
+    """Whether the model has the patches of a picture where it derives them to be; so, too, where it derives no places."""
+    import torch
+    values, height, width = {}, picture.height, picture.width
+    try:
+        with torch.no_grad(), recorded(values, {}):
+            features(**picture.arguments(1))
+    except Exception:  # the picture is not taken, for whatever reason
+        return True
+    if "image_position_ids" not in values:
+        return True
+    places = picture.convert(torch.arange(3 * height * width).reshape(3, height, width))
+    first = places.reshape(len(places), -1)[:, 0] % (height * width)
+    side = units(model.config)[0]
+    wanted = torch.stack([first // width // side, first % width // side], dim=1)
+    return torch.equal(values["image_position_ids"][:, -2:].to(wanted.dtype), wanted)
 
 
 def picture_layouts(config, takes, sizes, folder, count):
     """Pictures to try; `count` gives how many tokens one makes, or None."""
-    if takes & {"image_grid_thw", "spatial_shapes", "target_sizes", "image_position_ids"}:
+    if takes & OF_PATCHES:
         yield from in_patches(config, takes, sizes, folder)
         return
     if "image_sizes" in takes and getattr(config, "image_grid_pinpoints", None):
         yield from in_tiles(config, sizes, count)
         return
     yield from plain(takes, sizes)
+    yield from in_rows(config, sizes, folder)

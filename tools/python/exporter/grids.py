@@ -310,7 +310,7 @@ def probe_grids(model, token, per_token, folder=None):
     if vision is None or vision is model:
         raise ExportError(f"{name}: no vision part is found (get_encoder)")
     side = number(vision.config, ("patch_size",), 14)
-    copies = dict.fromkeys([number(vision.config, ("temporal_patch_size",), 1), 1])
+    copies = dict.fromkeys([number(vision.config, ("temporal_patch_size", "patch_temporal"), 1), 1])
     tried = []
     merges = dict.fromkeys([number(config, ("spatial_merge_size", "merge_size", "merge_kernel_size"), 2), 2, 1, 4])
     owner, width = features_owner(model), model.get_input_embeddings().weight.shape[-1]

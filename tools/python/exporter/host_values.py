@@ -79,6 +79,28 @@ class HostValues(TorchFunctionMode):
         if sum(other.untyped_storage().data_ptr() == same for _, other in self.known.values()) > 1:
             raise ExportError("a part of a tensor that follows from sizes is written into")
 
+    def rows_of(self, mask):
+        """The places that a known mask chooses, one tensor for each of its dimensions; None for anything else."""
+        known = self.value(mask) if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.dim() else None
+        if known is None:
+            return None
+        with _disable_current_modes():
+            return known.nonzero(as_tuple=True)
+
+    def chosen(self, values, places):
+        """`values[places]` with known masks as places by number, of which there are as many as the masks say; None where
+        there is no known mask."""
+        rows = self.rows_of(places)
+        if rows is not None:
+            flat = values.flatten(0, len(rows) - 1)
+            with _disable_current_modes():
+                numbers = torch.arange(places.numel()).reshape(places.shape)[rows]
+            return flat if len(numbers) == places.numel() else flat.index_select(0, self.keep(numbers))
+        if not isinstance(places, tuple) or all(self.rows_of(place) is None for place in places):
+            return None
+        by_number = [(place,) if self.rows_of(place) is None else map(self.keep, self.rows_of(place)) for place in places]
+        return values[tuple(place for group in by_number for place in group)]
+
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if args and getattr(function, "__name__", "") in SIZED:
@@ -92,6 +114,10 @@ class HostValues(TorchFunctionMode):
                 rest = [self.value(part) if isinstance(part, torch.Tensor) else part for part in args[1:]]
                 if not (rest and isinstance(rest[0], torch.Tensor) and len(rest[0]) != 1):  # places of one picture
                     return as_matrix(function, args[0], rest, kwargs)
+            if function is torch.Tensor.__getitem__:
+                chosen = self.chosen(*args)
+                if chosen is not None:
+                    return chosen
             if tensors and tensors[0] is leaves[0] and writes_into_first(function):
                 self.known.pop(id(tensors[0]), None)  # from here on it holds what is not known
             return function(*args, **kwargs)

@@ -17,12 +17,12 @@ AXES = "position_ids_{}"  # what samples say of positions along several axes, on
 
 class Picture:
     """One size. `convert` makes of one picture what the model takes for it; `constants` are its further arguments for
-    one picture. Those of several pictures are joined along the first dimension."""
+    one picture. Those of several pictures are joined along the first dimension, pixels along the dimension `along`."""
 
-    def __init__(self, height, width, convert, constants=None, says="", tiles=1, whole=None):
+    def __init__(self, height, width, convert, constants=None, says="", tiles=1, whole=None, along=0):
         self.height, self.width, self.convert, self.says, self.tiles = height, width, convert, says, tiles
         self.whole = whole or (height, width)  # before it was cut into tiles
-        self.constants = constants or {}
+        self.constants, self.along = constants or {}, along
 
     def one(self, pixels):
         return {"pixel_values": self.convert(pixels), **self.constants}
@@ -31,7 +31,7 @@ class Picture:
         """Arguments for all the pictures [pictures, 3, height, width]."""
         import torch
         count = len(pixels)
-        values = torch.cat([self.convert(picture) for picture in pixels])
+        values = torch.cat([self.convert(picture) for picture in pixels], dim=self.along)
         return {"pixel_values": values, **{name: torch.cat([value] * count) for name, value in self.constants.items()}}
 
     def pixels(self, count, seed=1):
@@ -43,6 +43,16 @@ class Picture:
 
     def __str__(self):
         return f"pictures of {self.width} x {self.height}{self.says}"
+
+
+class Features(types.SimpleNamespace):
+    """What a model's function gives for pictures. What it gives beside the features (losses of routers, maps of attention)
+    is not there: None, as in Transformers."""
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return None
 
 
 def joined(name, value):
@@ -78,7 +88,7 @@ def features_of_all(owner, picture, pixels):
         tensors = list(torch.vmap(one)(pixels))
     leaves = [other if other is not None else tensors.pop(0) for other in structure["others"]]
     fields = pytree.tree_unflatten(leaves, structure["spec"])
-    return types.SimpleNamespace(**{name: joined(name, value) for name, value in fields.items()})
+    return Features(**{name: joined(name, value) for name, value in fields.items()})
 
 
 class PictureFacts(Facts):

@@ -5,7 +5,7 @@ import copy
 import logging
 import re
 
-from exporter.candidates import picture_layouts
+from exporter.candidates import ASSUMED, OF_PATCHES, agrees, picture_layouts
 from exporter.errors import ExportError
 from exporter.grids import probe_grids
 from exporter.host_values import HostValues
@@ -81,6 +81,16 @@ def shapes_only(model):
         yield
 
 
+def rows_in(result):
+    """The tensors whose rows take the places of a picture's tokens: the features, or those of the first of several layers
+    where a model adds features to its layers alone."""
+    features = getattr(result, "pooler_output", None)
+    features = features if features is not None else getattr(result, "last_hidden_state", None)
+    if features is None and getattr(result, "deepstack_features", None):
+        features = result.deepstack_features[0]
+    return tensors_in(features if features is not None else result)
+
+
 def feature_rows(model, layout, pictures):
     """How many rows of features so many pictures become."""
     import torch
@@ -88,9 +98,7 @@ def feature_rows(model, layout, pictures):
     given = {n: v for n, v in layout.arguments(pictures).items()}
     with torch.no_grad():
         result = function(**given, **({"return_dict": True} if "kwargs" in arguments_of(function) else {}))
-    features = getattr(result, "pooler_output", None)
-    features = features if features is not None else getattr(result, "last_hidden_state", None)
-    found = tensors_in(features if features is not None else result)
+    found = rows_in(result)
     if not found or any(t.shape[-1] != found[0].shape[-1] for t in found):
         raise ValueError("the features are not rows of one width")
     return sum(t.numel() for t in found) // found[0].shape[-1]  # of the language model's width, or projected later
@@ -165,6 +173,8 @@ def one_by_one(model, token, sizes, per_token, folder):
     owner = features_of(model).__self__
     count = lambda layout: counted(model, layout)
     layouts = picture_layouts(model.config, arguments_of(owner.get_image_features), sizes, folder, count)
+    features = owner.get_image_features
+    layouts = (layout for layout in layouts if layout.says != ASSUMED or agrees(model, features, layout))
     picture, tokens = first_taken(model, layouts)
     return PictureFacts(model, owner, token, tokens, picture, per_token)
 
@@ -190,6 +200,6 @@ def candidates(model, token=None, size=None, folder=None):
     last = lambda: one_by_one(model, token, sizes, per_token, folder)
     if "image_grid_thw" in takes:
         return [last] if size else [lambda: probe_grids(model, token, per_token, folder), last]
-    if not sizes and "spatial_shapes" not in takes and "target_sizes" not in takes:
+    if not sizes and not takes & OF_PATCHES:
         raise ExportError(f"{name}: the configuration names no picture size; give --image-size")
     return [lambda: as_they_are(model, token, sizes, per_token), last]

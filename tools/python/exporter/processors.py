@@ -9,7 +9,7 @@ from exporter.model import parts_of
 SETTINGS = {
     "patch_size": ("patch_size",), "merge_size": ("spatial_merge_size", "merge_size"),
     "merge_kernel_size": ("merge_kernel_size", "spatial_merge_size"), "spatial_merge_size": ("spatial_merge_size",),
-    "temporal_patch_size": ("temporal_patch_size",), "encoder_patch_size": ("patch_size",),
+    "temporal_patch_size": ("temporal_patch_size", "patch_temporal"), "encoder_patch_size": ("patch_size",),
     "downsample_factor": ("downsample_factor",), "pooling_kernel_size": ("pooling_kernel_size",),
 }
 FILES = ("preprocessor_config.json", "processor_config.json")
@@ -63,16 +63,51 @@ def places_of_pixels(processor, height, width, name="pixel_values"):
     return result
 
 
+def without_padding(places, others, size):
+    """Rows of patches without those that fill the picture up to the largest: in them no pixel is, and what else is given
+    for them says so by 0 or -1. As they are where it does not."""
+    rows = size // places.shape[-1]
+    if places.ndim != 3 or size % places.shape[-1] or rows >= places.shape[1] or places[:, rows:].any():
+        return places, others
+    per_row = {name: value for name, value in others.items() if value.ndim > 1 and value.shape[1] == places.shape[1]}
+    if not per_row or not all((value[:, rows:] == padding).all() for name, value in per_row.items()
+                              for padding in [-1 if value[:, rows:].any() else 0]):
+        return places, others
+    return places[:, :rows], {**others, **{name: value[:, :rows] for name, value in per_row.items()}}
+
+
 def arrangement_by(processor, height, width):
     """The Arrangement of a picture of that size, and what else the processor gives for it; None where it does not
     merely rearrange pixels."""
     import numpy as np
     from PIL import Image
     try:
-        arrangement = arrangement_of(places_of_pixels(processor, height, width), height, width)
-        if arrangement is None:
-            return None
         values = asked(processor, Image.fromarray(np.zeros((height, width, 3), np.uint8)))
-        return arrangement, {name: np.asarray(value) for name, value in values.items() if name != "pixel_values"}
+        others = {name: np.asarray(value) for name, value in values.items() if name != "pixel_values"}
+        places, others = without_padding(places_of_pixels(processor, height, width), others, 3 * height * width)
+        arrangement = arrangement_of(places, height, width)
+        return arrangement and (arrangement, others)
     except Exception:  # a size that it does not take
         return None
+
+
+def joined_along(processor, height, width):
+    """The dimension along which the processor joins the pixels of several pictures."""
+    import numpy as np
+    from PIL import Image
+    picture = Image.fromarray(np.zeros((height, width, 3), np.uint8))
+    options = dict(do_resize=False, return_tensors="np")
+    one, two = (np.asarray(processor([picture] * count, **options)["pixel_values"]).shape for count in (1, 2))
+    grown = [place for place, (a, b) in enumerate(zip(one, two)) if a != b]
+    return grown[0] if len(grown) == 1 else 0
+
+
+def rows_by(processor, height, width, patch):
+    """The Arrangement of a picture as rows of patches where the processor has a function for that alone, else None."""
+    import numpy as np
+    from transformers.image_utils import SizeDict
+    if not hasattr(processor, "patchify_image"):
+        return None
+    numbered = np.arange(3 * height * width).reshape(3, height, width)
+    places = processor.patchify_image(numbered, SizeDict(height=patch, width=patch))
+    return arrangement_of(places[None], height, width)

@@ -157,10 +157,11 @@ def arguments_of(function):
 
 
 def rope_positions(owner, inputs):
-    """Positions along several axes [axes, batch, sequence] as the model derives them from ids and sizes; None where it has
-    no such rule."""
+    """Positions along several axes [axes, batch, sequence] as the model derives them from ids and sizes, whole numbers where
+    it counts them in floating point; None where it has no such rule."""
     import torch
     if not hasattr(owner, "get_rope_index"):
         return None
     takes = arguments_of(owner.get_rope_index)
-    return owner.get_rope_index(**{name: torch.as_tensor(value) for name, value in inputs.items() if name in takes})[0]
+    positions = owner.get_rope_index(**{name: torch.as_tensor(value) for name, value in inputs.items() if name in takes})[0]
+    return positions.long() if torch.equal(positions, positions.long()) else positions

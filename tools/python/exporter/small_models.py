@@ -57,6 +57,8 @@ TOKEN = re.compile(r".*_(token_id|token_index|id)$")
 
 # Family -> fields by dotted path, where names alone do not tell a size that fits.
 SECTIONS = {"text_config.rope_parameters.mrope_section": [2, 3, 3]}
+WINDOWS_OF_GEMMA = {"num_hidden_layers": LAYERS, "layer_types": ["sliding_attention", "full_attention"],
+                    "global_head_dim": HIDDEN // HEADS}
 OVERRIDES = {
     "qwen2_vl": SECTIONS, "qwen2_5_vl": SECTIONS, "glm4v": SECTIONS, "glm46v": SECTIONS,
     "glmga": SECTIONS, "glm_ocr": SECTIONS, "paddleocr_vl": SECTIONS,
@@ -66,11 +68,24 @@ OVERRIDES = {
     "aria": {"projector_patch_to_query_dict": {(IMAGE // PATCH) ** 2: 4}},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse"]},
     "ernie4_5_vl_moe": {"text_config.rope_parameters.mrope_section": [3, 3, 2]},
-    "granite4_vision": {"deepstack_layer_map": [[-2, 0], [-1, 1]], "downsample_rate": "1/2"},
+    "granite4_vision": {"deepstack_layer_map": [[-2, 0], [-1, 1]], "downsample_rate": "1/2", "spatial_target_layers": [2, 3],
+                        "text_config.num_hidden_layers": 4},
+    "granite_docling": {"vision_config.scale_factor": 2},
+    "muse_glimmer": {"out_hidden_size": 4 * HIDDEN, "vision_config.pos_emb_height": 4, "vision_config.pos_emb_width": 4},
+    "step3p7": {"text_config.sliding_window": 16, "text_config.layer_types": ["sliding_attention", "full_attention"],
+                "text_config.mlp_layer_types": ["dense", "sparse"], "text_config.rope_parameters": None},
+    "unlimited_ocr": {"vision_config.sam_config.downsample_channels": [WIDE, HIDDEN],
+                      "vision_config.sam_config.image_size": 2 * IMAGE,
+                      "vision_config.sam_config.global_attn_indexes": [1]},
+    "gemma4": {"!vision_config": {}, "!text_config": WINDOWS_OF_GEMMA, "text_config.hidden_size_per_layer_input": 16,
+               "vision_config.position_embedding_size": HIDDEN},
+    "gemma4_unified": {"!text_config": WINDOWS_OF_GEMMA},
+    "cohere_compass": {"text_config.rope_parameters": {"full_attention": {
+        "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}},
     **{family: {"image_token_id": FIRST_SPECIAL + 20} for family in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")},
     "kimi_k25": {"text_config.head_dim": HIDDEN // HEADS // 2},
     "hunyuan_vl": {"text_config.head_dim": HIDDEN // HEADS},
-    "llama4": {"vision_config.intermediate_size": 4 * HIDDEN},
+    "llama4": {"vision_config.intermediate_size": 4 * HIDDEN, "vision_config.vision_output_dim": HIDDEN},
 }
 
 

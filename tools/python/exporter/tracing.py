@@ -13,6 +13,10 @@ from exporter import experts
 from exporter.errors import ExportError
 
 
+# Their rows of features stay within 64 bits: what PyTorch finds out of their number must not be less than what it knew.
+MOST_PICTURES = 1 << 24
+
+
 def modelling_modules():
     return [module for name, module in list(sys.modules.items())
             if name.startswith("transformers.models.") and ".modeling_" in name]
@@ -142,6 +146,8 @@ def dimensions(inputs, axes):
 
     def dimension(name):
         match = re.fullmatch(r"(?:(\d+)\*)?units", name)
+        if name == "images":
+            return torch.export.Dim(name, max=MOST_PICTURES)
         if not match:
             return torch.export.Dim.DYNAMIC
         return int(match[1]) * units if match[1] else units
@@ -166,6 +172,7 @@ def trace(model, facts, opset):
         stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         try:
             program = facts.finished(torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False))
+            program = with_complex_unsqueezed(program)
         except Exception as error:  # of many kinds, all about the model's code
             raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
         try:
@@ -174,6 +181,15 @@ def trace(model, facts, opset):
         except Exception as error:
             raise ExportError(f"{type(model).__name__}: an operation has no form in ONNX: "
                               f"{first_line(error.__cause__ or error)}") from error
+
+
+def with_complex_unsqueezed(program):
+    """A new dimension of complex numbers has no form of its own in ONNX; a stack of one tensor has one."""
+    import torch
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.unsqueeze.default and node.meta["val"].is_complex():
+            node.target, node.args = torch.ops.aten.stack.default, ([node.args[0]], node.args[1])
+    return program
 
 
 def translations(opset):
