@@ -13,10 +13,6 @@ from exporter import experts
 from exporter.errors import ExportError
 
 
-# Their rows of features stay within 64 bits: what PyTorch finds out of their number must not be less than what it knew.
-MOST_PICTURES = 1 << 24
-
-
 def modelling_modules():
     return [module for name, module in list(sys.modules.items())
             if name.startswith("transformers.models.") and ".modeling_" in name]
@@ -139,19 +135,38 @@ def with_masks_filled():
         yield
 
 
-def dimensions(inputs, axes):
-    """Dynamic shapes for torch.export: sizes that are multiples of `units` share that symbol, others are found out."""
+# So that their rows of features stay within 64 bits.
+MOST_PICTURES = 1 << 24
+
+
+def dimensions(inputs, axes, bounded=False):
+    """Dynamic shapes for torch.export: sizes that are multiples of `units` share that symbol, others are found out.
+    `bounded`: the number of pictures has a name and a bound."""
     import torch
     units = torch.export.Dim("units")
 
     def dimension(name):
-        match = re.fullmatch(r"(?:(\d+)\*)?units", name)
-        if name == "images":
+        if bounded and name == "images":
             return torch.export.Dim(name, max=MOST_PICTURES)
+        match = re.fullmatch(r"(?:(\d+)\*)?units", name)
         if not match:
             return torch.export.Dim.DYNAMIC
         return int(match[1]) * units if match[1] else units
     return {name: {axis: dimension(text) for axis, text in axes.get(name, {}).items()} for name in inputs}
+
+
+def exported(model, inputs, axes):
+    """The traced program. Where rows chosen by data meet several rows for each picture, PyTorch finds that the number of
+    the former might be too large, and says so by an assertion, unless pictures have a bound; elsewhere the bound is in
+    its way."""
+    import torch
+    for bounded in (False, True):
+        shapes = dimensions(inputs, axes, bounded)
+        try:
+            return torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+        except AssertionError as error:
+            if bounded or "not a subset of src_bound" not in str(error):
+                raise
 
 
 def trace(model, facts, opset):
@@ -159,7 +174,6 @@ def trace(model, facts, opset):
     optimiser merges equal parameters and folds transposes, which makes a graph unfit for training."""
     import torch
     inputs = facts.traced()
-    shapes = dimensions(inputs, facts.axes())
     with contextlib.ExitStack() as stack:
         for change in (torch.no_grad(), without_runtime_checks(), experts.traceable(model), with_masks_filled(),
                        *facts.changes()):
@@ -171,7 +185,7 @@ def trace(model, facts, opset):
         # Sizes of 0 and 1 are no special cases, as in torch.onnx's own capture.
         stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         try:
-            program = facts.finished(torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False))
+            program = facts.finished(exported(model, inputs, facts.axes()))
             program = with_complex_unsqueezed(program)
         except Exception as error:  # of many kinds, all about the model's code
             raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
