@@ -1,28 +1,11 @@
 //===- Gemm.cu - A block 64 x 64 results, a thread 4 x 4 of them ------------------------------===//
 #include "runtime/backends/cuda/kernels/GemmEpilogue.h"
+#include "runtime/backends/cuda/kernels/GemmTile.h"
 
 namespace omnibal::rt::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr int side = 64;
-constexpr int line = side + 4;
-constexpr int depth = 16;
-
-/// to[k][i] = element (row + i, first + k) of a matrix whose rows are `s.row` apart; zeros beyond
-/// the ends. Neighbouring threads read along the dimension that is dense.
-template <typename T>
-__device__ __forceinline__ void load(float (&to)[depth][line], const T *from, RowStrides s,
-                                     int64_t row, int64_t rows, int64_t first, int64_t size) {
-#pragma unroll
-  for (int j = 0; j < side * depth / threads; ++j) {
-    const int place = threadIdx.x + j * threads;
-    const int k = s.col == 1 ? place % depth : place / side;
-    const int i = s.col == 1 ? place / depth : place % side;
-    const bool inside = row + i < rows && first + k < size;
-    to[k][i] = inside ? toFloat(from[(row + i) * s.row + (first + k) * s.col]) : 0.f;
-  }
-}
+using namespace tile;
 
 template <typename T, typename To>
 __global__ void __launch_bounds__(threads, 2)
@@ -42,15 +25,7 @@ __global__ void __launch_bounds__(threads, 2)
       load(left, x, s.a.strides, row, s.m, first, s.k);
       load(right, y, RowStrides{s.b.strides.col, s.b.strides.row}, col, s.n, first, s.k);
       __syncthreads();
-#pragma unroll
-      for (int k = 0; k < depth; ++k) {
-        const auto p = loadPack<4>(&left[k][down]), q = loadPack<4>(&right[k][across]);
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-#pragma unroll
-          for (int j = 0; j < 4; ++j)
-            sums[i][j] = fmaf(p.at[i], q.at[j], sums[i][j]);
-      }
+      multiplyAdd(sums, left, right, down, across);
     }
     To *result = c + offsetOf(s, s.c, batch);
     const To *added = residual ? residual + offsetOf(s, s.residual, batch) : nullptr;

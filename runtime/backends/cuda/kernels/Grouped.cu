@@ -7,16 +7,14 @@
 // rows came before it, and the grid is the same whatever the groups' sizes are.
 //
 //===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/cuda/kernels/GemmTile.h"
 #include "runtime/backends/cuda/kernels/GroupedDevice.h"
 #include "runtime/backends/cuda/kernels/Order.h"
 
 namespace omnibal::rt::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr int side = 64;
-constexpr int line = side + 4;
-constexpr int depth = 16;
+using namespace tile;
 
 /// Borders from the sorted rows: each place writes those between its row's group and the one
 /// before.
@@ -35,21 +33,6 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// sums[i][j] += left[k][down + i] right[k][across + j] for all k.
-__device__ __forceinline__ void multiplyAdd(float (&sums)[4][4], const float (&left)[depth][line],
-                                            const float (&right)[depth][line], int down,
-                                            int across) {
-#pragma unroll
-  for (int k = 0; k < depth; ++k) {
-    const auto p = loadPack<4>(&left[k][down]), q = loadPack<4>(&right[k][across]);
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        sums[i][j] = fmaf(p.at[i], q.at[j], sums[i][j]);
-  }
-}
-
 template <typename T, typename To>
 __global__ void __launch_bounds__(threads, 2)
     groupedGemm(GroupedShape s, const int32_t *order, const int32_t *borders, const T *a,
@@ -61,11 +44,7 @@ __global__ void __launch_bounds__(threads, 2)
   for (int64_t tile = blockIdx.x; tile < rowTiles * colTiles; tile += gridDim.x) {
     const int64_t first = tile / colTiles * side, col = tile % colTiles * side;
     const int64_t end = first + side < s.rows ? first + side : s.rows;
-    int64_t begin = first;
-    for (int64_t g = groupAt(borders, s.groups, first); begin < end && g < s.groups; ++g) {
-      const int64_t border = borders[g + 1], last = border < end ? border : end;
-      if (last <= begin)
-        continue; // a group without rows
+    forGroups(borders, s.groups, first, end, [&](int64_t g, int64_t begin, int64_t last) {
       const T *matrix = b + g * s.b.group;
       float sums[4][4] = {};
       for (int64_t from = 0; from < s.depth; from += depth) {
@@ -78,15 +57,7 @@ __global__ void __launch_bounds__(threads, 2)
           left[k][i] =
               inside ? toFloat(a[offsetOf(s.a, order[first + i]) + (from + k) * s.a.col]) : 0.f;
         }
-#pragma unroll
-        for (int j = 0; j < side * depth / threads; ++j) {
-          const int place = threadIdx.x + j * threads;
-          const int k = s.b.col == 1 ? place / side : place % depth;
-          const int i = s.b.col == 1 ? place % side : place / depth;
-          const bool inside = col + i < s.cols && from + k < s.depth;
-          right[k][i] =
-              inside ? toFloat(matrix[(from + k) * s.b.row + (col + i) * s.b.col]) : 0.f;
-        }
+        load(right, matrix, RowStrides{s.b.col, s.b.row}, col, s.cols, from, s.depth);
         __syncthreads();
         multiplyAdd(sums, left, right, down, across);
       }
@@ -101,8 +72,7 @@ __global__ void __launch_bounds__(threads, 2)
           if (col + across + j < s.cols)
             to[(col + across + j) * s.c.col] = fromFloat<To>(sums[i][j]);
       }
-      begin = last;
-    }
+    });
   }
 }
 

@@ -22,6 +22,19 @@ __device__ __forceinline__ int64_t groupAt(const int32_t *borders, int64_t group
   return low;
 }
 
+/// Calls part(group, first, last) for the places [begin, end) of each group that has some there.
+template <typename Part>
+__device__ __forceinline__ void forGroups(const int32_t *borders, int64_t groups, int64_t begin,
+                                          int64_t end, const Part &part) {
+  for (int64_t g = groupAt(borders, groups, begin); begin < end && g < groups; ++g) {
+    const int64_t border = borders[g + 1], last = border < end ? border : end;
+    if (last <= begin)
+      continue; // a group without rows
+    part(g, begin, last);
+    begin = last;
+  }
+}
+
 /// The same products in bfloat16 on the tensor cores; false, and nothing is launched, where
 /// operands do not lie in packs of 16 bytes.
 bool launchGroupedGemmMma(const GroupedShape &shape, const int32_t *order, const int32_t *borders,

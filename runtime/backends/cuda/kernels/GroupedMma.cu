@@ -33,22 +33,15 @@ template <bool denseLeft, bool denseRight>
 constexpr int sharedBytes = 2 * (Part<down, denseLeft>::values + Part<across, denseRight>::values) *
                             static_cast<int>(sizeof(bf16));
 
-/// The four matrices of 16 along the side and 16 of the depth that begin there, as the left factor.
-template <typename P, bool denseSide>
-__device__ __forceinline__ void loadLeft(uint32_t (&to)[4], const bf16 *part, int side, int k) {
-  const int lane = threadIdx.x % 32, half = lane / 8 % 2 * 8, row = lane % 8, far = lane / 16 * 8;
-  const bf16 *at = denseSide ? part + (k + far + row) * P::line + side + half
-                             : part + (side + half + row) * P::line + k + far;
-  loadMatrices<denseSide>(to, reinterpret_cast<const unsigned char *>(at));
-}
-
-/// The same as the right factor: to[0], to[1] for the first eight of the side, to[2], to[3] for the
-/// others.
-template <typename P, bool denseSide>
-__device__ __forceinline__ void loadRight(uint32_t (&to)[4], const bf16 *part, int side, int k) {
-  const int lane = threadIdx.x % 32, half = lane / 8 % 2 * 8, row = lane % 8, far = lane / 16 * 8;
-  const bf16 *at = denseSide ? part + (k + half + row) * P::line + side + far
-                             : part + (side + far + row) * P::line + k + half;
+/// The four matrices of 16 along the side and 16 of the depth that begin there. As the left factor
+/// the second is the first's neighbour along the side; as the right factor along the depth, so that
+/// to[0], to[1] are of the first eight of the side and to[2], to[3] of the others.
+template <typename P, bool denseSide, bool asLeft>
+__device__ __forceinline__ void loadFour(uint32_t (&to)[4], const bf16 *part, int side, int k) {
+  const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, row = lane % 8, far = lane / 16 * 8;
+  const int sideways = asLeft ? near : far, deep = asLeft ? far : near;
+  const bf16 *at = denseSide ? part + (k + deep + row) * P::line + side + sideways
+                             : part + (side + sideways + row) * P::line + k + deep;
   loadMatrices<denseSide>(to, reinterpret_cast<const unsigned char *>(at));
 }
 
@@ -63,11 +56,11 @@ __device__ __forceinline__ void multiplyPart(Sums &sums, const bf16 *left, const
     uint32_t a[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      loadLeft<Part<down, denseLeft>, denseLeft>(a[i], left, row + i * 16, k);
+      loadFour<Part<down, denseLeft>, denseLeft, true>(a[i], left, row + i * 16, k);
 #pragma unroll
     for (int j = 0; j < 8; j += 2) {
       uint32_t b[4];
-      loadRight<Part<across, denseRight>, denseRight>(b, right, col + j * 8, k);
+      loadFour<Part<across, denseRight>, denseRight, false>(b, right, col + j * 8, k);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         multiplyAdd(sums[i][j], a[i], b[0], b[1]);
@@ -148,11 +141,7 @@ __global__ void __launch_bounds__(threads)
   for (int64_t tile = blockIdx.x; tile < rowTiles * colTiles; tile += gridDim.x) {
     const int64_t first = tile / colTiles * down, firstCol = tile % colTiles * across;
     const int64_t end = first + down < s.rows ? first + down : s.rows;
-    int64_t begin = first;
-    for (int64_t g = groupAt(borders, s.groups, first); begin < end && g < s.groups; ++g) {
-      const int64_t border = borders[g + 1], last = border < end ? border : end;
-      if (last <= begin)
-        continue; // a group without rows
+    forGroups(borders, s.groups, first, end, [&](int64_t g, int64_t begin, int64_t last) {
       const bf16 *matrix = b + g * s.b.group;
       const bf16 *lines[Left::copies]; // this thread's rows
 #pragma unroll
@@ -182,8 +171,7 @@ __global__ void __launch_bounds__(threads)
         if (place >= begin && place < last && n < s.cols)
           c[offsetOf(s.c, order[place]) + n * s.c.col] = fromFloat<To>(value);
       });
-      begin = last;
-    }
+    });
   }
 }
 
