@@ -91,6 +91,51 @@ def idefics3(folder):
                 special, "<image>", dict(processor_class="Idefics3Processor", image_seq_len=4), image_token="<image>")
 
 
+TILES = dict(image_processor_type="GotOcr2ImageProcessor", size=dict(height=28, width=28), crop_to_patches=True, min_patches=1,
+             max_patches=4, **MEAN)
+
+
+def internvl(folder):
+    special = ["<IMG_CONTEXT>", "<img>", "</img>", "<video>"]
+    return Kind(folder, dict(model_type="internvl", vision_config=dict(model_type="internvl_vision", image_size=[28, 28], patch_size=[7, 7])),
+                TILES, special, "<IMG_CONTEXT>", dict(processor_class="InternVLProcessor", image_seq_length=4), start_image_token="<img>",
+                end_image_token="</img>", context_image_token="<IMG_CONTEXT>", video_token="<video>")
+
+
+def aya_vision(folder):
+    special = ["<image>", "<|START_OF_IMG|>", "<|END_OF_IMG|>", "<|IMG_PATCH|>", "<|IMG_LINE_BREAK|>", "TILE", "TILE_GLOBAL"]
+    return Kind(folder, dict(model_type="aya_vision"), TILES, special, "<image>",
+                dict(processor_class="AyaVisionProcessor", patch_size=14, img_size=28, downsample_factor=1))
+
+
+def gemma3(folder):
+    special = ["<image_soft_token>", "<start_of_image>", "<end_of_image>"]
+    return Kind(folder, dict(model_type="gemma3"),
+                dict(image_processor_type="Gemma3ImageProcessor", size=dict(height=28, width=28), **MEAN), special, "<start_of_image>",
+                dict(processor_class="Gemma3Processor", image_seq_length=4), dict(per_token_inputs=["token_type_ids"]),
+                image_token="<image_soft_token>", boi_token="<start_of_image>", eoi_token="<end_of_image>")
+
+
+def llava_next(folder):
+    pinpoints = [[28, 56], [56, 28], [56, 56]]
+    return Kind(folder, dict(model_type="llava_next", image_grid_pinpoints=pinpoints,
+                             vision_config=dict(model_type="clip_vision_model", image_size=28, patch_size=14)),
+                dict(image_processor_type="LlavaNextImageProcessor", size=dict(shortest_edge=28), crop_size=dict(height=28, width=28),
+                     image_grid_pinpoints=pinpoints, **MEAN),
+                ["<image>"], "<image>", dict(processor_class="LlavaNextProcessor", patch_size=14, num_additional_image_tokens=1,
+                                             vision_feature_select_strategy="default"),
+                dict(picture=[44, 50], tiles_below_each_other=5), image_token="<image>")
+
+
+def glm4v(folder):
+    special = ["<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>"]
+    return Kind(folder, dict(model_type="glm4v"),
+                dict(image_processor_type="Glm4vImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2,
+                     size=dict(shortest_edge=64, longest_edge=8192), **MEAN),
+                special, "<|begin_of_image|><|image|><|end_of_image|>", dict(processor_class="Glm4vProcessor"),
+                dict(pictures=dict(patch=4, merge=2)), image_token="<|image|>", video_token="<|video|>")
+
+
 def paligemma(folder):
     return Kind(folder, dict(model_type="paligemma"),
                 dict(image_processor_type="SiglipImageProcessor", size=dict(height=28, width=28), image_seq_length=4, **MEAN),
@@ -147,8 +192,29 @@ class Processors(unittest.TestCase):
         self.assertEqual(sample["input_ids"].count(5), 2 * 4)
         np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), given["pixel_values"], atol=1e-6)
 
+    def test_tiles_of_pictures(self):
+        for make in (internvl, aya_vision, gemma3):
+            with self.subTest(make.__name__):
+                _, sample, given, pictures = self.check(make)
+                self.assertEqual(sample["images"], 2 if make is gemma3 else 6)
+                self.assertEqual(sample.get("token_type_ids"), given["token_type_ids"][0].tolist() if make is gemma3 else None)
+                np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), given["pixel_values"], atol=1e-6)
+
+    def test_tiles_below_each_other(self):
+        """A graph for one size: pictures get it first; the tiles of each are one picture."""
+        self.pictures = [picture.resize((50, 44)) for picture in self.pictures]
+        _, sample, given, pictures = self.check(llava_next)
+        self.assertEqual([p.shape for p in pictures], [(5 * 28, 28, 3)] * 2)
+        tiles = np.stack([self.normalised(p) for p in pictures]).reshape(2, 3, 5, 28, 28).swapaxes(1, 2)
+        np.testing.assert_allclose(tiles, given["pixel_values"], atol=1e-6)
+
     def test_pictures_of_any_size(self):
-        kind, sample, given, pictures = self.check(qwen2_vl)
+        for make in (qwen2_vl, glm4v):
+            with self.subTest(make.__name__):
+                self.any_size(make)
+
+    def any_size(self, make):
+        kind, sample, given, pictures = self.check(make)
         images = AutoImageProcessor.from_pretrained(kind.folder, backend="pil")
         again = images([Image.fromarray(p) for p in pictures], do_resize=False, return_tensors="np")
         np.testing.assert_array_equal(again["image_grid_thw"], given["image_grid_thw"])

@@ -49,7 +49,10 @@ def load_processor(folder):
     except Exception:  # a part that is not installed: videos are not needed
         pass
     cls = PROCESSOR_MAPPING[type(config)]
-    parts = {name: None for name in cls.get_attributes()}
+    try:
+        parts = {name: None for name in cls.get_attributes()}
+    except ImportError as error:  # not even the class is there
+        raise SystemExit(f"prepare.py: {folder}: {str(error).strip().splitlines()[0]}") from None
     parts["tokenizer"] = AutoTokenizer.from_pretrained(folder)
     parts["image_processor"] = AutoImageProcessor.from_pretrained(folder, backend="pil")
     try:
