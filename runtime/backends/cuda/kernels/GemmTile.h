@@ -1,6 +1,7 @@
 //===- GemmTile.h - Products of tiles by a block on the ordinary cores ------------------------===//
 //
-// A block has 64 x 64 results, a thread 4 x 4 of them; parts of 16 of the depth lie in shared memory.
+// A block has 64 x 64 results, a thread 4 x 4 of them; parts of 16 of the depth lie in shared
+// memory.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_GEMMTILE_H
