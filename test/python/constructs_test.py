@@ -11,7 +11,8 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 
 import numpy as np
 import torch
-from exporter import arrangement, batching, candidates, derivation, experts, grids, pictures, probing, processors, samples, tracing
+from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, pictures, probing, processors,
+                      samples, tracing)
 from exporter.host_values import HostValues
 
 CODE = """
@@ -116,6 +117,71 @@ class Constructs(MadeUpModule):
         self.assertFalse([node for node in program.graph.nodes if "unsqueeze" in str(node.target)])
         torch.testing.assert_close(program.module()(*inputs), rotated(*inputs))
         torch.onnx.export(program, (), opset_version=18, optimize=False, verbose=False)
+
+    def test_sums_scattered_by_a_mask(self):
+        def added(x, mask, rows):
+            wide = mask.unsqueeze(-1)
+            return x.masked_scatter(wide, (x[wide.squeeze(-1)] + rows).view(-1))
+
+        def plain(x, mask, rows):
+            return x.masked_scatter(mask.unsqueeze(-1), rows)
+        x, rows = torch.randn(2, 4, 3), torch.randn(3, 3)
+        mask = torch.tensor([[True, False, False, True], [False, True, False, False]])
+        for function, scatters in ((added, 0), (plain, 1)):
+            program = tracing.with_sums_put(torch.export.export(Traced(function), (x, mask, rows), strict=False))
+            self.assertEqual(len([node for node in program.graph.nodes if "masked_scatter" in str(node.target)]), scatters)
+            torch.testing.assert_close(program.module()(x, mask, rows), function(x, mask, rows))
+
+    def gradients_of(self, program, table, *inputs):
+        """Of a program's result squared, to the table that it holds as a parameter."""
+        module = program.module()
+        values = next(module.parameters())
+        module(*inputs).square().sum().backward()
+        return values.grad
+
+    def test_padding_that_a_model_looks_up_itself(self):
+        embedding = torch.nn.Embedding(6, 4, padding_idx=2)
+        torch.nn.init.normal_(embedding.weight)
+
+        class Looked(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embedding = embedding
+
+            def forward(self, ids):
+                return self.embedding(torch.where(ids == 5, 2, ids))
+        ids = torch.tensor([[0, 5, 3, 5]])
+        model = Looked()
+        with torch.no_grad():
+            traced = torch.export.export(model, (ids,), strict=False)
+        program = gradients.with_padding_held(traced)
+        torch.testing.assert_close(program.module()(ids), model(ids), rtol=0, atol=0)
+        model(ids).square().sum().backward()
+        got = self.gradients_of(program, embedding, ids)
+        torch.testing.assert_close(got, embedding.weight.grad)
+        self.assertEqual(float(got[2].abs().sum()), 0)
+
+    def test_detached_values_have_no_gradient(self):
+        class Detached(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.randn(4))
+
+            def forward(self, x):
+                return self.weight * (self.weight * x).detach() + x.detach()
+        model, x = Detached(), torch.randn(4)
+        model(x).square().sum().backward()
+        with torch.no_grad():
+            program = gradients.with_detached_held(torch.export.export(model, (x,), strict=False))
+        self.assertTrue([node for node in program.graph.nodes if "floor" in str(node.target)])
+        torch.testing.assert_close(program.module()(x), model(x), rtol=0, atol=0)
+        torch.testing.assert_close(self.gradients_of(program, model, x), model.weight.grad)
+
+    def test_held_values_are_the_values(self):
+        x = torch.cat([torch.randn(1000) * scale for scale in (1e-5, 1.0, 1e6, 1e18)])
+        self.assertTrue(torch.equal(torch.floor(x * gradients.SCALE) * (1 / gradients.SCALE), x))
+        small = torch.randn(1000) * 1e-15
+        self.assertLess(float((torch.floor(small * gradients.SCALE) * (1 / gradients.SCALE) - small).abs().max()), 1e-19)
 
     def test_experts_in_a_loop_of_their_own(self):
         class Loop(torch.nn.Module):
