@@ -26,11 +26,17 @@ inline bool isAxisOfPositions(llvm::StringRef name) {
   return name.starts_with(axisOfPositionsPrefix);
 }
 
+/// Graph input [batch, tokens, pictures] of models whose tokens attend to pictures: 1 where a token
+/// sees a picture. The runtime derives it as what follows below, one number a token.
+constexpr llvm::StringLiteral seenPicturesInput = "cross_attention_mask";
+constexpr llvm::StringLiteral seenPictures[] = {"image_begins", "image_ends", "image_seen"};
+
 /// Where rows lie and what they are near to: it says nothing about words or pictures, so layers
 /// read it as they read constants.
 inline bool isFactOfRows(llvm::StringRef name) {
   return name == "positions" || name == "position_ids" || name == "cu_seqlens" ||
-         name == "image_rows" || isAxisOfPositions(name) || isPictureFact(name);
+         name == "image_rows" || isAxisOfPositions(name) || isPictureFact(name) ||
+         llvm::is_contained(seenPictures, name);
 }
 
 } // namespace omnibal

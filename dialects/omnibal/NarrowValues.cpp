@@ -1,4 +1,5 @@
 #include "dialects/omnibal/NarrowValues.h"
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -15,7 +16,7 @@ bool isAlwaysWide(OpResult value) {
   return llvm::TypeSwitch<Operation *, bool>(value.getOwner())
       .Case<ReduceOp, LinearWeightGradOp, GroupedLinearWeightGradOp, EmbeddingGradOp,
             ConvWeightGradOp>([](Operation *) { return true; })
-      .Case([&](AttentionOp op) { return value == op.getLse(); })
+      .Case<AttentionOp, CrossAttentionOp>([&](auto op) { return value == op.getLse(); })
       .Case([&](GemmOp op) { return value == op.getSums(); })
       .Case<CrossEntropyOp, CrossEntropyGradOp, LinearCrossEntropyOp>(
           [&](auto op) { return value == op.getLoss(); })

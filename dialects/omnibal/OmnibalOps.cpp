@@ -1,5 +1,6 @@
 //===- OmnibalOps.cpp - Dialect registration and generated definitions -------------------===//
 #include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "dialects/omnibal/OmnibalStageOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -19,6 +20,10 @@ void OmnibalDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/omnibal/OmnibalStageOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/omnibal/OmnibalCrossOps.cpp.inc"
       >();
 }
 

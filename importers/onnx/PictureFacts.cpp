@@ -121,6 +121,27 @@ FailureOr<PictureFacts> readFacts(StringRef modelPath, StringRef input, Location
          failure();
 }
 
+/// A graph whose tokens attend to pictures does not say which token stands for one.
+LogicalResult attachImageToken(ModuleOp module, StringRef modelPath) {
+  Location where = module.getLoc();
+  SmallString<256> path(llvm::sys::path::parent_path(modelPath));
+  llvm::sys::path::append(path, "omnibal.json");
+  auto own = readObject(path, where);
+  if (failed(own))
+    return failure();
+  auto token = *own ? (*own)->getInteger("image_token_id") : std::nullopt;
+  if (!token || *token < 0)
+    return notSupported(where) << "the graph input '" << seenPicturesInput
+                               << "' follows from where "
+                               << "pictures stand among the tokens, but omnibal.json beside the "
+                               << "model does not say which token marks them (`image_token_id`)",
+           failure();
+  Builder builder(module.getContext());
+  module->setAttr("omnibal.image_token_id", builder.getI64IntegerAttr(*token));
+  module->setAttr("omnibal.tokens_per_tile", builder.getI64IntegerAttr(1));
+  return success();
+}
+
 LogicalResult check(const PictureFacts &facts, Inputs &inputs, Location where) {
   for (auto [name, side] :
        {std::pair("patch", facts.patch), {"merge", facts.merge}, {"temporal", facts.temporal}})
@@ -151,6 +172,8 @@ LogicalResult attachPictureFacts(ModuleOp module, StringRef modelPath) {
   if (!main)
     return success();
   Inputs inputs(main);
+  if (inputs.find(seenPicturesInput) && failed(attachImageToken(module, modelPath)))
+    return failure();
   StringRef fact = inputs.firstFact();
   if (fact.empty())
     return success();

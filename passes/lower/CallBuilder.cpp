@@ -341,6 +341,8 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case([&](FusedOp o) { return emitFused(o); })
       .Case([&](AttentionOp o) { return emitAttention(o); })
       .Case([&](AttentionGradOp o) { return emitAttentionGrad(o); })
+      .Case([&](CrossAttentionOp o) { return emitCrossAttention(o); })
+      .Case([&](CrossAttentionGradOp o) { return emitCrossAttentionGrad(o); })
       .Case([&](RopeOp o) { return emitRope(o); })
       .Case([&](EmbeddingOp o) { return emitEmbedding(o); })
       .Case([&](EmbeddingGradOp o) { return emitEmbeddingGrad(o); })

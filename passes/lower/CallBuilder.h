@@ -2,7 +2,7 @@
 #ifndef PASSES_LOWER_CALLBUILDER_H
 #define PASSES_LOWER_CALLBUILDER_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "passes/lower/CallList.h"
 #include "passes/lower/KernelLibraryInternal.h"
 #include "passes/lower/Storage.h"
@@ -86,6 +86,11 @@ private:
   /// one launch where each sum for itself would take no longer.
   void emitGradientSums(mlir::Operation *op);
   FusedAccess accessInput(FusedOp op, unsigned index, Place &place);
+  /// [1, H, L] as [L, H].
+  Place statisticsByToken(const Place &place, mlir::Operation *op);
+  template <typename OpT> void setCross(OpT op, Call &call);
+  llvm::LogicalResult emitCrossAttention(CrossAttentionOp op); // EmitCrossAttention.cpp
+  llvm::LogicalResult emitCrossAttentionGrad(CrossAttentionGradOp op);
   llvm::LogicalResult emitAttention(AttentionOp op); // EmitModel.cpp
   llvm::LogicalResult emitAttentionGrad(AttentionGradOp op);
   llvm::LogicalResult emitRope(RopeOp op);

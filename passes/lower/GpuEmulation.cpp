@@ -67,6 +67,26 @@ public:
     fn.walk([&](Operation *op) { replace(op, places); });
   }
 
+  /// Rounds to bfloat16. Code generation calls it where such a number stays in a register by
+  /// itself; older runtime libraries of compilers lack it.
+  void addRounding() {
+    Type f32 = b.getF32Type(), i32 = b.getI32Type(), bf16 = b.getBF16Type();
+    auto fn = func::FuncOp::create(target.getLoc(), "__truncsfbf2",
+                                   FunctionType::get(b.getContext(), {f32}, {bf16}));
+    target.push_back(fn);
+    b.setInsertionPointToStart(fn.addEntryBlock());
+    auto number = [&](int64_t value) { return arith::ConstantIntOp::create(b, value, 32); };
+    Value x = fn.getArgument(0), bits = arith::BitcastOp::create(b, i32, x);
+    Value upper = arith::ShRUIOp::create(b, bits, number(16));
+    Value even = arith::AndIOp::create(b, upper, number(1)); // of two equally near
+    Value moved = arith::AddIOp::create(b, bits, arith::AddIOp::create(b, even, number(0x7fff)));
+    Value rounded = arith::ShRUIOp::create(b, moved, number(16));
+    Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
+    rounded = arith::SelectOp::create(b, isNan, number(0x7fc0), rounded);
+    rounded = arith::TruncIOp::create(b, b.getI16Type(), rounded);
+    func::ReturnOp::create(b, ValueRange{arith::BitcastOp::create(b, bf16, rounded)});
+  }
+
 private:
   void replace(Operation *op, int &places) {
     b.setInsertionPoint(op);
@@ -146,6 +166,7 @@ FailureOr<OwningOpRef<ModuleOp>> emulateKernels(ModuleOp module) {
   for (auto kernels : module.getOps<gpu::GPUModuleOp>())
     for (auto kernel : kernels.getOps<gpu::GPUFuncOp>())
       emulation.add(kernel);
+  emulation.addRounding();
   return target;
 }
 

@@ -1,4 +1,5 @@
 //===- LayOutSaved.cpp - Saved values lie as kernels leave them --------------------------===//
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "passes/lower/Lowering.h"
 #include "passes/lower/TensorBuilder.h"
 
@@ -19,7 +20,7 @@ std::optional<SmallVector<int64_t>> headPermutation(Value value) {
   if (shape->size() == 4)
     permutation.push_back(3);
   Operation *op = value.getDefiningOp();
-  bool headMajor = isa_and_nonnull<AttentionOp, RopeOp>(op);
+  bool headMajor = isa_and_nonnull<AttentionOp, CrossAttentionOp, RopeOp>(op);
   if (auto transpose = dyn_cast_or_null<TransposeOp>(op))
     headMajor = transpose.getPermutation() == ArrayRef<int64_t>(permutation);
   return headMajor ? std::optional(permutation) : std::nullopt;

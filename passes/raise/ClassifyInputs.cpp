@@ -26,6 +26,8 @@ public:
         setRole(function, index, Role::Mask);
       else if (tokenDims == 0 && shape.size() >= 3)
         setRole(function, index, Role::Image);
+      else if (tokenDims == 1 && shape.back() == SymbolicDim::tiles())
+        setRole(function, index, Role::Seen);
       else if (llvm::any_of(shape, [](const SymbolicDim &d) { return d.perTile != 0; }))
         setRole(function, index, visionRole(argument));
       else if (tokenDims == 1)

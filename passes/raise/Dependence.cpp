@@ -6,8 +6,8 @@ using namespace mlir;
 namespace omnibal::raise {
 
 namespace {
-constexpr llvm::StringLiteral roleNames[] = {"",     "ids",   "positions", "visibility",
-                                             "mask", "image", "segments",  "rows"};
+constexpr llvm::StringLiteral roleNames[] = {"",      "ids",      "positions", "visibility", "mask",
+                                             "image", "segments", "rows",      "seen"};
 }
 
 Role roleOf(func::FuncOp function, unsigned argument) {

@@ -16,6 +16,7 @@ enum class Role {
   Image,      ///< pictures
   Segments,   ///< numbers of pictures or windows, one per vision row: reaches masks only
   Rows,       ///< other facts about vision rows: positions, orders, weights of interpolation
+  Seen,       ///< which pictures each token sees: reaches masks of attention to pictures only
 };
 Role roleOf(mlir::func::FuncOp function, unsigned argument);
 void setRole(mlir::func::FuncOp function, unsigned argument, Role role);

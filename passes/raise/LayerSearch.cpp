@@ -1,5 +1,6 @@
 //===- LayerSearch.cpp -------------------------------------------------------------------===//
 #include "passes/raise/LayerSearch.h"
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "passes/raise/NameCheck.h"
 #include "passes/raise/TowerBorder.h"
 
@@ -26,6 +27,24 @@ void addBlocks(std::vector<LayerPlan> &layers, const Segmentation &part, StringR
     layers.push_back(std::move(block));
   }
 }
+
+/// The last value that all keys and values of attention to pictures come from: what is made of it
+/// by a layer that attends belongs to that layer. None without such attention.
+Value attendedFeatures(const ContentOps &content) {
+  SmallVector<Value> read;
+  for (Operation *op : content.all())
+    if (auto cross = dyn_cast<CrossAttentionOp>(op))
+      llvm::append_values(read, cross.getKey(), cross.getValue());
+  if (read.empty())
+    return {};
+  llvm::SetVector<Operation *> sources = content.backwardFrom(read);
+  if (sources.empty())
+    return {};
+  // Alone alive at its end; behind it keys and values part.
+  Segmentation part = segmentPart(sources.getArrayRef(), content);
+  size_t count = part.segments.size();
+  return part.segments[count > 1 ? count - 2 : 0].back()->getResult(0);
+}
 } // namespace
 
 FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const ContentOps &content) {
@@ -38,6 +57,8 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
       if (texts.empty() && content.contains(merge.getText()))
         texts.push_back(merge.getText());
     }
+  if (Value attended = attendedFeatures(content))
+    features.push_back(attended);
   llvm::SetVector<Operation *> vision = content.backwardFrom(features);
   llvm::SetVector<Operation *> text = content.backwardFrom(texts);
 

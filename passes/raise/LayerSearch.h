@@ -33,6 +33,10 @@ private:
   llvm::SetVector<mlir::Operation *> ops; ///< in block order
 };
 
+/// Whether the op is attention, or the softmax of attention among as many rows that stayed
+/// products.
+bool attends(mlir::Operation *op);
+
 /// A part cut at every value through which all of it flows, and its repeated blocks.
 struct Segmentation {
   /// Segments in order; each ends in a value that is alone alive.

@@ -1,6 +1,7 @@
 //===- RaiseAttention.cpp - omnibal-raise-attention --------------------------------------===//
 #include "dialects/omnibal/BatchValues.h"
 #include "passes/raise/AttentionSinks.h"
+#include "passes/raise/CrossAttention.h"
 #include "passes/raise/DecomposeAttention.h"
 #include "passes/raise/LayoutChain.h"
 #include "passes/raise/MaskKinds.h"
@@ -49,6 +50,9 @@ public:
     if (failed(dropPaddingFactors()))
       return failure();
     eliminateDeadAndEqual(function);
+    if (failed(CrossAttention(function).raiseFactors()))
+      return failure();
+    eliminateDeadAndEqual(function);
     return success();
   }
 
@@ -61,6 +65,8 @@ private:
   LogicalResult dropGuards(Value result);
   LogicalResult dropPaddingFactors();
   LogicalResult raise(Operation *op, Found found);
+  LogicalResult raiseCross(Operation *op, Found found);
+  void useHeadsOnce(Found &found);
   Value batchValue(Location loc, StringRef name, SymbolicDim size);
   int64_t windowRows();
   void notePrefix(StringRef types);
@@ -345,8 +351,44 @@ LogicalResult AttentionRaiser::dropPaddingFactors() {
   return success();
 }
 
+/// Key and value heads that are repeated for the query heads stand once.
+void AttentionRaiser::useHeadsOnce(Found &found) {
+  found.key = shortenLayout(builder, found.key);
+  found.value = shortenLayout(builder, found.value);
+  Value key = stripRepeat(found.key), value = stripRepeat(found.value);
+  if (key && value && shapeOf(key)[1] == shapeOf(value)[1]) {
+    found.key = key;
+    found.value = value;
+  }
+}
+
+/// Scales are products of float32 roots: sqrt(s) * sqrt(s). Undoes that rounding where it shows.
+double idealScale(double scale, int64_t size) {
+  double ideal = 1 / std::sqrt(static_cast<double>(size));
+  return std::abs(scale - ideal) < 1e-6 * ideal ? ideal : scale;
+}
+
+LogicalResult AttentionRaiser::raiseCross(Operation *op, Found found) {
+  builder.setInsertionPoint(found.result.getDefiningOp());
+  if (found.softcap || found.causal || found.sinks)
+    return op->emitError() << describe(op) << ": attention of tokens to pictures with capped "
+                           << "scores, sinks or a causal mask is not supported";
+  if (rankOf(found.query) == 3) // [H, L, D]: heads of the one row
+    for (Value *operand : {&found.query, &found.key, &found.value}) {
+      SymbolicShape shape = shapeOf(*operand);
+      shape.insert(shape.begin(), SymbolicDim(1));
+      *operand = reshapeTo(builder, op->getLoc(), *operand, shape);
+    }
+  useHeadsOnce(found);
+  double scale = idealScale(found.scale, shapeOf(found.query)[3].constant);
+  return CrossAttention(function).raise(op, found.query, found.key, found.value, found.mask, scale,
+                                        found.result, dependence);
+}
+
 LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   Location loc = op->getLoc();
+  if (CrossAttention::isOf(found.query, found.key))
+    return raiseCross(op, found);
   if (!attendsToItself(found)) {
     if (auto attention = dyn_cast<AttentionOp>(op))
       decomposeAttention(attention);
@@ -366,14 +408,7 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   }
   if (rankOf(found.query) != 4 || rankOf(found.key) != 4 || rankOf(found.value) != 4)
     return success(); // no form of attention: the verifier says so where it matters
-  found.key = shortenLayout(builder, found.key);
-  found.value = shortenLayout(builder, found.value);
-  Value key = stripRepeat(found.key), value = stripRepeat(found.value);
-  if (key && value && shapeOf(key)[1] == shapeOf(value)[1]) {
-    found.key = key;
-    found.value = value;
-  }
-
+  useHeadsOnce(found);
   SymbolicShape query = shapeOf(found.query);
   bool overTokens = query[2].perToken != 0;
   MaskClass mask;
@@ -388,6 +423,12 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
     if (!dependence.isAuxiliary(found.mask) && !isParameterLike(found.mask))
       return op->emitError() << describe(op) << ": the attention mask depends on token ids or "
                              << "pictures, which is not supported";
+    if (!overTokens && (dependence.of(found.mask) & ~Dependence::sizes) == 0) {
+      // The same for every picture (rows that fill it up): products around a softmax.
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        decomposeAttention(attention);
+      return success();
+    }
     if (!overTokens)
       return op->emitError() << describe(op) << ": a mask on attention within a picture is not "
                              << "supported";
@@ -423,10 +464,7 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
   result[3] = shapeOf(found.value)[3];
   Type element = typeOf(found.query).getElementType();
   MLIRContext *context = function.getContext();
-  // Scales are products of float32 roots: sqrt(s) * sqrt(s). Undo that rounding where it shows.
-  double ideal = 1 / std::sqrt(static_cast<double>(query[3].constant));
-  if (std::abs(found.scale - ideal) < 1e-6 * ideal)
-    found.scale = ideal;
+  found.scale = idealScale(found.scale, query[3].constant);
   auto attention = AttentionOp::create(
       builder, loc, makeTensorType(context, result, element),
       makeTensorType(context, ArrayRef<SymbolicDim>(result).drop_back(), element), found.query,

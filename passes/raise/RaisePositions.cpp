@@ -174,7 +174,7 @@ private:
       return success();
     }
     if (role == Role::Segments || role == Role::Visibility || role == Role::Mask ||
-        role == Role::None) {
+        role == Role::Seen || role == Role::None) {
       Operation *user = *argument.user_begin();
       return user->emitError() << describe(user) << " reads graph input '" << name
                                << "' outside of an attention mask, which is not supported";

@@ -1,5 +1,6 @@
 //===- Segments.cpp - Cuts of a part, repeated blocks ------------------------------------===//
 #include "dialects/omnibal/BatchValues.h"
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "passes/raise/LayerSearch.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -60,9 +61,7 @@ private:
   llvm::raw_string_ostream out;
 };
 
-bool hasAttention(ArrayRef<Operation *> segment) {
-  return llvm::any_of(segment, llvm::IsaPred<AttentionOp>);
-}
+bool hasAttention(ArrayRef<Operation *> segment) { return llvm::any_of(segment, attends); }
 
 /// True if the segment adds to the value that enters it; features of pictures may follow.
 bool isResidual(ArrayRef<Operation *> segment, Value entry) {
@@ -88,9 +87,9 @@ public:
     for (Operation *op : llvm::reverse(part)) {
       bool feedsAttention =
           llvm::any_of(op->getUsers(), [&](Operation *user) { return inner.contains(user); });
-      if (isa<AttentionOp>(op) || feedsAttention)
+      if (attends(op) || feedsAttention)
         inner.insert(op);
-      if (isa<AttentionOp>(op) && !feedsAttention)
+      if (attends(op) && !feedsAttention)
         following.insert(op); // a last attention: no other one reads what it gives
     }
     for (Operation *op : part)
@@ -174,6 +173,26 @@ Run findRun(ArrayRef<size_t> letters, const std::vector<SmallVector<Operation *>
   return best;
 }
 } // namespace
+
+bool attends(Operation *op) {
+  if (isa<AttentionOp, CrossAttentionOp>(op))
+    return true;
+  auto softmax = dyn_cast<SoftmaxOp>(op);
+  if (!softmax || rankOf(softmax.getInput()) < 3)
+    return false;
+  SymbolicShape shape = shapeOf(softmax.getInput());
+  if (shape.back() != shape[shape.size() - 2] || !isLastAxis(softmax.getAxis(), shape.size()))
+    return false;
+  for (Value weights = softmax.getResult(); weights.hasOneUse();) {
+    Operation *user = *weights.user_begin();
+    if (auto product = dyn_cast<MatMulOp>(user))
+      return product.getLhs() == weights;
+    if (!isa<SelectOp, ReshapeOp, CastOp>(user))
+      return false;
+    weights = user->getResult(0);
+  }
+  return false;
+}
 
 ContentOps::ContentOps(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {

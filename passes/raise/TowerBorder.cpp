@@ -65,8 +65,7 @@ size_t endOfBlocks(const Segmentation &part) {
     bool residual =
         isa<AddOp>(segments[i].back()) &&
         llvm::is_contained(segments[i].back()->getOperands(), resultOf(segments[i - 1]));
-    bool attends = llvm::any_of(segments[i], llvm::IsaPred<AttentionOp>);
-    afterAttention = residual && (afterAttention || attends);
+    afterAttention = residual && (afterAttention || llvm::any_of(segments[i], attends));
     if (afterAttention)
       end = i + 1;
   }

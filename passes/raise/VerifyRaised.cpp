@@ -1,4 +1,5 @@
 //===- VerifyRaised.cpp - omnibal-verify-raised ------------------------------------------===//
+#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
 
@@ -81,13 +82,14 @@ LogicalResult verify(func::FuncOp function) {
     std::string problem = problemWith(&op);
     if (!problem.empty())
       return op.emitError() << describe(&op) << " " << problem;
-    merged |= isa<ImageMergeOp>(op);
+    merged |= isa<ImageMergeOp, CrossAttentionOp>(op);
     if (auto batch = dyn_cast<BatchValueOp>(op); batch && batch.getName() == "pixel_values")
       images = &op;
   }
   if (images && !merged)
     return images->emitError() << "the pictures reach the text, but the place where their features "
-                               << "replace placeholder tokens was not recognised (image merge)";
+                               << "replace placeholder tokens was not recognised (image merge), "
+                               << "nor attention of tokens to them";
   return success();
 }
 } // namespace

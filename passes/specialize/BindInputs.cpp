@@ -58,13 +58,30 @@ llvm::StringSet<> tokenSymbols(func::FuncOp function) {
   return symbols;
 }
 
+/// Names of the numbers of pictures: of dynamic dimensions in front of [3, height, width].
+llvm::StringSet<> pictureSymbols(func::FuncOp function) {
+  llvm::StringSet<> symbols;
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    SmallVector<StringRef> names = dimensionNames(function, argument.getArgNumber());
+    int64_t rank = type ? type.getRank() : 0;
+    if (rank < 4 || static_cast<int64_t>(names.size()) != rank ||
+        !isa<FloatType>(type.getElementType()))
+      continue;
+    for (int64_t dim = 0; dim < 2; ++dim)
+      if (type.isDynamicDim(dim))
+        symbols.insert(names[dim]);
+  }
+  return symbols;
+}
+
 struct Binder {
   BlockArgument argument;
   RankedTensorType type;
   std::string name;
   const SpecializeOptions &options;
   SmallVector<StringRef> names; ///< of the dimensions, where known
-  const llvm::StringSet<> &tokenSymbols;
+  const llvm::StringSet<> &tokenSymbols, &pictureSymbols;
   SymbolicShape shape;
 
   InFlightDiagnostic error() {
@@ -90,6 +107,8 @@ struct Binder {
     else
       warnFixed(dim, "number of tokens");
   }
+  /// [batch, tokens, pictures]: which pictures a token sees.
+  bool bindSeenPictures();
   /// Rows per vision unit: rank 1 or 2, the first dimension k units, the second static.
   bool bindUnits();
   LogicalResult bindImages();
@@ -103,6 +122,16 @@ bool Binder::bindUnits() {
   if (!size || tokenSymbols.contains(size->symbol))
     return false;
   shape[0] = SymbolicDim(0, size->factor, 0);
+  return true;
+}
+
+bool Binder::bindSeenPictures() {
+  if (type.getRank() != 3 || isa<FloatType>(type.getElementType()) || !dynamic(2) ||
+      names.size() != 3 || !pictureSymbols.contains(names[2]))
+    return false;
+  bindBatch(0);
+  bindTokens(1);
+  shape[2] = SymbolicDim::tiles();
   return true;
 }
 
@@ -135,7 +164,7 @@ LogicalResult Binder::bind() {
     bindTokens(3);
     return success();
   }
-  if (bindUnits())
+  if (bindUnits() || bindSeenPictures())
     return success();
   if (rank >= 3 && !(rank == 3 && !isFloat && dynamic(2)))
     return bindImages();
@@ -187,7 +216,7 @@ LogicalResult bindInputs(func::FuncOp function, const SpecializeOptions &options
   Block &body = function.getBody().front();
   OpBuilder builder = OpBuilder::atBlockBegin(&body);
   llvm::BitVector erased(function.getNumArguments());
-  const llvm::StringSet<> symbols = tokenSymbols(function);
+  const llvm::StringSet<> symbols = tokenSymbols(function), pictures = pictureSymbols(function);
   if (failed(checkUnits(function, symbols)))
     return failure();
   for (BlockArgument argument : function.getArguments()) {
@@ -205,7 +234,8 @@ LogicalResult bindInputs(func::FuncOp function, const SpecializeOptions &options
       erased.set(index);
       continue;
     }
-    Binder binder{argument, type, name, options, dimensionNames(function, index), symbols, {}};
+    Binder binder{argument, type,     name, options, dimensionNames(function, index),
+                  symbols,  pictures, {}};
     auto given = options.inputDims.find(name);
     if (given != options.inputDims.end()) {
       if (given->second.size() != static_cast<size_t>(type.getRank()))

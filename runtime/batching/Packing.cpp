@@ -1,4 +1,5 @@
 #include "runtime/batching/Packing.h"
+#include "runtime/batching/SeenPictures.h"
 
 namespace omnibal::rt {
 namespace {
@@ -62,6 +63,15 @@ Status append(const SampleView &s, const PackingRules &rules, PackedMicrobatch &
     auto &list = out.tokenInputs[name];
     list.insert(list.end(), found->second.begin(), found->second.end());
   }
+  if (rules.seesPictures) {
+    const SeenPictures seen = seenPictures(s.inputIds, rules.imageTokenId, out.tiles);
+    for (auto [name, values] : {std::pair(seenPictureNames[0], &seen.begins),
+                                {seenPictureNames[1], &seen.ends},
+                                {seenPictureNames[2], &seen.seen}}) {
+      auto &list = out.tokenInputs[std::string(name)];
+      list.insert(list.end(), values->begin(), values->end());
+    }
+  }
   out.tiles += s.tiles;
   out.tokens += n;
   out.borders.push_back(out.tokens);
@@ -106,6 +116,9 @@ Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const Packing
   out.borders.push_back(0);
   for (const std::string &name : rules.tokenInputs)
     out.tokenInputs[name];
+  if (rules.seesPictures)
+    for (std::string_view name : seenPictureNames)
+      out.tokenInputs[std::string(name)];
   std::string keys;
   for (const SampleView &s : samples) {
     if (s.tiles > rules.tilesCap || static_cast<int64_t>(s.inputIds.size()) > rules.tokensCap)

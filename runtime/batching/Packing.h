@@ -42,6 +42,7 @@ struct PackingRules {
   int64_t tilesCap = 0, tokensCap = 0;
   std::vector<std::string> tokenInputs; ///< per-token inputs that the program reads
   std::optional<PictureGrid> grid = {}; ///< of a model of dynamic resolution: tiles are its units
+  bool seesPictures = false; ///< the program reads which pictures a token sees (SeenPictures.h)
 };
 
 struct PackedMicrobatch {
@@ -49,7 +50,7 @@ struct PackedMicrobatch {
   int64_t labelTokens = 0;                                      ///< targets that count
   std::vector<int32_t> inputIds, targets, positions, imageRows; ///< [N]
   std::vector<int32_t> cuSeqlens; ///< [N + 1]: borders, then N again and again
-  std::map<std::string, std::vector<int32_t>> tokenInputs; ///< [N]
+  std::map<std::string, std::vector<int32_t>> tokenInputs; ///< [N]; seen pictures, too
   std::vector<int64_t> borders;                            ///< samples + 1
   /// With a grid: its values by their names, position_ids too.
   PictureInputs pictureInputs;

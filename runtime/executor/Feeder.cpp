@@ -1,4 +1,5 @@
 #include "runtime/executor/Feeder.h"
+#include "runtime/batching/SeenPictures.h"
 #include <algorithm>
 
 namespace omnibal::rt {
@@ -25,6 +26,16 @@ LoaderOptions loaderOptions(const Program &program, const FeederOptions &options
   return result;
 }
 
+/// Whether any stage reads which pictures a token sees.
+bool readsSeenPictures(const Program &program) {
+  for (const Stage &stage : program.stageList)
+    for (const auto &[name, mode] : stage.modes)
+      for (const BatchValue &value : mode.batchValues)
+        if (isOfSeenPictures(value.name))
+          return true;
+  return false;
+}
+
 } // namespace
 
 bool readsPixels(const Stage &stage, const std::string &mode) {
@@ -44,7 +55,7 @@ int64_t tilesAhead(const Program &program) {
 
 PackingRules packingRules(const Program &p) {
   return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, p.tilesCap,
-          p.tokensCap,         p.info.tokenInputs,   p.info.grid};
+          p.tokensCap,         p.info.tokenInputs,   p.info.grid,       readsSeenPictures(p)};
 }
 
 SampleRules sampleRules(const Program &p) {

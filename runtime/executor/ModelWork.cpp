@@ -15,7 +15,8 @@ const View *find(const KernelCall &call, std::string_view name) {
 
 bool isHeavy(const KernelCall &call) {
   return call.kernel == "gemm" || call.kernel.starts_with("attention") ||
-         call.kernel == "linear_cross_entropy" || call.kernel.starts_with("conv");
+         call.kernel.starts_with("cross_attention") || call.kernel == "linear_cross_entropy" ||
+         call.kernel.starts_with("conv");
 }
 
 /// By the names of docs/kernels.md.
@@ -103,9 +104,27 @@ double attention(const Function &function, const KernelCall &call, const PackedM
   return call.kernel == "attention_backward" ? 2 * forward : forward;
 }
 
+/// Tokens times the rows of the pictures that each sees.
+double crossAttention(const KernelCall &call, const PackedMicrobatch &batch) {
+  const View *q = find(call, "q"), *v = find(call, "v");
+  auto begins = batch.tokenInputs.find("image_begins"), ends = batch.tokenInputs.find("image_ends");
+  if (!q || !v || q->shape.size() != 3 || v->shape.size() != 3 ||
+      begins == batch.tokenInputs.end() || ends == batch.tokenInputs.end())
+    return 0;
+  double pictures = 0;
+  for (size_t t = 0; t < begins->second.size(); ++t)
+    pictures += ends->second[t] - begins->second[t];
+  const double forward = 2 * pictures * call.attributes.value("rows", 1.0) *
+                         evaluate(q->shape[1], batch) *
+                         (evaluate(q->shape[2], batch) + evaluate(v->shape[2], batch));
+  return call.kernel == "cross_attention_backward" ? 2 * forward : forward;
+}
+
 double workOf(const Function &function, const KernelCall &call, const PackedMicrobatch &batch) {
   if (call.kernel.starts_with("attention"))
     return attention(function, call, batch);
+  if (call.kernel.starts_with("cross_attention"))
+    return crossAttention(call, batch);
   if (call.kernel == "gemm") {
     const View *a = find(call, "a"), *c = find(call, "c");
     return a && c && !a->shape.empty() ? 2 * elements(*c, batch) * evaluate(a->shape.back(), batch)

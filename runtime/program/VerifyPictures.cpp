@@ -1,4 +1,4 @@
-//===- VerifyPictures.cpp - Rule p12: pictures of their own sizes ------------------------===//
+//===- VerifyPictures.cpp - Rules p12, p13: what follows from pictures ---------------------===//
 #include "runtime/program/VerifierInternal.h"
 
 namespace omnibal::rt {
@@ -57,6 +57,19 @@ Status checkValue(const BatchValue &v, const std::optional<PictureGrid> &grid,
   return Status::ok();
 }
 
+/// Which pictures a token sees follows from where image tokens stand: one for each picture.
+Status checkSeen(const BatchValue &v, const ModelInfo &info, const std::string &where) {
+  if (v.name != "image_begins" && v.name != "image_ends" && v.name != "image_seen")
+    return Status::ok();
+  const std::string at = where + ", value \"" + v.name + "\"";
+  if (v.dtype != DType::I32 || v.shape != std::vector<Extent>{{0, 0, 1}})
+    return broken("p13", at, "its type or shape is not that of docs/program.md");
+  if (info.imageTokenId < 0 || info.tokensPerTile != 1 || info.grid)
+    return broken("p13", at,
+                  "it needs an image_token_id, tokens_per_tile 1 and pictures of one size");
+  return Status::ok();
+}
+
 } // namespace
 
 Status verifyPictures(const Program &p) {
@@ -64,9 +77,11 @@ Status verifyPictures(const Program &p) {
     OMNIBAL_RETURN_IF_ERROR(checkGrid(p, *p.info.grid));
   for (const Stage &stage : p.stageList)
     for (const auto &[name, mode] : stage.modes)
-      for (const BatchValue &v : mode.batchValues)
-        OMNIBAL_RETURN_IF_ERROR(
-            checkValue(v, p.info.grid, "stage " + std::to_string(stage.id) + ", mode " + name));
+      for (const BatchValue &v : mode.batchValues) {
+        const std::string where = "stage " + std::to_string(stage.id) + ", mode " + name;
+        OMNIBAL_RETURN_IF_ERROR(checkValue(v, p.info.grid, where));
+        OMNIBAL_RETURN_IF_ERROR(checkSeen(v, p.info, where));
+      }
   return Status::ok();
 }
 

@@ -19,6 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 import prepare
 import preparation
+from exporter.crossing import seen_pictures
 
 SPECIAL = ["<unk>", "<eos>", "<pad>", "<user>", "<bot>"]
 WORDS = ["what", "is", "this", "and", "that", "a", "cat", "dog", "both", "are", "animals"]
@@ -143,6 +144,13 @@ def paligemma(folder):
                 image_token="<image>", bos_token="<user>")
 
 
+def mllama(folder):
+    return Kind(folder, dict(model_type="mllama"),
+                dict(image_processor_type="MllamaImageProcessor", size=dict(height=28, width=28), max_image_tiles=4, **MEAN),
+                ["<|image|>"], "<|image|>", dict(processor_class="MllamaProcessor"),
+                dict(picture=[56, 56], tiles_below_each_other=4, aspect_ratio_id=6), image_token="<|image|>", bos_token="<user>")
+
+
 class Processors(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -230,6 +238,22 @@ class Processors(unittest.TestCase):
         there = given["pixel_attention_mask"].reshape(len(values), -1).any(1)
         self.assertEqual(sample["images"], there.sum())
         np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), values[there], atol=1e-6)
+
+    def test_pictures_that_tokens_attend_to(self):
+        """A picture is one token and four tiles below each other; which pictures a token sees is derived from the ids."""
+        kind = mllama(f"{self.folder}/mllama")
+        sample, pictures = self.prepared(kind)
+        processor = preparation.load_processor(kind.folder)
+        text = processor.apply_chat_template(preparation.messages_of(TURNS), tokenize=False, chat_template=kind.tokenizer.chat_template)
+        given = processor(images=[picture.resize((56, 56)) for picture in self.pictures], text=[text], return_tensors="np")
+        self.assertEqual(sample["input_ids"], given["input_ids"][0].tolist())
+        tiles = given["pixel_values"].transpose(0, 1, 3, 2, 4, 5).reshape(2, 3, 4 * 28, 28)
+        np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), tiles, atol=1e-6)
+        seen = [[[int(first <= p < last)] * 4 for p in range(2)] for first, last in seen_pictures(sample["input_ids"], 5)]
+        self.assertEqual(given["cross_attention_mask"][0].tolist(), seen)
+        kind.write("omnibal.json", dict(picture=[56, 56], tiles_below_each_other=4, aspect_ratio_id=1))
+        with self.assertRaisesRegex(SystemExit, "arranges the tiles of a picture in another way"):
+            self.prepared(kind)
 
     def test_question_and_answer(self):
         """A prefix that sees itself both ways ends where the answer begins, as the processor says for a suffix."""

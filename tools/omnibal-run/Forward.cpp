@@ -6,6 +6,7 @@
 // of their own sizes: ForwardPictures.h.
 //
 //===-------------------------------------------------------------------------------------------------------===//
+#include "runtime/batching/SeenPictures.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/executor/Feeder.h"
 #include "runtime/program/Names.h"
@@ -17,6 +18,9 @@
 
 namespace omnibal::rt {
 namespace {
+
+/// Of models whose tokens attend to pictures, as their processor gives it.
+const std::string seenPicturesInput = "cross_attention_mask";
 
 struct Row {
   std::string key;
@@ -97,6 +101,29 @@ Status assignTiles(const Program &p, const std::string &path, Inputs &in) {
   return Status::ok();
 }
 
+/// cross_attention_mask [rows, tokens, pictures] of the file, where it has one, against which
+/// pictures each token sees.
+Status checkSeenPictures(const Program &p, const SafetensorsFile &file, const Inputs &in) {
+  const StoredTensor *mask = file.find(seenPicturesInput);
+  if (!mask)
+    return Status::ok();
+  const int64_t pictures = mask->shape.size() == 3 ? mask->shape[2] : 0;
+  OMNIBAL_ASSIGN_OR_RETURN(const auto given,
+                           readIntegers(file, seenPicturesInput, in.rows * in.columns * pictures));
+  for (const Row &row : in.list) {
+    const SeenPictures seen = seenPictures(row.ids, p.info.imageTokenId, 0);
+    for (size_t t = 0; t < row.at.size(); ++t)
+      for (int64_t picture = 0; picture < pictures; ++picture) {
+        const bool sees = seen.seen[t] && seen.begins[t] <= picture && picture < seen.ends[t];
+        if (given[(row.number * in.columns + row.at[t]) * pictures + picture] != sees)
+          return invalid(file.path() + ": " + seenPicturesInput + " of " + row.key + ", token " +
+                         std::to_string(t) + ", is not what the places of the image tokens give; " +
+                         "leave it out, it is derived from these");
+      }
+  }
+  return Status::ok();
+}
+
 /// position_ids [3, rows, tokens] and mm_token_type_ids [rows, tokens] of the file, where it has
 /// them, against those of the rows.
 Status checkPositions(const Program &p, const SafetensorsFile &file, const Inputs &in) {
@@ -134,6 +161,8 @@ Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   in.rows = ids->shape[0];
   in.columns = ids->shape[1];
   std::set<std::string> known = {"input_ids", "attention_mask", "pixel_values"};
+  if (packingRules(p).seesPictures)
+    known.insert(seenPicturesInput);
   known.insert(p.info.tokenInputs.begin(), p.info.tokenInputs.end());
   if (p.info.grid)
     known.insert(pictureInputNames().begin(), pictureInputNames().end());
@@ -180,6 +209,7 @@ Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   }
   if (!p.info.grid) {
     OMNIBAL_RETURN_IF_ERROR(assignTiles(p, file.path(), in));
+    OMNIBAL_RETURN_IF_ERROR(checkSeenPictures(p, file, in));
     return in;
   }
   in.rowsPerTile = p.info.grid->patchesPerUnit();

@@ -219,7 +219,9 @@ class OwnProcessor:
         values = np.asarray(given["pixel_values"])
         if "image_grid_thw" in given:
             return self.from_patches(values, np.asarray(given["image_grid_thw"]))
-        below = self.facts.get("tiles_below_each_other", 1)
+        below, arranged = self.facts.get("tiles_below_each_other", 1), self.facts.get("aspect_ratio_id")
+        if arranged is not None and (np.asarray(given["aspect_ratio_ids"]) != arranged).any():
+            raise BadSample("the processor arranges the tiles of a picture in another way than the graph was exported for")
         values = values.reshape(-1, *values.shape[-3:]).transpose(0, 2, 3, 1)
         kept = values.reshape(-1, below * values.shape[1], *values.shape[2:])
         if below == 1:

@@ -37,6 +37,7 @@ std::optional<llvm::LogicalResult> evaluateReduction(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateMatrix(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateConvolution(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateAttention(Evaluation &e);
+std::optional<llvm::LogicalResult> evaluateCrossAttention(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateLoss(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateStructure(Evaluation &e);
 

@@ -218,8 +218,8 @@ private:
     for (auto [begin, end] : list)
       for (int64_t keyHead = 0; keyHead < keyHeads; ++keyHead) {
         AttentionTask task = common;
-        task.begin = begin;
-        task.end = end;
+        task.begin = task.keyBegin = begin;
+        task.end = task.keyEnd = end;
         task.keyHead = keyHead;
         for (int64_t h = 0; h < perKey; h += headsAtOnce) {
           task.firstHead = keyHead * perKey + h;

@@ -7,6 +7,7 @@ static KernelTable buildTable() {
   addAttentionKernels(table);
   addConvKernels(table);
   addCopyKernels(table);
+  addCrossAttentionKernels(table);
   addCrossEntropyKernels(table);
   addElementwiseKernels(table);
   addEmbeddingKernels(table);

@@ -28,6 +28,7 @@ template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const KernelS
 void addAttentionKernels(KernelTable &table);
 void addConvKernels(KernelTable &table);
 void addCopyKernels(KernelTable &table);
+void addCrossAttentionKernels(KernelTable &table);
 void addCrossEntropyKernels(KernelTable &table);
 void addElementwiseKernels(KernelTable &table);
 void addEmbeddingKernels(KernelTable &table);

@@ -964,3 +964,66 @@ func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<2x5xf32>, %a2: tensor<3xi32>, %a3
   %r = omnibal.grouped_linear_weight_grad %a0, %a1, %a2, %a3 : (tensor<2x3xf32>, tensor<2x5xf32>, tensor<3xi32>, tensor<5xi32>) -> tensor<4x5x3xf32>
   return
 }
+
+// -----
+
+// cross_attention_c1
+func.func @f(%a0: tensor<4x5x3xf32>, %a1: tensor<1x2x6x3xf32>, %a2: tensor<1x2x6x3xf32>, %a3: tensor<5xi32>, %a4: tensor<5xi32>) {
+  // expected-error @below {{needs query, key and value of rank 4}}
+  %r:2 = omnibal.cross_attention %a0, %a1, %a2, %a3, %a4 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x4x5xf32>)
+  return
+}
+
+// -----
+
+// cross_attention_c2
+func.func @f(%a0: tensor<1x4x5x3xf32>, %a1: tensor<1x2x6x3xf32>, %a2: tensor<1x2x7x3xf32>, %a3: tensor<5xi32>, %a4: tensor<5xi32>) {
+  // expected-error @below {{query [1, 4, 5, 3], key [1, 2, 6, 3] and value [1, 2, 7, 3] do not fit together}}
+  %r:2 = omnibal.cross_attention %a0, %a1, %a2, %a3, %a4 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x7x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x4x5xf32>)
+  return
+}
+
+// -----
+
+// cross_attention_c2
+func.func @f(%a0: tensor<2x4x5x3xf32>, %a1: tensor<2x2x6x3xf32>, %a2: tensor<2x2x6x3xf32>, %a3: tensor<5xi32>, %a4: tensor<5xi32>) {
+  // expected-error @below {{do not fit together}}
+  %r:2 = omnibal.cross_attention %a0, %a1, %a2, %a3, %a4 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<2x4x5x3xf32>, tensor<2x2x6x3xf32>, tensor<2x2x6x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x4x5xf32>)
+  return
+}
+
+// -----
+
+// cross_attention_c3
+func.func @f(%a0: tensor<1x4x5x3xf32>, %a1: tensor<1x3x6x3xf32>, %a2: tensor<1x3x6x3xf32>, %a3: tensor<5xi32>, %a4: tensor<5xi32>) {
+  // expected-error @below {{has 4 query heads, no multiple of 3 key heads}}
+  %r:2 = omnibal.cross_attention %a0, %a1, %a2, %a3, %a4 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<1x4x5x3xf32>, tensor<1x3x6x3xf32>, tensor<1x3x6x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x4x5xf32>)
+  return
+}
+
+// -----
+
+// cross_attention_c4
+func.func @f(%a0: tensor<1x4x5x3xf32>, %a1: tensor<1x2x6x3xf32>, %a2: tensor<1x2x6x3xf32>, %a3: tensor<4xi32>, %a4: tensor<4xi32>) {
+  // expected-error @below {{needs the first and the last picture of 5 queries, not [4] and [4]}}
+  %r:2 = omnibal.cross_attention %a0, %a1, %a2, %a3, %a4 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>, tensor<4xi32>, tensor<4xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x4x5xf32>)
+  return
+}
+
+// -----
+
+// cross_attention_c5
+func.func @f(%a0: tensor<1x4x5x3xf32>, %a1: tensor<1x2x6x3xf32>, %a2: tensor<1x2x6x3xf32>, %a3: tensor<5xi32>, %a4: tensor<5xi32>) {
+  // expected-error @below {{needs rows >= 1}}
+  %r:2 = omnibal.cross_attention %a0, %a1, %a2, %a3, %a4 {scale = 1.0 : f64, rows = 0 : i64} : (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x4x5xf32>)
+  return
+}
+
+// -----
+
+// cross_attention_grad_c1
+func.func @f(%a0: tensor<1x4x5x3xf32>, %a1: tensor<1x2x6x3xf32>, %a2: tensor<1x2x6x3xf32>, %a3: tensor<1x4x5x3xf32>, %a4: tensor<1x5x4xf32>, %a5: tensor<5xi32>) {
+  // expected-error @below {{result, lse and gradient are not of the attention's shapes}}
+  %r:3 = omnibal.cross_attention_grad %a0, %a1, %a2, %a3, %a4, %a3, %a5, %a5 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>, tensor<1x4x5x3xf32>, tensor<1x5x4xf32>, tensor<1x4x5x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>)
+  return
+}

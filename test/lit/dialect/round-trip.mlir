@@ -7,6 +7,8 @@
 #N3 = affine_map<(d0, d1) -> (d1, 3)>
 #V23 = affine_map<(d0, d1) -> (d0, 2, 3)>
 #N1 = affine_map<(d0, d1) -> (d1, 1)>
+#T12V4 = affine_map<(d0, d1) -> (1, 2, d0 * 2, 4)>
+#T12V3 = affine_map<(d0, d1) -> (1, 2, d0 * 2, 3)>
 #T14N4 = affine_map<(d0, d1) -> (1, 4, d1, 4)>
 #T12N4 = affine_map<(d0, d1) -> (1, 2, d1, 4)>
 #T14N3 = affine_map<(d0, d1) -> (1, 4, d1, 3)>
@@ -399,6 +401,14 @@ func.func @experts(%s: tensor<5x4xf32>, %x: tensor<5x2x3xf32>, %w: tensor<4x6x3x
   return %g : tensor<4x6x3xf32>
 }
 
+// CHECK-LABEL: func.func @cross_attention(
+// CHECK: omnibal.cross_attention {{.*}} {rows = 2 : i64, scale = 5.000000e-01 : f64}
+// CHECK: omnibal.cross_attention_grad 
+func.func @cross_attention(%q: tensor<1x4x?x4xf32, #T14N4>, %k: tensor<1x2x?x4xf32, #T12V4>, %v: tensor<1x2x?x3xf32, #T12V3>, %b: tensor<?xi32, #N>) -> tensor<1x2x?x4xf32, #T12V4> {
+  %y, %l = omnibal.cross_attention %q, %k, %v, %b, %b {scale = 0.5 : f64, rows = 2 : i64} : (tensor<1x4x?x4xf32, #T14N4>, tensor<1x2x?x4xf32, #T12V4>, tensor<1x2x?x3xf32, #T12V3>, tensor<?xi32, #N>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf32, #T14N3>, tensor<1x4x?xf32, #T14N>)
+  %g:3 = omnibal.cross_attention_grad %q, %k, %v, %y, %l, %y, %b, %b {scale = 0.5 : f64, rows = 2 : i64} : (tensor<1x4x?x4xf32, #T14N4>, tensor<1x2x?x4xf32, #T12V4>, tensor<1x2x?x3xf32, #T12V3>, tensor<1x4x?x3xf32, #T14N3>, tensor<1x4x?xf32, #T14N>, tensor<1x4x?x3xf32, #T14N3>, tensor<?xi32, #N>, tensor<?xi32, #N>) -> (tensor<1x4x?x4xf32, #T14N4>, tensor<1x2x?x4xf32, #T12V4>, tensor<1x2x?x3xf32, #T12V3>)
+  return %g#1 : tensor<1x2x?x4xf32, #T12V4>
+}
 // CHECK-LABEL: func.func @shift_tokens(
 // CHECK: omnibal.shift_tokens {{.*}} {distance = 2 : i64, inverse}
 func.func @shift_tokens(%x: tensor<1x?x3xf32, #T1N3>, %p: tensor<?xi32, #N>) -> tensor<1x?x3xf32, #T1N3> {

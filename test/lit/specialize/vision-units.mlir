@@ -38,3 +38,16 @@ func.func @main(%pixels: tensor<?x96xf32> {omnibal.input = "pixel_values", omnib
 func.func @main(%pixels: tensor<?x96xf32> {omnibal.input = "pixel_values", omnibal.dims = ["2*s1 + s2", "96"]}) -> tensor<?x96xf32> {
   return %pixels : tensor<?x96xf32>
 }
+
+// -----
+
+// Which pictures a token sees: the last dimension counts what the pictures' first one does.
+// CHECK-DAG: #[[SEEN:.*]] = affine_map<(d0, d1) -> (1, d1, d0)>
+// CHECK: func.func @main(
+// CHECK-SAME: tensor<1x?x?xi64, #[[SEEN]]>
+func.func @main(%ids: tensor<1x?xi64> {omnibal.input = "input_ids", omnibal.dims = ["1", "sequence"]},
+    %pixels: tensor<?x3x4x4xf32> {omnibal.input = "pixel_values", omnibal.dims = ["images", "3", "4", "4"]},
+    %seen: tensor<1x?x?xi64> {omnibal.input = "cross_attention_mask", omnibal.dims = ["1", "sequence", "images"]})
+    -> (tensor<1x?xi64>, tensor<?x3x4x4xf32>, tensor<1x?x?xi64>) {
+  return %ids, %pixels, %seen : tensor<1x?xi64>, tensor<?x3x4x4xf32>, tensor<1x?x?xi64>
+}

@@ -50,6 +50,22 @@ TEST(Packing, TwoSamplesWithPictures) {
   EXPECT_EQ(packed->borders, (std::vector<int64_t>{0, 4, 9}));
 }
 
+/// A token sees the pictures of the last run before it, as far as the run goes up to it; one before
+/// all pictures sees all of its sample's.
+TEST(Packing, PicturesThatTokensSee) {
+  PackingRules r = rules();
+  r.tokensPerTile = 1;
+  r.tilesCap = r.tokensCap = 20;
+  r.seesPictures = true;
+  Held a{"a", {9, 1, 2}, {}, 1}, b{"b", {1, 2}, {}, 0}, c{"c", {1, 9, 9, 2, 3, 9, 4, 9}, {}, 4};
+  std::vector<SampleView> views = {a.view(), b.view(), c.view()};
+  auto packed = pack(views, r);
+  ASSERT_TRUE(packed) << packed.status().message();
+  EXPECT_EQ(packed->tokenInputs["image_begins"], (Ints{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 3, 3, 4}));
+  EXPECT_EQ(packed->tokenInputs["image_ends"], (Ints{1, 1, 1, 1, 1, 5, 2, 3, 3, 3, 4, 4, 5}));
+  EXPECT_EQ(packed->tokenInputs["image_seen"], (Ints{1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1}));
+}
+
 TEST(Packing, NothingAtAll) {
   auto packed = pack({}, rules());
   ASSERT_TRUE(packed);

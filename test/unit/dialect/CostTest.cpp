@@ -25,6 +25,8 @@ protected:
       #vN = affine_map<(d0, d1) -> (1, 2, d1, 8)>
       #oN = affine_map<(d0, d1) -> (1, 4, d1, 8)>
       #lN = affine_map<(d0, d1) -> (1, 4, d1)>
+      #kV = affine_map<(d0, d1) -> (1, 2, d0 * 3, 16)>
+      #vV = affine_map<(d0, d1) -> (1, 2, d0 * 3, 8)>
       #qV = affine_map<(d0, d1) -> (d0, 4, 17, 16)>
       #lV = affine_map<(d0, d1) -> (d0, 4, 17)>
       func.func @main()" +
@@ -100,6 +102,21 @@ TEST_F(CostTest, AttentionOfTilesIsAffine) {
       "tensor<?x4x17xf32, #lV>)");
   EXPECT_EQ(cost.flops, SymbolicDim(0, 4 * 17 * 17 * (2 * 16 + 2 * 16)));
   EXPECT_EQ(cost.flopsPerSquaredToken, 0);
+}
+
+TEST_F(CostTest, AttentionToPicturesCountsOneForEachToken) {
+  OpCost cost =
+      costOf("%q: tensor<1x4x?x16xf32, #qN>, %k: tensor<1x2x?x16xf32, #kV>, "
+             "%v: tensor<1x2x?x8xf32, #vV>, %b: tensor<?xi32, #N>",
+             "%o:2 = omnibal.cross_attention %q, %k, %v, %b, %b {scale = 0.25 : f64, rows = 3 : "
+             "i64} : (tensor<1x4x?x16xf32, #qN>, tensor<1x2x?x16xf32, #kV>, tensor<1x2x?x8xf32, "
+             "#vV>, tensor<?xi32, #N>, tensor<?xi32, #N>) -> (tensor<1x4x?x8xf32, #oN>, "
+             "tensor<1x4x?xf32, #lN>)");
+  EXPECT_EQ(cost.flops, SymbolicDim(0, 0, 4 * 3 * (2 * 16 + 2 * 8)));
+  // queries, results, statistics and the two numbers of each token; keys and values of each picture
+  EXPECT_EQ(cost.bytes, SymbolicDim(0, 4 * 3 * (32 + 16), 4 * (64 + 32 + 4 + 1 + 1)));
+  EXPECT_TRUE(cost.isMatrixProduct);
+  EXPECT_FALSE(cheap);
 }
 
 TEST_F(CostTest, Convolution) {

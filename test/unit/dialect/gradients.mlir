@@ -4,6 +4,8 @@
 #N3 = affine_map<(d0, d1) -> (d1, 3)>
 #V23 = affine_map<(d0, d1) -> (d0, 2, 3)>
 #N1 = affine_map<(d0, d1) -> (d1, 1)>
+#T12V4 = affine_map<(d0, d1) -> (1, 2, d0 * 2, 4)>
+#T12V3 = affine_map<(d0, d1) -> (1, 2, d0 * 2, 3)>
 #T14N4 = affine_map<(d0, d1) -> (1, 4, d1, 4)>
 #T12N4 = affine_map<(d0, d1) -> (1, 2, d1, 4)>
 #T14N3 = affine_map<(d0, d1) -> (1, 4, d1, 3)>
@@ -409,6 +411,10 @@ func.func @attention_sinks(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf
 func.func @attention_full(%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x4xf64>) -> tensor<2x2x3x4xf64> {
   %y:2 = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<2x2x3x4xf64>, tensor<2x2x5x4xf64>, tensor<2x2x5x4xf64>) -> (tensor<2x2x3x4xf64>, tensor<2x2x3xf64>)
   return %y#0 : tensor<2x2x3x4xf64>
+}
+func.func @cross_attention(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf64, #T12V4>, %v: tensor<1x2x?x3xf64, #T12V3>, %b: tensor<?xi32, #N> {t.values = dense<[0, 0, 1, 1, 2]> : tensor<5xi32>}, %e: tensor<?xi32, #N> {t.values = dense<[2, 1, 2, 1, 2]> : tensor<5xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
+  %y:2 = omnibal.cross_attention %q, %k, %v, %b, %e {scale = 0.5 : f64, rows = 2 : i64} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12V4>, tensor<1x2x?x3xf64, #T12V3>, tensor<?xi32, #N>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
+  return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
 func.func @rope_2(%x: tensor<1x2x?x4xf64, #T12N4>, %p: tensor<?xi32, #N> {t.values = dense<[0, 1, 2, 0, 1]> : tensor<5xi32>}) -> tensor<1x2x?x4xf64, #T12N4> {
   %c = omnibal.constant dense<[[0.3, 0.23], [0.41, 0.34], [0.52, 0.45]]> : tensor<3x2xf64>

@@ -50,7 +50,7 @@ KernelCall attention(const char *kernel, Extent rows, nlohmann::json attributes)
                    {"v", view(2, {rows, fixed(2), fixed(6)})}},
                   std::move(attributes),
                   ""};
-  if (std::string(kernel) == "attention_backward")
+  if (std::string(kernel).ends_with("attention_backward"))
     call.operands.push_back({"dout", view(3, {rows, fixed(4), fixed(6)})});
   return call;
 }
@@ -79,6 +79,18 @@ TEST(ModelWork, AttentionByTheSegmentsItSees) {
   EXPECT_EQ(pairs(workOf({Role::Saved, Role::Saved, Role::Saved, Role::GradOutput},
                          {attention("attention_backward", N, {{"mask", "causal"}})}, batch)),
             2 * (6 + 28));
+}
+
+TEST(ModelWork, AttentionToThePicturesThatTokensSee) {
+  auto pairs = [](double work) { return work / (2.0 * 4 * (8 + 6)); };
+  PackedMicrobatch batch = batchOf({0, 3, 4}, 3);
+  batch.tokenInputs["image_begins"] = {0, 0, 1, 2};
+  batch.tokenInputs["image_ends"] = {2, 1, 2, 2}; // the last sees nothing
+  KernelCall call = attention("cross_attention", N, {{"rows", 5}});
+  EXPECT_EQ(pairs(workOf(inputs, {call}, batch)), 5 * (2 + 1 + 1));
+  call = attention("cross_attention_backward", N, {{"rows", 5}});
+  EXPECT_EQ(pairs(workOf({Role::Saved, Role::Saved, Role::Saved, Role::GradOutput}, {call}, batch)),
+            2 * 5 * (2 + 1 + 1));
 }
 
 TEST(ModelWork, AttentionByTheSegmentsOfPictures) {

@@ -256,6 +256,13 @@ const Broken cases[] = {
        addGrid(p);
        addValue(p, "image_window_inverse", {{0, 1, 0}}).dtype = DType::I64;
      }},
+    {"p13", "its type or shape is not that",
+     [](Program &p) { addValue(p, "image_begins", {{0, 1, 0}}); }},
+    {"p13", "it needs an image_token_id",
+     [](Program &p) {
+       addValue(p, "image_seen", {{0, 0, 1}});
+       p.info.tokensPerTile = 4;
+     }},
     {"p10", "while a message is under way",
      [](Program &p) {
        // The gradient of micro-batch 1 is being received where micro-batch 0's arrived.

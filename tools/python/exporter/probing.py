@@ -5,6 +5,7 @@ import copy
 import logging
 import re
 
+from exporter import crossing
 from exporter.candidates import ASSUMED, OF_PATCHES, agrees, picture_layouts
 from exporter.errors import ExportError
 from exporter.grids import probe_grids
@@ -191,12 +192,15 @@ def candidates(model, token=None, size=None, folder=None):
         if "image" in getattr(model, "input_modalities", ()) or features_of(model) is not None:
             raise ExportError(f"{name}: takes pictures, but not as pixel_values")
         return [Facts]
-    if features_of(model) is None:
+    crosses = crossing.SEEN in takes
+    if features_of(model) is None and not crosses:
         raise ExportError(f"{name}: has pixel_values but no get_image_features")
     token = token if token is not None else image_token(model.config)
     if token is None:
         raise ExportError(f"{name}: the configuration names no image token; say which with --image-token")
     sizes = [size] if size else picture_sizes(model.config)
+    if crosses:
+        return [lambda: crossing.attended(model, token, sizes, per_token)]
     last = lambda: one_by_one(model, token, sizes, per_token, folder)
     if "image_grid_thw" in takes:
         return [last] if size else [lambda: probe_grids(model, token, per_token, folder), last]

@@ -85,6 +85,9 @@ OVERRIDES = {
     **{family: {"image_token_id": FIRST_SPECIAL + 20} for family in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")},
     "kimi_k25": {"text_config.head_dim": HIDDEN // HEADS // 2},
     "hunyuan_vl": {"text_config.head_dim": HIDDEN // HEADS},
+    "mllama": {"text_config.num_hidden_layers": 4, "text_config.cross_attention_layers": [1, 3],
+               "vision_config.num_global_layers": 1, "vision_config.intermediate_layers_indices": [0, 1],
+               "vision_config.vision_output_dim": 3 * HIDDEN},
     "llama4": {"vision_config.intermediate_size": 4 * HIDDEN, "vision_config.vision_output_dim": HIDDEN},
 }
 

@@ -212,6 +212,7 @@ DeviceKernelTable makeTable() {
   table["fused"] = createKernelOf<FusedKernel>;
   table["reduce"] = createKernelOf<ReduceKernel>;
   addAttentionKernels(table);
+  addCrossAttentionKernels(table);
   addGroupedKernels(table);
   addLossKernels(table);
   addMatrixKernels(table);

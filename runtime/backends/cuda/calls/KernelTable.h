@@ -83,6 +83,7 @@ Result<std::unique_ptr<Kernel>> createKernelOf(const KernelSite &site,
 }
 
 void addAttentionKernels(DeviceKernelTable &table);
+void addCrossAttentionKernels(DeviceKernelTable &table);
 void addGroupedKernels(DeviceKernelTable &table);
 void addLossKernels(DeviceKernelTable &table);
 void addMatrixKernels(DeviceKernelTable &table);

@@ -13,7 +13,8 @@
 
 namespace omnibal::rt::cuda {
 
-enum class AttentionMask { Full, Causal, Sliding, Prefix, Blocks, Chunked };
+/// In the order of the attribute `mask`; Listed: the keys of each query are given.
+enum class AttentionMask { Full, Causal, Sliding, Prefix, Blocks, Chunked, Listed };
 
 struct AttentionShape {
   int64_t tokens = 0, heads = 0, keyHeads = 0;
@@ -27,9 +28,10 @@ struct AttentionShape {
   int64_t window = 0; ///< Sliding; Blocks, Prefix if > 0: query - key < window; Chunked: its tokens
   /// Blocks: of these types are a block's tokens. Prefix: queries of types 0 to `lastType` see it.
   int64_t firstType = 0, lastType = 0x7fffffff;
-  int64_t segmentRows = 0; ///< > 0: equal segments; 0: `borders` tells them
-  int64_t borderCount = 0; ///< entries of `borders`
-  int64_t sinkHead = 1;    ///< stride of `sinks`
+  int64_t keys = 0, keyRows = 0; ///< Listed: rows of k and v; of one entry of `begins` and `ends`
+  int64_t segmentRows = 0;       ///< > 0: equal segments; 0: `borders` tells them
+  int64_t borderCount = 0;       ///< entries of `borders`
+  int64_t sinkHead = 1;          ///< stride of `sinks`
   Element type = Element::F32;
 };
 
@@ -41,10 +43,17 @@ struct AttentionData {
   const int32_t *borders = nullptr; ///< dense cu_seqlens, or null with segmentRows
   const int32_t *types = nullptr;   ///< dense; Prefix, Blocks only
   const float *sinks = nullptr;     ///< forward: a logit of each head beside its scores; or null
-  const void *dout = nullptr;       ///< from here on backward only
+  /// Listed: query i sees the keys from begins[i] * keyRows to ends[i] * keyRows - 1; dense.
+  const int32_t *begins = nullptr, *ends = nullptr;
+  const void *dout = nullptr; ///< from here on backward only
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   void *workspace = nullptr; ///< attentionWorkspaceBytes, aligned to 16 bytes
 };
+
+/// Rows of k and v: the tokens but with listed keys.
+constexpr int64_t keyCount(const AttentionShape &shape) {
+  return shape.mask == AttentionMask::Listed ? shape.keys : shape.tokens;
+}
 
 /// Writes out and lse.
 cudaError_t launchAttention(const AttentionShape &shape, const AttentionData &data,

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(attentionThreads)
     if (lane == 0)
       w.delta[i] = sum;
     if (lane == 0 && head == 0)
-      w.segments[token] = segmentOf(s, d.borders, static_cast<int>(token));
+      w.segments[token] = segmentOf(s, d, static_cast<int>(token));
   }
 }
 
@@ -51,6 +51,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     queryGradient(AttentionShape s, AttentionData d, AttentionWorkspace w, bool wide) {
   __shared__ AttentionTiles<columns> tiles;
   const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
+  const int allKeys = static_cast<int>(keyCount(s));
   const int ownRow = static_cast<int>(gridDim.x - 1 - blockIdx.x) * tileRows;
   const int64_t head = blockIdx.y, keyHead = head / (s.heads / s.keyHeads);
   const int64_t firstColumn = int64_t(blockIdx.z) * columns;
@@ -67,8 +68,8 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     if (!prefix && onlyPast(s.mask) && key > ownRow + tileRows - 1)
       continue; // all in the future
     float scores[4][4], slopes[4][4];
-    dotTile(tiles, q, ownRow, k, key, tokens, s.size, wide, scores);
-    dotTile(tiles, dout, ownRow, v, key, tokens, s.valueSize, wide, slopes);
+    dotTile(tiles, q, ownRow, tokens, k, key, allKeys, s.size, wide, scores);
+    dotTile(tiles, dout, ownRow, tokens, v, key, allKeys, s.valueSize, wide, slopes);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float lse = tiles.queries.lse[down + i] * log2e, delta = tiles.queries.delta[down + i];
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
       }
     }
     storeWeights(tiles, slopes);
-    accumulateTile(tiles, k, key, tokens, firstColumn, s.size, wide, sums);
+    accumulateTile(tiles, k, key, allKeys, firstColumn, s.size, wide, sums);
   }
   const float factor[4] = {s.scale, s.scale, s.scale, s.scale};
   writeTile<T, columns>(d.dq, s.dq, head, ownRow, tokens, firstColumn, s.size, factor, sums);
@@ -95,6 +96,8 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     keyGradient(AttentionShape s, AttentionData d, AttentionWorkspace w, bool wide) {
   __shared__ AttentionTiles<columns> tiles;
   const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
+  const int allKeys = static_cast<int>(keyCount(s));
+  const bool listed = s.mask == AttentionMask::Listed; // which queries see a key, these say
   const int ownRow = static_cast<int>(blockIdx.x) * tileRows;
   const int64_t keyHead = blockIdx.y, group = s.heads / s.keyHeads;
   const int64_t firstColumn = int64_t(blockIdx.z) * columns;
@@ -105,7 +108,9 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   bool mine = false;
   if (thread < tileRows) {
     const int key = ownRow + thread;
-    const Segment segment = key < tokens ? w.segments[key] : Segment{0, 0};
+    const Segment segment = listed         ? Segment{0, tokens}
+                            : key < tokens ? w.segments[key]
+                                           : Segment{0, 0};
     int first = segment.begin, last = segment.end;
     if (s.mask == AttentionMask::Blocks && segment.begin < segment.end) {
       const int64_t past = s.window > 0 ? key + s.window : last; // behind the last that looks back
@@ -136,11 +141,17 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     for (int query = begin; query < end; query += tileRows) {
       __syncthreads(); // the last tile's queries are done with
       loadQueries(s, d, w, tiles.queries, query, head);
+      if (listed) {
+        __syncthreads();
+        const Segment keys = keysOf(tiles.queries);
+        if (keys.begin >= ownRow + tileRows || keys.end <= ownRow)
+          continue; // the same for all threads
+      }
       float scores[4][4];
       [[maybe_unused]] float slopes[4][4];
-      dotTile(tiles, k, ownRow, q, query, tokens, s.size, wide, scores);
+      dotTile(tiles, k, ownRow, allKeys, q, query, tokens, s.size, wide, scores);
       if constexpr (!ofValues)
-        dotTile(tiles, v, ownRow, dout, query, tokens, s.valueSize, wide, slopes);
+        dotTile(tiles, v, ownRow, allKeys, dout, query, tokens, s.valueSize, wide, slopes);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float lse = tiles.queries.lse[across + j] * log2e;
@@ -164,7 +175,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   }
   const float all = ofValues ? 1.f : s.scale;
   const float factor[4] = {all, all, all, all};
-  writeTile<T, columns>(ofValues ? d.dv : d.dk, ofValues ? s.dv : s.dk, keyHead, ownRow, tokens,
+  writeTile<T, columns>(ofValues ? d.dv : d.dk, ofValues ? s.dv : s.dk, keyHead, ownRow, allKeys,
                         firstColumn, ofValues ? s.valueSize : s.size, factor, sums);
 }
 
@@ -183,29 +194,34 @@ cudaError_t run(const AttentionShape &s, const AttentionData &d, cudaStream_t st
   const AttentionWorkspace w{
       static_cast<Segment *>(d.workspace),
       reinterpret_cast<float *>(static_cast<Segment *>(d.workspace) + s.tokens)};
-  OMNIBAL_LAUNCH((attentionDelta<T>),
-                 dim3(gridFor(ceilDiv(s.tokens * s.heads, attentionThreads / 32))),
-                 dim3(attentionThreads), stream, s, d, w);
+  if (s.tokens > 0)
+    OMNIBAL_LAUNCH((attentionDelta<T>),
+                   dim3(gridFor(ceilDiv(s.tokens * s.heads, attentionThreads / 32))),
+                   dim3(attentionThreads), stream, s, d, w);
   if (onTensorCores(s, d, true))
     if (const cudaError_t error = launchTensorGradients(s, d, w, stream);
         error != cudaErrorInvalidConfiguration)
       return error;
   (void)cudaGetLastError(); // too little shared memory there
   const unsigned tiles = static_cast<unsigned>(ceilDiv(s.tokens, tileRows));
+  const unsigned keyTiles = static_cast<unsigned>(ceilDiv(keyCount(s), tileRows));
+  const unsigned keyHeads = static_cast<unsigned>(s.keyHeads);
   const dim3 block(attentionThreads);
   const bool wide = readsInPacks(s, d, true);
   chooseColumns(s.size, [&](auto columns, unsigned parts) {
     constexpr int n = decltype(columns)::value;
-    OMNIBAL_LAUNCH((queryGradient<T, n>), dim3(tiles, static_cast<unsigned>(s.heads), parts), block,
-                   stream, s, d, w, wide);
-    OMNIBAL_LAUNCH((keyGradient<false, T, n>),
-                   dim3(tiles, static_cast<unsigned>(s.keyHeads), parts), block, stream, s, d, w,
-                   wide);
+    if (tiles > 0)
+      OMNIBAL_LAUNCH((queryGradient<T, n>), dim3(tiles, static_cast<unsigned>(s.heads), parts),
+                     block, stream, s, d, w, wide);
+    if (keyTiles > 0)
+      OMNIBAL_LAUNCH((keyGradient<false, T, n>), dim3(keyTiles, keyHeads, parts), block, stream, s,
+                     d, w, wide);
   });
   chooseColumns(s.valueSize, [&](auto columns, unsigned parts) {
     constexpr int n = decltype(columns)::value;
-    OMNIBAL_LAUNCH((keyGradient<true, T, n>), dim3(tiles, static_cast<unsigned>(s.keyHeads), parts),
-                   block, stream, s, d, w, wide);
+    if (keyTiles > 0)
+      OMNIBAL_LAUNCH((keyGradient<true, T, n>), dim3(keyTiles, keyHeads, parts), block, stream, s,
+                     d, w, wide);
   });
   return cudaGetLastError();
 }
@@ -214,7 +230,7 @@ cudaError_t run(const AttentionShape &s, const AttentionData &d, cudaStream_t st
 
 cudaError_t launchAttentionBackward(const AttentionShape &s, const AttentionData &d,
                                     cudaStream_t stream) {
-  if (s.tokens == 0 || s.heads == 0)
+  if ((s.tokens == 0 && keyCount(s) == 0) || s.heads == 0)
     return cudaSuccess;
   if (const cudaError_t error = checkAttention(s))
     return error;

@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     attentionForward(AttentionShape s, AttentionData d, bool wide) {
   __shared__ AttentionTiles<columns> tiles;
   const int tokens = static_cast<int>(s.tokens), thread = threadIdx.x;
+  const int allKeys = static_cast<int>(keyCount(s));
   // The last queries see most keys under a causal mask: they start first.
   const int ownRow = static_cast<int>(gridDim.x - 1 - blockIdx.x) * tileRows;
   const int64_t head = blockIdx.y, keyHead = head / (s.heads / s.keyHeads);
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
   if (thread < tileRows) {
     const int row = ownRow + thread;
     describeQuery(s, d.types, tiles.queries, thread, row,
-                  row < tokens ? segmentOf(s, d.borders, row) : Segment{0, 0});
+                  row < tokens ? segmentOf(s, d, row) : Segment{0, 0});
   }
   __syncthreads();
   const Segment keys = keysOf(tiles.queries);
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
     if (!prefix && onlyPast(s.mask) && key > ownRow + tileRows - 1)
       continue; // all in the future
     float scores[4][4];
-    dotTile(tiles, q, ownRow, k, key, tokens, s.size, wide, scores);
+    dotTile(tiles, q, ownRow, tokens, k, key, allKeys, s.size, wide, scores);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float largest = top[i];
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(attentionThreads, 2)
         sums[i][c] *= keep;
     }
     storeWeights(tiles, scores);
-    accumulateTile(tiles, v, key, tokens, firstColumn, s.valueSize, wide, sums);
+    accumulateTile(tiles, v, key, allKeys, firstColumn, s.valueSize, wide, sums);
   }
 
   float factor[4];

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, At
   const HeadRows<bf16> q(d.q, s.q, head), k(d.k, s.k, keyHead), v(d.v, s.v, keyHead);
   if (thread < ownRows) {
     const int row = ownRow + thread;
-    const Segment segment = row < tokens ? segmentOf(s, d.borders, row) : Segment{0, 0};
+    const Segment segment = row < tokens ? segmentOf(s, d, row) : Segment{0, 0};
     rows.fill(thread, visibleKeys(s, row, segment));
   }
   copyRows<features, ownRows, threads>(own, q, ownRow, tokens, s.size);

@@ -73,8 +73,8 @@ __device__ __forceinline__ void loadTransposed(float (&to)[tileDepth][tileLine],
 /// products[i][j] = own row (t / 16 * 4 + i) . other row (t % 16 * 4 + j).
 template <typename T, int columns>
 __device__ __forceinline__ void dotTile(AttentionTiles<columns> &tiles, const HeadRows<T> &own,
-                                        int ownRow, const HeadRows<T> &other, int otherRow,
-                                        int rows, int64_t size, bool wide,
+                                        int ownRow, int ownRows, const HeadRows<T> &other,
+                                        int otherRow, int otherRows, int64_t size, bool wide,
                                         float (&products)[4][4]) {
   const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * 4;
 #pragma unroll
@@ -84,8 +84,8 @@ __device__ __forceinline__ void dotTile(AttentionTiles<columns> &tiles, const He
       products[i][j] = 0;
   for (int64_t first = 0; first < size; first += tileDepth) {
     __syncthreads(); // what was there before is read
-    loadTransposed(tiles.own, own, ownRow, rows, first, size, wide);
-    loadTransposed(tiles.other, other, otherRow, rows, first, size, wide);
+    loadTransposed(tiles.own, own, ownRow, ownRows, first, size, wide);
+    loadTransposed(tiles.other, other, otherRow, otherRows, first, size, wide);
     __syncthreads();
 #pragma unroll
     for (int f = 0; f < tileDepth; ++f) {
@@ -101,7 +101,8 @@ __device__ __forceinline__ void dotTile(AttentionTiles<columns> &tiles, const He
 
 /// Whether a mask shows no key after its query, but for those of a prefix.
 __device__ __forceinline__ bool onlyPast(AttentionMask mask) {
-  return mask != AttentionMask::Full && mask != AttentionMask::Blocks;
+  return mask != AttentionMask::Full && mask != AttentionMask::Blocks &&
+         mask != AttentionMask::Listed;
 }
 
 /// Adds the head's sink to a row's running maximum (of powers of 2) and sum; returns the factor of
@@ -222,14 +223,19 @@ writeTile(void *base, const HeadStrides &s, int64_t head, int ownRow, int rows, 
   }
 }
 
-/// Tokens of a sample.
+/// Tokens of a sample; with listed keys those that a token sees.
 struct Segment {
   int begin, end;
 };
 
-__device__ __forceinline__ Segment segmentOf(const AttentionShape &s, const int32_t *borders,
+__device__ __forceinline__ Segment segmentOf(const AttentionShape &s, const AttentionData &d,
                                              int row) {
   const int tokens = static_cast<int>(s.tokens);
+  const int32_t *borders = d.borders;
+  if (s.mask == AttentionMask::Listed) { // as much of it as exists
+    const int64_t begin = d.begins[row] * s.keyRows, end = d.ends[row] * s.keyRows;
+    return {static_cast<int>(begin > 0 ? begin : 0), static_cast<int>(end < s.keys ? end : s.keys)};
+  }
   if (s.segmentRows > 0) {
     const int64_t begin = row / s.segmentRows * s.segmentRows, end = begin + s.segmentRows;
     return {static_cast<int>(begin), end < tokens ? static_cast<int>(end) : tokens};
@@ -286,6 +292,12 @@ __device__ __forceinline__ void describeQuery(const AttentionShape &s, const int
                                               QueryTile &tile, int slot, int row, Segment segment) {
   int low = segment.begin, high = segment.end;
   Segment prefix{0, 0};
+  if (s.mask == AttentionMask::Listed) {
+    tile.low[slot] = low;
+    tile.high[slot] = high;
+    tile.prefixBegin[slot] = tile.prefixEnd[slot] = 0;
+    return;
+  }
   if (s.mask != AttentionMask::Full && high > row + 1)
     high = row + 1;
   const bool inside = segment.begin <= row && row < segment.end;
@@ -343,7 +355,9 @@ inline cudaError_t checkAttention(const AttentionShape &s) {
   const bool typed = s.type == Element::F32 || s.type == Element::BF16;
   const bool windowed =
       (s.mask != AttentionMask::Sliding && s.mask != AttentionMask::Chunked) || s.window > 0;
-  return fits && typed && windowed ? cudaSuccess : cudaErrorInvalidValue;
+  const bool listed =
+      s.mask != AttentionMask::Listed || (s.keys >= 0 && s.keys < 0x7fffff00 && s.keyRows > 0);
+  return fits && typed && windowed && listed ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 } // namespace omnibal::rt::cuda

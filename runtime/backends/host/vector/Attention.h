@@ -1,4 +1,4 @@
-//===- Attention.h - Blocked attention over one segment and key head ---------------------===//
+//===- Attention.h - Blocked attention of a segment's queries to keys of one head --------===//
 //
 // A task owns all it writes: forward a range of queries of some query heads that share a key head,
 // backward all queries and keys of a segment for one key head. So no result depends on threads.
@@ -13,7 +13,8 @@
 
 namespace omnibal::rt {
 
-enum class MaskKind { Full, Causal, Sliding, Prefix, Blocks, Chunked };
+/// In the order of the attribute `mask`; Listed: the keys of each query are given.
+enum class MaskKind { Full, Causal, Sliding, Prefix, Blocks, Chunked, Listed };
 
 /// [tokens, heads, features] in memory.
 struct Heads {
@@ -35,11 +36,12 @@ struct AttentionTask {
   const float *sinks = nullptr; ///< forward: a logit of each query head beside its scores; or none
   int64_t sinkStride = 1;
   int64_t lastType = 0; ///< prefix mask: queries of types 0 to this see all of the prefix
-  /// Blocks and chunked masks: the keys that each token sees, of the first token, relative to its
-  /// segment; null with other masks.
+  /// Blocks, chunked and listed masks: the keys that each token sees, of the first token, relative
+  /// to the segment's first key; null with other masks.
   const int32_t *low = nullptr, *high = nullptr;
-  float softcap = 0;          ///< scores s become softcap * tanh(s / softcap); 0: they stay
-  int64_t begin = 0, end = 0; ///< the segment's tokens
+  float softcap = 0;                ///< scores s become softcap * tanh(s / softcap); 0: they stay
+  int64_t begin = 0, end = 0;       ///< the segment's tokens
+  int64_t keyBegin = 0, keyEnd = 0; ///< its keys: the same tokens but with listed masks
   int64_t queryBegin = 0, queryEnd = 0; ///< forward: the task's queries, within the segment
   int64_t keyHead = 0, firstHead = 0, heads = 0; ///< query heads [firstHead, firstHead + heads)
   float *scratch = nullptr;

@@ -119,7 +119,7 @@ void softmaxGradient(const AttentionTask &t, const Buffers &b, int64_t q0, int64
       }
       const Vec score = scoreOf(load(weights + j));
       Vec p = exponential(score - shift);
-      VecI hide = hidden(seen, iota(k0 - t.begin + j), pair);
+      VecI hide = hidden(seen, iota(k0 - t.keyBegin + j), pair);
       p = hide ? Vec{} : p;
       Vec grad = gradient(p, load(grads + j), score);
       store(weights + j, p);
@@ -202,8 +202,8 @@ void run(const AttentionTask &t) {
       for (int64_t f = 0; f < t.size; ++f)
         t.dq.at(i, h)[f * t.dq.feature] = 0;
 
-  for (int64_t k0 = t.begin; k0 < t.end; k0 += keyBlock) {
-    const int64_t keys = t.end - k0 < keyBlock ? t.end - k0 : keyBlock;
+  for (int64_t k0 = t.keyBegin; k0 < t.keyEnd; k0 += keyBlock) {
+    const int64_t keys = t.keyEnd - k0 < keyBlock ? t.keyEnd - k0 : keyBlock;
     const bool prefixKeys = hasPrefixKey(t, k0, k0 + keys);
     const float *k = t.k.at(k0, t.keyHead), *v = t.v.at(k0, t.keyHead);
     packTransposed(k, t.k.token, t.k.feature, keys, t.size, b.keysT, keyBlock, keyBlock);

@@ -68,7 +68,7 @@ bool softmaxStep(const AttentionTask &t, float *scores, const State &s, float *d
         std::memcpy(&ofPrefix, flags, sizeof ofPrefix);
       }
       for (int64_t j = 0; j < keys; ++j) {
-        VecI key = VecI{} + static_cast<int32_t>(k0 - t.begin + j);
+        VecI key = VecI{} + static_cast<int32_t>(k0 - t.keyBegin + j);
         VecI pair{};
         if (t.mask == MaskKind::Prefix && typeOf(t, k0 + j) == 0)
           pair = ofPrefix;
@@ -175,8 +175,8 @@ void run(const AttentionTask &t) {
       }
     }
 
-  for (int64_t k0 = t.begin; k0 < t.end; k0 += keyBlock) {
-    const int64_t keys = t.end - k0 < keyBlock ? t.end - k0 : keyBlock;
+  for (int64_t k0 = t.keyBegin; k0 < t.keyEnd; k0 += keyBlock) {
+    const int64_t keys = t.keyEnd - k0 < keyBlock ? t.keyEnd - k0 : keyBlock;
     const bool prefixKeys = hasPrefixKey(t, k0, k0 + keys);
     if (visible(t, t.queryBegin, t.queryEnd, k0, k0 + keys, prefixKeys) == Visible::None)
       continue;

@@ -35,7 +35,7 @@ static Visible visibleByReach(const AttentionTask &t, int64_t q0, int64_t q1, in
                               int64_t k1) {
   bool any = false, all = true;
   for (int64_t q = q0; q < q1; ++q) {
-    const int64_t low = t.begin + t.low[q], high = t.begin + t.high[q];
+    const int64_t low = t.keyBegin + t.low[q], high = t.keyBegin + t.high[q];
     any = any || (k0 < high && k1 > low);
     all = all && k0 >= low && k1 <= high;
   }
@@ -63,7 +63,7 @@ OMNIBAL_INLINE Visible visible(const AttentionTask &t, int64_t q0, int64_t q1, i
 /// Whether in this block pairs need computing only where the key is not after the query.
 OMNIBAL_INLINE bool onlyPast(const AttentionTask &t, Visible sight, bool prefixKeys) {
   return sight == Visible::Some && t.mask != MaskKind::Full && t.mask != MaskKind::Blocks &&
-         !prefixKeys;
+         t.mask != MaskKind::Listed && !prefixKeys;
 }
 
 OMNIBAL_INLINE VecI iota(int64_t first) {
