@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 import numpy as np
 import torch
 from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, pictures, probing, processors,
-                      samples, tracing)
+                      rewriting, samples, tracing)
 from exporter.host_values import HostValues
 
 CODE = """
@@ -113,7 +113,7 @@ class Constructs(MadeUpModule):
             turns = torch.polar(torch.ones_like(angles), angles)[:, None]
             return torch.view_as_real(torch.view_as_complex(x.reshape(5, 3, 4, 2)) * turns).flatten(2)
         inputs = torch.randn(5, 3, 8), torch.randn(5, 4)
-        program = tracing.with_complex_unsqueezed(torch.export.export(Traced(rotated), inputs, strict=False))
+        program = rewriting.with_complex_unsqueezed(torch.export.export(Traced(rotated), inputs, strict=False))
         self.assertFalse([node for node in program.graph.nodes if "unsqueeze" in str(node.target)])
         torch.testing.assert_close(program.module()(*inputs), rotated(*inputs))
         torch.onnx.export(program, (), opset_version=18, optimize=False, verbose=False)
@@ -128,9 +128,24 @@ class Constructs(MadeUpModule):
         x, rows = torch.randn(2, 4, 3), torch.randn(3, 3)
         mask = torch.tensor([[True, False, False, True], [False, True, False, False]])
         for function, scatters in ((added, 0), (plain, 1)):
-            program = tracing.with_sums_put(torch.export.export(Traced(function), (x, mask, rows), strict=False))
+            program = rewriting.with_sums_put(torch.export.export(Traced(function), (x, mask, rows), strict=False))
             self.assertEqual(len([node for node in program.graph.nodes if "masked_scatter" in str(node.target)]), scatters)
             torch.testing.assert_close(program.module()(x, mask, rows), function(x, mask, rows))
+
+    def test_shifts_by_one_whose_first_place_is_written_over(self):
+        def starts(x):
+            marks = x == 1
+            before = torch.roll(marks, shifts=1, dims=-1)
+            before[..., 0] = False
+            return marks & ~before
+
+        def rolled(x):
+            return torch.roll(x, shifts=1, dims=-1)
+        x = torch.tensor([[1, 1, 0, 1, 1], [0, 1, 1, 0, 1]])
+        for function, rolls in ((starts, 0), (rolled, 1)):
+            program = rewriting.with_shifts_padded(torch.export.export(Traced(function), (x,), strict=False))
+            self.assertEqual(len([node for node in program.graph.nodes if "roll" in str(node.target)]), rolls)
+            torch.testing.assert_close(program.module()(x), function(x))
 
     def gradients_of(self, program, table, *inputs):
         """Of a program's result squared, to the table that it holds as a parameter."""

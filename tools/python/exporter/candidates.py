@@ -38,9 +38,16 @@ def in_patches(config, takes, sizes, folder):
         yield from assumed(config, takes, sizes)
 
 
+def channels_last(height, width, side):
+    """Patches in reading order, [1, patches, values], a patch's values by row, column and channel."""
+    rows, columns = height // side, width // side
+    loops = [(rows, side * width), (columns, side), (side, width), (side, 1), (3, height * width)]
+    return Arrangement(loops, (1, rows * columns, 3 * side ** 2))
+
+
 def assumed(config, takes, sizes):
     """Pictures in patches where no image processor can be asked: Qwen2-VL's order or reading order, SigLIP 2's where the
-    number of patches is a dimension of its own, and patches as pictures beside each other."""
+    number of patches is a dimension of its own (patches or units of them), and patches as pictures beside each other."""
     import torch
     patch, merge, copies = units(config)
     for height, width in sizes:
@@ -52,11 +59,14 @@ def assumed(config, takes, sizes):
             reading = usual_arrangement(height, width, patch, 1, 1)
             yield Picture(height, width, Arrangement(reading.loops, (rows * columns, 3, patch, patch)), grid, ASSUMED)
         if "spatial_shapes" in takes:
-            loops = [(rows, patch * width), (columns, patch), (patch, width), (patch, 1), (3, height * width)]
             constants = {"spatial_shapes": torch.tensor([[rows, columns]])}
             if "pixel_attention_mask" in takes:
                 constants["pixel_attention_mask"] = torch.ones(1, rows * columns, dtype=torch.int64)
-            yield Picture(height, width, Arrangement(loops, (1, rows * columns, 3 * patch ** 2)), constants, ASSUMED)
+            yield Picture(height, width, channels_last(height, width, patch), constants, ASSUMED)
+        if "image_position_ids" in takes:
+            for side in dict.fromkeys((patch, patch * merge)):
+                places = torch.cartesian_prod(torch.arange(height // side), torch.arange(width // side)).flip(-1)
+                yield Picture(height, width, channels_last(height, width, side), {"image_position_ids": places[None]}, ASSUMED)
         if "target_sizes" in takes:
             loops = [(3, height * width), (patch, width), (rows, patch * width), (columns, patch), (patch, 1)]
             constants = {"target_sizes": torch.tensor([[rows, columns]])}

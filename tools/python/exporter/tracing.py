@@ -9,7 +9,7 @@ import traceback
 import types
 from unittest import mock
 
-from exporter import experts, gradients
+from exporter import experts, gradients, rewriting
 from exporter.errors import ExportError
 
 
@@ -186,8 +186,8 @@ def trace(model, facts, opset):
         stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         try:
             program = exported(model, inputs, facts.axes())
-            for change in (gradients.with_padding_held, gradients.with_detached_held, facts.finished, with_complex_unsqueezed,
-                           with_sums_put):
+            for change in (gradients.with_padding_held, gradients.with_detached_held, rewriting.with_shifts_padded, facts.finished,
+                           rewriting.with_complex_unsqueezed, rewriting.with_sums_put):
                 program = change(program)
         except Exception as error:  # of many kinds, all about the model's code
             raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
@@ -197,48 +197,6 @@ def trace(model, facts, opset):
         except Exception as error:
             raise ExportError(f"{type(model).__name__}: an operation has no form in ONNX: "
                               f"{first_line(error.__cause__ or error)}") from error
-
-
-def with_complex_unsqueezed(program):
-    """A new dimension of complex numbers has no form of its own in ONNX; a stack of one tensor has one."""
-    import torch
-    for node in program.graph.nodes:
-        if node.target is torch.ops.aten.unsqueeze.default and node.meta["val"].is_complex():
-            node.target, node.args = torch.ops.aten.stack.default, ([node.args[0]], node.args[1])
-    return program
-
-
-# Operators that leave a mask the mask it is, in another shape.
-RESHAPING = ("alias", "clone", "expand", "lift_fresh_copy", "squeeze", "to", "unsqueeze", "view", "_to_copy", "reshape", "_unsafe_view")
-
-
-def root_of(node):
-    """What is merely reshaped in the end."""
-    while getattr(node.target, "_opname", "") in RESHAPING:
-        node = node.args[0]
-    return node
-
-
-def with_sums_put(program):
-    """`values.masked_scatter(mask, (values[mask] + rows).view(-1))`: as rows put where the mask is, as other models write
-    the same sum."""
-    import torch
-    aten = torch.ops.aten
-    for node in list(program.graph.nodes):
-        if node.target is not aten.masked_scatter.default:
-            continue
-        values, mask, total = node.args[0], node.args[1], root_of(node.args[2])
-        chosen = [part for part in total.all_input_nodes if part.target is aten.index.Tensor]
-        if total.target is not aten.add.Tensor or not chosen or len(chosen[0].args[1]) != 1:
-            continue
-        place = chosen[0].args[1][0]
-        if root_of(place) is root_of(mask) and place.meta["val"].dim() + 1 == values.meta["val"].dim() == total.meta["val"].dim() + 1:
-            with program.graph.inserting_before(node):
-                put = program.graph.call_function(aten.index_put.default, (values, [place], total))
-            put.meta = dict(node.meta)
-            node.replace_all_uses_with(put)
-            program.graph.erase_node(node)
-    return program
 
 
 def translations(opset):
