@@ -5,14 +5,15 @@ import os
 import sys
 import types
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 
 import numpy as np
 import torch
-from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, pictures, probing, processors,
-                      rewriting, samples, tracing)
+from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, host_values, pictures, probing,
+                      processors, rewriting, samples, tracing)
 from exporter.host_values import HostValues
 
 CODE = """
@@ -38,6 +39,14 @@ def filled(x, mask):
     x = x.clone()
     x[mask] = 0.5
     return x
+
+def counted(x, mask, rows):
+    if x[mask].numel() != rows.numel():
+        raise ValueError("the counts differ")
+    return x.masked_scatter(mask.unsqueeze(-1), rows)
+
+def sized(x, mask):
+    return x * x[mask].numel()
 """
 
 
@@ -96,6 +105,15 @@ class Constructs(MadeUpModule):
         with tracing.with_masks_filled():
             program = torch.export.export(Traced(self.module.filled), make(5), strict=False)
         self.assertFalse([n for n in program.graph.nodes if "index_put" in str(n.target)])
+
+    def test_counts_that_depend_on_data_are_not_compared(self):
+        def make(*places):
+            mask = torch.zeros(6, dtype=torch.bool)
+            mask[list(places)] = True
+            return torch.randn(6, 4), mask, torch.randn(len(places), 4)
+        self.check(tracing.without_counting(), self.module.counted, dict(inputs=make(1, 2), free=[True, True, True]), [make(0, 4, 5)])
+        with tracing.without_counting(), self.assertRaisesRegex(TypeError, "AnyCount"):
+            torch.export.export(Traced(self.module.sized), make(1)[:2], strict=False)
 
     def test_attention_in_segments(self):
         lengths = [3, 1, 4]
@@ -320,6 +338,16 @@ class Sizes(MadeUpModule):
         x = torch.randn(1, 3, 4, 6)
         for got, wanted in zip(program.module()(x), resampled(x)):
             torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+
+    def test_large_tables_are_interpolated_along_each_axis(self):
+        x = torch.randn(1, 2, 12, 9)
+        for options in (dict(size=(5, 7), mode="bilinear", align_corners=True), dict(size=(20, 4), mode="bicubic", antialias=True),
+                        dict(scale_factor=(0.5, 2.0), mode="bilinear"), dict(size=(4, 3), mode="area"), dict(size=(7, 13))):
+            torch.testing.assert_close(host_values.along_axes(x, (), options), torch.nn.functional.interpolate(x, **options),
+                                       atol=1e-5, rtol=1e-5)
+        with mock.patch.object(host_values, "LARGEST_MATRIX", 100), HostValues():
+            got = torch.nn.functional.interpolate(x, size=(5, 7))
+        torch.testing.assert_close(got, torch.nn.functional.interpolate(x, size=(5, 7)))
 
     def test_pictures_one_by_one(self):
         class Vision:

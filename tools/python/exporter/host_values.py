@@ -16,6 +16,7 @@ MAKERS = {torch.arange, torch.tensor, torch.as_tensor, torch.zeros, torch.ones, 
 # Functions that take tensors of one number where they want a size or a place.
 SIZED = {"reshape", "view", "expand", "split", "repeat", "narrow", "unflatten", "new_zeros", "new_ones", "new_empty", "new_full",
          "__getitem__", "__setitem__"}
+LARGEST_MATRIX = 4096  # rows
 RESAMPLING = {torch.nn.functional.interpolate, torch.nn.functional.grid_sample}
 UNKNOWN = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -34,11 +35,24 @@ def as_matrix(function, value, args, kwargs):
     """Resampling at known places is linear: a product with a matrix that the function itself gives for unit vectors.
     The last two dimensions of `value` are resampled."""
     height, width = (int(n) for n in value.shape[-2:])
+    if function is torch.nn.functional.interpolate and height * width > LARGEST_MATRIX:
+        return along_axes(value, args, kwargs)
     with _disable_current_modes():
         units = torch.eye(height * width, dtype=torch.float32).reshape(1, height * width, height, width)
         result = function(units, *args, **kwargs)[0]
         matrix = result.flatten(1)
     return (value.flatten(-2) @ matrix).unflatten(-1, tuple(result.shape[1:]))
+
+
+def along_axes(value, args, kwargs):
+    """Interpolation alone, one axis after the other: of large tables the matrix of both would be too large."""
+    height, width = (int(n) for n in value.shape[-2:])
+    with _disable_current_modes():
+        rows = torch.eye(height)[None, :, :, None].expand(1, height, height, width).contiguous()
+        columns = torch.eye(width)[None, :, None].expand(1, width, height, width).contiguous()
+        rows = torch.nn.functional.interpolate(rows, *args, **kwargs)[0, :, :, 0]
+        columns = torch.nn.functional.interpolate(columns, *args, **kwargs)[0, :, 0]
+    return (value @ columns).transpose(-1, -2).matmul(rows).transpose(-1, -2)
 
 
 class HostValues(TorchFunctionMode):
