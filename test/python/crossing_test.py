@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Tokens that attend to pictures, against PyTorch: samples of no to three pictures, some side by side, packed."""
+import contextlib
+import io
 import os
+import shutil
 import sys
 import tempfile
 import types
@@ -14,6 +17,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import export
 from exporter import crossing
 from exporter.errors import ExportError
 from exporter.small_models import roughen
@@ -86,9 +90,9 @@ class Crossing(unittest.TestCase):
             self.check(TOLERANCE, *flags, "--dtype", "float32")
             self.check(5e-3, *flags)  # in bfloat16
 
-    def forward(self, given):
+    def forward(self, given, program=None):
         save_file({n: v.contiguous() for n, v in given.items()}, f"{self.folder}/in.safetensors")
-        run(f"{BIN}/omnibal-run", self.training.compiled(BIN, "--stages", 1), "--weights", f"{self.folder}/model", "--forward",
+        run(f"{BIN}/omnibal-run", program or self.training.compiled(BIN, "--stages", 1), "--weights", f"{self.folder}/model", "--forward",
             f"{self.folder}/in.safetensors", "-o", f"{self.folder}/out.safetensors")
         return load_file(f"{self.folder}/out.safetensors")["logits"]
 
@@ -102,6 +106,24 @@ class Crossing(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "cross_attention_mask of row 0, token 19, is not what the places of the "
                                                     "image tokens give"):
             self.forward(graph)
+
+    def test_attention_as_one_operator(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            report = export.export_model(f"{self.folder}/model", f"{self.folder}/model", opset=23, name="new.onnx")
+        self.assertIn("Attention", {node.op_type for node in report.proto.graph.node})
+        run(f"{BIN}/omnibal-compile", report.path, "--weights", f"{self.folder}/model", "--tiles", 4, "--tokens", 64, "--stages", 2,
+            "-o", f"{self.folder}/new")
+        inputs, graph = self.training.facts.sample([2], seed=4)
+        with torch.no_grad():
+            wanted = self.training.model(**inputs, use_cache=False).logits
+        self.assertLess(float((self.forward(graph, f"{self.folder}/new") - wanted).abs().max()), 1e-4)
+
+    def test_nothing_says_which_token_marks_pictures(self):
+        alone = self.enterContext(tempfile.TemporaryDirectory())
+        shutil.copy(f"{self.folder}/model/model.onnx", alone)
+        with self.assertRaisesRegex(AssertionError, r"does not say which token marks them \(`image_token_id`\)"):
+            run(f"{BIN}/omnibal-compile", f"{alone}/model.onnx", "--weights", f"{self.folder}/model", "--tiles", 4,
+                "--tokens", 64, "--stages", 1, "--dry-run")
 
     def test_pictures_side_by_side_of_other_tokens(self):
         ids = [7, 3, 7, 7, 3]
