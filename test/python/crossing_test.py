@@ -136,6 +136,12 @@ class Crossing(unittest.TestCase):
             with self.assertRaisesRegex(ExportError, "shows tokens other pictures"):
                 crossing.check_rule(self.training.model)
 
+    def test_a_mask_of_another_name(self):
+        from exporter import probing
+        from exporter.small_models import small_model
+        with self.assertRaisesRegex(ExportError, "attend to pictures by image_attention_mask; only cross_attention_mask"):
+            probing.candidates(small_model("idefics"))
+
     def test_tiles_that_stay_empty(self):
         config = mllama(max_num_tiles=5, supported_aspect_ratios=[[1, 1], [2, 2]])
         model = transformers.AutoModelForImageTextToText.from_config(config)

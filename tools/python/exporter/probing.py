@@ -193,6 +193,8 @@ def candidates(model, token=None, size=None, folder=None):
             raise ExportError(f"{name}: takes pictures, but not as pixel_values")
         return [Facts]
     crosses = crossing.SEEN in takes
+    if features_of(model) is None and "image_attention_mask" in takes:
+        raise ExportError(f"{name}: tokens attend to pictures by image_attention_mask; only {crossing.SEEN} is understood")
     if features_of(model) is None and not crosses:
         raise ExportError(f"{name}: has pixel_values but no get_image_features")
     token = token if token is not None else image_token(model.config)
