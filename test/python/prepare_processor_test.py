@@ -7,6 +7,7 @@ import os
 import sys
 import tarfile
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -238,6 +239,30 @@ class Processors(unittest.TestCase):
         there = given["pixel_attention_mask"].reshape(len(values), -1).any(1)
         self.assertEqual(sample["images"], there.sum())
         np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), values[there], atol=1e-6)
+
+    def owner(self, images, **facts):
+        """What prepare.py keeps of a folder, for pictures alone."""
+        owner = preparation.OwnProcessor.__new__(preparation.OwnProcessor)
+        owner.facts, owner.folder, owner.processor = facts, self.folder, types.SimpleNamespace(image_processor=images)
+        owner.places = owner.places_of
+        return owner
+
+    def test_rows_of_patches_and_padding(self):
+        from transformers.models.gemma4.image_processing_pil_gemma4 import Gemma4ImageProcessorPil
+        images = Gemma4ImageProcessorPil(patch_size=4, pooling_kernel_size=1, max_soft_tokens=70)
+        pictures = [np.random.default_rng(n).integers(0, 256, (8, 12, 3), dtype=np.uint8) for n in range(2)]
+        given = dict(images(pictures, do_resize=False, do_rescale=False, do_normalize=False, return_tensors="np"))
+        self.assertEqual(given["pixel_values"].shape, (2, 70, 48))
+        for got, picture in zip(self.owner(images, height=8, width=12).tiles(given), pictures, strict=True):
+            np.testing.assert_array_equal(got, picture)
+        with self.assertRaisesRegex(preparation.BadSample, "not 8 x 8"):
+            self.owner(images, height=8, width=8).tiles(given)
+
+    def test_pixels_that_the_graph_does_not_take(self):
+        given = dict(pixel_values=np.zeros((1, 3, 4, 4)), pixel_values_local=np.zeros((2, 3, 4, 4)))
+        with self.assertRaisesRegex(preparation.BadSample, "pixel_values_local beside"):
+            self.owner(None).tiles(given)
+        self.assertEqual(len(self.owner(None).tiles({**given, "pixel_values_local": None})), 1)
 
     def test_pictures_that_tokens_attend_to(self):
         """A picture is one token and four tiles below each other; which pictures a token sees is derived from the ids."""

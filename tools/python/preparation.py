@@ -217,8 +217,13 @@ class OwnProcessor:
         """The pictures as omnibal-run takes them: not yet normalised."""
         import numpy as np
         values = np.asarray(given["pixel_values"])
+        others = [name for name in given if "pixel_values" in name and name != "pixel_values" and given[name] is not None]
+        if others:
+            raise BadSample(f"the processor gives {others[0]} beside pixel_values, which the graph does not take")
         if "image_grid_thw" in given:
             return self.from_patches(values, np.asarray(given["image_grid_thw"]))
+        if values.ndim == 3:
+            return self.from_rows(values)
         below, arranged = self.facts.get("tiles_below_each_other", 1), self.facts.get("aspect_ratio_id")
         if arranged is not None and (np.asarray(given["aspect_ratio_ids"]) != arranged).any():
             raise BadSample("the processor arranges the tiles of a picture in another way than the graph was exported for")
@@ -227,6 +232,18 @@ class OwnProcessor:
         if below == 1:
             kept = kept[np.asarray(given["pixel_attention_mask"]).reshape(len(kept), -1).any(1)] if "pixel_attention_mask" in given else kept
         return list(as_bytes(kept))
+
+    def from_rows(self, values):
+        """Pictures of the graph's size from rows of patches [pictures, patches, values], behind which padding may be."""
+        import numpy as np
+        height, width = self.facts["height"], self.facts["width"]
+        size, numbers = 3 * height * width, values.reshape(len(values), -1)
+        if numbers.shape[1] < size or numbers[:, size:].any():
+            raise BadSample(f"the processor's pictures are not {width} x {height}, the size that the graph was exported for "
+                            "(export.py --image-size)")
+        pictures = np.zeros((len(values), size), values.dtype)
+        pictures[:, self.places(height, width)] = numbers[:, :size]
+        return list(as_bytes(pictures.reshape(-1, 3, height, width).transpose(0, 2, 3, 1)))
 
     def from_patches(self, values, grids):
         """Pictures from their patches: the place of each value is known from numbered pixels."""
