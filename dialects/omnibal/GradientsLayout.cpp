@@ -110,6 +110,8 @@ Value asTuples(GradientBuilder &b, Value indices) {
 OMNIBAL_GRADIENT_RULE(GatherOp) {
   if (!needs(0))
     return success();
+  if (op.getPadding())
+    return op.emitOpError("has a row of padding, which only an embedding keeps from training");
   auto type = tensorType(op.getInput());
   int64_t rank = type.getRank(), indexRank = tensorType(op.getIndices()).getRank();
   int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + rank : op.getAxis();

@@ -137,8 +137,8 @@ OMNIBAL_GRADIENT_RULE(RopeOp) {
 
 OMNIBAL_GRADIENT_RULE(EmbeddingOp) {
   if (needs(0))
-    gradients[0] =
-        EmbeddingGradOp::create(b.builder, b.loc, op.getTable().getType(), g[0], op.getIds());
+    gradients[0] = EmbeddingGradOp::create(b.builder, b.loc, op.getTable().getType(), g[0],
+                                           op.getIds(), op.getPaddingAttr());
   return success();
 }
 

@@ -17,6 +17,8 @@ OMNIBAL_SHAPE_RULE(GatherOp) {
   FailureOr<int64_t> axis = normaliseAxis(*this, getAxis(), shapes[0].size()); // gather_c1
   if (failed(axis))
     return failure();
+  if (getPadding() && *axis != 0) // gather_c2
+    return emitOpError("has a row of padding, but gathers along another axis");
   SymbolicShape result(shapes[0].begin(), shapes[0].begin() + *axis);
   result.append(shapes[1].begin(), shapes[1].end());
   result.append(shapes[0].begin() + *axis + 1, shapes[0].end());

@@ -91,12 +91,13 @@ def RopeOp : Omnibal_PureOp<"rope", [Diff]> {
 }
 def EmbeddingOp : Omnibal_PureOp<"embedding", [Diff]> {
   let summary = "Rows of table [W, C] at ids [..]: result [.., C]";
-  let arguments = (ins FloatTensor:$table, IndexingTensor:$ids);
+  let description = "The row `padding` gets no gradient (PyTorch's padding_idx).";
+  let arguments = (ins FloatTensor:$table, IndexingTensor:$ids, OptionalAttr<I64Attr>:$padding);
   let results = (outs FloatTensor:$result);
 }
 def EmbeddingGradOp : Omnibal_PureOp<"embedding_grad"> {
-  let summary = "Scatter-add of grad rows into zeros of the table's shape (the result type)";
-  let arguments = (ins FloatTensor:$grad, IndexingTensor:$ids);
+  let summary = "Scatter-add of grad rows into zeros of the table's shape (the result type), but none into the row `padding`";
+  let arguments = (ins FloatTensor:$grad, IndexingTensor:$ids, OptionalAttr<I64Attr>:$padding);
   let results = (outs FloatTensor:$result);
 }
 def ShiftTokensOp : Omnibal_PureOp<"shift_tokens", [Diff]> {

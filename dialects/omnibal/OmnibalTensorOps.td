@@ -196,7 +196,8 @@ def NonZeroOp : Omnibal_PureOp<"nonzero"> {
 //--- Indexing ------------------------------------------------------------------------------------------------
 
 def GatherOp : Omnibal_PureOp<"gather", [Diff]> {
-  let arguments = (ins AnyRankedTensor:$input, IndexingTensor:$indices, I64Attr:$axis);
+  let description = "Rows looked up by the index `padding` get no gradient (PyTorch's padding_idx).";
+  let arguments = (ins AnyRankedTensor:$input, IndexingTensor:$indices, I64Attr:$axis, OptionalAttr<I64Attr>:$padding);
   let results = (outs AnyRankedTensor:$result);
 }
 def GatherNDOp : Omnibal_PureOp<"gather_nd", [Diff]> {

@@ -149,7 +149,8 @@ Value Emitter::gather(Value x, Value indices, int64_t axisIndex) {
   llvm::SmallVector<int64_t> dims(shapeOf(x).take_front(*at));
   llvm::append_range(dims, shapeOf(indices));
   llvm::append_range(dims, shapeOf(x).drop_front(*at + 1));
-  return GatherOp::create(builder, loc, RankedTensorType::get(dims, elementOf(x)), x, indices, *at);
+  return GatherOp::create(builder, loc, RankedTensorType::get(dims, elementOf(x)), x, indices, *at,
+                          IntegerAttr());
 }
 
 Value Emitter::gatherElements(Value x, Value indices, int64_t axisIndex) {

@@ -159,7 +159,9 @@ LogicalResult CallBuilder::emitEmbeddingGrad(EmbeddingGradOp op) {
   std::vector<std::pair<std::string, Place>> operands{
       {"dout", dout}, {"ids", ids}, {"dtable", target}};
   addWorkspace(operands, ids.shape[0], rowOrderWords);
-  call(op, "embedding_backward", std::move(operands));
+  Call &added = call(op, "embedding_backward", std::move(operands));
+  if (op.getPadding())
+    added.attributes["padding"] = static_cast<int64_t>(*op.getPadding());
   return success();
 }
 

@@ -36,7 +36,8 @@ Value narrowed(OpBuilder &builder, Value ids) {
 }
 
 /// table[ids] of a parameter's rows.
-void raiseGather(OpBuilder &builder, Operation *op, Value table, Value ids) {
+void raiseGather(OpBuilder &builder, Operation *op, Value table, Value ids,
+                 IntegerAttr padding = {}) {
   if (rankOf(table) != 2 || !readsParameter(table) ||
       !isa<FloatType>(typeOf(table).getElementType()))
     return;
@@ -58,7 +59,8 @@ void raiseGather(OpBuilder &builder, Operation *op, Value table, Value ids) {
     result.replaceAllUsesWith(reshapeTo(builder, loc, part, shapeOf(result)));
     return;
   }
-  Value rows = EmbeddingOp::create(builder, loc, result.getType(), table, narrowed(builder, ids));
+  Value rows =
+      EmbeddingOp::create(builder, loc, result.getType(), table, narrowed(builder, ids), padding);
   result.replaceAllUsesWith(rows);
 }
 
@@ -93,7 +95,7 @@ void raiseRows(OpBuilder &builder, Operation *op, Value input, Value indices) {
     indices = reshape.getInput();
   Value ids = reshapeTo(builder, loc, indices, {*count});
   auto type = makeTensorType(op->getContext(), {*count, *width}, typeOf(input).getElementType());
-  Value result = EmbeddingOp::create(builder, loc, type, table, ids);
+  Value result = EmbeddingOp::create(builder, loc, type, table, ids, IntegerAttr());
   op->getResult(0).replaceAllUsesWith(reshapeTo(builder, loc, result, shapeOf(op->getResult(0))));
 }
 } // namespace
@@ -107,7 +109,8 @@ struct RaiseEmbeddingPass : impl::RaiseEmbeddingPassBase<RaiseEmbeddingPass> {
       raise::forEachOp(function, [&](Operation *op) {
         if (auto gather = dyn_cast<GatherOp>(op); gather && gather.getAxis() == 0)
           raise::readsParameter(gather.getInput())
-              ? raise::raiseGather(builder, op, gather.getInput(), gather.getIndices())
+              ? raise::raiseGather(builder, op, gather.getInput(), gather.getIndices(),
+                                   gather.getPaddingAttr())
               : raise::raiseRows(builder, op, gather.getInput(), gather.getIndices());
         else if (auto gather = dyn_cast<GatherNDOp>(op);
                  gather && gather.getBatchDims() == 0 &&

@@ -205,7 +205,7 @@ bool Specializer::replaceByTileValue(Operation *op) {
       llvm::append_range(shape, table.getShape().drop_front());
       auto type = RankedTensorType::get(shape, table.getElementType());
       Value once = GatherOp::create(rewriter, op->getLoc(), type, gather.getInput(),
-                                    rows.getInput(), gather.getAxisAttr());
+                                    rows.getInput(), gather.getAxisAttr(), gather.getPaddingAttr());
       replacement = ExpandOp::create(rewriter, op->getLoc(), gather.getType(), once, Value());
     }
   }

@@ -346,7 +346,7 @@ TEST_F(AgainstHost, RowsByIndex) {
     embedding.exact("ids", ids);
     embedding.out("out", r.floats({tokens, cols}), bf16);
     embedding.compare(exactly);
-    BothSides gradient("embedding_backward", {});
+    BothSides gradient("embedding_backward", {{"padding", r.chance(50) ? r.upTo(words) : -1}});
     gradient.in("dout", r.floats({tokens, cols}), bf16);
     gradient.exact("ids", ids);
     gradient.out("dtable", r.floats({words, cols}, r.order(2)), bf16 && !wide);

@@ -39,6 +39,23 @@ TEST(Embedding, GathersAndScatters) {
   }
 }
 
+TEST(Embedding, ARowOfPaddingGetsNothing) {
+  std::mt19937 random(3);
+  Tensor<float> dout = randomTensor(random, {6, 5}), dtable = randomTensor(random, {7, 5});
+  Tensor<float> before = dtable;
+  Tensor<int32_t> ids = ints({3, 6, 3, 0, 3, 2});
+  EXPECT_OK(runKernel("embedding_backward",
+                      {{"dout", dout.view}, {"ids", ids.view}, {"dtable", dtable.view}},
+                      {{"padding", 3}}, 2));
+  for (int64_t w = 0; w < 7; ++w)
+    for (int64_t c = 0; c < 5; ++c) {
+      float want = before.at(w, c);
+      for (int64_t i = 0; i < 6; ++i)
+        want += ids[i] == w && w != 3 ? dout.at(i, c) : 0;
+      ASSERT_EQ(dtable.at(w, c), want) << w << ", " << c;
+    }
+}
+
 TEST(Embedding, RejectsIdsOutsideTheTable) {
   Tensor<float> table({5, 2}), out({2, 2});
   Tensor<int32_t> ids = ints({1, 5});

@@ -78,6 +78,7 @@ def traced(model, opset, token=None, size=None, folder=None):
             facts = find()
             facts.prefix = "token_type_ids" in facts.per_token and probing.sees_itself_both_ways(model)
             ir = tracing.trace(model, facts, opset)
+            graph.mark_padding(ir, model)
             facts.unread = graph.drop_unused(ir, facts.per_token)
             return facts, ir
         except ExportError as problem:
@@ -100,14 +101,6 @@ def export_graph_alone(arguments):
           f"{facts}")
 
 
-def say_what_padding_means(model):
-    """The graph's lookup of rows does not know which row PyTorch keeps from training."""
-    padding = getattr(model.get_input_embeddings(), "padding_idx", None)
-    if padding is not None:
-        print(f"note: PyTorch does not train the embedding of the padding token {padding} (padding_idx), ONNX cannot say "
-              "so: where a sample holds that token, its embedding trains")
-
-
 def export_model(source, target, opset=18, name="model.onnx", token=None, size=None):
     """Writes the graph of the model in `source` to `target` and says what it is. Returns a Report."""
     tensors = checkpoint.read_headers(source)
@@ -122,7 +115,6 @@ def export_model(source, target, opset=18, name="model.onnx", token=None, size=N
     verification.check_form(proto)
     path = write(proto, target, name)
     describe(facts, target)
-    say_what_padding_means(model)
     kinds = sorted({tensors[name].dtype for name in used})
     print(f"{path}: opset {opset}, {len(proto.graph.node)} nodes, {len(used)} of {len(tensors)} tensors of the checkpoint "
           f"({', '.join(kinds)}) are used; {facts}")

@@ -190,6 +190,10 @@ LogicalResult embeddingGrad(Evaluation &e, EmbeddingGradOp op) {
     auto row = checkedIndex(op, id, (*shape)[0]);
     if (failed(row))
       return failure();
+    if (op.getPadding() && *row == static_cast<int64_t>(*op.getPadding())) {
+      from += width;
+      continue;
+    }
     for (int64_t c = 0; c < width; ++c)
       result.floats[*row * width + c] += grad.floats[from++];
   }

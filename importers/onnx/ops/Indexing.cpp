@@ -8,8 +8,23 @@ namespace omnibal::onnx {
 
 namespace {
 
+/// What export.py writes to a Gather of an embedding: the row that PyTorch does not train.
+std::optional<llvm::StringRef> paddingOf(const NodeProto &node) {
+  for (const StringStringEntryProto &entry : node.metadata_props())
+    if (entry.key() == "omnibal.padding_idx")
+      return entry.value();
+  return std::nullopt;
+}
+
 LogicalResult buildGather(NodeContext &c) {
-  return c.give(c.e.gather(c.input(0), c.input(1), c.getInt("axis", 0)));
+  Value result = c.e.gather(c.input(0), c.input(1), c.getInt("axis", 0));
+  if (std::optional<llvm::StringRef> padding = paddingOf(c.node); padding && result) {
+    int64_t row = 0;
+    if (padding->getAsInteger(10, row) || row < 0)
+      return c.e.invalid("omnibal.padding_idx is no row of a table"), failure();
+    result.getDefiningOp<GatherOp>().setPadding(row);
+  }
+  return c.give(result);
 }
 
 LogicalResult buildGatherElements(NodeContext &c) {

@@ -123,7 +123,7 @@ class EmbeddingBackward final : public RowKernel {
 public:
   EmbeddingBackward(SiteReader &site, const KernelSite &description)
       : RowKernel(description), dout(site.operand("dout")), ids(site.operand("ids")),
-        dtable(site.operand("dtable")) {}
+        dtable(site.operand("dtable")), padding(site.integer("padding", -1)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dtable], "dtable", -1, -1));
@@ -133,13 +133,15 @@ public:
     const Rows from(views[dout]), to(views[dtable]);
     forColumns(pool, to.cols, [&](int64_t begin, int64_t end) {
       for (int64_t i = 0; i < from.rows; ++i)
-        addRow(from, i, to, at(views[ids], i), begin, end);
+        if (const int32_t row = at(views[ids], i); row != padding)
+          addRow(from, i, to, row, begin, end);
     });
     return Status::ok();
   }
 
 private:
   int dout, ids, dtable;
+  int64_t padding; ///< the row that gets nothing, or -1
 };
 
 class ImageMerge final : public RowKernel {

@@ -289,6 +289,15 @@ func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<1xi64>) {
 
 // -----
 
+// gather_c2
+func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<1xi64>) {
+  // expected-error @below {{has a row of padding, but gathers along another axis}}
+  %r = omnibal.gather %a0, %a1 {axis = 1 : i64, padding = 1 : i64} : (tensor<2x3xf32>, tensor<1xi64>) -> tensor<2x1xf32>
+  return
+}
+
+// -----
+
 // gather_nd_c1
 func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<1x3xi64>) {
   // expected-error @below {{indices [1, 3] with batch_dims 0 do not address an input [2, 3]}}

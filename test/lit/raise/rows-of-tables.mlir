@@ -12,4 +12,13 @@ module {
     %y = omnibal.gather_nd %table, %rows {batch_dims = 0 : i64} : (tensor<3x4xf32>, tensor<2x2x1xi64>) -> tensor<2x2x4xf32>
     return %y : tensor<2x2x4xf32>
   }
+
+  // A row that does not train stays one; its index may be computed.
+  // CHECK-LABEL: func.func @padding
+  // CHECK: omnibal.embedding %{{.*}}, %{{.*}} {padding = 1 : i64}
+  func.func @padding(%ids: tensor<1x5xi64>) -> tensor<1x5x4xf32> {
+    %table = omnibal.get_parameter @table : tensor<3x4xf32>
+    %y = omnibal.gather %table, %ids {axis = 0 : i64, padding = 1 : i64} : (tensor<3x4xf32>, tensor<1x5xi64>) -> tensor<1x5x4xf32>
+    return %y : tensor<1x5x4xf32>
+  }
 }

@@ -66,8 +66,10 @@ TEST(CudaRows, EmbeddingAndItsGradientLikeTheHost) {
         });
         expectMemoryNear(outStored, out.memory, 0, 0, "embedding");
 
+        const int32_t left = bf16 && rows > 0 ? ids[rows / 2] : -1;
         EXPECT_OK(runKernel("embedding_backward",
-                            {{"dout", dout.view}, {"ids", ids.view}, {"dtable", dtable.view}}));
+                            {{"dout", dout.view}, {"ids", ids.view}, {"dtable", dtable.view}},
+                            {{"padding", left}}));
         std::vector<int32_t> order(2 * rows, -1);
         runInSeveralOrders({bytesOf(order)},
                            [&] { return cuda::launchOrder(rows, index, order.data(), nullptr); });
@@ -79,7 +81,8 @@ TEST(CudaRows, EmbeddingAndItsGradientLikeTheHost) {
                                rowsOf(dtable.view),
                                rowsOf(dout.view),
                                cuda::Element::F32,
-                               doutStored.type()};
+                               doutStored.type(),
+                               left};
         runInSeveralOrders({dtableStored.bytes()}, [&] {
           return cuda::launchAddRows(add, index, order.data(), doutStored.data(),
                                      dtableStored.data(), nullptr);

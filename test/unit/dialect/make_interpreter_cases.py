@@ -226,6 +226,8 @@ case("rope_interleaved", "rope", [q, positions, cos, sin], q * cos[positions] + 
 ids = torch.tensor([3, 0, 3], dtype=torch.int32)
 case("embedding", "embedding", [w, ids], w[ids])
 case("embedding_grad", "embedding_grad", [torch.ones(3, 4), ids], torch.zeros(5, 4).index_add(0, ids, torch.ones(3, 4)))
+case("embedding_grad_padding", "embedding_grad", [torch.ones(3, 4), ids],
+     torch.zeros(5, 4).index_add(0, ids, torch.ones(3, 4) * (ids != 3)[:, None]), "{padding = 3 : i64}")
 text, features = torch.randn(1, 4, 3), torch.randn(1, 2, 3)
 rows = torch.tensor([-1, 1, -1, 0], dtype=torch.int32)
 case("image_merge", "image_merge", [text, features, rows],

@@ -68,6 +68,25 @@ TEST_F(Graph, LocationsNameNodeAndModule) {
   expect(text, "loc(\"model.layers.4.mlp\")");
 }
 
+TEST_F(Graph, RowsOfPaddingAreNamedByMetadata) {
+  for (const char *row : {"3", "-1", "three"}) {
+    TestModel model;
+    model.input("table", {5, 4});
+    model.input("ids", {2}, 7);
+    onnx::StringStringEntryProto &padding =
+        *model.node("Gather", {"table", "ids"}, {"rows"}).add_metadata_props();
+    padding.set_key("omnibal.padding_idx");
+    padding.set_value(row);
+    model.output("rows", {2, 4});
+    Imported imported = importing.model(model, folder);
+    EXPECT_EQ(bool(imported.module), row[0] == '3') << row;
+    if (imported.module)
+      expect(imported.text(), "padding = 3 : i64");
+    else
+      expect(imported.errors.at(0), "omnibal.padding_idx is no row of a table");
+  }
+}
+
 TEST_F(Graph, FunctionsAreInlined) {
   // Outer(a; beta) = Inner(a, beta) + a; Inner(a; alpha) = LeakyRelu(a, alpha).
   TestModel model;

@@ -120,7 +120,7 @@ public:
     Value table = parameter("text.table", {vocabulary, textWidth});
     Value ids = ReshapeOp::create(builder, loc, typeOf({1, N}, false), batch("input_ids", {N}),
                                   Value(), false);
-    Value text = createOp<EmbeddingOp>(builder, loc, table, ids);
+    Value text = createOp<EmbeddingOp>(builder, loc, table, ids, IntegerAttr());
     Value x = ImageMergeOp::create(builder, loc, text.getType(), text, features,
                                    batch("image_rows", {N}));
     for (size_t i = 0; i < std::max<size_t>(2, added.size() + 1); ++i) {

@@ -30,27 +30,6 @@ def depends_on(node, sources):
     return False
 
 
-def with_padding_held(program):
-    """Tables of embeddings with a row of padding (`padding_idx`) that PyTorch does not train, where the model itself looks
-    that row up: the ids are not those of the text but computed from them."""
-    import torch
-    aten, graph = torch.ops.aten, program.graph
-    for node in list(graph.nodes):
-        if node.target is not aten.embedding.default or len(node.args) < 3 or node.args[2] < 0 or node.args[1].op == "placeholder":
-            continue
-        ids, padding, users = node.args[1], node.args[2], list(node.users)
-        with graph.inserting_before(node.next):
-            at_padding = graph.call_function(aten.eq.Scalar, (ids, padding))
-            at_padding.meta = {"val": ids.meta["val"] == padding}
-            wide = graph.call_function(aten.unsqueeze.default, (at_padding, -1))
-            wide.meta = {"val": at_padding.meta["val"].unsqueeze(-1)}
-            rows = graph.call_function(aten.where.self, (wide, held(graph, node, node), node))
-            rows.meta = dict(node.meta)
-        for user in users:
-            user.replace_input_with(node, rows)
-    return program
-
-
 def with_detached_held(program):
     """`detach()` of what parameters are in."""
     import torch

@@ -6,6 +6,8 @@ from exporter.errors import ExportError
 from exporter.model import names_of_parameters
 
 SCOPES = "pkg.torch.onnx.name_scopes"
+# A Gather's row that gets no gradient: ONNX has no word for it.
+PADDING = "omnibal.padding_idx"
 
 
 def first_names(model):
@@ -83,6 +85,18 @@ def point_into_checkpoint(ir, model, found, folder):
     return set(pointer.initialisers)
 
 
+def mark_padding(ir, model):
+    """Rows that PyTorch does not train (`padding_idx` of an embedding) are named where the table is looked up."""
+    import torch
+    first = first_names(model)
+    paddings = {first[f"{path}.weight"]: module.padding_idx for path, module in model.named_modules()
+                if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None}
+    for name, value in ir.graph.initializers.items():
+        for node, place in value.uses():
+            if node.op_type == "Gather" and place == 0 and first.get(name) in paddings:
+                node.metadata_props[PADDING] = str(paddings[first[name]])
+
+
 def drop_zero_biases(ir):
     """PyTorch's translation gives a three-dimensional convolution without bias one of zeros of a wrong shape."""
     for node in ir.graph:
@@ -132,11 +146,11 @@ def point_at_nothing(ir, model):
 
 
 def to_proto(ir, axes):
-    """The file's contents: of the metadata only the module paths are kept, and dimensions get readable names."""
+    """The file's contents: of the metadata only module paths and rows of padding are kept, and dimensions get readable names."""
     import onnx_ir
     proto = onnx_ir.serde.serialize_model(ir)
     for node in proto.graph.node:
-        keep = [(p.key, p.value) for p in node.metadata_props if p.key == SCOPES]
+        keep = [(p.key, p.value) for p in node.metadata_props if p.key in (SCOPES, PADDING)]
         del node.metadata_props[:]
         for key, value in keep:
             node.metadata_props.add(key=key, value=value)

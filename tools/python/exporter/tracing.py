@@ -213,7 +213,7 @@ def trace(model, facts, opset):
         stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         try:
             program = exported(model, inputs, facts.axes())
-            for change in (gradients.with_padding_held, gradients.with_detached_held, rewriting.with_shifts_padded, facts.finished,
+            for change in (gradients.with_detached_held, rewriting.with_shifts_padded, facts.finished,
                            rewriting.with_complex_unsqueezed, rewriting.with_sums_put):
                 program = change(program)
         except Exception as error:  # of many kinds, all about the model's code

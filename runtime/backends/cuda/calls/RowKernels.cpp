@@ -24,9 +24,9 @@ protected:
     return Status::ok();
   }
 
-  /// to[index[i]] += from[i] in the order of i.
+  /// to[index[i]] += from[i] in the order of i, where index[i] is not `left`.
   Status addRows(std::span<const TensorView> views, const TensorView &from, const TensorView &index,
-                 const TensorView &to) const {
+                 const TensorView &to, int64_t left = -1) const {
     const int64_t rows = from.shape[0];
     if (rows == 0 || from.shape[1] == 0)
       return Status::ok();
@@ -40,6 +40,7 @@ protected:
     s.from = rowsOf(from);
     s.outType = elementOf(to.dtype);
     s.fromType = elementOf(from.dtype);
+    s.left = static_cast<int32_t>(left);
     return launched(launchAddRows(s, indexOf(index), places, from.data, to.data, context.stream));
   }
 
@@ -77,7 +78,7 @@ class EmbeddingBackward final : public RowKernel {
 public:
   EmbeddingBackward(SiteReader &site, const KernelSite &description, const KernelContext &context)
       : RowKernel(description, context), dout(site.operand("dout")), ids(site.operand("ids")),
-        dtable(site.operand("dtable")) {
+        dtable(site.operand("dtable")), padding(site.integer("padding", -1)) {
     workspace = site.optionalOperand("workspace");
   }
 
@@ -86,11 +87,12 @@ public:
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(views[dtable], "dtable", -1, views[dout].shape[1]));
     OMNIBAL_RETURN_IF_ERROR(expectList(views[ids], "ids", DType::I32, views[dout].shape[0]));
     OMNIBAL_RETURN_IF_ERROR(sameType(views[dtable], "dtable", views[dout], "dout", true));
-    return addRows(views, views[dout], views[ids], views[dtable]);
+    return addRows(views, views[dout], views[ids], views[dtable], padding);
   }
 
 private:
   int dout, ids, dtable;
+  int64_t padding; ///< the row that gets nothing, or -1
 };
 
 class ImageMerge final : public RowKernel {

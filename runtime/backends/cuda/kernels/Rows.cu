@@ -67,6 +67,10 @@ __global__ void __launch_bounds__(threads)
 /// have one, and a warp would be busy with it for longer than everything else takes.
 constexpr int longRun = 32, longWarps = 32, longAhead = 8;
 
+__device__ __forceinline__ bool isAdded(const AddRowsShape &s, int32_t index) {
+  return index >= 0 && index != s.left;
+}
+
 /// Whether the run of an index that begins at `first` is long.
 __device__ __forceinline__ bool isLong(const AddRowsShape &s, const int32_t *index,
                                        const int32_t *order, int64_t first) {
@@ -87,7 +91,7 @@ __global__ void __launch_bounds__(32 * longWarps)
   if (lane == 0)
     starts[warp] = -1;
   __syncthreads();
-  if (p < s.rows && index[order[p]] >= 0 && (p == 0 || index[order[p - 1]] != index[order[p]]) &&
+  if (p < s.rows && isAdded(s, index[order[p]]) && (p == 0 || index[order[p - 1]] != index[order[p]]) &&
       isLong(s, index, order, p))
     starts[warp] = p; // at most one of 32 neighbours
   __syncthreads();
@@ -149,7 +153,7 @@ __global__ void __launch_bounds__(threads)
   for (int64_t first = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; first < s.rows;
        first += int64_t(gridDim.x) * blockDim.y) {
     const int32_t place = index[order[first]];
-    if (place < 0 || col >= s.cols || (first > 0 && index[order[first - 1]] == place) ||
+    if (!isAdded(s, place) || col >= s.cols || (first > 0 && index[order[first - 1]] == place) ||
         isLong(s, index, order, first))
       continue;
     To *to = out + place * s.out.row + col * s.out.col;

@@ -39,11 +39,12 @@ struct AddRowsShape {
   int64_t rows = 0, cols = 0; ///< of `from`
   RowStrides out, from;
   Element outType = Element::F32, fromType = Element::F32; ///< equal, or BF16 into F32
+  int32_t left = -1;                                       ///< an index that is left out
 };
 
-/// out[index[i]] += from[i] for index[i] >= 0; `order` from launchOrder. The rows of an index are
-/// added in the order of i where they are up to 32, else in parts whose order follows from their
-/// number. Sums are float32 and round once into a bfloat16 `out`.
+/// out[index[i]] += from[i] for index[i] >= 0 that is not `left`; `order` from launchOrder. The
+/// rows of an index are added in the order of i where they are up to 32, else in parts whose order
+/// follows from their number. Sums are float32 and round once into a bfloat16 `out`.
 cudaError_t launchAddRows(const AddRowsShape &shape, const int32_t *index, const int32_t *order,
                           const void *from, void *out, cudaStream_t stream);
 
