@@ -50,11 +50,6 @@ struct AttentionData {
   void *workspace = nullptr; ///< attentionWorkspaceBytes, aligned to 16 bytes
 };
 
-/// Rows of k and v: the tokens but with listed keys.
-constexpr int64_t keyCount(const AttentionShape &shape) {
-  return shape.mask == AttentionMask::Listed ? shape.keys : shape.tokens;
-}
-
 /// Writes out and lse.
 cudaError_t launchAttention(const AttentionShape &shape, const AttentionData &data,
                             cudaStream_t stream);

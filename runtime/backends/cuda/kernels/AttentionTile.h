@@ -22,6 +22,11 @@ constexpr int tileDepth = 16;          // features or rows that are in shared me
 constexpr float log2e = 1.4426950408889634f;
 constexpr float ln2 = 0.6931471805599453f;
 
+/// Rows of k and v: the tokens but with listed keys.
+__host__ __device__ inline int64_t keyCount(const AttentionShape &shape) {
+  return shape.mask == AttentionMask::Listed ? shape.keys : shape.tokens;
+}
+
 /// One head of a tensor [tokens, heads, features].
 template <typename T> struct HeadRows {
   const T *data;
