@@ -3,7 +3,7 @@ import itertools
 
 from exporter import processors
 from exporter.arrangement import Arrangement, usual_arrangement
-from exporter.grids import number, recorded
+from exporter.grids import derived_values, number
 from exporter.pictures import Picture
 
 ASSUMED = " in patches (no image processor is there to ask for their order)"
@@ -124,22 +124,42 @@ def plain(takes, sizes):
             yield Picture(height, width, lambda pixels: pixels[None, None], constants)
 
 
+class Derived(Exception):
+    """The places of patches that a model derives; the rest of its work is not done."""
+
+
+def derived_places(features, picture):
+    """Rows and columns of a picture's patches as the model derives them, or None."""
+    import torch
+
+    def replacement(name, original):
+        def call(*arguments, **options):
+            result = original(*arguments, **options)
+            if name == "get_vision_position_ids":
+                raise Derived(result)
+            return result
+        return call
+    try:
+        with torch.no_grad(), derived_values(replacement):
+            features(**picture.arguments(1))
+    except Derived as found:
+        return found.args[0][:, -2:]
+    except Exception:  # the picture is not taken, for whatever reason
+        pass
+    return None
+
+
 def agrees(model, features, picture):
     """Whether the model has the patches of a picture where it derives them to be; so, too, where it derives no places."""
     import torch
-    values, height, width = {}, picture.height, picture.width
-    try:
-        with torch.no_grad(), recorded(values, {}):
-            features(**picture.arguments(1))
-    except Exception:  # the picture is not taken, for whatever reason
+    derived = derived_places(features, picture)
+    if derived is None:
         return True
-    if "image_position_ids" not in values:
-        return True
+    height, width = picture.height, picture.width
     places = picture.convert(torch.arange(3 * height * width).reshape(3, height, width))
     first = places.reshape(len(places), -1)[:, 0] % (height * width)
     side = units(model.config)[0]
-    wanted = torch.stack([first // width // side, first % width // side], dim=1)
-    return torch.equal(values["image_position_ids"][:, -2:].to(wanted.dtype), wanted)
+    return torch.equal(derived.to(first.dtype), torch.stack([first // width // side, first % width // side], dim=1))
 
 
 def picture_layouts(config, takes, sizes, folder, count):
