@@ -162,15 +162,15 @@ def without_counting():
         yield
 
 
-# So that their rows of features stay within 64 bits.
-MOST_PICTURES = 1 << 24
+# So that their rows of features, and one row more, stay within 64 bits.
+MOST_PICTURES, MOST_UNITS = 1 << 24, 1 << 40
 
 
 def dimensions(inputs, axes, bounded=False):
     """Dynamic shapes for torch.export: sizes that are multiples of `units` share that symbol, others are found out.
     `bounded`: the number of pictures has a name and a bound."""
     import torch
-    units = torch.export.Dim("units")
+    units = torch.export.Dim("units", max=MOST_UNITS)
 
     def dimension(name):
         if bounded and name == "images":
