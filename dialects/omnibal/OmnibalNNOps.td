@@ -109,6 +109,24 @@ def ShiftTokensOp : Omnibal_PureOp<"shift_tokens", [Diff]> {
   let arguments = (ins FloatTensor:$input, IndexingTensor:$positions, I64Attr:$distance, UnitAttr:$inverse);
   let results = (outs FloatTensor:$result);
 }
+def GatedDeltaOp : Omnibal_PureOp<"gated_delta", [Diff]> {
+  let summary = "Linear attention by the gated delta rule: a matrix of keys and values, token by token";
+  let description = [{
+    query, key [B, H, L, D], value [B, H, L, Dv], decay (a logarithm) and beta [B, H, L]. With a
+    state S [D, Dv] that is 0 before a segment's first token, for each token in turn:
+    S = exp(decay) S; S = S + key (beta (value - key^T S)); result = scale * query^T S. Segments are
+    those of `cu_seqlens` (i32, borders; B is 1), without it each batch entry is one.
+  }];
+  let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value, FloatTensor:$decay,
+    FloatTensor:$beta, Optional<IndexingTensor>:$cu_seqlens, F64Attr:$scale);
+  let results = (outs FloatTensor:$result);
+}
+def GatedDeltaGradOp : Omnibal_PureOp<"gated_delta_grad"> {
+  let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value, FloatTensor:$decay,
+    FloatTensor:$beta, FloatTensor:$grad, Optional<IndexingTensor>:$cu_seqlens, F64Attr:$scale);
+  let results = (outs FloatTensor:$dquery, FloatTensor:$dkey, FloatTensor:$dvalue, FloatTensor:$ddecay,
+    FloatTensor:$dbeta);
+}
 def ImageMergeOp : Omnibal_PureOp<"image_merge", [Diff]> {
   let summary = "Row n of text [1, N, C], or row image_rows[n] of features [.., C] where that is >= 0";
   let arguments = (ins FloatTensor:$text, FloatTensor:$features, IndexingTensor:$image_rows);

@@ -87,6 +87,9 @@ LogicalResult GraphBuilder::collectInputs(NodeContext &context, const Scope &sco
     if (!context.inputs.back() && !scope.values.contains(name)) {
       if (initialisers.contains(name))
         return failure(); // has been reported
+      if (auto source = unbuilt.find(name); source != unbuilt.end())
+        return notSupported(context.e.loc)
+               << context.e.label << ": its operand '" << name << "' of " << source->second;
       return internalError(context.e.loc)
              << context.e.label << ": no value for its operand '" << name << "'";
     }
@@ -110,11 +113,12 @@ LogicalResult GraphBuilder::buildNode(const NodeProto &node, Scope &scope, const
 
   if (const FunctionProto *function = findFunction(node))
     return buildCall(node, *function, scope, frame, module);
-  if (!isDefaultDomain(node.domain()))
+  bool isStandard = isDefaultDomain(node.domain()), isKnown = false;
+  const OpEntry *entry = findOp(isStandard ? node.op_type() : node.domain() + "." + node.op_type(),
+                                frame.opset, isKnown);
+  if (!entry && !isStandard)
     return notSupported(loc) << label << ": operator of the domain '" << node.domain()
                              << "'; export with standard ONNX operators";
-  bool isKnown = false;
-  const OpEntry *entry = findOp(node.op_type(), frame.opset, isKnown);
   if (!entry && isKnown)
     return notSupported(loc) << label << ": operator " << node.op_type() << " at opset "
                              << frame.opset << "; export with another opset (13 to 23)";
@@ -165,6 +169,10 @@ LogicalResult GraphBuilder::buildNode(const NodeProto &node, Scope &scope, const
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty())
       continue;
+    if (i >= int(context.outputs.size()) && context.isPartial) {
+      unbuilt[node.output(i)] = emitter.label;
+      continue;
+    }
     if (i >= int(context.outputs.size()))
       return emitter.unsupported("output " + llvm::Twine(i) + " ('" + node.output(i) + "')"),
              failure();

@@ -54,7 +54,8 @@ private:
   KnownInts known;
   llvm::StringMap<const ValueInfoProto *> declarations;
   llvm::StringMap<const FunctionProto *> functions;
-  llvm::StringMap<mlir::Value> made; ///< of initialisers
+  llvm::StringMap<mlir::Value> made;    ///< of initialisers
+  llvm::StringMap<std::string> unbuilt; ///< outputs that are not taken, and of which node
   // Of the node being built, for buildBranch.
   Scope *currentScope = nullptr;
   const Frame *currentFrame = nullptr;

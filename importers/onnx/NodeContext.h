@@ -43,6 +43,7 @@ public:
   // Filled by the builder function.
   llvm::SmallVector<mlir::Value, 4> outputs;
   std::optional<Sequence> sequenceOutput;
+  bool isPartial = false; ///< further outputs are errors where they are read only
 
   /// Null if absent.
   mlir::Value input(size_t i) const { return i < inputs.size() ? inputs[i] : mlir::Value(); }

@@ -12,8 +12,8 @@ Table makeTable() {
   Table table;
   for (llvm::ArrayRef<OpEntry> theme :
        {attentionOps(), constantOps(), controlOps(), einsumOps(), elementwiseOps(), indexingOps(),
-        layoutOps(), lossOps(), neuralOps(), poolingOps(), reductionOps(), resizeOps(),
-        sequenceOps()})
+        layoutOps(), linearAttentionOps(), lossOps(), neuralOps(), poolingOps(), reductionOps(),
+        resizeOps(), sequenceOps()})
     for (const OpEntry &entry : theme)
       table[entry.name].push_back(&entry);
   return table;

@@ -10,7 +10,7 @@ namespace omnibal::onnx {
 using BuildFunction = mlir::LogicalResult (*)(NodeContext &);
 
 struct OpEntry {
-  const char *name;
+  const char *name;         ///< with its domain before a point, where that is not the default one
   int minOpset, maxOpset;   ///< of the default domain's operator
   int minInputs, maxInputs; ///< maxInputs -1: any number
   BuildFunction build;
@@ -28,6 +28,7 @@ llvm::ArrayRef<OpEntry> einsumOps();
 llvm::ArrayRef<OpEntry> elementwiseOps();
 llvm::ArrayRef<OpEntry> indexingOps();
 llvm::ArrayRef<OpEntry> layoutOps();
+llvm::ArrayRef<OpEntry> linearAttentionOps();
 llvm::ArrayRef<OpEntry> lossOps();
 llvm::ArrayRef<OpEntry> neuralOps();
 llvm::ArrayRef<OpEntry> poolingOps();

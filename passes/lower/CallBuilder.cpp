@@ -344,6 +344,8 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case([&](CrossAttentionOp o) { return emitCrossAttention(o); })
       .Case([&](CrossAttentionGradOp o) { return emitCrossAttentionGrad(o); })
       .Case([&](RopeOp o) { return emitRope(o); })
+      .Case([&](GatedDeltaOp o) { return emitGatedDelta(o); })
+      .Case([&](GatedDeltaGradOp o) { return emitGatedDeltaGrad(o); })
       .Case([&](EmbeddingOp o) { return emitEmbedding(o); })
       .Case([&](EmbeddingGradOp o) { return emitEmbeddingGrad(o); })
       .Case([&](ImageMergeOp o) { return emitImageMerge(o); })

@@ -98,6 +98,8 @@ private:
   llvm::LogicalResult emitEmbeddingGrad(EmbeddingGradOp op);
   llvm::LogicalResult emitImageMerge(ImageMergeOp op);
   llvm::LogicalResult emitImageMergeGrad(ImageMergeGradOp op);
+  llvm::LogicalResult emitGatedDelta(GatedDeltaOp op); // EmitRecurrent.cpp
+  llvm::LogicalResult emitGatedDeltaGrad(GatedDeltaGradOp op);
   llvm::LogicalResult emitGroupRows(GroupRowsOp op); // EmitGroups.cpp
   llvm::LogicalResult emitGroupedLinear(GroupedLinearOp op);
   llvm::LogicalResult emitGroupedLinearWeightGrad(GroupedLinearWeightGradOp op);
@@ -109,6 +111,8 @@ private:
   Place rowsOf(mlir::Value value, mlir::Operation *op);
   /// [B, H, L, D] as [B * L, H, D].
   Place tokenMajor(const Place &place, mlir::Operation *op);
+  /// [B, H, L] as [B * L, H].
+  Place perToken(const Place &place, mlir::Operation *op);
   /// Memory for a [B, H, L, ..] result that lies as [B, L, H, ..].
   Place freshTokenMajor(mlir::Value value);
   /// Where a gradient goes: into the formal (accumulated) or a zeroed temporary.

@@ -28,13 +28,6 @@ namespace {
 /// What gradients by row need of their workspace for each row: its number, twice.
 constexpr int64_t rowOrderWords = 2;
 
-/// [B, H, L] as [B * L, H].
-std::optional<Place> perToken(const Place &place) {
-  Place tokens = permute(place, {0, 2, 1});
-  auto rows = multiply(tokens.shape[0], tokens.shape[1]);
-  return rows ? reshape(tokens, {*rows, tokens.shape[2]}) : std::nullopt;
-}
-
 template <typename OpT> LogicalResult setMask(OpT op, SymbolicShape query, Call &call) {
   call.attributes["scale"] = op.getScale().convertToDouble();
   call.attributes["mask"] = stringifyMaskKind(op.getMaskKind()).str();
@@ -76,7 +69,7 @@ LogicalResult CallBuilder::emitAttention(AttentionOp op) {
         k = as(type, tokenMajor(placeOf(op.getKey()), op), op),
         v = as(type, tokenMajor(placeOf(op.getValue()), op), op);
   Place out = tokenMajor(freshTokenMajor(op.getResult()), op);
-  Place lse = *perToken(freshTokenMajor(op.getLse()));
+  Place lse = perToken(freshTokenMajor(op.getLse()), op);
   std::vector<std::pair<std::string, Place>> operands{
       {"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}};
   if (op.getCuSeqlens())
@@ -101,8 +94,7 @@ LogicalResult CallBuilder::emitAttentionGrad(AttentionGradOp op) {
                              {"out", op.getResult()}})
     operands.emplace_back(name, as(type, tokenMajor(placeOf(value), op), op));
   Place logSums = as(rt::DType::F32, placeOf(op.getLse()), op);
-  auto lse = perToken(logSums);
-  operands.emplace_back("lse", lse ? *lse : *perToken(materialise(logSums, op)));
+  operands.emplace_back("lse", perToken(logSums, op));
   operands.emplace_back("dout", as(type, tokenMajor(placeOf(op.getGrad()), op), op));
   for (auto [name, value] :
        {std::pair("dq", op.getDquery()), {"dk", op.getDkey()}, {"dv", op.getDvalue()}})

@@ -20,7 +20,7 @@ std::optional<SmallVector<int64_t>> headPermutation(Value value) {
   if (shape->size() == 4)
     permutation.push_back(3);
   Operation *op = value.getDefiningOp();
-  bool headMajor = isa_and_nonnull<AttentionOp, CrossAttentionOp, RopeOp>(op);
+  bool headMajor = isa_and_nonnull<AttentionOp, CrossAttentionOp, GatedDeltaOp, RopeOp>(op);
   if (auto transpose = dyn_cast_or_null<TransposeOp>(op))
     headMajor = transpose.getPermutation() == ArrayRef<int64_t>(permutation);
   return headMajor ? std::optional(permutation) : std::nullopt;

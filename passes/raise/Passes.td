@@ -64,6 +64,9 @@ def RaiseAttentionPass : RaisingPass<"omnibal-raise-attention"> {
 def RaiseShortConvPass : RaisingPass<"omnibal-raise-short-conv"> {
   let summary = "Causal convolutions of each channel along the tokens become sums of shifted rows";
 }
+def RaiseRecurrencesPass : RaisingPass<"omnibal-raise-recurrences"> {
+  let summary = "States that pass from token to token start again with every sample";
+}
 def RaiseRopePass : RaisingPass<"omnibal-raise-rope"> {
   let summary = "Rotary embeddings become rope with tables of cos and sin";
   let options = [

@@ -30,6 +30,7 @@ void buildRaisePipeline(OpPassManager &manager, int64_t tokens) {
   manager.addPass(createRaiseImageMergePass());
   manager.addPass(createRaiseAttentionPass());
   manager.addPass(createRaiseShortConvPass());
+  manager.addPass(createRaiseRecurrencesPass());
   RaiseRopePassOptions rope;
   rope.tokens = tokens;
   manager.addPass(createRaiseRopePass(rope));

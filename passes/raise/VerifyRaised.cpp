@@ -38,6 +38,9 @@ std::string problemWith(Operation *op) {
       return "is an attention whose mask was not classified";
     if (!attention.getCuSeqlens() && isTokenDim(shapeOf(attention.getQuery())[2]))
       return "is an attention over tokens that does not separate samples";
+  } else if (auto rule = dyn_cast<GatedDeltaOp>(op)) {
+    if (!rule.getCuSeqlens() && isTokenDim(shapeOf(rule.getQuery())[2]))
+      return "carries its state from one sample to the next";
   } else if (auto softmax = dyn_cast<SoftmaxOp>(op)) {
     if (along(softmax.getInput(), softmax.getAxis()))
       return "is a softmax over tokens; an attention was not recognised";

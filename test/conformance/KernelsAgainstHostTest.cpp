@@ -319,6 +319,56 @@ TEST_F(AgainstHost, PackedAttention) {
   deviceBackend().expectLoad({});
 }
 
+TEST_F(AgainstHost, GatedDelta) {
+  Random r(22);
+  FOR_ROUNDS(4) {
+    const bool bf16 = r.chance(60), equal = r.chance(30);
+    const int64_t heads = r.oneOf<int64_t>({1, 3}), size = r.oneOf<int64_t>({16, 5, 40}),
+                  valueSize = r.oneOf<int64_t>({16, 3, 33}), segment = r.size(40, 1);
+    std::vector<int32_t> borders = {0};
+    for (int64_t samples = r.upTo(3); samples > 0; --samples)
+      borders.push_back(borders.back() + static_cast<int32_t>(r.size(80)));
+    const int64_t tokens = equal ? segment * r.upTo(3) : borders.back() + r.upTo(3);
+    borders.resize(borders.size() + r.upTo(2), borders.back());
+    Tensor<int32_t> list({static_cast<int64_t>(borders.size())});
+    list.memory = borders;
+    const nlohmann::json attributes = {{"scale", 0.5}, {"segment_rows", equal ? segment : 0}};
+    // Keys of about length 1, decays below 0 and betas within 1, as models have them.
+    const Tensor<float> k = r.dense({tokens, heads, size}, 1 / std::sqrt(float(size)));
+    Tensor<float> decay = r.dense({tokens, heads}), beta = r.dense({tokens, heads});
+    for (float &x : decay.memory)
+      x = -std::abs(x);
+    for (float &x : beta.memory)
+      x = 1 / (1 + std::exp(x));
+    const Tensor<float> q = r.dense({tokens, heads, size}), v = r.dense({tokens, heads, valueSize});
+    auto addInputs = [&](BothSides &both) {
+      both.in("q", q, bf16);
+      both.in("k", k, bf16);
+      both.in("v", v, bf16);
+      both.in("decay", decay, bf16);
+      both.in("beta", beta, bf16);
+      if (!equal)
+        both.exact("cu_seqlens", list);
+    };
+    BothSides forward("gated_delta", attributes);
+    addInputs(forward);
+    forward.out("out", r.dense({tokens, heads, valueSize}), bf16);
+    forward.compare({1e-5, 1e-5});
+    BothSides backward("gated_delta_backward", attributes);
+    addInputs(backward);
+    backward.in("dout", r.dense({tokens, heads, valueSize}), bf16);
+    for (const char *name : {"dq", "dk"})
+      backward.out(name, r.dense({tokens, heads, size}), bf16);
+    backward.out("dv", r.dense({tokens, heads, valueSize}), bf16);
+    for (const char *name : {"ddecay", "dbeta"})
+      backward.out(name, r.dense({tokens, heads}), bf16);
+    if (r.chance(50))
+      backward.deviceOnly("workspace", r.dense({tokens * heads * ((size + 7) / 8 + 2 * size + 2)}),
+                          false);
+    backward.compare({3e-5, 3e-5});
+  }
+}
+
 TEST_F(AgainstHost, Rope) {
   Random r(3);
   FOR_ROUNDS(16) {

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 import numpy as np
 import torch
 from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, host_values, pictures, probing,
-                      processors, rewriting, samples, tracing)
+                      processors, recurrences, rewriting, samples, tracing)
 from exporter.host_values import HostValues
 
 CODE = """
@@ -47,6 +47,13 @@ def counted(x, mask, rows):
 
 def sized(x, mask):
     return x * x[mask].numel()
+
+def torch_chunk_gated_delta_rule(query, key, value, g, beta, **options):
+    raise NotImplementedError("in chunks of the traced length")
+
+def linear_attention(q, k, v, g, b):
+    return torch_chunk_gated_delta_rule(q, k, v, g=g, beta=b, initial_state=None, output_final_state=False,
+                                        use_qk_l2norm_in_kernel=True)[0]
 """
 
 
@@ -114,6 +121,40 @@ class Constructs(MadeUpModule):
         self.check(tracing.without_counting(), self.module.counted, dict(inputs=make(1, 2), free=[True, True, True]), [make(0, 4, 5)])
         with tracing.without_counting(), self.assertRaisesRegex(TypeError, "AnyCount"):
             torch.export.export(Traced(self.module.sized), make(1)[:2], strict=False)
+
+    def test_linear_attention_is_one_node_for_any_length(self):
+        """Against the rule token by token; two heads of values for each of keys."""
+        import onnxruntime
+
+        def inputs(length):
+            draw = torch.Generator().manual_seed(length)
+            q, k = (torch.randn(2, length, 2, 4, generator=draw) for _ in range(2))
+            v = torch.randn(2, length, 4, 3, generator=draw)
+            return q, k, v, -torch.rand(2, length, 4, generator=draw), torch.rand(2, length, 4, generator=draw)
+
+        def by_tokens(q, k, v, g, b):
+            q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
+            q, k = (x.repeat_interleave(2, dim=2) for x in (q, k))
+            state, rows = torch.zeros(2, 4, 4, 3), []
+            for t in range(q.shape[1]):
+                state = state * g[:, t, :, None, None].exp()
+                update = (v[:, t] - torch.einsum("bhi,bhij->bhj", k[:, t], state)) * b[:, t, :, None]
+                state = state + k[:, t, :, :, None] * update[:, :, None]
+                rows.append(torch.einsum("bhi,bhij->bhj", q[:, t], state) / 2)
+            return torch.stack(rows, dim=1)
+
+        length = torch.export.Dim("length")
+        with recurrences.as_nodes([self.module]):
+            program = torch.export.export(Traced(self.module.linear_attention), inputs(5),
+                                          dynamic_shapes=(tuple({1: length} for _ in range(5)),), strict=False)
+        graph = torch.onnx.export(program, (), opset_version=18, optimize=False, verbose=False).model_proto
+        self.assertEqual([node.domain for node in graph.graph.node if node.op_type == "LinearAttention"], ["com.microsoft"])
+        session = onnxruntime.InferenceSession(graph.SerializeToString())
+        for length in (1, 5, 70, 200):
+            values = inputs(length)
+            names = [value.name for value in session.get_inputs()]
+            result, = session.run(None, {name: value.numpy() for name, value in zip(names, values)})
+            torch.testing.assert_close(torch.from_numpy(result), by_tokens(*values), atol=1e-5, rtol=1e-4)
 
     def test_attention_in_segments(self):
         lengths = [3, 1, 4]

@@ -38,6 +38,7 @@ std::optional<llvm::LogicalResult> evaluateMatrix(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateConvolution(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateAttention(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateCrossAttention(Evaluation &e);
+std::optional<llvm::LogicalResult> evaluateRecurrent(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateLoss(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateStructure(Evaluation &e);
 

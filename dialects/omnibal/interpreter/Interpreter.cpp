@@ -52,9 +52,10 @@ FailureOr<SmallVector<HostTensor>> Interpreter::evaluateOp(Operation *op,
   SmallVector<HostTensor> results;
   results.reserve(op->getNumResults()); // evaluators hold references to several results
   Evaluation evaluation{op, operands, *this, results};
-  for (auto evaluate : {evaluateElementwise, evaluateLayout, evaluateIndexing, evaluateGroups,
-                        evaluateReduction, evaluateMatrix, evaluateConvolution, evaluateAttention,
-                        evaluateCrossAttention, evaluateLoss, evaluateStructure}) {
+  for (auto evaluate :
+       {evaluateElementwise, evaluateLayout, evaluateIndexing, evaluateGroups, evaluateReduction,
+        evaluateMatrix, evaluateConvolution, evaluateAttention, evaluateCrossAttention,
+        evaluateRecurrent, evaluateLoss, evaluateStructure}) {
     std::optional<LogicalResult> done = evaluate(evaluation);
     if (!done)
       continue;

@@ -113,6 +113,10 @@ LogicalResult buildTopK(NodeContext &c) {
   if (!axis || !e.requireInt(c.input(1), "K"))
     return failure();
   auto k = e.known.getAll(c.input(1));
+  if (shapeOf(x)[*axis] == kDynamic && (!k || k->size() != 1))
+    return e.unsupported("a choice among as many values as there are tokens or pictures (as sparse "
+                         "attention chooses keys): in a packed row it would reach other samples"),
+           failure();
   if (!k || k->size() != 1)
     return e.unsupported("a K that is not constant"), failure();
   Value places = extremePlaces(e, x, *axis, k->front(), c.getInt("largest", 1) == 0);

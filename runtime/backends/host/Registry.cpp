@@ -16,6 +16,7 @@ static KernelTable buildTable() {
   addGroupedKernels(table);
   addIndexingKernels(table);
   addNormaliseKernels(table);
+  addRecurrentKernels(table);
   addReduceKernels(table);
   addRopeKernels(table);
   return table;

@@ -712,6 +712,42 @@ func.func @f(%a0: tensor<1x4x6x4xf32>, %a1: tensor<1x2x6x4xf32>, %a2: tensor<1x2
 
 // -----
 
+// gated_delta_c1
+func.func @f(%q: tensor<2x6x4xf32>, %v: tensor<1x2x6x3xf32>, %g: tensor<1x2x6xf32>) {
+  // expected-error @below {{needs query, key and value of rank 4}}
+  %r = omnibal.gated_delta %q, %q, %v, %g, %g {scale = 0.5 : f64} : (tensor<2x6x4xf32>, tensor<2x6x4xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>) -> tensor<1x2x6x3xf32>
+  return
+}
+
+// -----
+
+// gated_delta_c2
+func.func @f(%q: tensor<1x2x6x4xf32>, %v: tensor<1x2x6x3xf32>, %g: tensor<1x2x5xf32>) {
+  // expected-error @below {{decay [1, 2, 5] and beta [1, 2, 5] do not fit together}}
+  %r = omnibal.gated_delta %q, %q, %v, %g, %g {scale = 0.5 : f64} : (tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x3xf32>, tensor<1x2x5xf32>, tensor<1x2x5xf32>) -> tensor<1x2x6x3xf32>
+  return
+}
+
+// -----
+
+// gated_delta_c3
+func.func @f(%q: tensor<2x2x6x4xf32>, %g: tensor<2x2x6xf32>, %c: tensor<7xi32>) {
+  // expected-error @below {{with cu_seqlens needs batch size 1}}
+  %r = omnibal.gated_delta %q, %q, %q, %g, %g, %c {scale = 0.5 : f64} : (tensor<2x2x6x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6xf32>, tensor<2x2x6xf32>, tensor<7xi32>) -> tensor<2x2x6x4xf32>
+  return
+}
+
+// -----
+
+// gated_delta_grad_c1
+func.func @f(%q: tensor<1x2x6x4xf32>, %g: tensor<1x2x6xf32>, %dy: tensor<1x2x6x3xf32>) {
+  // expected-error @below {{gradient must be [1, 2, 6, 4], not [1, 2, 6, 3]}}
+  %r:5 = omnibal.gated_delta_grad %q, %q, %q, %g, %g, %dy {scale = 0.5 : f64} : (tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x3xf32>) -> (tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>)
+  return
+}
+
+// -----
+
 // rope_c1
 func.func @f(%a0: tensor<1x2x6x4xf32>, %a1: tensor<6xi32>, %a2: tensor<9x4xf32>, %a3: tensor<9x2xf32>) {
   // expected-error @below {{cos and sin of one shape}}

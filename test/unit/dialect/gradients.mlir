@@ -416,6 +416,10 @@ func.func @cross_attention(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x2x?x4xf
   %y:2 = omnibal.cross_attention %q, %k, %v, %b, %e {scale = 0.5 : f64, rows = 2 : i64} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x2x?x4xf64, #T12V4>, tensor<1x2x?x3xf64, #T12V3>, tensor<?xi32, #N>, tensor<?xi32, #N>) -> (tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>)
   return %y#0 : tensor<1x4x?x3xf64, #T14N3>
 }
+func.func @gated_delta(%q: tensor<1x4x?x4xf64, #T14N4>, %k: tensor<1x4x?x4xf64, #T14N4>, %v: tensor<1x4x?x3xf64, #T14N3>, %g: tensor<1x4x?xf64, #T14N>, %b: tensor<1x4x?xf64, #T14N>, %c: tensor<?xi32, #CU> {t.values = dense<[0, 2, 5, 5, 5, 5]> : tensor<6xi32>}) -> tensor<1x4x?x3xf64, #T14N3> {
+  %y = omnibal.gated_delta %q, %k, %v, %g, %b, %c {scale = 0.5 : f64} : (tensor<1x4x?x4xf64, #T14N4>, tensor<1x4x?x4xf64, #T14N4>, tensor<1x4x?x3xf64, #T14N3>, tensor<1x4x?xf64, #T14N>, tensor<1x4x?xf64, #T14N>, tensor<?xi32, #CU>) -> tensor<1x4x?x3xf64, #T14N3>
+  return %y : tensor<1x4x?x3xf64, #T14N3>
+}
 func.func @rope_2(%x: tensor<1x2x?x4xf64, #T12N4>, %p: tensor<?xi32, #N> {t.values = dense<[0, 1, 2, 0, 1]> : tensor<5xi32>}) -> tensor<1x2x?x4xf64, #T12N4> {
   %c = omnibal.constant dense<[[0.3, 0.23], [0.41, 0.34], [0.52, 0.45]]> : tensor<3x2xf64>
   %s = omnibal.constant dense<[[0.5, 0.55], [0.37, 0.42], [0.24, 0.29]]> : tensor<3x2xf64>

@@ -275,6 +275,29 @@ joined = torch.cat([scores, sinks[:, None, None].expand(1, 4, 6, 1)], -1)
 attention_case("attention_sinks", q, k, v, (joined.softmax(-1)[..., :-1] @ v.repeat_interleave(2, 1), joined.logsumexp(-1)), 2,
                borders=borders_of_samples, sinks=sinks)
 
+
+def gated_delta(q, k, v, decay, beta, first, scale):
+    """Token by token; the state begins again where `first` is true."""
+    rows = []
+    state = torch.zeros(*q.shape[:2], q.shape[3], v.shape[3])
+    for t in range(q.shape[2]):
+        state = torch.zeros_like(state) if first[t] else state * decay[:, :, t, None, None].exp()
+        update = (v[:, :, t] - torch.einsum("bhi,bhij->bhj", k[:, :, t], state)) * beta[:, :, t, None]
+        state = state + k[:, :, t, :, None] * update[:, :, None]
+        rows.append(scale * torch.einsum("bhi,bhij->bhj", q[:, :, t], state))
+    return torch.stack(rows, dim=2)
+
+
+shapes = (1, 2, 6, 4), (1, 2, 6, 4), (1, 2, 6, 3), (1, 2, 6), (1, 2, 6)
+q, k, v, decay, beta = (torch.randn(*shape, generator=draw).requires_grad_() for shape in shapes)
+first = [True, False, True, False, False, False]
+result = gated_delta(q, k, v, decay, beta, first, 0.5)
+up = torch.randn(*result.shape, generator=draw)
+gradients = torch.autograd.grad((result * up).sum(), (q, k, v, decay, beta))
+inputs = [u.detach() for u in (q, k, v, decay, beta)]
+case("gated_delta", "gated_delta", [*inputs, borders_of_samples], result.detach(), "{scale = 0.5 : f64}")
+case("gated_delta_grad", "gated_delta_grad", [*inputs, up, borders_of_samples], gradients, "{scale = 0.5 : f64}")
+
 path = pathlib.Path(__file__).with_name("interpreter.json")
 path.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 print(f"{len(cases)} cases in {path}")

@@ -163,6 +163,41 @@ TEST_F(BadInput, OperatorOfAnotherDomain) {
   expectError(import(model), {"not supported", "com.example", "'node_y'"});
 }
 
+TEST_F(BadInput, LinearAttentionOfOtherForms) {
+  auto build = [](int64_t keyHeads, const char *rule, bool readsState) {
+    TestModel model;
+    model.proto.add_opset_import()->set_domain("com.microsoft");
+    model.input("x", {1, -1, 8});
+    model.input("g", {1, -1, 2});
+    onnx::NodeProto &node =
+        model.node("LinearAttention", {"x", "x", "x", "", "g", "g"}, {"y", "s"});
+    node.set_domain("com.microsoft");
+    setInt(node, "q_num_heads", 2);
+    setInt(node, "kv_num_heads", keyHeads);
+    onnx::AttributeProto &attribute = *node.add_attribute();
+    attribute.set_name("update_rule");
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(rule);
+    model.node("Neg", {readsState ? "s" : "y"}, {"z"});
+    model.output("z", {1, -1, 8});
+    return model;
+  };
+  EXPECT_TRUE(import(build(2, "gated_delta", false)).module);
+  expectError(import(build(2, "gated", false)), {"not supported", "'gated'", "'node_y'"});
+  expectError(import(build(1, "gated_delta", false)), {"not supported", "query heads"});
+  expectError(import(build(2, "gated_delta", true)),
+              {"not supported", "'s'", "'node_z'", "'node_y'"});
+}
+
+TEST_F(BadInput, ChoiceAmongTokens) { // as sparse attention chooses keys
+  TestModel model;
+  model.input("x", {1, -1, -1});
+  model.input("k", {1}, 7);
+  model.node("TopK", {"x", "k"}, {"values", "places"});
+  model.output("places", {}, 7);
+  expectError(import(model), {"not supported", "'node_values'", "would reach other samples"});
+}
+
 TEST_F(BadInput, WrongOpset) {
   for (int64_t opset : {1, 12, 24}) {
     TestModel model = relu();

@@ -9,7 +9,7 @@ import traceback
 import types
 from unittest import mock
 
-from exporter import experts, gradients, rewriting
+from exporter import experts, gradients, recurrences, rewriting
 from exporter.errors import ExportError
 
 
@@ -203,6 +203,7 @@ def trace(model, facts, opset):
     inputs = facts.traced()
     with contextlib.ExitStack() as stack:
         for change in (torch.no_grad(), without_runtime_checks(), experts.traceable(model), with_masks_filled(), without_counting(),
+                       recurrences.as_nodes(modelling_modules()),
                        *facts.changes()):
             stack.enter_context(change)
         if facts.one_row:

@@ -89,6 +89,7 @@ void addLossKernels(DeviceKernelTable &table);
 void addMatrixKernels(DeviceKernelTable &table);
 void addPlainKernels(DeviceKernelTable &table);
 void addPlainRowKernels(DeviceKernelTable &table);
+void addRecurrentKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
 
 /// InvalidArgument names the kernel and what is missing or wrong.

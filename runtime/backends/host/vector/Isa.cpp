@@ -2,6 +2,7 @@
 #include "runtime/backends/host/vector/Attention.h"
 #include "runtime/backends/host/vector/Epilogue.h"
 #include "runtime/backends/host/vector/MatrixProduct.h"
+#include "runtime/backends/host/vector/Recurrent.h"
 #include "runtime/backends/host/vector/Rows.h"
 #include "runtime/backends/host/vector/Update.h"
 #include <cstdlib>
@@ -35,6 +36,7 @@ Isa hostIsa() {
 OMNIBAL_DEFINE_VECTOR_CHOICE(AttentionForwardTable, attentionForwardTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(AttentionBackwardTable, attentionBackwardTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(EpilogueTable, epilogueTable)
+OMNIBAL_DEFINE_VECTOR_CHOICE(GatedDeltaTable, gatedDeltaTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(ProductTable, productTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(RowTable, rowTable)
 OMNIBAL_DEFINE_VECTOR_CHOICE(UpdateTable, updateTable)

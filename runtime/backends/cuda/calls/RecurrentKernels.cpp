@@ -1,0 +1,93 @@
+//===- RecurrentKernels.cpp - `gated_delta` and its gradient on the device --------------------===//
+#include "runtime/backends/cuda/calls/KernelTable.h"
+#include "runtime/backends/cuda/kernels/Recurrent.h"
+#include "runtime/core/RecurrentSite.h"
+
+namespace omnibal::rt::cuda {
+namespace {
+
+HeadStrides headsOf(const TensorView &v) { return {v.strides[0], v.strides[1], 1}; }
+
+template <bool backward>
+class GatedDeltaKernel final : public DeviceKernel, private GatedDeltaSite {
+public:
+  GatedDeltaKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+      : DeviceKernel(description, context), GatedDeltaSite(site, backward) {
+    if (backward)
+      workspace = site.optionalOperand("workspace");
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(views));
+    GatedDeltaShape s;
+    s.tokens = views[q].shape[0];
+    s.heads = views[q].shape[1];
+    s.size = views[q].shape[2];
+    s.valueSize = views[v].shape[2];
+    s.q = headsOf(views[q]);
+    s.k = headsOf(views[k]);
+    s.v = headsOf(views[v]);
+    s.decay = headsOf(views[decay]);
+    s.beta = headsOf(views[beta]);
+    s.scale = scale;
+    s.segmentRows = segmentRows;
+    s.type = elementOf(views[q].dtype);
+    GatedDeltaData d;
+    d.q = views[q].data;
+    d.k = views[k].data;
+    d.v = views[v].data;
+    d.decay = views[decay].data;
+    d.beta = views[beta].data;
+    if (borders >= 0) {
+      d.borders = static_cast<const int32_t *>(views[borders].data);
+      s.borderCount = views[borders].shape[0];
+    }
+    if constexpr (!backward) {
+      s.out = headsOf(views[out]);
+      d.out = views[out].data;
+      return launched(launchGatedDelta(s, d, context.stream));
+    }
+    s.dout = headsOf(views[dout]);
+    s.dq = headsOf(views[dq]);
+    s.dk = headsOf(views[dk]);
+    s.dv = headsOf(views[dv]);
+    s.ddecay = headsOf(views[ddecay]);
+    s.dbeta = headsOf(views[dbeta]);
+    d.dout = views[dout].data;
+    d.dq = views[dq].data;
+    d.dk = views[dk].data;
+    d.dv = views[dv].data;
+    d.ddecay = views[ddecay].data;
+    d.dbeta = views[dbeta].data;
+    if (s.tokens == 0)
+      return Status::ok();
+    OMNIBAL_ASSIGN_OR_RETURN(Scratch memory,
+                             scratch(views, workspace, gatedDeltaWorkspaceBytes(s)));
+    d.workspace = memory.data;
+    return launched(launchGatedDeltaBackward(s, d, context.stream));
+  }
+
+private:
+  Status checkOperands(std::span<const TensorView> views) const {
+    for (int operand : {q, k, v, decay, beta, out, dout, dq, dk, dv, ddecay, dbeta})
+      if (operand >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[operand], "of numbers", views[operand].rank));
+        OMNIBAL_RETURN_IF_ERROR(sameType(views[operand], "of numbers", views[q], "q"));
+      }
+    if (borders >= 0)
+      OMNIBAL_RETURN_IF_ERROR(expectList(views[borders], "cu_seqlens", DType::I32, -1));
+    const std::string problem = problemWith(views, backward);
+    return problem.empty() ? Status::ok() : bad(problem);
+  }
+
+  int workspace = -1;
+};
+
+} // namespace
+
+void addRecurrentKernels(DeviceKernelTable &table) {
+  table["gated_delta"] = createKernelOf<GatedDeltaKernel<false>>;
+  table["gated_delta_backward"] = createKernelOf<GatedDeltaKernel<true>>;
+}
+
+} // namespace omnibal::rt::cuda
