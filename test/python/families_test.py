@@ -7,7 +7,7 @@ import sys
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROW = re.compile(r"\| (\S+) \| (\d+) \| yes \| (\S+) \| (\S+) \| *\|$", re.M)
+ROW = re.compile(r"\| (\S+) \|[^|]*\| (\d+) \| yes \| (\S+) \| (\S+) \| *\|$", re.M)
 
 PART, PARTS = map(int, sys.argv.pop().split("/"))
 BIN = sys.argv.pop()

@@ -6,10 +6,10 @@
     python families.py --bin build/bin --text              # language models without pictures
     python families.py --bin build/bin --markdown out.md   # the table as a file
 
-Columns: nodes of the exported graph; whether omnibal-compile takes it; largest difference of logits (omnibal-run
---forward against Transformers); largest relative difference of loss and gradient norm over three steps of AdamW. Where
-a step fails, the table has its reason and the steps after it are empty. The configurations are in
-exporter/small_models.py. Each family runs in a process of its own.
+Columns: whether pictures are of any size or of one that the export chose; nodes of the exported graph; whether
+omnibal-compile takes it; largest difference of logits (omnibal-run --forward against Transformers); largest relative
+difference of loss and gradient norm over three steps of AdamW. Where a step fails, the table has its reason and the steps
+after it are empty. The configurations are in exporter/small_models.py. Each family runs in a process of its own.
 """
 import argparse
 import contextlib
@@ -36,7 +36,7 @@ TEXT = ("llama", "qwen2", "qwen3", "mistral", "ministral", "gemma", "gemma2", "g
         "olmo3", "granite", "cohere", "cohere2", "glm", "glm4", "smollm3", "stablelm", "starcoder2", "gpt2", "gpt_neox", "opt",
         "falcon", "helium", "nemotron", "exaone4", "seed_oss", "hunyuan_v1_dense", "ernie4_5", "arcee", "gpt_oss", "mixtral",
         "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "deepseek_v3", "lfm2", "qwen3_next", "phimoe", "mimo_v2_flash", "flint")
-COLUMNS = ("export", "compile", "logits", "loss")
+COLUMNS = ("pictures", "export", "compile", "logits", "loss")
 STEPS, GROUPS, GROUP = 3, 2, 4
 # Differences up to which a family counts as taken: float32 against float32.
 LOGITS, LOSS = 1e-3, 1e-4
@@ -89,6 +89,8 @@ class Small:
             raise Failed("export", str(error))
         self.facts = report.facts
         self.result["export"] = str(report.nodes)
+        if self.facts.takes_pictures:
+            self.result["pictures"] = "any size" if self.facts.sizes_vary else "one size"
         difference = verification.largest_difference(report.proto, f"{self.work}/model", report.tensors, self.model,
                                                      report.facts.checked())
         if not difference <= LOGITS:
@@ -235,7 +237,7 @@ def main():
     import torch.onnx  # noqa: F401
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     families = arguments.families or (TEXT if arguments.text else list(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES))
-    lines = [f"| family | {' | '.join(COLUMNS)} | reason |", "|---|---|---|---|---|---|"]
+    lines = [f"| family | {' | '.join(COLUMNS)} | reason |", "|---" * (len(COLUMNS) + 2) + "|"]
     taken = 0
     print("\n".join(lines), flush=True)
     for family in families:
