@@ -1,14 +1,11 @@
 //===- AttentionKernels.cpp - `attention`, `attention_backward` and `rope` on the device ------===//
 #include "runtime/backends/cuda/Libraries.h"
-#include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/backends/cuda/calls/AttentionOperands.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 #include "runtime/core/AttentionSite.h"
 
 namespace omnibal::rt::cuda {
 namespace {
-
-HeadStrides headsOf(const TensorView &v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
 template <bool backward> class AttentionKernel final : public DeviceKernel, private AttentionSite {
 public:
@@ -22,31 +19,14 @@ public:
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     AttentionShape s;
-    s.tokens = views[q].shape[0];
-    s.heads = views[q].shape[1];
-    s.keyHeads = views[k].shape[1];
-    s.size = views[q].shape[2];
-    s.valueSize = views[v].shape[2];
-    s.q = headsOf(views[q]);
-    s.k = headsOf(views[k]);
-    s.v = headsOf(views[v]);
-    s.out = headsOf(views[out]);
-    s.lseToken = views[lse].strides[0];
-    s.lseHead = views[lse].strides[1];
-    s.scale = scale;
+    AttentionData d;
+    takeOperands<AttentionSite>(*this, views, s, d);
     s.mask = mask;
     s.softcap = softcap;
     s.window = window;
     s.firstType = firstType;
     s.lastType = lastType;
     s.segmentRows = segmentRows;
-    s.type = elementOf(views[q].dtype);
-    AttentionData d;
-    d.q = views[q].data;
-    d.k = views[k].data;
-    d.v = views[v].data;
-    d.out = views[out].data;
-    d.lse = static_cast<float *>(views[lse].data);
     if (borders >= 0) {
       d.borders = static_cast<const int32_t *>(views[borders].data);
       s.borderCount = views[borders].shape[0];
@@ -61,14 +41,7 @@ public:
       OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
       return done ? Status::ok() : launched(launchAttention(s, d, context.stream));
     }
-    s.dout = headsOf(views[dout]);
-    s.dq = headsOf(views[dq]);
-    s.dk = headsOf(views[dk]);
-    s.dv = headsOf(views[dv]);
-    d.dout = views[dout].data;
-    d.dq = views[dq].data;
-    d.dk = views[dk].data;
-    d.dv = views[dv].data;
+    takeGradients<AttentionSite>(*this, views, s, d);
     if (s.tokens == 0)
       return Status::ok();
     OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));

@@ -1,12 +1,9 @@
 //===- CrossAttentionKernels.cpp - `cross_attention` and its gradient on the device ----------===//
-#include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/backends/cuda/calls/AttentionOperands.h"
 #include "runtime/core/CrossAttentionSite.h"
 
 namespace omnibal::rt::cuda {
 namespace {
-
-HeadStrides headsOf(const TensorView &v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
 template <bool backward>
 class CrossAttentionKernel final : public DeviceKernel, private CrossAttentionSite {
@@ -21,40 +18,16 @@ public:
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     AttentionShape s;
-    s.tokens = views[q].shape[0];
+    AttentionData d;
+    takeOperands<CrossAttentionSite>(*this, views, s, d);
     s.keys = views[k].shape[0];
-    s.heads = views[q].shape[1];
-    s.keyHeads = views[k].shape[1];
-    s.size = views[q].shape[2];
-    s.valueSize = views[v].shape[2];
-    s.q = headsOf(views[q]);
-    s.k = headsOf(views[k]);
-    s.v = headsOf(views[v]);
-    s.out = headsOf(views[out]);
-    s.lseToken = views[lse].strides[0];
-    s.lseHead = views[lse].strides[1];
-    s.scale = scale;
     s.mask = AttentionMask::Listed;
     s.keyRows = rows;
-    s.type = elementOf(views[q].dtype);
-    AttentionData d;
-    d.q = views[q].data;
-    d.k = views[k].data;
-    d.v = views[v].data;
-    d.out = views[out].data;
-    d.lse = static_cast<float *>(views[lse].data);
     d.begins = static_cast<const int32_t *>(views[begins].data);
     d.ends = static_cast<const int32_t *>(views[ends].data);
     if constexpr (!backward)
       return launched(launchAttention(s, d, context.stream));
-    s.dout = headsOf(views[dout]);
-    s.dq = headsOf(views[dq]);
-    s.dk = headsOf(views[dk]);
-    s.dv = headsOf(views[dv]);
-    d.dout = views[dout].data;
-    d.dq = views[dq].data;
-    d.dk = views[dk].data;
-    d.dv = views[dv].data;
+    takeGradients<CrossAttentionSite>(*this, views, s, d);
     OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, attentionWorkspaceBytes(s)));
     d.workspace = memory.data;
     return launched(launchAttentionBackward(s, d, context.stream));
