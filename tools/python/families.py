@@ -185,7 +185,7 @@ class Small:
                 part()
         except Failed as failure:
             column, reason = failure.args
-            self.result["failed"], self.result["reason"] = column, " ".join(reason.split())
+            self.result["failed"], self.result["reason"] = column, " ".join(reason.replace(f"{self.work}/", "").split())
         except subprocess.TimeoutExpired as error:
             self.result["failed"], self.result["reason"] = "compile", f"{error.cmd[0]} takes more than {error.timeout:.0f} s"
         except Exception as error:  # a bug of this tool or a model that fails on its own samples
