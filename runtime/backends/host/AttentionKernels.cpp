@@ -1,6 +1,5 @@
 //===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks -----===//
-#include "runtime/backends/host/HostKernel.h"
-#include "runtime/backends/host/vector/Attention.h"
+#include "runtime/backends/host/AttentionOperands.h"
 #include "runtime/core/AttentionSite.h"
 #include <algorithm>
 #include <limits>
@@ -16,22 +15,7 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
-    const TensorView &vq = views[q], &vk = views[k];
-    AttentionTask common;
-    common.q = heads(vq);
-    common.k = heads(vk);
-    common.v = heads(views[v]);
-    common.out = heads(views[out]);
-    common.lse = heads(views[lse]);
-    if (backward) {
-      common.dout = heads(views[dout]);
-      common.dq = heads(views[dq]);
-      common.dk = heads(views[dk]);
-      common.dv = heads(views[dv]);
-    }
-    common.size = vq.shape[2];
-    common.valueSize = views[v].shape[2];
-    common.scale = scale;
+    AttentionTask common = taskOf<AttentionSite>(*this, views, backward);
     common.mask = mask;
     common.window = window;
     common.softcap = softcap;
@@ -77,10 +61,6 @@ private:
     int64_t scratchBytes = 0;
     int64_t group = 1; ///< tasks in one call of the pool
   };
-
-  static Heads heads(const TensorView &v) {
-    return {dataOf<float>(v), v.strides[0], v.strides[1], v.rank > 2 ? v.strides[2] : 0};
-  }
 
   Status checkShapes(std::span<const TensorView> views) const {
     const TensorView &vq = views[q], &vk = views[k], &vv = views[v];
@@ -189,12 +169,7 @@ private:
   /// Rows after the last segment see nothing.
   void clearTail(std::span<const TensorView> views, int64_t begin) const {
     auto fill = [&](int operand, float value) {
-      const TensorView &view = views[operand];
-      const int64_t features = view.rank > 2 ? view.shape[2] : 1;
-      for (int64_t t = begin; t < view.shape[0]; ++t)
-        for (int64_t h = 0; h < view.shape[1]; ++h)
-          for (int64_t f = 0; f < features; ++f)
-            heads(view).at(t, h)[f * heads(view).feature] = value;
+      fillHeads(views[operand], begin, views[operand].shape[0], value);
     };
     if (backward) {
       for (int gradient : {dq, dk, dv})

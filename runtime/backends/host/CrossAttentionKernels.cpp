@@ -5,8 +5,7 @@
 // write, as in attention of tokens to each other.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/backends/host/HostKernel.h"
-#include "runtime/backends/host/vector/Attention.h"
+#include "runtime/backends/host/AttentionOperands.h"
 #include "runtime/core/CrossAttentionSite.h"
 #include <algorithm>
 #include <limits>
@@ -19,19 +18,6 @@ struct CrossSegment {
   int64_t keyBegin, keyEnd; ///< not empty
 };
 
-Heads headsOf(const TensorView &v) {
-  return {dataOf<float>(v), v.strides[0], v.strides[1], v.rank > 2 ? v.strides[2] : 0};
-}
-
-void fill(const TensorView &view, int64_t begin, int64_t end, float value) {
-  const Heads heads = headsOf(view);
-  const int64_t features = view.rank > 2 ? view.shape[2] : 1;
-  for (int64_t t = begin; t < end; ++t)
-    for (int64_t h = 0; h < view.shape[1]; ++h)
-      for (int64_t f = 0; f < features; ++f)
-        heads.at(t, h)[f * heads.feature] = value;
-}
-
 class CrossAttentionKernel final : public HostKernel, private CrossAttentionSite {
 public:
   CrossAttentionKernel(SiteReader &site, const KernelSite &description, bool backward)
@@ -42,7 +28,8 @@ public:
     std::vector<int32_t> low, high;
     OMNIBAL_ASSIGN_OR_RETURN(const auto segments, findSegments(views, low, high));
     fillUnseen(views, segments);
-    AttentionTask common = describe(views);
+    AttentionTask common = taskOf<CrossAttentionSite>(*this, views, backward);
+    common.mask = MaskKind::Listed;
     common.low = low.data();
     common.high = high.data();
     int64_t scratchFloats = 0;
@@ -136,42 +123,22 @@ private:
                   const std::vector<CrossSegment> &segments) const {
     const int64_t tokens = views[q].shape[0], keys = views[k].shape[0];
     if (segments.empty()) {
-      fill(backward ? views[dq] : views[out], 0, tokens, 0);
+      fillHeads(backward ? views[dq] : views[out], 0, tokens, 0);
       if (!backward)
-        fill(views[lse], 0, tokens, -std::numeric_limits<float>::infinity());
+        fillHeads(views[lse], 0, tokens, -std::numeric_limits<float>::infinity());
     }
     if (!backward)
       return;
     int64_t next = 0;
     auto fillKeys = [&](int64_t end) {
-      fill(views[dk], next, end, 0);
-      fill(views[dv], next, end, 0);
+      fillHeads(views[dk], next, end, 0);
+      fillHeads(views[dv], next, end, 0);
     };
     for (const CrossSegment &s : segments) {
       fillKeys(s.keyBegin);
       next = s.keyEnd;
     }
     fillKeys(keys);
-  }
-
-  AttentionTask describe(std::span<const TensorView> views) const {
-    AttentionTask task;
-    task.q = headsOf(views[q]);
-    task.k = headsOf(views[k]);
-    task.v = headsOf(views[v]);
-    task.out = headsOf(views[out]);
-    task.lse = headsOf(views[lse]);
-    if (backward) {
-      task.dout = headsOf(views[dout]);
-      task.dq = headsOf(views[dq]);
-      task.dk = headsOf(views[dk]);
-      task.dv = headsOf(views[dv]);
-    }
-    task.size = views[q].shape[2];
-    task.valueSize = views[v].shape[2];
-    task.scale = scale;
-    task.mask = MaskKind::Listed;
-    return task;
   }
 
   /// By segment, key head and, forward, ranges of queries and of the heads of a group.
