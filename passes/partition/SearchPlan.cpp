@@ -143,7 +143,7 @@ private:
     if (!choices.planFile.empty()) {
       auto read = planner::readPlan(choices.planFile);
       if (!read)
-        return module.emitError() << llvm::toString(read.takeError());
+        return module.emitError() << read.status().message();
       plan = std::move(*read);
       fixedByHand = !plan.remat.empty();
       return checkCuts();

@@ -3,9 +3,9 @@
 #define PASSES_PLANNER_CLUSTERJSON_H
 
 #include "passes/planner/Problem.h"
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Support/JSON.h"
+#include "runtime/core/Status.h"
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 namespace omnibal::planner {
 
@@ -16,8 +16,20 @@ constexpr Link defaultLink{10'000, 10'000'000'000};
 /// `data_parallel`; only `stages` is required, links are `defaultLink`
 /// where they are not given. Keys other than these and `alsoKnown` are errors.
 /// `where` names file and key in messages.
-llvm::Expected<Cluster> readCluster(const llvm::json::Object &object, llvm::StringRef where,
-                                    llvm::ArrayRef<llvm::StringRef> alsoKnown = {});
+rt::Result<Cluster> readCluster(const nlohmann::json &object, const std::string &where,
+                                std::string_view alsoKnown = "");
+
+/// A file of its own: a cluster and what device its ranks have.
+struct ClusterFile {
+  Cluster cluster;
+  bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one
+  std::string deviceName;                                ///< empty: `device` is no name
+  std::string deviceObject;                              ///< as JSON; empty: `device` is no object
+};
+
+rt::Result<ClusterFile> readClusterFile(const std::string &path);
+/// The same from text; `where` stands for the file in messages.
+rt::Result<ClusterFile> parseClusterFile(std::string_view text, const std::string &where);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_CLUSTERJSON_H

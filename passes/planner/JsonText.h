@@ -3,28 +3,36 @@
 #define PASSES_PLANNER_JSONTEXT_H
 
 #include "passes/planner/Decimal.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Support/JSON.h"
+#include "runtime/core/Json.h"
 
 namespace omnibal::planner {
 
-/// Parses `text` after refusing what the parser would take silently or die of: an empty text, a key
-/// twice in one object, nesting deeper than 64, more than 250,000 objects or 5,000,000 lists. A
-/// byte order mark is skipped. Numbers with a fraction or an exponent become integers where their
-/// value is one (25e9), else text that decimalOf reads exactly. Messages begin with `where`.
-llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text, llvm::StringRef where);
+/// Parses `text` with the runtime's reader, which refuses a key twice in one object. Refused too:
+/// an empty text, nesting deeper than 64, more than 250,000 objects or 5,000,000 lists. A byte
+/// order mark is skipped. Numbers keep the digits that are written. Messages begin with `where`.
+rt::Result<nlohmann::json> parseJson(std::string_view text, const std::string &where);
 
 /// The same from a file; "cannot be read" where it cannot.
-llvm::Expected<llvm::json::Value> readJson(llvm::StringRef path);
-/// With the same checks, numbers as the parser reads them: for readers that know nothing of exact
-/// ones.
-llvm::Expected<llvm::json::Value> readPlainJson(llvm::StringRef path);
+rt::Result<nlohmann::json> readJson(const std::string &path);
+/// With the same checks, numbers with a fraction as doubles: for values that are handed on.
+rt::Result<nlohmann::json> parsePlainJson(std::string_view text, const std::string &where);
+rt::Result<nlohmann::json> readPlainJson(const std::string &path);
+
+/// A number whose value is an integer (25e9 is one); none if it is not, or leaves 64 bits.
+std::optional<int64_t> integerOf(const nlohmann::json &value);
 
 /// A number of at least 0 as written; none if the value is none, or has more than 18 digits.
-std::optional<Decimal> decimalOf(const llvm::json::Value &value);
+std::optional<Decimal> decimalOf(const nlohmann::json &value);
 
 /// A number as the nearest double, sign allowed.
-std::optional<double> doubleOf(const llvm::json::Value &value);
+std::optional<double> doubleOf(const nlohmann::json &value);
+
+/// The member of that name; null where there is none, or `object` is no object.
+const nlohmann::json *memberOf(const nlohmann::json &object, const char *key);
+/// The same; null also where it is of another type.
+const nlohmann::json *objectIn(const nlohmann::json &object, const char *key);
+const nlohmann::json *listIn(const nlohmann::json &object, const char *key);
+const std::string *textIn(const nlohmann::json &object, const char *key);
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_JSONTEXT_H

@@ -3,7 +3,9 @@
 #define PASSES_PLANNER_PLAN_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace omnibal::planner {
@@ -14,6 +16,16 @@ enum class ActionKind {
   InputGrad,  ///< I: recompute + input gradient
   WeightGrad, ///< W
 };
+
+inline constexpr std::string_view actionLetters = "FBIW"; ///< in the order of ActionKind
+
+constexpr char letterOf(ActionKind kind) { return actionLetters[static_cast<size_t>(kind)]; }
+
+/// None for any other letter.
+constexpr std::optional<ActionKind> actionOf(char letter) {
+  size_t place = actionLetters.find(letter);
+  return place == actionLetters.npos ? std::nullopt : std::optional(static_cast<ActionKind>(place));
+}
 
 struct Action {
   ActionKind kind = ActionKind::Forward;

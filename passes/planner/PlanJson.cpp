@@ -1,204 +1,188 @@
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/JsonText.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
+#include "runtime/core/JsonWriter.h"
+#include <algorithm>
+#include <array>
 
 namespace omnibal::planner {
-namespace json = llvm::json;
+using nlohmann::json;
+using rt::Status;
 
 namespace {
 
-llvm::Error bad(llvm::StringRef path, const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + message);
-}
+/// A plan's text with the name of its file for messages.
+class PlanReader {
+public:
+  PlanReader(const json &object, const std::string &path) : object(object), path(path) {}
 
-llvm::Error readIntegers(llvm::StringRef path, const json::Object &object, llvm::StringRef key,
-                         std::vector<int64_t> &out) {
-  const json::Value *value = object.get(key);
-  if (!value)
-    return llvm::Error::success();
-  const json::Array *array = value->getAsArray();
-  if (!array)
-    return bad(path, "`" + key + "` must be a list of integers");
-  for (const json::Value &element : *array) {
-    std::optional<int64_t> number = element.getAsInteger();
-    if (!number || *number < 0)
-      return bad(path, "`" + key + "` must hold non-negative integers");
-    out.push_back(*number);
+  rt::Result<Plan> read(PlanClaims *claims) {
+    if (!object.is_object())
+      return bad("a plan is a JSON object");
+    OMNIBAL_RETURN_IF_ERROR(checkKeys());
+    OMNIBAL_RETURN_IF_ERROR(readIntegers("cuts", plan.cuts));
+    if (plan.cuts.size() < 2)
+      return bad("`cuts` is missing: the first layer of every chunk, then the number of layers");
+    OMNIBAL_RETURN_IF_ERROR(readIntegers("chunk_rank", plan.chunkRank));
+    OMNIBAL_RETURN_IF_ERROR(readRemat());
+    OMNIBAL_RETURN_IF_ERROR(readActions());
+    if (const std::string *schedule = textIn(object, "schedule"))
+      plan.schedule = *schedule;
+    if (claims)
+      OMNIBAL_RETURN_IF_ERROR(readClaims(*claims));
+    return std::move(plan);
   }
-  return llvm::Error::success();
-}
 
-llvm::Expected<Action> readAction(llvm::StringRef path, const json::Value &value) {
-  const json::Array *triple = value.getAsArray();
-  if (!triple || triple->size() != 3)
-    return bad(path, "`actions` must hold [kind, micro-batch, chunk] triples");
-  auto kind = (*triple)[0].getAsString();
-  auto microbatch = (*triple)[1].getAsInteger(), chunk = (*triple)[2].getAsInteger();
-  if (!kind || !microbatch || !chunk || kind->size() != 1)
-    return bad(path, "`actions` must hold [kind, micro-batch, chunk] triples");
-  switch ((*kind)[0]) {
-  case 'F':
-    return Action{ActionKind::Forward, *microbatch, *chunk};
-  case 'B':
-    return Action{ActionKind::Backward, *microbatch, *chunk};
-  case 'I':
-    return Action{ActionKind::InputGrad, *microbatch, *chunk};
-  case 'W':
-    return Action{ActionKind::WeightGrad, *microbatch, *chunk};
-  default:
-    return bad(path, "`actions`: unknown kind " + *kind + " (known: F, B, I, W)");
+private:
+  Status bad(const std::string &message) const { return rt::invalid(path + ": " + message); }
+
+  Status checkKeys() const {
+    static constexpr std::array known = {"schema",   "cuts",    "chunk_rank", "remat",
+                                         "schedule", "actions", "step_ns",    "lower_bound_ns",
+                                         "gap",      "ranks",   "search"};
+    for (const auto &[key, ignored] : object.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        return bad("unknown key `" + key + "`");
+    const std::string *schema = textIn(object, "schema");
+    if (schema && *schema != "omnibal.plan/1")
+      return bad("`schema` is " + *schema + ", expected omnibal.plan/1");
+    return Status::ok();
   }
-}
 
-llvm::Error readActions(llvm::StringRef path, const json::Object &object, Plan &plan) {
-  const json::Value *value = object.get("actions");
-  if (!value)
-    return llvm::Error::success();
-  const json::Array *ranks = value->getAsArray();
-  if (!ranks)
-    return bad(path, "`actions` must be a list of lists, one a rank");
-  for (const json::Value &rank : *ranks) {
-    const json::Array *list = rank.getAsArray();
+  Status readIntegers(const char *key, std::vector<int64_t> &out) const {
+    const json *list = memberOf(object, key);
     if (!list)
-      return bad(path, "`actions` must be a list of lists, one a rank");
-    plan.actions.emplace_back();
-    for (const json::Value &element : *list) {
-      auto action = readAction(path, element);
-      if (!action)
-        return action.takeError();
-      plan.actions.back().push_back(*action);
+      return Status::ok();
+    if (!list->is_array())
+      return bad("`" + std::string(key) + "` must be a list of integers");
+    for (const json &element : *list) {
+      std::optional<int64_t> number = integerOf(element);
+      if (!number || *number < 0)
+        return bad("`" + std::string(key) + "` must hold non-negative integers");
+      out.push_back(*number);
     }
+    return Status::ok();
   }
-  return llvm::Error::success();
-}
 
-llvm::Error readRemat(llvm::StringRef path, const json::Object &object, Plan &plan) {
-  const json::Value *value = object.get("remat");
-  if (!value)
-    return llvm::Error::success();
-  const json::Array *array = value->getAsArray();
-  if (!array)
-    return bad(path, "`remat` must be a list of option names, one a layer");
-  for (const json::Value &element : *array) {
-    auto name = element.getAsString();
-    if (!name)
-      return bad(path, "`remat` must be a list of option names, one a layer");
-    plan.remat.push_back(name->str());
+  Status readAction(const json &triple, std::vector<Action> &out) const {
+    if (!triple.is_array() || triple.size() != 3)
+      return bad("`actions` must hold [kind, micro-batch, chunk] triples");
+    const auto *kind = triple[0].get_ptr<const std::string *>();
+    std::optional<int64_t> microbatch = integerOf(triple[1]), chunk = integerOf(triple[2]);
+    if (!kind || !microbatch || !chunk || kind->size() != 1)
+      return bad("`actions` must hold [kind, micro-batch, chunk] triples");
+    std::optional<ActionKind> known = actionOf(kind->front());
+    if (!known)
+      return bad("`actions`: unknown kind " + *kind + " (known: F, B, I, W)");
+    out.push_back({*known, *microbatch, *chunk});
+    return Status::ok();
   }
-  return llvm::Error::success();
-}
 
-llvm::Error readFigures(llvm::StringRef path, const json::Value &value, RankFigures &rank) {
-  const json::Object *object = value.getAsObject();
-  if (!object)
-    return bad(path, "`ranks` must hold objects");
-  const std::pair<llvm::StringRef, int64_t *> fields[] = {
-      {"forward_ns", &rank.forwardNs},     {"backward_ns", &rank.backwardNs},
-      {"recompute_ns", &rank.recomputeNs}, {"peak_bytes", &rank.peakBytes},
-      {"limit_bytes", &rank.limitBytes},   {"idle_ns", &rank.idleNs}};
-  for (const auto &[key, field] : fields) {
-    std::optional<int64_t> number = object->getInteger(key);
-    if (!number)
-      return bad(path, "`ranks`: `" + key + "` is missing or not an integer");
-    *field = *number;
-  }
-  if (object->size() != std::size(fields))
-    return bad(path, "`ranks` has a key that is not one of forward_ns, backward_ns, recompute_ns, "
-                     "peak_bytes, limit_bytes, idle_ns");
-  return llvm::Error::success();
-}
-
-llvm::Error readClaims(llvm::StringRef path, const json::Object &object, PlanClaims &claims) {
-  for (const auto &[key, field] :
-       {std::pair<llvm::StringRef, std::optional<int64_t> *>("step_ns", &claims.stepNs),
-        {"lower_bound_ns", &claims.lowerBoundNs}})
-    if (const json::Value *value = object.get(key)) {
-      *field = value->getAsInteger();
-      if (!*field)
-        return bad(path, "`" + key + "` must be an integer");
+  Status readActions() {
+    const json *ranks = memberOf(object, "actions");
+    if (!ranks)
+      return Status::ok();
+    if (!ranks->is_array())
+      return bad("`actions` must be a list of lists, one a rank");
+    for (const json &rank : *ranks) {
+      if (!rank.is_array())
+        return bad("`actions` must be a list of lists, one a rank");
+      plan.actions.emplace_back();
+      for (const json &action : rank)
+        OMNIBAL_RETURN_IF_ERROR(readAction(action, plan.actions.back()));
     }
-  if (const json::Value *value = object.get("gap")) {
-    claims.gap = doubleOf(*value);
-    if (!claims.gap)
-      return bad(path, "`gap` must be a number");
+    return Status::ok();
   }
-  const json::Value *value = object.get("ranks");
-  if (!value)
-    return llvm::Error::success();
-  const json::Array *ranks = value->getAsArray();
-  if (!ranks)
-    return bad(path, "`ranks` must be a list, one object a rank");
-  for (const json::Value &element : *ranks)
-    if (llvm::Error error = readFigures(path, element, claims.ranks.emplace_back()))
-      return error;
-  return llvm::Error::success();
-}
 
-llvm::Expected<Plan> planOf(const json::Value &value, llvm::StringRef path, PlanClaims *claims) {
-  const json::Object *object = value.getAsObject();
-  if (!object)
-    return bad(path, "a plan is a JSON object");
-  static constexpr llvm::StringLiteral known[] = {
-      "schema",  "cuts",           "chunk_rank", "remat", "schedule", "actions",
-      "step_ns", "lower_bound_ns", "gap",        "ranks", "search"};
-  for (const auto &entry : *object)
-    if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
-      return bad(path, "unknown key `" + llvm::StringRef(entry.first) + "`");
-  if (auto schema = object->getString("schema"); schema && *schema != "omnibal.plan/1")
-    return bad(path, "`schema` is " + *schema + ", expected omnibal.plan/1");
+  Status readRemat() {
+    const json *list = memberOf(object, "remat");
+    if (!list)
+      return Status::ok();
+    bool isList = list->is_array();
+    for (size_t l = 0; isList && l < list->size(); ++l)
+      if (const auto *name = (*list)[l].get_ptr<const std::string *>())
+        plan.remat.push_back(*name);
+      else
+        isList = false;
+    return isList ? Status::ok() : bad("`remat` must be a list of option names, one a layer");
+  }
+
+  Status readFigures(const json &value, RankFigures &rank) const {
+    if (!value.is_object())
+      return bad("`ranks` must hold objects");
+    const std::pair<const char *, int64_t *> fields[] = {
+        {"forward_ns", &rank.forwardNs},     {"backward_ns", &rank.backwardNs},
+        {"recompute_ns", &rank.recomputeNs}, {"peak_bytes", &rank.peakBytes},
+        {"limit_bytes", &rank.limitBytes},   {"idle_ns", &rank.idleNs}};
+    for (const auto &[key, field] : fields) {
+      const json *member = memberOf(value, key);
+      std::optional<int64_t> number = member ? integerOf(*member) : std::nullopt;
+      if (!number)
+        return bad("`ranks`: `" + std::string(key) + "` is missing or not an integer");
+      *field = *number;
+    }
+    if (value.size() != std::size(fields))
+      return bad("`ranks` has a key that is not one of forward_ns, backward_ns, recompute_ns, "
+                 "peak_bytes, limit_bytes, idle_ns");
+    return Status::ok();
+  }
+
+  Status readClaims(PlanClaims &claims) const {
+    for (const auto &[key, field] :
+         {std::pair("step_ns", &claims.stepNs), {"lower_bound_ns", &claims.lowerBoundNs}})
+      if (const json *value = memberOf(object, key)) {
+        *field = integerOf(*value);
+        if (!*field)
+          return bad("`" + std::string(key) + "` must be an integer");
+      }
+    if (const json *value = memberOf(object, "gap")) {
+      claims.gap = doubleOf(*value);
+      if (!claims.gap)
+        return bad("`gap` must be a number");
+    }
+    const json *ranks = memberOf(object, "ranks");
+    if (!ranks)
+      return Status::ok();
+    if (!ranks->is_array())
+      return bad("`ranks` must be a list, one object a rank");
+    for (const json &rank : *ranks)
+      OMNIBAL_RETURN_IF_ERROR(readFigures(rank, claims.ranks.emplace_back()));
+    return Status::ok();
+  }
+
+  const json &object;
+  const std::string &path;
   Plan plan;
-  if (llvm::Error error = readIntegers(path, *object, "cuts", plan.cuts))
-    return std::move(error);
-  if (plan.cuts.size() < 2)
-    return bad(path,
-               "`cuts` is missing: the first layer of every chunk, then the number of layers");
-  if (llvm::Error error = readIntegers(path, *object, "chunk_rank", plan.chunkRank))
-    return std::move(error);
-  if (llvm::Error error = readRemat(path, *object, plan))
-    return std::move(error);
-  if (llvm::Error error = readActions(path, *object, plan))
-    return std::move(error);
-  if (auto schedule = object->getString("schedule"))
-    plan.schedule = schedule->str();
-  if (claims)
-    if (llvm::Error error = readClaims(path, *object, *claims))
-      return std::move(error);
-  return plan;
-}
+};
 
 } // namespace
 
-llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims) {
-  auto value = readJson(path);
-  if (!value)
-    return value.takeError();
-  return planOf(*value, path, claims);
+rt::Result<Plan> readPlan(const std::string &path, PlanClaims *claims) {
+  OMNIBAL_ASSIGN_OR_RETURN(json value, readJson(path));
+  return PlanReader(value, path).read(claims);
 }
 
-llvm::Expected<Plan> parsePlan(llvm::StringRef text, llvm::StringRef where, PlanClaims *claims) {
-  auto value = parseJson(text, where);
-  if (!value)
-    return value.takeError();
-  return planOf(*value, where, claims);
+rt::Result<Plan> parsePlan(std::string_view text, const std::string &where, PlanClaims *claims) {
+  OMNIBAL_ASSIGN_OR_RETURN(json value, parseJson(text, where));
+  return PlanReader(value, where).read(claims);
 }
 
 std::string writePlan(const Plan &plan, const PlanSearch &search) {
-  static const char *kinds[] = {"F", "B", "I", "W"};
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  json::OStream out(stream);
+  rt::JsonWriter out;
   out.object([&] {
     out.attribute("schema", "omnibal.plan/1");
-    out.attribute("cuts", json::Array(plan.cuts));
-    out.attribute("chunk_rank", json::Array(plan.chunkRank));
-    out.attribute("remat", json::Array(plan.remat));
+    out.attribute("cuts", plan.cuts);
+    out.attribute("chunk_rank", plan.chunkRank);
+    out.attribute("remat", plan.remat);
     out.attribute("schedule", plan.schedule);
     out.attributeArray("actions", [&] {
       for (const std::vector<Action> &rank : plan.actions)
         out.array([&] {
           for (const Action &a : rank)
-            out.value(json::Array{kinds[static_cast<int>(a.kind)], a.microbatch, a.chunk});
+            out.array([&] {
+              out.value(std::string(1, letterOf(a.kind)));
+              out.value(a.microbatch);
+              out.value(a.chunk);
+            });
         });
     });
     out.attribute("step_ns", plan.stepNs);
@@ -224,12 +208,14 @@ std::string writePlan(const Plan &plan, const PlanSearch &search) {
       if (!search.baselines.empty())
         out.attributeObject("baselines", [&] {
           for (const auto &[name, stepNs] : search.baselines)
-            out.attribute(name, stepNs ? json::Value(*stepNs) : json::Value(nullptr));
+            if (stepNs)
+              out.attribute(name, *stepNs);
+            else
+              out.attribute(name, nullptr);
         });
     });
   });
-  stream << "\n";
-  return text;
+  return out.take() + "\n";
 }
 
 } // namespace omnibal::planner

@@ -3,8 +3,9 @@
 #define PASSES_PLANNER_PLANJSON_H
 
 #include "passes/planner/Plan.h"
-#include "llvm/Support/Error.h"
+#include "runtime/core/Status.h"
 #include <optional>
+#include <string_view>
 
 namespace omnibal::planner {
 
@@ -28,11 +29,11 @@ struct PlanSearch {
 /// Reads a plan written by hand or by the search: `cuts` is required; `remat`, `schedule`,
 /// `chunk_rank` and `actions` are used where present (empty otherwise). `path` is for messages,
 /// which name the file and the key. Unknown keys are errors.
-llvm::Expected<Plan> readPlan(llvm::StringRef path, PlanClaims *claims = nullptr);
+rt::Result<Plan> readPlan(const std::string &path, PlanClaims *claims = nullptr);
 
 /// The same from text; `where` stands for the file in messages.
-llvm::Expected<Plan> parsePlan(llvm::StringRef text, llvm::StringRef where,
-                               PlanClaims *claims = nullptr);
+rt::Result<Plan> parsePlan(std::string_view text, const std::string &where,
+                           PlanClaims *claims = nullptr);
 
 /// The plan in the form of docs/planner.md, all keys, newline at the end.
 std::string writePlan(const Plan &plan, const PlanSearch &search);

@@ -1,7 +1,7 @@
 #include "passes/planner/PlanReasons.h"
+#include "passes/planner/NumberText.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Search.h"
-#include "llvm/Support/FormatVariadic.h"
 
 namespace omnibal::planner {
 namespace {
@@ -35,7 +35,7 @@ OtherPlace findOtherPlace(const Problem &problem, const Plan &plan, size_t cut, 
 }
 
 std::string timeText(int64_t ns) {
-  return ns < 100'000 ? std::to_string(ns) + " ns" : llvm::formatv("{0:f2} ms", ns / 1e6).str();
+  return ns < 100'000 ? std::to_string(ns) + " ns" : milliseconds(ns, 2) + " ms";
 }
 
 /// "1.20 % slower", in relation to the plan's step.
@@ -43,7 +43,7 @@ std::string change(int64_t from, int64_t to) {
   if (from == to || from == 0)
     return "as fast";
   double percent = 100 * (static_cast<double>(to) / static_cast<double>(from) - 1);
-  return llvm::formatv("{0:f2} % {1}", std::abs(percent), percent > 0 ? "slower" : "faster").str();
+  return fixed(std::abs(percent), 2) + (percent > 0 ? " % slower" : " % faster");
 }
 
 } // namespace
@@ -88,36 +88,32 @@ std::string describeChunk(const Problem &problem, const Plan &plan, const Timeli
                           const PlanReasons &reasons, size_t chunk) {
   int64_t rank = plan.chunkRank[chunk];
   const RankFigures &figures = timeline.ranks[rank];
-  std::string text =
-      llvm::formatv("chunk {0} begins with {1}: ", chunk, problem.layers[plan.cuts[chunk]].name);
+  std::string text = "chunk " + std::to_string(chunk) + " begins with " +
+                     problem.layers[plan.cuts[chunk]].name + ": ";
   double busy = timeline.stepNs > 0 ? 100 - 100.0 * static_cast<double>(figures.idleNs) /
                                                 static_cast<double>(timeline.stepNs)
                                     : 0;
-  text += llvm::formatv("rank {0} is busy for {1:f1} % of the step", rank, busy);
+  text += "rank " + std::to_string(rank) + " is busy for " + fixed(busy, 1) + " % of the step";
   text += rank == reasons.slowestRank ? ", the most of all ranks" : "";
   if (figures.recomputeNs > 0)
-    text += llvm::formatv(", and recomputes for {0} because its memory is full",
-                          timeText(figures.recomputeNs));
+    text += ", and recomputes for " + timeText(figures.recomputeNs) + " because its memory is full";
   if (chunk == 0)
     return text;
   const OtherPlace &other = reasons.cuts[chunk - 1];
   if (other.layer == 0)
     return text + "; this cut has no other place between its neighbours";
-  text += llvm::formatv("; the next best place of this cut, before {0}, ",
-                        problem.layers[other.layer].name);
+  text += "; the next best place of this cut, before " + problem.layers[other.layer].name + ", ";
   if (!other.stepNs)
     return text + "does not fit the memory";
-  return text + llvm::formatv("takes {0}, {1}", timeText(*other.stepNs),
-                              change(timeline.stepNs, *other.stepNs))
-                    .str();
+  return text + "takes " + timeText(*other.stepNs) + ", " + change(timeline.stepNs, *other.stepNs);
 }
 
 std::string describeResources(const Plan &plan, const PlanReasons &reasons) {
   std::string text;
   auto add = [&](const std::string &what, const std::optional<int64_t> &step) {
     if (step)
-      text += llvm::formatv("{0}{1} would take {2}, {3}", text.empty() ? "" : "; ", what,
-                            timeText(*step), change(plan.stepNs, *step));
+      text += (text.empty() ? "" : "; ") + what + " would take " + timeText(*step) + ", " +
+              change(plan.stepNs, *step);
   };
   add("1 GB more on rank " + std::to_string(reasons.tightestRank), reasons.moreMemoryNs);
   add("one rank more", reasons.moreRanksNs);

@@ -3,318 +3,260 @@
 #include "passes/planner/JsonText.h"
 #include "passes/planner/ProblemSize.h"
 #include "passes/planner/ScheduleRules.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
+#include "runtime/core/JsonWriter.h"
+#include <algorithm>
 
 namespace omnibal::planner {
-namespace json = llvm::json;
+using nlohmann::json;
+using rt::invalid;
+using rt::Status;
 
 namespace {
 
 /// Stands in `memory_bytes` where there is no limit; doubles hold it exactly.
 constexpr int64_t noMemoryLimit = (int64_t{1} << 53) - 1;
-llvm::Error bad(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// A JSON object with its place ("p.json: layers[3].remat[0]") for messages.
 struct Place {
-  const json::Object &object;
+  const json &object;
   std::string where;
 
-  llvm::Error onlyKeys(std::initializer_list<llvm::StringRef> known) const {
-    for (const auto &entry : object)
-      if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
-        return bad(where + ": unknown key `" + llvm::StringRef(entry.first) + "`");
-    return llvm::Error::success();
+  Status bad(const std::string &message) const { return invalid(where + ": " + message); }
+
+  Status onlyKeys(std::initializer_list<std::string_view> known) const {
+    for (const auto &[key, ignored] : object.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        return bad("unknown key `" + key + "`");
+    return Status::ok();
   }
-  llvm::Error integer(llvm::StringRef key, int64_t &out, bool required = true) const {
-    const json::Value *value = object.get(key);
+  Status integer(const char *key, int64_t &out, bool required = true) const {
+    const json *value = memberOf(object, key);
     if (!value)
-      return required ? bad(where + ": `" + key + "` is missing") : llvm::Error::success();
-    std::optional<int64_t> number = value->getAsInteger();
+      return required ? bad("`" + std::string(key) + "` is missing") : Status::ok();
+    std::optional<int64_t> number = integerOf(*value);
     if (!number || *number < 0)
-      return bad(where + ": `" + key + "` must be an integer of at least 0");
+      return bad("`" + std::string(key) + "` must be an integer of at least 0");
     out = *number;
-    return llvm::Error::success();
+    return Status::ok();
   }
-  llvm::Error text(llvm::StringRef key, std::string &out) const {
-    std::optional<llvm::StringRef> value = object.getString(key);
+  Status text(const char *key, std::string &out) const {
+    const std::string *value = textIn(object, key);
     if (!value)
-      return bad(where + ": `" + key + "` is missing or not a string");
-    out = value->str();
-    return llvm::Error::success();
+      return bad("`" + std::string(key) + "` is missing or not a string");
+    out = *value;
+    return Status::ok();
   }
   /// Calls `read` with the place of every element, which must be objects.
-  llvm::Error each(llvm::StringRef key, llvm::function_ref<llvm::Error(const Place &)> read) const {
-    const json::Array *list = object.getArray(key);
+  template <typename F> Status each(const char *key, F read) const {
+    const json *list = listIn(object, key);
     if (!list)
-      return bad(where + ": `" + key + "` is missing or not a list");
-    for (auto [i, element] : llvm::enumerate(*list)) {
+      return bad("`" + std::string(key) + "` is missing or not a list");
+    for (size_t i = 0; i < list->size(); ++i) {
       std::string place =
-          where + (where.back() == ']' ? "." : ": ") + key.str() + "[" + std::to_string(i) + "]";
-      const json::Object *entry = element.getAsObject();
-      if (!entry)
-        return bad(place + " must be an object");
-      if (llvm::Error error = read({*entry, place}))
-        return error;
+          where + (where.back() == ']' ? "." : ": ") + key + "[" + std::to_string(i) + "]";
+      if (!(*list)[i].is_object())
+        return invalid(place + " must be an object");
+      OMNIBAL_RETURN_IF_ERROR(read(Place{(*list)[i], place}));
     }
-    return llvm::Error::success();
+    return Status::ok();
   }
 };
 
-/// Runs the steps in order until one fails.
-template <typename... Steps> llvm::Error inOrder(Steps &&...steps) {
-  llvm::Error result = llvm::Error::success();
-  auto run = [&](auto &step) {
-    if (result)
-      return;
-    llvm::cantFail(std::move(result));
-    result = step();
-  };
-  (run(steps), ...);
-  return result;
-}
-
-llvm::Error readOption(const Place &place, Layer &layer) {
+Status readOption(const Place &place, Layer &layer) {
   RematOption option;
-  if (llvm::Error error = inOrder(
-          [&] {
-            return place.onlyKeys(
-                {"name", "saved_bytes", "recompute_ns", "workspace_bytes", "split_bytes"});
-          },
-          [&] { return place.text("name", option.name); },
-          [&] { return place.integer("saved_bytes", option.savedBytes); },
-          [&] { return place.integer("recompute_ns", option.recomputeNs); },
-          [&] { return place.integer("workspace_bytes", option.workspaceBytes); },
-          [&] { return place.integer("split_bytes", option.splitBytes, false); }))
-    return error;
+  OMNIBAL_RETURN_IF_ERROR(
+      place.onlyKeys({"name", "saved_bytes", "recompute_ns", "workspace_bytes", "split_bytes"}));
+  OMNIBAL_RETURN_IF_ERROR(place.text("name", option.name));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("saved_bytes", option.savedBytes));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("recompute_ns", option.recomputeNs));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("workspace_bytes", option.workspaceBytes));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("split_bytes", option.splitBytes, false));
   if (layer.remat.empty() != (option.name == "keep"))
-    return bad(place.where + ": the first option, and only that, is called keep");
+    return place.bad("the first option, and only that, is called keep");
   if (layer.option(option.name))
-    return bad(place.where + ": there are two options " + option.name);
+    return place.bad("there are two options " + option.name);
   layer.remat.push_back(std::move(option));
-  return llvm::Error::success();
+  return Status::ok();
 }
 
-llvm::Error readLayer(const Place &place, Problem &problem) {
+Status readLayer(const Place &place, Problem &problem) {
   Layer layer;
-  if (llvm::Error error = inOrder(
-          [&] {
-            return place.onlyKeys({"name", "kind", "forward_ns", "input_grad_ns", "weight_grad_ns",
-                                   "param_bytes", "grad_bytes", "remat"});
-          },
-          [&] { return place.text("name", layer.name); },
-          [&] { return place.text("kind", layer.kind); },
-          [&] { return place.integer("forward_ns", layer.forwardNs); },
-          [&] { return place.integer("input_grad_ns", layer.inputGradNs); },
-          [&] { return place.integer("weight_grad_ns", layer.weightGradNs); },
-          [&] { return place.integer("param_bytes", layer.paramBytes); },
-          [&] { return place.integer("grad_bytes", layer.gradBytes); },
-          [&] {
-            return place.each("remat",
-                              [&](const Place &option) { return readOption(option, layer); });
-          }))
-    return error;
+  OMNIBAL_RETURN_IF_ERROR(place.onlyKeys({"name", "kind", "forward_ns", "input_grad_ns",
+                                          "weight_grad_ns", "param_bytes", "grad_bytes", "remat"}));
+  OMNIBAL_RETURN_IF_ERROR(place.text("name", layer.name));
+  OMNIBAL_RETURN_IF_ERROR(place.text("kind", layer.kind));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("forward_ns", layer.forwardNs));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("input_grad_ns", layer.inputGradNs));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("weight_grad_ns", layer.weightGradNs));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("param_bytes", layer.paramBytes));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("grad_bytes", layer.gradBytes));
+  OMNIBAL_RETURN_IF_ERROR(
+      place.each("remat", [&](const Place &option) { return readOption(option, layer); }));
   if (layer.remat.empty())
-    return bad(place.where + ": `remat` needs at least the option keep");
+    return place.bad("`remat` needs at least the option keep");
   problem.layers.push_back(std::move(layer));
-  return llvm::Error::success();
+  return Status::ok();
 }
 
-llvm::Error readEdge(const Place &place, Problem &problem) {
+Status readEdge(const Place &place, Problem &problem) {
   Edge edge;
-  if (llvm::Error error =
-          inOrder([&] { return place.onlyKeys({"from", "to", "bytes", "grad_bytes"}); },
-                  [&] { return place.integer("from", edge.from); },
-                  [&] { return place.integer("to", edge.to); },
-                  [&] { return place.integer("bytes", edge.bytes); },
-                  [&] { return place.integer("grad_bytes", edge.gradBytes); }))
-    return error;
+  OMNIBAL_RETURN_IF_ERROR(place.onlyKeys({"from", "to", "bytes", "grad_bytes"}));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("from", edge.from));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("to", edge.to));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("bytes", edge.bytes));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("grad_bytes", edge.gradBytes));
   if (edge.from >= edge.to || edge.to >= static_cast<int64_t>(problem.layers.size()))
-    return bad(place.where + ": an edge runs from a layer to a later one of the " +
-               llvm::Twine(problem.layers.size()) + " layers");
+    return place.bad("an edge runs from a layer to a later one of the " +
+                     std::to_string(problem.layers.size()) + " layers");
   problem.edges.push_back(edge);
-  return llvm::Error::success();
+  return Status::ok();
 }
 
-llvm::Error readFactors(const Place &place, Problem &problem) {
+Status readFactors(const Place &place, Problem &problem) {
   LoadFactors factors;
-  for (const auto &entry : place.object) {
-    std::optional<Decimal> value = decimalOf(entry.second);
+  for (const auto &[kind, number] : place.object.items()) {
+    std::optional<Decimal> value = decimalOf(number);
     if (!value)
-      return bad(place.where + ": `" + llvm::StringRef(entry.first) +
-                 "` must be a number of at least 0 with at most 18 digits");
-    factors[entry.first.str()] = *value;
+      return place.bad("`" + kind + "` must be a number of at least 0 with at most 18 digits");
+    factors[kind] = *value;
   }
   problem.factors.push_back(std::move(factors));
-  return llvm::Error::success();
+  return Status::ok();
 }
 
-llvm::Error readMicrobatches(const Place &place, Problem &problem) {
-  const json::Value *value = place.object.get("microbatches");
-  if (value && value->getAsArray()) {
-    if (llvm::Error error = place.each(
-            "microbatches", [&](const Place &entry) { return readFactors(entry, problem); }))
-      return error;
+Status readMicrobatches(const Place &place, Problem &problem) {
+  if (listIn(place.object, "microbatches")) {
+    OMNIBAL_RETURN_IF_ERROR(place.each(
+        "microbatches", [&](const Place &entry) { return readFactors(entry, problem); }));
     problem.microbatches = static_cast<int64_t>(problem.factors.size());
-  } else if (llvm::Error error = place.integer("microbatches", problem.microbatches)) {
-    return error;
+  } else {
+    OMNIBAL_RETURN_IF_ERROR(place.integer("microbatches", problem.microbatches));
   }
   if (problem.microbatches < 1)
-    return bad(place.where + ": `microbatches` must be at least 1 (or a list of as many objects)");
-  return llvm::Error::success();
+    return place.bad("`microbatches` must be at least 1 (or a list of as many objects)");
+  return Status::ok();
 }
 
-llvm::Error readSchedule(const Place &place, Problem &problem) {
-  if (llvm::Error error = place.text("schedule", problem.schedule))
-    return error;
+Status readSchedule(const Place &place, Problem &problem) {
+  OMNIBAL_RETURN_IF_ERROR(place.text("schedule", problem.schedule));
   if (problem.schedule == "auto" || chunksPerRank(problem.schedule))
-    return llvm::Error::success();
-  return bad(place.where + ": unknown `schedule` " + problem.schedule +
-             " (known: " + scheduleNames + ", auto)");
+    return Status::ok();
+  return place.bad("unknown `schedule` " + problem.schedule + " (known: " + scheduleNames +
+                   ", auto)");
 }
 
-llvm::Error readGivenCuts(const json::Array &list, const std::string &where, Problem &problem) {
-  int64_t layers = static_cast<int64_t>(problem.layers.size());
-  for (const json::Value &element : list) {
-    std::optional<int64_t> cut = element.getAsInteger();
+Status readGivenCuts(const json &list, const Place &given, Problem &problem) {
+  auto layers = static_cast<int64_t>(problem.layers.size());
+  for (const json &element : list) {
+    std::optional<int64_t> cut = integerOf(element);
     if (!cut || (problem.givenCuts.empty() ? *cut != 0 : *cut <= problem.givenCuts.back()))
-      return bad(where + ": `cuts` must ascend from 0");
+      return given.bad("`cuts` must ascend from 0");
     problem.givenCuts.push_back(*cut);
   }
   if (problem.givenCuts.size() < 2 || problem.givenCuts.back() != layers)
-    return bad(where + ": `cuts` must end with the number of layers, " + llvm::Twine(layers));
-  return llvm::Error::success();
+    return given.bad("`cuts` must end with the number of layers, " + std::to_string(layers));
+  return Status::ok();
 }
 
-llvm::Error readGivenRemat(const json::Array &list, const std::string &where, Problem &problem) {
+Status readGivenRemat(const json &list, const Place &given, Problem &problem) {
   if (list.size() != problem.layers.size())
-    return bad(where + ": `remat` has " + llvm::Twine(list.size()) + " entries for " +
-               llvm::Twine(problem.layers.size()) + " layers");
-  for (auto [layer, element] : llvm::zip_equal(problem.layers, list)) {
-    std::string name = element.getAsString().value_or("").str();
-    if (!layer.option(name))
-      return bad(where + ": `remat`: layer " + layer.name + " has no such option");
-    problem.givenRemat.push_back(name);
+    return given.bad("`remat` has " + std::to_string(list.size()) + " entries for " +
+                     std::to_string(problem.layers.size()) + " layers");
+  for (size_t l = 0; l < list.size(); ++l) {
+    const auto *name = list[l].get_ptr<const std::string *>();
+    if (!name || !problem.layers[l].option(*name))
+      return given.bad("`remat`: layer " + problem.layers[l].name + " has no such option");
+    problem.givenRemat.push_back(*name);
   }
-  return llvm::Error::success();
+  return Status::ok();
 }
 
 /// Given cuts make as many chunks as a named schedule has.
-llvm::Error checkChunks(const Place &place, const Problem &problem) {
+Status checkChunks(const Place &place, const Problem &problem) {
   std::optional<int64_t> perRank = chunksPerRank(problem.schedule);
   auto chunks = static_cast<int64_t>(problem.givenCuts.size()) - 1;
   if (problem.varyCuts || !perRank || chunks == problem.cluster.stages * *perRank)
-    return llvm::Error::success();
-  return bad(place.where + ": given: `cuts` make " + llvm::Twine(chunks) + " chunks, but " +
-             problem.schedule + " on " + llvm::Twine(problem.cluster.stages) + " stages has " +
-             llvm::Twine(problem.cluster.stages * *perRank));
+    return Status::ok();
+  return place.bad("given: `cuts` make " + std::to_string(chunks) + " chunks, but " +
+                   problem.schedule + " on " + std::to_string(problem.cluster.stages) +
+                   " stages has " + std::to_string(problem.cluster.stages * *perRank));
 }
 
 /// `vary`, and `given` exactly for what may not vary.
-llvm::Error readFreedom(const Place &place, Problem &problem) {
-  json::Object none;
-  for (llvm::StringRef key : {"vary", "given"})
-    if (place.object.get(key) && !place.object.getObject(key))
-      return bad(place.where + ": `" + key + "` must be an object");
-  const json::Object *object = place.object.getObject("vary");
+Status readFreedom(const Place &place, Problem &problem) {
+  static const json none = json::object();
+  for (const char *key : {"vary", "given"})
+    if (memberOf(place.object, key) && !objectIn(place.object, key))
+      return place.bad("`" + std::string(key) + "` must be an object");
+  const json *object = objectIn(place.object, "vary");
   Place freedom{object ? *object : none, place.where + ": vary"};
-  if (llvm::Error error = freedom.onlyKeys({"cuts", "remat"}))
-    return error;
-  for (auto [key, vary] : {std::pair<llvm::StringRef, bool *>{"cuts", &problem.varyCuts},
-                           {"remat", &problem.varyRemat}})
-    if (const json::Value *value = freedom.object.get(key)) {
-      if (!value->getAsBoolean())
-        return bad(freedom.where + ": `" + key + "` must be true or false");
-      *vary = *value->getAsBoolean();
+  OMNIBAL_RETURN_IF_ERROR(freedom.onlyKeys({"cuts", "remat"}));
+  for (auto [key, vary] :
+       {std::pair("cuts", &problem.varyCuts), std::pair("remat", &problem.varyRemat)})
+    if (const json *value = memberOf(freedom.object, key)) {
+      if (!value->is_boolean())
+        return freedom.bad("`" + std::string(key) + "` must be true or false");
+      *vary = value->get<bool>();
     }
-  object = place.object.getObject("given");
+  object = objectIn(place.object, "given");
   Place given{object ? *object : none, place.where + ": given"};
-  if (llvm::Error error = given.onlyKeys({"cuts", "remat"}))
-    return error;
-  for (auto [key, vary, read] :
-       {std::tuple{llvm::StringRef("cuts"), problem.varyCuts, &readGivenCuts},
-        std::tuple{llvm::StringRef("remat"), problem.varyRemat, &readGivenRemat}}) {
-    const json::Array *list = given.object.getArray(key);
-    if (vary ? given.object.get(key) != nullptr : list == nullptr)
-      return bad(given.where + ": `" + key + "` must be there exactly where `vary." + key +
-                 "` is false");
+  OMNIBAL_RETURN_IF_ERROR(given.onlyKeys({"cuts", "remat"}));
+  for (auto [key, vary, read] : {std::tuple("cuts", problem.varyCuts, &readGivenCuts),
+                                 std::tuple("remat", problem.varyRemat, &readGivenRemat)}) {
+    const json *list = listIn(given.object, key);
+    if (vary ? memberOf(given.object, key) != nullptr : list == nullptr)
+      return given.bad("`" + std::string(key) + "` must be there exactly where `vary." + key +
+                       "` is false");
     if (list)
-      if (llvm::Error error = read(*list, given.where, problem))
-        return error;
+      OMNIBAL_RETURN_IF_ERROR(read(*list, given, problem));
   }
-  return llvm::Error::success();
+  return Status::ok();
 }
 
-llvm::Expected<Problem> problemOf(const json::Value &value, llvm::StringRef where) {
-  const json::Object *object = value.getAsObject();
-  if (!object)
-    return bad(where + ": a problem is a JSON object");
-  Place place{*object, where.str()};
+rt::Result<Problem> problemOf(const json &value, const std::string &where) {
+  if (!value.is_object())
+    return invalid(where + ": a problem is a JSON object");
+  Place place{value, where};
   Problem problem;
-  llvm::Error error = inOrder(
-      [&] {
-        return place.onlyKeys(
-            {"schema", "layers", "edges", "cluster", "microbatches", "schedule", "vary", "given"});
-      },
-      [&] {
-        std::string schema;
-        if (llvm::Error missing = place.text("schema", schema))
-          return missing;
-        return schema == "omnibal.plan-problem/1" ? llvm::Error::success()
-                                                  : bad(place.where + ": `schema` is " + schema +
-                                                        ", expected omnibal.plan-problem/1");
-      },
-      [&] {
-        return place.each("layers", [&](const Place &layer) { return readLayer(layer, problem); });
-      },
-      [&] {
-        return place.each("edges", [&](const Place &edge) { return readEdge(edge, problem); });
-      },
-      [&]() -> llvm::Error {
-        const json::Object *cluster = object->getObject("cluster");
-        if (problem.layers.empty() || !cluster)
-          return bad(place.where + ": `" + (cluster ? "layers" : "cluster") +
+  std::string schema;
+  OMNIBAL_RETURN_IF_ERROR(place.onlyKeys(
+      {"schema", "layers", "edges", "cluster", "microbatches", "schedule", "vary", "given"}));
+  OMNIBAL_RETURN_IF_ERROR(place.text("schema", schema));
+  if (schema != "omnibal.plan-problem/1")
+    return place.bad("`schema` is " + schema + ", expected omnibal.plan-problem/1");
+  OMNIBAL_RETURN_IF_ERROR(
+      place.each("layers", [&](const Place &layer) { return readLayer(layer, problem); }));
+  OMNIBAL_RETURN_IF_ERROR(
+      place.each("edges", [&](const Place &edge) { return readEdge(edge, problem); }));
+  const json *cluster = objectIn(value, "cluster");
+  if (problem.layers.empty() || !cluster)
+    return place.bad(std::string("`") + (cluster ? "layers" : "cluster") +
                      "` is missing, of another type or empty");
-        auto read = readCluster(*cluster, (where + ": cluster").str());
-        if (!read)
-          return read.takeError();
-        problem.cluster = *read;
-        return llvm::Error::success();
-      },
-      [&] { return readMicrobatches(place, problem); },
-      [&] { return readSchedule(place, problem); }, [&] { return readFreedom(place, problem); },
-      [&]() -> llvm::Error {
-        std::string why = tooLarge(problem);
-        return why.empty() ? llvm::Error::success() : bad(where + ": " + why);
-      },
-      [&] { return checkChunks(place, problem); });
-  if (error)
-    return std::move(error);
+  OMNIBAL_ASSIGN_OR_RETURN(problem.cluster, readCluster(*cluster, where + ": cluster"));
+  OMNIBAL_RETURN_IF_ERROR(readMicrobatches(place, problem));
+  OMNIBAL_RETURN_IF_ERROR(readSchedule(place, problem));
+  OMNIBAL_RETURN_IF_ERROR(readFreedom(place, problem));
+  if (std::string why = tooLarge(problem); !why.empty())
+    return place.bad(why);
+  OMNIBAL_RETURN_IF_ERROR(checkChunks(place, problem));
   return problem;
 }
 
 } // namespace
 
-llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where) {
-  llvm::Expected<json::Value> value = parseJson(text, where);
-  if (!value)
-    return value.takeError();
-  return problemOf(*value, where);
+rt::Result<Problem> parseProblem(std::string_view text, const std::string &where) {
+  OMNIBAL_ASSIGN_OR_RETURN(json value, parseJson(text, where));
+  return problemOf(value, where);
 }
 
-llvm::Expected<Problem> readProblem(llvm::StringRef path) {
-  llvm::Expected<json::Value> value = readJson(path);
-  if (!value)
-    return value.takeError();
-  return problemOf(*value, path);
+rt::Result<Problem> readProblem(const std::string &path) {
+  OMNIBAL_ASSIGN_OR_RETURN(json value, readJson(path));
+  return problemOf(value, path);
 }
 
 namespace {
 
-void writeLayer(json::OStream &out, const Layer &layer) {
+void writeLayer(rt::JsonWriter &out, const Layer &layer) {
   out.attribute("name", layer.name);
   out.attribute("kind", layer.kind);
   out.attribute("forward_ns", layer.forwardNs);
@@ -335,7 +277,7 @@ void writeLayer(json::OStream &out, const Layer &layer) {
   });
 }
 
-void writeCluster(json::OStream &out, const Cluster &cluster) {
+void writeCluster(rt::JsonWriter &out, const Cluster &cluster) {
   auto link = [&](const Link &value) {
     out.attribute("latency_ns", value.latencyNs);
     out.attribute("bytes_per_s", value.bytesPerSecond);
@@ -354,17 +296,14 @@ void writeCluster(json::OStream &out, const Cluster &cluster) {
   });
 }
 
-void writeMicrobatches(json::OStream &out, const Problem &problem) {
+void writeMicrobatches(rt::JsonWriter &out, const Problem &problem) {
   if (problem.factors.empty())
     return out.attribute("microbatches", problem.microbatches);
   out.attributeArray("microbatches", [&] {
     for (const LoadFactors &factors : problem.factors)
       out.object([&] {
-        for (const auto &[kind, factor] : factors) {
-          out.attributeBegin(kind);
-          out.rawValue(factor.text());
-          out.attributeEnd();
-        }
+        for (const auto &[kind, factor] : factors)
+          out.rawAttribute(kind, factor.text());
       });
   });
 }
@@ -372,9 +311,7 @@ void writeMicrobatches(json::OStream &out, const Problem &problem) {
 } // namespace
 
 std::string writeProblem(const Problem &problem) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  json::OStream out(stream, 1);
+  rt::JsonWriter out(1);
   out.object([&] {
     out.attribute("schema", "omnibal.plan-problem/1");
     out.attributeArray("layers", [&] {
@@ -401,13 +338,12 @@ std::string writeProblem(const Problem &problem) {
     });
     out.attributeObject("given", [&] {
       if (!problem.varyCuts)
-        out.attribute("cuts", json::Array(problem.givenCuts));
+        out.attribute("cuts", problem.givenCuts);
       if (!problem.varyRemat)
-        out.attribute("remat", json::Array(problem.givenRemat));
+        out.attribute("remat", problem.givenRemat);
     });
   });
-  stream << "\n";
-  return text;
+  return out.take() + "\n";
 }
 
 } // namespace omnibal::planner

@@ -3,7 +3,8 @@
 #define PASSES_PLANNER_PROBLEMJSON_H
 
 #include "passes/planner/Problem.h"
-#include "llvm/Support/Error.h"
+#include "runtime/core/Status.h"
+#include <string_view>
 
 namespace omnibal::planner {
 
@@ -11,9 +12,9 @@ namespace omnibal::planner {
 /// edges forward, options that begin with "keep", factors one a micro-batch, `given` exactly for
 /// what may not vary, all times and sizes small enough to be summed (ProblemSize.h). Messages name
 /// the file and the key.
-llvm::Expected<Problem> readProblem(llvm::StringRef path);
+rt::Result<Problem> readProblem(const std::string &path);
 /// The same from text; `where` stands for the file in messages.
-llvm::Expected<Problem> parseProblem(llvm::StringRef text, llvm::StringRef where);
+rt::Result<Problem> parseProblem(std::string_view text, const std::string &where);
 
 /// The problem in the form of docs/planner.md, newline at the end.
 std::string writeProblem(const Problem &problem);

@@ -95,7 +95,7 @@ private:
                            ", micro-batch " + number(a.microbatch) + ", which is not its own");
           return;
         }
-        done[{a.chunk, a.microbatch}] += "FBIW"[static_cast<int>(a.kind)];
+        done[{a.chunk, a.microbatch}] += letterOf(a.kind);
       }
     for (int64_t c = 0; c < static_cast<int64_t>(plan.chunkRank.size()); ++c)
       for (int64_t m = 0; m < problem.microbatches; ++m)
@@ -119,9 +119,8 @@ private:
             plan.actions[r][i].chunk == want.chunk)
           continue;
         report("c6", "rank " + std::to_string(r) + ": action " + std::to_string(i) + " of " +
-                         problem.schedule + " is " + "FBIW"[static_cast<int>(want.kind)] +
-                         " of micro-batch " + number(want.microbatch) + ", chunk " +
-                         number(want.chunk));
+                         problem.schedule + " is " + letterOf(want.kind) + " of micro-batch " +
+                         number(want.microbatch) + ", chunk " + number(want.chunk));
         break;
       }
   }

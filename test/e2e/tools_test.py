@@ -259,7 +259,7 @@ class Errors(ToolTest):
     def test_plans_by_hand(self):
         caps = ("--tiles", 4, "--tokens", 64, "--dry-run", "--stages", 2, "--plan", self.path("plan.json"))
         for plan, says in (('{"cuts": [0, 3]}', "`cuts` has 2 entries"), ('{"cuts": [0, 3, 9]}', "number of layers, 14"),
-                           ('{"cuts": [0, 0, 14]}', "stage 0 is empty"), ("{", "not JSON"),
+                           ('{"cuts": [0, 0, 14]}', "stage 0 is empty"), ("{", "not valid JSON"),
                            ('{"cuts": [0, 3, 14], "remat": ["keep"]}', "`remat` has 1 entries for 14")):
             with open(self.path("plan.json"), "w") as file:
                 file.write(plan)

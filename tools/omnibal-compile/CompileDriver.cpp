@@ -7,7 +7,6 @@
 #include "passes/export/ExportProgram.h"
 #include "passes/partition/PlanRemarks.h"
 #include "passes/planner/ClusterJson.h"
-#include "passes/planner/JsonText.h"
 #include "passes/planner/PlanReasons.h"
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/report/Report.h"
@@ -65,21 +64,13 @@ private:
   LogicalResult readCluster() {
     planner::Cluster &cluster = planOptions.cluster;
     std::string device = options.device;
-    llvm::Expected<cost::Device> found = llvm::createStringError("");
     if (!options.cluster.empty()) {
-      auto value = planner::readPlainJson(options.cluster);
-      if (!value)
-        return fail(llvm::toString(value.takeError()));
-      const llvm::json::Object *object = value->getAsObject();
-      if (!object)
-        return fail(options.cluster + ": a cluster is a JSON object");
-      auto read = planner::readCluster(*object, options.cluster, {"device"});
-      if (!read)
-        return fail(llvm::toString(read.takeError()));
-      cluster = *read;
-      linkGiven = object->get("link") != nullptr;
-      if (const llvm::json::Object *replicas = object->getObject("data_parallel"))
-        replicasLinkGiven = replicas->get("latency_ns") || replicas->get("bytes_per_s");
+      rt::Result<planner::ClusterFile> file = planner::readClusterFile(options.cluster);
+      if (!file)
+        return fail(file.status().message());
+      cluster = file->cluster;
+      linkGiven = file->givesLink;
+      replicasLinkGiven = file->givesDataParallelLink;
       if (options.stages != 1 && cluster.stages != options.stages)
         return fail(options.cluster + ": `stages` is " + llvm::Twine(cluster.stages) +
                     ", --stages says " + llvm::Twine(options.stages));
@@ -87,19 +78,17 @@ private:
         return fail(options.cluster + ": `data_parallel.size` is " +
                     llvm::Twine(cluster.dataParallel) + ", --data-parallel says " +
                     llvm::Twine(options.dataParallel));
-      if (const llvm::json::Object *custom = object->getObject("device")) {
-        llvm::consumeError(found.takeError());
-        found = cost::readDevice(*custom, options.cluster + ".device");
-        return useDevice(std::move(found));
+      if (!file->deviceObject.empty()) {
+        llvm::json::Value custom = llvm::cantFail(llvm::json::parse(file->deviceObject));
+        return useDevice(cost::readDevice(*custom.getAsObject(), options.cluster + ".device"));
       }
-      if (auto name = object->getString("device"); name && !options.deviceGiven)
-        device = name->str();
+      if (!file->deviceName.empty() && !options.deviceGiven)
+        device = file->deviceName;
     } else {
       cluster.stages = options.stages;
       cluster.dataParallel = options.dataParallel;
       cluster.link = cluster.dataParallelLink = planner::defaultLink;
     }
-    llvm::consumeError(found.takeError());
     return useDevice(cost::findDevice(device));
   }
 

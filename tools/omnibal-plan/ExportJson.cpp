@@ -1,16 +1,12 @@
+#include "runtime/core/JsonWriter.h"
 #include "tools/omnibal-plan/Export.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::plan {
 
 using namespace planner;
-namespace json = llvm::json;
 
 Exported exportJson(const Problem &problem, const Plan &plan, const PlanSearch &search) {
-  Exported result;
-  llvm::raw_string_ostream stream(result.text);
-  json::OStream out(stream, 1);
+  rt::JsonWriter out(1);
   out.object([&] {
     out.attribute("schema", "omnibal.plan-export/1");
     out.attribute("microbatches", problem.microbatches);
@@ -21,17 +17,20 @@ Exported exportJson(const Problem &problem, const Plan &plan, const PlanSearch &
           out.attribute("rank", plan.chunkRank[c]);
           out.attributeArray("layers", [&] {
             for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
-              out.value(json::Object{{"name", problem.layers[l].name},
-                                     {"kind", problem.layers[l].kind},
-                                     {"remat", plan.remat[l]}});
+              out.object([&] {
+                out.attribute("kind", problem.layers[l].kind);
+                out.attribute("name", problem.layers[l].name);
+                out.attribute("remat", plan.remat[l]);
+              });
           });
         });
     });
-    out.attributeBegin("plan");
-    out.rawValue(llvm::StringRef(writePlan(plan, search)).rtrim());
-    out.attributeEnd();
+    std::string text = writePlan(plan, search);
+    text.pop_back(); // the end of its line
+    out.rawAttribute("plan", text);
   });
-  stream << "\n";
+  Exported result;
+  result.text = out.take() + "\n";
   return result;
 }
 

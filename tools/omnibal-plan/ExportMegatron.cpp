@@ -1,5 +1,4 @@
 #include "tools/omnibal-plan/Export.h"
-#include "llvm/ADT/StringRef.h"
 #include <algorithm>
 
 namespace omnibal::plan {
@@ -114,7 +113,7 @@ private:
       warn(
           "Megatron's interleaved schedule wants a number of micro-batches that is a multiple of " +
           number(stages) + ", not " + number(problem.microbatches));
-    llvm::StringRef name = plan.schedule;
+    const std::string &name = plan.schedule;
     if (name != "1f1b" && !name.starts_with("interleaved:"))
       warn("Megatron runs " + std::string(interleaved ? "interleaved 1f1b" : "1f1b") + " and not " +
            plan.schedule + (name == "gpipe" ? "" : " (it takes no action lists)") +

@@ -1,14 +1,11 @@
 #include "tools/omnibal-plan/Table.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "passes/planner/NumberText.h"
 #include <map>
 
 namespace omnibal::plan {
 namespace {
 
 using namespace planner;
-
-std::string milliseconds(int64_t ns) { return llvm::formatv("{0:f3}", ns / 1e6).str(); }
-std::string gigabytes(int64_t bytes) { return llvm::formatv("{0:f3}", bytes / 1e9).str(); }
 
 /// "first .. last" of every chunk on the rank.
 std::string layersOf(const Problem &problem, const Plan &plan, int64_t rank) {
@@ -61,23 +58,18 @@ std::string table(const Problem &problem, const Plan &plan, const PlanSearch &se
     const RankFigures &rank = plan.ranks[r];
     auto number = static_cast<int64_t>(r);
     double idle = plan.stepNs > 0 ? 100.0 * rank.idleNs / plan.stepNs : 0;
-    rows.push_back({std::to_string(r), layersOf(problem, plan, number),
-                    milliseconds(rank.forwardNs), milliseconds(rank.backwardNs),
-                    recomputed(plan, number),
-                    gigabytes(rank.peakBytes) + " / " + gigabytes(rank.limitBytes),
-                    llvm::formatv("{0:f1} %", idle).str()});
+    rows.push_back(
+        {std::to_string(r), layersOf(problem, plan, number), milliseconds(rank.forwardNs),
+         milliseconds(rank.backwardNs), recomputed(plan, number),
+         gigabytes(rank.peakBytes) + " / " + gigabytes(rank.limitBytes), fixed(idle, 1) + " %"});
   }
-  std::string text = aligned(rows);
-  text +=
-      llvm::formatv("step {0} ms, no plan takes less than {1} ms (gap {2:f3} %, {3}); {4} "
-                    "micro-batches, {5}; searched {6:f2} s\n",
-                    milliseconds(plan.stepNs), milliseconds(search.lowerBoundNs), 100 * search.gap,
-                    search.provedOptimal   ? "proved optimal"
-                    : search.stoppedByTime ? "stopped by the time limit"
-                                           : "not proved optimal",
-                    problem.microbatches, plan.schedule, search.seconds)
-          .str();
-  return text;
+  const char *proof = search.provedOptimal   ? "proved optimal"
+                      : search.stoppedByTime ? "stopped by the time limit"
+                                             : "not proved optimal";
+  return aligned(rows) + "step " + milliseconds(plan.stepNs) + " ms, no plan takes less than " +
+         milliseconds(search.lowerBoundNs) + " ms (gap " + fixed(100 * search.gap, 3) + " %, " +
+         proof + "); " + std::to_string(problem.microbatches) + " micro-batches, " + plan.schedule +
+         "; searched " + fixed(search.seconds, 2) + " s\n";
 }
 
 std::string baselineTable(const Plan &plan, const std::vector<Baseline> &baselines) {
@@ -89,8 +81,7 @@ std::string baselineTable(const Plan &plan, const std::vector<Baseline> &baselin
     }
     double ratio = static_cast<double>(b.plan->stepNs) /
                    static_cast<double>(std::max<int64_t>(1, plan.stepNs));
-    rows.push_back(
-        {b.name, milliseconds(b.plan->stepNs), llvm::formatv("{0:f3}", ratio).str(), b.method});
+    rows.push_back({b.name, milliseconds(b.plan->stepNs), fixed(ratio, 3), b.method});
   }
   return "\n" + aligned(rows);
 }

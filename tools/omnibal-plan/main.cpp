@@ -1,4 +1,5 @@
 //===- main.cpp - omnibal-plan: a planning problem in, the best plan out --------------------===//
+#include "passes/planner/NumberText.h"
 #include "passes/planner/PlanJson.h"
 #include "passes/planner/ProblemJson.h"
 #include "passes/planner/Search.h"
@@ -6,15 +7,14 @@
 #include "passes/planner/report/Report.h"
 #include "passes/planner/report/Trace.h"
 #include "runtime/core/AtomicFile.h"
+#include "runtime/core/JsonWriter.h"
 #include "tools/Progress.h"
 #include "tools/omnibal-plan/Export.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 #include <csignal>
+#include <filesystem>
+#include <iostream>
 
 namespace omnibal::plan {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 using namespace planner;
 
 int fail(const std::string &message) {
-  llvm::errs() << "omnibal-plan: error: " << message << "\n";
+  std::cerr << "omnibal-plan: error: " << message << "\n";
   return 1;
 }
 
@@ -36,7 +36,7 @@ bool isWritten(const std::string &path, const std::string &text) {
 /// Runs a phase that ends after the time limit at the latest.
 template <typename Phase>
 auto withProgress(const std::string &what, const Options &options, Phase phase) {
-  std::string limit = llvm::formatv("{0:f0}", options.timeLimit).str();
+  std::string limit = fixed(options.timeLimit, 0);
   rt::Progress progress(what + " (at most " + limit + " s)", options.timeLimit);
   return phase();
 }
@@ -49,7 +49,7 @@ bool areViewsWritten(const Options &options, const Problem &problem, const Plan 
   Timeline timeline = simulate(problem, plan);
   if (!options.trace.empty() && !isWritten(options.trace, traceJson(problem, plan, timeline)))
     return false;
-  std::string name = llvm::sys::path::filename(options.files[0]).str();
+  std::string name = std::filesystem::path(options.files[0]).filename();
   return options.report.empty() ||
          isWritten(options.report, htmlReport({name, "", problem, plan, timeline, facts, others}));
 }
@@ -60,10 +60,10 @@ int writeExport(const Options &options, const Problem &problem, const Plan &plan
   Exported exported = options.exportTo == "megatron" ? exportMegatron(problem, plan)
                                                      : exportJson(problem, plan, facts);
   for (const std::string &warning : exported.warnings)
-    llvm::errs() << "omnibal-plan: warning: " << warning << "\n";
+    std::cerr << "omnibal-plan: warning: " << warning << "\n";
   if (!exported.problem.empty())
     return fail(options.files[0] + ": " + exported.problem);
-  llvm::outs() << exported.text;
+  std::cout << exported.text;
   return 0;
 }
 
@@ -77,7 +77,7 @@ std::vector<Baseline> baselinesFor(const Options &options, const Problem &proble
 int search(const Options &options) {
   auto problem = readProblem(options.files[0]);
   if (!problem)
-    return fail(llvm::toString(problem.takeError()));
+    return fail(problem.status().message());
   SearchResult result = withProgress("searching for a plan", options,
                                      [&] { return searchPlan(*problem, {options.timeLimit}); });
   if (!result.plan)
@@ -94,31 +94,33 @@ int search(const Options &options) {
     return 1;
   if (!options.exportTo.empty())
     return writeExport(options, *problem, *result.plan, facts);
-  llvm::outs() << (options.json ? text : table(*problem, *result.plan, facts));
+  std::cout << (options.json ? text : table(*problem, *result.plan, facts));
   if (options.baselines && !options.json)
-    llvm::outs() << baselineTable(*result.plan, others);
+    std::cout << baselineTable(*result.plan, others);
   return 0;
 }
 
 int check(const Options &options) {
   auto problem = readProblem(options.files[0]);
   if (!problem)
-    return fail(llvm::toString(problem.takeError()));
+    return fail(problem.status().message());
   PlanClaims claims;
   auto plan = readPlan(options.files[1], &claims);
   if (!plan)
-    return fail(llvm::toString(plan.takeError()));
+    return fail(plan.status().message());
   if (std::string why = completePlan(*problem, *plan); !why.empty())
     return fail(options.files[1] + ": " + why);
   std::vector<std::string> violations = verifyPlan(*problem, *plan, claims);
   if (options.json) {
-    llvm::json::Object verdict;
-    verdict["valid"] = violations.empty();
-    verdict["violations"] = llvm::json::Array(violations);
-    llvm::outs() << llvm::json::Value(std::move(verdict)) << "\n";
+    rt::JsonWriter verdict;
+    verdict.object([&] {
+      verdict.attribute("valid", violations.empty());
+      verdict.attribute("violations", violations);
+    });
+    std::cout << verdict.take() << "\n";
   }
   for (const std::string &violation : violations)
-    llvm::errs() << "omnibal-plan: " << options.files[1] << ": " << violation << "\n";
+    std::cerr << "omnibal-plan: " << options.files[1] << ": " << violation << "\n";
   if (!violations.empty())
     return 1;
   std::vector<Baseline> others = baselinesFor(options, *problem, options.baselines);
@@ -134,10 +136,10 @@ int check(const Options &options) {
     return writeExport(options, *problem, *plan, facts);
   }
   if (!options.json)
-    llvm::outs() << options.files[1] << ": valid\n";
+    std::cout << options.files[1] << ": valid\n";
   if (!options.json && options.baselines) {
     plan->stepNs = simulate(*problem, *plan).stepNs;
-    llvm::outs() << baselineTable(*plan, others);
+    std::cout << baselineTable(*plan, others);
   }
   return 0;
 }
@@ -153,10 +155,7 @@ int main(int argc, char **argv) {
   if (!omnibal::plan::parseOptions(argc, argv, options, exitCode))
     return exitCode;
   int status = options.check ? omnibal::plan::check(options) : omnibal::plan::search(options);
-  llvm::outs().flush();
-  if (llvm::outs().has_error()) {
-    llvm::outs().clear_error();
+  if (!std::cout.flush())
     return omnibal::plan::fail("writing to the standard output failed");
-  }
   return status;
 }

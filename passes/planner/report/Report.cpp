@@ -1,10 +1,10 @@
 //===- Report.cpp ------------------------------------------------------------------------===//
 #include "passes/planner/report/Report.h"
+#include "passes/planner/NumberText.h"
 #include "passes/planner/report/ReportData.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "passes/planner/report/Page.inc"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t mostChunkRows = 1024;
 
-std::string escaped(llvm::StringRef text) {
+std::string escaped(const std::string &text) {
   std::string result;
   for (char c : text)
     if (c == '&')
@@ -29,15 +29,12 @@ std::string escaped(llvm::StringRef text) {
   return result;
 }
 
-std::string milliseconds(int64_t ns) { return llvm::formatv("{0:f3}", ns / 1e6).str(); }
-std::string gigabytes(int64_t bytes) { return llvm::formatv("{0:f3}", bytes / 1e9).str(); }
-std::string percent(double share) { return llvm::formatv("{0:f2} %", 100 * share).str(); }
+std::string percent(double share) { return fixed(100 * share, 2) + " %"; }
 
 class Page {
 public:
   explicit Page(const ReportInput &input)
-      : input(input), problem(input.problem), plan(input.plan), timeline(input.timeline),
-        out(text) {}
+      : input(input), problem(input.problem), plan(input.plan), timeline(input.timeline) {}
 
   std::string write() {
     out << "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
@@ -58,7 +55,7 @@ public:
       out << "<h2>As a table</h2>\n<pre>" << escaped(input.table) << "</pre>\n";
     out << "<script>\nconst plan = " << reportData(input) << ";\n"
         << pageScript << "</script>\n</body></html>\n";
-    return std::move(text);
+    return std::move(out).str();
   }
 
 private:
@@ -185,9 +182,9 @@ private:
     if (stepNs) {
       auto ns = static_cast<double>(*stepNs);
       auto ours = static_cast<double>(std::max<int64_t>(1, timeline.stepNs));
-      out << "<td>" << milliseconds(*stepNs) << "</td><td>" << llvm::formatv("{0:f3}", ns / ours)
+      out << "<td>" << milliseconds(*stepNs) << "</td><td>" << fixed(ns / ours, 3)
           << "</td><td class=\"text\"><span class=\"bar" << (name == "this plan" ? " ours" : "")
-          << llvm::formatv("\" style=\"width:{0:f1}px\"></span></td>", 260 * ns / longest);
+          << "\" style=\"width:" << fixed(260 * ns / longest, 1) << "px\"></span></td>";
     } else {
       out << "<td>none</td><td></td><td></td>";
     }
@@ -216,8 +213,7 @@ private:
   const Problem &problem;
   const Plan &plan;
   const Timeline &timeline;
-  std::string text;
-  llvm::raw_string_ostream out;
+  std::ostringstream out;
 };
 
 } // namespace

@@ -1,16 +1,14 @@
 //===- ReportData.cpp --------------------------------------------------------------------===//
 #include "passes/planner/report/ReportData.h"
 #include "passes/planner/report/StepView.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
+#include "runtime/core/JsonWriter.h"
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 namespace omnibal::planner {
 namespace {
-
-namespace json = llvm::json;
 
 constexpr size_t mostRanks = 256;
 constexpr size_t mostActions = 150'000, mostShares = 300'000, mostShareColumns = 1500;
@@ -29,7 +27,7 @@ class Data {
 public:
   explicit Data(const ReportInput &input)
       : problem(input.problem), plan(input.plan), timeline(input.timeline),
-        view(viewOf(problem, plan, timeline)), ranks(ranksShown(plan)), stream(text), out(stream) {
+        view(viewOf(problem, plan, timeline)), ranks(ranksShown(plan)) {
     chunkNumber.assign(plan.chunkRank.size(), -1);
     for (size_t c = 0; c < plan.chunkRank.size(); ++c)
       if (std::binary_search(ranks.begin(), ranks.end(), static_cast<size_t>(plan.chunkRank[c]))) {
@@ -51,18 +49,20 @@ public:
       });
       out.attributeArray("types", [&] {
         for (const auto &type : types)
-          out.value(json::Array(type));
+          out.value(type);
       });
       out.attributeArray("chunks", [&] {
         std::map<int64_t, int64_t> seen;
         for (int64_t c : chunks)
-          out.value(
-              json::Object{{"rank", plan.chunkRank[c]}, {"number", seen[plan.chunkRank[c]]++}});
+          out.object([&] {
+            out.attribute("number", seen[plan.chunkRank[c]]++);
+            out.attribute("rank", plan.chunkRank[c]);
+          });
       });
       transfers();
       segments();
     });
-    return std::move(text);
+    return out.take();
   }
 
 private:
@@ -179,11 +179,11 @@ private:
         delays[loadOf[t.microbatch]][2 * feed->second + (t.gradient ? 1 : 0)] = t.endNs - t.startNs;
     out.attributeArray("feeds", [&] {
       for (const auto &feed : feeds)
-        out.value(json::Array{feed.first.first, feed.first.second});
+        out.value(std::array{feed.first.first, feed.first.second});
     });
     out.attributeArray("delays", [&] {
       for (const std::vector<int64_t> &delay : delays)
-        out.value(json::Array(delay));
+        out.value(delay);
     });
     out.attributeArray("loadOf", [&] {
       for (size_t i = 0; loads.size() > 1 && i < loadOf.size(); ++i)
@@ -207,12 +207,14 @@ private:
     list.resize(std::min(list.size(), mostSegments));
     out.attributeArray("segments", [&] {
       for (const Segment &s : list)
-        out.value(json::Object{{"chunk", s.chunk},
-                               {"kind", s.kind},
-                               {"option", s.option},
-                               {"count", s.count},
-                               {"ns", s.ns},
-                               {"recompute", s.recomputeNs}});
+        out.object([&] {
+          out.attribute("chunk", s.chunk);
+          out.attribute("count", s.count);
+          out.attribute("kind", s.kind);
+          out.attribute("ns", s.ns);
+          out.attribute("option", s.option);
+          out.attribute("recompute", s.recomputeNs);
+        });
     });
   }
 
@@ -252,9 +254,7 @@ private:
   bool asShares = false;
   std::vector<std::array<int64_t, 4>> types;
   std::map<std::array<int64_t, 4>, int64_t> typeNumber;
-  std::string text;
-  llvm::raw_string_ostream stream;
-  json::OStream out;
+  rt::JsonWriter out;
 };
 
 } // namespace

@@ -1,15 +1,12 @@
 //===- Trace.cpp -------------------------------------------------------------------------===//
 #include "passes/planner/report/Trace.h"
 #include "passes/planner/report/StepView.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
+#include "runtime/core/JsonWriter.h"
 #include <algorithm>
 #include <map>
 
 namespace omnibal::planner {
 namespace {
-
-namespace json = llvm::json;
 
 /// Threads of a process. Messages on the way at the same time need one each: slices of one thread
 /// must not overlap.
@@ -18,8 +15,7 @@ constexpr int compute = 0, firstSend = 1, firstReceive = 1001;
 class Writer {
 public:
   Writer(const Problem &problem, const Plan &plan, const Timeline &timeline)
-      : plan(plan), timeline(timeline), view(viewOf(problem, plan, timeline)), stream(text),
-        out(stream) {}
+      : plan(plan), timeline(timeline), view(viewOf(problem, plan, timeline)) {}
 
   std::string write() {
     out.object([&] {
@@ -34,8 +30,7 @@ public:
           transfer(number);
       });
     });
-    stream << "\n";
-    return std::move(text);
+    return out.take() + "\n";
   }
 
 private:
@@ -55,13 +50,12 @@ private:
   /// Exact, unlike a double of a long step.
   void microseconds(const char *key, int64_t ns) {
     std::string fraction = std::to_string(ns % 1000);
-    out.attributeBegin(key);
-    out.rawValue(std::to_string(ns / 1000) + "." + std::string(3 - fraction.size(), '0') +
-                 fraction);
-    out.attributeEnd();
+    out.rawAttribute(key, std::to_string(ns / 1000) + "." + std::string(3 - fraction.size(), '0') +
+                              fraction);
   }
 
-  void metadata(const char *kind, size_t rank, int lane, const char *key, json::Value value) {
+  template <typename T>
+  void metadata(const char *kind, size_t rank, int lane, const char *key, const T &value) {
     event("M", kind, rank, lane, 0,
           [&] { out.attributeObject("args", [&] { out.attribute(key, value); }); });
   }
@@ -90,8 +84,9 @@ private:
     return lane;
   }
 
+  template <typename F>
   void span(const std::string &name, const char *category, size_t rank, int lane, int64_t start,
-            int64_t end, llvm::function_ref<void()> arguments) {
+            int64_t end, F arguments) {
     event("X", name, rank, lane, start, [&] {
       microseconds("dur", end - start);
       out.attribute("cat", category);
@@ -100,7 +95,6 @@ private:
   }
 
   void actions(size_t rank) {
-    static const char *letters[] = {"F", "B", "I", "W"};
     static const char *categories[] = {"forward", "backward", "input-gradient", "weight-gradient"};
     int64_t end = 0;
     for (size_t k = 0; k < plan.actions[rank].size(); ++k) {
@@ -108,8 +102,8 @@ private:
       const ActionTime &time = timeline.times[rank][k];
       auto kind = static_cast<int>(action.kind);
       int64_t recompute = view.ranks[rank].recomputeNs[k];
-      span(letters[kind] + std::to_string(action.microbatch), categories[kind], rank, compute,
-           time.startNs, time.endNs, [&] {
+      span(letterOf(action.kind) + std::to_string(action.microbatch), categories[kind], rank,
+           compute, time.startNs, time.endNs, [&] {
              out.attribute("micro-batch", action.microbatch);
              out.attribute("chunk", action.chunk);
            });
@@ -157,9 +151,7 @@ private:
   const Plan &plan;
   const Timeline &timeline;
   StepView view;
-  std::string text;
-  llvm::raw_string_ostream stream;
-  json::OStream out;
+  rt::JsonWriter out;
   std::map<std::pair<size_t, int>, std::vector<int64_t>> laneEnds; ///< by rank and first lane
 };
 

@@ -33,12 +33,12 @@ std::string problemText(const std::string &from = "", const std::string &to = ""
 
 std::string errorOf(const std::string &from, const std::string &to) {
   auto problem = parseProblem(problemText(from, to), "p.json");
-  return problem ? "" : llvm::toString(problem.takeError());
+  return problem ? "" : problem.status().message();
 }
 
 TEST(ProblemJson, EverythingIsRead) {
   auto problem = parseProblem(problemText(), "p.json");
-  ASSERT_TRUE(static_cast<bool>(problem)) << llvm::toString(problem.takeError());
+  ASSERT_TRUE(static_cast<bool>(problem)) << problem.status().message();
   EXPECT_EQ(problem->layers[0].weightGradNs, 3);
   EXPECT_EQ(problem->layers[0].option("full")->heldWhileSplit(), 8);
   EXPECT_EQ(problem->layers[0].option("keep")->heldWhileSplit(), 6);
@@ -59,10 +59,10 @@ TEST(ProblemJson, WrittenProblemsAreReadBack) {
         {"\"1f1b\"", R"("gpipe", "vary": {"remat": false}, "given": {"remat": ["full", "keep"]})"},
         {R"([{"vision": 1.10, "language": 0.7}, {}, {"vision": 0}])", "4"}}) {
     auto problem = parseProblem(problemText(from, to), "p.json");
-    ASSERT_TRUE(static_cast<bool>(problem)) << llvm::toString(problem.takeError());
+    ASSERT_TRUE(static_cast<bool>(problem)) << problem.status().message();
     std::string text = writeProblem(*problem);
     auto again = parseProblem(text, "q.json");
-    ASSERT_TRUE(static_cast<bool>(again)) << llvm::toString(again.takeError());
+    ASSERT_TRUE(static_cast<bool>(again)) << again.status().message();
     EXPECT_EQ(writeProblem(*again), text);
     EXPECT_EQ(again->microbatches, problem->microbatches);
     EXPECT_EQ(again->factors, problem->factors);
@@ -76,7 +76,7 @@ TEST(ProblemJson, NoMemoryLimitIsAVeryLargeOne) {
   ASSERT_TRUE(static_cast<bool>(problem));
   problem->cluster.memoryBytes.clear();
   auto again = parseProblem(writeProblem(*problem), "q.json");
-  ASSERT_TRUE(static_cast<bool>(again)) << llvm::toString(again.takeError());
+  ASSERT_TRUE(static_cast<bool>(again)) << again.status().message();
   ASSERT_EQ(again->cluster.memoryBytes.size(), 1u);
   EXPECT_GT(again->cluster.memoryBytes[0], int64_t{1} << 52);
 }
@@ -112,7 +112,7 @@ TEST(ProblemJson, ErrorsNameFileAndKey) {
   expect("\"1f1b\"", R"("1f1b", "vary": {"remat": false}, "given": {"remat": ["keep", "full"]})",
          "layer b has no such option");
   expect("\"1f1b\"", "\"1f1b\", \"note\": 1", "unknown key `note`");
-  expect("\"schema\"", "schema", "not JSON");
+  expect("\"schema\"", "schema", "not valid JSON");
 }
 
 } // namespace

@@ -12,7 +12,7 @@ namespace {
 
 Problem published(const std::string &name) {
   auto problem = readProblem(OMNIBAL_TEST_DATA "/plan/" + name + ".json");
-  EXPECT_TRUE(static_cast<bool>(problem)) << llvm::toString(problem.takeError());
+  EXPECT_TRUE(static_cast<bool>(problem)) << problem.status().message();
   return *problem;
 }
 
