@@ -3,6 +3,8 @@
 #include "mlir/IR/Builders.h"
 #include "passes/plan/PlanAttributes.h"
 #include "passes/train/LayerGraph.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -86,14 +88,20 @@ private:
                << "has no omnibal.cost; run omnibal-annotate-costs before " << pass;
       if (!seen.insert(parameter).second)
         continue;
-      layer.paramBytes += bytes.getResident();
-      layer.gradBytes += bytes.getReduced();
+      addTo(layer.paramBytes, bytes.getResident());
+      addTo(layer.gradBytes, bytes.getReduced());
     }
     problem.layers.push_back(std::move(layer));
     addEdges(op, index);
     for (auto [output, value] : llvm::enumerate(op.getOutputs()))
       producer[value] = {index, cost.getOutputs()[output], cost.getGradients()[output]};
     return success();
+  }
+
+  /// A sum that leaves int64 stays at its end, where planner::tooLarge sees it.
+  static void addTo(int64_t &sum, int64_t bytes) {
+    if (llvm::AddOverflow(sum, bytes, sum))
+      sum = std::numeric_limits<int64_t>::max();
   }
 
   /// One a tensor that the layer reads, however often it reads it.

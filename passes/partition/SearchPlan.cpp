@@ -4,6 +4,7 @@
 #include "passes/partition/ArenaModel.h"
 #include "passes/partition/ProblemAttributes.h"
 #include "passes/planner/Partition.h"
+#include "passes/planner/ProblemSize.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Search.h"
 #include "passes/planner/VerifyPlan.h"
@@ -123,6 +124,9 @@ private:
       return module.emitError("infeasible: ")
              << stages << " stages for " << layers << " layers; at most " << layers
              << " stages are possible";
+    // The search checks this itself; other methods only simulate.
+    if (std::string why = planner::tooLarge(result.problem); !why.empty())
+      return module.emitError("the problem is too large to plan: ") << why;
     return success();
   }
 

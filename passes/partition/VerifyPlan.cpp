@@ -8,6 +8,7 @@
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/partition/Passes.h"
 #include "passes/partition/ProblemAttributes.h"
+#include "passes/planner/ProblemSize.h"
 #include "passes/train/LayerGraph.h"
 
 using namespace mlir;
@@ -50,6 +51,8 @@ private:
              << "plan_c5: omnibal.plan has " << problem->microbatches
              << " micro-batches, omnibal.loads " << problem->factors.size();
     problem->factors.clear(); // memory holds for full micro-batches
+    if (std::string why = planner::tooLarge(*problem); !why.empty())
+      return getOperation().emitError("the problem is too large to check a plan: ") << why;
     if (failed(takeReservedOff(*problem)))
       return failure();
     for (const std::string &violation : planner::verifyPlan(*problem, *plan))

@@ -1,4 +1,5 @@
 #include "passes/planner/Search.h"
+#include "passes/planner/ProblemSize.h"
 #include "passes/planner/ScheduleRules.h"
 #include "passes/planner/Simulator.h"
 #include "passes/planner/search/AutoSearch.h"
@@ -58,6 +59,8 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
         "the schedule '" + problem.schedule + "' is not one of " + scheduleNames + ", auto";
     return result;
   }
+  if (result.problem = tooLarge(problem); !result.problem.empty())
+    return result; // sums below would leave int64
   PlanningModel model(problem);
   if (model.stages * *chunks > model.layers) {
     result.problem = explainInfeasible(model, options.seconds);

@@ -29,8 +29,9 @@ struct SearchResult {
   PlanSearch facts() const;
 };
 
-/// Cuts and options of gpipe or 1f1b with one chunk a rank. The same problem gives the same plan on
-/// any machine unless the time limit stopped the search.
+/// The best cuts, options and, for the schedule "auto", action lists. There is no plan for a
+/// problem whose numbers cannot be added up (ProblemSize.h), wherever it comes from. The same
+/// problem gives the same plan on any machine unless the time limit stopped the search.
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options);
 
 /// Fills in what a plan by hand leaves open: chunk ranks and actions by the schedule, options by

@@ -26,6 +26,11 @@
 
 // RUN: not omnibal-opt %s --omnibal-search-plan="stages=2 memory-limit-bytes=90" 2>&1 | FileCheck %s --check-prefix=TOO-BIG
 // TOO-BIG: infeasible: layer a fits no rank even alone, even with everything recomputed
+// RUN: sed '/layer "b"/ s/forward = 10/forward = 600000000000000000/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=TIMES
+// RUN: sed '/layer "b"/ s/forward = 10/forward = 600000000000000000/' %s | not omnibal-opt --omnibal-search-plan="method=layers" 2>&1 | FileCheck %s --check-prefix=TIMES
+// TIMES: the problem is too large to plan: the sum of all times (over layers, options and micro-batches) exceeds 2^59
+// RUN: sed 's/resident = 256/resident = 9000000000000000000/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=SIZES
+// SIZES: the problem is too large to plan: the sum of all sizes (over layers, options and micro-batches) exceeds 2^59
 // RUN: not omnibal-opt %s --omnibal-search-plan="remat=some" 2>&1 | FileCheck %s --check-prefix=REMAT
 // REMAT: unknown remat `some` (known: auto, none, full, selective-1, selective-2 ..)
 // RUN: sed 's/omnibal.cluster/other.cluster/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=CLUSTER

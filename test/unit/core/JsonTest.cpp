@@ -12,7 +12,8 @@ std::string errorOf(const std::string &text, const JsonRules &rules = {}) {
 }
 
 TEST(Json, ReadsWhatTheLibraryReads) {
-  std::string text = R"({"a": [1, -2, 1.5, true, null, "x\u0041"], "b": {"c": {}, "d": []}, "": 18446744073709551615})";
+  std::string text =
+      R"({"a": [1, -2, 1.5, true, null, "x\u0041"], "b": {"c": {}, "d": []}, "": 18446744073709551615})";
   auto value = parseJson(text, "f.json");
   ASSERT_TRUE(value.isOk()) << value.status().message();
   EXPECT_EQ(*value, nlohmann::json::parse(text));

@@ -121,6 +121,26 @@ TEST(Search, SaysWhatChunksOfOneRankLack) {
   EXPECT_NE(why.find("6 bytes more on every rank"), std::string::npos) << why;
 }
 
+TEST(Search, RefusesNumbersThatCannotBeAddedUp) {
+  using Change = void (*)(Problem &);
+  const std::pair<const char *, Change> cases[] = {
+      {"the sum of all times", [](Problem &p) { p.layers[1].forwardNs = INT64_MAX; }},
+      {"the sum of all sizes", [](Problem &p) { p.layers[1].remat[0].savedBytes = INT64_MAX; }},
+      {"2^60", [](Problem &p) { p.cluster.memoryBytes = {INT64_MAX}; }},
+      {"`cluster.link`", [](Problem &p) { p.cluster.link.latencyNs = INT64_MAX; }},
+      {"every action", [](Problem &p) { p.microbatches = INT64_MAX; }}};
+  for (const char *schedule : {"1f1b", "interleaved:1", "auto"})
+    for (const auto &[what, change] : cases) {
+      Problem problem = threeLayers(2, 1'000'000);
+      problem.schedule = schedule;
+      EXPECT_TRUE(searchPlan(problem, {}).plan);
+      change(problem);
+      SearchResult found = searchPlan(problem, {});
+      EXPECT_FALSE(found.plan) << what;
+      EXPECT_NE(found.problem.find(what), std::string::npos) << found.problem;
+    }
+}
+
 TEST(Search, TheSameProblemGivesTheSamePlan) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SearchResult a = searchPlan(randomProblem(seed), {}), b = searchPlan(randomProblem(seed), {});
