@@ -35,6 +35,8 @@ void buildFunctionsPipeline(OpPassManager &passes) {
 }
 
 void buildProgramPipeline(OpPassManager &passes) {
+  // Whoever made the plan; what follows trusts it.
+  passes.addPass(createVerifyPlan());
   buildFunctionsPipeline(passes);
   // Messages depend on which gradients the functions give, so they follow the functions.
   passes.addPass(createMaterializeSchedule());
@@ -49,6 +51,10 @@ void registerAllPasses() {
   registerOmnibalSchedulePasses();
   registerOmnibalExportPasses();
   lower::registerLowerPasses();
+  PassPipelineRegistration<>("omnibal-program",
+                             "Form P with costs to form C with messages and actions, as "
+                             "omnibal-compile makes it of a plan",
+                             buildProgramPipeline);
 }
 
 } // namespace omnibal

@@ -21,7 +21,8 @@ void buildFrontPipeline(mlir::OpPassManager &passes, const FrontOptions &options
 /// Form P to form C, verified.
 void buildFunctionsPipeline(mlir::OpPassManager &passes);
 
-/// Form P to form C with the messages and actions of its plan: what passes/export reads.
+/// Form P with costs to form C with the messages and actions of its plan: what passes/export reads.
+/// The plan is verified first. Registered as `omnibal-program`.
 void buildProgramPipeline(mlir::OpPassManager &passes);
 
 /// Registers every pass and named pipeline of omnibal (omnibal-opt, tests).

@@ -284,9 +284,9 @@ private:
     planner::Plan plan = result.plan;
     if (plan.remat.empty())
       plan.remat.assign(problem.layers.size(), "keep");
-    std::vector<std::string> violations = planner::verifyPlan(problem, plan);
+    std::vector<planner::Violation> violations = planner::verifyPlan(problem, plan);
     if (!violations.empty())
-      return module.emitError() << choices.planFile << ": " << violations.front();
+      return module.emitError() << choices.planFile << ": " << violations.front().message();
     return success();
   }
 

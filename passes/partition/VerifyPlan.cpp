@@ -55,9 +55,10 @@ private:
       return getOperation().emitError("the problem is too large to check a plan: ") << why;
     if (failed(takeReservedOff(*problem)))
       return failure();
-    for (const std::string &violation : planner::verifyPlan(*problem, *plan))
+    std::vector<planner::Violation> violations = planner::verifyPlan(*problem, *plan);
+    for (const planner::Violation &violation : violations)
       report(violation, *plan);
-    return success(!broken);
+    return success(violations.empty());
   }
 
   LogicalResult takeReservedOff(planner::Problem &problem) {
@@ -75,22 +76,19 @@ private:
     return success();
   }
 
-  /// At the first layer of the rank that the rule is about, else at the module.
-  void report(StringRef violation, const planner::Plan &plan) {
-    broken = true;
-    auto [before, after] = violation.split("rank ");
-    int64_t rank = -1;
-    if (!after.consumeInteger(10, rank))
-      for (size_t c = 0; c < plan.chunkRank.size(); ++c)
-        if (plan.chunkRank[c] == rank) {
-          auto graph = LayerGraph::get(getOperation(), "omnibal-verify-plan");
-          graph->layers[plan.cuts[c]].emitOpError() << violation;
-          return;
-        }
-    getOperation().emitError() << violation;
+  /// At the layer that the rule is about, or the first one of the stage, else at the module.
+  void report(const planner::Violation &violation, const planner::Plan &plan) {
+    std::optional<int64_t> layer = violation.layer;
+    for (size_t c = 0; violation.stage && !layer && c < plan.chunkRank.size(); ++c)
+      if (plan.chunkRank[c] == *violation.stage)
+        layer = plan.cuts[c];
+    if (!layer) {
+      getOperation().emitError() << violation.message();
+      return;
+    }
+    auto graph = LayerGraph::get(getOperation(), "omnibal-verify-plan"); // was read before
+    graph->layers[*layer].emitOpError() << violation.message();
   }
-
-  bool broken = false;
 };
 
 } // namespace

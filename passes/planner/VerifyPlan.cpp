@@ -14,7 +14,7 @@ public:
   Verifier(const Problem &problem, const Plan &plan, const PlanClaims &claims)
       : problem(problem), plan(plan), claims(claims) {}
 
-  std::vector<std::string> run() {
+  std::vector<Violation> run() {
     checkCuts();
     checkRemat();
     if (found.empty()) {
@@ -29,8 +29,20 @@ public:
   }
 
 private:
-  void report(const char *rule, const std::string &text) {
-    found.push_back(std::string("plan_") + rule + ": " + text);
+  /// What a violation is about.
+  struct Place {
+    std::optional<int64_t> stage, layer;
+  };
+  static Place stageAt(size_t stage) { return {static_cast<int64_t>(stage), {}}; }
+  static Place layerAt(size_t layer) { return {{}, static_cast<int64_t>(layer)}; }
+  /// Its first layer; a cut may be anything.
+  Place chunkAt(size_t chunk) const {
+    int64_t first = plan.cuts[chunk], layers = static_cast<int64_t>(problem.layers.size());
+    return first >= 0 && first < layers ? Place{{}, first} : Place{};
+  }
+
+  void report(const char *rule, const std::string &text, Place place = {}) {
+    found.push_back({std::string("plan_") + rule, place.stage, place.layer, text});
   }
 
   void checkCuts() {
@@ -40,8 +52,10 @@ private:
                     "cuts must begin with 0 and end with the number of layers, " + number(layers));
     for (size_t c = 0; c + 1 < plan.cuts.size(); ++c)
       if (plan.cuts[c] >= plan.cuts[c + 1])
-        report("c1", "chunk " + std::to_string(c) + " is empty or runs backwards (cuts " +
-                         number(plan.cuts[c]) + ", " + number(plan.cuts[c + 1]) + ")");
+        report("c1",
+               "chunk " + std::to_string(c) + " is empty or runs backwards (cuts " +
+                   number(plan.cuts[c]) + ", " + number(plan.cuts[c + 1]) + ")",
+               chunkAt(c));
   }
 
   void checkRemat() {
@@ -50,7 +64,8 @@ private:
                               std::to_string(problem.layers.size()) + " layers");
     for (size_t l = 0; l < plan.remat.size(); ++l)
       if (!problem.layers[l].option(plan.remat[l]))
-        report("c3", "layer " + problem.layers[l].name + " has no option " + plan.remat[l]);
+        report("c3", "layer " + problem.layers[l].name + " has no option " + plan.remat[l],
+               layerAt(l));
   }
 
   void checkRanks() {
@@ -68,7 +83,8 @@ private:
       if (plan.chunkRank[c] < 0 || plan.chunkRank[c] >= problem.cluster.stages ||
           (problem.schedule != "auto" && plan.chunkRank[c] != static_cast<int64_t>(c % stages)))
         report("c2",
-               "chunk " + std::to_string(c) + " cannot be on rank " + number(plan.chunkRank[c]));
+               "chunk " + std::to_string(c) + " cannot be on rank " + number(plan.chunkRank[c]),
+               chunkAt(c));
   }
 
   void checkGiven() {
@@ -76,8 +92,10 @@ private:
       report("c4", "the cuts are not the given ones");
     for (size_t l = 0; !problem.varyRemat && l < plan.remat.size(); ++l)
       if (plan.remat[l] != problem.givenRemat[l])
-        report("c4", "layer " + problem.layers[l].name + " must have the given option " +
-                         problem.givenRemat[l]);
+        report("c4",
+               "layer " + problem.layers[l].name + " must have the given option " +
+                   problem.givenRemat[l],
+               layerAt(l));
   }
 
   void checkActions() {
@@ -91,8 +109,10 @@ private:
         if (a.chunk < 0 || a.chunk >= static_cast<int64_t>(plan.chunkRank.size()) ||
             a.microbatch < 0 || a.microbatch >= problem.microbatches ||
             plan.chunkRank[a.chunk] != static_cast<int64_t>(r)) {
-          report("c5", "rank " + std::to_string(r) + " runs chunk " + number(a.chunk) +
-                           ", micro-batch " + number(a.microbatch) + ", which is not its own");
+          report("c5",
+                 "rank " + std::to_string(r) + " runs chunk " + number(a.chunk) + ", micro-batch " +
+                     number(a.microbatch) + ", which is not its own",
+                 stageAt(r));
           return;
         }
         done[{a.chunk, a.microbatch}] += letterOf(a.kind);
@@ -100,8 +120,10 @@ private:
     for (int64_t c = 0; c < static_cast<int64_t>(plan.chunkRank.size()); ++c)
       for (int64_t m = 0; m < problem.microbatches; ++m)
         if (const std::string &ran = done[{c, m}]; ran != "FB" && ran != "FIW")
-          report("c5", "chunk " + number(c) + ", micro-batch " + number(m) + " runs '" + ran +
-                           "' and not F, B or F, I, W");
+          report("c5",
+                 "chunk " + number(c) + ", micro-batch " + number(m) + " runs '" + ran +
+                     "' and not F, B or F, I, W",
+                 chunkAt(static_cast<size_t>(c)));
     if (found.empty())
       checkOrder();
   }
@@ -118,9 +140,11 @@ private:
             plan.actions[r][i].microbatch == want.microbatch &&
             plan.actions[r][i].chunk == want.chunk)
           continue;
-        report("c6", "rank " + std::to_string(r) + ": action " + std::to_string(i) + " of " +
-                         problem.schedule + " is " + letterOf(want.kind) + " of micro-batch " +
-                         number(want.microbatch) + ", chunk " + number(want.chunk));
+        report("c6",
+               "rank " + std::to_string(r) + ": action " + std::to_string(i) + " of " +
+                   problem.schedule + " is " + letterOf(want.kind) + " of micro-batch " +
+                   number(want.microbatch) + ", chunk " + number(want.chunk),
+               stageAt(r));
         break;
       }
   }
@@ -132,15 +156,18 @@ private:
     for (size_t r = 0; r < timeline.ranks.size(); ++r)
       if (const RankFigures &rank = timeline.ranks[r];
           !problem.cluster.memoryBytes.empty() && rank.peakBytes > rank.limitBytes)
-        report("c8", "rank " + std::to_string(r) + " needs " + number(rank.peakBytes) + " bytes, " +
-                         number(rank.peakBytes - rank.limitBytes) + " more than its limit");
+        report("c8",
+               "rank " + std::to_string(r) + " needs " + number(rank.peakBytes) + " bytes, " +
+                   number(rank.peakBytes - rank.limitBytes) + " more than its limit",
+               stageAt(r));
     checkClaims(timeline);
   }
 
   void checkClaims(const Timeline &timeline) {
-    auto compare = [&](const std::string &what, int64_t claimed, int64_t actual) {
+    auto compare = [&](const std::string &what, int64_t claimed, int64_t actual, Place place = {}) {
       if (claimed != actual)
-        report("c9", what + " is " + number(actual) + ", but the plan says " + number(claimed));
+        report("c9", what + " is " + number(actual) + ", but the plan says " + number(claimed),
+               place);
     };
     if (claims.stepNs)
       compare("step_ns", *claims.stepNs, timeline.stepNs);
@@ -160,25 +187,25 @@ private:
     for (size_t r = 0; r < claims.ranks.size(); ++r) {
       const RankFigures &said = claims.ranks[r], &is = timeline.ranks[r];
       std::string where = "ranks[" + std::to_string(r) + "].";
-      compare(where + "forward_ns", said.forwardNs, is.forwardNs);
-      compare(where + "backward_ns", said.backwardNs, is.backwardNs);
-      compare(where + "recompute_ns", said.recomputeNs, is.recomputeNs);
-      compare(where + "peak_bytes", said.peakBytes, is.peakBytes);
-      compare(where + "limit_bytes", said.limitBytes, is.limitBytes);
-      compare(where + "idle_ns", said.idleNs, is.idleNs);
+      compare(where + "forward_ns", said.forwardNs, is.forwardNs, stageAt(r));
+      compare(where + "backward_ns", said.backwardNs, is.backwardNs, stageAt(r));
+      compare(where + "recompute_ns", said.recomputeNs, is.recomputeNs, stageAt(r));
+      compare(where + "peak_bytes", said.peakBytes, is.peakBytes, stageAt(r));
+      compare(where + "limit_bytes", said.limitBytes, is.limitBytes, stageAt(r));
+      compare(where + "idle_ns", said.idleNs, is.idleNs, stageAt(r));
     }
   }
 
   const Problem &problem;
   const Plan &plan;
   const PlanClaims &claims;
-  std::vector<std::string> found;
+  std::vector<Violation> found;
 };
 
 } // namespace
 
-std::vector<std::string> verifyPlan(const Problem &problem, const Plan &plan,
-                                    const PlanClaims &claims) {
+std::vector<Violation> verifyPlan(const Problem &problem, const Plan &plan,
+                                  const PlanClaims &claims) {
   return Verifier(problem, plan, claims).run();
 }
 

@@ -7,8 +7,19 @@
 
 namespace omnibal::planner {
 
-/// Checks a complete plan against its problem; shares no code with the searches. Each violation is
-/// one sentence that begins with its rule (docs/planner.md):
+/// How a plan breaks a rule, and where.
+struct Violation {
+  std::string rule;             ///< "plan_c1" ..
+  std::optional<int64_t> stage; ///< that it is about, where it is about one
+  std::optional<int64_t> layer; ///< the first one that it is about
+  std::string text;             ///< a sentence
+
+  /// For people.
+  std::string message() const { return rule + ": " + text; }
+};
+
+/// Checks a complete plan against its problem; shares no code with the searches. The rules
+/// (docs/planner.md has them too):
 ///   plan_c1  cuts cover all layers, no chunk is empty
 ///   plan_c2  every chunk is on a rank of the cluster, the one that its schedule demands
 ///   plan_c3  every layer has one of its rematerialisation options
@@ -18,8 +29,8 @@ namespace omnibal::planner {
 ///   plan_c7  the action lists finish
 ///   plan_c8  no rank exceeds its memory
 ///   plan_c9  step, bound, gap and the ranks' figures are what the simulator finds
-std::vector<std::string> verifyPlan(const Problem &problem, const Plan &plan,
-                                    const PlanClaims &claims = {});
+std::vector<Violation> verifyPlan(const Problem &problem, const Plan &plan,
+                                  const PlanClaims &claims = {});
 
 } // namespace omnibal::planner
 #endif // PASSES_PLANNER_VERIFYPLAN_H

@@ -46,9 +46,8 @@ void solve(const Problem &problem) {
   auto again = parsePlan(writePlan(*result.plan, result.facts()), "", &claims);
   if (!again)
     broken(again.status().message());
-  std::vector<std::string> violations = verifyPlan(problem, *again, claims);
-  if (!violations.empty())
-    broken(violations[0]);
+  for (const Violation &violation : verifyPlan(problem, *again, claims))
+    broken(violation.message());
   draw(problem, *again);
 }
 

@@ -110,7 +110,9 @@ int check(const Options &options) {
     return fail(plan.status().message());
   if (std::string why = completePlan(*problem, *plan); !why.empty())
     return fail(options.files[1] + ": " + why);
-  std::vector<std::string> violations = verifyPlan(*problem, *plan, claims);
+  std::vector<std::string> violations;
+  for (const Violation &violation : verifyPlan(*problem, *plan, claims))
+    violations.push_back(violation.message());
   if (options.json) {
     rt::JsonWriter verdict;
     verdict.object([&] {

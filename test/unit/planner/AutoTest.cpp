@@ -34,7 +34,7 @@ TEST(Auto, IsNeverWorseThanANamedSchedule) {
     EXPECT_LE(found.plan->stepNs, least) << "seed " << seed;
     EXPECT_LE(found.lowerBoundNs, found.plan->stepNs) << "seed " << seed;
     EXPECT_TRUE(verifyPlan(problem, *found.plan, {}).empty())
-        << "seed " << seed << ": " << verifyPlan(problem, *found.plan, {}).front();
+        << "seed " << seed << ": " << verifyPlan(problem, *found.plan, {}).front().message();
   }
   EXPECT_GE(feasible, 80);
   EXPECT_GE(better, 20);

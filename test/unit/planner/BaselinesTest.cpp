@@ -32,7 +32,7 @@ TEST(Baselines, AreValidAndNeverBetter) {
       ASSERT_TRUE(best.plan) << name << ", seed " << seed;
       EXPECT_GE(baseline.plan->stepNs, best.plan->stepNs) << name << ", seed " << seed;
       PlanClaims claims{baseline.plan->stepNs, {}, {}, baseline.plan->ranks};
-      EXPECT_EQ(verifyPlan(problem, *baseline.plan, claims), std::vector<std::string>()) << name;
+      EXPECT_TRUE(verifyPlan(problem, *baseline.plan, claims).empty()) << name;
     }
   }
   for (const char *name : {"equal-layers", "equal-parameters", "vision-first", "profile-greedy",

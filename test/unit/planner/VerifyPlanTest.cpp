@@ -20,50 +20,64 @@ PlanClaims claimsOf(const SearchResult &result) {
   return {result.plan->stepNs, result.lowerBoundNs, result.gap(), result.plan->ranks};
 }
 
+std::string messagesOf(const std::vector<Violation> &violations) {
+  std::string text;
+  for (const Violation &violation : violations)
+    text += violation.message() + "\n";
+  return text;
+}
+
 TEST(VerifyPlan, AcceptsWhatTheSearchFinds) {
   for (const char *name : {"microbatch_factors_tight", "gpipe_tight",
                            "slow_link_dp_mixed_memory_tight", "frozen_vision_skip_tight_dp"}) {
     Problem problem = published(name);
     SearchResult result = searchPlan(problem, {});
     ASSERT_TRUE(result.plan) << result.problem;
-    EXPECT_EQ(verifyPlan(problem, *result.plan, claimsOf(result)), std::vector<std::string>());
+    EXPECT_EQ(messagesOf(verifyPlan(problem, *result.plan, claimsOf(result))), "");
   }
 }
 
+using Place = std::pair<std::optional<int64_t>, std::optional<int64_t>>; // stage, layer
+const Place nowhere;
+Place stage(int64_t number) { return {number, {}}; }
+Place layer(int64_t number) { return {{}, number}; }
+
 struct Change {
   const char *rule;
+  Place place;
   std::function<void(Problem &, Plan &, PlanClaims &)> make;
 };
 
 TEST(VerifyPlan, NamesTheBrokenRule) {
   const Change changes[] = {
-      {"plan_c1", [](Problem &, Plan &p, PlanClaims &) { p.cuts.back() -= 1; }},
-      {"plan_c1", [](Problem &, Plan &p, PlanClaims &) { p.cuts[1] = p.cuts[2]; }},
-      {"plan_c2",
+      {"plan_c1", nowhere, [](Problem &, Plan &p, PlanClaims &) { p.cuts.back() -= 1; }},
+      {"plan_c1", layer(9), [](Problem &, Plan &p, PlanClaims &) { p.cuts[1] = p.cuts[2]; }},
+      {"plan_c2", layer(0),
        [](Problem &, Plan &p, PlanClaims &) { std::swap(p.chunkRank[0], p.chunkRank[1]); }},
-      {"plan_c2", [](Problem &, Plan &p, PlanClaims &) { p.chunkRank[0] = 7; }},
-      {"plan_c3", [](Problem &, Plan &p, PlanClaims &) { p.remat[3] = "half"; }},
-      {"plan_c3", [](Problem &, Plan &p, PlanClaims &) { p.remat.pop_back(); }},
-      {"plan_c4",
+      {"plan_c2", layer(0), [](Problem &, Plan &p, PlanClaims &) { p.chunkRank[0] = 7; }},
+      {"plan_c3", layer(3), [](Problem &, Plan &p, PlanClaims &) { p.remat[3] = "half"; }},
+      {"plan_c3", nowhere, [](Problem &, Plan &p, PlanClaims &) { p.remat.pop_back(); }},
+      {"plan_c4", nowhere,
        [](Problem &q, Plan &p, PlanClaims &) {
          q.varyCuts = false;
          q.givenCuts = p.cuts;
          q.givenCuts[1] += 1;
        }},
-      {"plan_c4",
+      {"plan_c4", layer(0),
        [](Problem &q, Plan &p, PlanClaims &) {
          q.varyRemat = false;
          q.givenRemat = p.remat;
          q.givenRemat[0] = p.remat[0] == "keep" ? "full" : "keep";
        }},
-      {"plan_c5", [](Problem &, Plan &p, PlanClaims &) { p.actions[1].pop_back(); }},
-      {"plan_c5", [](Problem &, Plan &p, PlanClaims &) { p.actions[0][0].microbatch = 99; }},
-      {"plan_c5",
+      {"plan_c5", layer(4), [](Problem &, Plan &p, PlanClaims &) { p.actions[1].pop_back(); }},
+      {"plan_c5", stage(0),
+       [](Problem &, Plan &p, PlanClaims &) { p.actions[0][0].microbatch = 99; }},
+      {"plan_c5", layer(0),
        [](Problem &, Plan &p, PlanClaims &) { p.actions[0].push_back(p.actions[0][0]); }},
-      {"plan_c6", [](Problem &, Plan &p, PlanClaims &) { p.schedule = "gpipe"; }},
-      {"plan_c6",
+      {"plan_c6", nowhere, [](Problem &, Plan &p, PlanClaims &) { p.schedule = "gpipe"; }},
+      {"plan_c6", stage(0),
        [](Problem &, Plan &p, PlanClaims &) { std::swap(p.actions[0][0], p.actions[0][1]); }},
-      {"plan_c7",
+      {"plan_c7", nowhere,
        [](Problem &q, Plan &p, PlanClaims &) {
          // All ranks finish micro-batch after micro-batch, the last one beginning with the second.
          q.schedule = p.schedule = "auto";
@@ -77,12 +91,14 @@ TEST(VerifyPlan, NamesTheBrokenRule) {
            }
          }
        }},
-      {"plan_c8", [](Problem &q, Plan &, PlanClaims &) { q.cluster.memoryBytes = {1000}; }},
-      {"plan_c9", [](Problem &, Plan &, PlanClaims &c) { *c.stepNs -= 1; }},
-      {"plan_c9", [](Problem &, Plan &, PlanClaims &c) { c.lowerBoundNs = *c.stepNs + 1; }},
-      {"plan_c9", [](Problem &, Plan &, PlanClaims &c) { c.gap = 0.5; }},
-      {"plan_c9", [](Problem &, Plan &, PlanClaims &c) { c.ranks[1].peakBytes += 1; }},
-      {"plan_c9", [](Problem &, Plan &, PlanClaims &c) { c.ranks.pop_back(); }},
+      {"plan_c8", stage(0),
+       [](Problem &q, Plan &, PlanClaims &) { q.cluster.memoryBytes = {1000}; }},
+      {"plan_c9", nowhere, [](Problem &, Plan &, PlanClaims &c) { *c.stepNs -= 1; }},
+      {"plan_c9", nowhere,
+       [](Problem &, Plan &, PlanClaims &c) { c.lowerBoundNs = *c.stepNs + 1; }},
+      {"plan_c9", nowhere, [](Problem &, Plan &, PlanClaims &c) { c.gap = 0.5; }},
+      {"plan_c9", stage(1), [](Problem &, Plan &, PlanClaims &c) { c.ranks[1].peakBytes += 1; }},
+      {"plan_c9", nowhere, [](Problem &, Plan &, PlanClaims &c) { c.ranks.pop_back(); }},
   };
   for (const Change &change : changes) {
     Problem problem = published("slow_link_dp_mixed_memory_tight");
@@ -90,9 +106,10 @@ TEST(VerifyPlan, NamesTheBrokenRule) {
     ASSERT_TRUE(result.plan);
     PlanClaims claims = claimsOf(result);
     change.make(problem, *result.plan, claims);
-    std::vector<std::string> found = verifyPlan(problem, *result.plan, claims);
+    std::vector<Violation> found = verifyPlan(problem, *result.plan, claims);
     ASSERT_FALSE(found.empty()) << change.rule;
-    EXPECT_EQ(found[0].substr(0, 7), change.rule) << found[0];
+    EXPECT_EQ(found[0].rule, change.rule) << found[0].message();
+    EXPECT_EQ(Place(found[0].stage, found[0].layer), change.place) << found[0].message();
   }
 }
 
@@ -102,7 +119,7 @@ TEST(VerifyPlan, CutsAloneAreCompleted) {
   Plan plan;
   plan.cuts = best.plan->cuts;
   EXPECT_EQ(completePlan(problem, plan), "");
-  EXPECT_EQ(verifyPlan(problem, plan, {best.plan->stepNs, {}, {}, {}}), std::vector<std::string>());
+  EXPECT_EQ(messagesOf(verifyPlan(problem, plan, {best.plan->stepNs, {}, {}, {}})), "");
   plan.remat.clear();
   problem.cluster.memoryBytes = {1000};
   EXPECT_NE(completePlan(problem, plan).find("bytes are missing"), std::string::npos);
