@@ -1,6 +1,7 @@
 //===- ClassifyInputs.cpp - omnibal-classify-inputs --------------------------------------===//
 #include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/Probe.h"
 
 using namespace mlir;
 
@@ -93,6 +94,14 @@ private:
     return compared && !argument.use_empty() ? Role::Segments : Role::Rows;
   }
 
+  /// Running sums of a mask number its tokens; the mask is none of the numbers.
+  bool isNumberedBySums(Value value, Dependence::Set self) {
+    return llvm::any_of(backwardOps(value), [&](Operation *op) {
+      auto sum = dyn_cast<CumSumOp>(op);
+      return sum && (dependence.of(sum.getInput()) & self);
+    });
+  }
+
   /// Row numbers of a table of positions, or angles of sines and cosines. Row numbers that depend
   /// on parameters are a choice among experts, which everything reaches.
   bool reachesPositions(unsigned index) {
@@ -109,7 +118,7 @@ private:
         read = gather.getIndices();
       if (read && !isa<CosOp, SinOp>(op) && (dependence.of(read) & Dependence::parameters))
         return;
-      found = found || (read && (dependence.of(read) & self));
+      found = found || (read && (dependence.of(read) & self) && !isNumberedBySums(read, self));
     });
     return found;
   }

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, host_values, pictures, probing,
                       processors, recurrences, rewriting, samples, tracing)
+from exporter.errors import ExportError
 from exporter.host_values import HostValues
 
 CODE = """
@@ -176,6 +177,16 @@ class Constructs(MadeUpModule):
         self.assertFalse([node for node in program.graph.nodes if "unsqueeze" in str(node.target)])
         torch.testing.assert_close(program.module()(*inputs), rotated(*inputs))
         torch.onnx.export(program, (), opset_version=18, optimize=False, verbose=False)
+
+    def test_buckets_without_boundaries(self):
+        def rows(x, table, boundaries):
+            return table[torch.bucketize(x, boundaries, right=True)]
+        x, table = torch.tensor([[0.0, 0.3], [0.6, 0.9]]), torch.randn(3, 2)
+        for boundaries in (torch.zeros(0), torch.tensor([0.3, 0.7])):
+            program = torch.export.export(Traced(rows), (x, table, boundaries), strict=False)
+            program = rewriting.with_single_buckets_zero(program)
+            torch.testing.assert_close(program.module()(x, table, boundaries), rows(x, table, boundaries))
+            torch.onnx.export(program, (), opset_version=18, optimize=False, verbose=False)
 
     def test_sums_scattered_by_a_mask(self):
         def added(x, mask, rows):
@@ -451,6 +462,21 @@ class Sizes(MadeUpModule):
                 convert = arrangement.usual_arrangement(16, 24, 4, order, 1)
                 picture = pictures.Picture(16, 24, convert, dict(image_grid_thw=torch.tensor([[1, 4, 6]])))
                 self.assertEqual(candidates.agrees(model, features, picture), order == merge)
+
+    def test_decoders_of_models_with_pictures_take_text(self):
+        class Decoder:
+            input_modalities = ("image", "text")
+            base_model = None
+            config = types.SimpleNamespace(sub_configs={})
+
+            def forward(self, input_ids, attention_mask):
+                pass
+        decoder = Decoder()
+        self.assertEqual(probing.candidates(decoder), [samples.Facts])
+        vision = types.SimpleNamespace(sub_configs={})
+        decoder.config = types.SimpleNamespace(sub_configs={"vision_config": None}, vision_config=vision)
+        with self.assertRaisesRegex(ExportError, "takes pictures, but not as pixel_values"):
+            probing.candidates(decoder)
 
     def test_features_that_only_layers_take_are_counted(self):
         levels = [(0, [torch.zeros(5, 8), torch.zeros(5, 8)]), (3, [torch.zeros(5, 8)])]

@@ -189,7 +189,9 @@ def candidates(model, token=None, size=None, folder=None):
                           "only models whose text and pictures are one sequence are taken")
     per_token = [name for name in PER_TOKEN if name in takes]
     if "pixel_values" not in takes:
-        if "image" in getattr(model, "input_modalities", ()) or features_of(model) is not None:
+        # A decoder taken out of a model with pictures has a configuration of one part, whatever it says that it takes.
+        said = "image" in getattr(model, "input_modalities", ()) and len(parts_of(model.config)) > 1
+        if said or features_of(model) is not None:
             raise ExportError(f"{name}: takes pictures, but not as pixel_values")
         return [Facts]
     crosses = crossing.SEEN in takes

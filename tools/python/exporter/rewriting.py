@@ -11,6 +11,16 @@ def with_complex_unsqueezed(program):
     return program
 
 
+def with_single_buckets_zero(program):
+    """Numbers put into buckets without boundaries: whole zeros. PyTorch's own decomposition makes zeros of the numbers' type."""
+    import torch
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.bucketize.Tensor and node.args[1].meta["val"].numel() == 0:
+            dtype = node.meta["val"].dtype
+            node.target, node.args, node.kwargs = torch.ops.aten.zeros_like.default, (node.args[0],), {"dtype": dtype}
+    return program
+
+
 # Operators that leave a mask the mask it is, in another shape.
 RESHAPING = ("alias", "clone", "expand", "lift_fresh_copy", "squeeze", "to", "unsqueeze", "view", "_to_copy", "reshape", "_unsafe_view")
 

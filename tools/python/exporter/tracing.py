@@ -215,7 +215,8 @@ def trace(model, facts, opset):
         try:
             program = exported(model, inputs, facts.axes())
             for change in (gradients.with_detached_held, rewriting.with_shifts_padded, facts.finished,
-                           rewriting.with_complex_unsqueezed, rewriting.with_sums_put):
+                           rewriting.with_complex_unsqueezed, rewriting.with_sums_put,
+                           rewriting.with_single_buckets_zero):
                 program = change(program)
         except Exception as error:  # of many kinds, all about the model's code
             raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
