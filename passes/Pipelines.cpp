@@ -1,10 +1,11 @@
 //===- Pipelines.cpp - The named pipelines -----------------------------------------------===//
 #include "passes/Pipelines.h"
+#include "passes/cost/Passes.h"
 #include "passes/export/Passes.h"
+#include "passes/layers/Passes.h"
 #include "passes/lower/Lowering.h"
 #include "passes/partition/Passes.h"
 #include "passes/raise/Passes.h"
-#include "passes/remat/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/specialize/Passes.h"
 #include "passes/train/Passes.h"
@@ -45,8 +46,9 @@ void buildProgramPipeline(OpPassManager &passes) {
 void registerAllPasses() {
   registerOmnibalSpecializePasses();
   registerRaisePasses();
+  registerOmnibalLayersPasses();
   registerOmnibalTrainPasses();
-  registerOmnibalRematPasses();
+  registerOmnibalCostPasses();
   registerOmnibalPartitionPasses();
   registerOmnibalSchedulePasses();
   registerOmnibalExportPasses();

@@ -1,5 +1,6 @@
 #include "dialects/omnibal/NarrowValues.h"
 #include "dialects/omnibal/OmnibalCrossOps.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -57,4 +58,14 @@ llvm::DenseSet<Value> omnibal::findNarrowValues(ArrayRef<Operation *> ops, Array
   for (Operation *op : ops)
     addResults(op, found);
   return found;
+}
+
+bool omnibal::isNarrowFormal(DictionaryAttr attributes, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto role = attributes ? attributes.getAs<StringAttr>("omnibal.role") : StringAttr();
+  if (!tensor || !tensor.getElementType().isF32() || !role || attributes.contains(wideAttrName))
+    return false;
+  return llvm::StringSwitch<bool>(role)
+      .Cases({"parameter", "input", "output", "saved", "held", "grad_output", "grad_input"}, true)
+      .Default(false);
 }

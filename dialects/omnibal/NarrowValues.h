@@ -25,5 +25,9 @@ bool isFloat32(mlir::Value value);
 llvm::DenseSet<mlir::Value> findNarrowValues(llvm::ArrayRef<mlir::Operation *> ops,
                                              llvm::ArrayRef<mlir::Value> narrow);
 
+/// Whether an argument or result of a layer's function, with these attributes, is stored in bfloat16
+/// where a program computes in it.
+bool isNarrowFormal(mlir::DictionaryAttr attributes, mlir::Type type);
+
 } // namespace omnibal
 #endif // DIALECTS_OMNIBAL_NARROWVALUES_H

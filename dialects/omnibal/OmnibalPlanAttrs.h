@@ -2,7 +2,11 @@
 #ifndef DIALECTS_OMNIBAL_OMNIBALPLANATTRS_H
 #define DIALECTS_OMNIBAL_OMNIBALPLANATTRS_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "llvm/ADT/SmallVector.h"
+#include <optional>
+#include <string>
 
 #include "dialects/omnibal/OmnibalPlanDialect.h.inc"
 

@@ -2,6 +2,7 @@
 #ifndef DIALECTS_OMNIBAL_OMNIBALSTAGEOPS_H
 #define DIALECTS_OMNIBAL_OMNIBALSTAGEOPS_H
 
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,4 +1,5 @@
 //===- OmnibalTrainOps.cpp - Verifiers of layers, their functions and calls --------------===//
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 
 using namespace mlir;

@@ -1,6 +1,4 @@
 #include "passes/lower/Storage.h"
-#include "dialects/omnibal/NarrowValues.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -13,16 +11,6 @@ bool isView(Operation *op) {
 }
 
 } // namespace
-
-bool isNarrowFormal(DictionaryAttr attributes, Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  auto role = attributes ? attributes.getAs<StringAttr>("omnibal.role") : StringAttr();
-  if (!tensor || !tensor.getElementType().isF32() || !role || attributes.contains(wideAttrName))
-    return false;
-  return llvm::StringSwitch<bool>(role)
-      .Cases({"parameter", "input", "output", "saved", "held", "grad_output", "grad_input"}, true)
-      .Default(false);
-}
 
 Storage::Storage(func::FuncOp fn, StringRef compute) : enabled(compute == "bfloat16") {
   if (!enabled)

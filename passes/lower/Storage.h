@@ -8,14 +8,12 @@
 #ifndef PASSES_LOWER_STORAGE_H
 #define PASSES_LOWER_STORAGE_H
 
+#include "dialects/omnibal/NarrowValues.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/lower/Lowering.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace omnibal::lower {
-
-/// Whether a formal of the function lies in bfloat16 where a program computes in it.
-bool isNarrowFormal(mlir::DictionaryAttr attributes, mlir::Type type);
 
 class Storage {
 public:

@@ -1,6 +1,7 @@
 #include "passes/partition/ArenaLayers.h"
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
-#include "passes/partition/LayerFacts.h"
+#include "passes/cost/LayerFacts.h"
 
 using namespace mlir;
 

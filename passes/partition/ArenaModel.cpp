@@ -1,8 +1,9 @@
 #include "passes/partition/ArenaModel.h"
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/export/OffsetAssignment.h"
 #include "passes/partition/ArenaLayers.h"
-#include "passes/partition/LayerFacts.h"
+#include "passes/cost/LayerFacts.h"
 #include "passes/partition/RunClock.h"
 #include <map>
 #include <set>

@@ -1,6 +1,6 @@
 //===- CallGraph.cpp ---------------------------------------------------------------------===//
 #include "passes/partition/CallGraph.h"
-#include "passes/lower/Storage.h"
+#include "dialects/omnibal/NarrowValues.h"
 
 using namespace mlir;
 
@@ -42,7 +42,7 @@ private:
     for (unsigned i = 0, end = predict ? predict.getNumResults() : 0; i < end; ++i) {
       auto index = predict.getResultAttrOfType<IntegerAttr>(i, "omnibal.index");
       if (index && index.getInt() == static_cast<int64_t>(output))
-        return lower::isNarrowFormal(predict.getResultAttrDict(i), predict.getResultTypes()[i]);
+        return isNarrowFormal(predict.getResultAttrDict(i), predict.getResultTypes()[i]);
     }
     return false;
   }

@@ -1,6 +1,8 @@
 //===- PartitionStages.cpp - omnibal-partition-stages ------------------------------------===//
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/cost/Passes.h"
 #include "passes/partition/Passes.h"
 #include "passes/partition/PlanRemarks.h"
 #include "passes/partition/PlanStages.h"

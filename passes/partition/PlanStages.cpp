@@ -1,5 +1,5 @@
 #include "passes/partition/PlanStages.h"
-#include "passes/partition/MeasuredTimes.h"
+#include "passes/cost/MeasuredTimes.h"
 #include "passes/partition/ProblemAttributes.h"
 
 using namespace mlir;

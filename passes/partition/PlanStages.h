@@ -3,7 +3,7 @@
 #define PASSES_PARTITION_PLANSTAGES_H
 
 #include "passes/cost/Calibration.h"
-#include "passes/partition/LayerCosts.h"
+#include "passes/cost/LayerCosts.h"
 #include "passes/partition/SearchPlan.h"
 #include <memory>
 

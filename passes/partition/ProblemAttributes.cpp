@@ -1,4 +1,5 @@
 #include "passes/partition/ProblemAttributes.h"
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/plan/PlanAttributes.h"

@@ -1,4 +1,5 @@
 #include "passes/partition/SearchPlan.h"
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/partition/ArenaModel.h"

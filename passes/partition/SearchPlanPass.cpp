@@ -1,4 +1,5 @@
 //===- SearchPlanPass.cpp - omnibal-search-plan ---------------------------------------------===//
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/partition/Passes.h"
 #include "passes/partition/PlanRemarks.h"

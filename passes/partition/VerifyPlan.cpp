@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 #include "passes/planner/VerifyPlan.h"
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/partition/Passes.h"
 #include "passes/partition/ProblemAttributes.h"

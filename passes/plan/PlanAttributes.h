@@ -6,6 +6,7 @@
 #ifndef PASSES_PLAN_PLANATTRIBUTES_H
 #define PASSES_PLAN_PLANATTRIBUTES_H
 
+#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/OmnibalPlanAttrs.h"
 #include "passes/planner/Plan.h"
 #include "llvm/Support/Error.h"

@@ -80,13 +80,4 @@ def RaisePositionsPass : RaisingPass<"omnibal-raise-positions"> {
 def VerifyRaisedPass : RaisingPass<"omnibal-verify-raised"> {
   let summary = "Checks form R: nothing is left that mixes tokens of different samples";
 }
-def FormLayersPass : RaisingPass<"omnibal-form-layers"> {
-  let summary = "Groups the ops of form R into layers (form L)";
-  let description = [{
-    Parts by the graph: what feeds image_merge is vision, its tail after the last repeated block the
-    projector, the rest language. Layers are cut at values through which everything flows and found
-    as repeated structure.
-  }];
-}
-
 #endif // PASSES_RAISE_PASSES_TD

@@ -1,6 +1,6 @@
 //===- BackwardSplit.cpp - The two halves of a layer's backward --------------------------===//
 #include "passes/train/BackwardSplit.h"
-#include "passes/remat/SavedValues.h"
+#include "passes/train/SavedValues.h"
 
 using namespace mlir;
 using namespace omnibal;

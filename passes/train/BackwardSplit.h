@@ -8,7 +8,7 @@
 //
 // W's products read activations and gradients inside the layer. Each is either still there (kept
 // from forward on, or a gradient of an output), or held from I to W, or computed again from such
-// values by cheap ops: the same minimum cut as for saved values (passes/remat/SavedValues.h).
+// values by cheap ops: the same minimum cut as for saved values (passes/train/SavedValues.h).
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_TRAIN_BACKWARDSPLIT_H

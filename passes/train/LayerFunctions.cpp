@@ -9,7 +9,7 @@
 #include "passes/train/LayerFunctions.h"
 #include "dialects/omnibal/NarrowValues.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/remat/SavedValues.h"
+#include "passes/train/SavedValues.h"
 #include "passes/train/Autodiff.h"
 #include "passes/train/BackwardSplit.h"
 #include "llvm/ADT/StringExtras.h"

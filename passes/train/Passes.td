@@ -4,31 +4,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
-  let summary = "Mark parameters that do not train";
-  let description = [{
-    Input: form L. Sets `frozen` on the parameters that layers of the named parts use (vision,
-    projector, language; embedding and head belong to language) and on those whose name the regular
-    expression (POSIX extended) matches anywhere. It is an error if a part has no layer, if the
-    expression is wrong or matches no parameter, or if nothing is left to train.
-  }];
-  let options = [
-    ListOption<"parts", "parts", "std::string", "vision, projector, language">,
-    Option<"match", "match", "std::string", "\"\"", "regular expression over parameter names">
-  ];
-}
-
-def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
-  let summary = "Give the head its loss and its prediction";
-  let description = [{
-    Input: form L whose last layer (kind head) yields logits [1, N, W]. Afterwards the head has the
-    outputs logits, loss [N] and prediction i32 [N], named by `omnibal.outputs`, and @main returns
-    all three (`omnibal.result` on the added ones). Logits that are a linear map of hidden states,
-    possibly scaled by a constant, become linear_cross_entropy, which needs no logits in memory;
-    anything else becomes cross_entropy of the logits.
-  }];
-}
-
 def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
   let summary = "Turn layers into calls of functions shared by equal layers";
   let description = [{
@@ -43,6 +18,19 @@ def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
   let options = [
     Option<"splitBackward", "split-backward", "bool", "false",
            "Build the halves of every backward, also where no plan asks for them">
+  ];
+}
+
+def SelectRemat : Pass<"omnibal-select-remat", "::mlir::ModuleOp"> {
+  let summary = "Decide for all layers alike whether backward recomputes them";
+  let description = [{
+    Input: form L. Writes `omnibal.remat` on every layer that has none yet: "keep" (backward keeps
+    what is dear to recompute), "full" (only the layer's inputs are kept), or "selective-N" between
+    them (SavedValues.h; an error later where a layer has fewer).
+    A plan decides layer by layer instead; `omnibal-materialize-layers` acts on the attribute.
+  }];
+  let options = [
+    Option<"choice", "choice", "std::string", "\"keep\"", "keep, selective-N or full">
   ];
 }
 

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BATCHING_GROUPING_H
 #define RUNTIME_BATCHING_GROUPING_H
 
-#include "runtime/batching/Balance.h"
+#include "runtime/batching/BatchTypes.h"
 #include <cstdint>
 #include <vector>
 

@@ -14,7 +14,7 @@
 #ifndef RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define RUNTIME_CHECKPOINT_CHECKPOINT_H
 
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/checkpoint/NamedTensor.h"
 #include "runtime/core/Safetensors.h"
 #include <memory>
 #include <nlohmann/json.hpp>

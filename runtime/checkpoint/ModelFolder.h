@@ -2,7 +2,7 @@
 #ifndef RUNTIME_CHECKPOINT_MODELFOLDER_H
 #define RUNTIME_CHECKPOINT_MODELFOLDER_H
 
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/checkpoint/NamedTensor.h"
 #include "runtime/core/Safetensors.h"
 #include <optional>
 #include <string>

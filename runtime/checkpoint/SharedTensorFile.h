@@ -7,7 +7,7 @@
 #ifndef RUNTIME_CHECKPOINT_SHAREDTENSORFILE_H
 #define RUNTIME_CHECKPOINT_SHAREDTENSORFILE_H
 
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/checkpoint/NamedTensor.h"
 #include "runtime/core/Safetensors.h"
 #include <functional>
 #include <map>

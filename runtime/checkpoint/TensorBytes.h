@@ -2,7 +2,7 @@
 #ifndef RUNTIME_CHECKPOINT_TENSORBYTES_H
 #define RUNTIME_CHECKPOINT_TENSORBYTES_H
 
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/checkpoint/NamedTensor.h"
 #include <algorithm>
 #include <cstddef>
 

@@ -8,7 +8,7 @@
 #ifndef RUNTIME_EXECUTOR_EXECUTOR_H
 #define RUNTIME_EXECUTOR_EXECUTOR_H
 
-#include "runtime/batching/Packing.h"
+#include "runtime/batching/MicrobatchSource.h"
 #include "runtime/core/Backend.h"
 #include "runtime/core/Safetensors.h"
 #include "runtime/executor/FunctionTable.h"
@@ -26,14 +26,6 @@ struct ExecutorOptions {
   /// Of the program's target; outlives the executor.
   BackendKind *backend = &hostBackendKind();
   int localRank = -1; ///< as in BackendOptions
-};
-
-/// The micro-batches of one run of a mode, for one replica. get() may block while data is read; the
-/// result stays valid until the run ends.
-class MicrobatchSource {
-public:
-  virtual ~MicrobatchSource() = default;
-  virtual Result<const PackedMicrobatch *> get(int32_t microbatch) = 0;
 };
 
 /// Receives a result of the mode, in host memory, after the action that wrote it and before the run

@@ -2,9 +2,9 @@
 #ifndef RUNTIME_EXECUTOR_FEEDER_H
 #define RUNTIME_EXECUTOR_FEEDER_H
 
+#include "runtime/batching/MicrobatchSource.h"
 #include "runtime/batching/StepSource.h"
 #include "runtime/data/BatchLoader.h"
-#include "runtime/executor/Executor.h"
 #include "runtime/program/Program.h"
 #include <memory>
 #include <vector>

@@ -36,7 +36,7 @@ def main():
                  "problem.model.layers[0]"):
         if problems_of("passes/raise/A.cpp", line):
             sys.exit(f"names.py: wrongly refuses: {line}")
-    if problems_of("passes/raise/ModuleWords.cpp", '"vision_tower"'):
+    if problems_of("passes/layers/ModuleWords.cpp", '"vision_tower"'):
         sys.exit("names.py: refuses the table itself")
     found, count = [], 0
     for top in ("importers", "passes"):

@@ -2,7 +2,7 @@
 #ifndef TOOLS_OMNIBAL_COMPILE_BATCHLOADS_H
 #define TOOLS_OMNIBAL_COMPILE_BATCHLOADS_H
 
-#include "passes/partition/StepLoads.h"
+#include "passes/cost/StepLoads.h"
 #include "runtime/core/Status.h"
 
 namespace omnibal::compile {

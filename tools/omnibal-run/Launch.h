@@ -3,7 +3,7 @@
 #define TOOLS_OMNIBAL_RUN_LAUNCH_H
 
 #include "runtime/backends/host/LaunchPlace.h"
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/core/Agreement.h"
 #include "runtime/core/Communicator.h"
 #include <functional>
 #include <memory>

@@ -3,10 +3,10 @@
 #define TOOLS_OMNIBAL_RUN_SESSION_H
 
 #include "runtime/batching/StepSource.h"
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/core/Agreement.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/executor/Executor.h"
-#include "tools/omnibal-run/Options.h"
+#include "tools/omnibal-run/RunOptions.h"
 #include <memory>
 
 namespace omnibal::rt {

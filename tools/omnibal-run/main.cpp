@@ -9,6 +9,7 @@
 #include "runtime/program/Printer.h"
 #include "tools/omnibal-run/Gather.h"
 #include "tools/omnibal-run/Launch.h"
+#include "tools/omnibal-run/Options.h"
 #include "tools/omnibal-run/ProcessMemory.h"
 #include "tools/omnibal-run/Report.h"
 #include "tools/omnibal-run/Session.h"

@@ -2,7 +2,7 @@
 #ifndef TEST_UNIT_CHECKPOINT_RANKS_H
 #define TEST_UNIT_CHECKPOINT_RANKS_H
 
-#include "runtime/checkpoint/Agreement.h"
+#include "runtime/core/Agreement.h"
 #include <barrier>
 #include <functional>
 #include <mutex>

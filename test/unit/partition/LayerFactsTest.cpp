@@ -5,7 +5,7 @@
 // share one key head, an MLP of 12, causal attention over samples whose squared lengths sum to S.
 //
 //===----------------------------------------------------------------------------------------===//
-#include "passes/partition/LayerFacts.h"
+#include "passes/cost/LayerFacts.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/train/Passes.h"

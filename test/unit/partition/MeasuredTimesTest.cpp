@@ -1,5 +1,5 @@
 // Digests of functions, and the times that a calibration table gives layers.
-#include "passes/partition/MeasuredTimes.h"
+#include "passes/cost/MeasuredTimes.h"
 #include "dialects/omnibal/OmnibalOps.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/partition/FunctionDigest.h"

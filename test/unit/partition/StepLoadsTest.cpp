@@ -1,5 +1,5 @@
 // Hand-counted loads of small epochs.
-#include "passes/partition/StepLoads.h"
+#include "passes/cost/StepLoads.h"
 #include <gtest/gtest.h>
 
 using namespace omnibal;

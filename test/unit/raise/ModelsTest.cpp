@@ -1,5 +1,5 @@
 //===- ModelsTest.cpp - Real exports: every form gives PyTorch's logits ------------------===//
-#include "passes/raise/LayerSearch.h"
+#include "passes/layers/LayerSearch.h"
 #include "test/unit/raise/ModelRun.h"
 #include "llvm/Support/raw_ostream.h"
 #include <gtest/gtest.h>

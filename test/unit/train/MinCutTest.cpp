@@ -1,5 +1,5 @@
 //===- MinCutTest.cpp - Minimum cuts against all cuts of small graphs --------------------===//
-#include "passes/remat/MinCut.h"
+#include "passes/train/MinCut.h"
 #include <gtest/gtest.h>
 #include <random>
 #include <tuple>

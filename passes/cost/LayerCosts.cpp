@@ -1,0 +1,296 @@
+#include "passes/cost/LayerCosts.h"
+#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/OmnibalPlanAttrs.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/partition/FunctionDigest.h"
+#include "passes/cost/LayerMemory.h"
+#include "passes/cost/MeasuredTimes.h"
+#include "passes/train/LayerGraph.h"
+#include "passes/train/Passes.h"
+
+using namespace mlir;
+
+namespace omnibal::partition {
+namespace {
+
+/// Loads whose differences isolate a tile, a token and a squared token; large, because times are
+/// rounded up to nanoseconds.
+constexpr int64_t probedTiles = 1000, probedTokens = 1000, probedSquares = 1000000;
+constexpr Load probes[] = {
+    {0, 1, 0}, {probedTiles, 1, 0}, {0, 1 + probedTokens, 0}, {0, 1, probedSquares}};
+
+/// The module in form C with one choice of options.
+struct Variant {
+  OwningOpRef<ModuleOp> module;
+  CallGraph graph;
+  std::vector<LayerFacts> facts;               ///< by layer
+  std::vector<std::vector<LayerFacts>> probed; ///< by probe and layer
+  std::vector<LayerMemory> memory;             ///< by layer
+};
+
+/// What a layer may recompute: the names that its functions know.
+SmallVector<std::string> optionsOf(const Call &call) {
+  SmallVector<std::string> names;
+  LayerFnOp callee = call.callee;
+  if (auto known = callee->getAttrOfType<ArrayAttr>("omnibal.remat_options"))
+    for (Attribute name : known)
+      names.push_back(cast<StringAttr>(name).str());
+  return names;
+}
+
+} // namespace
+
+LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
+  auto time = [&](const cost::Work &work) {
+    return cost::rooflineNs(options.device, options.numbers.compute, work);
+  };
+  LayerTimes roofline{time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
+  return options.measured ? options.measured->of(facts, roofline) : roofline;
+}
+
+planner::LoadFactors UnitCostTable::factorsOf(const GroupLoad &microbatch, const Load &full) const {
+  auto timeOf = [&](size_t layer, int64_t tiles, int64_t tokens, int64_t squares) {
+    auto at = [&](size_t probe) { return static_cast<double>(ns[probe][layer].at("keep")); };
+    return at(0) + (at(1) - at(0)) / probedTiles * static_cast<double>(tiles) +
+           (at(2) - at(0)) / probedTokens * static_cast<double>(tokens - 1) +
+           (at(3) - at(0)) / probedSquares * static_cast<double>(squares);
+  };
+  std::map<std::string, std::pair<double, double>> times; // of the micro-batch, of a full one
+  for (size_t l = 0; l < kinds.size(); ++l) {
+    auto &[part, whole] = times[kinds[l]];
+    part += timeOf(l, microbatch.tiles, microbatch.tokens, microbatch.squaredTokens);
+    whole += timeOf(l, full.tiles, full.tokens, full.squares());
+  }
+  planner::LoadFactors factors;
+  for (const auto &[kind, time] : times)
+    if (time.second > 0)
+      factors[kind] = factorOf(std::max(0.0, time.first) / time.second);
+  return factors;
+}
+
+UnitCosts UnitCostTable::of(const std::vector<std::string> &remat) const {
+  double total[std::size(probes)] = {};
+  for (size_t p = 0; p < ns.size(); ++p)
+    for (size_t l = 0; l < ns[p].size(); ++l)
+      total[p] += static_cast<double>(ns[p][l].at(remat.empty() ? "keep" : remat[l]));
+  return {(total[1] - total[0]) / probedTiles, (total[2] - total[0]) / probedTokens,
+          (total[3] - total[0]) / probedSquares};
+}
+
+class CostAnnotator {
+public:
+  CostAnnotator(ModuleOp module, const CostOptions &options)
+      : module(module), options(options), builder(module.getContext()) {}
+
+  FailureOr<UnitCostTable> run() {
+    if (!options.device.flops.count(options.numbers.compute))
+      return module.emitError("device `")
+                 << options.device.name << "` states no peak for " << options.numbers.compute
+                 << ": choose another (--device) or add it to the description",
+             failure();
+    auto found = LayerGraph::get(module, "omnibal-annotate-costs");
+    if (failed(found) || failed(buildVariants()))
+      return failure();
+    graph = std::move(*found);
+    compareMeasured();
+    for (const Call &call : variants.at("keep").graph.calls)
+      table.kinds.push_back(call.kind);
+    table.ns.assign(std::size(probes), {});
+    for (auto &probe : table.ns)
+      probe.resize(graph.layers.size());
+    for (size_t i = 0; i < graph.layers.size(); ++i)
+      annotateLayer(i);
+    annotateParameters();
+    return std::move(table);
+  }
+
+private:
+  /// "keep" first: it tells which other options there are.
+  LogicalResult buildVariants() {
+    if (failed(addVariant("keep")))
+      return failure();
+    for (const Call &call : variants.at("keep").graph.calls)
+      layerOptions.push_back(optionsOf(call));
+    SmallVector<std::string> others; // in the order of the layer that knows most
+    for (const auto &names : layerOptions)
+      for (const std::string &name : names)
+        if (name != "keep" && !llvm::is_contained(others, name))
+          others.push_back(name);
+    for (const std::string &name : others)
+      if (failed(addVariant(name)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult addVariant(const std::string &remat) {
+    Variant variant;
+    variant.module = module.clone();
+    size_t index = 0;
+    variant.module->walk([&](LayerOp layer) {
+      bool knows = layerOptions.empty() || llvm::is_contained(layerOptions[index], remat);
+      layer->setAttr(rematAttrName, builder.getStringAttr(knows ? remat : "keep"));
+      ++index;
+    });
+    PassManager passes(module.getContext());
+    passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
+    if (failed(passes.run(*variant.module)))
+      return failure();
+    auto calls = readCallGraph(*variant.module);
+    if (failed(calls))
+      return failure();
+    variant.graph = std::move(*calls);
+    int64_t width = options.numbers.activation;
+    const std::string kernels = digestKernels(options.numbers.target, options.numbers.compute);
+    variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width, kernels);
+    for (const Load &probe : probes)
+      variant.probed.push_back(
+          readLayerFacts(*variant.module, variant.graph, probe, width, kernels));
+    // Last, because it changes how saved values lie.
+    auto memory = readLayerMemory(*variant.module, variant.graph, options.load,
+                                  options.numbers.target, options.numbers.compute);
+    if (failed(memory))
+      return failure();
+    variant.memory = std::move(*memory);
+    variants[remat] = std::move(variant);
+    return success();
+  }
+
+  /// Every function that the table knows tells how far the roofline is from the truth.
+  void compareMeasured() {
+    if (!options.measured)
+      return;
+    CostOptions roofline = options;
+    roofline.measured = nullptr;
+    for (size_t i = 0; i < graph.layers.size(); ++i)
+      for (const std::string &name : layerOptions[i]) {
+        const LayerFacts &facts = variants.at(name).facts[i];
+        options.measured->compare(facts, timesOf(facts, roofline));
+        if (!options.measured->knows(facts))
+          table.unmeasured.push_back({variants.at(name).graph.calls[i].name, name});
+      }
+  }
+
+  void annotateLayer(size_t i) {
+    const Variant &keep = variants.at("keep");
+    LayerTimes times = timesOf(keep.facts[i], options);
+    SmallVector<Attribute> list;
+    for (const std::string &name : layerOptions[i]) {
+      const Variant &variant = variants.at(name);
+      list.push_back(optionOf(name, variant.facts[i], variant.memory[i], times));
+      for (size_t p = 0; p < std::size(probes); ++p) {
+        LayerTimes probed = timesOf(variant.probed[p][i], options);
+        table.ns[p][i][name] = probed.forwardNs + probed.backwardNs();
+      }
+    }
+    auto [outputs, gradients] = edgeBytes(i);
+    LayerOp layer = graph.layers[i];
+    layer->setAttr(costAttrName,
+                   CostAttr::get(module.getContext(), times.forwardNs, times.inputGradNs,
+                                 times.weightGradNs, builder.getDenseI64ArrayAttr(outputs),
+                                 builder.getDenseI64ArrayAttr(gradients),
+                                 builder.getArrayAttr(list)));
+    layer->setAttr(buffersAttrName, buffersOf(i));
+    layer->setAttr(halvesAttrName, halvesOf(i));
+  }
+
+  DictionaryAttr halvesOf(size_t i) {
+    SmallVector<NamedAttribute> halves;
+    for (const std::string &name : layerOptions[i])
+      if (const auto &half = variants.at(name).facts[i].secondHalf)
+        halves.push_back(builder.getNamedAttr(
+            name, builder.getDenseI64ArrayAttr({half->saved, half->held, half->gradients,
+                                                variants.at(name).memory[i].halfWorkspace})));
+    return builder.getDictionaryAttr(halves);
+  }
+
+  RematOptionAttr optionOf(const std::string &name, const LayerFacts &facts,
+                           const LayerMemory &memory, const LayerTimes &keep) {
+    // The calls of forward need temporaries too; the gradients of a layer's outputs and inputs live
+    // beside those of its backward.
+    int64_t workspace =
+        std::max(memory.forwardWorkspace, memory.backwardWorkspace + facts.gradientBytes);
+    // Measured forwards differ a little too, by what they write for backward.
+    LayerTimes times = timesOf(facts, options);
+    int64_t recompute = std::max<int64_t>(0, times.forwardNs + times.backwardNs() - keep.forwardNs -
+                                                 keep.backwardNs());
+    auto list = [&](const std::vector<int64_t> &numbers) {
+      return numbers.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(numbers);
+    };
+    return RematOptionAttr::get(
+        module.getContext(), name, facts.savedBytes, recompute, workspace,
+        facts.secondHalf ? builder.getI64IntegerAttr(facts.secondHalf->bytes()) : IntegerAttr(),
+        builder.getI64IntegerAttr(memory.backwardWorkspace), list(facts.keptInputs),
+        list(facts.keptOutputs));
+  }
+
+  int64_t widthOf(const Edge &edge) const { return edge.isNarrow ? options.numbers.activation : 4; }
+
+  /// Bytes of the layer's outputs, and of their gradients where a layer that reads them gives one.
+  std::pair<SmallVector<int64_t>, SmallVector<int64_t>> edgeBytes(size_t i) {
+    const Variant &keep = variants.at("keep");
+    SmallVector<int64_t> outputs, gradients;
+    for (int64_t number : keep.graph.calls[i].outputs) {
+      const Edge &edge = keep.graph.edges[number];
+      int64_t bytes = widthOf(edge);
+      for (const SymbolicDim &dim : edge.shape)
+        bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
+      bool returns = llvm::any_of(edge.consumers, [&](std::pair<int64_t, int64_t> consumer) {
+        return llvm::is_contained(keep.facts[consumer.first].inputGradients, consumer.second);
+      });
+      outputs.push_back(bytes);
+      gradients.push_back(returns ? bytes : 0);
+    }
+    return {outputs, gradients};
+  }
+
+  BuffersAttr buffersOf(size_t i) {
+    const Variant &keep = variants.at("keep");
+    const LayerMemory &memory = keep.memory[i];
+    int64_t predictions = 0;
+    for (int64_t number : keep.graph.calls[i].outputs)
+      if (const Edge &edge = keep.graph.edges[number];
+          edge.isGraphOutput && edge.kind == "output") {
+        int64_t bytes = widthOf(edge);
+        for (const SymbolicDim &dim : edge.shape)
+          bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
+        predictions += alignBuffer(bytes);
+      }
+    auto dictionary = [&](const std::map<std::string, int64_t> &bytes) {
+      SmallVector<NamedAttribute> entries;
+      for (const auto &[name, size] : bytes)
+        entries.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(size)));
+      return entries.empty() ? DictionaryAttr() : builder.getDictionaryAttr(entries);
+    };
+    return BuffersAttr::get(module.getContext(), memory.forwardWorkspace, memory.predictWorkspace,
+                            memory.results, predictions, dictionary(memory.batch),
+                            dictionary(memory.backwardBatch), dictionary(memory.constants));
+  }
+
+  /// Parameters that no gradient reaches count as frozen, as they will be.
+  void annotateParameters() {
+    const Numbers &numbers = options.numbers;
+    ModuleOp functions = *variants.at("keep").module;
+    for (auto parameter : module.getOps<ParameterOp>()) {
+      bool trains = !functions.lookupSymbol<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
+      int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
+      int64_t resident = elements * (numbers.parameter + (trains ? numbers.trainable : 0));
+      parameter->setAttr(costAttrName,
+                         ParameterCostAttr::get(module.getContext(), resident,
+                                                trains ? elements * numbers.gradient : 0));
+    }
+  }
+
+  ModuleOp module;
+  const CostOptions &options;
+  Builder builder;
+  LayerGraph graph;
+  std::vector<SmallVector<std::string>> layerOptions; ///< by layer
+  std::map<std::string, Variant> variants;            ///< by option
+  UnitCostTable table;
+};
+
+FailureOr<UnitCostTable> annotateCosts(ModuleOp module, const CostOptions &options) {
+  return CostAnnotator(module, options).run();
+}
+
+} // namespace omnibal::partition

@@ -1,0 +1,67 @@
+//===- LayerCosts.h - Costs of every layer as attributes ------------------------------------===//
+#ifndef PASSES_COST_LAYERCOSTS_H
+#define PASSES_COST_LAYERCOSTS_H
+
+#include "passes/cost/Device.h"
+#include "passes/cost/LayerFacts.h"
+#include "passes/cost/StepLoads.h"
+
+namespace omnibal::partition {
+
+/// How numbers are kept, in bytes an element.
+struct Numbers {
+  std::string target = "host";     ///< whose kernels compute
+  std::string compute = "float32"; ///< of products, as the device table calls it
+  int64_t activation = 4;          ///< an activation and its gradient
+  int64_t parameter = 4;           ///< resident
+  int64_t trainable = 12;          ///< more where it trains: gradient and two moments, float32
+  int64_t gradient = 4;            ///< reduced over data-parallel ranks
+};
+/// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains.
+inline Numbers mixedPrecision() { return {"cuda", "bfloat16", 2, 2, 16, 4}; }
+
+class MeasuredTimes;
+
+/// What costs depend on besides the model.
+struct CostOptions {
+  Numbers numbers;
+  cost::Device device;
+  Load load;                               ///< a full micro-batch
+  std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone
+};
+
+/// Times of one layer under one of its options. The backward includes what the option recomputes.
+struct LayerTimes {
+  int64_t forwardNs = 0, inputGradNs = 0, weightGradNs = 0;
+  int64_t backwardNs() const { return inputGradNs + weightGradNs; }
+};
+/// The place where a layer's times are made: measured ones where there are, else the device's
+/// roofline over its functions' work.
+LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options);
+
+/// What one more tile, token and squared token cost the model under any choice of options.
+class UnitCostTable {
+public:
+  /// `remat`: one option a layer; empty: "keep" everywhere.
+  UnitCosts of(const std::vector<std::string> &remat) const;
+  /// Factors of a micro-batch by the times of each kind's layers, relative to those at `full`, with
+  /// everything kept.
+  planner::LoadFactors factorsOf(const GroupLoad &microbatch, const Load &full) const;
+  /// Layers and options (as "layer, option") whose functions no table has; only where one is used.
+  llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
+
+private:
+  friend class CostAnnotator;
+  /// By probe (no load, tiles, tokens, squares), layer and option: forward and backward, ns.
+  std::vector<std::vector<std::map<std::string, int64_t>>> ns;
+  std::vector<std::string> kinds; ///< by layer
+};
+
+/// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):
+/// `omnibal.cost` and `omnibal.buffers` on layers, `omnibal.cost` on parameters. Sizes are those of
+/// the functions that the layers would have under each of their options, lowered. Reports on the
+/// module; nothing is written if that fails.
+llvm::FailureOr<UnitCostTable> annotateCosts(mlir::ModuleOp module, const CostOptions &options);
+
+} // namespace omnibal::partition
+#endif // PASSES_COST_LAYERCOSTS_H

@@ -1,0 +1,165 @@
+#include "passes/cost/LayerFacts.h"
+#include "dialects/omnibal/NarrowValues.h"
+#include "passes/partition/FunctionDigest.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace omnibal::partition {
+namespace {
+
+int64_t bytesOf(Type type, Load load, int64_t floatBytes) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return 0;
+  auto shape = getSymbolicShape(tensor);
+  if (!shape)
+    return 0;
+  int64_t elements = 1;
+  for (const SymbolicDim &dim : *shape)
+    elements *= dim.evaluate(load.tiles, load.tokens);
+  if (isa<FloatType>(tensor.getElementType()))
+    return elements * floatBytes;
+  return elements * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
+}
+
+/// Of a buffer that holds an argument or a result.
+int64_t bytesOfFormal(Type type, DictionaryAttr attributes, Load load, int64_t floatBytes) {
+  bool wide = attributes && attributes.contains(wideAttrName);
+  return alignBuffer(bytesOf(type, load, wide ? 4 : floatBytes));
+}
+
+void addWork(Operation &op, Load load, int64_t floatBytes, cost::Work &work) {
+  auto costOp = dyn_cast<CostOpInterface>(op);
+  if (!costOp)
+    return;
+  OpCost opCost = costOp.getCost();
+  if (!opCost.isMatrixProduct) {
+    // Ops state their traffic in float32.
+    work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens) * floatBytes / 4;
+    return;
+  }
+  work.matrixFlops += opCost.flops.evaluate(load.tiles, load.tokens) +
+                      opCost.flopsPerSquaredToken * load.squares() +
+                      opCost.flopsPerSquaredTile * load.tileSquares();
+}
+
+StringRef roleOfArgument(func::FuncOp function, unsigned index) {
+  auto role = function.getArgAttrOfType<StringAttr>(index, "omnibal.role");
+  return role ? role.getValue() : StringRef();
+}
+StringRef roleOfResult(func::FuncOp function, unsigned index) {
+  auto role = function.getResultAttrOfType<StringAttr>(index, "omnibal.role");
+  return role ? role.getValue() : StringRef();
+}
+
+int64_t indexOf(DictionaryAttr formal) {
+  return formal.getAs<IntegerAttr>("omnibal.index").getInt();
+}
+
+/// Ops that the gradient of some input depends on.
+llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
+  llvm::SetVector<Operation *> work;
+  auto push = [&](Value value) {
+    if (Operation *op = value.getDefiningOp())
+      work.insert(op);
+  };
+  for (OpOperand &operand : backward.front().getTerminator()->getOpOperands())
+    if (roleOfResult(backward, operand.getOperandNumber()) == "grad_input")
+      push(operand.get());
+  for (unsigned i = 0; i < work.size(); ++i)
+    for (Value operand : work[i]->getOperands())
+      push(operand);
+  return llvm::DenseSet<Operation *>(work.begin(), work.end());
+}
+
+void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
+               LayerFacts &facts) {
+  auto add = [&](std::optional<StringRef> name, cost::Work &work) {
+    auto function = name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
+    if (function)
+      for (Operation &op : function.front())
+        addWork(op, load, floatBytes, work);
+    return function;
+  };
+  add(callee.getInputGrad(), facts.inputGrad);
+  func::FuncOp second = add(callee.getWeightGrad(), facts.weightGrad);
+  facts.secondHalf.emplace();
+  for (unsigned i = 0, end = second ? second.getNumArguments() : 0; i < end; ++i) {
+    StringRef role = roleOfArgument(second, i);
+    int64_t bytes =
+        bytesOfFormal(second.getArgumentTypes()[i], second.getArgAttrDict(i), load, floatBytes);
+    if (role == "saved")
+      facts.secondHalf->saved += bytes;
+    else if (role == "held")
+      facts.secondHalf->held += bytes;
+    else if (role == "grad_output")
+      facts.secondHalf->gradients += bytes;
+    else if (role != "parameter")
+      facts.secondHalf->activations += bytes;
+  }
+}
+
+LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
+                   const std::string &kernels) {
+  LayerFacts facts;
+  facts.load = load;
+  auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
+  for (Operation &op : forward.front())
+    addWork(op, load, floatBytes, facts.forward);
+  facts.forwardDigest = digestOf(forward, kernels);
+  if (!callee.getBackward())
+    return facts;
+  auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
+  facts.backwardDigest = digestOf(backward, kernels);
+  if (callee.getInputGrad())
+    facts.inputGradDigest =
+        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), kernels);
+  if (callee.getWeightGrad())
+    facts.weightGradDigest =
+        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), kernels);
+  if (callee.getInputGrad() || callee.getWeightGrad()) {
+    addHalves(module, callee, load, floatBytes, facts);
+  } else {
+    llvm::DenseSet<Operation *> forInput = inputGradientSlice(backward);
+    for (Operation &op : backward.front())
+      addWork(op, load, floatBytes, forInput.contains(&op) ? facts.inputGrad : facts.weightGrad);
+  }
+  for (BlockArgument argument : backward.getArguments()) {
+    StringRef role = roleOfArgument(backward, argument.getArgNumber());
+    DictionaryAttr attributes = backward.getArgAttrDict(argument.getArgNumber());
+    int64_t bytes = bytesOfFormal(argument.getType(), attributes, load, floatBytes);
+    if (role == "input")
+      facts.keptInputs.push_back(indexOf(attributes));
+    if (role == "output")
+      facts.keptOutputs.push_back(indexOf(attributes));
+    if (role == "saved" || role == "input" || role == "output")
+      facts.savedBytes += bytes;
+    if (role == "grad_output")
+      facts.gradientBytes += bytes;
+  }
+  for (auto [i, type] : llvm::enumerate(backward.getResultTypes()))
+    if (roleOfResult(backward, i) == "grad_input") {
+      facts.inputGradients.push_back(indexOf(backward.getResultAttrDict(i)));
+      facts.gradientBytes += bytesOfFormal(type, backward.getResultAttrDict(i), load, floatBytes);
+    }
+  return facts;
+}
+
+} // namespace
+
+std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, Load load,
+                                       int64_t floatBytes, const std::string &kernels) {
+  std::map<std::string, LayerFacts> known;
+  std::vector<LayerFacts> result;
+  for (const Call &call : graph.calls) {
+    LayerFnOp callee = call.callee;
+    auto [it, fresh] = known.try_emplace(callee.getSymName().str());
+    if (fresh)
+      it->second = factsOf(module, callee, load, floatBytes, kernels);
+    result.push_back(it->second);
+  }
+  return result;
+}
+
+} // namespace omnibal::partition

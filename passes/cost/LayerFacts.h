@@ -1,0 +1,64 @@
+//===- LayerFacts.h - What each layer of form C costs ---------------------------------------===//
+#ifndef PASSES_COST_LAYERFACTS_H
+#define PASSES_COST_LAYERFACTS_H
+
+#include "passes/cost/Device.h"
+#include "passes/partition/CallGraph.h"
+#include <map>
+#include <optional>
+
+namespace omnibal::partition {
+
+/// The micro-batch that costs are stated for.
+struct Load {
+  int64_t tiles = 0, tokens = 0;
+  std::optional<int64_t> squaredTokens = std::nullopt; ///< sum over samples of length^2; none: one
+                                                       ///< sample of all the tokens
+  int64_t squares() const { return squaredTokens.value_or(tokens * tokens); }
+  /// Sum over pictures of units^2 where pictures have sizes of their own: one picture of all units.
+  int64_t tileSquares() const { return tiles * tiles; }
+};
+
+/// Buffers are laid out at multiples of this many bytes.
+constexpr int64_t bufferAlignment = 64;
+constexpr int64_t alignBuffer(int64_t bytes) {
+  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
+}
+
+/// What the second half of a layer's backward reads, in bytes, parameters apart.
+struct SecondHalf {
+  int64_t saved = 0;       ///< saved values
+  int64_t held = 0;        ///< what the first half leaves
+  int64_t gradients = 0;   ///< of outputs
+  int64_t activations = 0; ///< inputs and outputs
+  int64_t bytes() const { return saved + held + gradients + activations; }
+};
+
+/// On a layer with costs: a dictionary from the name of an option to its SecondHalf's saved, held
+/// and gradients and to the temporaries of a half, as an array. Bytes of the whole are `split` of
+/// the option.
+constexpr llvm::StringLiteral halvesAttrName = "omnibal.halves";
+
+/// Work and bytes of one layer, from the functions that it calls.
+struct LayerFacts {
+  Load load; ///< that the rest is stated for
+  /// Of the layer's functions (FunctionDigest.h); empty where there is none.
+  std::string forwardDigest, backwardDigest, inputGradDigest, weightGradDigest;
+  cost::Work forward, inputGrad, weightGrad;
+  int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
+  std::optional<SecondHalf> secondHalf;         ///< none where the module has no halves
+  std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs
+  std::vector<int64_t> inputGradients;          ///< inputs that backward gives a gradient of
+  int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
+};
+
+/// One entry a call, in order. Where a backward has halves, their work is inputGrad and weightGrad;
+/// else backward work whose result is needed for the gradient of an input counts as inputGrad, the
+/// rest as weightGrad. An element of a float activation is `floatBytes` wide unless it stays in
+/// float32; digests are of functions by these kernels (digestKernels()).
+std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load,
+                                       int64_t floatBytes = 4,
+                                       const std::string &kernels = "float32");
+
+} // namespace omnibal::partition
+#endif // PASSES_COST_LAYERFACTS_H

@@ -1,0 +1,29 @@
+//===- LayerMemory.h - What the lowered functions of a layer hold ---------------------------===//
+#ifndef PASSES_COST_LAYERMEMORY_H
+#define PASSES_COST_LAYERMEMORY_H
+
+#include "passes/lower/Lowering.h"
+#include "passes/cost/LayerFacts.h"
+
+namespace omnibal::partition {
+
+/// Bytes at a load, of functions lowered for it.
+struct LayerMemory {
+  int64_t forwardWorkspace = 0, backwardWorkspace = 0, predictWorkspace = 0;
+  int64_t halfWorkspace = 0;                    ///< the larger of the backward's halves
+  int64_t results = 0;                          ///< losses and the like, until the end of a step
+  std::map<std::string, int64_t> batch;         ///< values of the micro-batch that training reads
+  std::map<std::string, int64_t> backwardBatch; ///< of these, what backward reads
+  std::map<std::string, int64_t> constants;     ///< of all functions
+};
+
+/// Lowers the functions of every layer of `module` (form C) and reads what they hold; one entry a
+/// call, in order, for the target and as it computes there. Rewrites the functions' saved values.
+/// Reports on the functions.
+llvm::FailureOr<std::vector<LayerMemory>> readLayerMemory(mlir::ModuleOp module,
+                                                          const CallGraph &graph, Load load,
+                                                          const std::string &target,
+                                                          const std::string &compute);
+
+} // namespace omnibal::partition
+#endif // PASSES_COST_LAYERMEMORY_H

@@ -1,0 +1,43 @@
+//===- MeasuredTimes.h - Times of a calibration table instead of the roofline's ------------===//
+#ifndef PASSES_COST_MEASUREDTIMES_H
+#define PASSES_COST_MEASUREDTIMES_H
+
+#include "passes/cost/Calibration.h"
+#include "passes/cost/LayerCosts.h"
+
+namespace omnibal::partition {
+
+/// A function that the table knows takes the time measured, any other one its roofline time times
+/// what measured functions take of theirs.
+class MeasuredTimes {
+public:
+  /// `halves`: the schedule may run the backward in halves, whose own times then count.
+  explicit MeasuredTimes(cost::Calibration table, bool halves = false)
+      : table(std::move(table)), halves(halves) {}
+
+  /// Compares what the table knows of these layers with the roofline. Call it with all layers
+  /// before the first `of`.
+  void compare(const LayerFacts &facts, const LayerTimes &roofline);
+  /// A backward that was measured as a whole is divided as its halves were or, where these were not
+  /// measured, as the roofline says.
+  LayerTimes of(const LayerFacts &facts, const LayerTimes &roofline) const;
+  /// Whether forward and backward, or its halves, were measured.
+  bool knows(const LayerFacts &facts) const;
+  /// Measured / roofline, over all functions compared; 1 where nothing is known.
+  double scale() const { return roofline > 0 ? measured / roofline : 1; }
+
+private:
+  /// Nanoseconds at the facts' load, or none.
+  std::optional<double> timeOf(const std::string &digest, const Load &load) const;
+  /// Of both halves of the backward, if every one that there is was measured.
+  std::optional<std::pair<double, double>> halvesOf(const LayerFacts &facts) const;
+  /// Of the whole backward, as one function or as two.
+  std::optional<double> backwardOf(const LayerFacts &facts) const;
+
+  cost::Calibration table;
+  bool halves;
+  double measured = 0, roofline = 0;
+};
+
+} // namespace omnibal::partition
+#endif // PASSES_COST_MEASUREDTIMES_H

@@ -1,0 +1,70 @@
+#include "passes/cost/StepLoads.h"
+#include <algorithm>
+#include <cmath>
+
+namespace omnibal::partition {
+namespace {
+
+constexpr int factorDigits = 4, factorUnits = 10000;
+
+planner::Decimal ratio(int64_t part, int64_t whole) {
+  __int128 units = (static_cast<__int128>(part) * factorUnits + whole - 1) / whole;
+  return planner::Decimal::of(static_cast<int64_t>(units), factorDigits);
+}
+
+} // namespace
+
+planner::Decimal factorOf(double share) {
+  return planner::Decimal::of(std::llround(std::ceil(share * factorUnits - 1e-6)), factorDigits);
+}
+
+Load loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap) {
+  __int128 tokens = 0, squares = 0;
+  for (const GroupLoad &group : epoch.groups) {
+    tokens += group.tokens;
+    squares += group.squaredTokens;
+  }
+  Load load{tilesCap, tokensCap, std::nullopt};
+  if (tokens > 0)
+    load.squaredTokens = static_cast<int64_t>((squares * tokensCap + tokens - 1) / tokens);
+  return load;
+}
+
+std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
+                                   const UnitCosts &costs) {
+  int64_t perStep = microbatches * epoch.replicas;
+  int64_t groups = static_cast<int64_t>(epoch.groups.size());
+  std::vector<std::pair<double, int64_t>> steps; // work, number
+  for (int64_t s = 0; s < groups / perStep; ++s) {
+    double work = 0;
+    for (int64_t g = s * perStep; g < (s + 1) * perStep; ++g)
+      work += costs.of(epoch.groups[g]);
+    steps.push_back({work, s});
+  }
+  int64_t chosen = 0;
+  if (!steps.empty()) {
+    auto median = steps.begin() + static_cast<int64_t>(steps.size() - 1) / 2;
+    std::nth_element(steps.begin(), median, steps.end());
+    chosen = median->second;
+  }
+  std::vector<GroupLoad> result(microbatches);
+  for (int64_t i = 0; i < perStep && chosen * perStep + i < groups; ++i) {
+    const GroupLoad &group = epoch.groups[chosen * perStep + i];
+    GroupLoad &largest = result[i / epoch.replicas];
+    largest.tiles = std::max(largest.tiles, group.tiles);
+    largest.tokens = std::max(largest.tokens, group.tokens);
+    largest.squaredTokens = std::max(largest.squaredTokens, group.squaredTokens);
+  }
+  return result;
+}
+
+planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, int64_t tokensCap) {
+  planner::LoadFactors factors;
+  if (tilesCap > 0)
+    factors["vision"] = factors["projector"] = ratio(microbatch.tiles, tilesCap);
+  if (tokensCap > 0)
+    factors["language"] = factors["head"] = ratio(microbatch.tokens, tokensCap);
+  return factors;
+}
+
+} // namespace omnibal::partition

@@ -1,0 +1,55 @@
+//===- StepLoads.h - What the micro-batches of real data weigh ------------------------------===//
+#ifndef PASSES_COST_STEPLOADS_H
+#define PASSES_COST_STEPLOADS_H
+
+#include "passes/cost/LayerFacts.h"
+#include "passes/planner/Problem.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace omnibal::partition {
+
+/// Load of one group of samples, or the largest of several.
+struct GroupLoad {
+  int64_t tiles = 0, tokens = 0;
+  int64_t squaredTokens = 0; ///< sum over samples of length^2
+};
+
+/// The groups of an epoch, row after row; the `replicas` groups of a row run at the same time.
+struct EpochLoads {
+  std::vector<GroupLoad> groups;
+  int64_t replicas = 1;
+  std::string source; ///< where they come from, for messages
+};
+
+/// What a micro-batch costs the whole model, forward and backward with what the plan recomputes:
+/// tileNs * tiles + tokenNs * tokens + squareNs * sum of squared sample lengths.
+struct UnitCosts {
+  double tileNs = 0, tokenNs = 0, squareNs = 0;
+  double of(const GroupLoad &load) const {
+    return tileNs * static_cast<double>(load.tiles) + tokenNs * static_cast<double>(load.tokens) +
+           squareNs * static_cast<double>(load.squaredTokens);
+  }
+};
+
+/// Full caps with the data's mean of squared lengths a token, so that attention costs what it does
+/// on samples of this data and not on one of full length.
+Load loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap);
+
+/// The `microbatches` consecutive rows of the full training step whose work is the median (of an
+/// even number the lower one). Each micro-batch has the largest tiles and
+/// the largest tokens of its row's replicas. Where there is no full step: the first, filled with
+/// empty micro-batches.
+std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
+                                   const UnitCosts &costs);
+
+/// A share of a full micro-batch as a factor: in ten-thousandths, rounded up.
+planner::Decimal factorOf(double share);
+
+/// Vision and projector by tiles, language and head by tokens, in ten-thousandths of the caps,
+/// rounded up. A cap of 0 gives no factor.
+planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, int64_t tokensCap);
+
+} // namespace omnibal::partition
+#endif // PASSES_COST_STEPLOADS_H

@@ -1,0 +1,107 @@
+//===- LayerSearch.cpp -------------------------------------------------------------------===//
+#include "passes/layers/LayerSearch.h"
+#include "dialects/omnibal/OmnibalCrossOps.h"
+#include "passes/layers/NameCheck.h"
+#include "passes/layers/TowerBorder.h"
+
+using namespace mlir;
+
+namespace omnibal::raise {
+namespace {
+
+void append(LayerPlan &layer, const Segmentation &part, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i)
+    layer.ops.insert(part.segments[i].begin(), part.segments[i].end());
+}
+
+void addLayer(std::vector<LayerPlan> &layers, LayerPlan layer) {
+  if (!layer.ops.empty())
+    layers.push_back(std::move(layer));
+}
+
+void addBlocks(std::vector<LayerPlan> &layers, const Segmentation &part, StringRef prefix,
+               LayerKind kind) {
+  for (size_t i = 0; i + 1 < part.starts.size(); ++i) {
+    LayerPlan block{(prefix + ".layers." + Twine(i)).str(), kind, {}};
+    append(block, part, part.starts[i], part.starts[i + 1]);
+    layers.push_back(std::move(block));
+  }
+}
+
+/// The last value that all keys and values of attention to pictures come from: what is made of it
+/// by a layer that attends belongs to that layer. None without such attention.
+Value attendedFeatures(const ContentOps &content) {
+  SmallVector<Value> read;
+  for (Operation *op : content.all())
+    if (auto cross = dyn_cast<CrossAttentionOp>(op))
+      llvm::append_values(read, cross.getKey(), cross.getValue());
+  if (read.empty())
+    return {};
+  llvm::SetVector<Operation *> sources = content.backwardFrom(read);
+  if (sources.empty())
+    return {};
+  // Alone alive at its end; behind it keys and values part.
+  Segmentation part = segmentPart(sources.getArrayRef(), content);
+  size_t count = part.segments.size();
+  return part.segments[count > 1 ? count - 2 : 0].back()->getResult(0);
+}
+} // namespace
+
+FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const ContentOps &content) {
+  std::vector<LayerPlan> layers;
+  SmallVector<Value> features, texts;
+  for (Operation *op : content.all())
+    if (auto merge = dyn_cast<ImageMergeOp>(op)) {
+      features.push_back(merge.getFeatures());
+      // Later merges give features to add: what they stand in is no text.
+      if (texts.empty() && content.contains(merge.getText()))
+        texts.push_back(merge.getText());
+    }
+  if (Value attended = attendedFeatures(content))
+    features.push_back(attended);
+  llvm::SetVector<Operation *> vision = content.backwardFrom(features);
+  llvm::SetVector<Operation *> text = content.backwardFrom(texts);
+
+  if (!vision.empty()) {
+    Segmentation part = segmentPart(vision.getArrayRef(), content);
+    size_t first = part.starts.empty() ? 0 : part.starts.front();
+    size_t last = part.starts.empty() ? 0 : part.starts.back();
+    LayerPlan embedding{"vision.embedding", LayerKind::Vision, {}};
+    append(embedding, part, 0, first);
+    addLayer(layers, std::move(embedding));
+    addBlocks(layers, part, "vision", LayerKind::Vision);
+    size_t tail = endOfTower(part);
+    LayerPlan output{"vision.output", LayerKind::Vision, {}};
+    append(output, part, last, tail);
+    addLayer(layers, std::move(output));
+    LayerPlan projector{"projector", LayerKind::Projector, {}};
+    append(projector, part, tail, part.segments.size());
+    addLayer(layers, std::move(projector));
+  }
+
+  LayerPlan embedding{"language.embedding", LayerKind::Language, {}};
+  for (Operation *op : text)
+    if (!vision.contains(op))
+      embedding.ops.insert(op);
+  SmallVector<Operation *> rest;
+  for (Operation *op : content.all())
+    if (!vision.contains(op) && !embedding.ops.contains(op))
+      rest.push_back(op);
+  if (rest.empty())
+    return function.emitError() << "no op depends on the token ids";
+  Segmentation part = segmentPart(rest, content);
+  size_t first = part.starts.empty() ? 1 : part.starts.front();
+  size_t last = part.starts.empty() ? 1 : part.starts.back();
+  append(embedding, part, 0, first);
+  addLayer(layers, std::move(embedding));
+  addBlocks(layers, part, "language", LayerKind::Language);
+  LayerPlan head{"head", LayerKind::Head, {}};
+  append(head, part, last, part.segments.size());
+  addLayer(layers, std::move(head));
+  if (layers.back().kind != LayerKind::Head)
+    return function.emitError() << "nothing follows the last block: the graph has no output layer";
+  warnAboutNames(layers, content);
+  return layers;
+}
+
+} // namespace omnibal::raise

@@ -1,0 +1,54 @@
+//===- LayerSearch.h - Where a model falls into layers -----------------------------------===//
+#ifndef PASSES_LAYERS_LAYERSEARCH_H
+#define PASSES_LAYERS_LAYERSEARCH_H
+
+#include "passes/raise/Match.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace omnibal::raise {
+
+/// A layer to be: its name, its part and the ops that compute on the micro-batch's content.
+struct LayerPlan {
+  std::string name;
+  LayerKind kind;
+  llvm::SetVector<mlir::Operation *> ops;
+};
+
+/// What depends on token ids or pictures. The rest (parameters, constants, positions) is copied
+/// into every layer that reads it and defines no cut.
+class ContentOps {
+public:
+  explicit ContentOps(mlir::func::FuncOp function);
+  bool contains(mlir::Operation *op) const { return ops.contains(op); }
+  bool contains(mlir::Value value) const {
+    mlir::Operation *op = value.getDefiningOp();
+    return op && ops.contains(op);
+  }
+  /// Content ops that the values are computed from, in block order.
+  llvm::SetVector<mlir::Operation *> backwardFrom(llvm::ArrayRef<mlir::Value> values) const;
+  const llvm::SetVector<mlir::Operation *> &all() const { return ops; }
+
+private:
+  llvm::SetVector<mlir::Operation *> ops; ///< in block order
+};
+
+/// Whether the op is attention, or the softmax of attention among as many rows that stayed
+/// products.
+bool attends(mlir::Operation *op);
+
+/// A part cut at every value through which all of it flows, and its repeated blocks.
+struct Segmentation {
+  /// Segments in order; each ends in a value that is alone alive.
+  std::vector<llvm::SmallVector<mlir::Operation *>> segments;
+  /// Block i is segments [starts[i], starts[i + 1]); the last entry is the end of the last block.
+  std::vector<size_t> starts;
+};
+Segmentation segmentPart(llvm::ArrayRef<mlir::Operation *> part, const ContentOps &content);
+
+/// Layers of form R in the order in which they run; fails with a diagnostic.
+llvm::FailureOr<std::vector<LayerPlan>> findLayers(mlir::func::FuncOp function,
+                                                   const ContentOps &content);
+
+} // namespace omnibal::raise
+#endif // PASSES_LAYERS_LAYERSEARCH_H

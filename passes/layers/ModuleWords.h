@@ -1,0 +1,21 @@
+//===- ModuleWords.h - Words of module paths that tell a part of the model ---------------===//
+//
+// The one place in importers/ and passes/ that knows what modules are called. It decides nothing:
+// NameCheck warns where names and the graph's structure disagree.
+//
+//===-------------------------------------------------------------------------------------------------===//
+#ifndef PASSES_LAYERS_MODULEWORDS_H
+#define PASSES_LAYERS_MODULEWORDS_H
+
+#include "dialects/omnibal/OmnibalOps.h"
+
+namespace omnibal::raise {
+
+/// Part of the model that the path of a module or parameter names, if it holds a known word.
+std::optional<LayerKind> partOfModule(llvm::StringRef path);
+
+/// Module path of an op (the NameLoc within the node's NameLoc), "" if it has none.
+llvm::StringRef modulePathOf(mlir::Operation *op);
+
+} // namespace omnibal::raise
+#endif // PASSES_LAYERS_MODULEWORDS_H

@@ -1,0 +1,14 @@
+//===- NameCheck.h - Whether parts found in the graph are called so ----------------------===//
+#ifndef PASSES_LAYERS_NAMECHECK_H
+#define PASSES_LAYERS_NAMECHECK_H
+
+#include "passes/layers/LayerSearch.h"
+
+namespace omnibal::raise {
+
+/// Warns where a parameter's or module's name says another part of the model than the layer in
+/// which the graph places it. Changes nothing: names decide nothing.
+void warnAboutNames(llvm::ArrayRef<LayerPlan> layers, const ContentOps &content);
+
+} // namespace omnibal::raise
+#endif // PASSES_LAYERS_NAMECHECK_H
