@@ -8,7 +8,7 @@
 #ifndef IMPORTERS_ONNX_EMIT_H
 #define IMPORTERS_ONNX_EMIT_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "importers/onnx/KnownInts.h"
 #include "mlir/IR/Builders.h"
 #include <string>

@@ -13,8 +13,8 @@
 #include "importers/onnx/Schema.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
-#include "runtime/core/FolderFiles.h"
-#include "runtime/core/Safetensors.h"
+#include "runtime/support/FolderFiles.h"
+#include "runtime/support/Safetensors.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <map>
 #include <memory>

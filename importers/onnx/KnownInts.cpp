@@ -1,6 +1,6 @@
 //===- KnownInts.cpp - Integers that shape arithmetic is known to give -------------------===//
 #include "importers/onnx/KnownInts.h"
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 

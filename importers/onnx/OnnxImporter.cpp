@@ -1,6 +1,6 @@
 //===- OnnxImporter.cpp - ONNX models as modules of the omnibal dialect ------------------===//
 #include "importers/onnx/OnnxImporter.h"
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/GraphBuilder.h"
 #include "importers/onnx/ModelFile.h"

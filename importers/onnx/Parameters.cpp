@@ -1,6 +1,6 @@
 //===- Parameters.cpp - Which initialisers are parameters, and their names ---------------===//
 #include "importers/onnx/Parameters.h"
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "importers/onnx/CheckpointMatch.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/Tensors.h"

@@ -1,5 +1,5 @@
 #include "importers/onnx/PictureFacts.h"
-#include "dialects/omnibal/BatchValues.h"
+#include "dialects/omnibal/ir/BatchValues.h"
 #include "importers/onnx/Diagnostics.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

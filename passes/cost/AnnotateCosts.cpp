@@ -1,6 +1,6 @@
 //===- AnnotateCosts.cpp - omnibal-annotate-costs -------------------------------------------===//
-#include "dialects/omnibal/OmnibalOps.h"
-#include "dialects/omnibal/OmnibalPlanAttrs.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/cost/LayerCosts.h"
 #include "passes/cost/Passes.h"
 

@@ -1,12 +1,12 @@
 #include "passes/cost/LayerCosts.h"
-#include "dialects/omnibal/OmnibalOps.h"
-#include "dialects/omnibal/OmnibalPlanAttrs.h"
+#include "dialects/omnibal/analysis/FunctionDigest.h"
+#include "dialects/omnibal/analysis/LayerGraph.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/partition/FunctionDigest.h"
 #include "passes/cost/LayerMemory.h"
 #include "passes/cost/MeasuredTimes.h"
-#include "passes/train/LayerGraph.h"
-#include "passes/train/Passes.h"
+#include "passes/differentiate/Passes.h"
 
 using namespace mlir;
 

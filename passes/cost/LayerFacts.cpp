@@ -1,6 +1,6 @@
 #include "passes/cost/LayerFacts.h"
-#include "dialects/omnibal/NarrowValues.h"
-#include "passes/partition/FunctionDigest.h"
+#include "dialects/omnibal/analysis/FunctionDigest.h"
+#include "dialects/omnibal/rules/NarrowValues.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

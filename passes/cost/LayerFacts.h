@@ -2,8 +2,8 @@
 #ifndef PASSES_COST_LAYERFACTS_H
 #define PASSES_COST_LAYERFACTS_H
 
+#include "dialects/omnibal/analysis/CallGraph.h"
 #include "passes/cost/Device.h"
-#include "passes/partition/CallGraph.h"
 #include <map>
 #include <optional>
 

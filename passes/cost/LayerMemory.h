@@ -2,8 +2,8 @@
 #ifndef PASSES_COST_LAYERMEMORY_H
 #define PASSES_COST_LAYERMEMORY_H
 
-#include "passes/lower/Lowering.h"
 #include "passes/cost/LayerFacts.h"
+#include "passes/lower/Lowering.h"
 
 namespace omnibal::partition {
 

@@ -3,7 +3,7 @@
 #define PASSES_COST_STEPLOADS_H
 
 #include "passes/cost/LayerFacts.h"
-#include "passes/planner/Problem.h"
+#include "runtime/planner/model/Problem.h"
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,9 +1,9 @@
 //===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
-#include "dialects/omnibal/BatchValues.h"
-#include "passes/export/GradientBuckets.h"
-#include "passes/export/PersistentLayout.h"
-#include "passes/partition/FunctionDigest.h"
+#include "dialects/omnibal/analysis/FunctionDigest.h"
+#include "dialects/omnibal/ir/BatchValues.h"
+#include "passes/layout/PersistentLayout.h"
+#include "passes/schedule/GradientBuckets.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 

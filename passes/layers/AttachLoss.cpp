@@ -1,6 +1,6 @@
 //===- AttachLoss.cpp - Gives the head its loss and its prediction -----------------------===//
+#include "dialects/omnibal/analysis/LayerGraph.h"
 #include "mlir/IR/Matchers.h"
-#include "passes/train/LayerGraph.h"
 #include "passes/layers/Passes.h"
 
 namespace omnibal {

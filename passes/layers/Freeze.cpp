@@ -1,5 +1,5 @@
 //===- Freeze.cpp - Marks parameters that do not train -----------------------------------===//
-#include "passes/train/LayerGraph.h"
+#include "dialects/omnibal/analysis/LayerGraph.h"
 #include "passes/layers/Passes.h"
 #include "llvm/Support/Regex.h"
 

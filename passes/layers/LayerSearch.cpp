@@ -1,6 +1,6 @@
 //===- LayerSearch.cpp -------------------------------------------------------------------===//
 #include "passes/layers/LayerSearch.h"
-#include "dialects/omnibal/OmnibalCrossOps.h"
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/layers/NameCheck.h"
 #include "passes/layers/TowerBorder.h"
 

@@ -2,7 +2,7 @@
 #ifndef PASSES_LAYERS_LAYERSEARCH_H
 #define PASSES_LAYERS_LAYERSEARCH_H
 
-#include "passes/raise/Match.h"
+#include "passes/raise/match/Match.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 

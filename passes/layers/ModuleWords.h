@@ -7,7 +7,7 @@
 #ifndef PASSES_LAYERS_MODULEWORDS_H
 #define PASSES_LAYERS_MODULEWORDS_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 
 namespace omnibal::raise {
 

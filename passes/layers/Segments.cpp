@@ -1,6 +1,6 @@
 //===- Segments.cpp - Cuts of a part, repeated blocks ------------------------------------===//
-#include "dialects/omnibal/BatchValues.h"
-#include "dialects/omnibal/OmnibalCrossOps.h"
+#include "dialects/omnibal/ir/BatchValues.h"
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/layers/LayerSearch.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"

@@ -2,7 +2,7 @@
 #ifndef PASSES_LOWER_TENSORBUILDER_H
 #define PASSES_LOWER_TENSORBUILDER_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/IR/Builders.h"
 
 namespace omnibal::lower {

@@ -1,7 +1,6 @@
 //===- ClassifyInputs.cpp - omnibal-classify-inputs --------------------------------------===//
-#include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
-#include "passes/raise/Probe.h"
+#include "passes/raise/match/Probe.h"
 
 using namespace mlir;
 

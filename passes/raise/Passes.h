@@ -2,7 +2,7 @@
 #ifndef PASSES_RAISE_PASSES_H
 #define PASSES_RAISE_PASSES_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 

@@ -1,6 +1,6 @@
 //===- RaiseActivations.cpp - omnibal-raise-activations ----------------------------------===//
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 #include <cmath>
 
 using namespace mlir;

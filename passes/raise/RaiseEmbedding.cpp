@@ -1,7 +1,7 @@
 //===- RaiseEmbedding.cpp - omnibal-raise-embedding --------------------------------------===//
 #include "mlir/IR/Matchers.h"
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 

@@ -1,6 +1,6 @@
 //===- RaiseExperts.cpp - omnibal-raise-experts ------------------------------------------===//
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 #include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;

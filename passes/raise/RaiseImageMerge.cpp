@@ -1,7 +1,7 @@
 //===- RaiseImageMerge.cpp - omnibal-raise-image-merge -----------------------------------===//
-#include "passes/raise/Dependence.h"
 #include "passes/raise/Passes.h"
-#include "passes/raise/Probe.h"
+#include "passes/raise/match/Dependence.h"
+#include "passes/raise/match/Probe.h"
 
 using namespace mlir;
 

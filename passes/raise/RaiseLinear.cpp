@@ -1,6 +1,6 @@
 //===- RaiseLinear.cpp - omnibal-raise-linear --------------------------------------------===//
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 

@@ -1,6 +1,6 @@
 //===- RaiseNorms.cpp - omnibal-raise-norms ----------------------------------------------===//
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 

@@ -1,6 +1,6 @@
 //===- RaisePatchConv.cpp - omnibal-raise-patch-conv -------------------------------------===//
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 

@@ -1,8 +1,8 @@
 //===- RaisePositions.cpp - omnibal-raise-positions --------------------------------------===//
-#include "dialects/omnibal/BatchValues.h"
-#include "passes/raise/Dependence.h"
+#include "dialects/omnibal/ir/BatchValues.h"
 #include "passes/raise/Passes.h"
-#include "passes/raise/Probe.h"
+#include "passes/raise/match/Dependence.h"
+#include "passes/raise/match/Probe.h"
 
 using namespace mlir;
 

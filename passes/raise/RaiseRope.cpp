@@ -1,7 +1,7 @@
 //===- RaiseRope.cpp - omnibal-raise-rope ------------------------------------------------===//
-#include "passes/raise/LayoutChain.h"
 #include "passes/raise/Passes.h"
-#include "passes/raise/Probe.h"
+#include "passes/raise/match/LayoutChain.h"
+#include "passes/raise/match/Probe.h"
 
 using namespace mlir;
 

@@ -1,6 +1,6 @@
 //===- RaiseShortConv.cpp - omnibal-raise-short-conv ----------------------------------------===//
-#include "passes/raise/Match.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 

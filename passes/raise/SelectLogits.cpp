@@ -1,6 +1,6 @@
 //===- SelectLogits.cpp - omnibal-select-logits ------------------------------------------===//
 #include "passes/raise/Passes.h"
-#include "passes/raise/Probe.h"
+#include "passes/raise/match/Probe.h"
 
 using namespace mlir;
 

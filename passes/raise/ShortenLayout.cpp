@@ -1,6 +1,6 @@
 //===- ShortenLayout.cpp - omnibal-shorten-layout ----------------------------------------===//
-#include "passes/raise/LayoutChain.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/LayoutChain.h"
 
 using namespace mlir;
 

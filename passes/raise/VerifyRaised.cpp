@@ -1,7 +1,7 @@
 //===- VerifyRaised.cpp - omnibal-verify-raised ------------------------------------------===//
-#include "dialects/omnibal/OmnibalCrossOps.h"
-#include "passes/raise/Match.h"
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 

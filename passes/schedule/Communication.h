@@ -2,8 +2,8 @@
 #ifndef PASSES_SCHEDULE_COMMUNICATION_H
 #define PASSES_SCHEDULE_COMMUNICATION_H
 
-#include "passes/planner/Plan.h"
 #include "passes/schedule/Messages.h"
+#include "runtime/planner/model/Plan.h"
 
 namespace omnibal::schedule {
 

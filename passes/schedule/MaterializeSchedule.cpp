@@ -1,6 +1,6 @@
 //===- MaterializeSchedule.cpp - omnibal-materialize-schedule ----------------------------===//
-#include "dialects/omnibal/OmnibalStageOps.h"
-#include "passes/plan/PlanAttributes.h"
+#include "dialects/omnibal/ir/OmnibalStageOps.h"
+#include "passes/common/PlanAttributes.h"
 #include "passes/schedule/Communication.h"
 #include "passes/schedule/Passes.h"
 #include <map>

@@ -2,7 +2,7 @@
 #ifndef PASSES_SCHEDULE_MESSAGES_H
 #define PASSES_SCHEDULE_MESSAGES_H
 
-#include "passes/partition/CallGraph.h"
+#include "dialects/omnibal/analysis/CallGraph.h"
 
 namespace omnibal::schedule {
 

@@ -1,6 +1,6 @@
 //===- RewriteShapes.cpp - Ops without shape operands ------------------------------------===//
-#include "dialects/omnibal/Builders.h"
-#include "dialects/omnibal/ShapeInference.h"
+#include "dialects/omnibal/ir/Builders.h"
+#include "dialects/omnibal/ir/ShapeInference.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"
 

@@ -2,7 +2,7 @@
 #ifndef PASSES_SPECIALIZE_SPECIALIZE_H
 #define PASSES_SPECIALIZE_SPECIALIZE_H
 
-#include "dialects/omnibal/OmnibalOps.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace omnibal {

@@ -1,5 +1,5 @@
 #include "runtime/batching/AutoCaps.h"
-#include "runtime/batching/Random.h"
+#include "runtime/batching/rows/Random.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

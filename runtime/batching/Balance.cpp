@@ -1,12 +1,12 @@
 #include "runtime/batching/Balance.h"
-#include "runtime/batching/Histogram.h"
-#include "runtime/batching/Isf.h"
-#include "runtime/batching/LowerBound.h"
-#include "runtime/batching/NextFit.h"
-#include "runtime/batching/Plan.h"
-#include "runtime/batching/RadixSort.h"
-#include "runtime/batching/Rows.h"
-#include "runtime/batching/SplitGroups.h"
+#include "runtime/batching/pack/Histogram.h"
+#include "runtime/batching/pack/Isf.h"
+#include "runtime/batching/pack/LowerBound.h"
+#include "runtime/batching/pack/NextFit.h"
+#include "runtime/batching/pack/Plan.h"
+#include "runtime/batching/rows/RadixSort.h"
+#include "runtime/batching/rows/Rows.h"
+#include "runtime/batching/rows/SplitGroups.h"
 #include <algorithm>
 #include <numeric>
 

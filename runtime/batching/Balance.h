@@ -8,8 +8,8 @@
 #ifndef RUNTIME_BATCHING_BALANCE_H
 #define RUNTIME_BATCHING_BALANCE_H
 
-#include "runtime/batching/BatchTypes.h"
-#include "runtime/core/Status.h"
+#include "runtime/batching/rows/BatchTypes.h"
+#include "runtime/support/Status.h"
 #include <cstdint>
 
 namespace omnibal::rt {

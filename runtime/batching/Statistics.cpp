@@ -1,6 +1,6 @@
 #include "runtime/batching/Balance.h"
-#include "runtime/batching/Imbalance.h"
-#include "runtime/batching/Random.h"
+#include "runtime/batching/rows/Imbalance.h"
+#include "runtime/batching/rows/Random.h"
 #include <algorithm>
 #include <cmath>
 

@@ -15,7 +15,7 @@
 #define RUNTIME_CHECKPOINT_CHECKPOINT_H
 
 #include "runtime/checkpoint/NamedTensor.h"
-#include "runtime/core/Safetensors.h"
+#include "runtime/support/Safetensors.h"
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 #include "runtime/checkpoint/Companions.h"
-#include "runtime/core/AtomicFile.h"
+#include "runtime/support/AtomicFile.h"
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>

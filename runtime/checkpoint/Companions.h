@@ -2,9 +2,9 @@
 #ifndef RUNTIME_CHECKPOINT_COMPANIONS_H
 #define RUNTIME_CHECKPOINT_COMPANIONS_H
 
-#include "runtime/core/FolderFiles.h"
-#include "runtime/core/Safetensors.h"
-#include "runtime/core/Types.h"
+#include "runtime/support/FolderFiles.h"
+#include "runtime/support/Safetensors.h"
+#include "runtime/support/Types.h"
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/core/AtomicFile.h"
-#include "runtime/core/Json.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
 #include <cerrno>
 #include <charconv>
 #include <cstdio>

@@ -2,7 +2,7 @@
 #include "runtime/checkpoint/Companions.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/checkpoint/TensorBytes.h"
-#include "runtime/core/Float16.h"
+#include "runtime/support/Float16.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

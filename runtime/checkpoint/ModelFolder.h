@@ -3,7 +3,7 @@
 #define RUNTIME_CHECKPOINT_MODELFOLDER_H
 
 #include "runtime/checkpoint/NamedTensor.h"
-#include "runtime/core/Safetensors.h"
+#include "runtime/support/Safetensors.h"
 #include <optional>
 #include <string>
 #include <vector>

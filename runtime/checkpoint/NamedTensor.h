@@ -2,8 +2,8 @@
 #ifndef RUNTIME_CHECKPOINT_NAMEDTENSOR_H
 #define RUNTIME_CHECKPOINT_NAMEDTENSOR_H
 
-#include "runtime/core/Agreement.h"
-#include "runtime/core/Backend.h"
+#include "runtime/comm/Agreement.h"
+#include "runtime/device/Backend.h"
 #include <cstdint>
 #include <string>
 #include <vector>

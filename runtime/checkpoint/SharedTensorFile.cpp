@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/checkpoint/TensorBytes.h"
-#include "runtime/core/AtomicFile.h"
+#include "runtime/support/AtomicFile.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>

@@ -8,7 +8,7 @@
 #define RUNTIME_CHECKPOINT_SHAREDTENSORFILE_H
 
 #include "runtime/checkpoint/NamedTensor.h"
-#include "runtime/core/Safetensors.h"
+#include "runtime/support/Safetensors.h"
 #include <functional>
 #include <map>
 #include <string>

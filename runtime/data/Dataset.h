@@ -10,9 +10,9 @@
 #ifndef RUNTIME_DATA_DATASET_H
 #define RUNTIME_DATA_DATASET_H
 
-#include "runtime/core/PictureGrid.h"
-#include "runtime/core/Status.h"
 #include "runtime/data/Preprocess.h"
+#include "runtime/program/PictureGrid.h"
+#include "runtime/support/Status.h"
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "runtime/data/GridFile.h"
-#include "runtime/core/AtomicFile.h"
-#include "runtime/core/Json.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
 
 namespace omnibal::rt {
 namespace {

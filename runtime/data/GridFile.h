@@ -2,8 +2,8 @@
 #ifndef RUNTIME_DATA_GRIDFILE_H
 #define RUNTIME_DATA_GRIDFILE_H
 
-#include "runtime/core/PictureGrid.h"
-#include "runtime/core/Status.h"
+#include "runtime/program/PictureGrid.h"
+#include "runtime/support/Status.h"
 #include <string>
 
 namespace omnibal::rt {

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_DATA_IMAGE_H
 #define RUNTIME_DATA_IMAGE_H
 
-#include "runtime/core/Status.h"
+#include "runtime/support/Status.h"
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_DATA_MEMBER_H
 #define RUNTIME_DATA_MEMBER_H
 
-#include "runtime/core/Status.h"
+#include "runtime/support/Status.h"
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

@@ -2,9 +2,9 @@
 #ifndef RUNTIME_DATA_PATCHIFY_H
 #define RUNTIME_DATA_PATCHIFY_H
 
-#include "runtime/core/PictureGrid.h"
 #include "runtime/data/Image.h"
 #include "runtime/data/Preprocess.h"
+#include "runtime/program/PictureGrid.h"
 
 namespace omnibal::rt {
 

@@ -1,6 +1,6 @@
 #include "runtime/data/Preprocess.h"
-#include "runtime/core/AtomicFile.h"
-#include "runtime/core/Json.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
 #include <cmath>
 
 namespace omnibal::rt {

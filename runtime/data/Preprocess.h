@@ -7,7 +7,7 @@
 #ifndef RUNTIME_DATA_PREPROCESS_H
 #define RUNTIME_DATA_PREPROCESS_H
 
-#include "runtime/core/Status.h"
+#include "runtime/support/Status.h"
 #include <array>
 #include <cstdint>
 #include <string>

@@ -2,8 +2,8 @@
 #ifndef RUNTIME_DATA_SAMPLEINTERNAL_H
 #define RUNTIME_DATA_SAMPLEINTERNAL_H
 
-#include "runtime/core/Json.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/support/Json.h"
 #include <optional>
 
 namespace omnibal::rt {

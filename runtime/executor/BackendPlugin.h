@@ -2,7 +2,7 @@
 #ifndef RUNTIME_EXECUTOR_BACKENDPLUGIN_H
 #define RUNTIME_EXECUTOR_BACKENDPLUGIN_H
 
-#include "runtime/core/Backend.h"
+#include "runtime/device/Backend.h"
 #include <string>
 
 namespace omnibal::rt {

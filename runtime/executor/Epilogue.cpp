@@ -1,5 +1,5 @@
 //===- Epilogue.cpp - The end of a step: reductions, clipping, update (ARCHITECTURE D3) --===//
-#include "runtime/core/StepSums.h"
+#include "runtime/comm/StepSums.h"
 #include "runtime/executor/ActionRun.h"
 #include <algorithm>
 #include <cmath>

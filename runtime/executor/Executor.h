@@ -8,11 +8,11 @@
 #ifndef RUNTIME_EXECUTOR_EXECUTOR_H
 #define RUNTIME_EXECUTOR_EXECUTOR_H
 
-#include "runtime/batching/MicrobatchSource.h"
-#include "runtime/core/Backend.h"
-#include "runtime/core/Safetensors.h"
+#include "runtime/data/MicrobatchSource.h"
+#include "runtime/device/Backend.h"
 #include "runtime/executor/FunctionTable.h"
 #include "runtime/executor/Trace.h"
+#include "runtime/support/Safetensors.h"
 #include <functional>
 #include <memory>
 #include <optional>

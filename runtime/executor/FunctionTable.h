@@ -2,7 +2,7 @@
 #ifndef RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 #define RUNTIME_EXECUTOR_FUNCTIONTABLE_H
 
-#include "runtime/core/Backend.h"
+#include "runtime/device/Backend.h"
 #include "runtime/executor/Trace.h"
 #include "runtime/program/ProgramIO.h"
 #include <memory>

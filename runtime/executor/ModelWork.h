@@ -9,7 +9,7 @@
 #ifndef RUNTIME_EXECUTOR_MODELWORK_H
 #define RUNTIME_EXECUTOR_MODELWORK_H
 
-#include "runtime/batching/Packing.h"
+#include "runtime/data/Packing.h"
 #include "runtime/program/Program.h"
 #include <vector>
 

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_EXECUTOR_TRACE_H
 #define RUNTIME_EXECUTOR_TRACE_H
 
-#include "runtime/core/Backend.h"
+#include "runtime/device/Backend.h"
 #include "runtime/program/Program.h"
 #include <cstdint>
 #include <span>

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_PROGRAM_BESIDEARENA_H
 #define RUNTIME_PROGRAM_BESIDEARENA_H
 
-#include "runtime/core/MemoryUse.h"
+#include "runtime/device/MemoryUse.h"
 #include "runtime/program/Program.h"
 
 namespace omnibal::rt {

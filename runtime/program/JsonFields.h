@@ -2,7 +2,7 @@
 #ifndef RUNTIME_PROGRAM_JSONFIELDS_H
 #define RUNTIME_PROGRAM_JSONFIELDS_H
 
-#include "runtime/core/Status.h"
+#include "runtime/support/Status.h"
 #include <cstdint>
 #include <initializer_list>
 #include <limits>

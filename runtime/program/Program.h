@@ -8,8 +8,8 @@
 #ifndef RUNTIME_PROGRAM_PROGRAM_H
 #define RUNTIME_PROGRAM_PROGRAM_H
 
-#include "runtime/core/PictureGrid.h"
-#include "runtime/core/Types.h"
+#include "runtime/program/PictureGrid.h"
+#include "runtime/support/Types.h"
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
 #include "runtime/program/ProgramIO.h"
-#include "runtime/core/AtomicFile.h"
-#include "runtime/core/Checksum.h"
-#include "runtime/core/Json.h"
 #include "runtime/program/JsonFields.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Verifier.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Checksum.h"
+#include "runtime/support/Json.h"
 #include <algorithm>
 #include <filesystem>
 #include <set>

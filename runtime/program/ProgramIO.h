@@ -13,9 +13,9 @@
 #ifndef RUNTIME_PROGRAM_PROGRAMIO_H
 #define RUNTIME_PROGRAM_PROGRAMIO_H
 
-#include "runtime/core/Safetensors.h"
-#include "runtime/core/Status.h"
 #include "runtime/program/Program.h"
+#include "runtime/support/Safetensors.h"
+#include "runtime/support/Status.h"
 #include <memory>
 #include <string>
 #include <vector>

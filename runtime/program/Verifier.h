@@ -7,8 +7,8 @@
 #ifndef RUNTIME_PROGRAM_VERIFIER_H
 #define RUNTIME_PROGRAM_VERIFIER_H
 
-#include "runtime/core/Status.h"
 #include "runtime/program/Program.h"
+#include "runtime/support/Status.h"
 
 namespace omnibal::rt {
 

@@ -2,9 +2,9 @@
 #ifndef RUNTIME_PROGRAM_VERIFIERINTERNAL_H
 #define RUNTIME_PROGRAM_VERIFIERINTERNAL_H
 
-#include "runtime/core/Status.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Program.h"
+#include "runtime/support/Status.h"
 #include <string>
 #include <string_view>
 

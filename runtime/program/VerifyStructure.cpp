@@ -1,5 +1,5 @@
 //===- VerifyStructure.cpp - Rules p1-p5: indices, offsets, sizes ------------------------===//
-#include "runtime/core/Kernel.h"
+#include "runtime/device/Kernel.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>

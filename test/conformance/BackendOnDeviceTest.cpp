@@ -4,12 +4,12 @@
 // the host backend. The plugin is that of $OMNIBAL_PLUGINS: on a GPU the real one.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/backends/host/ThreadCommunicator.h"
-#include "runtime/core/Optimizer.h"
+#include "runtime/comm/threads/ThreadCommunicator.h"
+#include "runtime/device/Optimizer.h"
 #include "test/conformance/Device.h"
 #include "test/conformance/KernelTest.h"
 #include "test/support/TemporaryFolder.h"
-#include "test/unit/executor/TinyRun.h"
+#include "test/unit/runtime/executor/TinyRun.h"
 #include <thread>
 
 namespace omnibal::rt::test {

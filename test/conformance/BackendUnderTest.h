@@ -7,7 +7,7 @@
 #ifndef TEST_CONFORMANCE_BACKENDUNDERTEST_H
 #define TEST_CONFORMANCE_BACKENDUNDERTEST_H
 
-#include "runtime/core/Kernel.h"
+#include "runtime/device/Kernel.h"
 
 namespace omnibal::rt::test {
 

@@ -1,13 +1,13 @@
 //===- Device.h - A backend whose memory is not the host's, for tests of its kernels ----------===//
 //
 // The backend of target cuda, from the plugin in $OMNIBAL_PLUGINS: that of a GPU, or the emulated
-// one. Tests know both by the interface of runtime/core/Backend.h only.
+// one. Tests know both by the interface of runtime/device/Backend.h only.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef TEST_CONFORMANCE_DEVICE_H
 #define TEST_CONFORMANCE_DEVICE_H
 
-#include "runtime/core/Backend.h"
+#include "runtime/device/Backend.h"
 
 namespace omnibal::rt::test {
 

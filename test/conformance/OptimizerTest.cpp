@@ -1,4 +1,4 @@
-#include "runtime/core/Optimizer.h"
+#include "runtime/device/Optimizer.h"
 #include "test/conformance/KernelTest.h"
 
 using namespace omnibal::rt;

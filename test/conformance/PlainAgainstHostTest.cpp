@@ -1,5 +1,5 @@
 //===- PlainAgainstHostTest.cpp - Plain kernels on the device against the host backend --------===//
-#include "runtime/core/PlainMath.h"
+#include "runtime/device/PlainMath.h"
 #include "test/conformance/RandomProblems.h"
 
 using namespace omnibal::rt;

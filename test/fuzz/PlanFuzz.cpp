@@ -5,13 +5,13 @@
 // pass the verifier. Problems beyond a few layers are only read.
 //
 //===----------------------------------------------------------------------------------------===//
-#include "passes/planner/PlanJson.h"
-#include "passes/planner/ProblemJson.h"
-#include "passes/planner/Search.h"
-#include "passes/planner/Simulator.h"
-#include "passes/planner/VerifyPlan.h"
-#include "passes/planner/report/Report.h"
-#include "passes/planner/report/Trace.h"
+#include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/json/PlanJson.h"
+#include "runtime/planner/json/ProblemJson.h"
+#include "runtime/planner/search/Search.h"
+#include "tools/report/Report.h"
+#include "tools/report/Trace.h"
 #include <cstdio>
 #include <cstdlib>
 

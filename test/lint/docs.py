@@ -41,7 +41,7 @@ def passes():
     text = read("docs/passes.md")
     described = set(re.findall(r"^\| `(omnibal-[\w-]+)` \|", text, re.M))
     described |= {"omnibal-raise"} & set(re.findall(r"`(omnibal-[\w-]+)`", text))
-    labels = set(re.findall(r"function_c\d+", read("passes/train/VerifyFunctions.cpp")))
+    labels = set(re.findall(r"function_c\d+", read("passes/differentiate/VerifyFunctions.cpp")))
     return (compare("pass", declared, described) +
             compare("constraint", labels, set(re.findall(r"^\| (function_c\d+) \|", text, re.M))))
 
@@ -57,7 +57,7 @@ def program():
 
 
 def log():
-    line = re.search(r"ordered_json line = \{(.*?)\};", read("tools/omnibal-run/Report.cpp"), re.S)
+    line = re.search(r"ordered_json line = \{(.*?)\};", read("runtime/training/Report.cpp"), re.S)
     fields = set(re.findall(r'\{"(\w+)",', line.group(1))) if line else set()
     return compare("log field", fields, fields & set(re.findall(r"`(\w+)`", read("docs/runtime.md"))))
 
@@ -71,21 +71,21 @@ def tool_flags(tool, text):
 
 def batches():
     text = read("docs/batching.md")
-    fields = set(re.findall(r'(?:\{|object\[)"(\w+)"[,\]]', read("runtime/batching/BatchesFolder.cpp")))
+    fields = set(re.findall(r'(?:\{|object\[)"(\w+)"[,\]]', read("runtime/batching/io/BatchesFolder.cpp")))
     words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
     return compare("field of batches.json", fields, fields & words) + tool_flags("omnibal-batch", text)
 
 
 def plans():
     text = read("docs/planner.md")
-    rules = {"plan_" + name for name in re.findall(r'report\("(c\d+)"', read("passes/planner/VerifyPlan.cpp"))}
+    rules = {"plan_" + name for name in re.findall(r'report\("(c\d+)"', read("runtime/planner/evaluate/VerifyPlan.cpp"))}
     return (tool_flags("omnibal-plan", text) +
             compare("rule", rules, set(re.findall(r"^\| (plan_c\d+) \|", text, re.M))))
 
 
 def kernels_and_operators():
     words = set(re.findall(r"`(\w+)`", read("docs/kernels.md")))
-    kernels = set(re.findall(r'table\["(\w+)"\]', read("runtime/backends/host/*.cpp", "runtime/backends/host/plain/*.cpp")))
+    kernels = set(re.findall(r'table\["(\w+)"\]', read("runtime/backends/host/*.cpp", "runtime/backends/host/kernels/plain/*.cpp")))
     text = read("docs/importing.md")
     table = re.search(r"^\| theme .*?^$", text, re.M | re.S)
     # Loop and Scan are in the table only to be refused with a message of their own.
@@ -122,6 +122,16 @@ def families():
             if int(number) != rows] + ([] if len(said) == 2 else ["README.md and docs/models.md do not both say how many families train"])
 
 
+def walks():
+    """The paths that docs/contributing.md and docs/architecture.md name exist."""
+    found = []
+    for page in ("docs/contributing.md", "docs/architecture.md"):
+        for name in re.findall(r"`((?:dialects|importers|passes|runtime|tools|test)/[\w/.-]+)`", read(page)):
+            if not os.path.exists(os.path.join(ROOT, name)):
+                found.append(f"{page}: there is no {name}")
+    return found
+
+
 def links():
     found = []
     for path in texts():
@@ -139,7 +149,7 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
-    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + links()
+    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + walks() + links()
     print("\n".join(found))
     if found:
         sys.exit(f"docs: {len(found)} places are not true any more")

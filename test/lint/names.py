@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The compiler knows models by their graph only: no model's, module's or parameter's name occurs in importers/ or
-passes/, apart from the one table of module-path words (passes/raise/ModuleWords.*)."""
+passes/, apart from the one table of module-path words (passes/layers/ModuleWords.*)."""
 import os
 import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TABLE = re.compile(r"^passes/raise/ModuleWords\.\w+$")
+TABLE = re.compile(r"^passes/layers/ModuleWords\.\w+$")
 
 MODELS = r"internvl|intern_?vit|internlm|llava|siglip|clip_?vi[ts]|qwen|llama|gemma|idefics|smolvlm|mistral|vicuna|phi[34]"
 MODULES = (r"vision_tower|vision_model|visual_encoder|multi_modal_projector|multimodal_projector|mm_projector|"
@@ -49,7 +49,7 @@ def main():
     print("\n".join(found))
     if found or count == 0:
         sys.exit(f"names: {len(found)} places know a model's or module's name; the graph must tell, or the table "
-                 "passes/raise/ModuleWords")
+                 "passes/layers/ModuleWords")
     print(f"names: {count} files know no model")
 
 

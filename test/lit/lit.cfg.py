@@ -14,5 +14,6 @@ config.test_exec_root = config.omnibal_test_output
 config.environment["PATH"] = os.pathsep.join(
     [config.omnibal_tools, config.llvm_tools, os.environ["PATH"]])
 config.substitutions.append(("%data", config.omnibal_test_data))
+config.substitutions.append(("%inputs", os.path.join(os.path.dirname(__file__), "Inputs")))
 # The Python of all tests, with the packages of test/requirements.txt; lit itself may run in another.
 config.substitutions.append(("%python", config.omnibal_python))

@@ -1,7 +1,7 @@
 #include "test/support/FunctionRun.h"
-#include "runtime/core/BFloat16.h"
-#include "runtime/core/Kernel.h"
-#include "runtime/core/SiteReader.h"
+#include "runtime/device/Kernel.h"
+#include "runtime/device/SiteReader.h"
+#include "runtime/support/BFloat16.h"
 #include "test/support/cuda_emulation/Control.h"
 #include "test/support/cuda_emulation/GeneratedCode.h"
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include "tools/omnibal-batch/Input.h"
-#include "runtime/batching/LengthsCsv.h"
+#include "runtime/batching/io/LengthsCsv.h"
 #include "runtime/data/Dataset.h"
-#include "tools/Progress.h"
+#include "tools/report/Progress.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>

@@ -2,17 +2,17 @@
 #ifndef TOOLS_OMNIBAL_BATCH_INPUT_H
 #define TOOLS_OMNIBAL_BATCH_INPUT_H
 
-#include "runtime/batching/BatchesFolder.h"
-#include "runtime/core/PictureGrid.h"
+#include "runtime/batching/io/BatchesFolder.h"
+#include "runtime/program/PictureGrid.h"
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace omnibal::rt {
 
-/// One table (runtime/batching/LengthsCsv.h), or WebDataset shards and folders of them: sample n is
-/// then the n-th of the data set, as omnibal-run numbers them. With `grid` pictures of shards have
-/// their own sizes and count as many tiles as they have units.
+/// One table (runtime/batching/io/LengthsCsv.h), or WebDataset shards and folders of them: sample n
+/// is then the n-th of the data set, as omnibal-run numbers them. With `grid` pictures of shards
+/// have their own sizes and count as many tiles as they have units.
 Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
                                   const std::optional<PictureGrid> &grid);
 

@@ -1,5 +1,5 @@
 #include "tools/omnibal-batch/Options.h"
-#include "runtime/batching/BatchesFolder.h"
+#include "runtime/batching/io/BatchesFolder.h"
 #include "tools/NumberChecks.h"
 #include <CLI/CLI.hpp>
 #include <iostream>

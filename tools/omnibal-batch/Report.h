@@ -2,7 +2,7 @@
 #ifndef TOOLS_OMNIBAL_BATCH_REPORT_H
 #define TOOLS_OMNIBAL_BATCH_REPORT_H
 
-#include "runtime/batching/BatchesFolder.h"
+#include "runtime/batching/io/BatchesFolder.h"
 
 namespace omnibal::rt {
 

@@ -1,7 +1,7 @@
 #include "tools/omnibal-batch/StreamSteps.h"
-#include "runtime/batching/CheckBatches.h"
-#include "runtime/batching/LengthsCsv.h"
-#include "runtime/batching/Stream.h"
+#include "runtime/batching/io/CheckBatches.h"
+#include "runtime/batching/io/LengthsCsv.h"
+#include "runtime/batching/stream/Stream.h"
 #include "tools/omnibal-batch/Chart.h"
 #include "tools/omnibal-batch/Input.h"
 #include <cstdio>

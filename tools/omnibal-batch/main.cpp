@@ -1,14 +1,14 @@
 //===- main.cpp - omnibal-batch: groups of equal load for every rank and step ---------------===//
-#include "runtime/batching/CheckBatches.h"
-#include "runtime/batching/CostFile.h"
-#include "runtime/core/AtomicFile.h"
+#include "runtime/batching/io/CheckBatches.h"
+#include "runtime/batching/io/CostFile.h"
 #include "runtime/data/GridFile.h"
-#include "tools/Progress.h"
+#include "runtime/support/AtomicFile.h"
 #include "tools/omnibal-batch/Input.h"
 #include "tools/omnibal-batch/Options.h"
 #include "tools/omnibal-batch/Report.h"
 #include "tools/omnibal-batch/StreamSteps.h"
 #include "tools/omnibal-batch/Summary.h"
+#include "tools/report/Progress.h"
 #include <chrono>
 #include <csignal>
 #include <filesystem>

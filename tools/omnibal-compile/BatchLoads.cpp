@@ -1,6 +1,6 @@
 #include "tools/omnibal-compile/BatchLoads.h"
-#include "runtime/batching/BatchesFolder.h"
-#include "runtime/batching/Steps.h"
+#include "runtime/batching/io/BatchesFolder.h"
+#include "runtime/batching/steps/Steps.h"
 #include <filesystem>
 
 namespace omnibal::compile {

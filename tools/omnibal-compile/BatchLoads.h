@@ -3,7 +3,7 @@
 #define TOOLS_OMNIBAL_COMPILE_BATCHLOADS_H
 
 #include "passes/cost/StepLoads.h"
-#include "runtime/core/Status.h"
+#include "runtime/support/Status.h"
 
 namespace omnibal::compile {
 

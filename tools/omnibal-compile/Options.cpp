@@ -1,6 +1,6 @@
 //===- Options.cpp -----------------------------------------------------------------------===//
 #include "tools/omnibal-compile/Options.h"
-#include "passes/planner/ScheduleRules.h"
+#include "runtime/planner/model/ScheduleRules.h"
 #include <CLI/CLI.hpp>
 
 namespace omnibal::compile {

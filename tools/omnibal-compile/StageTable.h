@@ -2,8 +2,8 @@
 #ifndef TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 #define TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 
-#include "passes/partition/PlanStages.h"
-#include "runtime/core/MemoryUse.h"
+#include "passes/plan/PlanStages.h"
+#include "runtime/device/MemoryUse.h"
 
 namespace omnibal::compile {
 

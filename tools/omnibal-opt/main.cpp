@@ -1,5 +1,5 @@
 //===- main.cpp - omnibal-opt: runs passes on the dialect's textual IR or an ONNX model --===//
-#include "dialects/omnibal/OmnibalStageOps.h"
+#include "dialects/omnibal/ir/OmnibalStageOps.h"
 #include "importers/onnx/OnnxImporter.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/AsmState.h"
@@ -7,7 +7,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/Pipelines.h"
+#include "passes/driver/Pipelines.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"

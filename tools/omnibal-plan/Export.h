@@ -2,8 +2,8 @@
 #ifndef TOOLS_OMNIBAL_PLAN_EXPORT_H
 #define TOOLS_OMNIBAL_PLAN_EXPORT_H
 
-#include "passes/planner/PlanJson.h"
-#include "passes/planner/Problem.h"
+#include "runtime/planner/json/PlanJson.h"
+#include "runtime/planner/model/Problem.h"
 
 namespace omnibal::plan {
 

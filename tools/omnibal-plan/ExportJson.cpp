@@ -1,4 +1,4 @@
-#include "runtime/core/JsonWriter.h"
+#include "runtime/support/JsonWriter.h"
 #include "tools/omnibal-plan/Export.h"
 
 namespace omnibal::plan {

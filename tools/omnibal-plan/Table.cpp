@@ -1,5 +1,5 @@
 #include "tools/omnibal-plan/Table.h"
-#include "passes/planner/NumberText.h"
+#include "runtime/planner/model/NumberText.h"
 #include <map>
 
 namespace omnibal::plan {

@@ -2,9 +2,9 @@
 #ifndef TOOLS_OMNIBAL_PLAN_TABLE_H
 #define TOOLS_OMNIBAL_PLAN_TABLE_H
 
-#include "passes/planner/PlanJson.h"
-#include "passes/planner/Problem.h"
-#include "passes/planner/baselines/Baselines.h"
+#include "runtime/planner/baselines/Baselines.h"
+#include "runtime/planner/json/PlanJson.h"
+#include "runtime/planner/model/Problem.h"
 
 namespace omnibal::plan {
 

@@ -1,17 +1,17 @@
 //===- main.cpp - omnibal-plan: a planning problem in, the best plan out --------------------===//
-#include "passes/planner/NumberText.h"
-#include "passes/planner/PlanJson.h"
-#include "passes/planner/ProblemJson.h"
-#include "passes/planner/Search.h"
-#include "passes/planner/VerifyPlan.h"
-#include "passes/planner/report/Report.h"
-#include "passes/planner/report/Trace.h"
-#include "runtime/core/AtomicFile.h"
-#include "runtime/core/JsonWriter.h"
-#include "tools/Progress.h"
+#include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/json/PlanJson.h"
+#include "runtime/planner/json/ProblemJson.h"
+#include "runtime/planner/model/NumberText.h"
+#include "runtime/planner/search/Search.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/JsonWriter.h"
 #include "tools/omnibal-plan/Export.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
+#include "tools/report/Progress.h"
+#include "tools/report/Report.h"
+#include "tools/report/Trace.h"
 #include <csignal>
 #include <filesystem>
 #include <iostream>

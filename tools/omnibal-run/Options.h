@@ -2,7 +2,7 @@
 #ifndef TOOLS_OMNIBAL_RUN_OPTIONS_H
 #define TOOLS_OMNIBAL_RUN_OPTIONS_H
 
-#include "tools/omnibal-run/RunOptions.h"
+#include "runtime/training/RunOptions.h"
 
 namespace omnibal::rt {
 

@@ -1,18 +1,18 @@
 //===- main.cpp - omnibal-run: trains, evaluates and runs programs -----------------------===//
 #include "runtime/checkpoint/ModelFolder.h"
-#include "runtime/core/Checksum.h"
+#include "runtime/comm/Gather.h"
+#include "runtime/comm/launch/Launch.h"
+#include "runtime/data/Feeder.h"
 #include "runtime/data/GridFile.h"
 #include "runtime/executor/BackendPlugin.h"
-#include "runtime/executor/Feeder.h"
 #include "runtime/program/BesideArena.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
-#include "tools/omnibal-run/Gather.h"
-#include "tools/omnibal-run/Launch.h"
+#include "runtime/support/Checksum.h"
+#include "runtime/training/ProcessMemory.h"
+#include "runtime/training/Report.h"
+#include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
-#include "tools/omnibal-run/ProcessMemory.h"
-#include "tools/omnibal-run/Report.h"
-#include "tools/omnibal-run/Session.h"
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 //===- CrossAttentionEval.cpp - Tokens that attend to pictures, and the gradient -----------===//
-#include "dialects/omnibal/OmnibalCrossOps.h"
 #include "dialects/omnibal/interpreter/Evaluation.h"
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include <cmath>
 #include <limits>
 

@@ -2,8 +2,8 @@
 #ifndef DIALECTS_OMNIBAL_INTERPRETER_EVALUATION_H
 #define DIALECTS_OMNIBAL_INTERPRETER_EVALUATION_H
 
-#include "dialects/omnibal/OmnibalOps.h"
 #include "dialects/omnibal/interpreter/Interpreter.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace omnibal {

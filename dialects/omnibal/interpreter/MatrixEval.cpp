@@ -1,6 +1,6 @@
 //===- MatrixEval.cpp - Matrix products --------------------------------------------------===//
-#include "dialects/omnibal/ScalarFunctions.h"
 #include "dialects/omnibal/interpreter/Evaluation.h"
+#include "dialects/omnibal/ir/ScalarFunctions.h"
 
 using namespace mlir;
 

@@ -1,12 +1,12 @@
 #include "runtime/backends/cuda/CudaBackend.h"
-#include "runtime/backends/cuda/DeviceArena.h"
-#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/Sums.h"
-#include "runtime/backends/cuda/Transports.h"
 #include "runtime/backends/cuda/UpdateLists.h"
 #include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/queue/Marks.h"
-#include "runtime/backends/cuda/queue/Recording.h"
+#include "runtime/backends/cuda/comm/Transports.h"
+#include "runtime/backends/cuda/driver/DeviceArena.h"
+#include "runtime/backends/cuda/driver/Marks.h"
+#include "runtime/backends/cuda/driver/Recording.h"
+#include "runtime/backends/cuda/libraries/Libraries.h"
 #include <new>
 
 namespace omnibal::rt::cuda {

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_CUDABACKEND_H
 #define RUNTIME_BACKENDS_CUDA_CUDABACKEND_H
 
-#include "runtime/core/Backend.h"
+#include "runtime/device/Backend.h"
 
 namespace omnibal::rt::cuda {
 

@@ -1,6 +1,6 @@
 //===- CudaKind.cpp - Finds the device, or says what is missing ------------------------------===//
 #include "runtime/backends/cuda/CudaBackend.h"
-#include "runtime/backends/cuda/Runtime.h"
+#include "runtime/backends/cuda/driver/Runtime.h"
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {

@@ -1,6 +1,6 @@
 #include "runtime/backends/cuda/Sums.h"
 #include "runtime/backends/cuda/kernels/StepSums.h"
-#include "runtime/core/StepSums.h"
+#include "runtime/comm/StepSums.h"
 #include <cstring>
 
 namespace omnibal::rt::cuda {

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_SUMS_H
 #define RUNTIME_BACKENDS_CUDA_SUMS_H
 
-#include "runtime/backends/cuda/queue/Staging.h"
+#include "runtime/backends/cuda/driver/Staging.h"
 
 namespace omnibal::rt::cuda {
 

@@ -2,9 +2,9 @@
 #ifndef RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
 #define RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
 
-#include "runtime/backends/cuda/OwnMemory.h"
+#include "runtime/backends/cuda/driver/OwnMemory.h"
+#include "runtime/backends/cuda/driver/Staging.h"
 #include "runtime/backends/cuda/kernels/Update.h"
-#include "runtime/backends/cuda/queue/Staging.h"
 #include <deque>
 
 namespace omnibal::rt::cuda {

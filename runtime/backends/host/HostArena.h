@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BACKENDS_HOST_HOSTARENA_H
 #define RUNTIME_BACKENDS_HOST_HOSTARENA_H
 
-#include "runtime/core/Backend.h"
+#include "runtime/device/Backend.h"
 
 namespace omnibal::rt {
 

@@ -1,6 +1,6 @@
 //===- HostBackend.cpp - The host as a device: every call performs its work ------------------===//
 #include "runtime/backends/host/HostArena.h"
-#include "runtime/core/StepSums.h"
+#include "runtime/comm/StepSums.h"
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-#include "runtime/core/Optimizer.h"
+#include "runtime/device/Optimizer.h"
 #include "runtime/backends/host/vector/Update.h"
 #include <algorithm>
 #include <cmath>

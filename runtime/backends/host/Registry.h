@@ -6,7 +6,7 @@
 #ifndef RUNTIME_BACKENDS_HOST_REGISTRY_H
 #define RUNTIME_BACKENDS_HOST_REGISTRY_H
 
-#include "runtime/core/SiteReader.h"
+#include "runtime/device/SiteReader.h"
 #include <map>
 #include <memory>
 #include <string>

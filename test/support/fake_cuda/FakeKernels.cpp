@@ -1,15 +1,16 @@
 //===- FakeKernels.cpp - The kernels' launchers as plain loops on the fake device ------------===//
 //
 // Only what the tests of the backend's host code launch: elements of 4 bytes, and the host's
-// arithmetic for the optimizer. What the kernels compute is tested in test/unit/cuda_kernels.
+// arithmetic for the optimizer. What the kernels compute is tested in
+// test/unit/runtime/backends/cuda/kernels.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include "runtime/backends/cuda/kernels/StepSums.h"
 #include "runtime/backends/cuda/kernels/Update.h"
-#include "runtime/core/Optimizer.h"
-#include "runtime/core/StepSums.h"
+#include "runtime/comm/StepSums.h"
+#include "runtime/device/Optimizer.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <cmath>
 

@@ -1,5 +1,5 @@
 #include "test/support/fake_libraries/FakeAttention.h"
-#include "runtime/backends/cuda/cudnn/AttentionLibrary.h"
+#include "runtime/backends/cuda/libraries/AttentionLibrary.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <cmath>
 #include <cstdlib>

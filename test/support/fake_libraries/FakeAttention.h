@@ -2,7 +2,7 @@
 #ifndef TEST_SUPPORT_FAKE_LIBRARIES_FAKEATTENTION_H
 #define TEST_SUPPORT_FAKE_LIBRARIES_FAKEATTENTION_H
 
-#include "runtime/backends/cuda/cudnn/AttentionForm.h"
+#include "runtime/backends/cuda/libraries/AttentionForm.h"
 #include <string>
 #include <vector>
 

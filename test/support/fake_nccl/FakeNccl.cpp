@@ -8,7 +8,7 @@
 // (from 0), which then never ends; hang:RANK:N lets that group just hang.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/backends/cuda/nccl/NcclApi.h"
+#include "runtime/backends/cuda/comm/NcclApi.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include "test/support/fake_nccl/Board.h"
 #include <atomic>

@@ -1,8 +1,8 @@
 //===- AttentionKernels.cpp - `attention`, `attention_backward` and `rope` on the device ------===//
-#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/calls/AttentionOperands.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
-#include "runtime/core/AttentionSite.h"
+#include "runtime/backends/cuda/libraries/Libraries.h"
+#include "runtime/device/AttentionSite.h"
 
 namespace omnibal::rt::cuda {
 namespace {

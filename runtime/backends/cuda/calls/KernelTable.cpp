@@ -1,10 +1,10 @@
 #include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/Libraries.h"
-#include "runtime/backends/cuda/calls/GemmSums.h"
 #include "runtime/backends/cuda/calls/PlainKernel.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
+#include "runtime/backends/cuda/libraries/GemmSums.h"
+#include "runtime/backends/cuda/libraries/Libraries.h"
 #include <algorithm>
 #include <map>
 

@@ -2,11 +2,11 @@
 #ifndef RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H
 #define RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H
 
-#include "runtime/backends/cuda/OwnMemory.h"
-#include "runtime/backends/cuda/ProgramCode.h"
+#include "runtime/backends/cuda/driver/OwnMemory.h"
+#include "runtime/backends/cuda/driver/ProgramCode.h"
 #include "runtime/backends/cuda/kernels/Strides.h"
-#include "runtime/core/Load.h"
-#include "runtime/core/SiteReader.h"
+#include "runtime/device/Load.h"
+#include "runtime/device/SiteReader.h"
 #include <map>
 
 namespace omnibal::rt::cuda {

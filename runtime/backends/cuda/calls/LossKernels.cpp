@@ -1,12 +1,12 @@
 //===- LossKernels.cpp - `cross_entropy` and `linear_cross_entropy` on the device -------------===//
-#include "runtime/backends/cuda/Libraries.h"
 #include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/cublas/Product.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/CrossEntropy.h"
 #include "runtime/backends/cuda/kernels/Gemm.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include "runtime/backends/cuda/kernels/Rows.h"
+#include "runtime/backends/cuda/libraries/Libraries.h"
+#include "runtime/backends/cuda/libraries/Product.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {

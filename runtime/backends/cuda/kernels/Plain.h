@@ -10,7 +10,7 @@
 #define RUNTIME_BACKENDS_CUDA_KERNELS_PLAIN_H
 
 #include "runtime/backends/cuda/kernels/Strides.h"
-#include "runtime/core/PlainMath.h"
+#include "runtime/device/PlainMath.h"
 #include <cuda_runtime_api.h>
 
 namespace omnibal::rt::cuda {

@@ -1,7 +1,7 @@
 //===- StepSums.cu - One block, or one thread, a launch ---------------------------------------===//
 #include "runtime/backends/cuda/kernels/Device.h"
 #include "runtime/backends/cuda/kernels/StepSums.h"
-#include "runtime/core/StepSums.h"
+#include "runtime/comm/StepSums.h"
 
 namespace omnibal::rt::cuda {
 namespace {

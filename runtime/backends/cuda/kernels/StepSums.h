@@ -1,6 +1,6 @@
 //===- StepSums.h - A step's loss and the scale of its update, without the host ---------------===//
 //
-// runtime/core/StepSums.h in device memory, so that the host need not wait for a step's numbers
+// runtime/comm/StepSums.h in device memory, so that the host need not wait for a step's numbers
 // before it enqueues the update and the next step.
 //
 //===-------------------------------------------------------------------------------------------===//

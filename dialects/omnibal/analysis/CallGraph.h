@@ -1,0 +1,43 @@
+//===- CallGraph.h - Form C as plain data ------------------------------------------------===//
+#ifndef DIALECTS_OMNIBAL_ANALYSIS_CALLGRAPH_H
+#define DIALECTS_OMNIBAL_ANALYSIS_CALLGRAPH_H
+
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace omnibal::partition {
+
+/// An activation between layers (or a result of the head).
+struct Edge {
+  int64_t producer = 0;        ///< call
+  int64_t output = 0;          ///< index among the producer's outputs
+  std::string kind = "output"; ///< output | loss | prediction
+  SymbolicShape shape;
+  bool isNarrow =
+      false; ///< lies in bfloat16 where the program computes in it, and its gradient too
+  llvm::SmallVector<std::pair<int64_t, int64_t>> consumers; ///< (call, input index), in order
+  bool isGraphOutput = false;
+  std::string graphOutput; ///< ONNX name where it is one
+};
+
+struct Call {
+  std::string name, kind;
+  LayerFnOp callee;
+  CallLayerOp op;
+  int64_t chunk = 0;
+  llvm::SmallVector<int64_t> inputs, outputs; ///< edges
+  llvm::SmallVector<std::string> parameters;
+};
+
+struct CallGraph {
+  std::vector<Call> calls; ///< in program order
+  std::vector<Edge> edges;
+  int64_t chunks = 1;
+  std::vector<ParameterOp> parameters; ///< those that a call uses, in order of first use
+};
+
+/// Reads @main of a module in form C; chunks must be non-decreasing along the calls.
+llvm::FailureOr<CallGraph> readCallGraph(mlir::ModuleOp module);
+
+} // namespace omnibal::partition
+#endif // DIALECTS_OMNIBAL_ANALYSIS_CALLGRAPH_H

@@ -1,0 +1,51 @@
+//===- LayerGraph.cpp - @main in form L or P as a list of layers -------------------------===//
+#include "dialects/omnibal/analysis/LayerGraph.h"
+
+using namespace mlir;
+using namespace omnibal;
+
+OutputKind omnibal::getOutputKind(LayerOp layer, unsigned output) {
+  auto names = layer->getAttrOfType<ArrayAttr>("omnibal.outputs");
+  if (!names)
+    return OutputKind::Output;
+  StringRef name = cast<StringAttr>(names[output]).getValue();
+  if (name == "loss")
+    return OutputKind::Loss;
+  return name == "prediction" ? OutputKind::Prediction : OutputKind::Output;
+}
+
+ParameterOp LayerGraph::getParameter(LayerOp layer, unsigned number) const {
+  auto get = layer.getParameters()[number].getDefiningOp<GetParameterOp>();
+  return parameters.lookup(get.getParameterAttr().getAttr());
+}
+
+FailureOr<LayerGraph> LayerGraph::get(ModuleOp module, StringRef pass) {
+  LayerGraph graph;
+  graph.main = module.lookupSymbol<func::FuncOp>("main");
+  if (!graph.main || !graph.main.getBody().hasOneBlock())
+    return module.emitError() << pass << ": the module has no function @main of one block";
+  if (graph.main.getNumArguments() != 0)
+    return graph.main.emitError()
+           << pass
+           << ": @main still has arguments; run omnibal-raise and omnibal-form-layers first";
+  for (auto parameter : module.getOps<ParameterOp>())
+    graph.parameters[parameter.getSymNameAttr()] = parameter;
+  for (Operation &op : graph.main.getBody().front()) {
+    if (auto layer = dyn_cast<LayerOp>(op)) {
+      graph.layers.push_back(layer);
+    } else if (auto get = dyn_cast<GetParameterOp>(op)) {
+      if (!graph.parameters.contains(get.getParameterAttr().getAttr()))
+        return get.emitOpError() << pass << ": there is no omnibal.parameter "
+                                 << get.getParameterAttr();
+    } else if (auto result = dyn_cast<func::ReturnOp>(op)) {
+      graph.result = result;
+    } else {
+      return op.emitOpError() << "lies outside every layer; " << pass
+                              << " needs omnibal-form-layers to have run";
+    }
+  }
+  if (graph.layers.empty())
+    return graph.main.emitError() << pass
+                                  << ": @main has no omnibal.layer; run omnibal-form-layers first";
+  return graph;
+}

@@ -1,0 +1,30 @@
+//===- LayerGraph.h - @main in form L or P as a list of layers ---------------------------===//
+#ifndef DIALECTS_OMNIBAL_ANALYSIS_LAYERGRAPH_H
+#define DIALECTS_OMNIBAL_ANALYSIS_LAYERGRAPH_H
+
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace omnibal {
+
+/// What an output of a layer is; `omnibal.outputs` says it once a loss is attached.
+enum class OutputKind { Output, Loss, Prediction };
+OutputKind getOutputKind(LayerOp layer, unsigned output);
+
+struct LayerGraph {
+  mlir::func::FuncOp main;
+  llvm::SmallVector<LayerOp> layers; ///< in order of @main, which is topological
+  mlir::func::ReturnOp result;
+
+  /// The parameter that operand `number` of `layer`'s parameters reads.
+  ParameterOp getParameter(LayerOp layer, unsigned number) const;
+
+  /// Checks form L (docs/contract-compiler.md); what is missing is a diagnostic of `pass`.
+  static mlir::FailureOr<LayerGraph> get(mlir::ModuleOp module, llvm::StringRef pass);
+
+private:
+  llvm::DenseMap<mlir::StringAttr, ParameterOp> parameters;
+};
+
+} // namespace omnibal
+#endif // DIALECTS_OMNIBAL_ANALYSIS_LAYERGRAPH_H

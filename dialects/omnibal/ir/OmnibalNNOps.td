@@ -1,0 +1,200 @@
+//===- OmnibalNNOps.td - Neural-network ops and their gradients --------------------------===//
+#ifndef DIALECTS_OMNIBAL_IR_OMNIBALNNOPS_TD
+#define DIALECTS_OMNIBAL_IR_OMNIBALNNOPS_TD
+
+include "dialects/omnibal/ir/OmnibalTensorOps.td"
+
+def MatMulOp : Omnibal_PureOp<"matmul", [Diff]> {
+  let summary = "NumPy matmul; transpose_* swap the last two dimensions of an operand first";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let results = (outs AnyRankedTensor:$result);
+}
+def LinearOp : Omnibal_PureOp<"linear", [Diff]> {
+  let summary = "x [.., in] times weight [out, in] (or [in, out] with `in_out`) plus bias [out]";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+                       UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
+def LinearWeightGradOp : Omnibal_PureOp<"linear_weight_grad"> {
+  let summary = "Gradient of linear's weight: sum over all leading dimensions";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$grad, UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
+def ConvOp : Omnibal_PureOp<"conv", [Diff]> {
+  let summary = "ONNX Conv, any number of spatial dimensions; pads: begins then ends";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$group);
+  let results = (outs FloatTensor:$result);
+}
+def ConvInputGradOp : Omnibal_PureOp<"conv_input_grad"> {
+  let arguments = (ins FloatTensor:$grad, FloatTensor:$weight,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$group);
+  let results = (outs FloatTensor:$result);
+}
+def ConvWeightGradOp : Omnibal_PureOp<"conv_weight_grad"> {
+  let arguments = (ins FloatTensor:$input, FloatTensor:$grad,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$group);
+  let results = (outs FloatTensor:$result);
+}
+def SoftmaxOp : Omnibal_PureOp<"softmax", [Diff]> {
+  let arguments = (ins FloatTensor:$input, I64Attr:$axis);
+  let results = (outs FloatTensor:$result);
+}
+def LogSoftmaxOp : Omnibal_PureOp<"log_softmax", [Diff]> {
+  let arguments = (ins FloatTensor:$input, I64Attr:$axis);
+  let results = (outs FloatTensor:$result);
+}
+def LayerNormOp : Omnibal_PureOp<"layer_norm", [Diff]> {
+  let summary = "Over dimensions [axis, rank): (x - mean) * rsqrt(var + epsilon) * scale + bias";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$scale, Optional<FloatTensor>:$bias,
+                       I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs FloatTensor:$result);
+}
+def RMSNormOp : Omnibal_PureOp<"rms_norm", [Diff]> {
+  let summary = "Over dimensions [axis, rank): x * rsqrt(mean(x^2) + epsilon) * scale";
+  let arguments = (ins FloatTensor:$input, Optional<FloatTensor>:$scale, I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs FloatTensor:$result);
+}
+
+def AttentionOp : Omnibal_PureOp<"attention", [Diff, AttrSizedOperandSegments]> {
+  let summary = "softmax(scale * q k^T + mask) v";
+  let description = [{
+    q [B, H, L, D], k [B, Hk, S, D], v [B, Hk, S, Dv]; query head h reads key head h * Hk / H.
+    Before raising `mask_kind` may be explicit: `mask` (i1: true = sees; float: added) broadcasts to
+    [B, H, L, S]; a row that sees nothing gives 0. After raising there is no mask operand; with
+    `cu_seqlens` (i32, borders; B is 1) attention stays within segments, without it within each
+    batch entry. `types` (i32 [L]) are the token types of a mask of kind prefix or blocks, and
+    `type_range` (first, last) says which of them count. `sinks` [H] are logits beside a row's
+    scores, of a key with value 0 that every query sees. lse: log-sum-exp [B, H, L], sinks included.
+  }];
+  let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
+    Optional<AnyRankedTensor>:$mask, Optional<IndexingTensor>:$cu_seqlens, Optional<IndexingTensor>:$types,
+    Optional<FloatTensor>:$sinks,
+    F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window,
+    OptionalAttr<DenseI64ArrayAttr>:$type_range, OptionalAttr<F64Attr>:$softcap);
+  let results = (outs FloatTensor:$result, FloatTensor:$lse);
+}
+def AttentionGradOp : Omnibal_PureOp<"attention_grad", [AttrSizedOperandSegments]> {
+  let description = "Sinks show in result and lse alone.";
+  let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
+    FloatTensor:$result, FloatTensor:$lse, FloatTensor:$grad,
+    Optional<IndexingTensor>:$cu_seqlens, Optional<IndexingTensor>:$types,
+    F64Attr:$scale, MaskKind:$mask_kind, OptionalAttr<I64Attr>:$window,
+    OptionalAttr<DenseI64ArrayAttr>:$type_range, OptionalAttr<F64Attr>:$softcap);
+  let results = (outs FloatTensor:$dquery, FloatTensor:$dkey, FloatTensor:$dvalue);
+}
+def RopeOp : Omnibal_PureOp<"rope", [Diff]> {
+  let summary = "Rotary embedding of x [B, H, L, D] by rows positions[l] of cos/sin [P, R], R <= D";
+  let arguments = (ins FloatTensor:$input, IndexingTensor:$positions, FloatTensor:$cos, FloatTensor:$sin,
+                       UnitAttr:$interleaved, UnitAttr:$inverse);
+  let results = (outs FloatTensor:$result);
+}
+def EmbeddingOp : Omnibal_PureOp<"embedding", [Diff]> {
+  let summary = "Rows of table [W, C] at ids [..]: result [.., C]";
+  let description = "The row `padding` gets no gradient (PyTorch's padding_idx).";
+  let arguments = (ins FloatTensor:$table, IndexingTensor:$ids, OptionalAttr<I64Attr>:$padding);
+  let results = (outs FloatTensor:$result);
+}
+def EmbeddingGradOp : Omnibal_PureOp<"embedding_grad"> {
+  let summary = "Scatter-add of grad rows into zeros of the table's shape (the result type), but none into the row `padding`";
+  let arguments = (ins FloatTensor:$grad, IndexingTensor:$ids, OptionalAttr<I64Attr>:$padding);
+  let results = (outs FloatTensor:$result);
+}
+def ShiftTokensOp : Omnibal_PureOp<"shift_tokens", [Diff]> {
+  let summary = "Row n of x [1, N, C] is row n - distance of its sample, zeros where there is none";
+  let description = [{
+    `positions` (i32, N elements) count the rows of each sample from 0. `inverse` is the transpose:
+    row n is row n + distance of the same sample.
+  }];
+  let arguments = (ins FloatTensor:$input, IndexingTensor:$positions, I64Attr:$distance, UnitAttr:$inverse);
+  let results = (outs FloatTensor:$result);
+}
+def GatedDeltaOp : Omnibal_PureOp<"gated_delta", [Diff]> {
+  let summary = "Linear attention by the gated delta rule: a matrix of keys and values, token by token";
+  let description = [{
+    query, key [B, H, L, D], value [B, H, L, Dv], decay (a logarithm) and beta [B, H, L]. With a
+    state S [D, Dv] that is 0 before a segment's first token, for each token in turn:
+    S = exp(decay) S; S = S + key (beta (value - key^T S)); result = scale * query^T S. Segments are
+    those of `cu_seqlens` (i32, borders; B is 1), without it each batch entry is one.
+  }];
+  let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value, FloatTensor:$decay,
+    FloatTensor:$beta, Optional<IndexingTensor>:$cu_seqlens, F64Attr:$scale);
+  let results = (outs FloatTensor:$result);
+}
+def GatedDeltaGradOp : Omnibal_PureOp<"gated_delta_grad"> {
+  let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value, FloatTensor:$decay,
+    FloatTensor:$beta, FloatTensor:$grad, Optional<IndexingTensor>:$cu_seqlens, F64Attr:$scale);
+  let results = (outs FloatTensor:$dquery, FloatTensor:$dkey, FloatTensor:$dvalue, FloatTensor:$ddecay,
+    FloatTensor:$dbeta);
+}
+def ImageMergeOp : Omnibal_PureOp<"image_merge", [Diff]> {
+  let summary = "Row n of text [1, N, C], or row image_rows[n] of features [.., C] where that is >= 0";
+  let arguments = (ins FloatTensor:$text, FloatTensor:$features, IndexingTensor:$image_rows);
+  let results = (outs FloatTensor:$result);
+}
+def ImageMergeGradOp : Omnibal_PureOp<"image_merge_grad"> {
+  let arguments = (ins FloatTensor:$grad, IndexingTensor:$image_rows);
+  let results = (outs FloatTensor:$dtext, FloatTensor:$dfeatures);
+}
+
+//--- Rows in groups (experts) -------------------------------------------------------------------------------
+
+def TopKOp : Omnibal_PureOp<"top_k"> {
+  let summary = "Places of the k largest values along the last dimension, largest first, of equal ones the first";
+  let description = "[.., E] gives i64 [.., k]; with `smallest` the k smallest, smallest first.";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$k, UnitAttr:$smallest);
+  let results = (outs IndexingTensor:$result);
+}
+def GroupRowsOp : Omnibal_PureOp<"group_rows"> {
+  let summary = "Rows sorted by the group that each belongs to";
+  let description = [{
+    ids [..] of R rows, each in [0, groups): `order` (i32 [R]) are the rows of group 0, then those of
+    group 1, .., each in their own order; rows of group g stand at [borders[g], borders[g + 1])
+    (i32 [groups + 1]).
+  }];
+  let arguments = (ins IndexingTensor:$ids, I64Attr:$groups);
+  let results = (outs IndexingTensor:$order, IndexingTensor:$borders);
+}
+def GroupedLinearOp : Omnibal_PureOp<"grouped_linear", [Diff]> {
+  let summary = "Each row times the weight of its group: x [.., in], weight [groups, out, in]";
+  let description = "With `in_out` the weight is [groups, in, out]. Order and borders are group_rows'.";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$weight, IndexingTensor:$order,
+                       IndexingTensor:$borders, UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
+def GroupedLinearWeightGradOp : Omnibal_PureOp<"grouped_linear_weight_grad"> {
+  let summary = "Gradient of grouped_linear's weight: for each group the sum over its rows";
+  let arguments = (ins FloatTensor:$input, FloatTensor:$grad, IndexingTensor:$order,
+                       IndexingTensor:$borders, UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
+
+//--- Loss -------------------------------------------------------------------------------------------------
+
+def CrossEntropyOp : Omnibal_PureOp<"cross_entropy", [Diff]> {
+  let summary = "Per-row loss of logits [.., W] at targets (i32, -1 = none: loss 0); result [..]";
+  let description = "`prediction` (i32 [..]): arg max, lowest index, at rows with a target, else -1.";
+  let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets);
+  let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
+}
+def CrossEntropyGradOp : Omnibal_PureOp<"cross_entropy_grad"> {
+  let summary = "Gradient of the SUM of losses times nothing else; also gives the losses";
+  let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets);
+  let results = (outs FloatTensor:$loss, FloatTensor:$dlogits);
+}
+def LinearCrossEntropyOp : Omnibal_PureOp<"linear_cross_entropy", [Diff]> {
+  let summary = "cross_entropy(scale * (hidden weight^T) + bias) without keeping logits";
+  let description = "`prediction` as in cross_entropy.";
+  let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
+}
+def LinearCrossEntropyGradOp : Omnibal_PureOp<"linear_cross_entropy_grad"> {
+  let summary = "Losses and gradients of their sum in one pass; unused gradients cost nothing";
+  let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs FloatTensor:$loss, FloatTensor:$dhidden, FloatTensor:$dweight,
+                      Optional<FloatTensor>:$dbias);
+}
+
+#endif // DIALECTS_OMNIBAL_IR_OMNIBALNNOPS_TD

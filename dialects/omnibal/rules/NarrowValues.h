@@ -1,0 +1,33 @@
+//===- NarrowValues.h - Which float32 values may lie in bfloat16 -----------------------------===//
+//
+// The IR computes in float32 everywhere. A program that computes in bfloat16 keeps values in
+// bfloat16 between its kernels where their precision is that of activations: what depends on
+// parameters or activations, and on no such thing by a statistic alone. Statistics of rows (sums,
+// means, log-sum-exp, losses, and what is computed from them only), gradients of parameters, and
+// what depends on positions and constants only (rotary angles) stay in float32.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef DIALECTS_OMNIBAL_RULES_NARROWVALUES_H
+#define DIALECTS_OMNIBAL_RULES_NARROWVALUES_H
+
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace omnibal {
+
+/// Unit attribute on arguments and results of the functions of a layer: an activation that stays in
+/// float32 whatever the program computes in. Both sides of a call carry it.
+constexpr llvm::StringLiteral wideAttrName = "omnibal.wide";
+
+bool isFloat32(mlir::Value value);
+
+/// `narrow` and those results of `ops` (in program order) that may lie in bfloat16 if `narrow` do.
+llvm::DenseSet<mlir::Value> findNarrowValues(llvm::ArrayRef<mlir::Operation *> ops,
+                                             llvm::ArrayRef<mlir::Value> narrow);
+
+/// Whether an argument or result of a layer's function, with these attributes, is stored in
+/// bfloat16 where a program computes in it.
+bool isNarrowFormal(mlir::DictionaryAttr attributes, mlir::Type type);
+
+} // namespace omnibal
+#endif // DIALECTS_OMNIBAL_RULES_NARROWVALUES_H

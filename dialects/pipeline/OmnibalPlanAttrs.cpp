@@ -1,0 +1,225 @@
+//===- OmnibalPlanAttrs.cpp - Costs and plans, and where they may stand ------------------===//
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <map>
+
+using namespace mlir;
+using namespace omnibal;
+
+#include "dialects/pipeline/OmnibalPlanDialect.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/pipeline/OmnibalPlanAttrs.cpp.inc"
+
+void PlanDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/pipeline/OmnibalPlanAttrs.cpp.inc"
+      >();
+}
+
+bool omnibal::isRematName(StringRef name) {
+  if (name == "keep" || name == "full")
+    return true;
+  int64_t number = 0;
+  return name.consume_front("selective-") && !name.starts_with("0") && !name.starts_with("+") &&
+         !name.getAsInteger(10, number) && number >= 1;
+}
+
+LogicalResult RematOptionAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name,
+                                      int64_t saved, int64_t recompute, int64_t workspace,
+                                      IntegerAttr split, IntegerAttr backward,
+                                      DenseI64ArrayAttr inputs, DenseI64ArrayAttr outputs) {
+  auto negative = [](DenseI64ArrayAttr list) {
+    return list && llvm::any_of(list.asArrayRef(), [](int64_t value) { return value < 0; });
+  };
+  if (name.empty() || std::min({saved, recompute, workspace}) < 0 ||
+      (split && split.getInt() < 0) || (backward && backward.getInt() < 0) || negative(inputs) ||
+      negative(outputs))
+    return emitError() << "option_c1: an option has a name; nanoseconds, bytes and numbers of "
+                          "inputs and outputs are >= 0";
+  return success();
+}
+
+LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t forward,
+                               int64_t inputGrad, int64_t weightGrad, DenseI64ArrayAttr outputs,
+                               DenseI64ArrayAttr gradients, ArrayAttr options) {
+  int64_t least = std::min({forward, inputGrad, weightGrad});
+  for (DenseI64ArrayAttr list : {outputs, gradients})
+    for (int64_t bytes : list.asArrayRef())
+      least = std::min(least, bytes);
+  if (least < 0)
+    return emitError() << "cost_c1: nanoseconds and bytes of a cost must be >= 0";
+  llvm::SmallVector<StringRef> names;
+  for (Attribute each : options) {
+    auto option = dyn_cast<RematOptionAttr>(each);
+    if (!option)
+      return emitError() << "cost_c3: options are #plan.option, not " << each;
+    if (names.empty() != (option.getName() == "keep") ||
+        llvm::is_contained(names, option.getName()))
+      return emitError() << "cost_c3: \"keep\" comes first, and every name once";
+    names.push_back(option.getName());
+  }
+  if (names.empty())
+    return emitError() << "cost_c3: a layer has at least the option \"keep\"";
+  return success();
+}
+
+RematOptionAttr CostAttr::findOption(StringRef name) const {
+  for (Attribute each : getOptions())
+    if (auto option = cast<RematOptionAttr>(each); option.getName() == name)
+      return option;
+  return {};
+}
+
+LogicalResult BuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t forward,
+                                  int64_t predict, int64_t results, int64_t predictions,
+                                  DictionaryAttr batch, DictionaryAttr backwardBatch,
+                                  DictionaryAttr constants) {
+  bool sound = std::min({forward, predict, results, predictions}) >= 0;
+  for (DictionaryAttr named : {batch, backwardBatch, constants})
+    for (NamedAttribute each : named ? named.getValue() : ArrayRef<NamedAttribute>()) {
+      auto bytes = dyn_cast<IntegerAttr>(each.getValue());
+      sound &= bytes && bytes.getType().isSignlessInteger(64) && bytes.getInt() >= 0;
+    }
+  if (!sound)
+    return emitError() << "buffers_c1: bytes of buffers are i64 and >= 0";
+  return success();
+}
+
+LogicalResult ParameterCostAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                        int64_t resident, int64_t reduced) {
+  if (std::min(resident, reduced) < 0)
+    return emitError() << "parameter_cost_c1: bytes of a parameter must be >= 0";
+  return success();
+}
+
+LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages,
+                                  DenseI64ArrayAttr memory, int64_t latency, int64_t bytesPerS,
+                                  int64_t dataParallel, int64_t replicaLatency,
+                                  int64_t replicaBytesPerS) {
+  if (std::min({stages, dataParallel, bytesPerS, replicaBytesPerS}) < 1 ||
+      std::min(latency, replicaLatency) < 0)
+    return emitError() << "cluster_c1: stages, data_parallel and bytes/s must be >= 1, latencies "
+                          ">= 0";
+  ArrayRef<int64_t> limits = memory ? memory.asArrayRef() : ArrayRef<int64_t>();
+  if ((limits.size() > 1 && static_cast<int64_t>(limits.size()) != stages) ||
+      llvm::any_of(limits, [](int64_t bytes) { return bytes < 0; }))
+    return emitError() << "cluster_c2: memory is one number >= 0, or one a stage (" << stages
+                       << "), not " << limits.size();
+  return success();
+}
+
+std::optional<llvm::SmallVector<PlannedAction>> omnibal::parsePlannedActions(llvm::StringRef text) {
+  llvm::SmallVector<PlannedAction> actions;
+  llvm::SmallVector<llvm::StringRef> words;
+  text.split(words, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (llvm::StringRef word : words) {
+    PlannedAction action;
+    action.kind = word.front();
+    auto [microbatch, chunk] = word.drop_front().split('.');
+    constexpr int64_t largest = std::numeric_limits<int32_t>::max();
+    if (!llvm::is_contained({'F', 'B', 'I', 'W'}, action.kind) ||
+        microbatch.getAsInteger(10, action.microbatch) || chunk.getAsInteger(10, action.chunk) ||
+        std::min(action.microbatch, action.chunk) < 0 ||
+        std::max(action.microbatch, action.chunk) > largest)
+      return std::nullopt;
+    actions.push_back(action);
+  }
+  return actions;
+}
+
+std::string omnibal::printPlannedActions(llvm::ArrayRef<PlannedAction> actions) {
+  std::string text;
+  for (const PlannedAction &action : actions)
+    text += (text.empty() ? "" : " ") + std::string(1, action.kind) +
+            std::to_string(action.microbatch) + "." + std::to_string(action.chunk);
+  return text;
+}
+
+namespace {
+/// Checks plan_c3 and plan_c4.
+class ActionsChecker {
+public:
+  ActionsChecker(function_ref<InFlightDiagnostic()> emitError, int64_t microbatches,
+                 ArrayRef<int64_t> chunkRanks)
+      : emitError(emitError), microbatches(microbatches), chunkRanks(chunkRanks) {}
+
+  LogicalResult run(int64_t stages, ArrayAttr lists) {
+    if (static_cast<int64_t>(lists.size()) != stages)
+      return emitError() << "plan_c3: actions has " << lists.size() << " texts for " << stages
+                         << " ranks";
+    for (auto [rank, list] : llvm::enumerate(lists)) {
+      auto text = dyn_cast<StringAttr>(list);
+      auto actions = text ? parsePlannedActions(text.getValue()) : std::nullopt;
+      if (!actions)
+        return emitError() << "plan_c3: the actions of rank " << rank
+                           << " are not words like F0.0 (kind F, B, I or W, micro-batch, chunk)";
+      for (const PlannedAction &action : *actions)
+        if (failed(check(static_cast<int64_t>(rank), action)))
+          return failure();
+    }
+    return checkComplete();
+  }
+
+private:
+  LogicalResult check(int64_t rank, const PlannedAction &action) {
+    auto fail = [&](StringRef why) {
+      return emitError() << "plan_c4: " << printPlannedActions(action) << " of rank " << rank << " "
+                         << why;
+    };
+    if (action.chunk >= static_cast<int64_t>(chunkRanks.size()) || chunkRanks[action.chunk] != rank)
+      return fail("is of a chunk that is not on this rank");
+    if (action.microbatch >= microbatches)
+      return fail("is of a micro-batch that does not exist");
+    std::string &done = parts[{action.chunk, action.microbatch}];
+    bool first = action.kind == 'F';
+    bool fits = first ? done.empty() : action.kind == 'W' ? done == "FI" : done == "F";
+    if (!fits)
+      return fail("runs a second time or too early");
+    done += action.kind;
+    return success();
+  }
+
+  LogicalResult checkComplete() {
+    int64_t complete = 0;
+    for (const auto &[key, done] : parts) {
+      if (done != "FB" && done != "FIW")
+        return emitError() << "plan_c4: chunk " << key.first << " runs " << done
+                           << " of micro-batch " << key.second << ", not F and B, nor F, I and W";
+      ++complete;
+    }
+    int64_t chunks = static_cast<int64_t>(chunkRanks.size());
+    if (complete / chunks == microbatches && complete % chunks == 0)
+      return success();
+    return emitError() << "plan_c4: actions run " << complete << " of " << chunks << " chunks x "
+                       << microbatches << " micro-batches";
+  }
+
+  function_ref<InFlightDiagnostic()> emitError;
+  int64_t microbatches;
+  ArrayRef<int64_t> chunkRanks;
+  std::map<std::pair<int64_t, int64_t>, std::string> parts; ///< chunk, micro-batch: what has run
+};
+} // namespace
+
+LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef schedule,
+                               int64_t stages, int64_t microbatches, int64_t dataParallel,
+                               ArrayRef<int64_t> chunkRanks, ArrayAttr actions) {
+  if (std::min({stages, microbatches, dataParallel}) < 1)
+    return emitError() << "plan_c1: stages, microbatches and data_parallel must be >= 1";
+  for (auto [chunk, rank] : llvm::enumerate(chunkRanks))
+    if (rank < 0 || rank >= stages)
+      return emitError() << "plan_c2: chunk " << chunk << " is on rank " << rank << ", but there "
+                         << "are " << stages << " stages";
+  // Checked by counting, not by building a table: `stages` is input and may be any number.
+  llvm::SmallVector<int64_t> used(chunkRanks);
+  llvm::sort(used);
+  used.erase(llvm::unique(used), used.end());
+  if (static_cast<int64_t>(used.size()) != stages)
+    return emitError() << "plan_c2: " << used.size() << " of " << stages << " stages have a chunk";
+  return actions ? ActionsChecker(emitError, microbatches, chunkRanks).run(stages, actions)
+                 : success();
+}

@@ -1,0 +1,42 @@
+//===- OmnibalPlanAttrs.h - Costs and plans as attributes --------------------------------===//
+#ifndef DIALECTS_PIPELINE_OMNIBALPLANATTRS_H
+#define DIALECTS_PIPELINE_OMNIBALPLANATTRS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "llvm/ADT/SmallVector.h"
+#include <optional>
+#include <string>
+
+#include "dialects/pipeline/OmnibalPlanDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/pipeline/OmnibalPlanAttrs.h.inc"
+
+namespace omnibal {
+inline constexpr llvm::StringLiteral costAttrName = "omnibal.cost";
+inline constexpr llvm::StringLiteral planAttrName = "omnibal.plan";
+inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
+inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
+inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
+inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
+/// Bytes a rank, as a dense array on the module, that a plan leaves free of what it counts.
+inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
+/// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
+inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
+
+/// Whether `name` is a way to rematerialise: "keep", "full", or "selective-N" with N >= 1.
+bool isRematName(llvm::StringRef name);
+
+/// A word of PlanAttr's actions.
+struct PlannedAction {
+  char kind = 'F'; ///< F | B | I | W
+  int64_t microbatch = 0;
+  int64_t chunk = 0;
+};
+/// The words of one rank's text; none if a word is not one ("F0.0").
+std::optional<llvm::SmallVector<PlannedAction>> parsePlannedActions(llvm::StringRef text);
+std::string printPlannedActions(llvm::ArrayRef<PlannedAction> actions);
+} // namespace omnibal
+
+#endif // DIALECTS_PIPELINE_OMNIBALPLANATTRS_H

@@ -1,0 +1,101 @@
+//===- PlanAttributes.cpp ----------------------------------------------------------------===//
+#include "passes/common/PlanAttributes.h"
+#include "runtime/planner/model/ScheduleRules.h"
+#include "llvm/ADT/StringRef.h"
+
+using namespace mlir;
+
+namespace omnibal {
+namespace {
+
+constexpr llvm::StringLiteral letters = "FBIW"; // by planner::ActionKind
+
+bool sameLists(const ActionLists &a, const ActionLists &b) {
+  auto same = [](const planner::Action &x, const planner::Action &y) {
+    return x.kind == y.kind && x.microbatch == y.microbatch && x.chunk == y.chunk;
+  };
+  return llvm::equal(a, b, [&](const auto &x, const auto &y) { return llvm::equal(x, y, same); });
+}
+
+ArrayAttr writeActions(MLIRContext *context, const ActionLists &lists) {
+  SmallVector<Attribute> texts;
+  for (const std::vector<planner::Action> &list : lists) {
+    SmallVector<PlannedAction> words;
+    for (const planner::Action &action : list)
+      words.push_back({letters[static_cast<size_t>(action.kind)], action.microbatch, action.chunk});
+    texts.push_back(StringAttr::get(context, printPlannedActions(words)));
+  }
+  return ArrayAttr::get(context, texts);
+}
+
+ActionLists readActions(ArrayAttr texts) {
+  ActionLists lists;
+  for (auto text : texts.getAsRange<StringAttr>()) {
+    std::vector<planner::Action> &list = lists.emplace_back();
+    // The attribute's verifier has read the words before.
+    if (auto words = parsePlannedActions(text.getValue()))
+      for (const PlannedAction &word : *words)
+        list.push_back({static_cast<planner::ActionKind>(letters.find(word.kind)), word.microbatch,
+                        word.chunk});
+  }
+  return lists;
+}
+
+/// The rules give the chunk at a position of the pipeline to rank position mod stages; the plan
+/// says which rank that is.
+llvm::Expected<ActionLists> expandSchedule(PlanAttr plan) {
+  std::string schedule = plan.getSchedule().str();
+  auto rule = planner::scheduleActions(schedule, plan.getStages(), plan.getMicrobatches());
+  if (!rule)
+    return llvm::createStringError("unknown schedule `" + schedule +
+                                   "` in omnibal.plan, which has no actions of its own");
+  int64_t chunks = 0, stages = plan.getStages();
+  for (const std::vector<planner::Action> &list : *rule)
+    for (const planner::Action &action : list)
+      chunks = std::max(chunks, action.chunk + 1);
+  ArrayRef<int64_t> ranks = plan.getChunkRanks();
+  bool fits = static_cast<int64_t>(ranks.size()) == chunks;
+  for (size_t c = 0; fits && c < ranks.size(); ++c)
+    fits = ranks[c] == ranks[c % stages];
+  if (!fits)
+    return llvm::createStringError(
+        "schedule `" + schedule + "` runs " + llvm::Twine(chunks) + " chunks in turn on " +
+        llvm::Twine(stages) + " ranks; omnibal.plan has " + llvm::Twine(ranks.size()) +
+        (static_cast<int64_t>(ranks.size()) == chunks ? " in another order" : ""));
+  ActionLists lists(stages);
+  for (int64_t position = 0; position < stages; ++position)
+    lists[ranks[position]] = std::move((*rule)[position]);
+  return lists;
+}
+
+} // namespace
+
+llvm::Expected<ActionLists> computeActions(PlanAttr plan) {
+  if (plan.getActions())
+    return readActions(plan.getActions());
+  return expandSchedule(plan);
+}
+
+PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan, int64_t stages,
+                      int64_t microbatches, int64_t dataParallel) {
+  auto make = [&](ArrayAttr actions) {
+    return PlanAttr::get(context, plan.schedule, stages, microbatches, dataParallel, plan.chunkRank,
+                         actions);
+  };
+  llvm::Expected<ActionLists> rule = computeActions(make({}));
+  bool implied = rule && sameLists(*rule, plan.actions);
+  if (!rule)
+    llvm::consumeError(rule.takeError());
+  return make(implied ? ArrayAttr() : writeActions(context, plan.actions));
+}
+
+std::vector<bool> splitChunks(const ActionLists &lists, int64_t chunks) {
+  std::vector<bool> split(chunks, false);
+  for (const std::vector<planner::Action> &list : lists)
+    for (const planner::Action &action : list)
+      if (action.kind == planner::ActionKind::InputGrad)
+        split[action.chunk] = true;
+  return split;
+}
+
+} // namespace omnibal

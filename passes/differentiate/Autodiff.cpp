@@ -1,0 +1,113 @@
+//===- Autodiff.cpp - Reverse sweep over the body of one layer ---------------------------===//
+#include "passes/differentiate/Autodiff.h"
+
+using namespace mlir;
+using namespace omnibal;
+
+/// Floating-point results of piecewise constant ops have gradient zero, as integers have none.
+static bool isPiecewiseConstant(Operation *op) { return isa<FloorOp, SignOp>(op); }
+
+llvm::DenseSet<Value> omnibal::findActiveValues(ArrayRef<Operation *> ops, ArrayRef<Value> active) {
+  llvm::DenseSet<Value> result(active.begin(), active.end());
+  for (Operation *op : ops) {
+    if (isPiecewiseConstant(op) ||
+        llvm::none_of(op->getOperands(), [&](Value operand) { return result.contains(operand); }))
+      continue;
+    for (Value value : op->getResults())
+      if (isa<FloatType>(cast<ShapedType>(value.getType()).getElementType()))
+        result.insert(value);
+  }
+  return result;
+}
+
+namespace {
+class ReverseSweep {
+public:
+  ReverseSweep(OpBuilder &builder, const llvm::DenseSet<Value> &active)
+      : builder(builder), active(active) {}
+
+  void accumulate(Value value, Value gradient) {
+    if (!gradient || !active.contains(value))
+      return;
+    Value &sum = gradients.of[value];
+    sum = sum ? Value(AddOp::create(builder, gradient.getLoc(), value.getType(), sum, gradient))
+              : gradient;
+  }
+
+  LogicalResult visit(Operation *op) {
+    SmallVector<bool> needed;
+    for (Value operand : op->getOperands())
+      needed.push_back(active.contains(operand));
+    bool isLoss = isa<LinearCrossEntropyOp, CrossEntropyOp>(op);
+    SmallVector<Value> resultGradients;
+    for (Value result : op->getResults())
+      resultGradients.push_back(gradients.of.lookup(result));
+    if (isLoss)
+      return visitLoss(op);
+    if (llvm::none_of(resultGradients, [](Value v) { return bool(v); }) ||
+        llvm::none_of(needed, [](bool n) { return n; }))
+      return success();
+    auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
+    if (!differentiable)
+      return op->emitOpError("has no gradient, but what trains lies before it; freeze that or "
+                             "export the model without this op");
+    SmallVector<Value> operandGradients(op->getNumOperands());
+    if (failed(differentiable.buildGradients(builder, resultGradients, needed, operandGradients)))
+      return failure();
+    if (operandGradients.size() != op->getNumOperands())
+      return op->emitOpError("gave ")
+             << operandGradients.size() << " gradients for " << op->getNumOperands() << " operands";
+    for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), operandGradients)) {
+      if (gradient && gradient.getType() != operand.getType())
+        return op->emitOpError("gave a gradient of type ")
+               << gradient.getType() << " for an operand of type " << operand.getType();
+      accumulate(operand, gradient);
+    }
+    return success();
+  }
+
+  Gradients gradients;
+
+private:
+  /// A loss is where the sweep begins: its gradient op gives losses and gradients in one pass.
+  LogicalResult visitLoss(Operation *op) {
+    if (gradients.loss)
+      return op->emitOpError("is the second loss of its layer");
+    if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
+      auto gradient = CrossEntropyGradOp::create(builder, op->getLoc(), loss.getLoss().getType(),
+                                                 loss.getLogits().getType(), loss.getLogits(),
+                                                 loss.getTargets());
+      gradients.loss = gradient.getLoss();
+      accumulate(loss.getLogits(), gradient.getDlogits());
+      return success();
+    }
+    auto loss = cast<LinearCrossEntropyOp>(op);
+    Value bias = loss.getBias();
+    auto gradient = LinearCrossEntropyGradOp::create(
+        builder, op->getLoc(), loss.getLoss().getType(), loss.getHidden().getType(),
+        loss.getWeight().getType(), bias && active.contains(bias) ? bias.getType() : Type(),
+        loss.getHidden(), loss.getWeight(), bias, loss.getTargets(), loss.getScaleAttr());
+    gradients.loss = gradient.getLoss();
+    accumulate(loss.getHidden(), gradient.getDhidden());
+    accumulate(loss.getWeight(), gradient.getDweight());
+    if (Value dbias = gradient.getDbias())
+      accumulate(bias, dbias);
+    return success();
+  }
+
+  OpBuilder &builder;
+  const llvm::DenseSet<Value> &active;
+};
+} // namespace
+
+FailureOr<Gradients> omnibal::buildGradients(OpBuilder &builder, ArrayRef<Operation *> ops,
+                                             ArrayRef<std::pair<Value, Value>> seeds,
+                                             const llvm::DenseSet<Value> &active) {
+  ReverseSweep sweep(builder, active);
+  for (auto [value, gradient] : seeds)
+    sweep.accumulate(value, gradient);
+  for (Operation *op : llvm::reverse(ops))
+    if (failed(sweep.visit(op)))
+      return failure();
+  return std::move(sweep.gradients);
+}

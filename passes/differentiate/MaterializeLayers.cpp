@@ -1,0 +1,283 @@
+//===- MaterializeLayers.cpp - Layers become calls of shared functions -------------------===//
+#include "dialects/omnibal/rules/NarrowValues.h"
+#include "passes/common/PlanAttributes.h"
+#include "passes/differentiate/Autodiff.h"
+#include "passes/differentiate/LayerFunctions.h"
+#include "passes/differentiate/Passes.h"
+
+namespace omnibal {
+#define GEN_PASS_DEF_MATERIALIZELAYERS
+#include "passes/differentiate/Passes.h.inc"
+} // namespace omnibal
+
+using namespace mlir;
+using namespace omnibal;
+
+namespace {
+/// Layers that share functions. `layer` is the last of them in @main, the first that is visited.
+struct Group {
+  LayerOp layer;
+  LayerSignature signature;
+  LayerFunctions functions;
+  std::string name;
+};
+
+bool haveSameBody(LayerOp a, LayerOp b) {
+  return a.getKind() == b.getKind() && a.getInputs().size() == b.getInputs().size() &&
+         a.getOperandTypes() == b.getOperandTypes() && a.getResultTypes() == b.getResultTypes() &&
+         a->getAttr("omnibal.outputs") == b->getAttr("omnibal.outputs") &&
+         OperationEquivalence::isRegionEquivalentTo(
+             &a.getBody(), &b.getBody(),
+             OperationEquivalence::Flags::IgnoreLocations |
+                 OperationEquivalence::Flags::IgnoreDiscardableAttrs);
+}
+
+class Materializer {
+public:
+  Materializer(ModuleOp module, bool splitAll) : module(module), splitAll(splitAll) {}
+
+  LogicalResult run() {
+    FailureOr<LayerGraph> found = LayerGraph::get(module, "omnibal-materialize-layers");
+    if (failed(found))
+      return failure();
+    graph = std::move(*found);
+    findWideOutputs();
+    // All functions exist before @main changes.
+    if (failed(checkLoss()) || failed(findSplitChunks()) || failed(buildGroups()))
+      return failure();
+    nameGroups();
+    freezeUnreached();
+    insertFunctions();
+    replaceLayers();
+    return success();
+  }
+
+private:
+  LogicalResult checkLoss() {
+    unsigned losses = 0;
+    for (LayerOp layer : graph.layers)
+      for (unsigned i = 0, end = layer->getNumResults(); i < end; ++i)
+        losses += getOutputKind(layer, i) == OutputKind::Loss;
+    if (losses != 1)
+      return graph.main.emitError()
+             << "omnibal-materialize-layers needs exactly one loss, @main has " << losses
+             << "; run omnibal-attach-loss first";
+    return success();
+  }
+
+  /// By the actions of `omnibal.plan`, where there is one.
+  LogicalResult findSplitChunks() {
+    auto plan = module->getAttrOfType<PlanAttr>(planAttrName);
+    if (!plan)
+      return success();
+    llvm::Expected<ActionLists> lists = computeActions(plan);
+    if (!lists)
+      return module.emitError(llvm::toString(lists.takeError()));
+    split = splitChunks(*lists, static_cast<int64_t>(plan.getChunkRanks().size()));
+    return success();
+  }
+
+  bool runsInHalves(LayerOp layer) const {
+    auto chunk = layer->getAttrOfType<IntegerAttr>("omnibal.chunk");
+    uint64_t number = chunk ? chunk.getInt() : 0;
+    return splitAll || (number < split.size() && split[number]);
+  }
+
+  /// Outputs downstream of something that trains.
+  llvm::DenseSet<Value> findActiveOutputs() {
+    llvm::DenseSet<Value> active;
+    for (LayerOp layer : graph.layers) {
+      LayerSignature signature = getForwardSignature(layer, active);
+      Block &body = layer.getBody().front();
+      SmallVector<Value> arguments;
+      for (BlockArgument argument : body.getArguments()) {
+        unsigned number = argument.getArgNumber(), inputs = layer.getInputs().size();
+        if (number < inputs ? signature.inputActive[number] : signature.trains[number - inputs])
+          arguments.push_back(argument);
+      }
+      SmallVector<Operation *> ops;
+      for (Operation &op : body.without_terminator())
+        ops.push_back(&op);
+      llvm::DenseSet<Value> inside = findActiveValues(ops, arguments);
+      for (auto [output, value] :
+           llvm::zip_equal(layer.getOutputs(), body.getTerminator()->getOperands()))
+        if (inside.contains(value))
+          active.insert(output);
+    }
+    return active;
+  }
+
+  /// Activations between layers that stay in float32.
+  void findWideOutputs() {
+    for (LayerOp layer : graph.layers) {
+      Block &body = layer.getBody().front();
+      SmallVector<Value> sources;
+      for (BlockArgument argument : body.getArguments()) {
+        unsigned number = argument.getArgNumber();
+        bool isWide = number < layer.getInputs().size() && wide.contains(layer.getInputs()[number]);
+        if (isFloat32(argument) && !isWide)
+          sources.push_back(argument);
+      }
+      SmallVector<Operation *> ops;
+      for (Operation &op : body.without_terminator())
+        ops.push_back(&op);
+      llvm::DenseSet<Value> narrow = findNarrowValues(ops, sources);
+      for (auto [output, value] :
+           llvm::zip_equal(layer.getOutputs(), body.getTerminator()->getOperands()))
+        if (isFloat32(value) && !narrow.contains(value))
+          wide.insert(output);
+    }
+  }
+
+  LayerSignature getForwardSignature(LayerOp layer, const llvm::DenseSet<Value> &active) {
+    LayerSignature signature;
+    for (Value input : layer.getInputs()) {
+      signature.inputActive.push_back(active.contains(input));
+      signature.inputWide.push_back(wide.contains(input));
+    }
+    for (Value output : layer.getOutputs())
+      signature.outputWide.push_back(wide.contains(output));
+    for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)
+      signature.trains.push_back(!graph.getParameter(layer, i).getFrozen());
+    if (auto remat = layer->getAttrOfType<StringAttr>("omnibal.remat"))
+      signature.remat = remat.str();
+    signature.splitBackward = runsInHalves(layer);
+    return signature;
+  }
+
+  /// From the last layer to the first: what a layer gives a gradient of decides what the layers
+  /// above it get.
+  LogicalResult buildGroups() {
+    llvm::DenseSet<Value> active = findActiveOutputs(), withGradient;
+    for (LayerOp layer : llvm::reverse(graph.layers)) {
+      LayerSignature signature = getForwardSignature(layer, active);
+      for (Value output : layer.getOutputs()) {
+        signature.outputRead.push_back(llvm::any_of(output.getUsers(), llvm::IsaPred<LayerOp>));
+        signature.outputGradient.push_back(withGradient.contains(output));
+      }
+      FailureOr<Group *> group = findOrBuild(layer, signature);
+      if (failed(group))
+        return failure();
+      groupOf[layer] = *group;
+      for (auto [input, has] :
+           llvm::zip_equal(layer.getInputs(), (*group)->functions.inputGradient))
+        if (has)
+          withGradient.insert(input);
+      for (auto [i, has] : llvm::enumerate((*group)->functions.parameterGradient))
+        if (has)
+          reached.insert(graph.getParameter(layer, i));
+    }
+    if (reached.empty())
+      return graph.main.emitError(
+          "nothing trains: no parameter that is not frozen reaches the loss");
+    return success();
+  }
+
+  FailureOr<Group *> findOrBuild(LayerOp layer, const LayerSignature &signature) {
+    for (std::unique_ptr<Group> &group : groups)
+      if (group->signature == signature && haveSameBody(group->layer, layer))
+        return group.get();
+    FailureOr<LayerFunctions> functions = buildLayerFunctions(layer, signature);
+    if (failed(functions))
+      return failure();
+    groups.push_back(std::make_unique<Group>(Group{layer, signature, std::move(*functions), ""}));
+    return groups.back().get();
+  }
+
+  /// "vision_0", "vision_1", "projector_0" ... in the order of first use.
+  void nameGroups() {
+    std::map<LayerKind, int> count;
+    for (LayerOp layer : graph.layers) {
+      Group *group = groupOf[layer];
+      if (!group->name.empty())
+        continue;
+      do
+        group->name =
+            (stringifyLayerKind(layer.getKind()) + "_" + Twine(count[layer.getKind()]++)).str();
+      while (module.lookupSymbol(group->name));
+      ordered.push_back(group);
+    }
+  }
+
+  /// Without a gradient the optimizer must leave a parameter alone (decay included).
+  void freezeUnreached() {
+    for (auto parameter : module.getOps<ParameterOp>())
+      if (!parameter.getFrozen() && !reached.contains(parameter)) {
+        parameter.emitRemark("does not influence the loss differentiably; it stays as it is");
+        parameter.setFrozen(true);
+      }
+  }
+
+  void insertFunctions() {
+    OpBuilder builder(module.getContext());
+    builder.setInsertionPointToEnd(module.getBody());
+    for (Group *group : ordered) {
+      SmallVector<func::FuncOp> placed;
+      auto place = [&](OwningOpRef<func::FuncOp> &function, StringRef suffix) -> FlatSymbolRefAttr {
+        if (!function)
+          return {};
+        for (func::FuncOp other : placed)
+          if (areSameFunction(other, *function))
+            return FlatSymbolRefAttr::get(other.getSymNameAttr());
+        func::FuncOp op = function.release();
+        op.setSymName((group->name + "." + suffix).str());
+        placed.push_back(op);
+        return FlatSymbolRefAttr::get(op.getSymNameAttr());
+      };
+      LayerFunctions &functions = group->functions;
+      FlatSymbolRefAttr forward = place(functions.forward, "forward");
+      FlatSymbolRefAttr backward = place(functions.backward, "backward");
+      FlatSymbolRefAttr inputGrad = place(functions.inputGrad, "input_grad");
+      FlatSymbolRefAttr weightGrad = place(functions.weightGrad, "weight_grad");
+      FlatSymbolRefAttr evaluate = place(functions.evaluate, "evaluate");
+      FlatSymbolRefAttr predict = place(functions.predict, "predict");
+      auto layer =
+          LayerFnOp::create(builder, group->layer.getLoc(), builder.getStringAttr(group->name),
+                            forward, backward, inputGrad, weightGrad, evaluate, predict);
+      auto options = builder.getStrArrayAttr(
+          SmallVector<StringRef>(functions.rematOptions.begin(), functions.rematOptions.end()));
+      layer->setAttr("omnibal.remat_options", options);
+      for (func::FuncOp function : placed)
+        builder.insert(function);
+    }
+  }
+
+  void replaceLayers() {
+    for (LayerOp layer : graph.layers) {
+      SmallVector<Attribute> parameters;
+      for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)
+        parameters.push_back(FlatSymbolRefAttr::get(graph.getParameter(layer, i).getSymNameAttr()));
+      OpBuilder builder(layer);
+      auto call = CallLayerOp::create(
+          builder, layer.getLoc(), layer->getResultTypes(), layer.getNameAttr(),
+          layer.getKindAttr(), FlatSymbolRefAttr::get(module.getContext(), groupOf[layer]->name),
+          layer.getInputs(), builder.getArrayAttr(parameters));
+      call->setDiscardableAttrs(layer->getDiscardableAttrDictionary());
+      layer->replaceAllUsesWith(call);
+      layer->erase();
+    }
+    for (auto get :
+         llvm::make_early_inc_range(graph.main.getBody().front().getOps<GetParameterOp>()))
+      get->erase();
+  }
+
+  ModuleOp module;
+  bool splitAll;
+  std::vector<bool> split; ///< by chunk
+  LayerGraph graph;
+  std::vector<std::unique_ptr<Group>> groups; ///< in the order of building
+  SmallVector<Group *> ordered;               ///< in the order of first use
+  llvm::DenseMap<Operation *, Group *> groupOf;
+  llvm::DenseSet<Operation *> reached; ///< parameters with a gradient
+  llvm::DenseSet<Value> wide;          ///< outputs of layers that stay in float32
+};
+
+struct MaterializeLayersPass : omnibal::impl::MaterializeLayersBase<MaterializeLayersPass> {
+  using MaterializeLayersBase::MaterializeLayersBase;
+
+  void runOnOperation() override {
+    if (failed(Materializer(getOperation(), splitBackward).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

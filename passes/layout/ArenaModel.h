@@ -1,0 +1,24 @@
+//===- ArenaModel.h - The memory of every rank under a plan, from attributes ---------------===//
+//
+// Rule 6 of docs/planner.md counts parameters, saved values and the largest workspace. A rank's
+// arena also holds what comes and goes: receive and send buffers, values of the micro-batch,
+// losses, constants, second copies of tied parameters, gaps. The model lays out the same regions as
+// passes/export does, from the bytes in `omnibal.cost` and `omnibal.buffers`; what it finds above
+// rule 6 is a rank's `reserved` memory.
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef PASSES_LAYOUT_ARENAMODEL_H
+#define PASSES_LAYOUT_ARENAMODEL_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "runtime/planner/model/Plan.h"
+#include "runtime/planner/model/Problem.h"
+
+namespace omnibal::partition {
+
+/// Bytes of every rank's arena at the caps, for a module in form L with costs. `plan` is complete.
+llvm::FailureOr<std::vector<int64_t>>
+predictArenas(mlir::ModuleOp module, const planner::Problem &problem, const planner::Plan &plan);
+
+} // namespace omnibal::partition
+#endif // PASSES_LAYOUT_ARENAMODEL_H

@@ -1,0 +1,16 @@
+//===- PersistentLayout.h - Parameters, optimizer state and constants of a stage ---------===//
+#ifndef PASSES_LAYOUT_PERSISTENTLAYOUT_H
+#define PASSES_LAYOUT_PERSISTENTLAYOUT_H
+
+#include "passes/layout/ModeLayout.h"
+
+namespace omnibal::exporter {
+
+/// Gives every stage its parameters (data, and for trainable ones gradient and two moments, each
+/// group contiguous), shared groups and constants, and fills the index maps of
+/// `parts`. A parameter used on two stages has a copy on each; the copy of the lowest stage is
+/// counted in the norm.
+void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages);
+
+} // namespace omnibal::exporter
+#endif // PASSES_LAYOUT_PERSISTENTLAYOUT_H

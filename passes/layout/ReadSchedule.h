@@ -1,0 +1,36 @@
+//===- ReadSchedule.h - Messages and actions of a module as data ------------------------------===//
+#ifndef PASSES_LAYOUT_READSCHEDULE_H
+#define PASSES_LAYOUT_READSCHEDULE_H
+
+#include "dialects/omnibal/ir/OmnibalStageOps.h"
+#include "passes/schedule/Messages.h"
+#include "runtime/program/Program.h"
+#include <map>
+#include <set>
+
+namespace omnibal::exporter {
+
+using schedule::Message;
+
+/// The ops of omnibal-materialize-schedule, or the same ones written by hand.
+struct Schedule {
+  PlanAttr plan;
+  std::vector<Message> messages;
+  std::map<std::string, int32_t> messageIds;        ///< by the name of the transfer
+  std::map<StageMode, std::vector<StageOp>> stages; ///< one a rank
+  /// Kinds of runs of each chunk in a training step, where an action runs them.
+  std::map<int64_t, std::set<RunKind>> runs;
+};
+
+/// Reads the plan, transfers and stages of a module in form C. Reports where a rank has no stage in
+/// some mode and where the transfers are not just the values that chunks on different ranks need of
+/// each other; what the actions do with them is checked with the program.
+llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const partition::CallGraph &graph);
+
+/// The actions of `op` in the program's terms: chunks and messages by their ids, shared parameters
+/// by the groups and gradient reductions by the buckets of `stage`.
+llvm::FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &schedule,
+                                                     const rt::Stage &stage);
+
+} // namespace omnibal::exporter
+#endif // PASSES_LAYOUT_READSCHEDULE_H

@@ -1,0 +1,451 @@
+//===- StageLayout.cpp - Regions, forward lists, lifetimes -------------------------------===//
+#include "passes/layout/StageLayout.h"
+
+namespace omnibal::exporter {
+
+StageLayout::StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
+                         const std::vector<Message> &messages)
+    : parts(parts), purpose(purpose), stage(stage), messages(messages) {}
+
+std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbatches) {
+  theMode.microbatches = static_cast<int32_t>(microbatches);
+  theMode.actions = std::move(actions);
+  actionsOf.resize(microbatches);
+  for (auto [position, action] : llvm::enumerate(theMode.actions))
+    if (action.kind <= rt::ActionKind::WaitSend && action.microbatch >= 0 &&
+        action.microbatch < microbatches)
+      actionsOf[action.microbatch].push_back(static_cast<int64_t>(position));
+  workRegion = addRegion("workspace", RegionKind::Work);
+  for (int64_t c = 0; c < parts.graph.chunks; ++c)
+    if (parts.stageOf(c) == stage) {
+      placeReceives(c);
+      placeSends(c);
+    }
+  for (int64_t c = 0; c < parts.graph.chunks; ++c) {
+    if (parts.stageOf(c) != stage)
+      continue;
+    rt::Chunk chunk;
+    chunk.id = static_cast<int32_t>(c);
+    for (const Call &call : parts.graph.calls)
+      if (call.chunk == c)
+        chunk.layers.push_back(call.name);
+    if (std::string error = buildForward(chunk); !error.empty())
+      return error;
+    if (purpose == StageMode::Train) {
+      std::string error = buildBackward(chunk, rt::ActionKind::Backward, chunk.backward);
+      if (error.empty())
+        error = buildBackward(chunk, rt::ActionKind::InputGrad, chunk.inputGrad);
+      if (error.empty())
+        error = buildWeightGrad(chunk);
+      if (!error.empty())
+        return error;
+    }
+    theMode.chunks.push_back(std::move(chunk));
+  }
+  return "";
+}
+
+int32_t StageLayout::addRegion(std::string name, RegionKind kind) {
+  rt::Region region;
+  region.name = std::move(name);
+  theMode.regions.push_back(std::move(region));
+  uses.push_back({kind, {}, {}, {}});
+  return static_cast<int32_t>(theMode.regions.size()) - 1;
+}
+
+int64_t StageLayout::grow(int32_t region, int64_t bytes) {
+  int64_t offset = theMode.regions[region].bytes;
+  theMode.regions[region].bytes = alignUp(offset + bytes);
+  return offset;
+}
+
+int64_t StageLayout::bytesOf(const Edge &edge) const {
+  std::vector<rt::Extent> shape;
+  for (const SymbolicDim &dim : edge.shape)
+    shape.push_back({dim.constant, dim.perTile, dim.perToken});
+  return bytesAtCaps(parts, shape, parts.dtypeOf(edge));
+}
+
+int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
+  const CalleeFunctions &callee = parts.callees[call];
+  if (kind == rt::ActionKind::Backward)
+    return callee.backward;
+  if (kind == rt::ActionKind::InputGrad)
+    return callee.inputGrad;
+  if (kind == rt::ActionKind::WeightGrad)
+    return callee.weightGrad;
+  switch (purpose) {
+  case StageMode::Train:
+    return callee.forward;
+  case StageMode::Evaluate:
+    return callee.evaluate;
+  case StageMode::Predict:
+    return callee.predict;
+  }
+  return -1;
+}
+
+bool StageLayout::reads(int64_t function, rt::Role role, int64_t index) const {
+  if (purpose != StageMode::Train || function < 0)
+    return false;
+  return llvm::any_of(parts.functions[function].formals, [&](const lower::Formal &formal) {
+    return formal.role == role && formal.index == index;
+  });
+}
+
+bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) const {
+  return llvm::any_of(parts.callees[call].gradients(),
+                      [&](int64_t function) { return reads(function, role, index); });
+}
+
+bool StageLayout::readByWeightGrad(int64_t call, rt::Role role, int64_t index) const {
+  return reads(parts.callees[call].weightGrad, role, index);
+}
+
+/// Whether the second half of a backward reads the value of the edge.
+bool StageLayout::outputReadByWeightGrad(int64_t edge) const {
+  const Edge &value = parts.graph.edges[edge];
+  return readByWeightGrad(value.producer, rt::Role::Output, value.output) ||
+         llvm::any_of(value.consumers, [&](const std::pair<int64_t, int64_t> &consumer) {
+           return readByWeightGrad(consumer.first, rt::Role::Input, consumer.second);
+         });
+}
+
+/// Room for a value that backward reads. What only its first half reads has a region of its own,
+/// which ends with that half.
+rt::Location StageLayout::keep(int64_t chunk, bool untilWeightGrad, int64_t bytes) {
+  auto [it, fresh] = keptRegion.try_emplace({chunk, untilWeightGrad}, -1);
+  if (fresh)
+    it->second = addRegion((untilWeightGrad ? "kept for weight_grad by " : "kept by ") +
+                               std::to_string(chunk),
+                           RegionKind::Kept);
+  return {rt::Space::Region, it->second, grow(it->second, bytes)};
+}
+
+/// Room for what the first half of a backward leaves to the second.
+rt::Location StageLayout::hold(int64_t chunk, int64_t bytes) {
+  auto [it, fresh] = heldRegion.try_emplace(chunk, -1);
+  if (fresh)
+    it->second = addRegion("held by " + std::to_string(chunk), RegionKind::Kept);
+  return {rt::Space::Region, it->second, grow(it->second, bytes)};
+}
+
+/// Buffers that messages arrive in: one region a message, its edges one after the other.
+void StageLayout::placeReceives(int64_t chunk) {
+  for (auto [i, message] : llvm::enumerate(messages)) {
+    if (message.toChunk != chunk || message.toStage != stage)
+      continue;
+    int32_t region =
+        addRegion((message.gradient ? "receive gradient " : "receive ") +
+                      std::to_string(message.fromChunk) + " to " + std::to_string(chunk),
+                  RegionKind::Message);
+    receiveRegion[i] = region;
+    uses[region].receives.push_back(message.id);
+    for (int64_t edge : messages[i].edges) {
+      rt::Location location{rt::Space::Region, region,
+                            grow(region, bytesOf(parts.graph.edges[edge]))};
+      if (message.gradient)
+        gradInLocation[{edge, message.fromChunk}] = location;
+      else
+        receivedLocation[{edge, chunk}] = location;
+    }
+  }
+}
+
+/// What leaves the chunk (for another stage, or another chunk of this one) lies in one region per
+/// direction, so that it lives exactly as long as sends and later readers need it.
+void StageLayout::placeSends(int64_t chunk) {
+  for (auto [index, edge] : llvm::enumerate(parts.graph.edges)) {
+    int64_t producer = parts.graph.calls[edge.producer].chunk;
+    bool leaves = false, returns = false;
+    for (auto [call, input] : edge.consumers) {
+      int64_t consumer = parts.graph.calls[call].chunk;
+      leaves |= producer == chunk && consumer != chunk;
+      returns |= purpose == StageMode::Train && consumer == chunk && producer != chunk &&
+                 schedule::givesInputGradient(parts.graph.calls[call], input);
+    }
+    if (leaves) {
+      auto [it, fresh] = outRegion.try_emplace(chunk, -1);
+      if (fresh)
+        it->second = addRegion("out of " + std::to_string(chunk), RegionKind::Message);
+      valueLocation[index] = {rt::Space::Region, it->second, grow(it->second, bytesOf(edge))};
+    }
+    if (returns) {
+      auto [it, fresh] = gradOutRegion.try_emplace(chunk, -1);
+      if (fresh)
+        it->second = addRegion("gradients out of " + std::to_string(chunk), RegionKind::Message);
+      gradOutLocation[{index, chunk}] = {rt::Space::Region, it->second,
+                                         grow(it->second, bytesOf(edge))};
+    }
+  }
+  for (const Message &message : messages)
+    if (message.fromChunk == chunk && message.fromStage == stage)
+      uses[message.gradient ? gradOutRegion[chunk] : outRegion[chunk]].sends.push_back(message.id);
+}
+
+std::string StageLayout::forwardLocation(int64_t edge, int64_t chunk, rt::Location &out) const {
+  auto received = receivedLocation.find({edge, chunk});
+  if (received != receivedLocation.end()) {
+    out = received->second;
+    return "";
+  }
+  auto made = valueLocation.find(edge);
+  if (made == valueLocation.end())
+    return "internal error: activation " + std::to_string(edge) + " has no place in chunk " +
+           std::to_string(chunk);
+  out = made->second;
+  return "";
+}
+
+std::string StageLayout::buildForward(rt::Chunk &chunk) {
+  CallList list{{}, {}, rt::ActionKind::Forward, chunk.id};
+  for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
+    if (call.chunk != chunk.id)
+      continue;
+    int64_t function = functionOf(index, rt::ActionKind::Forward);
+    if (function < 0)
+      return "internal error: layer " + call.name + " has no forward function";
+    std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
+    const lower::LoweredFunction &lowered = parts.functions[function];
+    for (auto [position, formal] : llvm::enumerate(lowered.formals)) {
+      const rt::Buffer &buffer = lowered.function.buffers[position];
+      int64_t bytes = bytesAtCaps(parts, buffer.shape, buffer.dtype);
+      if (formal.role == rt::Role::Saved) {
+        bool late = readByWeightGrad(index, rt::Role::Saved, formal.index);
+        special[{formal.role, formal.index}] = savedLocation[{index, formal.index}] =
+            keep(chunk.id, late, bytes);
+      }
+      if (formal.role != rt::Role::Output)
+        continue;
+      int64_t edge = call.outputs[formal.index];
+      if (parts.graph.edges[edge].isGraphOutput) {
+        special[{formal.role, formal.index}] =
+            resultLocation(parts.graph.edges[edge].graphOutput, buffer);
+        continue;
+      }
+      if (!valueLocation.count(edge)) {
+        bool kept = readByBackward(index, rt::Role::Output, formal.index);
+        for (auto [consumer, input] : parts.graph.edges[edge].consumers)
+          kept |= readByBackward(consumer, rt::Role::Input, input);
+        valueLocation[edge] =
+            kept ? keep(chunk.id, outputReadByWeightGrad(edge), bytes) : transient(list, bytes);
+      }
+      special[{formal.role, formal.index}] = valueLocation[edge];
+    }
+    for (auto [position, edge] : llvm::enumerate(call.inputs)) {
+      rt::Location location;
+      if (std::string error = forwardLocation(edge, chunk.id, location); !error.empty())
+        return error;
+      special[{rt::Role::Input, static_cast<int64_t>(position)}] = location;
+    }
+    if (std::string error = bind(list, index, function, special); !error.empty())
+      return error;
+  }
+  finish(list, chunk.forward);
+  return "";
+}
+
+/// A buffer in the workspace; its number stands in for the offset until `finish`.
+rt::Location StageLayout::transient(CallList &list, int64_t bytes) {
+  int64_t now = static_cast<int64_t>(list.calls.size());
+  list.blocks.push_back({bytes, now, now});
+  return {rt::Space::Region, workRegion, -static_cast<int64_t>(list.blocks.size())};
+}
+
+void StageLayout::touch(const rt::Location &location, const CallList &list) {
+  if (location.space == rt::Space::Region)
+    uses[location.index].touched.insert({list.kind, list.chunk});
+}
+
+std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
+                              const std::map<std::pair<rt::Role, int64_t>, rt::Location> &special) {
+  const Call &site = parts.graph.calls[call];
+  const lower::LoweredFunction &lowered = parts.functions[function];
+  rt::LayerCall result;
+  result.layer = site.name;
+  result.function = static_cast<int32_t>(function);
+  int64_t now = static_cast<int64_t>(list.calls.size());
+  for (auto [position, formal] : llvm::enumerate(lowered.formals)) {
+    const rt::Buffer &buffer = lowered.function.buffers[position];
+    rt::Location location;
+    auto it = special.find({formal.role, formal.index});
+    switch (formal.role) {
+    case rt::Role::Parameter:
+    case rt::Role::ParameterGrad:
+      location = {formal.role == rt::Role::Parameter ? rt::Space::Parameter : rt::Space::Gradient,
+                  parts.parameterIndex[stage].at(site.parameters[formal.index]), 0};
+      break;
+    case rt::Role::Constant:
+      location = {rt::Space::Constant, parts.constantIndex[stage].at(formal.name), 0};
+      break;
+    case rt::Role::Batch:
+      location = batchLocation(formal, buffer);
+      break;
+    case rt::Role::Result:
+      location = resultLocation(formal.name, buffer);
+      break;
+    default:
+      if (it == special.end())
+        return "internal error: layer " + site.name + ", function " + lowered.function.name +
+               ": nothing to bind to " + formal.name;
+      location = it->second;
+    }
+    if (location.space == rt::Space::Region && location.index == workRegion &&
+        location.offset < 0) {
+      Block &block = list.blocks[-location.offset - 1];
+      block.last = std::max(block.last, now);
+    }
+    touch(location, list);
+    result.bindings.push_back(location);
+  }
+  // The function's own temporaries live during this call only.
+  list.blocks.push_back({lowered.function.workspaceBytes, now, now});
+  result.workspaceRegion = workRegion;
+  result.workspaceOffset = -static_cast<int64_t>(list.blocks.size());
+  uses[workRegion].touched.insert({list.kind, list.chunk});
+  list.calls.push_back(std::move(result));
+  return "";
+}
+
+void StageLayout::finish(CallList &list, std::vector<rt::LayerCall> &out) {
+  Placement placement = assignOffsets(list.blocks);
+  auto resolve = [&](int64_t &offset) {
+    if (offset < 0)
+      offset = placement.offsets[-offset - 1];
+  };
+  for (rt::LayerCall &call : list.calls) {
+    for (rt::Location &location : call.bindings)
+      if (location.space == rt::Space::Region && location.index == workRegion)
+        resolve(location.offset);
+    resolve(call.workspaceOffset);
+  }
+  rt::Region &work = theMode.regions[workRegion];
+  work.bytes = std::max(work.bytes, placement.bytes);
+  out = std::move(list.calls);
+}
+
+rt::Location StageLayout::batchLocation(const lower::Formal &formal, const rt::Buffer &buffer) {
+  auto it = batchValues.find(formal.name);
+  if (it != batchValues.end())
+    return it->second;
+  int32_t region = addRegion("batch " + formal.name, RegionKind::Batch);
+  rt::Location location{rt::Space::Region, region,
+                        grow(region, bytesAtCaps(parts, buffer.shape, buffer.dtype))};
+  theMode.batchValues.push_back({formal.name, buffer.dtype, buffer.shape, region, location.offset});
+  return batchValues[formal.name] = location;
+}
+
+rt::Location StageLayout::resultLocation(const std::string &name, const rt::Buffer &buffer) {
+  auto it = results.find(name);
+  if (it != results.end())
+    return it->second;
+  int32_t region = addRegion("result " + name, RegionKind::Result);
+  rt::Location location{rt::Space::Region, region,
+                        grow(region, bytesAtCaps(parts, buffer.shape, buffer.dtype))};
+  theMode.results.push_back({name, buffer.dtype, buffer.shape, region, location.offset});
+  return results[name] = location;
+}
+
+/// First and last action of the stage that use the region for this micro-batch.
+std::pair<int64_t, int64_t> StageLayout::lifetime(int32_t region, int64_t microbatch) const {
+  const RegionUse &use = uses[region];
+  int64_t end = static_cast<int64_t>(theMode.actions.size());
+  if (use.kind == RegionKind::Work)
+    return {0, end};
+  int64_t first = end, last = -1, firstCompute = end;
+  for (int64_t at : actionsOf[microbatch]) {
+    const rt::Action &action = theMode.actions[at];
+    bool compute = action.kind <= rt::ActionKind::WeightGrad;
+    bool mine = compute && use.touched.count({action.kind, action.index});
+    if (action.kind == rt::ActionKind::Send || action.kind == rt::ActionKind::WaitSend)
+      mine |= llvm::is_contained(use.sends, action.index);
+    if (action.kind == rt::ActionKind::PostRecv || action.kind == rt::ActionKind::WaitRecv)
+      mine |= llvm::is_contained(use.receives, action.index);
+    if (compute)
+      firstCompute = std::min(firstCompute, at);
+    if (mine) {
+      first = std::min(first, at);
+      last = std::max(last, at);
+    }
+  }
+  if (use.kind == RegionKind::Batch) // written before the micro-batch's first action
+    first = std::min(first, firstCompute);
+  if (use.kind == RegionKind::Result) // read by the runtime, at the latest at the end of the step
+    last = end;
+  return {first, std::max(first, last)};
+}
+
+int64_t StageLayout::placeRegions(int64_t base) {
+  std::vector<Block> blocks;
+  for (size_t r = 0; r < theMode.regions.size(); ++r)
+    for (int64_t m = 0; m < theMode.microbatches; ++m) {
+      if (uses[r].kind == RegionKind::Work && m > 0)
+        continue; // one workspace serves all micro-batches
+      auto [first, last] = lifetime(static_cast<int32_t>(r), m);
+      blocks.push_back({theMode.regions[r].bytes, first, last});
+    }
+  Placement placement = assignOffsets(blocks);
+  size_t next = 0;
+  for (size_t r = 0; r < theMode.regions.size(); ++r) {
+    rt::Region &region = theMode.regions[r];
+    for (int64_t m = 0; m < theMode.microbatches; ++m) {
+      if (uses[r].kind == RegionKind::Work && m > 0) {
+        region.offsets.push_back(region.offsets.front());
+        continue;
+      }
+      region.offsets.push_back(base + placement.offsets[next++]);
+    }
+  }
+  return placement.bytes;
+}
+
+rt::Transfer StageLayout::sendSide(size_t i) const {
+  const Message &message = messages[i];
+  rt::Transfer transfer;
+  transfer.id = message.id;
+  transfer.gradient = message.gradient;
+  transfer.fromStage = static_cast<int32_t>(message.fromStage);
+  transfer.toStage = static_cast<int32_t>(message.toStage);
+  transfer.fromChunk = static_cast<int32_t>(message.fromChunk);
+  transfer.toChunk = static_cast<int32_t>(message.toChunk);
+  for (int64_t edge : messages[i].edges) {
+    rt::Location location =
+        message.gradient ? gradOutLocation.at({edge, message.fromChunk}) : valueLocation.at(edge);
+    transfer.sendRegion = location.index;
+    rt::Piece piece;
+    const Edge &value = parts.graph.edges[edge];
+    piece.name = parts.graph.calls[value.producer].name + "#" + std::to_string(value.output);
+    for (const SymbolicDim &dim : value.shape)
+      piece.shape.push_back({dim.constant, dim.perTile, dim.perToken});
+    piece.dtype = parts.dtypeOf(value);
+    piece.sendOffset = location.offset;
+    transfer.pieces.push_back(std::move(piece));
+  }
+  return transfer;
+}
+
+rt::Transfer StageLayout::receiveSide(size_t i) const {
+  const Message &message = messages[i];
+  rt::Transfer transfer;
+  transfer.recvRegion = receiveRegion.at(i);
+  for (int64_t edge : messages[i].edges) {
+    rt::Piece piece;
+    piece.recvOffset = message.gradient ? gradInLocation.at({edge, message.fromChunk}).offset
+                                        : receivedLocation.at({edge, message.toChunk}).offset;
+    transfer.pieces.push_back(piece);
+  }
+  return transfer;
+}
+
+int64_t StageLayout::messageBytes() const {
+  int64_t bytes = 0;
+  for (size_t r = 0; r < theMode.regions.size(); ++r)
+    if (uses[r].kind == RegionKind::Message) {
+      std::set<int64_t> distinct(theMode.regions[r].offsets.begin(),
+                                 theMode.regions[r].offsets.end());
+      bytes += static_cast<int64_t>(distinct.size()) * theMode.regions[r].bytes;
+    }
+  return bytes;
+}
+
+} // namespace omnibal::exporter

@@ -1,0 +1,134 @@
+//===- CallBuilder.h - A function's ops become calls on roots ----------------------------===//
+#ifndef PASSES_LOWER_CALLS_CALLBUILDER_H
+#define PASSES_LOWER_CALLS_CALLBUILDER_H
+
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
+#include "passes/lower/calls/CallList.h"
+#include "passes/lower/calls/Storage.h"
+#include "passes/lower/codegen/KernelLibraryInternal.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace omnibal::lower {
+
+/// Walks a function after omnibal-fuse in program order. View ops change places only; every other
+/// op appends calls. The emit* methods live in one file a theme (Emit*.cpp).
+class CallBuilder {
+public:
+  CallBuilder(mlir::func::FuncOp fn, KernelLibrary &kernels, const LoweringOptions &options)
+      : fn(fn), kernels(kernels), options(options), storage(fn, options.compute) {}
+
+  llvm::FailureOr<CallList> run();
+
+private:
+  //--- Formals, places, lifetimes (CallBuilder.cpp)
+  //--------------------------------------------------
+  llvm::LogicalResult addFormals();
+  llvm::LogicalResult emit(mlir::Operation *op);
+  llvm::LogicalResult bindResults(mlir::func::ReturnOp op);
+  /// Whether all of `value` can be added to the gradient at `target` by the call that computes it.
+  bool markAccumulated(mlir::Value value, const Place &target);
+  void replaceRoot(int from, int to);
+
+  Place placeOf(mlir::Value value) { return places.lookup(value); }
+  /// Binds a value to a place; its uses keep the root alive.
+  void set(mlir::Value value, const Place &place);
+  int addRoot(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool narrow = false);
+  Place dense(int root, llvm::ArrayRef<SymbolicDim> shape);
+  Place fresh(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool narrow = false) {
+    return dense(addRoot(elementType, shape, narrow), shape);
+  }
+  Place fresh(mlir::Value value) {
+    return fresh(elementType(value), shapeOf(value), storage.isNarrow(value));
+  }
+  /// A dense copy.
+  Place materialise(const Place &place, mlir::Operation *op);
+  rt::DType dtypeAt(const Place &place) const { return list.roots[place.root].dtype; }
+  /// The place itself, or a copy in float32 or bfloat16 where it lies in the other.
+  Place as(rt::DType dtype, const Place &place, mlir::Operation *op);
+  /// bfloat16 if one of the operands lies in it, else float32.
+  rt::DType floatTypeOf(mlir::ValueRange operands);
+  /// reshape(), after a copy if strides cannot say it.
+  Place reshaped(const Place &place, llvm::ArrayRef<SymbolicDim> shape, mlir::Operation *op);
+  /// The place itself if its last dimension has unit stride, else a copy.
+  Place unitStride(const Place &place, mlir::Operation *op);
+  /// [.., C] as [product of .., C] with unit stride.
+  Place matrix(mlir::Value value, mlir::Operation *op);
+  /// All elements in one dimension.
+  Place flat(mlir::Value value, mlir::Operation *op);
+  /// On target cuda the operand `workspace` of a call: `words` of 4 bytes for each of `rows`.
+  void addWorkspace(std::vector<std::pair<std::string, Place>> &operands, SymbolicDim rows,
+                    int64_t words);
+  Place batchValue(llvm::StringRef name, mlir::Value value);
+  llvm::FailureOr<Place> constant(ConstantOp op);
+  /// A temporary whose last reader is `op`.
+  bool diesAt(const Place &place, mlir::Operation *op);
+
+  Call &call(mlir::Operation *op, llvm::StringRef kernel,
+             std::vector<std::pair<std::string, Place>> operands);
+
+  static SymbolicShape shapeOf(mlir::Value value) {
+    return *getSymbolicShape(mlir::cast<mlir::RankedTensorType>(value.getType()));
+  }
+  static mlir::Type elementType(mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  }
+
+  //--- Ops
+  //-------------------------------------------------------------------------------------------
+  llvm::LogicalResult emitReshape(mlir::Operation *op); // EmitLayout.cpp
+  llvm::LogicalResult emitSlice(SliceOp op);
+  llvm::LogicalResult emitPad(PadOp op);
+  llvm::LogicalResult emitConcat(ConcatOp op);
+  llvm::LogicalResult emitReduce(ReduceOp op);
+  llvm::LogicalResult emitGemm(GemmOp op);   // EmitGemm.cpp
+  llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp
+  /// What blocks of generated kernels have left of gradients of parameters, at the function's end:
+  /// one launch where each sum for itself would take no longer.
+  void emitGradientSums(mlir::Operation *op);
+  FusedAccess accessInput(FusedOp op, unsigned index, Place &place);
+  /// [1, H, L] as [L, H].
+  Place statisticsByToken(const Place &place, mlir::Operation *op);
+  template <typename OpT> void setCross(OpT op, Call &call);
+  llvm::LogicalResult emitCrossAttention(CrossAttentionOp op); // EmitCrossAttention.cpp
+  llvm::LogicalResult emitCrossAttentionGrad(CrossAttentionGradOp op);
+  llvm::LogicalResult emitAttention(AttentionOp op); // EmitModel.cpp
+  llvm::LogicalResult emitAttentionGrad(AttentionGradOp op);
+  llvm::LogicalResult emitRope(RopeOp op);
+  llvm::LogicalResult emitEmbedding(EmbeddingOp op);
+  llvm::LogicalResult emitEmbeddingGrad(EmbeddingGradOp op);
+  llvm::LogicalResult emitImageMerge(ImageMergeOp op);
+  llvm::LogicalResult emitImageMergeGrad(ImageMergeGradOp op);
+  llvm::LogicalResult emitGatedDelta(GatedDeltaOp op); // EmitRecurrent.cpp
+  llvm::LogicalResult emitGatedDeltaGrad(GatedDeltaGradOp op);
+  llvm::LogicalResult emitGroupRows(GroupRowsOp op); // EmitGroups.cpp
+  llvm::LogicalResult emitGroupedLinear(GroupedLinearOp op);
+  llvm::LogicalResult emitGroupedLinearWeightGrad(GroupedLinearWeightGradOp op);
+  llvm::LogicalResult emitCrossEntropy(mlir::Operation *op); // EmitLoss.cpp
+  llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
+  llvm::LogicalResult emitPlain(mlir::Operation *op); // EmitPlain.cpp
+
+  /// [.., C] as [rows, C], or as it is where strides can only say so.
+  Place rowsOf(mlir::Value value, mlir::Operation *op);
+  /// [B, H, L, D] as [B * L, H, D].
+  Place tokenMajor(const Place &place, mlir::Operation *op);
+  /// [B, H, L] as [B * L, H].
+  Place perToken(const Place &place, mlir::Operation *op);
+  /// Memory for a [B, H, L, ..] result that lies as [B, L, H, ..].
+  Place freshTokenMajor(mlir::Value value);
+  /// Where a gradient goes: into the formal (accumulated) or a zeroed temporary.
+  Place gradientTarget(mlir::Value value, mlir::Operation *op);
+
+  mlir::func::FuncOp fn;
+  KernelLibrary &kernels;
+  LoweringOptions options;
+  Storage storage;
+  CallList list;
+  std::vector<FormalRoot> batchFormals, constantFormals;
+  std::vector<int> resultRoots;
+  llvm::DenseMap<mlir::Value, Place> places, accumulated;
+  std::vector<int> liveUses;                         ///< by root
+  std::vector<std::pair<Place, Place>> gradientSums; ///< on a GPU: partial rows, the gradient
+};
+
+} // namespace omnibal::lower
+#endif // PASSES_LOWER_CALLS_CALLBUILDER_H

@@ -1,0 +1,100 @@
+//===- EmitLoss.cpp - Cross entropy, with and without the output projection --------------===//
+#include "passes/lower/calls/CallBuilder.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace omnibal::lower {
+namespace {
+
+/// Logits that exist at a time: on a processor they stay in a cache, on a GPU they fill it with
+/// work.
+struct ScratchLimits {
+  int64_t elements, minRows, maxRows;
+};
+constexpr ScratchLimits hostScratch{1 << 22, 32, 512}, gpuScratch{1 << 28, 256, 2048};
+
+/// Rows of float32 logits [vocabulary] in whose memory a device has the order of `tokens` rows, and
+/// for one row the logits up to the next aligned place, their gradient in bfloat16, the row of
+/// hidden and its gradient.
+int64_t fewestDeviceRows(int64_t vocabulary, int64_t features, int64_t tokens) {
+  constexpr int64_t alignment = 64, borders = 5 * 16;
+  int64_t row = (vocabulary + alignment) * (4 + 2) + features * (4 + 4);
+  return llvm::divideCeil(4 * (tokens + 1) + borders + row, 4 * std::max<int64_t>(1, vocabulary));
+}
+
+} // namespace
+
+LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
+  std::vector<std::pair<std::string, Place>> operands{{"logits", matrix(op->getOperand(0), op)},
+                                                      {"targets", flat(op->getOperand(1), op)}};
+  auto add = [&](StringRef name, Value value, bool rows) {
+    if (!value || value.use_empty())
+      return;
+    set(value, fresh(value));
+    operands.emplace_back(name, rows ? matrix(value, op) : flat(value, op));
+  };
+  // `loss` is always written.
+  Value loss = op->getResult(0);
+  set(loss, fresh(loss));
+  operands.emplace_back("loss", flat(loss, op));
+  if (auto forward = dyn_cast<CrossEntropyOp>(op))
+    add("prediction", forward.getPrediction(), false);
+  else
+    add("dlogits", cast<CrossEntropyGradOp>(op).getDlogits(), true);
+  call(op, "cross_entropy", std::move(operands));
+  return success();
+}
+
+LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
+  auto forward = dyn_cast<LinearCrossEntropyOp>(op);
+  auto backward = dyn_cast<LinearCrossEntropyGradOp>(op);
+  Value hidden = op->getOperand(0), weight = op->getOperand(1);
+  Value bias = forward ? forward.getBias() : backward.getBias();
+  Value targets = forward ? forward.getTargets() : backward.getTargets();
+  int64_t vocabulary = shapeOf(weight)[0].constant;
+  int64_t features = shapeOf(hidden).back().constant;
+  const ScratchLimits &limits = options.target == "cuda" ? gpuScratch : hostScratch;
+  int64_t block = std::clamp(limits.elements / std::max<int64_t>(1, vocabulary), limits.minRows,
+                             limits.maxRows);
+  SymbolicDim tokens = *product(shapeOf(targets));
+  int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
+  block = std::min<int64_t>(block, std::max<int64_t>(1, atCap));
+  // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
+  int64_t rows =
+      llvm::divideCeil(block * (vocabulary + 2 * features), std::max<int64_t>(1, vocabulary));
+  if (options.target == "cuda")
+    rows = std::max(rows, fewestDeviceRows(vocabulary, features, std::max<int64_t>(1, atCap)));
+
+  rt::DType type = floatTypeOf({hidden, weight});
+  std::vector<std::pair<std::string, Place>> operands{{"hidden", as(type, matrix(hidden, op), op)},
+                                                      {"weight", as(type, matrix(weight, op), op)},
+                                                      {"targets", flat(targets, op)}};
+  if (bias)
+    operands.emplace_back("bias", as(type, placeOf(bias), op));
+  Value loss = op->getResult(0);
+  set(loss, fresh(loss));
+  operands.emplace_back("loss", flat(loss, op));
+  operands.emplace_back("scratch", fresh(elementType(hidden), {rows, vocabulary}));
+  if (forward && forward.getPrediction()) {
+    set(forward.getPrediction(), fresh(forward.getPrediction()));
+    operands.emplace_back("prediction", flat(forward.getPrediction(), op));
+  }
+  if (backward) {
+    if (!backward.getDhidden().use_empty()) {
+      set(backward.getDhidden(), fresh(backward.getDhidden()));
+      operands.emplace_back("dhidden", matrix(backward.getDhidden(), op));
+    }
+    if (!backward.getDweight().use_empty())
+      operands.emplace_back("dweight", gradientTarget(backward.getDweight(), op));
+    if (backward.getDbias() && !backward.getDbias().use_empty())
+      operands.emplace_back("dbias", gradientTarget(backward.getDbias(), op));
+  }
+  double scale = (forward ? forward.getScale() : backward.getScale()).convertToDouble();
+  Call &entropy = call(op, "linear_cross_entropy", std::move(operands));
+  if (scale != 1.0)
+    entropy.attributes["scale"] = scale;
+  return success();
+}
+
+} // namespace omnibal::lower

@@ -1,0 +1,27 @@
+//===- GpuLibrary.h - Modules of GPU kernels and what becomes of them --------------------===//
+#ifndef PASSES_LOWER_CODEGEN_GPU_GPULIBRARY_H
+#define PASSES_LOWER_CODEGEN_GPU_GPULIBRARY_H
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "passes/lower/Lowering.h"
+
+namespace omnibal::lower {
+
+/// Dialects and translations that GPU kernels need.
+void prepareGpuContext(mlir::MLIRContext *context);
+/// An empty gpu.module in `module`.
+mlir::gpu::GPUModuleOp makeGpuModule(mlir::ModuleOp module);
+
+/// PTX of the gpu.module in `module`, which is used up.
+llvm::FailureOr<std::string> compilePtx(mlir::ModuleOp module);
+/// The same as a fat binary where the toolkit's assembler is found. Used up too.
+llvm::FailureOr<rt::GeneratedCode> compileForDevices(mlir::ModuleOp module,
+                                                     llvm::StringRef toolkit);
+/// The same kernels as host functions `void symbol(void **parameters)` that ask a table of
+/// functions
+/// (`omnibal_device`, docs/lowering.md) for what a device's thread knows and waits for.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> emulateKernels(mlir::ModuleOp module);
+
+} // namespace omnibal::lower
+#endif // PASSES_LOWER_CODEGEN_GPU_GPULIBRARY_H

@@ -1,0 +1,19 @@
+//===- PlanRemarks.h - Why the stages are what they are -------------------------------------===//
+#ifndef PASSES_PLAN_PLANREMARKS_H
+#define PASSES_PLAN_PLANREMARKS_H
+
+#include "passes/plan/SearchPlan.h"
+
+namespace omnibal::partition {
+
+/// The problem that the plan answers: its schedule, and its options where they were not for the
+/// search to decide.
+planner::Problem problemOf(const StagePlan &planned);
+
+/// Analysis remarks of category `omnibal-partition`: at the first layer of each chunk its figures
+/// (`stage`) and what limits it, with the next best place of the cut (`cut`); at @main what more
+/// memory or another rank would buy (`resources`). Costs nothing where no one asks for remarks.
+void explainPlan(mlir::ModuleOp module, const StagePlan &planned);
+
+} // namespace omnibal::partition
+#endif // PASSES_PLAN_PLANREMARKS_H

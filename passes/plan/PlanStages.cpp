@@ -1,0 +1,40 @@
+#include "passes/plan/PlanStages.h"
+#include "passes/cost/MeasuredTimes.h"
+#include "passes/plan/ProblemAttributes.h"
+
+using namespace mlir;
+
+namespace omnibal::partition {
+
+FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options) {
+  CostOptions costs{options.numbers, options.device, options.load, nullptr};
+  if (options.calibration)
+    costs.measured = std::make_shared<MeasuredTimes>(
+        *options.calibration, options.schedule == "zb-h1" || options.schedule == "auto");
+  if (options.batches)
+    costs.load = loadAtCaps(*options.batches, options.load.tiles, options.load.tokens);
+  FailureOr<UnitCostTable> units = annotateCosts(module, costs);
+  if (failed(units))
+    return failure();
+  std::vector<planner::LoadFactors> loads;
+  if (options.batches)
+    for (const GroupLoad &microbatch :
+         typicalStep(*options.batches, options.microbatches, units->of({})))
+      loads.push_back(options.calibration
+                          ? units->factorsOf(microbatch, costs.load)
+                          : factorsOf(microbatch, options.load.tiles, options.load.tokens));
+  writeLoads(module, loads);
+  writeCluster(module, options.cluster);
+  FailureOr<StagePlan> found = searchStages(module, options);
+  if (failed(found))
+    return failure();
+  PlannedModule planned;
+  static_cast<StagePlan &>(planned) = std::move(*found);
+  planned.costs = units->of(planned.plan.remat);
+  planned.unmeasured = units->unmeasured;
+  planned.assumption = options.batches ? "the median step of " + options.batches->source
+                                       : "a full micro-batch of one sample";
+  return planned;
+}
+
+} // namespace omnibal::partition

@@ -1,0 +1,33 @@
+//===- PlanStages.h - From layers to a plan -------------------------------------------------===//
+#ifndef PASSES_PLAN_PLANSTAGES_H
+#define PASSES_PLAN_PLANSTAGES_H
+
+#include "passes/cost/Calibration.h"
+#include "passes/cost/LayerCosts.h"
+#include "passes/plan/SearchPlan.h"
+#include <memory>
+
+namespace omnibal::partition {
+
+struct PlanOptions : PlanChoices {
+  Numbers numbers;
+  cost::Device device;
+  planner::Cluster cluster;
+  Load load; ///< full caps; `batches` says what the data's micro-batches have of them
+  std::shared_ptr<const EpochLoads> batches; ///< null: every micro-batch is full, of one sample
+  std::shared_ptr<const cost::Calibration> calibration; ///< measured times; null: the roofline
+};
+
+struct PlannedModule : StagePlan {
+  UnitCosts costs;
+  std::string assumption; ///< about the micro-batches' load, for people
+  /// Layers and options whose times no calibration table has, where one is used.
+  llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
+};
+
+/// annotateCosts, `omnibal.cluster`, the loads of the data's typical step, searchStages: what
+/// omnibal-annotate-costs and omnibal-search-plan do, in one. Reports on the module.
+llvm::FailureOr<PlannedModule> planStages(mlir::ModuleOp module, const PlanOptions &options);
+
+} // namespace omnibal::partition
+#endif // PASSES_PLAN_PLANSTAGES_H

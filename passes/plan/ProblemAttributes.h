@@ -1,0 +1,28 @@
+//===- ProblemAttributes.h - Between attributes and the planner's structs -------------------===//
+#ifndef PASSES_PLAN_PROBLEMATTRIBUTES_H
+#define PASSES_PLAN_PROBLEMATTRIBUTES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "runtime/planner/model/Plan.h"
+#include "runtime/planner/model/Problem.h"
+
+namespace omnibal::partition {
+
+/// The ranks as `omnibal.cluster` of the module.
+void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
+/// Factors of each micro-batch as `omnibal.loads`; none: the attribute goes.
+void writeLoads(mlir::ModuleOp module, const std::vector<planner::LoadFactors> &loads);
+
+/// Layers, options, edges, cluster and loads of a module in form L with costs
+/// (omnibal-annotate-costs). A parameter that several layers use counts with the first of them.
+/// Micro-batches and schedule are left for the caller, who knows them from an option or a plan.
+/// Reports what is missing where it is missing, in the name of `pass`.
+llvm::FailureOr<planner::Problem> readProblem(mlir::ModuleOp module, llvm::StringRef pass);
+
+/// Decisions as `omnibal.chunk` and `omnibal.remat` on layers and `omnibal.plan` on the module.
+void writePlan(mlir::ModuleOp module, const planner::Problem &problem, const planner::Plan &plan);
+/// And back. Reports layers without them, and chunks that do not hold consecutive layers.
+llvm::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module, llvm::StringRef pass);
+
+} // namespace omnibal::partition
+#endif // PASSES_PLAN_PROBLEMATTRIBUTES_H

@@ -1,0 +1,339 @@
+#include "passes/plan/SearchPlan.h"
+#include "dialects/omnibal/analysis/LayerGraph.h"
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "mlir/IR/Builders.h"
+#include "passes/layout/ArenaModel.h"
+#include "passes/plan/ProblemAttributes.h"
+#include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/model/Partition.h"
+#include "runtime/planner/model/ProblemSize.h"
+#include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/planner/search/Search.h"
+#include <map>
+
+using namespace mlir;
+
+namespace omnibal::partition {
+namespace {
+
+constexpr int mostRounds = 8;
+
+class StagePlanner {
+public:
+  StagePlanner(ModuleOp module, const PlanChoices &choices) : module(module), choices(choices) {}
+
+  FailureOr<StagePlan> run() {
+    auto problem = readProblem(module, "omnibal-search-plan");
+    if (failed(problem))
+      return failure();
+    result.problem = std::move(*problem);
+    result.problem.schedule = choices.schedule;
+    result.problem.microbatches = choices.microbatches;
+    if (failed(checkProblem()) || failed(planWithinLimits()))
+      return failure();
+    result.plan.stepNs = result.timeline.stepNs;
+    result.plan.ranks = result.timeline.ranks;
+    result.rematFixed = choices.remat != "auto" || fixedByHand;
+    countParameters();
+    writePlan(module, result.problem, result.plan);
+    module->setAttr(reservedAttrName,
+                    Builder(module.getContext()).getDenseI64ArrayAttr(result.reservedBytes));
+    return std::move(result);
+  }
+
+private:
+  /// What has to be reserved depends on the cuts, so a plan may turn out to need more than was
+  /// taken off; then once more with that. What is taken off never shrinks, so this ends.
+  LogicalResult planWithinLimits() {
+    std::vector<int64_t> limits = result.problem.cluster.memoryBytes;
+    if (limits.size() == 1)
+      limits.assign(result.problem.cluster.stages, limits.front());
+    std::vector<int64_t> reserved(result.problem.cluster.stages, 0);
+    for (size_t r = 0; r < choices.reserveAlso.size(); ++r)
+      reserved[r] = choices.reserveAlso[r];
+    for (int round = 1;; ++round) {
+      takeOff(limits, reserved);
+      if (failed(planOnce()))
+        return failure();
+      bool fits = true, fixed = choices.remat != "auto" || fixedByHand;
+      for (size_t r = 0; r < limits.size(); ++r) {
+        int64_t also = choices.reserveAlso.empty() ? 0 : choices.reserveAlso[r];
+        int64_t need = result.reservedBytes[r] + also;
+        int64_t over = result.peakBytesAtCaps[r] + need - limits[r];
+        reserved[r] = std::max(reserved[r], need);
+        if (over <= 0)
+          continue;
+        if (fixed || round == mostRounds)
+          return module.emitError("infeasible: stage ")
+                 << r << " needs " << limits[r] + over << " bytes (" << need << " of them for "
+                 << "messages, batches and what else the plan does not count), " << over
+                 << " more than its limit; use more stages, --remat auto or a larger limit";
+        fits = false;
+      }
+      if (fits)
+        break;
+    }
+    takeOff(limits, reserved);
+    result.timeline = planner::simulate(result.problem, result.plan); // with these limits
+    return success();
+  }
+
+  void takeOff(const std::vector<int64_t> &limits, const std::vector<int64_t> &reserved) {
+    for (size_t r = 0; r < limits.size(); ++r) {
+      result.problem.cluster.memoryBytes.resize(limits.size());
+      result.problem.cluster.memoryBytes[r] = std::max<int64_t>(0, limits[r] - reserved[r]);
+    }
+  }
+
+  LogicalResult planOnce() {
+    result.plan = {};
+    result.search.reset();
+    if (failed(chooseCuts()) || failed(chooseSchedule()) || failed(chooseRemat()))
+      return failure();
+    result.timeline = planner::simulate(result.problem, result.plan);
+    if (!result.timeline.error.empty())
+      return module.emitError("the plan cannot run: ") << result.timeline.error;
+    auto arenas = predictArenas(module, result.problem, result.plan);
+    if (failed(arenas))
+      return failure();
+    result.peakBytesAtCaps.clear();
+    result.reservedBytes.clear();
+    for (const planner::RankFigures &rank : planner::simulate(atCaps(), result.plan).ranks) {
+      int64_t arena = (*arenas)[result.peakBytesAtCaps.size()];
+      result.peakBytesAtCaps.push_back(rank.peakBytes);
+      result.reservedBytes.push_back(std::max<int64_t>(0, arena - rank.peakBytes));
+    }
+    return success();
+  }
+
+  LogicalResult checkProblem() {
+    int64_t layers = static_cast<int64_t>(result.problem.layers.size());
+    int64_t stages = result.problem.cluster.stages;
+    if (choices.remat != "auto" && choices.remat != "none" && !isRematName(choices.remat))
+      return module.emitError("unknown remat `")
+             << choices.remat << "` (known: auto, none, full, selective-1, selective-2 ..)";
+    if (choices.microbatches < 1)
+      return module.emitError("a step needs at least one micro-batch, not ")
+             << choices.microbatches;
+    if (!result.problem.factors.empty() &&
+        static_cast<int64_t>(result.problem.factors.size()) != choices.microbatches)
+      return module.emitError("omnibal.loads has ")
+             << result.problem.factors.size() << " micro-batches, the step "
+             << choices.microbatches;
+    if (stages > layers)
+      return module.emitError("infeasible: ")
+             << stages << " stages for " << layers << " layers; at most " << layers
+             << " stages are possible";
+    // The search checks this itself; other methods only simulate.
+    if (std::string why = planner::tooLarge(result.problem); !why.empty())
+      return module.emitError("the problem is too large to plan: ") << why;
+    return success();
+  }
+
+  /// The problem with full micro-batches: what memory is planned for.
+  planner::Problem atCaps() const {
+    planner::Problem problem = result.problem;
+    problem.factors.clear();
+    return problem;
+  }
+
+  /// Chunks of the schedule that was asked for; one a rank where a search writes the lists.
+  int64_t chunks() const {
+    return result.problem.cluster.stages * planner::chunksPerRank(choices.schedule).value_or(1);
+  }
+
+  LogicalResult chooseCuts() {
+    planner::Plan &plan = result.plan;
+    if (!choices.planFile.empty()) {
+      auto read = planner::readPlan(choices.planFile);
+      if (!read)
+        return module.emitError() << read.status().message();
+      plan = std::move(*read);
+      fixedByHand = !plan.remat.empty();
+      return checkCuts();
+    }
+    if (choices.method == "search")
+      return searchCuts();
+    planner::Problem pieces = result.problem;
+    pieces.cluster.stages = chunks();
+    if (pieces.cluster.stages > static_cast<int64_t>(pieces.layers.size()))
+      return module.emitError("infeasible: ")
+             << pieces.cluster.stages << " chunks for " << pieces.layers.size() << " layers";
+    if (choices.method == "layers")
+      plan.cuts = planner::cutsByLayerCount(pieces);
+    else if (choices.method == "parameters")
+      plan.cuts = planner::cutsByParameters(pieces);
+    else if (choices.method == "greedy")
+      plan.cuts = planner::cutsByTime(pieces);
+    else
+      return module.emitError("unknown partition method `")
+             << choices.method << "` (known: search, layers, parameters, greedy)";
+    return success();
+  }
+
+  /// The option that a remat other than "auto" means in a layer: of "selective-N" the N-th or, in
+  /// layers with fewer, the last.
+  std::string fixedOption(const planner::Layer &layer) const {
+    std::string chosen = "keep";
+    for (const planner::RematOption &option : layer.remat)
+      if (option.name == choices.remat)
+        return option.name;
+      else if (StringRef(choices.remat).starts_with("selective-") && option.name != "full")
+        chosen = option.name;
+    return chosen;
+  }
+
+  /// The problem, with the options that `--remat` leaves.
+  planner::Problem withOptions(planner::Problem problem) const {
+    if (choices.remat != "auto") {
+      problem.varyRemat = false;
+      for (const planner::Layer &layer : problem.layers)
+        problem.givenRemat.push_back(fixedOption(layer));
+    }
+    return problem;
+  }
+
+  /// Cuts for the loads of the data, recomputation for full micro-batches: if these cuts leave no
+  /// room for it, cuts for full micro-batches too.
+  LogicalResult searchCuts() {
+    planner::Problem problem = withOptions(result.problem), full = withOptions(atCaps());
+    planner::SearchResult found = planner::searchPlan(problem, {});
+    if (found.plan && !problem.factors.empty()) {
+      planner::Plan atFull = *found.plan;
+      atFull.remat.clear();
+      if (planner::completePlan(full, atFull).empty() && !atFull.remat.empty())
+        found.plan->remat = atFull.remat;
+      else
+        found = planner::searchPlan(full, {});
+    }
+    if (!found.plan)
+      return module.emitError("infeasible: ") << found.problem;
+    result.plan = *found.plan;
+    result.search = found.facts();
+    return success();
+  }
+
+  LogicalResult checkCuts() {
+    const std::vector<int64_t> &cuts = result.plan.cuts;
+    const std::string &file = choices.planFile;
+    int64_t layers = static_cast<int64_t>(result.problem.layers.size());
+    int64_t stages = result.problem.cluster.stages, wanted = stages;
+    if (!result.plan.chunkRank.empty())
+      wanted = static_cast<int64_t>(result.plan.chunkRank.size());
+    else if (auto perRank = planner::chunksPerRank(
+                 result.plan.schedule.empty() ? choices.schedule : result.plan.schedule))
+      wanted = stages * *perRank;
+    if (static_cast<int64_t>(cuts.size()) != wanted + 1)
+      return module.emitError() << file << ": `cuts` has " << cuts.size() << " entries, " << wanted
+                                << (wanted == stages ? " stages need " : " chunks need ")
+                                << wanted + 1;
+    if (cuts.front() != 0 || cuts.back() != layers)
+      return module.emitError() << file << ": `cuts` must run from 0 to the number of layers, "
+                                << layers;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i)
+      if (cuts[i] >= cuts[i + 1])
+        return module.emitError() << file
+                                  << ": `cuts`: " << (wanted == stages ? "stage " : "chunk ") << i
+                                  << " is empty";
+    return checkRemat();
+  }
+
+  LogicalResult checkRemat() {
+    const std::vector<std::string> &remat = result.plan.remat;
+    const std::vector<planner::Layer> &layers = result.problem.layers;
+    if (!remat.empty() && remat.size() != layers.size())
+      return module.emitError() << choices.planFile << ": `remat` has " << remat.size()
+                                << " entries for " << layers.size() << " layers";
+    for (size_t l = 0; l < remat.size(); ++l)
+      if (!layers[l].option(remat[l])) {
+        std::string known;
+        for (const planner::RematOption &option : layers[l].remat)
+          known += (known.empty() ? "" : ", ") + option.name;
+        return module.emitError() << choices.planFile << ": `remat`: unknown option " << remat[l]
+                                  << " (known for " << layers[l].name << ": " << known << ")";
+      }
+    return success();
+  }
+
+  LogicalResult chooseSchedule() {
+    planner::Plan &plan = result.plan;
+    if (plan.schedule.empty())
+      plan.schedule = plan.actions.empty() ? choices.schedule : "auto";
+    int64_t stages = result.problem.cluster.stages;
+    if (plan.chunkRank.empty())
+      plan.chunkRank = planner::ranksInTurn(static_cast<int64_t>(plan.cuts.size()) - 1, stages);
+    if (!plan.actions.empty())
+      return choices.planFile.empty() ? success() : verifyFile();
+    if (plan.schedule == "auto") { // the search writes lists for these cuts
+      std::string why = planner::completePlan(withOptions(atCaps()), plan);
+      return why.empty() ? success() : LogicalResult(module.emitError("infeasible: ") << why);
+    }
+    auto actions = planner::scheduleActions(plan.schedule, stages, choices.microbatches);
+    if (!actions)
+      return module.emitError("unknown schedule `")
+             << plan.schedule << "` (known: " << planner::scheduleNames << ", auto)";
+    plan.actions = std::move(*actions);
+    return success();
+  }
+
+  /// Ranks and actions by hand, before they become an attribute; memory is checked with the rest.
+  LogicalResult verifyFile() {
+    planner::Problem problem = atCaps();
+    problem.cluster.memoryBytes.clear();
+    problem.schedule = result.plan.schedule;
+    planner::Plan plan = result.plan;
+    if (plan.remat.empty())
+      plan.remat.assign(problem.layers.size(), "keep");
+    std::vector<planner::Violation> violations = planner::verifyPlan(problem, plan);
+    if (!violations.empty())
+      return module.emitError() << choices.planFile << ": " << violations.front().message();
+    return success();
+  }
+
+  LogicalResult chooseRemat() {
+    planner::Plan &plan = result.plan;
+    if (!plan.remat.empty())
+      return success();
+    if (choices.remat == "auto" && !result.problem.cluster.memoryBytes.empty()) {
+      if (std::string why = planner::completePlan(atCaps(), plan); !why.empty())
+        return module.emitError("infeasible: ") << why;
+      if (!plan.remat.empty())
+        return success();
+    }
+    for (const planner::Layer &layer : result.problem.layers)
+      plan.remat.push_back(fixedOption(layer));
+    return success();
+  }
+
+  void countParameters() {
+    auto graph = LayerGraph::get(module, "omnibal-search-plan"); // was read before
+    const planner::Plan &plan = result.plan;
+    std::vector<std::map<std::string, int64_t>> distinct(result.problem.cluster.stages);
+    for (size_t c = 0; c + 1 < plan.cuts.size(); ++c)
+      for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
+        for (unsigned i = 0, end = graph->layers[l].getParameters().size(); i < end; ++i) {
+          ParameterOp parameter = graph->getParameter(graph->layers[l], i);
+          distinct[plan.chunkRank[c]][parameter.getSymName().str()] =
+              cast<RankedTensorType>(parameter.getType()).getNumElements();
+        }
+    for (const auto &parameters : distinct) {
+      int64_t &total = result.parameterElements.emplace_back(0);
+      for (const auto &[name, elements] : parameters)
+        total += elements;
+    }
+  }
+
+  ModuleOp module;
+  const PlanChoices &choices;
+  StagePlan result;
+  bool fixedByHand = false; ///< the options too
+};
+
+} // namespace
+
+FailureOr<StagePlan> searchStages(ModuleOp module, const PlanChoices &choices) {
+  return StagePlanner(module, choices).run();
+}
+
+} // namespace omnibal::partition

@@ -1,0 +1,46 @@
+//===- SearchPlan.h - From costs to a plan, both as attributes ------------------------------===//
+#ifndef PASSES_PLAN_SEARCHPLAN_H
+#define PASSES_PLAN_SEARCHPLAN_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/json/PlanJson.h"
+#include "runtime/planner/model/Problem.h"
+#include <optional>
+
+namespace omnibal::partition {
+
+/// What a person decides of a plan.
+struct PlanChoices {
+  std::string method = "layers"; ///< search | layers | parameters | greedy
+  std::string remat = "auto";    ///< auto | none | full | selective-N
+  std::string schedule = "1f1b"; ///< as planner::scheduleActions knows them
+  int64_t microbatches = 4;
+  std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
+  /// By rank, bytes to reserve besides those that the arena's model finds; empty: none.
+  std::vector<int64_t> reserveAlso = {};
+};
+
+/// A plan and what it is predicted to do.
+struct StagePlan {
+  planner::Problem problem;
+  planner::Plan plan;
+  planner::Timeline timeline;
+  std::vector<int64_t> parameterElements;    ///< by stage; one that several layers use counts once
+  std::vector<int64_t> peakBytesAtCaps;      ///< by stage, as rule 6 counts, micro-batches full
+  std::vector<int64_t> reservedBytes;        ///< by stage, what its arena holds beyond that
+  bool rematFixed = false;                   ///< by the choices: not for the search to decide
+  std::optional<planner::PlanSearch> search; ///< how the cuts were found, if by a search
+};
+
+/// Plans a module in form L with costs (annotateCosts) and `omnibal.cluster`. Method "search"
+/// chooses cuts and, with remat "auto", what is recomputed together; otherwise each stage
+/// recomputes the least that its memory limit needs. What a rank's arena holds beyond rule 6
+/// (ArenaModel.h) is reserved: it comes off the limit, and `problem` has what is left. With
+/// `omnibal.loads` times are those of the loads, while memory is planned for full micro-batches.
+/// Writes `omnibal.chunk`, `omnibal.remat`, `omnibal.plan` and `omnibal.reserved`. Reports on the
+/// module; nothing is written unless the plan is complete.
+llvm::FailureOr<StagePlan> searchStages(mlir::ModuleOp module, const PlanChoices &choices);
+
+} // namespace omnibal::partition
+#endif // PASSES_PLAN_SEARCHPLAN_H

@@ -1,0 +1,17 @@
+//===- GradientBuckets.h - Which gradients the replicas sum together, and when ----------------===//
+#ifndef PASSES_SCHEDULE_GRADIENTBUCKETS_H
+#define PASSES_SCHEDULE_GRADIENTBUCKETS_H
+
+#include "runtime/program/Program.h"
+
+namespace omnibal::exporter {
+
+/// Fills the stage's buckets, of at most `bucketBytes` unless one parameter is larger, in the order
+/// in which mode "train" completes their gradients, and puts one reduce_gradients a bucket behind
+/// the action that completes it and the messages that are started there. Parameters of several
+/// stages are last: their copies add up first. The list's own reduce_gradients, if there is one,
+/// says where those go; without it nothing is summed.
+void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes);
+
+} // namespace omnibal::exporter
+#endif // PASSES_SCHEDULE_GRADIENTBUCKETS_H

@@ -1,0 +1,351 @@
+#include "runtime/backends/cuda/comm/LocalTransport.h"
+#include "runtime/backends/cuda/kernels/Copy.h"
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
+#include <unistd.h>
+
+namespace omnibal::rt::cuda {
+namespace {
+
+using EventPointer = std::shared_ptr<Event>;
+
+/// One side of a message.
+struct Operation {
+  std::vector<Transport::Piece> pieces;
+  int owner = 0, peer = 0;
+  int64_t tag = 0;
+  EventPointer ready; ///< sender: the data are made; receiver: the place is free
+  bool done = false;  ///< the copy is enqueued, or `failure` says why not
+  EventPointer copied;
+  Status failure;
+};
+
+/// Ranks that add up come here twice: with their numbers, and when they have added their share.
+struct Meeting {
+  std::map<int, float *> data;
+  std::map<int, EventPointer> ready, added;
+  int64_t elements = -1;
+  int left = 0; ///< ranks that have read everything
+};
+
+/// Of messages that make a broadcast; those of callers are not negative.
+constexpr int64_t broadcastTag = -1;
+
+struct World {
+  explicit World(int ranks) : ranks(ranks) {}
+
+  using Key = std::tuple<int, int, int64_t>; ///< from, to, tag
+  const int ranks;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<Key, std::deque<std::shared_ptr<Operation>>> sends, receives;
+  std::map<std::vector<int>, std::map<int64_t, Meeting>> meetings;
+  std::set<int> left; ///< ranks that have ended: who waits for one waits in vain
+};
+
+class LocalTransport final : public Transport {
+public:
+  LocalTransport(std::shared_ptr<World> world, int rank, const RankQueue &queue,
+                 std::unique_ptr<Stream> copies)
+      : world(std::move(world)), me(rank), queue(queue), compute(queue.stream),
+        copies(std::move(copies)), deadline(queue.deadline) {}
+
+  /// Ends what is under way: afterwards nobody enqueues work on this rank's memory, and the device
+  /// has done what was enqueued.
+  ~LocalTransport() override {
+    {
+      std::lock_guard lock(world->mutex);
+      for (auto *table : {&world->sends, &world->receives})
+        for (auto &[key, list] : *table)
+          std::erase_if(list, [&](const auto &operation) { return operation->owner == me; });
+      world->left.insert(me);
+    }
+    world->changed.notify_all();
+    // What was waited for is done before this rank's queue goes on; after a failure all is waited
+    // for, as others' streams copy here too.
+    if (!open.empty() || !sums.empty() || adding)
+      (void)cudaDeviceSynchronize();
+    else
+      (void)cudaStreamSynchronize(copies->handle());
+  }
+
+  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) override {
+    return post(true, peer, tag, pieces);
+  }
+  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) override {
+    return post(false, peer, tag, pieces);
+  }
+
+  Status wait(Handle handle) override {
+    if (auto sum = sums.find(handle); sum != sums.end()) {
+      for (const EventPointer &added : sum->second.added)
+        OMNIBAL_RETURN_IF_ERROR(orderBehind(compute, *added));
+      sums.erase(sum);
+      return Status::ok();
+    }
+    if (auto broadcast = broadcasts.find(handle); broadcast != broadcasts.end()) {
+      for (Handle message : broadcast->second)
+        OMNIBAL_RETURN_IF_ERROR(wait(message));
+      broadcasts.erase(broadcast);
+      return Status::ok();
+    }
+    auto found = open.find(handle);
+    if (found == open.end())
+      return {Code::Internal, "wait for an operation that was never started"};
+    std::shared_ptr<Operation> operation = found->second;
+    std::unique_lock lock(world->mutex);
+    OMNIBAL_RETURN_IF_ERROR(
+        waitUntilNone(lock, [&] { return operation->done ? -1 : operation->peer; }));
+    lock.unlock();
+    open.erase(found);
+    OMNIBAL_RETURN_IF_ERROR(std::move(operation->failure));
+    return orderBehind(compute, *operation->copied);
+  }
+
+  Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
+                          std::optional<Mark> after) override {
+    std::vector<int> members(ranks.begin(), ranks.end());
+    if (std::find(members.begin(), members.end(), me) == members.end() ||
+        !std::is_sorted(members.begin(), members.end()))
+      return Status(Code::Internal,
+                    "a collective's ranks must be ascending and contain the caller");
+    Handle handle = next++;
+    Sum &sum = sums[handle];
+    if (members.size() == 1)
+      return handle;
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
+    adding = true;
+    for (const FloatRun &run : runs)
+      if (run.elements > 0)
+        OMNIBAL_RETURN_IF_ERROR(
+            reduce({run.data, static_cast<size_t>(run.elements)}, members, ready, sum));
+    adding = false;
+    return handle;
+  }
+
+  /// A message to each: copies within the device, each on the stream of the side that calls last.
+  Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
+                                std::span<const int> ranks) override {
+    if (std::find(ranks.begin(), ranks.end(), me) == ranks.end() ||
+        std::find(ranks.begin(), ranks.end(), root) == ranks.end())
+      return Status(Code::Internal, "a broadcast's ranks must contain its root and the caller");
+    const Handle handle = next++;
+    std::vector<Handle> &messages = broadcasts[handle];
+    for (int peer : ranks)
+      if (peer != me && (me == root || peer == root)) {
+        OMNIBAL_ASSIGN_OR_RETURN(Handle message, post(me == root, peer, broadcastTag, pieces));
+        messages.push_back(message);
+      }
+    return handle;
+  }
+
+  /// Of this rank's share.
+  std::function<TimeSpan()> clockOf(Handle handle) override {
+    auto found = sums.find(handle);
+    if (found == sums.end() || !found->second.end)
+      return nullptr;
+    return [begin = found->second.begin, end = found->second.end, timeOf = queue.timeOf] {
+      return TimeSpan{timeOf(*begin), timeOf(*end)};
+    };
+  }
+
+private:
+  /// One that has begun and is not waited for.
+  struct Sum {
+    std::vector<EventPointer> added; ///< all shares of all its numbers
+    EventPointer begin, end;         ///< of this rank's shares; timed
+  };
+
+  /// Waits until `late`, which names a rank that has not come yet, gives -1.
+  template <typename Late> Status waitUntilNone(std::unique_lock<std::mutex> &lock, Late late) {
+    world->changed.wait_for(lock, deadline,
+                            [&] { return late() < 0 || world->left.count(late()) > 0; });
+    const int rank = late();
+    if (rank < 0)
+      return Status::ok();
+    if (world->left.count(rank))
+      return {Code::Aborted, "another rank failed: rank " + std::to_string(rank) + " has ended"};
+    return {Code::DeadlineExceeded, "rank " + std::to_string(me) + " waited " +
+                                        std::to_string(deadline.count() / 1000.0) + " s for rank " +
+                                        std::to_string(rank)};
+  }
+
+  Result<Handle> post(bool sends, int peer, int64_t tag, std::span<const Piece> pieces) {
+    if (peer < 0 || peer >= world->ranks || peer == me)
+      return Status(Code::Internal, "there is no rank " + std::to_string(peer) + " to talk to");
+    auto mine = std::make_shared<Operation>();
+    mine->pieces.assign(pieces.begin(), pieces.end());
+    mine->owner = me;
+    mine->peer = peer;
+    mine->tag = tag;
+    OMNIBAL_ASSIGN_OR_RETURN(mine->ready, Event::after(compute));
+    World::Key key = sends ? World::Key{me, peer, tag} : World::Key{peer, me, tag};
+    Handle handle = next++;
+    open[handle] = mine;
+    std::lock_guard lock(world->mutex);
+    auto &waiting = sends ? world->receives : world->sends;
+    auto found = waiting.find(key);
+    if (found == waiting.end() || found->second.empty()) {
+      (sends ? world->sends : world->receives)[key].push_back(mine);
+      return handle;
+    }
+    std::shared_ptr<Operation> theirs = found->second.front();
+    found->second.pop_front();
+    if (found->second.empty())
+      waiting.erase(found);
+    // Enqueueing takes microseconds; under the lock neither side can leave in the middle.
+    Status status = copy(sends ? *mine : *theirs, sends ? *theirs : *mine, *mine, *theirs);
+    mine->failure = theirs->failure = status;
+    mine->done = theirs->done = true;
+    world->changed.notify_all();
+    return handle;
+  }
+
+  Status copy(const Operation &from, const Operation &to, Operation &mine, Operation &theirs) {
+    bool same = from.pieces.size() == to.pieces.size();
+    for (size_t i = 0; same && i < from.pieces.size(); ++i)
+      same = from.pieces[i].bytes == to.pieces[i].bytes;
+    if (!same)
+      return {Code::Internal,
+              "rank " + std::to_string(from.owner) + " and rank " + std::to_string(to.owner) +
+                  " disagree about the sizes of message " + std::to_string(from.tag)};
+    OMNIBAL_RETURN_IF_ERROR(orderBehind(copies->handle(), *from.ready));
+    OMNIBAL_RETURN_IF_ERROR(orderBehind(copies->handle(), *to.ready));
+    for (size_t i = 0; i < from.pieces.size(); ++i)
+      if (from.pieces[i].bytes > 0)
+        OMNIBAL_RETURN_IF_ERROR(
+            check(cudaMemcpyAsync(to.pieces[i].data, from.pieces[i].data, from.pieces[i].bytes,
+                                  cudaMemcpyDeviceToDevice, copies->handle()),
+                  "a message's copy"));
+    OMNIBAL_ASSIGN_OR_RETURN(mine.copied, Event::after(copies->handle()));
+    theirs.copied = mine.copied;
+    return Status::ok();
+  }
+
+  /// Each rank adds one share of everyone's numbers, in the order of ranks into the first one's
+  /// memory, and copies it to the others: nobody else touches that share meanwhile.
+  Status reduce(std::span<float> data, const std::vector<int> &members, const EventPointer &ready,
+                Sum &sum) {
+    const int64_t number = meetingsHeld[members]++, elements = data.size();
+    std::unique_lock lock(world->mutex);
+    Meeting &meeting = world->meetings[members][number];
+    if (meeting.elements >= 0 && meeting.elements != elements)
+      return {Code::Internal, "ranks disagree about the size of a reduction"};
+    meeting.elements = elements;
+    meeting.data[me] = data.data();
+    meeting.ready[me] = ready;
+    world->changed.notify_all();
+    auto missingIn = [&](const std::map<int, EventPointer> &present) {
+      for (int rank : members)
+        if (!present.count(rank))
+          return rank;
+      return -1;
+    };
+    if (Status status = waitUntilNone(lock, [&] { return missingIn(meeting.ready); }); !status) {
+      meeting.ready.erase(me); // nobody adds to memory that goes
+      return status;
+    }
+    lock.unlock();
+    // From here on the meeting's first half is only read.
+    for (const auto &[rank, event] : meeting.ready)
+      OMNIBAL_RETURN_IF_ERROR(orderBehind(copies->handle(), *event));
+    if (!sum.begin) {
+      OMNIBAL_ASSIGN_OR_RETURN(sum.begin, Event::after(copies->handle(), true));
+    }
+    OMNIBAL_RETURN_IF_ERROR(addShare(meeting, members));
+    OMNIBAL_ASSIGN_OR_RETURN(sum.end, Event::after(copies->handle(), true));
+    lock.lock();
+    meeting.added[me] = sum.end;
+    world->changed.notify_all();
+    OMNIBAL_RETURN_IF_ERROR(waitUntilNone(lock, [&] { return missingIn(meeting.added); }));
+    for (const auto &[rank, event] : meeting.added)
+      sum.added.push_back(event);
+    if (++meeting.left == static_cast<int>(members.size()))
+      world->meetings[members].erase(number);
+    return Status::ok();
+  }
+
+  Status addShare(const Meeting &meeting, const std::vector<int> &members) {
+    const int64_t count = members.size(),
+                  position = std::find(members.begin(), members.end(), me) - members.begin();
+    const int64_t begin = meeting.elements * position / count,
+                  size = meeting.elements * (position + 1) / count - begin;
+    cudaStream_t stream = copies->handle();
+    if (size == 0)
+      return Status::ok();
+    float *sum = meeting.data.at(members[0]) + begin;
+    CopyShape add;
+    add.accumulate = true;
+    add.strides.append(size, 1, 1);
+    for (int64_t i = 1; i < count; ++i)
+      OMNIBAL_RETURN_IF_ERROR(
+          check(launchCopy(add, sum, meeting.data.at(members[i]) + begin, stream), "adding"));
+    for (int64_t i = 1; i < count; ++i)
+      OMNIBAL_RETURN_IF_ERROR(
+          check(cudaMemcpyAsync(meeting.data.at(members[i]) + begin, sum, size * sizeof(float),
+                                cudaMemcpyDeviceToDevice, stream),
+                "copying a sum"));
+    return Status::ok();
+  }
+
+  std::shared_ptr<World> world;
+  int me;
+  RankQueue queue;
+  cudaStream_t compute;
+  std::unique_ptr<Stream> copies;
+  Communicator::Milliseconds deadline;
+  Handle next = 0;
+  bool adding = false; ///< a reduction has begun and not ended
+  std::map<Handle, std::shared_ptr<Operation>> open;
+  std::map<Handle, Sum> sums;
+  std::map<Handle, std::vector<Handle>> broadcasts; ///< their messages
+  std::map<std::vector<int>, int64_t> meetingsHeld;
+};
+
+/// Tells processes apart, also those of several machines.
+struct ProcessName {
+  char host[64] = {};
+  int64_t process = 0;
+};
+
+} // namespace
+
+Result<bool> inOneProcess(Communicator &control) {
+  ProcessName mine;
+  gethostname(mine.host, sizeof mine.host - 1);
+  mine.process = getpid();
+  ProcessName first = mine;
+  std::vector<int> everyone = control.everyone();
+  OMNIBAL_RETURN_IF_ERROR(
+      control.broadcast({reinterpret_cast<std::byte *>(&first), sizeof first}, 0, everyone));
+  bool together =
+      first.process == mine.process && !std::memcmp(first.host, mine.host, sizeof mine.host);
+  double apart = together ? 0 : 1;
+  OMNIBAL_RETURN_IF_ERROR(control.allReduce(std::span<double>(&apart, 1), everyone));
+  return apart == 0;
+}
+
+Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control,
+                                                      const RankQueue &queue) {
+  std::shared_ptr<World> world;
+  if (control.rank() == 0)
+    world = std::make_shared<World>(control.size());
+  std::shared_ptr<World> *first = &world;
+  std::vector<int> everyone = control.everyone();
+  OMNIBAL_RETURN_IF_ERROR(
+      control.broadcast({reinterpret_cast<std::byte *>(&first), sizeof first}, 0, everyone));
+  if (control.rank() != 0)
+    world = *first; // rank 0 keeps it until the next line
+  OMNIBAL_RETURN_IF_ERROR(control.barrier(everyone));
+  OMNIBAL_ASSIGN_OR_RETURN(auto copies, Stream::create());
+  return std::unique_ptr<Transport>(
+      std::make_unique<LocalTransport>(std::move(world), control.rank(), queue, std::move(copies)));
+}
+
+} // namespace omnibal::rt::cuda

@@ -1,0 +1,16 @@
+#include "runtime/backends/cuda/driver/Notice.h"
+#include <cstdio>
+#include <mutex>
+#include <set>
+
+namespace omnibal::rt::cuda {
+
+void notice(const std::string &text) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  std::lock_guard lock(mutex);
+  if (said.insert(text).second)
+    std::fprintf(stderr, "omnibal_cuda: %s\n", text.c_str());
+}
+
+} // namespace omnibal::rt::cuda

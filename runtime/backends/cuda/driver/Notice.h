@@ -1,0 +1,13 @@
+//===- Notice.h - What a user of the backend should know though nothing failed ----------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_NOTICE_H
+#define RUNTIME_BACKENDS_CUDA_DRIVER_NOTICE_H
+
+#include <string>
+
+namespace omnibal::rt::cuda {
+
+/// One line on stderr; the same text once a process, however many ranks say it.
+void notice(const std::string &text);
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_DRIVER_NOTICE_H

@@ -1,0 +1,92 @@
+//===- Runtime.h - CUDA's handles as values that clean up, and its errors as Status ----------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_RUNTIME_H
+#define RUNTIME_BACKENDS_CUDA_DRIVER_RUNTIME_H
+
+#include "runtime/device/Backend.h"
+#include <cuda_runtime_api.h>
+#include <memory>
+
+namespace omnibal::rt::cuda {
+
+/// What a rank's waits for the device look at besides the device: a stream may wait for another
+/// rank, which may be gone. One a thread, as a rank's backend is called from one.
+class WaitWatch {
+public:
+  virtual ~WaitWatch() = default;
+  /// An error ends the wait.
+  virtual Status check() = 0;
+  /// What is outstanding, for the message of a wait that took too long; or nothing.
+  virtual std::string late() = 0;
+};
+/// Null: nothing more is looked at.
+void watchWaits(WaitWatch *watch);
+
+/// `what` (a noun) failed, with CUDA's name and text of the error.
+Status check(cudaError_t error, const std::string &what);
+
+class Event {
+public:
+  /// `timed`: may be asked for its time, costs a little more.
+  static Result<std::shared_ptr<Event>> create(bool timed);
+  /// Created and recorded.
+  static Result<std::shared_ptr<Event>> after(cudaStream_t stream, bool timed = false);
+  ~Event();
+  Event(const Event &) = delete;
+
+  Status record(cudaStream_t stream);
+  /// Waits on the host. DeadlineExceeded names `what`.
+  Status wait(Communicator::Milliseconds deadline, const char *what) const;
+  Result<bool> reached() const;
+  cudaEvent_t handle() const { return event; }
+
+private:
+  Event() = default;
+  cudaEvent_t event = nullptr;
+};
+
+/// Work enqueued on `stream` from here on comes after `event`.
+Status orderBehind(cudaStream_t stream, const Event &event);
+
+class Stream {
+public:
+  static Result<std::unique_ptr<Stream>> create();
+  ~Stream();
+  Stream(const Stream &) = delete;
+  cudaStream_t handle() const { return stream; }
+
+private:
+  Stream() = default;
+  cudaStream_t stream = nullptr;
+};
+
+/// Device memory in the order of a stream.
+class DeviceBuffer {
+public:
+  static Result<std::unique_ptr<DeviceBuffer>> allocate(int64_t bytes, cudaStream_t stream);
+  ~DeviceBuffer();
+  DeviceBuffer(const DeviceBuffer &) = delete;
+  std::byte *data() const { return memory; }
+
+private:
+  DeviceBuffer() = default;
+  std::byte *memory = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+/// Host memory that the device reads and writes by itself.
+class PinnedBuffer {
+public:
+  static Result<std::unique_ptr<PinnedBuffer>> allocate(int64_t bytes);
+  ~PinnedBuffer();
+  PinnedBuffer(const PinnedBuffer &) = delete;
+  std::byte *data() const { return memory; }
+  int64_t bytes() const { return size; }
+
+private:
+  PinnedBuffer() = default;
+  std::byte *memory = nullptr;
+  int64_t size = 0;
+};
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_DRIVER_RUNTIME_H

@@ -1,0 +1,40 @@
+//===- Stopwatch.h - How long a launch takes -------------------------------------------------===//
+//
+// On a stream of its own. While the stopwatch lives, the thread may allocate and wait although
+// another of its streams records a graph.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_STOPWATCH_H
+#define RUNTIME_BACKENDS_CUDA_DRIVER_STOPWATCH_H
+
+#include "runtime/backends/cuda/driver/Runtime.h"
+#include <functional>
+#include <optional>
+
+namespace omnibal::rt::cuda {
+
+/// Waits for the stream's work, unless it records a graph: that has not begun.
+Status settle(cudaStream_t stream);
+
+class Stopwatch {
+public:
+  static Result<std::unique_ptr<Stopwatch>> create();
+  ~Stopwatch();
+  Stopwatch(const Stopwatch &) = delete;
+
+  cudaStream_t stream() const { return queue->handle(); }
+  /// Seconds of one launch: the least of a few rounds. Nothing where `launch` says false.
+  Result<std::optional<double>> time(const std::function<bool()> &launch);
+
+private:
+  Stopwatch() = default;
+  Result<double> round(int launches, const std::function<bool()> &launch, bool &went);
+
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  bool relaxed = false;
+  std::unique_ptr<Stream> queue;
+  std::shared_ptr<Event> begin, end;
+};
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_DRIVER_STOPWATCH_H

@@ -1,0 +1,312 @@
+//===- CrossEntropyKernels.cpp - `cross_entropy` and `linear_cross_entropy` --------------===//
+//
+// The second computes logits only at rows with a target, a block at a time, in its scratch operand:
+// it holds, besides the block's logits, its gathered rows of hidden and of dhidden. So the number
+// of rows of a block follows from the shapes alone.
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/host/kernels/Gemm.h"
+#include "runtime/backends/host/kernels/HostKernel.h"
+#include "runtime/backends/host/vector/Rows.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace omnibal::rt {
+namespace {
+
+struct RowLoss {
+  float loss;
+  int32_t prediction;
+};
+
+/// Loss of one dense row; with `gradient` (may be the row) also softmax minus one-hot.
+RowLoss rowLoss(const float *logits, int64_t width, int64_t target, float *gradient) {
+  float top;
+  int64_t arg;
+  rowTable().largest(logits, width, &top, &arg);
+  const float at = logits[target];
+  const float sum = gradient ? rowTable().expAndSum(logits, gradient, width, top)
+                             : rowTable().sumExp(logits, width, top);
+  if (gradient) {
+    rowTable().scale(gradient, width, 1 / sum);
+    gradient[target] -= 1;
+  }
+  return {top - at + std::log(sum), static_cast<int32_t>(arg)};
+}
+
+int32_t intAt(const TensorView &v, int64_t i) { return dataOf<int32_t>(v)[i * v.strides[0]]; }
+
+/// Splits rows of `width` values among threads.
+template <typename Body>
+void forRows(ThreadPool &pool, int64_t rows, int64_t width, const Body &body) {
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(width, 1));
+  pool.parallelFor((rows + grain - 1) / grain, [&](int64_t task, int) {
+    for (int64_t i = task * grain; i < std::min(rows, (task + 1) * grain); ++i)
+      body(i);
+  });
+}
+
+class LossKernel : public HostKernel {
+protected:
+  using HostKernel::HostKernel;
+
+  Status checkRows(const TensorView &targets, const TensorView &loss, int64_t rows,
+                   int64_t width) const {
+    OMNIBAL_RETURN_IF_ERROR(check(targets, "targets", 1, DType::I32));
+    OMNIBAL_RETURN_IF_ERROR(check(loss, "loss", 1, DType::F32));
+    if (targets.shape[0] != rows || loss.shape[0] != rows)
+      return bad("'targets' " + printShape(targets) + " and 'loss' " + printShape(loss) +
+                 " do not fit " + std::to_string(rows) + " rows");
+    for (int64_t i = 0; i < rows; ++i)
+      if (intAt(targets, i) >= width)
+        return bad("target " + std::to_string(intAt(targets, i)) + " of row " + std::to_string(i) +
+                   " is outside the " + std::to_string(width) + " classes");
+    return Status::ok();
+  }
+
+  Status checkPrediction(const TensorView &prediction, int64_t rows) const {
+    OMNIBAL_RETURN_IF_ERROR(check(prediction, "prediction", 1, DType::I32));
+    if (prediction.shape[0] != rows)
+      return bad("'prediction' " + printShape(prediction) + " does not fit " +
+                 std::to_string(rows) + " rows");
+    return Status::ok();
+  }
+};
+
+class CrossEntropy final : public LossKernel {
+public:
+  CrossEntropy(SiteReader &site, const KernelSite &description)
+      : LossKernel(description), logits(site.operand("logits")), targets(site.operand("targets")),
+        loss(site.operand("loss")), dlogits(site.optionalOperand("dlogits")),
+        prediction(site.optionalOperand("prediction")) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    const TensorView &x = views[logits];
+    OMNIBAL_RETURN_IF_ERROR(check(x, "logits", 2, DType::F32));
+    const int64_t rows = x.shape[0], width = x.shape[1];
+    OMNIBAL_RETURN_IF_ERROR(checkRows(views[targets], views[loss], rows, width));
+    if (prediction >= 0)
+      OMNIBAL_RETURN_IF_ERROR(checkPrediction(views[prediction], rows));
+    if (dlogits >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(check(views[dlogits], "dlogits", 2, DType::F32));
+      OMNIBAL_RETURN_IF_ERROR(same(views[dlogits], "dlogits", x, "logits"));
+    }
+    for (int operand : {logits, dlogits})
+      if (operand >= 0 && width > 1 && views[operand].strides[1] != 1)
+        return bad("rows of logits and dlogits must be dense");
+    forRows(pool, rows, width, [&](int64_t i) {
+      const int32_t target = intAt(views[targets], i);
+      float *gradient =
+          dlogits < 0 ? nullptr : dataOf<float>(views[dlogits]) + i * views[dlogits].strides[0];
+      RowLoss result{0, -1};
+      if (target >= 0)
+        result = rowLoss(dataOf<float>(x) + i * x.strides[0], width, target, gradient);
+      else if (gradient)
+        std::fill_n(gradient, width, 0.f);
+      dataOf<float>(views[loss])[i * views[loss].strides[0]] = result.loss;
+      if (prediction >= 0)
+        dataOf<int32_t>(views[prediction])[i * views[prediction].strides[0]] = result.prediction;
+    });
+    return Status::ok();
+  }
+
+private:
+  int logits, targets, loss, dlogits, prediction;
+};
+
+class LinearCrossEntropy final : public LossKernel {
+public:
+  LinearCrossEntropy(SiteReader &site, const KernelSite &description) : LossKernel(description) {
+    hidden = site.operand("hidden");
+    weight = site.operand("weight");
+    targets = site.operand("targets");
+    loss = site.operand("loss");
+    scratch = site.operand("scratch");
+    bias = site.optionalOperand("bias");
+    dhidden = site.optionalOperand("dhidden");
+    dweight = site.optionalOperand("dweight");
+    dbias = site.optionalOperand("dbias");
+    prediction = site.optionalOperand("prediction");
+    scale = static_cast<float>(site.number("scale", 1));
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    const TensorView &vh = views[hidden], &vl = views[loss];
+    const int64_t rows = vh.shape[0];
+    std::vector<int64_t> labelled; // rows with a target
+    for (int64_t i = 0; i < rows; ++i) {
+      if (intAt(views[targets], i) >= 0)
+        labelled.push_back(i);
+      dataOf<float>(vl)[i * vl.strides[0]] = 0;
+      if (prediction >= 0)
+        dataOf<int32_t>(views[prediction])[i * views[prediction].strides[0]] = -1;
+    }
+    if (dhidden >= 0)
+      zeroUnlabelled(views, pool);
+    const int64_t block = blockRows(views);
+    if (block == 0 && !labelled.empty())
+      return bad("operand 'scratch' " + printShape(views[scratch]) +
+                 " cannot hold the logits and gathered rows of a single token");
+    for (size_t begin = 0; begin < labelled.size(); begin += block)
+      OMNIBAL_RETURN_IF_ERROR(runBlock(
+          views,
+          std::span(labelled).subspan(begin, std::min<size_t>(block, labelled.size() - begin)),
+          pool));
+    return Status::ok();
+  }
+
+private:
+  Status checkShapes(std::span<const TensorView> views) const {
+    const TensorView &vh = views[hidden], &vw = views[weight], &vs = views[scratch];
+    OMNIBAL_RETURN_IF_ERROR(check(vh, "hidden", 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(check(vw, "weight", 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(check(vs, "scratch", 2, DType::F32));
+    if (vh.shape[1] != vw.shape[1] || vs.shape[1] != vw.shape[0])
+      return bad("shapes do not fit together: hidden " + printShape(vh) + ", weight " +
+                 printShape(vw) + ", scratch " + printShape(vs));
+    if (vs.shape[0] > 1 && (vs.strides[1] != 1 || vs.strides[0] != vs.shape[1]))
+      return bad("operand 'scratch' must be dense");
+    OMNIBAL_RETURN_IF_ERROR(checkRows(views[targets], views[loss], vh.shape[0], vw.shape[0]));
+    if (prediction >= 0)
+      OMNIBAL_RETURN_IF_ERROR(checkPrediction(views[prediction], vh.shape[0]));
+    for (auto [index, name, like, likeName] :
+         {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
+      if (index >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 2, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(same(views[index], name, views[like], likeName));
+      }
+    for (auto [index, name] : {std::pair{bias, "bias"}, {dbias, "dbias"}})
+      if (index >= 0) {
+        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 1, DType::F32));
+        if (views[index].shape[0] != vw.shape[0])
+          return bad("operand '" + std::string(name) + "' has shape " + printShape(views[index]) +
+                     " for a weight " + printShape(vw));
+      }
+    if (!isDense(matrix(vw)) || (dweight >= 0 && !isDense(matrix(views[dweight]))))
+      return bad("weight and dweight need unit stride in one dimension");
+    return Status::ok();
+  }
+
+  static Matrix matrix(const TensorView &v) {
+    return {dataOf<float>(v), v.shape[0], v.shape[1], v.strides[0], v.strides[1]};
+  }
+
+  bool gradients() const { return dhidden >= 0 || dweight >= 0 || dbias >= 0; }
+
+  int64_t blockRows(std::span<const TensorView> views) const {
+    const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
+    const int64_t perRow = width + features * (dhidden >= 0 ? 2 : 1);
+    return views[scratch].shape[0] * width / std::max<int64_t>(perRow, 1);
+  }
+
+  void zeroUnlabelled(std::span<const TensorView> views, ThreadPool &pool) const {
+    const TensorView &v = views[dhidden];
+    pool.parallelFor((v.shape[0] + 15) / 16, [&](int64_t task, int) {
+      for (int64_t i = task * 16; i < std::min(v.shape[0], task * 16 + 16); ++i)
+        if (intAt(views[targets], i) < 0)
+          for (int64_t f = 0; f < v.shape[1]; ++f)
+            dataOf<float>(v)[i * v.strides[0] + f * v.strides[1]] = 0;
+    });
+  }
+
+  /// Rows of `view` at the block's labelled positions <-> a dense buffer.
+  template <bool gather>
+  static void moveRows(const TensorView &view, float *dense, std::span<const int64_t> tokens,
+                       ThreadPool &pool) {
+    const int64_t rows = static_cast<int64_t>(tokens.size());
+    const int64_t features = view.shape[1];
+    pool.parallelFor((rows + 15) / 16, [&](int64_t task, int) {
+      for (int64_t r = task * 16; r < std::min(rows, task * 16 + 16); ++r) {
+        float *line = dataOf<float>(view) + tokens[r] * view.strides[0];
+        float *packed = dense + r * features;
+        for (int64_t f = 0; f < features; ++f) {
+          if (gather)
+            packed[f] = line[f * view.strides[1]];
+          else
+            line[f * view.strides[1]] = packed[f];
+        }
+      }
+    });
+  }
+
+  Status runBlock(std::span<const TensorView> views, std::span<const int64_t> tokens,
+                  ThreadPool &pool) const {
+    const int64_t rows = static_cast<int64_t>(tokens.size());
+    const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
+    float *memory = dataOf<float>(views[scratch]);
+    const Matrix logits{memory, rows, width, width, 1};
+    const Matrix inputs{memory + rows * width, rows, features, features, 1};
+    const Matrix w = matrix(views[weight]);
+    moveRows<true>(views[hidden], inputs.data, tokens, pool);
+
+    Product forward;
+    forward.a = inputs;
+    forward.b = w.transposed();
+    forward.c = logits;
+    forward.alpha = scale;
+    if (bias >= 0) {
+      forward.bias = dataOf<float>(views[bias]);
+      forward.biasColStride = views[bias].strides[0];
+    }
+    OMNIBAL_RETURN_IF_ERROR(multiply(forward, pool));
+
+    const TensorView &vl = views[loss];
+    forRows(pool, rows, width, [&](int64_t r) {
+      const int64_t token = tokens[r];
+      float *row = memory + r * width;
+      RowLoss result =
+          rowLoss(row, width, intAt(views[targets], token), gradients() ? row : nullptr);
+      dataOf<float>(vl)[token * vl.strides[0]] = result.loss;
+      if (prediction >= 0)
+        dataOf<int32_t>(views[prediction])[token * views[prediction].strides[0]] =
+            result.prediction;
+    });
+
+    if (dweight >= 0) {
+      Product grad;
+      grad.a = logits.transposed();
+      grad.b = inputs;
+      grad.c = matrix(views[dweight]);
+      grad.alpha = scale;
+      grad.accumulate = true;
+      OMNIBAL_RETURN_IF_ERROR(multiply(grad, pool));
+    }
+    if (dhidden >= 0) {
+      Product grad;
+      grad.a = logits;
+      grad.b = w;
+      grad.c = {inputs.data + rows * features, rows, features, features, 1};
+      grad.alpha = scale;
+      OMNIBAL_RETURN_IF_ERROR(multiply(grad, pool));
+      moveRows<false>(views[dhidden], grad.c.data, tokens, pool);
+    }
+    if (dbias >= 0) {
+      const int64_t strip = 64, step = views[dbias].strides[0];
+      pool.parallelFor((width + strip - 1) / strip, [&](int64_t task, int) {
+        float sums[strip] = {};
+        const int64_t first = task * strip, n = std::min(strip, width - first);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t j = 0; j < n; ++j)
+            sums[j] += memory[r * width + first + j];
+        for (int64_t j = 0; j < n; ++j)
+          dataOf<float>(views[dbias])[(first + j) * step] += sums[j];
+      });
+    }
+    return Status::ok();
+  }
+
+  int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
+  float scale;
+};
+
+} // namespace
+
+void addCrossEntropyKernels(KernelTable &table) {
+  table["cross_entropy"] = createKernel<CrossEntropy>;
+  table["linear_cross_entropy"] = createKernel<LinearCrossEntropy>;
+}
+
+} // namespace omnibal::rt

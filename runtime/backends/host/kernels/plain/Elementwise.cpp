@@ -1,0 +1,121 @@
+//===- Elementwise.cpp - Plain elementwise kernels ---------------------------------------===//
+#include "runtime/backends/host/kernels/plain/Plain.h"
+#include "runtime/device/PlainMath.h"
+
+namespace omnibal::rt::plain {
+namespace {
+
+Unary unaryOf(const std::string &name) {
+  for (const auto &[known, op] : unaryNames)
+    if (name == known)
+      return op;
+  return Unary::Cast;
+}
+
+Binary binaryOf(const std::string &name) {
+  for (const auto &[known, op] : binaryNames)
+    if (name == known)
+      return op;
+  return Binary::Add;
+}
+
+class UnaryKernel final : public PlainKernel {
+public:
+  UnaryKernel(SiteReader &site, const KernelSite &description)
+      : PlainKernel(description), operand(site.operand("operand")), result(site.operand("result")),
+        op(unaryOf(description.kernel)) {
+    if (op == Unary::Gelu && site.flag("tanh", false))
+      op = Unary::GeluTanh;
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    const TensorView &to = views[result];
+    OMNIBAL_ASSIGN_OR_RETURN(const TensorView from, broadcast(views[operand], to));
+    const bool integers = onIntegers(op) && !isFloat(from.dtype);
+    forPositions(to, pool, [&](const Counter &at) {
+      if (integers)
+        storeInteger(to, at.offset(to), apply(op, loadInteger(from, at.offset(from))));
+      else
+        storeReal(to, at.offset(to), apply(op, loadReal(from, at.offset(from))));
+    });
+    return Status::ok();
+  }
+
+private:
+  int operand, result;
+  Unary op;
+};
+
+/// lhs and rhs; for the derivatives of activations: operand and grad.
+class BinaryKernel final : public PlainKernel {
+public:
+  BinaryKernel(SiteReader &site, const KernelSite &description) : PlainKernel(description) {
+    const std::string &name = description.kernel;
+    const bool slope = name.ends_with("_grad");
+    lhs = site.operand(slope ? "operand" : "lhs");
+    rhs = site.operand(slope ? "grad" : "rhs");
+    result = site.operand("result");
+    op = binaryOf(name);
+    if (name == "compare")
+      op = static_cast<Binary>(static_cast<int>(Binary::Equal) +
+                               site.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
+    if (name == "gelu_grad" && site.flag("tanh", false))
+      op = Binary::GeluTanhGrad;
+    if (name == "mod" && site.flag("fmod", false))
+      op = Binary::Fmod;
+  }
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    const TensorView &to = views[result];
+    OMNIBAL_ASSIGN_OR_RETURN(const TensorView a, broadcast(views[lhs], to));
+    OMNIBAL_ASSIGN_OR_RETURN(const TensorView b, broadcast(views[rhs], to));
+    const bool integers = onIntegers(op) && !isFloat(a.dtype) && !isFloat(b.dtype);
+    forPositions(to, pool, [&](const Counter &at) {
+      if (integers)
+        storeInteger(to, at.offset(to),
+                     apply(op, loadInteger(a, at.offset(a)), loadInteger(b, at.offset(b))));
+      else
+        storeReal(to, at.offset(to),
+                  apply(op, loadReal(a, at.offset(a)), loadReal(b, at.offset(b))));
+    });
+    return Status::ok();
+  }
+
+private:
+  int lhs, rhs, result;
+  Binary op;
+};
+
+class SelectKernel final : public PlainKernel {
+public:
+  SelectKernel(SiteReader &site, const KernelSite &description)
+      : PlainKernel(description), condition(site.operand("condition")),
+        onTrue(site.operand("onTrue")), onFalse(site.operand("onFalse")),
+        result(site.operand("result")) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    const TensorView &to = views[result];
+    OMNIBAL_ASSIGN_OR_RETURN(const TensorView c, broadcast(views[condition], to));
+    OMNIBAL_ASSIGN_OR_RETURN(const TensorView yes, broadcast(views[onTrue], to));
+    OMNIBAL_ASSIGN_OR_RETURN(const TensorView no, broadcast(views[onFalse], to));
+    forPositions(to, pool, [&](const Counter &at) {
+      const TensorView &from = loadInteger(c, at.offset(c)) ? yes : no;
+      copyElement(from, at.offset(from), to, at.offset(to));
+    });
+    return Status::ok();
+  }
+
+private:
+  int condition, onTrue, onFalse, result;
+};
+
+} // namespace
+} // namespace omnibal::rt::plain
+
+void omnibal::rt::addElementwiseKernels(KernelTable &table) {
+  for (const auto &[name, op] : plain::unaryNames)
+    table[name] = createKernel<plain::UnaryKernel>;
+  for (const auto &[name, op] : plain::binaryNames)
+    table[name] = createKernel<plain::BinaryKernel>;
+  table["select"] = createKernel<plain::SelectKernel>;
+}

@@ -1,0 +1,280 @@
+#include "runtime/batching/io/BatchesFolder.h"
+#include "runtime/batching/io/Fields.h"
+#include "runtime/batching/io/Npy.h"
+#include "runtime/batching/pack/Mixture.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <unistd.h>
+#include <utility>
+
+namespace omnibal::rt {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::pair<BatchMethod, const char *> methods[] = {{BatchMethod::Plan, "plan"},
+                                                            {BatchMethod::Isf, "isf"},
+                                                            {BatchMethod::Random, "random"},
+                                                            {BatchMethod::Sorted, "sorted"}};
+constexpr std::pair<Oversize, const char *> policies[] = {
+    {Oversize::Error, "error"}, {Oversize::OwnGroup, "own-group"}, {Oversize::Skip, "skip"}};
+
+ordered_json statisticsJson(const BalanceStatistics &s, const LoadCost &cost) {
+  ordered_json object = {{"pad_ratio", s.padRatio},
+                         {"dist_ratio_vit", s.distRatioVit},
+                         {"dist_ratio_llm", s.distRatioLlm}};
+  if (cost.isSet())
+    object["dist_ratio_cost"] = s.distRatioCost;
+  object["step_variance"] = s.stepVariance;
+  return object;
+}
+
+ordered_json costJson(const LoadCost &cost) {
+  return {{"tile_ns", cost.tileNs}, {"token_ns", cost.tokenNs}, {"square_ns", cost.squareNs}};
+}
+
+/// Both columns side by side, a block at a time.
+Status appendLengths(NpyWriter &file, const SampleLengths &lengths) {
+  constexpr size_t block = 1 << 16;
+  std::vector<int32_t> rows;
+  size_t count = lengths.tiles.size();
+  for (size_t begin = 0; begin < count; begin += block) {
+    rows.clear();
+    for (size_t i = begin; i < std::min(begin + block, count); ++i) {
+      rows.push_back(lengths.tiles[i]);
+      rows.push_back(lengths.tokens[i]);
+    }
+    OMNIBAL_RETURN_IF_ERROR(file.append(rows));
+  }
+  return Status::ok();
+}
+
+Result<Mix> readMix(const json &object, const std::string &where) {
+  Fields fields(object, where);
+  const json &sizes = fields.at("sizes"), &weights = fields.at("weights");
+  Mix mix;
+  mix.samples = fields.integer("samples", 1, INT64_MAX);
+  if (!sizes.is_array() || !weights.is_array() || sizes.size() != weights.size() || sizes.empty())
+    fields.fail("\"sizes\" and \"weights\" are not lists of the same length");
+  OMNIBAL_RETURN_IF_ERROR(fields.status);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!sizes[i].is_number_unsigned() || sizes[i].get<uint64_t>() >= uint64_t(1) << 31 ||
+        !weights[i].is_number())
+      return Status(Code::DataLoss,
+                    where + ": entry " + std::to_string(i) +
+                        " of \"sizes\" or \"weights\" is not a number of samples or "
+                        "a weight");
+    mix.sizes.push_back(sizes[i].get<int64_t>());
+    mix.weights.push_back(weights[i].get<double>());
+  }
+  return mix;
+}
+
+Result<BatchOptions> readOptions(const json &root, const std::string &path) {
+  Fields fields(root, path);
+  BatchOptions options;
+  auto method = batchMethodNamed(fields.text("method"));
+  auto oversize = oversizeNamed(fields.text("oversize_policy"));
+  if (!method)
+    fields.fail("\"method\" is none of plan, isf, random, sorted");
+  if (!oversize)
+    fields.fail("\"oversize_policy\" is none of error, own-group, skip");
+  options.tilesCap = fields.integer("tiles_cap", 1, INT64_MAX);
+  options.tokensCap = fields.integer("tokens_cap", 1, INT64_MAX);
+  options.ranks = static_cast<int32_t>(fields.integer("ranks", 1, INT32_MAX));
+  const json &seed = fields.at("seed");
+  if (!seed.is_number_unsigned())
+    fields.fail("\"seed\" is not a whole number of at least 0");
+  options.epoch = fields.integer("epoch", 0, INT64_MAX);
+  if (root.is_object() && root.contains("cost")) {
+    Fields cost(root["cost"], path + ": cost");
+    options.cost.tileNs = cost.nonNegative("tile_ns");
+    options.cost.tokenNs = cost.nonNegative("token_ns");
+    options.cost.squareNs = cost.nonNegative("square_ns");
+    OMNIBAL_RETURN_IF_ERROR(cost.status);
+  }
+  OMNIBAL_RETURN_IF_ERROR(fields.status);
+  options.seed = seed.get<uint64_t>();
+  options.method = *method;
+  options.oversize = *oversize;
+  return options;
+}
+
+} // namespace
+
+const char *name(BatchMethod method) {
+  for (auto [value, text] : methods)
+    if (value == method)
+      return text;
+  return "";
+}
+const char *name(Oversize oversize) {
+  for (auto [value, text] : policies)
+    if (value == oversize)
+      return text;
+  return "";
+}
+std::optional<BatchMethod> batchMethodNamed(std::string_view name) {
+  for (auto [value, text] : methods)
+    if (name == text)
+      return value;
+  return std::nullopt;
+}
+std::optional<Oversize> oversizeNamed(std::string_view name) {
+  for (auto [value, text] : policies)
+    if (name == text)
+      return value;
+  return std::nullopt;
+}
+
+ordered_json describe(const BatchesRecord &record, const Batches &batches) {
+  const BatchOptions &o = record.options;
+  int64_t groups = batches.groups(), bound = batches.lowerBound;
+  ordered_json object = {
+      {"method", name(o.method)},
+      {"tiles_cap", o.tilesCap},
+      {"tokens_cap", o.tokensCap},
+      {"ranks", o.ranks},
+      {"seed", o.seed},
+      {"epoch", o.epoch},
+      {"oversize_policy", name(o.oversize)},
+      {"samples", record.samples},
+      {"groups", groups},
+      {"groups_lower_bound", bound},
+      {"bound_method", batches.boundMethod},
+      {"gap", bound > 0 ? static_cast<double>(groups) / static_cast<double>(bound) - 1 : 0.0},
+      {"steps", groups / o.ranks},
+      {"oversize", batches.oversize}};
+  if (o.cost.isSet())
+    object["cost"] = costJson(o.cost);
+  if (record.mix.isSet())
+    object["mix"] = {{"sizes", record.mix.sizes},
+                     {"weights", record.mix.weights},
+                     {"samples", record.mix.samples}};
+  object["before"] = statisticsJson(record.before, o.cost);
+  object["after"] = statisticsJson(record.after, o.cost);
+  object["seconds"] = record.seconds;
+  object["peak_rss_bytes"] = record.peakRssBytes;
+  return object;
+}
+
+Status writeBatchesFolder(const std::string &folder, const SampleLengths &lengths,
+                          const Batches &batches, const ordered_json &description) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return {Code::Unavailable, folder + ": creating the folder failed: " + error.message()};
+  std::filesystem::path path = folder;
+  auto sizeOf = [](const auto &list) { return static_cast<int64_t>(list.size()); };
+  OMNIBAL_ASSIGN_OR_RETURN(NpyWriter samples,
+                           NpyWriter::int64(path / "samples.npy", sizeOf(batches.samples)));
+  OMNIBAL_ASSIGN_OR_RETURN(NpyWriter groups,
+                           NpyWriter::int64(path / "groups.npy", sizeOf(batches.offsets)));
+  OMNIBAL_ASSIGN_OR_RETURN(NpyWriter table,
+                           NpyWriter::int32(path / "lengths.npy", lengths.size(), 2));
+  OMNIBAL_RETURN_IF_ERROR(samples.append(batches.samples));
+  OMNIBAL_RETURN_IF_ERROR(groups.append(batches.offsets));
+  OMNIBAL_RETURN_IF_ERROR(appendLengths(table, lengths));
+  std::string text = description.dump(2) + "\n", jsonPath = path / "batches.json";
+  OMNIBAL_ASSIGN_OR_RETURN(AtomicFile file,
+                           AtomicFile::create(jsonPath, static_cast<int64_t>(text.size())));
+  OMNIBAL_RETURN_IF_ERROR(file.write(text.data(), text.size()));
+  // All bytes are there; from here on only names change. Without batches.json a folder is not
+  // complete, so old and new arrays are never taken for one set.
+  if (::unlink(jsonPath.c_str()) && errno != ENOENT)
+    return {Code::Unavailable, jsonPath + ": replacing the file failed: " + std::strerror(errno)};
+  for (NpyWriter *array : {&samples, &groups, &table})
+    OMNIBAL_RETURN_IF_ERROR(array->commit());
+  return file.commit();
+}
+
+Result<Composition> readComposition(const std::string &folder) {
+  std::filesystem::path path = folder;
+  std::string jsonPath = path / "batches.json", lengthsPath = path / "lengths.npy";
+  auto text = readWholeFile(jsonPath);
+  if (!text && text.status().code() == Code::NotFound)
+    return Status(Code::NotFound, jsonPath + " is missing: the folder was not written by "
+                                             "omnibal-batch, or not to its end; run it again");
+  OMNIBAL_RETURN_IF_ERROR(text.status());
+  OMNIBAL_ASSIGN_OR_RETURN(json root, parseJson(*text, jsonPath));
+  Composition result;
+  OMNIBAL_ASSIGN_OR_RETURN(result.options, readOptions(root, jsonPath));
+  Fields fields(root, jsonPath);
+  int64_t samples = fields.integer("samples", 0, INT64_MAX);
+  OMNIBAL_RETURN_IF_ERROR(fields.status);
+  if (root.contains("mix")) {
+    OMNIBAL_ASSIGN_OR_RETURN(result.mix, readMix(root["mix"], jsonPath + ": mix"));
+    samples = std::accumulate(result.mix.sizes.begin(), result.mix.sizes.end(), int64_t(0));
+  }
+  SampleLengths &lengths = result.lengths;
+  auto begin = [&](int64_t rows) {
+    if (rows != samples)
+      return Status(Code::DataLoss, lengthsPath + ": " + std::to_string(rows) +
+                                        " samples, but batches.json says " +
+                                        std::to_string(samples));
+    lengths.tiles.reserve(static_cast<size_t>(rows));
+    lengths.tokens.reserve(static_cast<size_t>(rows));
+    return Status::ok();
+  };
+  auto take = [&](int64_t row, std::span<const int32_t> block) {
+    for (size_t i = 0; i < block.size(); i += 2) {
+      if (block[i] < 0 || block[i + 1] < 0)
+        return Status(Code::DataLoss, lengthsPath + ": sample " +
+                                          std::to_string(row + static_cast<int64_t>(i / 2)) +
+                                          " has a negative length");
+      lengths.tiles.push_back(block[i]);
+      lengths.tokens.push_back(block[i + 1]);
+    }
+    return Status::ok();
+  };
+  OMNIBAL_RETURN_IF_ERROR(readNpyRows(lengthsPath, 2, begin, take));
+  return result;
+}
+
+Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint64_t seed,
+                             int64_t epoch) {
+  std::vector<int64_t> begins = {0};
+  for (int64_t size : mix.sizes)
+    begins.push_back(begins.back() + size);
+  if (begins.back() != lengths.size())
+    return Status(Code::Internal, "the mix is one of other data sets");
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixedSample> samples,
+                           mixedEpoch(mix.sizes, mix.weights, mix.samples, seed, epoch));
+  MixedEpoch drawn;
+  for (const MixedSample &sample : samples) {
+    int64_t number = begins[sample.source] + sample.number;
+    drawn.numbers.push_back(number);
+    drawn.lengths.tiles.push_back(lengths.tiles[number]);
+    drawn.lengths.tokens.push_back(lengths.tokens[number]);
+  }
+  return drawn;
+}
+
+void renumber(const MixedEpoch &drawn, Batches &batches) {
+  for (std::vector<int64_t> *list : {&batches.samples, &batches.oversize})
+    for (int64_t &sample : *list)
+      sample = drawn.numbers[sample];
+  std::sort(batches.oversize.begin(), batches.oversize.end());
+  auto repeated = std::unique(batches.oversize.begin(), batches.oversize.end());
+  batches.oversize.erase(repeated, batches.oversize.end());
+}
+
+Result<Batches> compose(const Composition &composition, int64_t later) {
+  BatchOptions options = composition.options;
+  options.epoch += later;
+  if (!composition.mix.isSet())
+    return balance(composition.lengths, options);
+  OMNIBAL_ASSIGN_OR_RETURN(MixedEpoch drawn, drawEpoch(composition.lengths, composition.mix,
+                                                       options.seed, options.epoch));
+  OMNIBAL_ASSIGN_OR_RETURN(Batches batches, balance(drawn.lengths, options));
+  renumber(drawn, batches);
+  return batches;
+}
+
+} // namespace omnibal::rt

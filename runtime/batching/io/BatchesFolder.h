@@ -1,0 +1,80 @@
+//===- BatchesFolder.h - What omnibal-batch writes and others read --------------------------===//
+//
+//   samples.npy   int64 [samples in groups]: sample numbers, group after group
+//   groups.npy    int64 [groups + 1]: offsets into samples.npy
+//   lengths.npy   int32 [samples, 2]: tiles and tokens, so that any epoch can be composed anew
+//                 from (seed, epoch) without the data
+//   batches.json  settings and statistics; it appears last and disappears first, so a folder that
+//                 has it is complete
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BATCHING_IO_BATCHESFOLDER_H
+#define RUNTIME_BATCHING_IO_BATCHESFOLDER_H
+
+#include "runtime/batching/Balance.h"
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace omnibal::rt {
+
+/// As on the command line: "plan", "isf", ...; "error", "own-group", "skip".
+const char *name(BatchMethod method);
+const char *name(Oversize oversize);
+std::optional<BatchMethod> batchMethodNamed(std::string_view name);
+std::optional<Oversize> oversizeNamed(std::string_view name);
+
+/// Several data sets in given shares; not set: one data set, every sample once an epoch. Samples of
+/// all data sets are numbered in one go, in the order of `sizes`.
+struct Mix {
+  std::vector<int64_t> sizes;  ///< samples of each data set
+  std::vector<double> weights; ///< share of an epoch's samples, relative to the others'
+  int64_t samples = 0;         ///< of an epoch
+  bool isSet() const { return !sizes.empty(); }
+};
+
+/// How batches came about and how good they are.
+struct BatchesRecord {
+  BatchOptions options;
+  Mix mix;
+  int64_t samples = 0; ///< of the epoch, skipped ones included; without a mix, of the table
+  BalanceStatistics before, after;
+  double seconds = 0;       ///< packing and forming rows, without files
+  int64_t peakRssBytes = 0; ///< of the process until then
+};
+
+/// The object of batches.json. Everything but `seconds` and `peak_rss_bytes` is a function of the
+/// lengths and the options.
+nlohmann::ordered_json describe(const BatchesRecord &record, const Batches &batches);
+
+/// Writes the four files; creates the folder. On an error nothing of an older set of files is
+/// mixed with new ones under a batches.json.
+Status writeBatchesFolder(const std::string &folder, const SampleLengths &lengths,
+                          const Batches &batches, const nlohmann::ordered_json &description);
+
+/// What composes a folder's batches anew, for other epochs too.
+struct Composition {
+  SampleLengths lengths;
+  BatchOptions options;
+  Mix mix;
+};
+/// The batches of epoch composition.options.epoch + later; numbers count in composition.lengths.
+Result<Batches> compose(const Composition &composition, int64_t later);
+
+/// The samples of an epoch of a mix: entry i is sample numbers[i] of `lengths`. A data set larger
+/// than its share is gone through in several epochs, a smaller one is repeated within one.
+struct MixedEpoch {
+  SampleLengths lengths;
+  std::vector<int64_t> numbers;
+};
+Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint64_t seed,
+                             int64_t epoch);
+/// Batches of a drawn epoch's entries become batches of the samples themselves.
+void renumber(const MixedEpoch &drawn, Batches &batches);
+
+/// From batches.json and lengths.npy; errors name file and field.
+Result<Composition> readComposition(const std::string &folder);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BATCHING_IO_BATCHESFOLDER_H

@@ -1,0 +1,59 @@
+#include "runtime/batching/io/CostFile.h"
+#include "runtime/batching/io/Fields.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
+
+namespace omnibal::rt {
+
+Result<CostFile> readCostFile(const std::string &path) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
+  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json root, parseJson(text, path));
+  CostFile file;
+  LoadCost &cost = file.step.cost;
+  const std::pair<const char *, double *> numbers[] = {{"tile_ns", &cost.tileNs},
+                                                       {"token_ns", &cost.tokenNs},
+                                                       {"square_ns", &cost.squareNs},
+                                                       {"microbatch_ns", &file.step.microbatchNs},
+                                                       {"step_ns", &file.step.stepNs},
+                                                       {"fixed_bytes", &file.memory.fixedBytes},
+                                                       {"tile_bytes", &file.memory.tileBytes},
+                                                       {"token_bytes", &file.memory.tokenBytes}};
+  if (!root.is_object())
+    return invalid(path + ": an object with tile_ns, token_ns and square_ns is expected");
+  Fields fields(root, path);
+  for (const auto &[key, ignored] : root.items()) {
+    bool known = key == "stages";
+    for (auto [name, value] : numbers)
+      if (key == name) {
+        known = true;
+        *value = fields.nonNegative(name);
+      }
+    if (!known)
+      return invalid(path + ": the field \"" + key +
+                     "\" is unknown; tile_ns, token_ns and square_ns are expected");
+  }
+  if (root.contains("stages"))
+    file.step.stages = static_cast<int32_t>(fields.integer("stages", 1, 1 << 20));
+  if (!fields.status)
+    return invalid(fields.status.message());
+  if (!cost.isSet())
+    return invalid(path + ": one of tile_ns, token_ns and square_ns must be above 0");
+  file.hasMemory = file.memory.tileBytes > 0 || file.memory.tokenBytes > 0;
+  return file;
+}
+
+CostFile referenceCosts() {
+  constexpr double flopsPerNs = 400e3, positions = 1025, layers = 24;
+  constexpr double width = 2048, keys = 1024, inner = 8192, logits = 4 * 92553;
+  CostFile file;
+  file.step.cost.tileNs = 6 * 0.3e9 * positions / flopsPerNs;
+  file.step.cost.tokenNs = 6 * 1.8e9 / flopsPerNs;
+  file.step.cost.squareNs = 6 * width * layers / flopsPerNs;
+  file.step.microbatchNs = 2e6;
+  file.memory.tileBytes = 32 * 1024 * positions * layers;
+  file.memory.tokenBytes = (12 * width + 4 * keys + 6 * inner) * layers + logits;
+  file.hasMemory = true;
+  return file;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,49 @@
+//===- Random.h - Random numbers that are the same everywhere --------------------------------===//
+//
+// The standard library leaves the results of its shuffles and distributions to the
+// implementation; batches must not depend on it. SplitMix64 (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, 2014) is fast and good enough to mix samples.
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BATCHING_ROWS_RANDOM_H
+#define RUNTIME_BATCHING_ROWS_RANDOM_H
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace omnibal::rt {
+
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed) {}
+  /// A stream of its own for each (seed, epoch, purpose).
+  Random(uint64_t seed, int64_t epoch, uint64_t purpose) : state(seed) {
+    state = next() ^ static_cast<uint64_t>(epoch);
+    state = next() ^ purpose;
+    next();
+  }
+
+  uint64_t next() {
+    uint64_t z = state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  /// 0 .. n - 1; n at most 2^32. Off from uniform by less than n / 2^32, for one draw instead of a
+  /// loop.
+  uint64_t below(uint64_t n) { return (next() >> 32) * n >> 32; }
+  /// In [0, 1).
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+  template <typename T> void shuffle(T *values, size_t n) {
+    for (size_t i = n; i > 1; --i)
+      std::swap(values[i - 1], values[below(i)]);
+  }
+
+private:
+  uint64_t state;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BATCHING_ROWS_RANDOM_H

@@ -1,0 +1,15 @@
+//===- SplitGroups.h - A number of groups that is a multiple of the ranks --------------------===//
+#ifndef RUNTIME_BATCHING_ROWS_SPLITGROUPS_H
+#define RUNTIME_BATCHING_ROWS_SPLITGROUPS_H
+
+#include "runtime/batching/rows/Grouping.h"
+
+namespace omnibal::rt {
+
+/// Splits groups until their number is a multiple of `ranks`; takes groups that fall into equal
+/// halves first, because the halves end up in one row. Where no group is left that has two
+/// samples, empty groups are added.
+void splitToMultiple(const SampleLengths &lengths, int32_t ranks, Caps caps, LoadedGroups &groups);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BATCHING_ROWS_SPLITGROUPS_H

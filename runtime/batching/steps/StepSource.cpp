@@ -1,0 +1,178 @@
+#include "runtime/batching/steps/StepSource.h"
+#include "runtime/support/Checksum.h"
+#include <chrono>
+#include <future>
+#include <new>
+#include <span>
+#include <system_error>
+
+namespace omnibal::rt {
+
+/// Groups of an epoch and their checksum.
+struct Composed {
+  Batches batches;
+  uint64_t checksum = 0;
+};
+
+struct StepSource::Epoch {
+  std::shared_future<Result<Composed>> groups;
+
+  bool isComposed() const {
+    // A future that runs in the caller's thread never becomes ready by itself.
+    return groups.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
+  }
+};
+
+namespace {
+
+/// Epochs whose begin a reader remembers; readers look a few steps ahead.
+constexpr size_t rememberedEpochs = 64;
+
+int64_t stepsOf(const Batches &batches, const StepSource::Layout &layout) {
+  int64_t perStep = layout.microbatches * layout.replicas;
+  return (batches.groups() + perStep - 1) / perStep;
+}
+
+uint64_t checksumOf(const Batches &batches, uint64_t state) {
+  for (const std::vector<int64_t> *list : {&batches.samples, &batches.offsets})
+    state = fnv1aWords(std::span<const int64_t>(*list), state) ^ list->size();
+  return state;
+}
+
+Result<Composed> composed(const Compose &compose, int64_t number) {
+  std::string where = "composing epoch " + std::to_string(number) + " of the batches";
+  try {
+    Result<Batches> result = compose(number);
+    if (!result)
+      return std::move(result).status().context(where);
+    if (result->groups() < 1)
+      return Status(Code::Internal, where + " gave no group");
+    uint64_t checksum = checksumOf(*result, fnv1a(""));
+    return Composed{*std::move(result), checksum};
+  } catch (const std::bad_alloc &) {
+    return Status(Code::OutOfMemory, where + ": out of memory");
+  }
+}
+
+std::shared_future<Result<Composed>> inBackground(const Compose &compose, int64_t number) {
+  auto work = [compose, number] { return composed(compose, number); };
+  try {
+    return std::async(std::launch::async, work).share();
+  } catch (const std::system_error &) { // no thread to be had: when it is needed
+    return std::async(std::launch::deferred, work).share();
+  }
+}
+
+} // namespace
+
+StepSource::StepSource(Batches groups, Layout layout, Compose compose, uint64_t identity)
+    : layout(layout), compose(std::move(compose)), first(std::make_shared<Epoch>()) {
+  print = checksumOf(groups, identity ^ fnv1a(""));
+  std::promise<Result<Composed>> promise;
+  promise.set_value(Composed{std::move(groups), print});
+  first->groups = promise.get_future().share();
+}
+
+std::shared_ptr<StepSource> StepSource::create(Batches first, Layout layout, Compose compose,
+                                               uint64_t identity) {
+  return std::shared_ptr<StepSource>(
+      new StepSource(std::move(first), layout, std::move(compose), identity));
+}
+
+int64_t StepSource::steps() const { return stepsOf(first->groups.get()->batches, layout); }
+
+std::shared_ptr<StepSource::Epoch> StepSource::epoch(int64_t number) {
+  if (number == 0 || !compose)
+    return first;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Epoch> result = later[number].lock();
+  if (!result) {
+    std::erase_if(later, [](const auto &entry) { return entry.second.expired(); });
+    result = std::make_shared<Epoch>();
+    result->groups = inBackground(compose, number);
+    later[number] = result;
+  }
+  return result;
+}
+
+std::unique_ptr<StepReader> StepSource::reader(int64_t replica, DataPosition start, int64_t end) {
+  return std::make_unique<StepReader>(shared_from_this(), replica, start, end);
+}
+
+StepReader::StepReader(std::shared_ptr<StepSource> source, int64_t replica, DataPosition start,
+                       int64_t end)
+    : source(std::move(source)), replica(replica), end(end) {
+  enter(start);
+}
+
+StepReader::~StepReader() = default;
+
+void StepReader::enter(DataPosition position) {
+  at = position;
+  current = next ? std::move(next) : source->epoch(at.epoch);
+  next = nullptr;
+  begins[at.firstStep] = {at.epoch, 0};
+  if (begins.size() > rememberedEpochs)
+    begins.erase(begins.begin());
+}
+
+Result<bool> StepReader::advance(int64_t step, bool wait) {
+  for (;;) {
+    if (!wait && !current->isComposed())
+      return false;
+    const Result<Composed> &groups = current->groups.get();
+    if (!groups)
+      return groups.status();
+    begins[at.firstStep].checksum = groups->checksum;
+    int64_t past = at.firstStep + stepsOf(groups->batches, source->layout);
+    if (!next && past < end)
+      next = source->epoch(at.epoch + 1); // its composition begins now
+    if (step < past)
+      return true;
+    enter({at.epoch + 1, past});
+  }
+}
+
+bool StepReader::ready(int64_t step) {
+  Result<bool> result = advance(step, false);
+  return !result || *result; // an error needs no waiting either
+}
+
+Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatch) {
+  OMNIBAL_ASSIGN_OR_RETURN([[maybe_unused]] bool there, advance(step, true));
+  if (step < at.firstStep)
+    return Status(Code::Internal, "step " + std::to_string(step + 1) + " is asked for after step " +
+                                      std::to_string(at.firstStep + 1));
+  const Batches &batches = current->groups.get()->batches;
+  int64_t row = (step - at.firstStep) * source->layout.microbatches + microbatch;
+  int64_t group = row * source->layout.replicas + replica;
+  if (group >= batches.groups())
+    return std::vector<int64_t>{}; // the last step of an epoch is filled with empty groups
+  return std::vector<int64_t>(batches.samples.begin() + batches.offsets[group],
+                              batches.samples.begin() + batches.offsets[group + 1]);
+}
+
+DataPosition StepReader::position(int64_t step) const {
+  if (step >= at.firstStep && current->isComposed() && current->groups.get()) {
+    int64_t past = at.firstStep + stepsOf(current->groups.get()->batches, source->layout);
+    return step < past ? at : DataPosition{at.epoch + 1, past};
+  }
+  auto after = begins.upper_bound(step);
+  if (after == begins.begin())
+    return at;
+  auto holds = std::prev(after);
+  return {holds->second.epoch, holds->first};
+}
+
+Result<uint64_t> StepReader::checksum(int64_t step) {
+  if (step >= at.firstStep) {
+    OMNIBAL_ASSIGN_OR_RETURN([[maybe_unused]] bool there, advance(step, true));
+  }
+  auto after = begins.upper_bound(step);
+  if (after == begins.begin())
+    return Status(Code::Internal,
+                  "the epoch of step " + std::to_string(step + 1) + " is forgotten");
+  return std::prev(after)->second.checksum;
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,105 @@
+//===- StepSource.h - Which samples each step takes, epoch after epoch ----------------------===//
+//
+// A step takes M x D groups: group g of an epoch is micro-batch (g / D) % M of replica g % D in the
+// epoch's step g / (M * D); the last step of an epoch is filled with empty groups. The groups lie
+// in flat arrays, shared by the ranks of a process. With a `Compose` function every epoch after the
+// first has groups of its own, computed in the background while the epoch before it runs; without
+// one the first epoch's groups repeat.
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_BATCHING_STEPS_STEPSOURCE_H
+#define RUNTIME_BATCHING_STEPS_STEPSOURCE_H
+
+#include "runtime/batching/Balance.h"
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace omnibal::rt {
+
+/// An epoch and the step, counted from the start of the run, that it begins with. Epochs differ in
+/// length, so a resumed run must be told.
+struct DataPosition {
+  int64_t epoch = 0, firstStep = 0;
+};
+
+/// The groups of an epoch after the first (1, 2, ...): a deterministic function, the same on all
+/// ranks. Called on a thread of its own.
+using Compose = std::function<Result<Batches>(int64_t epoch)>;
+
+class StepReader;
+
+class StepSource : public std::enable_shared_from_this<StepSource> {
+public:
+  struct Layout {
+    int64_t microbatches = 1, replicas = 1; ///< M and D
+  };
+  /// `first`: the groups of epoch 0. `identity`: anything beside them that decides what later
+  /// epochs look like; part of the fingerprint.
+  static std::shared_ptr<StepSource> create(Batches first, Layout layout, Compose compose = nullptr,
+                                            uint64_t identity = 0);
+
+  /// Steps of the first epoch.
+  int64_t steps() const;
+  /// Every epoch is like the first one.
+  bool repeats() const { return !compose; }
+  /// Two sources with the same fingerprint give the same samples in every step (where balance() is
+  /// the same function, see StepReader::checksum).
+  uint64_t fingerprint() const { return print; }
+
+  /// The samples of one replica from `start` on; nothing is asked of steps from `end` on.
+  std::unique_ptr<StepReader> reader(int64_t replica, DataPosition start, int64_t end);
+
+private:
+  friend class StepReader;
+  struct Epoch;
+  StepSource(Batches first, Layout layout, Compose compose, uint64_t identity);
+  /// The epoch's groups, perhaps still under way; composed again where nobody holds them any more.
+  std::shared_ptr<Epoch> epoch(int64_t number);
+
+  Layout layout;
+  Compose compose;
+  uint64_t print = 0;
+  std::shared_ptr<Epoch> first;
+  std::mutex mutex;
+  std::map<int64_t, std::weak_ptr<Epoch>> later; ///< by number, what some reader holds
+};
+
+/// One rank's view: its replica's samples, steps in ascending order. Holds the current epoch and
+/// the next one.
+class StepReader {
+public:
+  StepReader(std::shared_ptr<StepSource> source, int64_t replica, DataPosition start, int64_t end);
+  ~StepReader();
+
+  /// Whether samples() of this step gives its answer without waiting.
+  bool ready(int64_t step);
+  /// Sample numbers of a micro-batch; waits where the epoch is still being composed.
+  Result<std::vector<int64_t>> samples(int64_t step, int64_t microbatch);
+  /// The epoch that holds the step, the next one for the step after an epoch's last. `step` is one
+  /// of the last few that were asked for, or the one after them.
+  DataPosition position(int64_t step) const;
+  /// Of the groups of the epoch that holds the step, one of the last few; waits where they are not
+  /// composed yet. Ranks compare it: another build or machine might compose otherwise.
+  Result<uint64_t> checksum(int64_t step);
+
+private:
+  struct Begin {
+    int64_t epoch = 0;
+    uint64_t checksum = 0; ///< once the groups are known
+  };
+  /// Makes `current` the epoch that holds the step; false where that would mean to wait and `wait`
+  /// is not wanted.
+  Result<bool> advance(int64_t step, bool wait);
+  void enter(DataPosition position);
+
+  std::shared_ptr<StepSource> source;
+  int64_t replica, end;
+  DataPosition at;
+  std::shared_ptr<StepSource::Epoch> current, next;
+  std::map<int64_t, Begin> begins; ///< by first step, of the last epochs
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BATCHING_STEPS_STEPSOURCE_H

@@ -1,0 +1,50 @@
+//===- Steps.h - Which samples make up each step, from files --------------------------------===//
+#ifndef RUNTIME_BATCHING_STEPS_STEPS_H
+#define RUNTIME_BATCHING_STEPS_STEPS_H
+
+#include "runtime/batching/steps/StepSource.h"
+#include "runtime/support/Status.h"
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace omnibal::rt {
+
+/// Number of the sample with a key, -1 if there is none.
+using FindSample = std::function<int64_t(std::string_view key)>;
+
+/// steps.jsonl: one {"groups": [[key, ...], ...]} a line, each with M * D groups. Empty lines are
+/// skipped. Every epoch is the whole file. Errors name file and line.
+Result<std::shared_ptr<StepSource>>
+readStepsFile(const std::string &path, StepSource::Layout layout, const FindSample &find);
+
+/// samples.npy and groups.npy of a folder: offsets that ascend and span the samples, at least one
+/// group. `lowerBound` and `oversize` of the result are not filled.
+Result<Batches> readGroups(const std::string &folder);
+
+/// What the program and the data set of a run say about its samples.
+struct BatchesUse {
+  StepSource::Layout layout;
+  int64_t tilesCap = 0, tokensCap = 0;     ///< of the program
+  int64_t samples = 0;                     ///< of the data set
+  std::function<int64_t(int64_t)> tilesOf; ///< of a sample; may be empty
+  bool units = false; ///< what tilesOf counts: units of pictures of their own sizes, or pictures
+  std::function<std::string(int64_t)> nameOf; ///< of a sample, for messages; may be empty
+};
+
+struct Composition; // BatchesFolder.h
+
+/// readGroups() of a folder with lengths: ranks and caps against the program, every group's load
+/// against the caps.
+Result<Batches> readCheckedGroups(const std::string &folder, const Composition &composition,
+                                  const BatchesUse &use);
+
+/// The folder of omnibal-batch. Where it has lengths.npy and the settings in batches.json, epochs
+/// after the first are balance() of them with the epochs that follow; otherwise the groups repeat.
+/// Checked before anything runs: ranks and caps against the program, numbers, tiles and count of
+/// the samples against the data set, the load of every group against the caps.
+Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const BatchesUse &use);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_BATCHING_STEPS_STEPS_H

@@ -1,0 +1,108 @@
+//===- Communicator.h - What ranks share -------------------------------------------------===//
+//
+// Ranks exchange messages and nothing else. Point-to-point operations are asynchronous: a call
+// starts one, wait() ends it. A send ends when its receiver has taken it (zero-buffer semantics),
+// so a program that runs here runs on any transport. Collectives are built once, from messages, and
+// add in rank order: every transport gives the same bits. One thread a rank calls its communicator.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_COMM_COMMUNICATOR_H
+#define RUNTIME_COMM_COMMUNICATOR_H
+
+#include "runtime/support/Status.h"
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// What a rank is doing, for messages about ranks that are late.
+struct Activity {
+  int64_t step = -1; ///< from 0
+  int32_t stage = 0;
+  int32_t microbatch = -1;
+  const char *action = "starting"; ///< a string that lives for ever
+};
+/// "step 3": what people read counts steps from 1, as progress and checkpoints do.
+std::string stepForPeople(int64_t step);
+/// "step 3, stage 1, micro-batch 2, backward" in the third step.
+std::string toString(const Activity &activity);
+
+class Communicator {
+public:
+  using Milliseconds = std::chrono::milliseconds;
+  static constexpr Milliseconds defaultDeadline{600'000};
+
+  struct Piece {
+    void *data = nullptr;
+    int64_t bytes = 0;
+  };
+  using Handle = int64_t;
+
+  explicit Communicator(Milliseconds deadline) : deadline(deadline) {}
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Start a message of several pieces; sender and receiver name the same number of pieces of the
+  /// same sizes. Messages of one pair and tag match in the order of their calls. The memory belongs
+  /// to the communicator until wait(). Tags of callers are not negative.
+  Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) {
+    return start(Direction::Send, peer, tag, pieces);
+  }
+  Result<Handle> receive(int peer, int64_t tag, std::span<const Piece> pieces) {
+    return start(Direction::Receive, peer, tag, pieces);
+  }
+  /// Ends an operation. DeadlineExceeded names the peer that did not come; Aborted carries the
+  /// reason of the rank that failed first.
+  virtual Status wait(Handle handle) = 0;
+  /// Lets messages under way advance; cheap.
+  virtual void progress() {}
+  /// Makes every present and future operation of all ranks fail with this reason (the first one
+  /// counts). After it returns nothing touches the memory of this rank's messages. A rank calls it
+  /// after every error, also after Aborted, before it frees that memory.
+  virtual void abort(const Status &reason) = 0;
+  /// Tells the other ranks (where the transport can) what this rank does now.
+  virtual void announce(const Activity &activity) {}
+  /// What is known of a rank's last announcement; empty where the transport carries none.
+  virtual std::string activityOf(int rank) { return {}; }
+  /// Without waiting: the reason if the ranks have been aborted or one of them was lost.
+  virtual Status health() { return Status::ok(); }
+
+  /// Sums over `ranks` (ascending, this rank among them), element by element in the order of ranks;
+  /// all get the same bits.
+  Status allReduce(std::span<float> data, std::span<const int> ranks);
+  Status allReduce(std::span<double> data, std::span<const int> ranks);
+  /// What `root`, one of the ranks, has there comes to all of them.
+  Status broadcast(std::span<std::byte> data, int root, std::span<const int> ranks);
+  /// The same of a text, whose length only the root knows; over all ranks.
+  Status broadcast(std::string &text, int root);
+  Status barrier(std::span<const int> ranks);
+  /// An error on all ranks unless all of them give the same value; `what` (a plural) for messages.
+  Status checkEqual(uint64_t value, const std::string &what);
+  /// Success where all ranks call it with success; else all get the error of the lowest rank that
+  /// failed by itself (not with code Aborted), with code Aborted on the others.
+  Status agree(Status mine);
+  std::vector<int> everyone() const;
+
+protected:
+  enum class Direction { Send, Receive };
+  /// One side of a message; `peer` is another rank of the communicator.
+  virtual Result<Handle> post(Direction direction, int peer, int64_t tag,
+                              std::span<const Piece> pieces) = 0;
+  Milliseconds deadline;
+
+private:
+  Result<Handle> start(Direction direction, int peer, int64_t tag, std::span<const Piece> pieces);
+  template <typename T> Status sum(std::span<T> data, std::span<const int> ranks);
+  std::vector<std::byte> staging; ///< of collectives; bounded
+};
+
+/// `seconds` from OMNIBAL_DEADLINE_SECONDS if that is set and valid, else the default.
+Communicator::Milliseconds deadlineFromEnvironment();
+
+} // namespace omnibal::rt
+#endif // RUNTIME_COMM_COMMUNICATOR_H

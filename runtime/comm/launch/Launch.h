@@ -1,0 +1,41 @@
+//===- Launch.h - Ranks as threads or as processes, and how they fail ------------------------===//
+#ifndef RUNTIME_COMM_LAUNCH_LAUNCH_H
+#define RUNTIME_COMM_LAUNCH_LAUNCH_H
+
+#include "runtime/comm/Agreement.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/launch/LaunchPlace.h"
+#include <functional>
+#include <memory>
+
+namespace omnibal::rt {
+
+struct RankContext {
+  Communicator &communicator;
+  /// The rank is alone in its process, as this one of the machine; -1: it is one thread of several,
+  /// or nobody told.
+  int localRank = -1;
+  /// What messages under way may still touch: given here before an error is returned, it goes after
+  /// the other ranks have been told.
+  std::shared_ptr<void> kept = nullptr;
+};
+
+/// What every rank does.
+using RankBody = std::function<Status(RankContext &context)>;
+
+struct LaunchOptions {
+  int ranks = 1;
+  /// Of what is run: processes with different ones do not belong together.
+  uint64_t identity = 0;
+};
+
+/// Runs the body on `ranks` threads, or once in this process if `place` says that it is one rank of
+/// several. Returns the process's exit code; errors go to stderr, the rank that failed first before
+/// the others.
+int launch(const LaunchPlace &place, const LaunchOptions &options, const RankBody &body);
+
+/// All ranks succeed, or all get the error of the lowest rank that failed.
+Agreement agreementOver(Communicator &communicator);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_COMM_LAUNCH_LAUNCH_H

@@ -1,0 +1,245 @@
+#include "runtime/comm/tcp/TcpMesh.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace omnibal::rt {
+namespace {
+
+using std::chrono::milliseconds;
+using Time = Socket::Time;
+
+/// Whoever connects and says nothing holds the others up for so long at most.
+constexpr milliseconds patience{5000};
+constexpr char magic[8] = {'o', 'm', 'n', 'i', 'b', 'a', 'l', '1'};
+
+/// What a process says first, to rank 0 and to each other rank.
+struct Hello {
+  char magic[8];
+  int32_t rank, ranks;
+  uint64_t run;
+  int32_t port; ///< where it listens itself
+  int32_t reserved;
+};
+/// Rank 0's answer to all: where every rank listens, or why nothing becomes of it.
+struct Answer {
+  char magic[8];
+  int32_t refused;
+  int32_t length; ///< of the text that follows a refusal
+};
+struct Listener {
+  char address[64]; ///< empty: on rank 0's machine
+  int32_t port;
+};
+
+std::string seconds(milliseconds time) {
+  std::string text = std::to_string(static_cast<double>(time.count()) / 1000.0);
+  return text.substr(0, text.find('.') + 2) + " s";
+}
+
+class Mesh {
+public:
+  Mesh(const TcpPlace &place, milliseconds deadline, std::vector<std::string> &names)
+      : place(place), deadline(deadline), until(Time::now() + deadline), names(names),
+        sockets(place.ranks), listeners(place.ranks) {
+    names.assign(place.ranks, "");
+  }
+
+  Result<std::vector<Socket>> connect() {
+    Status status = place.rank == 0 ? gather() : join();
+    if (!status)
+      return status;
+    return std::move(sockets);
+  }
+
+private:
+  std::string where() const { return place.address + ", port " + std::to_string(place.port); }
+  Hello hello(int port) const {
+    Hello mine{};
+    std::memcpy(mine.magic, magic, sizeof magic);
+    mine.rank = place.rank;
+    mine.ranks = place.ranks;
+    mine.run = place.run;
+    mine.port = port;
+    return mine;
+  }
+
+  /// Rank 0: hears all, then tells all.
+  Status gather() {
+    int port = 0;
+    OMNIBAL_ASSIGN_OR_RETURN(Socket listener, Socket::listen(place.port, port));
+    Status status;
+    for (int missing = place.ranks - 1; missing > 0 && status;) {
+      auto came = listener.accept(until);
+      if (!came) {
+        status = {Code::DeadlineExceeded, "rank 0 waited " + seconds(deadline) + " at " + where() +
+                                              " for " + missingRanks()};
+        break;
+      }
+      auto rank = admit(*came);
+      if (!rank) {
+        status = rank.status();
+        refuse(*came, status.code(), status.message());
+      } else if (*rank > 0) {
+        sockets[*rank] = *std::move(came);
+        --missing;
+      }
+    }
+    Answer answer{};
+    std::memcpy(answer.magic, magic, sizeof magic);
+    for (int r = 1; r < place.ranks; ++r) {
+      if (!sockets[r])
+        continue;
+      if (!status)
+        refuse(sockets[r], Code::Aborted, status.message()); // rank 0 reports it
+      else if (!sockets[r].sendAll(&answer, sizeof answer, until) ||
+               !sockets[r].sendAll(listeners.data(), listeners.size() * sizeof(Listener), until))
+        status = {Code::Unavailable, "rank " + std::to_string(r) + " (" + names[r] +
+                                         ") went away while the ranks were meeting"};
+    }
+    return status;
+  }
+
+  /// The rank of who came; 0: a stranger, who is sent away without a word.
+  Result<int> admit(const Socket &socket) {
+    Hello theirs{};
+    if (!socket.receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + patience)) ||
+        std::memcmp(theirs.magic, magic, sizeof magic))
+      return 0;
+    SocketAddress address = socket.peer();
+    std::string who = "rank " + std::to_string(theirs.rank) + " from " + address.text();
+    if (theirs.run != place.run) { // another job; ours may still come
+      refuse(socket, Code::InvalidArgument,
+             "rank 0 at " + where() +
+                 " runs another program or belongs to another job; choose another MASTER_PORT, "
+                 "and give all ranks the same program");
+      return 0;
+    }
+    if (theirs.ranks != place.ranks)
+      return invalid(who + " was started as one of " + std::to_string(theirs.ranks) +
+                     " ranks, rank 0 as one of " + std::to_string(place.ranks) +
+                     "; give all the same number (WORLD_SIZE, SLURM_NTASKS)");
+    if (theirs.rank <= 0 || theirs.rank >= place.ranks)
+      return invalid(who + ": there is no such rank beside rank 0");
+    if (sockets[theirs.rank])
+      return invalid(who + " came although " + names[theirs.rank] +
+                     " is that rank already; each process needs a rank of its own");
+    Listener &listener = listeners[theirs.rank];
+    listener.port = theirs.port;
+    if (!address.isLoopback())
+      std::strncpy(listener.address, address.text().c_str(), sizeof listener.address - 1);
+    names[theirs.rank] = address.text();
+    return theirs.rank;
+  }
+
+  std::string missingRanks() const {
+    std::string text;
+    int count = 0;
+    for (int r = 1; r < place.ranks; ++r)
+      if (!sockets[r] && ++count <= 8)
+        text += (text.empty() ? "" : ", ") + std::to_string(r);
+    return (count > 1 ? "ranks " : "rank ") + text + (count > 8 ? ", ..." : "") +
+           ", which did not come";
+  }
+
+  void refuse(const Socket &socket, Code code, const std::string &why) {
+    Answer answer{};
+    std::memcpy(answer.magic, magic, sizeof magic);
+    answer.refused = static_cast<int32_t>(code);
+    answer.length = static_cast<int32_t>(std::min<size_t>(why.size(), 4096));
+    auto soon = Time::now() + std::chrono::seconds(1);
+    if (socket.sendAll(&answer, sizeof answer, soon))
+      (void)socket.sendAll(why.data(), answer.length, soon);
+  }
+
+  Status join() {
+    int port = 0;
+    OMNIBAL_ASSIGN_OR_RETURN(Socket listener, Socket::listen(0, port));
+    auto first = Socket::connect(place.address, place.port, until);
+    if (!first)
+      return first.status().code() == Code::DeadlineExceeded ? late(first.status().message())
+                                                             : first.status();
+    sockets[0] = *std::move(first);
+    names[0] = sockets[0].peer().text();
+    OMNIBAL_RETURN_IF_ERROR(hearRankZero(port));
+    for (int r = 1; r < place.rank; ++r) {
+      std::string host = listeners[r].address[0] ? listeners[r].address : names[0];
+      auto made = Socket::connect(host, listeners[r].port, until);
+      Hello mine = hello(0);
+      if (!made || !made->sendAll(&mine, sizeof mine, until))
+        return {Code::Unavailable,
+                "rank " + std::to_string(place.rank) + " cannot connect to rank " +
+                    std::to_string(r) + " at " + host + ", port " +
+                    std::to_string(listeners[r].port) + ": " +
+                    (made ? std::string(std::strerror(errno)) : made.status().message()) +
+                    "; do firewalls let the machines of the run reach each other's ports?"};
+      sockets[r] = *std::move(made);
+      names[r] = host;
+    }
+    for (int missing = place.ranks - 1 - place.rank; missing > 0;) {
+      auto came = listener.accept(until);
+      if (!came)
+        return {Code::DeadlineExceeded, "rank " + std::to_string(place.rank) + " waited " +
+                                            seconds(deadline) + " for connections of higher ranks"};
+      Hello theirs{};
+      if (!came->receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + patience)) ||
+          std::memcmp(theirs.magic, magic, sizeof magic) || theirs.run != place.run ||
+          theirs.rank <= place.rank || theirs.rank >= place.ranks || sockets[theirs.rank])
+        continue;
+      names[theirs.rank] = came->peer().text();
+      sockets[theirs.rank] = *std::move(came);
+      --missing;
+    }
+    return Status::ok();
+  }
+
+  Status late(const std::string &last) const {
+    return {Code::DeadlineExceeded, "rank " + std::to_string(place.rank) + " waited " +
+                                        seconds(deadline) + " for rank 0 at " + where() + " (" +
+                                        last + ")"};
+  }
+
+  Status hearRankZero(int port) {
+    Hello mine = hello(port);
+    Answer answer{};
+    // Rank 0 answers when all have come or its own deadline is over.
+    auto answered = until + patience;
+    if (!sockets[0].sendAll(&mine, sizeof mine, until) ||
+        !sockets[0].receiveAll(&answer, sizeof answer, answered) ||
+        std::memcmp(answer.magic, magic, sizeof magic)) {
+      if (Time::now() < answered)
+        return {Code::Unavailable, "rank " + std::to_string(place.rank) + ": " + where() +
+                                       " ended the connection without an answer: it has all its "
+                                       "ranks already, has ended, or is no omnibal-run"};
+      return late("connected, but rank 0 says nothing or is no omnibal-run");
+    }
+    if (answer.refused) {
+      std::string text(std::clamp(answer.length, 0, 4096), 0);
+      (void)sockets[0].receiveAll(text.data(), text.size(), answered);
+      return {answer.refused == static_cast<int32_t>(Code::Aborted) ? Code::Aborted
+                                                                    : Code::InvalidArgument,
+              text};
+    }
+    if (!sockets[0].receiveAll(listeners.data(), listeners.size() * sizeof(Listener), answered))
+      return late("the connection was lost");
+    for (Listener &listener : listeners)
+      listener.address[sizeof listener.address - 1] = 0;
+    return Status::ok();
+  }
+
+  const TcpPlace &place;
+  milliseconds deadline;
+  Time::time_point until;
+  std::vector<std::string> &names;
+  std::vector<Socket> sockets;
+  std::vector<Listener> listeners;
+};
+
+} // namespace
+
+Result<std::vector<Socket>> connectMesh(const TcpPlace &place, milliseconds deadline,
+                                        std::vector<std::string> &names) {
+  return Mesh(place, deadline, names).connect();
+}
+
+} // namespace omnibal::rt

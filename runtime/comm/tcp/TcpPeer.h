@@ -1,0 +1,109 @@
+//===- TcpPeer.h - The connection to one other rank -------------------------------------------===//
+//
+// Messages are sent for receivers that wait: a receive tells the sender its sizes (Ready), the
+// sender answers with the bytes, in chunks between which other frames may go. So a send that nobody
+// receives never ends, however small it is, and bytes go from the sender's memory to the
+// receiver's.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_COMM_TCP_TCPPEER_H
+#define RUNTIME_COMM_TCP_TCPPEER_H
+
+#include "runtime/comm/tcp/TcpMesh.h"
+#include <deque>
+#include <map>
+#include <memory>
+
+namespace omnibal::rt::tcp {
+
+enum class FrameKind : uint32_t { Ready, Chunk, Mismatch, Abort, Activity, Bye };
+
+struct FrameHeader {
+  FrameKind kind;
+  uint32_t code = 0; ///< Abort: of the status
+  int64_t tag = 0;
+  int64_t id = 0;    ///< the receive's, chosen by the receiver
+  int64_t bytes = 0; ///< of what follows
+};
+
+/// One side of a message.
+struct Operation {
+  std::vector<Communicator::Piece> pieces;
+  int peer = 0;
+  int64_t tag = 0;
+  int64_t id = 0; ///< on the receiver's side
+  int64_t total = 0, moved = 0;
+  bool done = false;
+  Status failure;
+
+  /// The contiguous memory at `moved`.
+  Communicator::Piece rest() const;
+};
+using OperationPointer = std::shared_ptr<Operation>;
+
+/// What comes of reading.
+struct News {
+  bool finished = false; ///< some operation ended
+  bool aborted = false;  ///< the other rank says why
+  Status reason;
+};
+
+/// One thread at a time uses it.
+class Peer {
+public:
+  void open(Socket made, std::string name);
+  bool isOpen() const { return static_cast<bool>(socket); }
+  int descriptor() const { return socket.get(); }
+
+  void send(OperationPointer operation);
+  void receive(OperationPointer operation);
+  void say(FrameKind kind, uint32_t code, const std::string &text);
+
+  /// Writes what the socket takes. Reads what is there. False: the connection is lost.
+  bool write(News &news);
+  bool read(News &news);
+  bool wantsToWrite() const { return !out.empty() || !sending.empty(); }
+  /// Forgets all operations; a chunk that has begun is copied and still sent.
+  void cancel();
+  void close();
+
+  std::string name;     ///< address, for messages
+  std::string activity; ///< last heard
+  bool ended = false;   ///< it has said Bye
+
+private:
+  struct Waiting { ///< a Ready whose send has not come
+    int64_t id;
+    std::vector<int64_t> sizes;
+  };
+  struct Frame {
+    std::string bytes;
+    size_t written = 0;
+    OperationPointer chunk = nullptr; ///< whose next bytes follow
+    int64_t left = 0;                 ///< of them
+  };
+
+  void start(const OperationPointer &operation, const Waiting &ready);
+  void queue(const FrameHeader &header, const void *body);
+  void queueChunk();
+  /// Of the first frame; the number of bytes, 0 if the socket takes none, -1 if it is lost.
+  int64_t writeSome();
+  bool readSome(News &news, int64_t &bytes);
+  bool take(News &news);
+  bool takeReady();
+
+  Socket socket;
+  std::map<int64_t, std::deque<OperationPointer>> sends; ///< by tag, not yet asked for
+  std::map<int64_t, std::deque<Waiting>> asked;          ///< by tag
+  std::deque<OperationPointer> sending;
+  std::map<int64_t, OperationPointer> receives; ///< by id
+  int64_t nextId = 0;
+  std::deque<Frame> out;
+
+  FrameHeader header{FrameKind::Bye};
+  int64_t headerRead = 0, bodyRead = 0;
+  std::vector<char> body;
+};
+
+} // namespace omnibal::rt::tcp
+#endif // RUNTIME_COMM_TCP_TCPPEER_H

@@ -1,0 +1,127 @@
+#include "runtime/data/Feeder.h"
+#include "runtime/data/SeenPictures.h"
+#include <algorithm>
+
+namespace omnibal::rt {
+namespace {
+
+/// Steps announced beyond the current one. Micro-batches without pictures are small; the loader
+/// itself bounds the decoded tiles.
+constexpr int64_t stepsAhead = 3;
+
+/// Of decoded pictures of their own sizes: units are much smaller than tiles.
+constexpr int64_t pictureBytesAhead = int64_t{256} << 20;
+
+LoaderOptions loaderOptions(const Program &program, const FeederOptions &options) {
+  LoaderOptions result;
+  result.threads = options.threads;
+  result.pixels = options.pixels;
+  const auto &tile = program.info.tileShape;
+  if (tile.size() == 3) {
+    result.tileHeight = tile[1];
+    result.tileWidth = tile[2];
+  }
+  result.tilesAhead = tilesAhead(program);
+  result.rules = sampleRules(program);
+  return result;
+}
+
+/// Whether any stage reads which pictures a token sees.
+bool readsSeenPictures(const Program &program) {
+  for (const Stage &stage : program.stageList)
+    for (const auto &[name, mode] : stage.modes)
+      for (const BatchValue &value : mode.batchValues)
+        if (isOfSeenPictures(value.name))
+          return true;
+  return false;
+}
+
+} // namespace
+
+bool readsPixels(const Stage &stage, const std::string &mode) {
+  auto found = stage.modes.find(mode);
+  if (found == stage.modes.end())
+    return false;
+  const auto &values = found->second.batchValues;
+  return std::any_of(values.begin(), values.end(),
+                     [](const BatchValue &v) { return v.name == "pixel_values"; });
+}
+
+int64_t tilesAhead(const Program &program) {
+  const auto &grid = program.info.grid;
+  return grid ? pictureBytesAhead / int64_t{sizeof(float)} / grid->valuesPerUnit()
+              : LoaderOptions().tilesAhead;
+}
+
+PackingRules packingRules(const Program &p) {
+  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, p.tilesCap,
+          p.tokensCap,         p.info.tokenInputs,   p.info.grid,       readsSeenPictures(p)};
+}
+
+SampleRules sampleRules(const Program &p) {
+  SampleRules rules;
+  rules.vocabulary = p.info.vocabulary;
+  rules.imageTokenId = p.info.imageTokenId;
+  rules.tokensPerTile = p.info.tokensPerTile;
+  rules.tilesCap = p.tilesCap;
+  rules.tokensCap = p.tokensCap;
+  rules.tokenInputs = p.info.tokenInputs;
+  rules.prefixInputs = p.info.prefixInputs;
+  return rules;
+}
+
+Feeder::Feeder(std::shared_ptr<const Dataset> data, const Preprocess &preprocess,
+               const Program &program, const std::shared_ptr<StepSource> &steps,
+               const FeederOptions &settings)
+    : dataset(std::move(data)),
+      reader(steps->reader(settings.replica, settings.position, settings.lastStep)),
+      options(settings), rules(packingRules(program)),
+      loader(dataset, preprocess, loaderOptions(program, settings)),
+      announcedSteps(settings.firstStep), currentStep(settings.firstStep) {
+  announceAhead();
+}
+
+Status Feeder::announce(int64_t step) {
+  for (int32_t m = 0; m < options.microbatches; ++m) {
+    OMNIBAL_ASSIGN_OR_RETURN(std::vector<int64_t> samples, reader->samples(step, m));
+    loader.announce(std::move(samples));
+  }
+  announcedSteps = step + 1;
+  return Status::ok();
+}
+
+/// An epoch that is still being composed is no reason to wait; its steps are announced later. An
+/// error comes up again when get() needs the step.
+void Feeder::announceAhead() {
+  int64_t end = std::min(options.lastStep, currentStep + stepsAhead);
+  while (announcedSteps < end && reader->ready(announcedSteps))
+    if (!announce(announcedSteps))
+      return;
+}
+
+void Feeder::nextStep() {
+  taken.clear();
+  ++currentStep;
+  announceAhead();
+}
+
+Result<const PackedMicrobatch *> Feeder::get(int32_t microbatch) {
+  if (announcedSteps <= currentStep)
+    OMNIBAL_RETURN_IF_ERROR(announce(currentStep));
+  while (static_cast<int32_t>(taken.size()) <= microbatch) {
+    OMNIBAL_ASSIGN_OR_RETURN(LoadedBatch batch, loader.take(options.deadline));
+    std::vector<SampleView> views;
+    for (const Sample &s : batch.samples) {
+      SampleView view{s.key, s.inputIds, s.labels, {}, s.tiles, s.pictures};
+      for (const auto &[name, values] : s.tokenInputs)
+        view.tokenInputs[name] = values;
+      views.push_back(std::move(view));
+    }
+    OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, rules));
+    packed.pixels = std::move(batch.pixels);
+    taken.push_back(std::make_unique<PackedMicrobatch>(std::move(packed)));
+  }
+  return taken[microbatch].get();
+}
+
+} // namespace omnibal::rt

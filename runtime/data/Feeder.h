@@ -1,0 +1,64 @@
+//===- Feeder.h - The micro-batches of one replica, read and decoded ahead ------------------===//
+#ifndef RUNTIME_DATA_FEEDER_H
+#define RUNTIME_DATA_FEEDER_H
+
+#include "runtime/batching/steps/StepSource.h"
+#include "runtime/data/BatchLoader.h"
+#include "runtime/data/MicrobatchSource.h"
+#include "runtime/program/Program.h"
+#include <memory>
+#include <vector>
+
+namespace omnibal::rt {
+
+struct FeederOptions {
+  int32_t microbatches = 1, dataParallel = 1, replica = 0;
+  bool pixels = true; ///< whether this stage reads pixel_values
+  int threads = 1;    ///< that read and decode
+  std::chrono::milliseconds deadline{600'000};
+  int64_t firstStep = 0;
+  int64_t lastStep = 0;  ///< one past
+  DataPosition position; ///< the epoch that holds firstStep
+};
+
+/// Every rank has its own: all of them read the samples' tokens, only those with `pixels` decode.
+/// Only the replica's samples are read. While a step runs, the next ones are read and decoded.
+class Feeder final : public MicrobatchSource {
+public:
+  Feeder(std::shared_ptr<const Dataset> dataset, const Preprocess &preprocess,
+         const Program &program, const std::shared_ptr<StepSource> &steps,
+         const FeederOptions &options);
+
+  /// Forgets the last step's micro-batches; the next get() belongs to the next step.
+  void nextStep();
+  Result<const PackedMicrobatch *> get(int32_t microbatch) override;
+
+  /// The epoch that holds the step that get() belongs to.
+  DataPosition position() const { return reader->position(currentStep); }
+  /// Of the groups of that epoch.
+  Result<uint64_t> checksum() { return reader->checksum(currentStep); }
+  LoaderCounters counters() const { return loader.counters(); }
+
+private:
+  Status announce(int64_t step);
+  void announceAhead();
+
+  std::shared_ptr<const Dataset> dataset;
+  std::unique_ptr<StepReader> reader;
+  FeederOptions options;
+  PackingRules rules;
+  BatchLoader loader;
+  int64_t announcedSteps = 0; ///< number of the first step that is not announced
+  int64_t currentStep = 0;
+  std::vector<std::unique_ptr<PackedMicrobatch>> taken;
+};
+
+/// Whether any chunk of the stage reads pixel_values in this mode.
+bool readsPixels(const Stage &stage, const std::string &mode);
+/// How many decoded tiles a feeder's loader holds at most beside those of one micro-batch.
+int64_t tilesAhead(const Program &program);
+PackingRules packingRules(const Program &program);
+SampleRules sampleRules(const Program &program);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DATA_FEEDER_H

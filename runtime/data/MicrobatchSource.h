@@ -1,0 +1,18 @@
+//===- MicrobatchSource.h - Where a run takes its micro-batches from --------------------===//
+#ifndef RUNTIME_DATA_MICROBATCHSOURCE_H
+#define RUNTIME_DATA_MICROBATCHSOURCE_H
+
+#include "runtime/data/Packing.h"
+
+namespace omnibal::rt {
+
+/// The micro-batches of one run of a mode, for one replica. get() may block while data is read; the
+/// result stays valid until the run ends.
+class MicrobatchSource {
+public:
+  virtual ~MicrobatchSource() = default;
+  virtual Result<const PackedMicrobatch *> get(int32_t microbatch) = 0;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DATA_MICROBATCHSOURCE_H

@@ -1,0 +1,26 @@
+//===- AttentionSite.h - Operands and attributes of an attention call -----------------------===//
+//
+// One reading of the contract (docs/kernels.md) for all backends.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_DEVICE_ATTENTIONSITE_H
+#define RUNTIME_DEVICE_ATTENTIONSITE_H
+
+#include "runtime/device/SiteReader.h"
+
+namespace omnibal::rt {
+
+/// Indices of the operands of `attention` or `attention_backward`, -1 for those that the call
+/// lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. What does not fit
+/// together is an error of `site`.
+struct AttentionSite {
+  AttentionSite(SiteReader &site, bool backward);
+
+  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types, sinks = -1;
+  float scale, softcap;
+  int maskIndex;
+  int64_t window, segmentRows, firstType, lastType;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DEVICE_ATTENTIONSITE_H

@@ -1,0 +1,25 @@
+//===- GemmSite.h - Operands and attributes of a `gemm` call --------------------------------===//
+//
+// One reading of the contract (docs/kernels.md) for all backends.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_DEVICE_GEMMSITE_H
+#define RUNTIME_DEVICE_GEMMSITE_H
+
+#include "runtime/device/SiteReader.h"
+
+namespace omnibal::rt {
+
+/// Indices of the call's operands, -1 for those that it lacks. `activation` counts none, gelu,
+/// gelu_tanh, silu, quick_gelu, relu. What cannot be combined is an error of `site`.
+struct GemmSite {
+  explicit GemmSite(SiteReader &site);
+
+  int a, b, c, bias, residual, pre, at, sumA, sumB;
+  bool accumulate;
+  float alpha;
+  int activation;
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DEVICE_GEMMSITE_H

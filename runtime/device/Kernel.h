@@ -1,0 +1,63 @@
+//===- Kernel.h - What a backend offers: kernels by name -------------------------------------===//
+//
+// docs/kernels.md lists the kernels, their operand names, shapes and attributes. A kernel is
+// created once per call site at load (names and attributes are checked there) and run many times.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_DEVICE_KERNEL_H
+#define RUNTIME_DEVICE_KERNEL_H
+
+#include "runtime/device/Load.h"
+#include "runtime/support/Status.h"
+#include "runtime/support/ThreadPool.h"
+#include "runtime/support/Types.h"
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// An operand at run time: sizes and strides in elements of `dtype`; a stride may be 0 (broadcast).
+struct TensorView {
+  static constexpr int maxRank = 8;
+  void *data = nullptr;
+  DType dtype = DType::F32;
+  int rank = 0;
+  int64_t shape[maxRank] = {}, strides[maxRank] = {};
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i)
+      n *= shape[i];
+    return n;
+  }
+};
+
+/// What a call site looks like before any data exists.
+struct KernelSite {
+  std::string kernel;
+  std::vector<std::string> operands; ///< names, in the order in which run() receives the views
+  nlohmann::json attributes;
+  std::string label;
+  Borders borders = Borders::Samples; ///< what operand `cu_seqlens` holds, if there is one
+  /// Resolves a symbol of the program's generated code; null if there is none.
+  void *(*symbol)(void *library, const char *name) = nullptr;
+  void *library = nullptr;
+};
+
+class Kernel {
+public:
+  virtual ~Kernel() = default;
+  /// Operands in the order of KernelSite::operands. `tiles`, `tokens`: V and N of the micro-batch,
+  /// for attributes that are Extents. Enqueues (on the host: performs) the work.
+  virtual Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
+                     ThreadPool &pool) = 0;
+};
+
+/// Creates a kernel of the host backend; InvalidArgument names the kernel and the operand or
+/// attribute that is missing or wrong.
+Result<std::unique_ptr<Kernel>> createHostKernel(const KernelSite &site);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_DEVICE_KERNEL_H

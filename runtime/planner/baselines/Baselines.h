@@ -1,0 +1,34 @@
+//===- Baselines.h - How others cut and recompute -------------------------------------------===//
+#ifndef RUNTIME_PLANNER_BASELINES_BASELINES_H
+#define RUNTIME_PLANNER_BASELINES_BASELINES_H
+
+#include "runtime/planner/model/Plan.h"
+#include "runtime/planner/model/Problem.h"
+#include <optional>
+
+namespace omnibal::planner {
+
+struct Baseline {
+  std::string name;
+  std::string method;       ///< one sentence
+  std::optional<Plan> plan; ///< timed by the simulator; none: it fits no memory, or has no meaning
+  std::string problem;      ///< why there is none
+};
+
+/// Plans of the problem's schedule (1f1b where that is "auto") by published and common rules. Where
+/// a rule says nothing of recomputation, each rank recomputes the least that fits, found exactly:
+/// what is compared is the cuts. With several chunks a rank, rules cut as many stages as there are
+/// chunks. Empty where there are fewer layers than that. `seconds` bounds all of them together.
+///
+///   equal-layers       the same number of layers a stage
+///   equal-parameters   the least largest parameter bytes of a stage
+///   vision-first       everything before the language model on the first stage, the rest in equal
+///                      numbers
+///   profile-greedy     the least largest forward + backward time of a stage
+///   bmp                OmniBal's balanced model partition (BmpBaseline.cpp)
+///   adapipe            AdaPipe's two levels (AdaPipeBaseline.cpp)
+///   megatron           equal layers, and one number of fully recomputed layers for all stages
+std::vector<Baseline> baselines(const Problem &problem, double seconds = 10);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_BASELINES_BASELINES_H

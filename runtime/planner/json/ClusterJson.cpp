@@ -1,0 +1,105 @@
+//===- ClusterJson.cpp -------------------------------------------------------------------===//
+#include "runtime/planner/json/ClusterJson.h"
+#include "runtime/planner/json/JsonText.h"
+
+namespace omnibal::planner {
+using nlohmann::json;
+using rt::invalid;
+using rt::Status;
+namespace {
+
+Status readNumber(const json &object, const char *key, const std::string &where, int64_t least,
+                  int64_t &out) {
+  const json *value = memberOf(object, key);
+  if (!value)
+    return Status::ok();
+  std::optional<int64_t> number = integerOf(*value);
+  if (!number || *number < least)
+    return invalid(where + ": `" + key + "` must be an integer of at least " +
+                   std::to_string(least));
+  out = *number;
+  return Status::ok();
+}
+
+Status readLink(const json &object, const std::string &where, Link &link,
+                std::string_view alsoKnown = "") {
+  for (const auto &[key, ignored] : object.items())
+    if (key != "latency_ns" && key != "bytes_per_s" && key != alsoKnown)
+      return invalid(where + ": unknown key `" + key + "`");
+  OMNIBAL_RETURN_IF_ERROR(readNumber(object, "latency_ns", where, 0, link.latencyNs));
+  return readNumber(object, "bytes_per_s", where, 1, link.bytesPerSecond);
+}
+
+Status readMemory(const json &object, const std::string &where, Cluster &cluster) {
+  const json *value = memberOf(object, "memory_bytes");
+  if (!value)
+    return Status::ok();
+  if (std::optional<int64_t> number = integerOf(*value); number && *number > 0) {
+    cluster.memoryBytes = {*number};
+    return Status::ok();
+  }
+  if (!value->is_array() ||
+      (value->size() != 1 && static_cast<int64_t>(value->size()) != cluster.stages))
+    return invalid(
+        where + ": `memory_bytes` must be a positive number, or a list of one or `stages` of them");
+  for (const json &element : *value) {
+    std::optional<int64_t> number = integerOf(element);
+    if (!number || *number <= 0)
+      return invalid(where + ": `memory_bytes` must hold positive integers");
+    cluster.memoryBytes.push_back(*number);
+  }
+  return Status::ok();
+}
+
+rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &where) {
+  if (!value.is_object())
+    return invalid(where + ": a cluster is a JSON object");
+  ClusterFile file;
+  OMNIBAL_ASSIGN_OR_RETURN(file.cluster, readCluster(value, where, "device"));
+  file.givesLink = memberOf(value, "link");
+  if (const json *replicas = objectIn(value, "data_parallel"))
+    file.givesDataParallelLink =
+        memberOf(*replicas, "latency_ns") || memberOf(*replicas, "bytes_per_s");
+  if (const std::string *name = textIn(value, "device"))
+    file.deviceName = *name;
+  if (const json *device = objectIn(value, "device"))
+    file.deviceObject = device->dump();
+  return file;
+}
+
+} // namespace
+
+rt::Result<Cluster> readCluster(const json &object, const std::string &where,
+                                std::string_view alsoKnown) {
+  for (const auto &[key, ignored] : object.items())
+    if (key != "stages" && key != "memory_bytes" && key != "link" && key != "data_parallel" &&
+        key != alsoKnown)
+      return invalid(where + ": unknown key `" + key + "`");
+  Cluster cluster;
+  cluster.link = cluster.dataParallelLink = defaultLink;
+  const json *stages = memberOf(object, "stages");
+  if (!stages || !integerOf(*stages))
+    return invalid(where + ": `stages` is missing or not an integer");
+  OMNIBAL_RETURN_IF_ERROR(readNumber(object, "stages", where, 1, cluster.stages));
+  OMNIBAL_RETURN_IF_ERROR(readMemory(object, where, cluster));
+  if (const json *link = objectIn(object, "link"))
+    OMNIBAL_RETURN_IF_ERROR(readLink(*link, where + ".link", cluster.link));
+  if (const json *replicas = objectIn(object, "data_parallel")) {
+    std::string place = where + ".data_parallel";
+    OMNIBAL_RETURN_IF_ERROR(readLink(*replicas, place, cluster.dataParallelLink, "size"));
+    OMNIBAL_RETURN_IF_ERROR(readNumber(*replicas, "size", place, 1, cluster.dataParallel));
+  }
+  return cluster;
+}
+
+rt::Result<ClusterFile> readClusterFile(const std::string &path) {
+  OMNIBAL_ASSIGN_OR_RETURN(json value, readPlainJson(path));
+  return clusterFileOf(value, path);
+}
+
+rt::Result<ClusterFile> parseClusterFile(std::string_view text, const std::string &where) {
+  OMNIBAL_ASSIGN_OR_RETURN(json value, parsePlainJson(text, where));
+  return clusterFileOf(value, where);
+}
+
+} // namespace omnibal::planner

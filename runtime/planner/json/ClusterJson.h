@@ -1,0 +1,35 @@
+//===- ClusterJson.h - The cluster part of a problem as JSON -----------------------------===//
+#ifndef RUNTIME_PLANNER_JSON_CLUSTERJSON_H
+#define RUNTIME_PLANNER_JSON_CLUSTERJSON_H
+
+#include "runtime/planner/model/Problem.h"
+#include "runtime/support/Status.h"
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace omnibal::planner {
+
+/// Assumed where no link is described: 10 us and 10 GB/s.
+constexpr Link defaultLink{10'000, 10'000'000'000};
+
+/// Reads `stages`, `memory_bytes` (a number, or a list of one or `stages` numbers), `link` and
+/// `data_parallel`; only `stages` is required, links are `defaultLink`
+/// where they are not given. Keys other than these and `alsoKnown` are errors.
+/// `where` names file and key in messages.
+rt::Result<Cluster> readCluster(const nlohmann::json &object, const std::string &where,
+                                std::string_view alsoKnown = "");
+
+/// A file of its own: a cluster and what device its ranks have.
+struct ClusterFile {
+  Cluster cluster;
+  bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one
+  std::string deviceName;                                ///< empty: `device` is no name
+  std::string deviceObject;                              ///< as JSON; empty: `device` is no object
+};
+
+rt::Result<ClusterFile> readClusterFile(const std::string &path);
+/// The same from text; `where` stands for the file in messages.
+rt::Result<ClusterFile> parseClusterFile(std::string_view text, const std::string &where);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_JSON_CLUSTERJSON_H

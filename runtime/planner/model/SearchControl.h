@@ -1,0 +1,48 @@
+//===- SearchControl.h - How long a search may go on ----------------------------------------===//
+#ifndef RUNTIME_PLANNER_MODEL_SEARCHCONTROL_H
+#define RUNTIME_PLANNER_MODEL_SEARCHCONTROL_H
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace omnibal::planner {
+
+/// Limits count work (one unit is about one action of a timed candidate, a few nanoseconds), so
+/// that the same problem gives the same plan on every machine; only the time limit counts seconds,
+/// and an answer that it cut short says so.
+class SearchControl {
+public:
+  using Clock = std::chrono::steady_clock;
+  explicit SearchControl(double seconds) : start(Clock::now()), seconds(seconds) {}
+
+  /// Counts work. False once a limit is reached; from then on always.
+  bool spend(int64_t units) {
+    used += units;
+    if (used >= nextLook) {
+      nextLook = used + 200'000;
+      timedOut |= elapsed() > seconds;
+    }
+    return !timedOut && used < budget;
+  }
+  bool exhausted() const { return timedOut || used >= budget; }
+  bool stoppedByTime() const { return timedOut; }
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  double secondsLeft() const { return seconds - elapsed(); }
+  int64_t spent() const { return used; }
+  /// Work that may be spent from now on, on top of what was spent.
+  void allow(int64_t units) { budget = std::min(used + units, total); }
+  void allowAll() { budget = total; }
+  /// The same, also for whoever calls allow() in between; ends what an earlier call allowed.
+  void allowInTotal(int64_t units) { budget = total = used + units; }
+
+private:
+  Clock::time_point start;
+  double seconds;
+  int64_t used = 0, budget = INT64_MAX, total = INT64_MAX, nextLook = 0;
+  bool timedOut = false;
+};
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_MODEL_SEARCHCONTROL_H

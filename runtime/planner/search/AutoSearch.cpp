@@ -1,0 +1,298 @@
+#include "runtime/planner/search/AutoSearch.h"
+#include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/planner/search/ChunkSearch.h"
+#include "runtime/planner/search/ListScheduler.h"
+#include "runtime/planner/search/WorkBound.h"
+#include <algorithm>
+
+namespace omnibal::planner {
+namespace {
+
+constexpr int64_t mostChunks = 4; ///< a rank
+/// Plans that go on to have their cuts improved, rounds of that, and its work.
+constexpr size_t mostSeeds = 4;
+constexpr int mostRounds = 4;
+/// Work (SearchControl) for each named schedule, and for list scheduling.
+constexpr int64_t namedUnits = 25'000'000, refineUnits = 200'000'000, polishUnits = 300'000'000;
+
+class AutoSearch {
+public:
+  AutoSearch(const PlanningModel &m, SearchControl &c) : model(m), control(c) {}
+
+  std::optional<Found> run() {
+    searchNamed();
+    if (seeds.empty())
+      searchOneAtATime();
+    if (seeds.empty())
+      return std::nullopt;
+    bound = std::min(workBound(model), best.stepNs);
+    sortSeeds();
+    int64_t units = refineUnits;
+    for (size_t i = 0; model.stages > 1 && i < std::min(seeds.size(), mostSeeds); ++i) {
+      int64_t before = control.spent();
+      control.allowInTotal(units / 2);
+      refine(seeds[i]);
+      units -= control.spent() - before;
+    }
+    findCutShort();
+    polish();
+    merge();
+    best.boundNs = std::min(bound, best.stepNs);
+    return std::move(best);
+  }
+
+private:
+  void consider(const Found &found) {
+    if (found.stepNs < best.stepNs)
+      best = found;
+  }
+
+  /// Every named schedule that there are enough layers for.
+  void searchNamed() {
+    std::vector<std::string> names = {"1f1b", "zb-h1", "gpipe"};
+    for (int64_t v = 2; v <= mostChunks && model.stages > 1; ++v)
+      names.push_back("interleaved:" + std::to_string(v));
+    for (const std::string &name : names) {
+      Problem problem = model.problem;
+      problem.schedule = name;
+      int64_t chunks = model.stages * *chunksPerRank(name);
+      if (chunks > model.layers || !fitsGivenCuts(chunks) || control.stoppedByTime())
+        continue;
+      PlanningModel named(problem);
+      control.allowInTotal(namedUnits);
+      if (std::optional<Found> found = searchFixed(named, control, Effort::Proof)) {
+        found->method = name;
+        consider(*found);
+        seeds.push_back(std::move(*found));
+      }
+    }
+  }
+
+  /// Named schedules that were cut short close to the best plan are searched as by themselves.
+  void polish() {
+    for (const std::string &name : cutShort) {
+      Problem problem = model.problem;
+      problem.schedule = name;
+      PlanningModel named(problem);
+      control.allowInTotal(polishUnits / static_cast<int64_t>(cutShort.size()));
+      if (std::optional<Found> found = searchFixed(named, control, Effort::Proof)) {
+        found->method = name;
+        consider(*found);
+      }
+    }
+  }
+
+  void findCutShort() {
+    for (const Found &seed : seeds)
+      if (seed.boundNs < seed.stepNs && seed.stepNs <= best.stepNs + best.stepNs / 100 &&
+          chunksPerRank(seed.method))
+        cutShort.push_back(seed.method);
+  }
+
+  bool fitsGivenCuts(int64_t chunks) const {
+    return model.problem.varyCuts ||
+           static_cast<int64_t>(model.problem.givenCuts.size()) == chunks + 1;
+  }
+
+  /// Where memory rules out every named schedule: a micro-batch at a time.
+  void searchOneAtATime() {
+    for (int64_t perRank = 1; perRank <= mostChunks && seeds.empty(); ++perRank) {
+      int64_t chunks = model.stages * perRank;
+      if (chunks > model.layers || !fitsGivenCuts(chunks) || control.stoppedByTime())
+        continue;
+      ActionLists lists{ranksInTurn(chunks, model.stages),
+                        oneAtATime(chunks, model.stages, model.microbatches)};
+      control.allowInTotal(refineUnits);
+      ChunkSearch search(model, std::move(lists), control);
+      if (search.run(Effort::Quick))
+        seeds.push_back(resultOf(search, "one at a time"));
+    }
+    for (const Found &seed : seeds)
+      consider(seed);
+  }
+
+  static Found resultOf(const ChunkSearch &search, std::string method) {
+    return {search.bestCuts(), search.bestOptions(), search.lists(), search.bestStep(), 0,
+            std::move(method)};
+  }
+
+  void sortSeeds() {
+    std::sort(seeds.begin(), seeds.end(), [](const Found &a, const Found &b) {
+      return std::tie(a.stepNs, a.method) < std::tie(b.stepNs, b.method);
+    });
+  }
+
+  ChunkLoads loadsOf(const Found &plan) const {
+    size_t loads = model.loads.size(), chunks = plan.lists.chunkRank.size();
+    ChunkLoads result;
+    result.chunkRank = plan.lists.chunkRank;
+    setTimes(model, result.chunkRank, plan.cuts, result.times);
+    result.savedBytes.assign(chunks * loads, 0);
+    result.splitBytes = result.savedBytes;
+    result.fixedBytes.assign(model.stages, 0);
+    std::vector<int64_t> workspace(model.stages, 0);
+    for (size_t c = 0; c < chunks; ++c) {
+      int64_t rank = result.chunkRank[c];
+      result.fixedBytes[rank] += model.paramSum[plan.cuts[c + 1]] - model.paramSum[plan.cuts[c]];
+      for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
+        for (size_t load = 0; load < loads; ++load) {
+          const RematOption &option = model.loads[load].remat[l][plan.options[l]];
+          result.times.inputGrad[c * loads + load] += option.recomputeNs;
+          result.savedBytes[c * loads + load] += option.savedBytes;
+          result.splitBytes[c * loads + load] += option.splitBytes;
+          workspace[rank] = std::max(workspace[rank], option.workspaceBytes);
+        }
+    }
+    for (int64_t r = 0; r < model.stages; ++r)
+      result.fixedBytes[r] += workspace[r];
+    return result;
+  }
+
+  std::vector<ListPolicy> policies(int64_t chunksPerRank) const {
+    int64_t ranks = model.stages, all = model.microbatches * chunksPerRank;
+    std::vector<ListPolicy> list;
+    for (double scale : {1.0, 1.5, 2.0, 1e9})
+      for (double delay : {0.0, 0.5, 1.0})
+        for (bool deepest : {false, true}) {
+          if (deepest && chunksPerRank == 1)
+            continue;
+          ListPolicy policy;
+          policy.delay = delay;
+          policy.deepestFirst = deepest;
+          for (int64_t r = 0; r < ranks; ++r) {
+            int64_t usual = chunksPerRank == 1
+                                ? (scale == 1.0 ? ranks : ranks - r)
+                                : 2 * (ranks - 1 - r) + (chunksPerRank - 1) * ranks + 1;
+            double cap = static_cast<double>(usual) * scale;
+            policy.ahead.push_back(cap < static_cast<double>(all) ? static_cast<int64_t>(cap)
+                                                                  : all);
+          }
+          list.push_back(policy);
+        }
+    return list;
+  }
+
+  int64_t listWork(const Found &plan) const {
+    return 3 * static_cast<int64_t>(plan.lists.chunkRank.size()) * model.microbatches * 150;
+  }
+
+  /// The plan with lists made to measure; its step is unreachable if there are none.
+  Found withLists(Found plan, const ListPolicy &policy) {
+    ChunkLoads loads = loadsOf(plan);
+    plan.stepNs = unreachable;
+    control.spend(listWork(plan));
+    if (std::optional<MadeLists> made = makeLists(model, loads, policy)) {
+      plan.lists = std::move(made->lists);
+      plan.stepNs = made->stepNs;
+    }
+    return plan;
+  }
+
+  /// Moves runs of up to three cuts by a layer, making lists anew, as long as that helps.
+  void moveCuts(Found &plan, const ListPolicy &policy) {
+    auto chunks = static_cast<int64_t>(plan.lists.chunkRank.size());
+    for (bool better = model.problem.varyCuts; better;) {
+      better = false;
+      for (int64_t first = 1; first < chunks; ++first)
+        for (int64_t last = first; last < std::min(first + 3, chunks); ++last)
+          for (int64_t by : {-1, 1}) {
+            if (control.exhausted())
+              return;
+            Found moved = plan;
+            for (int64_t c = first; c <= last; ++c)
+              moved.cuts[c] += by;
+            if (moved.cuts[first] <= moved.cuts[first - 1] ||
+                moved.cuts[last] >= moved.cuts[last + 1])
+              continue;
+            moved = withLists(std::move(moved), policy);
+            if (moved.stepNs < plan.stepNs) {
+              plan = std::move(moved);
+              better = true;
+            }
+          }
+    }
+  }
+
+  /// Lists for the cuts, cuts for the lists, as long as that helps.
+  void refine(Found plan) {
+    auto chunks = static_cast<int64_t>(plan.lists.chunkRank.size());
+    const std::string origin = "list scheduling from " + plan.method;
+    for (int round = 0; round < mostRounds && !control.exhausted() && best.stepNs > bound;
+         ++round) {
+      Found fastest = plan;
+      fastest.stepNs = unreachable;
+      ListPolicy chosen;
+      for (const ListPolicy &policy : policies(chunks / model.stages))
+        if (Found made = withLists(plan, policy); made.stepNs < fastest.stepNs) {
+          fastest = std::move(made);
+          chosen = policy;
+        }
+      if (fastest.stepNs == unreachable)
+        break;
+      fastest.method = origin;
+      consider(fastest);
+      moveCuts(fastest, chosen);
+      consider(fastest);
+      ChunkSearch search(model, fastest.lists, control);
+      search.improveFrom(fastest.cuts);
+      if (search.bestStep() < fastest.stepNs)
+        fastest = resultOf(search, origin);
+      consider(fastest);
+      if (round > 0 && fastest.stepNs >= plan.stepNs)
+        break;
+      plan = std::move(fastest);
+    }
+  }
+
+  /// I and W in a row become B where that delays nothing.
+  void merge() {
+    for (size_t r = 0; r < best.lists.actions.size(); ++r) {
+      Found merged = best;
+      std::vector<Action> &list = merged.lists.actions[r];
+      for (size_t i = 0; i + 1 < list.size(); ++i)
+        if (list[i].kind == ActionKind::InputGrad && list[i + 1].kind == ActionKind::WeightGrad &&
+            list[i].chunk == list[i + 1].chunk && list[i].microbatch == list[i + 1].microbatch) {
+          list[i].kind = ActionKind::Backward;
+          list.erase(list.begin() + static_cast<int64_t>(i) + 1);
+        }
+      if (list.size() == best.lists.actions[r].size())
+        continue;
+      ChunkLoads loads = loadsOf(merged);
+      if (ActionOrder(model, merged.lists).step(loads.times) <= best.stepNs && fits(merged, loads))
+        best.lists = std::move(merged.lists);
+    }
+  }
+
+  bool fits(const Found &plan, const ChunkLoads &loads) const {
+    ActionOrder order(model, plan.lists);
+    for (int64_t r = 0; r < model.stages; ++r)
+      for (const Holding &holding : order.holdings(r)) {
+        __int128 held = loads.fixedBytes[r];
+        const std::vector<int64_t> &chunks = order.chunksOf(r);
+        for (size_t i = 0; i < holding.saved.size(); ++i) {
+          size_t at = chunks[i / model.loads.size()] * model.loads.size() + i % model.loads.size();
+          held += static_cast<__int128>(holding.saved[i]) * loads.savedBytes[at] +
+                  static_cast<__int128>(holding.split[i]) * loads.splitBytes[at];
+        }
+        if (held > model.memoryOf(r))
+          return false;
+      }
+    return true;
+  }
+
+  const PlanningModel &model;
+  SearchControl &control;
+  std::vector<Found> seeds;
+  std::vector<std::string> cutShort; ///< schedules whose search did not come to its end
+  Found best;
+  int64_t bound = 0;
+};
+
+} // namespace
+
+std::optional<Found> searchAuto(const PlanningModel &model, SearchControl &control) {
+  return AutoSearch(model, control).run();
+}
+
+} // namespace omnibal::planner

@@ -1,0 +1,16 @@
+//===- AutoSearch.h - Schedule, chunks, cuts and rematerialisation together ------------------===//
+#ifndef RUNTIME_PLANNER_SEARCH_AUTOSEARCH_H
+#define RUNTIME_PLANNER_SEARCH_AUTOSEARCH_H
+
+#include "runtime/planner/search/FixedSearch.h"
+
+namespace omnibal::planner {
+
+/// For the schedule "auto": never worse than what searchFixed finds of the named schedules with up
+/// to `mostChunks` chunks a rank. From their cuts, list scheduling makes action lists to measure,
+/// for which cuts and options are then improved, and so on in turn. The bound holds for any action
+/// lists (WorkBound.h). None if nothing was found, or if nothing fits (`explainInfeasible`).
+std::optional<Found> searchAuto(const PlanningModel &model, SearchControl &control);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_SEARCH_AUTOSEARCH_H

@@ -1,0 +1,36 @@
+//===- FixedSearch.h - The best plan of one named schedule ------------------------------------===//
+#ifndef RUNTIME_PLANNER_SEARCH_FIXEDSEARCH_H
+#define RUNTIME_PLANNER_SEARCH_FIXEDSEARCH_H
+
+#include "runtime/planner/model/SearchControl.h"
+#include "runtime/planner/search/ActionOrder.h"
+#include <optional>
+
+namespace omnibal::planner {
+
+/// What a search came to, whichever it was.
+struct Found {
+  std::vector<int64_t> cuts;
+  std::vector<int> options; ///< by layer
+  ActionLists lists;
+  int64_t stepNs = unreachable;
+  int64_t boundNs = 0; ///< of the plans that the search was over
+  std::string method;
+};
+
+/// The action lists of the model's schedule; chunk c is on rank c mod stages.
+ActionLists listsOf(const PlanningModel &model);
+
+/// How much a search may look for.
+enum class Effort {
+  Proof, ///< the best plan and the highest bound that its work limits allow
+  Quick, ///< a good plan
+};
+
+/// The model's schedule must be a named one with enough layers for its chunks. None if no plan was
+/// found; `nothingFits` then says whether there is none.
+std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,
+                                 bool *nothingFits = nullptr);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_SEARCH_FIXEDSEARCH_H

@@ -1,0 +1,17 @@
+//===- Infeasible.h - Why nothing fits ------------------------------------------------------===//
+#ifndef RUNTIME_PLANNER_SEARCH_INFEASIBLE_H
+#define RUNTIME_PLANNER_SEARCH_INFEASIBLE_H
+
+#include "runtime/planner/model/PlanningModel.h"
+#include <string>
+
+namespace omnibal::planner {
+
+/// Empty if some cuts fit when every layer keeps as little as it can. Else the proof: the rank and
+/// the layer for which no place is left, the bytes that are missing there, and how many bytes a
+/// rank, or how many stages, would be enough. After `seconds` it leaves out the latter, or is
+/// empty.
+std::string explainInfeasible(const PlanningModel &model, double seconds);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_SEARCH_INFEASIBLE_H

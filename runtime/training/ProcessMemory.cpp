@@ -1,0 +1,241 @@
+#include "runtime/training/ProcessMemory.h"
+#include "runtime/comm/Gather.h"
+#include "runtime/data/BatchLoader.h"
+#include "runtime/data/Feeder.h"
+#include "runtime/data/Image.h"
+#include "runtime/program/BesideArena.h"
+#include "runtime/program/Names.h"
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <malloc.h>
+#include <map>
+#include <sstream>
+
+namespace omnibal::rt {
+namespace {
+
+constexpr int64_t KiB = 1024, MiB = 1024 * KiB;
+
+/// Blocks from this size on come from the system and go back to it.
+constexpr int64_t blockFromSystem = 256 * KiB;
+/// Of a thread: its stack, and the free space between small blocks that it allocated.
+constexpr int64_t perThread = 1 * MiB;
+/// An arena begins at a huge page, and its last one may reach beyond it.
+constexpr int64_t hugePage = 2 * MiB;
+/// Of collectives, for each rank; and of a transport between processes, for itself and each peer.
+constexpr int64_t stagingOfMember = 256 * KiB, transportOwn = 32 * MiB, chunkOfPeer = 2 * MiB;
+/// Groups of a later epoch and what composing them takes.
+constexpr int64_t epochOfSample = 64;
+/// A kernel call in a trace, as events, as a rank's text and in the file's text.
+constexpr int64_t traceOfCall = 2 * KiB;
+/// Steps that are read, packed or at work at a time.
+constexpr int64_t stepsHeld = 3;
+
+/// "Rss:   123 kB" of a line; -1 where it is another.
+int64_t kilobytes(const std::string &line, const char *field) {
+  if (line.rfind(field, 0) != 0)
+    return -1;
+  return std::strtoll(line.c_str() + std::string(field).size(), nullptr, 10) * KiB;
+}
+
+int64_t tileBytes(const Program &program) {
+  int64_t bytes = sizeof(float);
+  for (int64_t size : program.info.tileShape)
+    bytes *= size;
+  return bytes;
+}
+
+const Mode *modeOf(const Session &s) {
+  auto found = s.executor->stageInfo().modes.find(s.options.evaluate ? "evaluate" : "train");
+  return found == s.executor->stageInfo().modes.end() ? nullptr : &found->second;
+}
+
+/// Decoded pictures that wait or are at work: the loader's, and those of the step that runs.
+int64_t picturesHeld(const Session &s, int64_t microbatches) {
+  const int64_t cap = s.program().tilesCap;
+  const int64_t ahead = std::max(tilesAhead(s.program()), cap);
+  return std::min(stepsHeld * microbatches * cap, microbatches * cap + ahead) *
+         tileBytes(s.program());
+}
+
+/// Numbers that follow from pictures of their own sizes, of a micro-batch.
+int64_t pictureNumbers(const Program &program) {
+  const auto &grid = program.info.grid;
+  if (!grid)
+    return 0;
+  const int64_t axes = 3, ofUnit = 4, ofPatch = grid->gridSide > 0 ? 10 : 2;
+  return 2 * axes * program.tokensCap +
+         2 * program.tilesCap * (ofUnit + ofPatch * grid->patchesPerUnit());
+}
+
+/// Lists of one number a token: a sample's, and what is made of them for a micro-batch.
+int64_t tokensHeld(const Session &s, int64_t microbatches) {
+  const int64_t inputs = static_cast<int64_t>(s.program().info.tokenInputs.size());
+  const int64_t ofSamples = 2 + inputs, packed = 5 + inputs;
+  // Lists grow by doubling.
+  return stepsHeld * microbatches * int64_t{sizeof(int32_t)} *
+         (s.program().tokensCap * (2 * ofSamples + packed) + pictureNumbers(s.program()));
+}
+
+int64_t decoding(const Dataset &dataset, const Program &program) {
+  // A picture of its own size has all units of its sample.
+  const auto &grid = program.info.grid;
+  const int64_t pixels = grid ? program.tilesCap * grid->unitPixels() * grid->unitPixels()
+                              : tileBytes(program) / (3 * int64_t{sizeof(float)});
+  return dataset.largestPicture() + (3 + decoderBytesPerPixel) * pixels + decoderChunkBytes;
+}
+
+int64_t messages(const Session &s, bool alone) {
+  const int64_t members = s.communicator.size();
+  return (members > 1 ? members * stagingOfMember : 0) +
+         (alone ? transportOwn + members * chunkOfPeer : 0);
+}
+
+int64_t callsOfStep(const Program &program, const Mode &mode) {
+  int64_t calls = 0;
+  for (const Chunk &chunk : mode.chunks)
+    for (const auto *list : {&chunk.forward, &chunk.backward, &chunk.inputGrad, &chunk.weightGrad})
+      for (const LayerCall &call : *list)
+        calls += static_cast<int64_t>(program.functions[call.function].calls.size());
+  return calls * mode.microbatches;
+}
+
+int64_t largestTensor(const Stage &stage) {
+  int64_t most = 0;
+  for (const Parameter &q : stage.parameters)
+    most = std::max(most, q.elements());
+  return most * int64_t{sizeof(float)};
+}
+
+int64_t gradientBytes(const Stage &stage) {
+  int64_t elements = 0;
+  for (const Parameter &q : stage.parameters)
+    elements += q.trainable && q.counted ? q.elements() : 0;
+  return elements * int64_t{sizeof(float)};
+}
+
+/// Sums by what it is for, in the order of their first mention.
+void add(std::vector<MemoryUse> &sums, const std::vector<MemoryUse> &uses) {
+  for (const MemoryUse &use : uses) {
+    auto found = std::find_if(sums.begin(), sums.end(),
+                              [&](const MemoryUse &sum) { return sum.what == use.what; });
+    if (found == sums.end())
+      sums.push_back(use);
+    else
+      found->bytes += use.bytes;
+  }
+}
+
+std::string toText(const std::vector<MemoryUse> &uses) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const MemoryUse &use : uses)
+    list.push_back({use.what, use.bytes});
+  return list.dump();
+}
+
+std::vector<MemoryUse> fromText(const std::string &text) {
+  std::vector<MemoryUse> uses;
+  for (const auto &entry : nlohmann::json::parse(text))
+    uses.push_back({entry[0].get<std::string>(), entry[1].get<int64_t>()});
+  return uses;
+}
+
+/// Each epoch with groups of its own is composed while the one before it runs.
+int64_t epochs(const Session &s, const DataSource &data) {
+  const bool composes = !s.options.evaluate && *data.steps && !(*data.steps)->repeats();
+  return composes ? epochOfSample * data.dataset->size() : 0;
+}
+
+/// What a rank takes of its process.
+std::vector<MemoryUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
+  const Stage &stage = s.executor->stageInfo();
+  const Program &program = s.program();
+  const Mode *mode = modeOf(s);
+  const int64_t microbatches = mode ? mode->microbatches : 1;
+  const std::string modeName = s.options.evaluate ? "evaluate" : "train";
+  const int64_t threads = s.executor->pool().threads(), readers = loaderThreads(s, modeName);
+  const bool pictures = readsPixels(stage, modeName);
+  std::vector<MemoryUse> uses;
+  uses.push_back({"arenas", stage.arenaBytes + hugePage});
+  uses.push_back(
+      {"kernels' scratch", threads * static_cast<int64_t>(s.executor->pool().scratchBytes())});
+  if (pictures)
+    uses.push_back({"pictures", picturesHeld(s, microbatches)});
+  int64_t reading = tokensHeld(s, microbatches);
+  if (pictures)
+    reading += readers * decoding(*data.dataset, program);
+  uses.push_back({"reading samples", reading});
+  uses.push_back({"reading weights", largestTensor(stage)});
+  if (const int64_t bytes = messages(s, alone); bytes > 0)
+    uses.push_back({"messages", bytes});
+  if (!s.options.saveGradients.empty())
+    uses.push_back({"gradients being saved", gradientBytes(stage)});
+  if (!s.options.trace.empty() && mode)
+    uses.push_back({"the trace", traceOfCall * callsOfStep(program, *mode) * s.options.traceSteps});
+  uses.push_back({"threads", (threads + readers + 1) * perThread});
+  return uses;
+}
+
+} // namespace
+
+void returnFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, blockFromSystem);
+  mallopt(M_TRIM_THRESHOLD, blockFromSystem);
+}
+
+ResidentMemory residentMemory() {
+  ResidentMemory memory;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    memory.now = std::max(memory.now, kilobytes(line, "VmRSS:"));
+    memory.most = std::max(memory.most, kilobytes(line, "VmHWM:"));
+  }
+  // Code and constants of files come when they are first used.
+  std::ifstream maps("/proc/self/smaps");
+  bool ofFile = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.size() > 4 && line.find('-') < line.find(' ') && line.find(" ") < line.find(":"))
+      ofFile =
+          line.find('/') != std::string::npos && line.find(".safetensors") == std::string::npos;
+    else if (const int64_t size = kilobytes(line, "Size:"); ofFile && size >= 0)
+      memory.code += size;
+    else if (const int64_t rss = kilobytes(line, "Rss:"); ofFile && rss >= 0)
+      memory.code -= rss;
+  }
+  return memory;
+}
+
+Result<std::string> describeProcesses(const Session &s, const DataSource &data,
+                                      const ResidentMemory &before, bool alone) {
+  std::error_code ignored;
+  const auto code = std::filesystem::file_size(s.loaded.directory + "/kernels.so", ignored);
+  const int64_t ofProcess =
+      before.now + before.code + (ignored ? 0 : static_cast<int64_t>(code)) + epochs(s, data);
+  std::vector<MemoryUse> mine = memoryOfRank(s, data, alone);
+  mine.insert(mine.begin(), {"code and indices", ofProcess});
+  OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, toText(mine)));
+  if (!s.leads())
+    return std::string();
+  auto line = [&](const std::string &who, std::vector<MemoryUse> uses) {
+    const int64_t most = std::max(before.most, totalOf(uses));
+    return "  " + who + "  at most " + bytesToString(most) + " resident: " + describe(uses) + "\n";
+  };
+  std::string text;
+  if (alone) {
+    // Replicas of a stage need the same.
+    for (int stage = 0; stage < s.program().stages; ++stage)
+      text += line("process of stage " + std::to_string(stage), fromText(texts[stage]));
+    return text;
+  }
+  std::vector<MemoryUse> all;
+  for (const std::string &rank : texts) {
+    std::vector<MemoryUse> uses = fromText(rank);
+    if (!all.empty())
+      uses.erase(uses.begin()); // the process's own counts once
+    add(all, uses);
+  }
+  return line("process of all ranks", all);
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,33 @@
+//===- ProcessMemory.h - The most memory that a process of a run will have resident ----------===//
+//
+// Told before the first step and never exceeded: what the process has when its ranks begin, read
+// from /proc, and what each of them takes then, by what the program, the data and the flags say.
+// For target host; of a device's driver nothing is known.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_TRAINING_PROCESSMEMORY_H
+#define RUNTIME_TRAINING_PROCESSMEMORY_H
+
+#include "runtime/device/MemoryUse.h"
+#include "runtime/training/Session.h"
+
+namespace omnibal::rt {
+
+/// Makes the C library give large blocks back to the system as soon as they are freed, whatever was
+/// allocated before. Once, before threads begin.
+void returnFreedMemory();
+
+/// What the process has before its ranks begin.
+struct ResidentMemory {
+  int64_t now = 0, most = 0; ///< resident, and the most until now
+  int64_t code = 0;          ///< of program and libraries, not resident yet
+};
+ResidentMemory residentMemory();
+
+/// Lines for people, by rank 0: one for the process of all ranks, or one for each stage's
+/// processes. All ranks call this. `alone`: every rank has a process of its own.
+Result<std::string> describeProcesses(const Session &session, const DataSource &data,
+                                      const ResidentMemory &before, bool alone);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_TRAINING_PROCESSMEMORY_H

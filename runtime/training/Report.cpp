@@ -1,0 +1,234 @@
+#include "runtime/training/Report.h"
+#include "runtime/comm/Gather.h"
+#include "runtime/program/Names.h"
+#include "runtime/support/AtomicFile.h"
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+namespace omnibal::rt {
+namespace {
+
+/// "vision.layers.12" -> ("vision.layers.", 12); no number at the end gives -1.
+std::pair<std::string, int64_t> splitNumber(const std::string &name) {
+  size_t at = name.find_last_not_of("0123456789") + 1;
+  if (at == name.size() || name.size() - at > 9)
+    return {name, -1};
+  return {name.substr(0, at), std::stoll(name.substr(at))};
+}
+
+/// Steps with first-use costs.
+constexpr int64_t warmUpSteps = 2;
+
+std::string duration(double seconds) {
+  char text[64];
+  auto s = static_cast<long long>(seconds + 0.5);
+  if (s >= 3600)
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
+  return text;
+}
+
+/// Drops a log's lines from step `first` on: a killed run may have logged steps after its last
+/// checkpoint, which are computed again. Returns how many others were dropped as no lines of a log.
+Result<int64_t> keepStepsBefore(const std::string &path, int64_t first) {
+  std::ifstream in(path);
+  if (!in)
+    return Status(Code::Unavailable, path + ": cannot be read (--log)");
+  OMNIBAL_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::create(path));
+  int64_t damaged = 0;
+  for (std::string line; std::getline(in, line);) {
+    auto value = nlohmann::json::parse(line, nullptr, false);
+    if (!value.is_object() || !value.contains("step") || !value["step"].is_number_integer()) {
+      ++damaged;
+    } else if (value["step"].get<int64_t>() < first) {
+      line += '\n';
+      OMNIBAL_RETURN_IF_ERROR(out.write(line.data(), line.size()));
+    }
+  }
+  OMNIBAL_RETURN_IF_ERROR(out.commit());
+  return damaged;
+}
+
+} // namespace
+
+std::string summarise(const std::vector<std::string> &layers) {
+  std::string text;
+  for (size_t i = 0; i < layers.size();) {
+    auto [prefix, number] = splitNumber(layers[i]);
+    size_t end = i + 1;
+    while (number >= 0 && end < layers.size() &&
+           splitNumber(layers[end]) ==
+               std::make_pair(prefix, number + static_cast<int64_t>(end - i)))
+      ++end;
+    text += (text.empty() ? "" : ", ") + layers[i];
+    if (end > i + 1)
+      text += "-" + std::to_string(number + static_cast<int64_t>(end - i) - 1);
+    i = end;
+  }
+  return text;
+}
+
+std::string banner(const Program &p, int threads, const std::vector<std::string> &beside) {
+  std::string text = "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
+                     std::to_string(p.dataParallel) + " data-parallel ranks, " + p.schedule +
+                     ", micro-batches " + std::to_string(p.microbatches) + ", caps " +
+                     std::to_string(p.tilesCap) + " tiles and " + std::to_string(p.tokensCap) +
+                     " tokens, " + std::to_string(threads) + " threads a rank\n";
+  for (const Stage &stage : p.stageList) {
+    int64_t parameters = 0, trainable = 0;
+    for (const Parameter &q : stage.parameters) {
+      int64_t n = 1;
+      for (int64_t d : q.shape)
+        n *= d;
+      parameters += n;
+      trainable += q.trainable ? n : 0;
+    }
+    std::vector<std::string> layers;
+    const Mode &mode =
+        stage.modes.count("train") ? stage.modes.at("train") : stage.modes.begin()->second;
+    for (const Chunk &chunk : mode.chunks)
+      layers.insert(layers.end(), chunk.layers.begin(), chunk.layers.end());
+    std::string ranks;
+    for (int d = 0; d < p.dataParallel; ++d)
+      ranks += (d ? "," : "") + std::to_string(d * p.stages + stage.id);
+    text += "  stage " + std::to_string(stage.id) + "  rank " + ranks + "  " +
+            std::to_string(parameters) + " parameters (" + std::to_string(trainable) +
+            " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +
+            bytesToString(stage.persistentBytes) + ")" +
+            (beside.at(stage.id).empty() ? "" : " + " + beside[stage.id]) + "  layers " +
+            summarise(layers) + "\n";
+  }
+  return text;
+}
+
+Reporter::Reporter(const Session &session, int64_t firstStep, int64_t steps)
+    : session(session), first(firstStep), total(steps),
+      terminal(session.leads() && isatty(STDERR_FILENO)) {}
+
+Reporter::~Reporter() {
+  if (lineOpen)
+    std::cerr << std::endl;
+}
+
+Status Reporter::open() {
+  const std::string &path = session.options.log;
+  if (!session.leads() || path.empty())
+    return Status::ok();
+  std::error_code ignored;
+  bool append = !session.options.resume.empty();
+  if (append && std::filesystem::exists(path, ignored)) {
+    OMNIBAL_ASSIGN_OR_RETURN(int64_t damaged, keepStepsBefore(path, first));
+    if (damaged > 0)
+      note("notice: " + path + ": " + std::to_string(damaged) +
+           (damaged == 1 ? " line that is no step was" : " lines that are no steps were") +
+           " dropped (a killed run leaves half a line)");
+  }
+  log.open(path, append ? std::ios::app : std::ios::trunc);
+  if (!log)
+    return {Code::Unavailable, path + ": cannot be opened for writing (--log)"};
+  return Status::ok();
+}
+
+void Reporter::note(const std::string &text) {
+  if (!session.leads())
+    return;
+  if (lineOpen)
+    std::cerr << "\n";
+  lineOpen = false;
+  std::cerr << "omnibal-run: " << text << std::endl;
+}
+
+Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
+  if (!session.leads())
+    return Status::ok();
+  const double seconds = r.stepSeconds;
+  if (step >= first + warmUpSteps) {
+    ++sums.steps;
+    sums.seconds += seconds;
+    sums.tokens += static_cast<double>(r.tokens);
+    sums.busy += (1 - r.idle) * seconds;
+    sums.flops += r.flops;
+  }
+  double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
+  if (log.is_open()) {
+    nlohmann::ordered_json line = {{"step", step},
+                                   {"loss", r.loss},
+                                   {"grad_norm", r.gradientNorm},
+                                   {"lr", learningRate},
+                                   {"label_tokens", r.labelTokens},
+                                   {"tokens", r.tokens},
+                                   {"padded_tokens", r.paddedTokens},
+                                   {"tiles", r.tiles},
+                                   {"step_ms", seconds * 1e3},
+                                   {"tokens_per_s", rate},
+                                   {"bubble", r.bubble},
+                                   {"idle", r.idle},
+                                   {"model_flops", r.flops},
+                                   {"pipeline_ms", r.pipelineSeconds * 1e3},
+                                   {"epilogue_ms", r.epilogueSeconds * 1e3}};
+    if (session.peakFlops > 0 && seconds > 0)
+      line["mfu"] = r.flops / (seconds * session.peakFlops);
+    log << line.dump() << std::endl;
+    if (!log)
+      return {Code::Unavailable,
+              session.options.log + ": writing the log failed; is the disk full?"};
+  }
+  double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+  double left =
+      elapsed / static_cast<double>(step - first + 1) * static_cast<double>(total - step - 1);
+  char text[256];
+  std::snprintf(
+      text, sizeof text,
+      "step %lld/%lld  loss %.4f  gnorm %.3f  lr %.2e  %.1f ms  %.0f tok/s  bubble %.1f %%  "
+      "ETA %s",
+      static_cast<long long>(step + 1), static_cast<long long>(total), r.loss, r.gradientNorm,
+      learningRate, seconds * 1e3, rate, r.bubble * 100, duration(left).c_str());
+  bool last = step + 1 == total;
+  if (terminal) {
+    std::cerr << "\r\x1b[K" << text << std::flush;
+    lineOpen = true;
+  } else if (last || step == first || (step + 1) % std::max<int64_t>(1, total / 20) == 0) {
+    std::cerr << text << std::endl;
+  }
+  return Status::ok();
+}
+
+void Reporter::summarise() {
+  if (!session.leads() || sums.steps == 0 || sums.seconds <= 0)
+    return;
+  char text[400];
+  std::snprintf(
+      text, sizeof text,
+      "steps %lld to %lld: %.1f ms a step, %.0f tokens/s, a rank idle %.1f %% of the time",
+      static_cast<long long>(first + warmUpSteps + 1), static_cast<long long>(total),
+      sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.tokens / sums.seconds,
+      (1 - sums.busy / sums.seconds) * 100);
+  note(text);
+  const double rate = sums.flops / sums.seconds;
+  std::snprintf(text, sizeof text, "model FLOP/s %.3g", rate);
+  std::string line = text;
+  if (session.peakFlops > 0) {
+    std::snprintf(text, sizeof text, ", MFU %.1f %% of %.3g (%s)", rate / session.peakFlops * 100,
+                  session.peakFlops, session.device.c_str());
+    line += text;
+  }
+  note(line + "; counted: 2 M N K a product, 2 (D + Dv) a head and pair of tokens that attention "
+              "sees, twice that backward, the loss of labelled tokens; no recomputation, no "
+              "padding");
+}
+
+Status writeTrace(Session &s, const Trace &trace) {
+  OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, trace.toJson()));
+  if (!s.leads())
+    return s.agree(Status::ok());
+  std::string all = "[\n";
+  for (size_t r = 0; r < texts.size(); ++r)
+    all += (r ? ",\n" : "") + texts[r];
+  return s.agree(writeFileAtomically(s.options.trace, all + "]\n"));
+}
+
+} // namespace omnibal::rt

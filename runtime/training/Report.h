@@ -1,0 +1,46 @@
+//===- Report.h - Banner, progress line, log and trace file ------------------------------===//
+#ifndef RUNTIME_TRAINING_REPORT_H
+#define RUNTIME_TRAINING_REPORT_H
+
+#include "runtime/executor/Trace.h"
+#include "runtime/training/Session.h"
+#include <fstream>
+#include <string>
+
+namespace omnibal::rt {
+
+/// Per stage: layers, ranks, parameters, planned memory, and what backends take `beside` it, by
+/// rank, where that is told.
+std::string banner(const Program &program, int threads, const std::vector<std::string> &beside);
+/// "vision.layers.0-22, projector".
+std::string summarise(const std::vector<std::string> &layers);
+
+/// Tells a person and the log about the steps; only the leading rank does anything.
+class Reporter {
+public:
+  Reporter(const Session &session, int64_t firstStep, int64_t steps);
+  ~Reporter();
+  Status open();
+  Status step(int64_t step, const StepResult &result, double learningRate);
+  /// What the steps after the first two were like.
+  void summarise();
+  void note(const std::string &text);
+
+private:
+  const Session &session;
+  int64_t first, total;
+  bool terminal;
+  bool lineOpen = false;
+  Clock::time_point begin = Clock::now();
+  std::ofstream log;
+  struct Sums {
+    int64_t steps = 0;
+    double seconds = 0, tokens = 0, busy = 0, flops = 0;
+  } sums;
+};
+
+/// Collects the events of all ranks; the leading one writes the file.
+Status writeTrace(Session &session, const Trace &trace);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_TRAINING_REPORT_H

@@ -1,0 +1,44 @@
+//===- RunOptions.h - What a run is told to do --------------------------------------------===//
+#ifndef RUNTIME_TRAINING_RUNOPTIONS_H
+#define RUNTIME_TRAINING_RUNOPTIONS_H
+
+#include "runtime/device/Optimizer.h"
+#include "runtime/support/Safetensors.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+enum class LearningRateSchedule { Constant, Linear, Cosine };
+
+struct RunOptions {
+  std::string program;
+  std::string weights, linkRoot, preprocess, stepsFile, batches;
+  std::vector<std::string> data;
+  int64_t steps = 0; ///< 0: every step of the file once
+  double learningRate = 1e-4, minLearningRateRatio = 0;
+  LearningRateSchedule schedule = LearningRateSchedule::Constant;
+  int64_t warmupSteps = 0;
+  AdamWOptions adamW{.weightDecay = 0.05};
+  double clip = 1.0;
+  std::string log, trace, save, saveGradients;
+  std::optional<StoredType> saveType; ///< none: the source's
+  int64_t shardBytes = 5'000'000'000;
+  bool overwrite = false;
+  int64_t traceSteps = 1;
+  double peakTflops = 0; ///< of a device; 0: by its name
+  int threads = 0;       ///< 0: cores / ranks on this machine
+  std::string checkpoint, resume;
+  int64_t checkpointEvery = 0; ///< 0: only at the end
+  bool evaluate = false, print = false;
+  std::string forward, output;
+  std::string calibrate; ///< table to write; nothing is trained
+};
+
+/// Learning rate of step `step` (from 0) of `steps`.
+double learningRateAt(const RunOptions &options, int64_t step, int64_t steps);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_TRAINING_RUNOPTIONS_H

@@ -1,0 +1,52 @@
+//===- Session.h - What training, evaluation and forward runs have in common ----------------===//
+#ifndef RUNTIME_TRAINING_SESSION_H
+#define RUNTIME_TRAINING_SESSION_H
+
+#include "runtime/batching/steps/StepSource.h"
+#include "runtime/comm/Agreement.h"
+#include "runtime/data/Dataset.h"
+#include "runtime/executor/Executor.h"
+#include "runtime/training/RunOptions.h"
+#include <memory>
+
+namespace omnibal::rt {
+
+/// One rank, prepared and initialised.
+struct Session {
+  const RunOptions &options;
+  const LoadedProgram &loaded;
+  TensorFiles weights; ///< open where Executor::readsWeights()
+  Communicator &communicator;
+  Agreement agree;
+  std::unique_ptr<Executor> executor;
+  double peakFlops = 0;    ///< of all devices together; 0: not known
+  std::string device = {}; ///< for people
+
+  const Program &program() const { return loaded.program; }
+  bool leads() const { return communicator.rank() == 0; }
+};
+
+/// Data set, pixels' preprocessing, the steps to train: read once a process, shared by its ranks.
+struct DataSource {
+  std::shared_ptr<const Dataset> dataset;
+  Preprocess preprocess;
+  /// Training only. An error is kept until the ranks can agree on it.
+  Result<std::shared_ptr<StepSource>> steps = std::shared_ptr<StepSource>();
+};
+/// `pixels`: whether any stage reads pictures.
+Result<DataSource> openData(const RunOptions &options, const Program &program);
+/// --steps-file or --batches, checked against the program and the data set.
+Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
+                                              const Dataset &dataset);
+
+/// Threads that read and decode for this rank.
+int loaderThreads(const Session &session, const std::string &mode);
+
+Status train(Session &session, const DataSource &data);
+Status evaluate(Session &session, const DataSource &data);
+Status forward(Session &session);
+/// Writes the table of --calibrate; `data` may hold no data set.
+Status calibrate(Session &session, const DataSource &data);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_TRAINING_SESSION_H

@@ -1,0 +1,229 @@
+// The folder of omnibal-batch: written, read back, complete or without batches.json; cost files.
+#include "runtime/batching/io/BatchesFolder.h"
+#include "runtime/batching/io/CheckBatches.h"
+#include "runtime/batching/io/CostFile.h"
+#include "runtime/batching/io/Npy.h"
+#include "runtime/support/AtomicFile.h"
+#include "test/unit/runtime/data/TestTar.h"
+#include <algorithm>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace omnibal::rt {
+namespace {
+
+using nlohmann::ordered_json;
+using test::TemporaryFolder;
+using test::writeFile;
+
+/// Five samples; sample 3 is over the caps of 4 tiles and 100 tokens and has a group of its own.
+struct Example {
+  SampleLengths lengths{{1, 2, 0, 9, 2}, {10, 90, 50, 20, 10}};
+  BatchesRecord record;
+  Batches batches;
+  Example() {
+    record.options = {.oversize = Oversize::OwnGroup,
+                      .tilesCap = 4,
+                      .tokensCap = 100,
+                      .ranks = 2,
+                      .seed = 18446744073709551615u,
+                      .epoch = 3,
+                      .cost = {.tileNs = 1.5, .tokenNs = 0.25}};
+    record.samples = 5;
+    record.after.distRatioVit = 0.125;
+    record.seconds = 0.5;
+    record.peakRssBytes = 1 << 20;
+    batches = {{4, 1, 3, 0, 2}, {0, 2, 3, 4, 5}, {3}, 3, "sum"};
+  }
+};
+
+std::string errorOf(const Status &status) { return status.isOk() ? "" : status.message(); }
+
+TEST(BatchesFolder, ReadBack) {
+  TemporaryFolder folder;
+  Example e;
+  std::string path = folder / "new/batches";
+  Status written = writeBatchesFolder(path, e.lengths, e.batches, describe(e.record, e.batches));
+  ASSERT_TRUE(written) << written.message();
+  EXPECT_EQ(*readNpy(path + "/samples.npy"), e.batches.samples);
+  EXPECT_EQ(*readNpy(path + "/groups.npy"), e.batches.offsets);
+  auto read = readComposition(path);
+  ASSERT_TRUE(read) << read.status().message();
+  EXPECT_EQ(read->lengths.tiles, e.lengths.tiles);
+  EXPECT_EQ(read->lengths.tokens, e.lengths.tokens);
+  const BatchOptions &o = read->options, &given = e.record.options;
+  EXPECT_EQ(o.method, given.method);
+  EXPECT_EQ(o.oversize, given.oversize);
+  EXPECT_EQ(o.tilesCap, given.tilesCap);
+  EXPECT_EQ(o.tokensCap, given.tokensCap);
+  EXPECT_EQ(o.ranks, given.ranks);
+  EXPECT_EQ(o.seed, given.seed);
+  EXPECT_EQ(o.epoch, given.epoch);
+  EXPECT_EQ(o.cost.tileNs, 1.5);
+  EXPECT_EQ(o.cost.tokenNs, 0.25);
+  EXPECT_EQ(o.cost.squareNs, 0);
+}
+
+TEST(BatchesFolder, Description) {
+  Example e;
+  ordered_json object = describe(e.record, e.batches);
+  EXPECT_EQ(object["method"], "plan");
+  EXPECT_EQ(object["groups"], 4);
+  EXPECT_EQ(object["groups_lower_bound"], 3);
+  EXPECT_EQ(object["steps"], 2);
+  EXPECT_EQ(object["oversize"], ordered_json({3}));
+  EXPECT_EQ(object["seed"], 18446744073709551615u);
+  EXPECT_DOUBLE_EQ(object["gap"], 4. / 3 - 1);
+  EXPECT_EQ(object["after"]["dist_ratio_vit"], 0.125);
+  EXPECT_TRUE(object["before"].contains("dist_ratio_cost"));
+  e.record.options.cost = {};
+  object = describe(e.record, e.batches);
+  EXPECT_FALSE(object["before"].contains("dist_ratio_cost"));
+  EXPECT_FALSE(object.contains("cost"));
+}
+
+TEST(BatchesFolder, LaterEpochsOfAMix) {
+  TemporaryFolder folder;
+  Composition first;
+  for (int32_t i = 0; i < 300; ++i) {
+    first.lengths.tiles.push_back(i % 4);
+    first.lengths.tokens.push_back(10 + i);
+  }
+  first.options = {.tilesCap = 9, .tokensCap = 1000, .ranks = 2, .cost = {}};
+  first.mix = {{100, 200}, {3, 1}, 300};
+  auto batches = compose(first, 0);
+  ASSERT_TRUE(batches) << batches.status().message();
+  BatchesRecord record;
+  record.options = first.options;
+  record.mix = first.mix;
+  record.samples = 300;
+  ASSERT_TRUE(writeBatchesFolder(folder.path, first.lengths, *batches, describe(record, *batches)));
+  auto read = readComposition(folder.path);
+  ASSERT_TRUE(read) << read.status().message();
+  EXPECT_EQ(read->mix.sizes, first.mix.sizes);
+  EXPECT_EQ(read->mix.weights, first.mix.weights);
+  auto again = compose(*read, 0), later = compose(*read, 3);
+  ASSERT_TRUE(again && later);
+  EXPECT_EQ(again->samples, batches->samples);
+  EXPECT_EQ(again->offsets, batches->offsets);
+  EXPECT_NE(later->samples, batches->samples);
+  for (const Batches *epoch : {&*again, &*later})
+    EXPECT_EQ(std::count_if(epoch->samples.begin(), epoch->samples.end(),
+                            [](int64_t sample) { return sample < 100; }),
+              225);
+}
+
+TEST(BatchesFolder, WithoutItsLastFileAFolderIsNotComplete) {
+  TemporaryFolder folder;
+  Example e;
+  ordered_json description = describe(e.record, e.batches);
+  ASSERT_TRUE(writeBatchesFolder(folder.path, e.lengths, e.batches, description));
+  // Something stands in the way of samples.npy: no batches.json is left that would vouch for it.
+  std::filesystem::remove(folder / "samples.npy");
+  std::filesystem::create_directories(folder / "samples.npy/in-the-way");
+  Status second = writeBatchesFolder(folder.path, e.lengths, e.batches, description);
+  EXPECT_NE(errorOf(second).find("samples.npy"), std::string::npos) << errorOf(second);
+  auto read = readComposition(folder.path);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.status().message().find("batches.json is missing"), std::string::npos);
+  for (const auto &entry : std::filesystem::directory_iterator(folder.path))
+    EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << entry.path();
+}
+
+TEST(BatchesFolder, BadDescriptionsNameTheField) {
+  TemporaryFolder folder;
+  Example e;
+  ordered_json good = describe(e.record, e.batches);
+  ASSERT_TRUE(writeBatchesFolder(folder.path, e.lengths, e.batches, good));
+  auto expect = [&](const std::string &key, const ordered_json &value, const std::string &part) {
+    ordered_json bad = good;
+    value.is_null() ? void(bad.erase(key)) : void(bad[key] = value);
+    writeFile(folder / "batches.json", bad.dump());
+    auto read = readComposition(folder.path);
+    ASSERT_FALSE(read) << key;
+    EXPECT_NE(read.status().message().find(part), std::string::npos) << read.status().message();
+    EXPECT_NE(read.status().message().find("batches.json"), std::string::npos);
+  };
+  expect("method", "best", "\"method\" is none of");
+  expect("method", nullptr, "\"method\" is missing");
+  expect("tiles_cap", 0, "\"tiles_cap\" is not a whole number from 1");
+  expect("ranks", 1.5, "\"ranks\" is not a whole number");
+  expect("ranks", 3000000000, "\"ranks\" is not a whole number");
+  expect("seed", -1, "\"seed\"");
+  expect("epoch", "x", "\"epoch\"");
+  expect("oversize_policy", 1, "\"oversize_policy\"");
+  expect("cost", {{"tile_ns", -1}, {"token_ns", 0}, {"square_ns", 0}}, "cost: \"tile_ns\"");
+  expect("samples", 6, "5 samples, but batches.json says 6");
+  writeFile(folder / "batches.json", "[]");
+  EXPECT_FALSE(readComposition(folder.path));
+}
+
+TEST(BatchesFolder, Names) {
+  for (auto method :
+       {BatchMethod::Plan, BatchMethod::Isf, BatchMethod::Random, BatchMethod::Sorted})
+    EXPECT_EQ(batchMethodNamed(name(method)), method);
+  for (auto policy : {Oversize::Error, Oversize::OwnGroup, Oversize::Skip})
+    EXPECT_EQ(oversizeNamed(name(policy)), policy);
+  EXPECT_FALSE(batchMethodNamed("Plan"));
+}
+
+TEST(CostFile, GoodAndBad) {
+  TemporaryFolder folder;
+  std::string path = folder / "cost.json";
+  writeFile(path, R"({"tile_ns": 2e6, "square_ns": 0.5})");
+  auto cost = readCostFile(path);
+  ASSERT_TRUE(cost) << cost.status().message();
+  EXPECT_EQ(cost->step.cost.tileNs, 2e6);
+  EXPECT_EQ(cost->step.cost.tokenNs, 0);
+  EXPECT_EQ(cost->step.cost.squareNs, 0.5);
+  for (auto [text, part] :
+       {std::pair{R"({"tile_ns": -1})", "\"tile_ns\" is not a number"},
+        std::pair{R"({"tile_ns": "1"})", "\"tile_ns\" is not a number"},
+        std::pair{R"({"tile": 1})", "\"tile\" is unknown"}, std::pair{R"({})", "must be above 0"},
+        std::pair{R"([1])", "an object with"}, std::pair{R"({"tile_ns": 1,)", "not valid JSON"}}) {
+    writeFile(path, text);
+    auto bad = readCostFile(path);
+    ASSERT_FALSE(bad) << text;
+    EXPECT_EQ(bad.status().message().rfind(path, 0), 0u);
+    EXPECT_NE(bad.status().message().find(part), std::string::npos) << bad.status().message();
+  }
+}
+
+TEST(CheckBatches, FindsWhatIsWrong) {
+  Example good;
+  Status status = checkBatches(good.lengths, good.record.options, good.batches);
+  EXPECT_TRUE(status) << errorOf(status);
+  auto expect = [&](auto change, const std::string &part) {
+    Example bad;
+    change(bad);
+    std::string message = errorOf(checkBatches(bad.lengths, bad.record.options, bad.batches));
+    EXPECT_NE(message.find(part), std::string::npos) << part << ": " << message;
+  };
+  expect([](Example &e) { e.batches.samples[4] = 1; }, "sample 1 occurs twice");
+  expect([](Example &e) { e.batches.samples[4] = 5; }, "sample 5 does not exist");
+  expect([](Example &e) { e.batches.samples[4] = -1; }, "sample -1 does not exist");
+  expect([](Example &e) { e.batches.offsets[4] = 4; }, "do not span");
+  expect([](Example &e) { e.batches.offsets[1] = 4; }, "group 1 ends before it begins");
+  expect([](Example &e) { e.batches.offsets = {0, 1, 3, 4, 5}; }, "group 1 is above the caps");
+  expect([](Example &e) { e.batches.offsets[2] = 2; }, "group 1 is empty");
+  // Singles that do not fill the last row are well with one empty group, not with two.
+  Example singles;
+  singles.batches.offsets = {0, 1, 2, 3, 4, 5, 5};
+  status = checkBatches(singles.lengths, singles.record.options, singles.batches);
+  EXPECT_TRUE(status) << errorOf(status);
+  expect([](Example &e) { e.batches.offsets = {0, 1, 2, 3, 4, 5, 5, 5, 5}; }, "group 7 is empty");
+  expect([](Example &e) { e.record.options.ranks = 3; }, "no multiple of 3 ranks");
+  expect([](Example &e) { e.batches.oversize.clear(); }, "sample 3 is over a cap and not listed");
+  expect([](Example &e) { e.batches.oversize.push_back(4); }, "sample 4 is listed");
+  expect([](Example &e) { e.record.options.oversize = Oversize::Skip; },
+         "sample 3 is not left out");
+  expect(
+      [](Example &e) {
+        e.batches.samples.pop_back();
+        e.batches.offsets = {0, 1, 2, 3, 4};
+      },
+      "sample 2 is missing");
+}
+
+} // namespace
+} // namespace omnibal::rt

@@ -1,0 +1,334 @@
+// Messages between threads, through memory and through sockets: zero-buffer semantics, deadlines,
+// aborts, sums in rank order.
+#include "runtime/comm/tcp/TcpCommunicator.h"
+#include "runtime/comm/threads/ThreadCommunicator.h"
+#include <atomic>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace omnibal::rt {
+namespace {
+
+using namespace std::chrono_literals;
+using Piece = Communicator::Piece;
+
+/// A port that nobody listens on now.
+int freePort() {
+  int port = 0;
+  EXPECT_TRUE(Socket::listen(0, port));
+  return port;
+}
+
+/// Through what the ranks talk: "threads" or "tcp".
+class Messages : public testing::TestWithParam<const char *> {
+protected:
+  /// Runs body(communicator) on each rank's own thread.
+  template <typename F> void onRanks(int ranks, std::chrono::milliseconds deadline, F body) {
+    std::vector<std::unique_ptr<Communicator>> communicators(ranks);
+    bool tcp = std::string(GetParam()) == "tcp";
+    if (!tcp)
+      communicators = createThreadCommunicators(ranks, deadline);
+    int port = tcp ? freePort() : 0;
+    std::vector<std::thread> threads;
+    for (int r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        if (tcp) {
+          TcpOptions options;
+          options.place = {r, ranks, "localhost", port, 1};
+          options.deadline = 20s; // of meeting
+          auto made = createTcpCommunicator(options, deadline);
+          ASSERT_TRUE(made) << made.status().message();
+          communicators[r] = *std::move(made);
+        }
+        body(*communicators[r]);
+      });
+    for (std::thread &t : threads)
+      t.join();
+    // Ended at the same time, as ranks are.
+    threads.clear();
+    for (auto &communicator : communicators)
+      threads.emplace_back([&communicator] { communicator.reset(); });
+    for (std::thread &t : threads)
+      t.join();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Through, Messages, testing::Values("threads", "tcp"),
+                         [](const auto &info) { return info.param; });
+
+TEST_P(Messages, PiecesArriveInOrderOfTags) {
+  onRanks(2, 10s, [](Communicator &c) {
+    int values[2][3] = {{1, 2, 3}, {4, 5, 6}}, other[2][3] = {};
+    auto pieces = [](int (&v)[3]) { return std::vector<Piece>{{v, 4}, {v + 1, 8}, {nullptr, 0}}; };
+    if (c.rank() == 0) {
+      auto a = c.send(1, 7, pieces(values[0]));
+      auto b = c.send(1, 8, pieces(values[1]));
+      EXPECT_TRUE(a && b && c.wait(*a) && c.wait(*b));
+    } else {
+      // Posted the other way round: tags decide.
+      auto b = c.receive(0, 8, pieces(other[1]));
+      auto a = c.receive(0, 7, pieces(other[0]));
+      EXPECT_TRUE(a && b && c.wait(*b) && c.wait(*a));
+      EXPECT_EQ(other[0][2], 3);
+      EXPECT_EQ(other[1][0], 4);
+    }
+  });
+}
+
+TEST_P(Messages, SendEndsOnlyWhenTheReceiverHasPosted) {
+  std::atomic<bool> posted = false;
+  onRanks(2, 10s, [&](Communicator &c) {
+    int value = 5;
+    Piece piece{&value, 4};
+    if (c.rank() == 0) {
+      auto handle = c.send(1, 0, {&piece, 1});
+      ASSERT_TRUE(handle && c.wait(*handle));
+      EXPECT_TRUE(posted);
+    } else {
+      std::this_thread::sleep_for(50ms);
+      posted = true;
+      auto handle = c.receive(0, 0, {&piece, 1});
+      ASSERT_TRUE(handle && c.wait(*handle));
+    }
+  });
+}
+
+TEST_P(Messages, DeadlineNamesBothRanksAndTheirActions) {
+  onRanks(2, 600ms, [](Communicator &c) {
+    c.announce({4, c.rank(), 2, c.rank() == 0 ? "wait_recv" : "backward"});
+    if (c.rank() == 1) {
+      std::this_thread::sleep_for(1200ms);
+      return;
+    }
+    int value;
+    Piece piece{&value, 4};
+    std::this_thread::sleep_for(30ms);
+    auto handle = c.receive(1, 0, {&piece, 1});
+    ASSERT_TRUE(handle);
+    Status status = c.wait(*handle);
+    EXPECT_EQ(status.code(), Code::DeadlineExceeded);
+    EXPECT_NE(status.message().find("rank 0 (step 5, stage 0, micro-batch 2, wait_recv) waited"),
+              std::string::npos)
+        << status.message();
+    EXPECT_NE(status.message().find("for rank 1"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("(step 5, stage 1, micro-batch 2, backward)"),
+              std::string::npos)
+        << status.message();
+    EXPECT_EQ(c.activityOf(1), "step 5, stage 1, micro-batch 2, backward");
+    c.abort(status);
+  });
+}
+
+TEST_P(Messages, AbortWakesEveryoneAtOnce) {
+  auto begin = std::chrono::steady_clock::now();
+  onRanks(3, 60s, [](Communicator &c) {
+    if (c.rank() == 0) {
+      std::this_thread::sleep_for(50ms);
+      c.abort(Status(Code::InvalidArgument, "the disk is full"));
+      return;
+    }
+    int value;
+    Piece piece{&value, 4};
+    auto handle = c.receive(0, 0, {&piece, 1});
+    ASSERT_TRUE(handle);
+    Status status = c.wait(*handle);
+    EXPECT_EQ(status.code(), Code::Aborted);
+    EXPECT_NE(status.message().find("the disk is full"), std::string::npos);
+    EXPECT_EQ(c.health().code(), Code::Aborted);
+    EXPECT_EQ(c.send(0, 1, {&piece, 1}).status().code(), Code::Aborted);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST_P(Messages, SizesMustAgree) {
+  onRanks(2, 10s, [](Communicator &c) {
+    char bytes[8];
+    Piece piece{bytes, c.rank() == 0 ? 4 : 8};
+    auto handle = c.rank() == 0 ? c.send(1, 0, {&piece, 1}) : c.receive(0, 0, {&piece, 1});
+    ASSERT_TRUE(handle);
+    EXPECT_EQ(c.wait(*handle).code(), Code::Internal);
+  });
+}
+
+/// Values for which the order of addition shows in the last bits.
+float term(int rank, int64_t i) {
+  return 1.0f / static_cast<float>((i * 31 + rank * 1009) % 977 + 3);
+}
+
+TEST_P(Messages, SumsInRankOrder) {
+  for (int64_t n : {0, 1, 5, 1000, (1 << 16) * 3 + 17, (1 << 16) * 7 + 1}) {
+    onRanks(3, 60s, [n](Communicator &c) {
+      std::vector<float> data(n);
+      for (int64_t i = 0; i < n; ++i)
+        data[i] = term(c.rank(), i);
+      ASSERT_TRUE(c.allReduce(std::span<float>(data), c.everyone()));
+      for (int64_t i = 0; i < n; ++i) {
+        float expected = term(0, i) + term(1, i);
+        expected += term(2, i);
+        ASSERT_EQ(data[i], expected) << i;
+      }
+    });
+  }
+}
+
+TEST_P(Messages, CheckEqualFindsTheRankThatDiffers) {
+  for (uint64_t difference : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 63})
+    onRanks(3, 10s, [&](Communicator &c) {
+      uint64_t value = 0x123456789abcdef0u ^ (c.rank() == 2 ? difference : 0);
+      Status status = c.checkEqual(value, "apples");
+      EXPECT_EQ(status.message(), difference ? "rank 2 and rank 0 have different apples" : "");
+    });
+}
+
+TEST_P(Messages, SubsetsDoNotMeet) {
+  onRanks(4, 60s, [](Communicator &c) {
+    std::vector<int> pair = c.rank() % 2 ? std::vector<int>{1, 3} : std::vector<int>{0, 2};
+    double value = c.rank();
+    for (int turn = 0; turn < 20; ++turn) {
+      double sum = value;
+      ASSERT_TRUE(c.allReduce(std::span<double>(&sum, 1), pair));
+      ASSERT_EQ(sum, c.rank() % 2 ? 4 : 2);
+    }
+    ASSERT_TRUE(c.barrier(c.everyone()));
+    int number = c.rank() == 2 ? 42 : 0;
+    ASSERT_TRUE(c.broadcast(std::as_writable_bytes(std::span(&number, 1)), 2, c.everyone()));
+    EXPECT_EQ(number, 42);
+  });
+}
+
+/// Straight from the root, and in shares of one and of several rounds.
+TEST_P(Messages, BroadcastsReachEveryRankOfTheGroup) {
+  for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{1} << 16, (int64_t{1} << 16) + 1,
+                        (int64_t{3} * 16 << 20) + 5})
+    for (int root : {0, 1, 3}) {
+      if (bytes > 1 << 20 && root != 1)
+        continue; // a few are enough
+      onRanks(4, 60s, [&](Communicator &c) {
+        const std::vector<int> members = {0, 1, 3};
+        auto byteAt = [&](int64_t i) { return static_cast<std::byte>(i * 31 + i / 251 + root); };
+        std::vector<std::byte> data(bytes, std::byte{255});
+        for (int64_t i = 0; c.rank() == root && i < bytes; ++i)
+          data[i] = byteAt(i);
+        if (c.rank() != 2)
+          ASSERT_TRUE(c.broadcast(data, root, members));
+        else
+          EXPECT_EQ(c.broadcast(data, root, members).code(), Code::Internal);
+        for (int64_t i = 0; c.rank() != 2 && i < bytes; ++i)
+          ASSERT_EQ(data[i], byteAt(i)) << i;
+        std::string text = c.rank() == 2 ? "told" : "something longer, or nothing";
+        ASSERT_TRUE(c.broadcast(text, 2));
+        EXPECT_EQ(text, "told");
+      });
+    }
+}
+
+TEST_P(Messages, RanksAgreeOnTheLowestThatFailed) {
+  onRanks(3, 10s, [](Communicator &c) {
+    EXPECT_TRUE(c.agree(Status::ok()));
+    const std::string why(3000, 'x');
+    Status status = c.agree(c.rank() == 0 ? Status::ok() : invalid(why + std::to_string(c.rank())));
+    EXPECT_EQ(status.code(), c.rank() == 1 ? Code::InvalidArgument : Code::Aborted);
+    EXPECT_NE(status.message().find(why + "1"), std::string::npos);
+    // Who was told of an error does not become its origin.
+    Status again = c.agree(status);
+    EXPECT_EQ(again.code(), status.code());
+    EXPECT_EQ(again.message(), status.message());
+  });
+}
+
+/// More than sockets hold, both ways at once, in pieces of any size; aborted in the middle too.
+TEST_P(Messages, LargeOnesInBothDirections) {
+  onRanks(2, 60s, [](Communicator &c) {
+    constexpr int64_t count = 3 << 20;
+    std::vector<int32_t> out(count), in(count + 2, -1);
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<int32_t>(i * 7 + c.rank());
+    auto pieces = [](int32_t *data) {
+      return std::vector<Piece>{
+          {data, 4}, {data, 0}, {data + 1, (count - 4) * 4}, {data + count - 3, 12}};
+    };
+    auto b = c.receive(1 - c.rank(), 3, pieces(in.data() + 1));
+    auto a = c.send(1 - c.rank(), 3, pieces(out.data()));
+    ASSERT_TRUE(a && b && c.wait(*a) && c.wait(*b));
+    EXPECT_EQ(in.front(), -1);
+    EXPECT_EQ(in.back(), -1);
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(in[i + 1], static_cast<int32_t>(i * 7 + 1 - c.rank()));
+  });
+  onRanks(2, 60s, [](Communicator &c) {
+    std::vector<char> bytes(64 << 20);
+    Piece piece{bytes.data(), static_cast<int64_t>(bytes.size())};
+    auto handle = c.rank() == 0 ? c.send(1, 0, {&piece, 1}) : c.receive(0, 0, {&piece, 1});
+    c.abort(c.rank() == 0 ? invalid("enough") : handle ? c.wait(*handle) : handle.status());
+    std::vector<char>().swap(bytes); // nothing touches it any more
+  });
+}
+
+TEST(TcpMesh, OtherRunsAndNumbersAreRefused) {
+  // `inTurn`: the last one comes when the one before it has been answered.
+  auto meet = [](std::vector<TcpPlace> places, std::chrono::milliseconds deadline,
+                 bool inTurn = false) {
+    int port = freePort();
+    std::vector<Status> results(places.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (inTurn && i + 1 == places.size())
+        threads.back().join();
+      threads.emplace_back([&, i] {
+        places[i].address = "127.0.0.1";
+        places[i].port = port;
+        std::vector<std::string> names;
+        results[i] = connectMesh(places[i], deadline, names).status();
+      });
+    }
+    for (std::thread &t : threads)
+      if (t.joinable())
+        t.join();
+    return results;
+  };
+  auto contains = [](const Status &status, const std::string &part) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  };
+  // Rank 1 of another run does not take the place of ours.
+  auto results = meet({{0, 2, "", 0, 1}, {1, 2, "", 0, 2}, {1, 2, "", 0, 1}}, 20s, true);
+  EXPECT_TRUE(results[0]) << results[0].message();
+  EXPECT_TRUE(results[2]) << results[2].message();
+  contains(results[1], "runs another program or belongs to another job");
+
+  results = meet({{0, 3, "", 0, 1}, {1, 2, "", 0, 1}, {2, 3, "", 0, 1}}, 20s);
+  contains(results[0], "was started as one of 2 ranks, rank 0 as one of 3");
+
+  results = meet({{0, 3, "", 0, 1}, {1, 3, "", 0, 1}, {1, 3, "", 0, 1}}, 20s);
+  contains(results[0], "is that rank already");
+
+  results = meet({{0, 4, "", 0, 1}, {2, 4, "", 0, 1}}, 300ms);
+  contains(results[0], "waited 0.3 s at 127.0.0.1");
+  contains(results[0], "for ranks 1, 3, which did not come");
+  EXPECT_EQ(results[1].code(), Code::Aborted) << results[1].message();
+
+  results = meet({{1, 2, "", 0, 1}}, 300ms);
+  contains(results[0], "rank 1 waited 0.3 s for rank 0 at 127.0.0.1");
+}
+
+TEST(TcpMesh, StrangersHoldNobodyUp) {
+  int port = freePort();
+  std::thread stranger([&] {
+    auto socket = Socket::connect("127.0.0.1", port, Socket::Time::now() + 10s);
+    ASSERT_TRUE(socket);
+    EXPECT_TRUE(socket->sendAll("GET / HTTP/1.0\r\nHost: somebody else entirely\r\n\r\n", 50,
+                                Socket::Time::now() + 1s));
+  });
+  std::vector<std::string> names[2];
+  std::thread other([&] {
+    stranger.join();
+    auto joined = connectMesh({1, 2, "127.0.0.1", port, 1}, 20s, names[1]);
+    EXPECT_TRUE(joined) << joined.status().message();
+  });
+  auto gathered = connectMesh({0, 2, "127.0.0.1", port, 1}, 20s, names[0]);
+  EXPECT_TRUE(gathered) << gathered.status().message();
+  other.join();
+  EXPECT_EQ(names[0][1], "127.0.0.1");
+}
+
+} // namespace
+} // namespace omnibal::rt

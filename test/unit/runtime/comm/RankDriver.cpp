@@ -1,0 +1,68 @@
+// Trains the tiny program on ranks that are threads or processes, and prints losses
+// and a checksum of every rank's parameters. For ProcessesTest.cpp.
+//   rank-driver WEIGHTS [fail | hang | die]     rank 1 fails, never comes or is killed in step 2
+#include "runtime/comm/launch/Launch.h"
+#include "runtime/support/Checksum.h"
+#include "test/unit/runtime/executor/TinyRun.h"
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+using namespace omnibal::rt;
+
+int main(int argc, char **argv) {
+  std::string weights = argv[1], fault = argc > 2 ? argv[2] : "";
+  LoadedProgram program = loadedTiny({2, 3, 2, true});
+  StepOptions options;
+  options.adamW.learningRate = 0.05;
+  std::mutex mutex;
+  auto place = readLaunchPlace();
+  if (!place) {
+    std::fprintf(stderr, "%s\n", place.status().message().c_str());
+    return 1;
+  }
+  return launch(*place, {4}, [&](RankContext &context) -> Status {
+    Communicator &c = context.communicator;
+    int steps = fault.empty() ? 4 : 1;
+    TinyOutcome outcome = trainTiny(program, weights, c, steps, options);
+    OMNIBAL_RETURN_IF_ERROR(outcome.status);
+    if (!fault.empty()) {
+      c.announce({1, c.rank() % 2, 0, "forward"});
+      if (c.rank() == 1 && fault == "fail")
+        return invalid("rank 1 was told to fail");
+      if (c.rank() == 1 && fault == "die") {
+        std::this_thread::sleep_for(std::chrono::seconds(1)); // it is heard of before
+        std::raise(SIGKILL);
+      }
+      if (c.rank() == 1)
+        std::this_thread::sleep_for(std::chrono::hours(1));
+      return c.barrier(c.everyone());
+    }
+    // In shares, as parameters go.
+    std::string told(3 << 20, char('0' + c.rank()));
+    if (c.rank() == 2)
+      for (size_t i = 0; i < told.size(); ++i)
+        told[i] = static_cast<char>(i * 7 % 251);
+    const uint64_t expected = [] {
+      std::string all(3 << 20, 0);
+      for (size_t i = 0; i < all.size(); ++i)
+        all[i] = static_cast<char>(i * 7 % 251);
+      return fnv1a(all);
+    }();
+    OMNIBAL_RETURN_IF_ERROR(c.broadcast(told, 2));
+    if (fnv1a(told) != expected)
+      return invalid("what rank 2 told is not what rank " + std::to_string(c.rank()) + " heard");
+    std::lock_guard lock(mutex);
+    std::string line = "rank " + std::to_string(c.rank());
+    char text[64];
+    for (const StepResult &step : outcome.steps) {
+      std::snprintf(text, sizeof text, " %a %a", step.loss, step.gradientNorm);
+      line += text;
+    }
+    for (const auto &p : outcome.parameters)
+      line += " " + checksumText(fnv1a({reinterpret_cast<const char *>(p.data()), p.size() * 4}));
+    std::printf("%s\n", line.c_str());
+    return Status::ok();
+  });
+}

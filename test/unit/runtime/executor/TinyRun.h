@@ -1,0 +1,70 @@
+//===- TinyRun.h - Data and an independent trainer for the tiny program ------------------===//
+#ifndef TEST_UNIT_RUNTIME_EXECUTOR_TINYRUN_H
+#define TEST_UNIT_RUNTIME_EXECUTOR_TINYRUN_H
+
+#include "runtime/executor/Executor.h"
+#include "test/unit/runtime/program/TinyProgram.h"
+#include <string>
+#include <vector>
+
+namespace omnibal::rt {
+
+/// Token and label of every position of one group of samples.
+using TinyGroup = std::vector<std::vector<std::pair<int32_t, int32_t>>>; ///< (id, label) per sample
+
+/// Groups of a step, the same on every call with one seed; some are empty.
+std::vector<TinyGroup> tinyStep(uint32_t seed, int groups);
+PackedMicrobatch packTiny(const TinyGroup &group);
+
+/// The groups of one replica.
+class TinySource final : public MicrobatchSource {
+public:
+  TinySource(const std::vector<TinyGroup> &step, int dataParallel, int replica) {
+    for (size_t g = replica; g < step.size(); g += dataParallel)
+      list.push_back(packTiny(step[g]));
+  }
+  Result<const PackedMicrobatch *> get(int32_t m) override { return &list[m]; }
+
+private:
+  std::vector<PackedMicrobatch> list;
+};
+
+/// Writes table and weight, seeded, and returns the path of the file.
+std::string writeTinyWeights(const std::string &folder);
+
+/// Double precision, written from the formulas: loss, gradient norm and AdamW.
+class TinyReference {
+public:
+  TinyReference(const std::string &weights, bool tied);
+  struct Step {
+    double loss, gradientNorm;
+  };
+  Step step(const std::vector<TinyGroup> &groups, const StepOptions &options);
+  const std::vector<double> &table() const { return parameters[0]; }
+
+private:
+  bool tied;
+  int64_t updates = 0;
+  std::vector<double> parameters[2], moments1[2], moments2[2];
+};
+
+struct TinyOutcome {
+  std::vector<StepResult> steps;
+  std::vector<std::vector<float>> parameters; ///< after the last step, of all ranks in order
+  Status status;
+};
+
+/// Prepares one rank and trains `steps` steps.
+TinyOutcome trainTiny(const LoadedProgram &program, const std::string &weights,
+                      Communicator &communicator, int steps, const StepOptions &options,
+                      const ExecutorOptions &executorOptions = {});
+/// All ranks as threads; the outcome of rank 0 with everyone's parameters. The status is that of
+/// the first rank that failed on its own.
+TinyOutcome trainTinyThreads(const LoadedProgram &program, const std::string &weights, int steps,
+                             const StepOptions &options = {},
+                             const ExecutorOptions &executorOptions = {});
+
+LoadedProgram loadedTiny(const TinyOptions &options);
+
+} // namespace omnibal::rt
+#endif // TEST_UNIT_RUNTIME_EXECUTOR_TINYRUN_H

@@ -1,0 +1,143 @@
+// The schedule "auto": valid plans, never worse than the named schedules, with a bound that no plan
+// undercuts.
+#include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/planner/search/Search.h"
+#include "test/unit/runtime/planner/RandomProblem.h"
+#include <gtest/gtest.h>
+
+using namespace omnibal::planner;
+
+namespace {
+
+TEST(Auto, IsNeverWorseThanANamedSchedule) {
+  int feasible = 0, better = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    problem.schedule = "auto";
+    SearchResult found = searchPlan(problem, {});
+    int64_t least = INT64_MAX;
+    for (const char *name : {"gpipe", "1f1b", "zb-h1", "interleaved:2", "interleaved:3"}) {
+      Problem named = problem;
+      named.schedule = name;
+      if (SearchResult fixed = searchPlan(named, {}); fixed.plan)
+        least = std::min(least, fixed.plan->stepNs);
+    }
+    if (!found.plan) {
+      EXPECT_EQ(least, INT64_MAX) << "seed " << seed;
+      EXPECT_FALSE(found.problem.empty());
+      continue;
+    }
+    ++feasible;
+    better += found.plan->stepNs < least;
+    EXPECT_LE(found.plan->stepNs, least) << "seed " << seed;
+    EXPECT_LE(found.lowerBoundNs, found.plan->stepNs) << "seed " << seed;
+    EXPECT_TRUE(verifyPlan(problem, *found.plan, {}).empty())
+        << "seed " << seed << ": " << verifyPlan(problem, *found.plan, {}).front().message();
+  }
+  EXPECT_GE(feasible, 80);
+  EXPECT_GE(better, 20);
+}
+
+/// All lists of one rank and chunk for two micro-batches, with B or with I and W.
+std::vector<std::vector<Action>> allLists(int64_t chunk) {
+  std::vector<std::vector<Action>> lists;
+  using enum ActionKind;
+  const std::vector<ActionKind> whole = {Forward, Backward},
+                                split = {Forward, InputGrad, WeightGrad};
+  for (const auto &first : {whole, split})
+    for (const auto &second : {whole, split}) {
+      std::vector<int> turn(first.size(), 0);
+      turn.insert(turn.end(), second.size(), 1);
+      do {
+        size_t next[2] = {0, 0};
+        std::vector<Action> &list = lists.emplace_back();
+        for (int who : turn)
+          list.push_back({(who ? second : first)[next[who]++], who, chunk});
+      } while (std::next_permutation(turn.begin(), turn.end()));
+    }
+  return lists;
+}
+
+TEST(Auto, NoPlanOfTwoRanksUndercutsTheBound) {
+  int solved = 0, optimal = 0;
+  for (uint64_t seed = 0; seed < 400 && solved < 30; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    problem.schedule = "auto";
+    if (problem.cluster.stages != 2 || problem.layers.size() > 4 || problem.microbatches < 2)
+      continue;
+    problem.microbatches = 2;
+    if (!problem.factors.empty())
+      problem.factors.resize(2);
+    problem.cluster.memoryBytes.clear();
+    int64_t least = INT64_MAX;
+    Plan plan;
+    plan.schedule = "auto";
+    plan.chunkRank = {0, 1};
+    for (const Layer &layer : problem.layers)
+      plan.remat.push_back(problem.varyRemat ? "keep" : problem.givenRemat[plan.remat.size()]),
+          (void)layer;
+    auto layers = static_cast<int64_t>(problem.layers.size());
+    for (int64_t cut = 1; cut < layers; ++cut)
+      for (const auto &first : allLists(0))
+        for (const auto &second : allLists(1)) {
+          plan.cuts = {0, cut, layers};
+          plan.actions = {first, second};
+          Timeline timeline = simulate(problem, plan);
+          if (timeline.error.empty())
+            least = std::min(least, timeline.stepNs);
+        }
+    SearchResult found = searchPlan(problem, {});
+    ASSERT_TRUE(found.plan) << found.problem;
+    ++solved;
+    EXPECT_LE(found.lowerBoundNs, least) << "seed " << seed;
+    // Several chunks a rank may be faster still; what is far from the best of one chunk is a fault.
+    EXPECT_LE(static_cast<double>(found.plan->stepNs), 1.1 * static_cast<double>(least))
+        << "seed " << seed;
+    optimal += found.plan->stepNs <= least;
+  }
+  EXPECT_EQ(solved, 30);
+  EXPECT_GE(optimal, 15);
+}
+
+TEST(Auto, TheSameProblemGivesTheSamePlan) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    problem.schedule = "auto";
+    SearchResult a = searchPlan(problem, {}), b = searchPlan(problem, {});
+    ASSERT_EQ(a.plan.has_value(), b.plan.has_value());
+    if (a.plan) {
+      EXPECT_EQ(a.plan->cuts, b.plan->cuts);
+      EXPECT_EQ(a.plan->stepNs, b.plan->stepNs);
+    }
+  }
+}
+
+TEST(Auto, CutsByHandGetListsOfTheirOwn) {
+  Problem problem = randomChunkProblem(3);
+  problem.schedule = "auto";
+  problem.cluster.stages = 2;
+  problem.cluster.memoryBytes.clear();
+  auto layers = static_cast<int64_t>(problem.layers.size());
+  ASSERT_GE(layers, 2);
+  Plan plan;
+  plan.cuts = {0, layers / 2, layers};
+  ASSERT_EQ(completePlan(problem, plan, {}), "");
+  EXPECT_EQ(plan.chunkRank, (std::vector<int64_t>{0, 1}));
+  EXPECT_TRUE(verifyPlan(problem, plan, {}).empty());
+}
+
+TEST(Auto, SaysWhatDoesNotFit) {
+  Problem problem = randomChunkProblem(1);
+  problem.schedule = "auto";
+  problem.varyRemat = true;
+  problem.cluster.memoryBytes = {1};
+  std::string why = searchPlan(problem, {}).problem;
+  EXPECT_NE(why.find("bytes"), std::string::npos) << why;
+  problem.cluster.stages = 100;
+  why = searchPlan(problem, {}).problem;
+  EXPECT_NE(why.find("100 stages need at least as many layers"), std::string::npos) << why;
+}
+
+} // namespace

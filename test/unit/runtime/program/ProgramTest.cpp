@@ -1,0 +1,176 @@
+// Programs survive writing and reading, and whoever changes one behind our back is told.
+#include "runtime/program/Names.h"
+#include "runtime/program/Printer.h"
+#include "runtime/program/ProgramIO.h"
+#include "runtime/support/AtomicFile.h"
+#include "test/unit/runtime/program/TinyProgram.h"
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace omnibal::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProgramFiles : public testing::Test {
+protected:
+  void SetUp() override {
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder = fs::temp_directory_path() / ("omnibal-program-" + name + std::to_string(getpid()));
+    fs::remove_all(folder);
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  Program withConstant() {
+    Program p = tinyProgram({.stages = 2});
+    for (Stage &stage : p.stageList) {
+      // Four numbers at the end of the persistent part; everything after it moves up.
+      stage.constants.push_back({"four", DType::F32, {4}, stage.persistentBytes});
+      stage.persistentBytes += 64;
+      stage.arenaBytes += 64;
+      for (auto &[name, mode] : stage.modes)
+        for (Region &r : mode.regions)
+          for (int64_t &offset : r.offsets)
+            offset += 64;
+    }
+    return p;
+  }
+  Status write(const Program &p, const std::string &to) {
+    return writeProgram(p, {{"four", DType::F32, {4}, std::string(16, '\0')}}, code, to);
+  }
+  std::string read(const std::string &file) { return *readWholeFile(folder / file); }
+  void overwrite(const std::string &file, const std::string &text) {
+    ASSERT_TRUE(writeFileAtomically(folder / file, text));
+  }
+  std::string loadError() {
+    auto loaded = loadProgram(folder);
+    return loaded ? "" : loaded.status().message();
+  }
+
+  GeneratedCode code{"kernels.so", "not really code"};
+  fs::path folder;
+};
+
+TEST_F(ProgramFiles, RoundTrip) {
+  Program p = withConstant();
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(functionsToJson(loaded->program), functionsToJson(p));
+  EXPECT_EQ(stagesToJson(loaded->program), stagesToJson(p));
+  EXPECT_EQ(settingsToJson(loaded->program), settingsToJson(p));
+  EXPECT_EQ(loaded->kernels, folder.string() + "/kernels.so");
+  EXPECT_NE(loaded->constants->find("four"), nullptr);
+}
+
+TEST_F(ProgramFiles, TokenTypesOfAPrefix) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("prefix_inputs"), 0u);
+  p.info.prefixInputs = {"token_type_ids"};
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.prefixInputs, p.info.prefixInputs);
+}
+
+TEST_F(ProgramFiles, PicturesOfTheirOwnSizes) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("pictures"), 0u);
+  p.info.tokensPerTile = 1;
+  p.info.tileShape = {4, 96};
+  p.info.grid = PictureGrid{4, 2, 2, 16, 7};
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.grid, p.info.grid);
+  EXPECT_EQ(settingsToJson(p)["info"]["pictures"].dump(),
+            R"({"grid_side":7,"merge":2,"patch":4,"temporal":2,"window":16})");
+  EXPECT_NE(printProgram(p).find("patches of 4 pixels"), std::string::npos);
+}
+
+TEST_F(ProgramFiles, CodeOfAnotherKindReplacesTheOld) {
+  ASSERT_TRUE(write(withConstant(), folder));
+  code.file = "kernels.fatbin";
+  ASSERT_TRUE(write(withConstant(), folder));
+  EXPECT_FALSE(fs::exists(folder / "kernels.so"));
+  EXPECT_EQ(loadProgram(folder)->kernels, folder.string() + "/kernels.fatbin");
+}
+
+TEST_F(ProgramFiles, SameInputSameBytes) {
+  fs::path other = folder.string() + "-again";
+  ASSERT_TRUE(write(withConstant(), folder));
+  ASSERT_TRUE(write(withConstant(), other));
+  for (const char *file :
+       {"manifest.json", "functions.json", "stages.json", "constants.safetensors"})
+    EXPECT_EQ(*readWholeFile(folder / file), *readWholeFile(other / file)) << file;
+  fs::remove_all(other);
+}
+
+TEST_F(ProgramFiles, DamageIsFound) {
+  ASSERT_TRUE(write(withConstant(), folder));
+  for (const char *file :
+       {"functions.json", "stages.json", "constants.safetensors", "kernels.so"}) {
+    std::string text = read(file), damaged = text;
+    damaged[damaged.size() / 2] ^= 1;
+    overwrite(file, damaged);
+    EXPECT_NE(loadError().find(std::string(file) + ": the contents do not match"),
+              std::string::npos)
+        << loadError();
+    overwrite(file, text.substr(0, text.size() - 1));
+    EXPECT_NE(loadError().find(std::string(file) + ": " + std::to_string(text.size() - 1)),
+              std::string::npos)
+        << loadError();
+    overwrite(file, text);
+  }
+  EXPECT_EQ(loadError(), "");
+}
+
+TEST_F(ProgramFiles, ManifestErrorsNameTheField) {
+  EXPECT_NE(loadError().find("no manifest.json"), std::string::npos);
+  ASSERT_TRUE(write(withConstant(), folder));
+  auto manifest = nlohmann::json::parse(read("manifest.json"));
+  auto with = [&](auto change) {
+    auto copy = manifest;
+    change(copy);
+    overwrite("manifest.json", copy.dump());
+    return loadError();
+  };
+  EXPECT_NE(with([](auto &m) { m["version"] = "omnibal.program/9"; }).find("omnibal.program/9"),
+            std::string::npos);
+  EXPECT_NE(with([](auto &m) { m["stages"] = "two"; }).find("stages: an integer is expected"),
+            std::string::npos);
+  EXPECT_NE(with([](auto &m) { m.erase("tiles_cap"); }).find("\"tiles_cap\" is missing"),
+            std::string::npos);
+  EXPECT_NE(with([](auto &m) { m["compute"] = "bfloat16"; }).find("target host has float32"),
+            std::string::npos);
+  EXPECT_NE(with([](auto &m) {
+              m["files"]["kernels.ptx"] = m["files"]["kernels.so"];
+            }).find("generated code twice"),
+            std::string::npos);
+  EXPECT_NE(with([](auto &m) { m["more"] = 1; }).find("\"more\" is unknown"), std::string::npos);
+}
+
+TEST_F(ProgramFiles, MissingConstant) {
+  Status status = writeProgram(withConstant(), {}, {}, folder);
+  ASSERT_TRUE(status) << status.message();
+  EXPECT_NE(loadError().find("constant \"four\" is missing"), std::string::npos) << loadError();
+}
+
+TEST(Printing, ShowsWhatAPersonAsksFor) {
+  std::string text = printProgram(tinyProgram({.stages = 2, .tied = true}));
+  for (const char *expected :
+       {"function @head.backward", "gemm a=kept[N, 6] b=weight[6, 11] c=logits[N, 11]",
+        "table f32 [11, 6] trainable, shared group 0 (copy)", "backward chunk 1 mb 1",
+        "transfer 1 (gradients): stage 1 -> stage 0: h[N, 6]", "memory: arena", "reduce_shared 0"})
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
+}
+
+TEST(Printing, Extents) {
+  EXPECT_EQ(toString(Extent{0, 0, 0}), "0");
+  EXPECT_EQ(toString(Extent{1, 0, 0}), "1");
+  EXPECT_EQ(toString(Extent{0, 1, 0}), "V");
+  EXPECT_EQ(toString(Extent{64, 1025, 1}), "64 + 1025 V + N");
+}
+
+} // namespace
+} // namespace omnibal::rt

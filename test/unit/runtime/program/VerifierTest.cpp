@@ -1,0 +1,281 @@
+// One broken program for each rule; the unbroken ones pass in every layout.
+#include "runtime/program/Verifier.h"
+#include "test/unit/runtime/program/TinyProgram.h"
+#include <algorithm>
+#include <functional>
+#include <gtest/gtest.h>
+
+namespace omnibal::rt {
+namespace {
+
+TEST(Verifier, AcceptsEveryLayout) {
+  for (int stages : {1, 2})
+    for (int microbatches : {1, 2, 5})
+      for (int replicas : {1, 2})
+        for (bool tied : {false, true})
+          for (bool split : {false, true})
+            for (bool narrow : {false, true}) {
+              Status status = verifyProgram(
+                  tinyProgram({stages, microbatches, replicas, tied, split, 1, narrow}));
+              EXPECT_TRUE(status) << stages << " " << microbatches << " " << tied << " " << split
+                                  << " " << narrow << ": " << status.message();
+            }
+}
+
+struct Broken {
+  const char *rule, *message;
+  std::function<void(Program &)> change;
+  bool split = false;
+};
+
+Mode &train(Program &p, int stage) { return p.stageList[stage].modes.at("train"); }
+Region &region(Mode &mode, const std::string &name) {
+  return *std::find_if(mode.regions.begin(), mode.regions.end(),
+                       [&](const Region &r) { return r.name == name; });
+}
+size_t find(const Mode &mode, ActionKind kind, int32_t microbatch) {
+  for (size_t i = 0; i < mode.actions.size(); ++i)
+    if (mode.actions[i].kind == kind && mode.actions[i].microbatch == microbatch)
+      return i;
+  return mode.actions.size();
+}
+void erase(Mode &mode, ActionKind kind, int32_t microbatch) {
+  mode.actions.erase(mode.actions.begin() + find(mode, kind, microbatch));
+}
+void move(Mode &mode, ActionKind kind, int32_t microbatch, size_t to) {
+  Action a = mode.actions[find(mode, kind, microbatch)];
+  erase(mode, kind, microbatch);
+  mode.actions.insert(mode.actions.begin() + to, a);
+}
+
+class BrokenPrograms : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenPrograms, AreRefused) {
+  Program p = tinyProgram(
+      {.stages = 2, .microbatches = 2, .dataParallel = 2, .tied = true, .split = GetParam().split});
+  GetParam().change(p);
+  Status status = verifyProgram(p);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.message().substr(0, status.message().find(':')), GetParam().rule)
+      << status.message();
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
+}
+
+/// Makes the program one of dynamic resolution; nothing of it reads pictures.
+PictureGrid &addGrid(Program &p) {
+  p.tilesCap = 8;
+  p.info.tokensPerTile = 1;
+  p.info.tileShape = {4, 96};
+  return p.info.grid.emplace(PictureGrid{4, 2, 2, 16, 0});
+}
+BatchValue &addValue(Program &p, const std::string &name, std::vector<Extent> shape) {
+  return train(p, 0).batchValues.emplace_back(BatchValue{name, DType::I32, shape, 0, 0});
+}
+
+TEST(Verifier, AcceptsPicturesOfTheirOwnSizes) {
+  Program p = tinyProgram({});
+  addGrid(p);
+  EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
+}
+
+const Broken cases[] = {
+    {"p1", "stages is 3", [](Program &p) { p.stages = 3; }},
+    {"p1", "tokens_cap", [](Program &p) { p.tokensCap = -1; }},
+    {"p1", "stage 1 has id 0", [](Program &p) { p.stageList[1].id = 0; }},
+    {"p2", "buffer 9 does not exist",
+     [](Program &p) { p.functions[0].calls[0].operands[0].second.buffer = 9; }},
+    {"p2", "the view leaves its buffer",
+     [](Program &p) { p.functions[0].calls[0].operands[2].second.offset = {1, 0, 0}; }},
+    {"p2", "the view leaves its buffer",
+     [](Program &p) { p.functions[0].calls[0].operands[2].second.shape[0] = {0, 0, 2}; }},
+    {"p2", "dimension 0 is negative",
+     [](Program &p) { p.functions[0].calls[0].operands[1].second.shape[0] = {-1, 0, 1}; }},
+    {"p2", "occurs twice", [](Program &p) { p.functions[0].calls[0].operands[1].first = "table"; }},
+    {"p2", "does not lie in the workspace", [](Program &p) { p.functions[3].workspaceBytes -= 1; }},
+    {"p2", "a size is out of range",
+     [](Program &p) { p.functions[3].buffers[6].shape[0] = {INT64_MAX, 0, 0}; }},
+    {"p3", "does not lie in the persistent part",
+     [](Program &p) { p.stageList[0].parameters[0].moment2Offset += 4096; }},
+    {"p3", "overlap",
+     [](Program &p) {
+       p.stageList[0].parameters[0].gradOffset = p.stageList[0].parameters[0].dataOffset + 4;
+     }},
+    {"p3", "only a trainable parameter in bf16 has float32 values",
+     [](Program &p) { p.stageList[0].parameters[0].masterOffset = 0; }},
+    {"p3", "(float32 values): it does not lie in the persistent part",
+     [](Program &p) { p.stageList[0].parameters[0].dtype = DType::BF16; }},
+    {"p3", "its dtype must be f32 or bf16",
+     [](Program &p) { p.stageList[0].parameters[0].dtype = DType::I32; }},
+    {"p4", "the type differs", [](Program &p) { p.functions[0].buffers[0].dtype = DType::BF16; }},
+    {"p5", "differently",
+     [](Program &p) { train(p, 1).transfers[0].pieces[0].dtype = DType::BF16; }},
+    {"p3", "exactly one copy must be counted",
+     [](Program &p) { p.stageList[1].parameters[0].counted = true; }},
+    {"p3", "its copies differ", [](Program &p) { p.stageList[1].parameters[0].shape = {6, 11}; }},
+    {"p3", "without a shared group",
+     [](Program &p) {
+       for (Stage &s : p.stageList)
+         s.parameters[0].sharedGroup = -1;
+     }},
+    {"p3", "a bucket holds parameter 7",
+     [](Program &p) { p.stageList[0].buckets[0].parameters = {7}; }},
+    {"p4", "function 12 does not exist",
+     [](Program &p) { train(p, 0).chunks[0].forward[0].function = 12; }},
+    {"p4", "has 3 formals, but 2 are bound",
+     [](Program &p) { train(p, 0).chunks[0].forward[0].bindings.pop_back(); }},
+    {"p4", "do not fit the region",
+     [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[2].offset = 8; }},
+    {"p4", "is bound to a region",
+     [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[0] = {Space::Region, 0, 0}; }},
+    {"p4", "region 77 does not exist",
+     [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[2].index = 77; }},
+    {"p4", "does not fit its region",
+     [](Program &p) { region(train(p, 1), "workspace").bytes -= 4; }},
+    // One byte less than planned is refused, not overrun.
+    {"p4", "arena's end", [](Program &p) { p.stageList[0].arenaBytes -= 64; }},
+    {"p4", "one offset a micro-batch",
+     [](Program &p) { train(p, 0).regions[0].offsets.pop_back(); }},
+    {"p4", "different modes", [](Program &p) { train(p, 1).microbatches = 1; }},
+    {"p4", "lacks a mode", [](Program &p) { p.stageList[1].modes.erase("evaluate"); }},
+    {"p4", "0 stages give the result", [](Program &p) { train(p, 1).results.clear(); }},
+    {"p4", "must be f32 [N]", [](Program &p) { train(p, 1).results[0].shape = {{1, 0, 0}}; }},
+    {"p5", "only one of its stages knows it", [](Program &p) { train(p, 1).transfers[1].id = 5; }},
+    {"p5", "differently",
+     [](Program &p) { train(p, 1).transfers[0].pieces[0].shape = {{0, 0, 1}, {3, 0, 0}}; }},
+    {"p5", "does not fit its region",
+     [](Program &p) { train(p, 0).transfers[0].pieces[0].sendOffset = 1 << 20; }},
+    {"p6", "backward is missing", [](Program &p) { erase(train(p, 0), ActionKind::Backward, 1); }},
+    {"p6", "backward is missing", [](Program &p) { erase(train(p, 0), ActionKind::WeightGrad, 1); },
+     true},
+    {"p6", "do not go together",
+     [](Program &p) {
+       move(train(p, 1), ActionKind::WeightGrad, 0, find(train(p, 1), ActionKind::InputGrad, 0));
+     },
+     true},
+    {"p6", "the chunk has no list for this kind of backward",
+     [](Program &p) {
+       Mode &mode = train(p, 0);
+       erase(mode, ActionKind::WeightGrad, 1);
+       mode.actions[find(mode, ActionKind::InputGrad, 1)].kind = ActionKind::Backward;
+     },
+     true},
+    {"p6", "the chunk has no list for this kind of backward",
+     [](Program &p) {
+       Mode &mode = train(p, 0);
+       mode.actions[find(mode, ActionKind::Backward, 1)].kind = ActionKind::InputGrad;
+       mode.actions.insert(mode.actions.begin() + find(mode, ActionKind::InputGrad, 1) + 1,
+                           {ActionKind::WeightGrad, 1, 0});
+     }},
+    // The second micro-batch's first half writes where the first one's second half still reads.
+    {"p9", "was last written by region \"dlogits\" of micro-batch 1",
+     [](Program &p) {
+       auto &offsets = region(train(p, 1), "dlogits").offsets;
+       offsets[1] = offsets[0];
+     },
+     true},
+    {"p6", "forward is missing", [](Program &p) { erase(train(p, 0), ActionKind::Forward, 1); }},
+    {"p6", "occurs twice",
+     [](Program &p) {
+       train(p, 0).actions[find(train(p, 0), ActionKind::Forward, 1)].microbatch = 0;
+     }},
+    {"p6", "backward comes before forward",
+     [](Program &p) { move(train(p, 1), ActionKind::Forward, 1, 9); }},
+    {"p6", "the index is out of range",
+     [](Program &p) { train(p, 0).actions[find(train(p, 0), ActionKind::Forward, 1)].index = 3; }},
+    {"p6", "its reduce_shared is missing",
+     [](Program &p) { erase(train(p, 0), ActionKind::ReduceShared, 0); }},
+    {"p6", "its reduce_gradients comes too early",
+     [](Program &p) { move(train(p, 0), ActionKind::ReduceGradients, 0, 6); }},
+    {"p6", "a step ends with", [](Program &p) { erase(train(p, 0), ActionKind::Update, 0); }},
+    {"p7", "its send is missing", [](Program &p) { erase(train(p, 0), ActionKind::Send, 1); }},
+    {"p7", "its post_recv is missing",
+     [](Program &p) { erase(train(p, 1), ActionKind::PostRecv, 1); }},
+    {"p7", "nothing waits for it", [](Program &p) { erase(train(p, 1), ActionKind::WaitSend, 0); }},
+    {"p7", "the wait comes before its post",
+     [](Program &p) { move(train(p, 0), ActionKind::WaitSend, 0, 0); }},
+    {"p7", "the transfer goes the other way",
+     [](Program &p) { train(p, 0).actions[find(train(p, 0), ActionKind::Send, 1)].index = 1; }},
+    // Either stage waits for the other's message before it sends its own.
+    {"p8", "the stages wait for each other",
+     [](Program &p) {
+       move(train(p, 0), ActionKind::WaitRecv, 0, 0);
+       move(train(p, 0), ActionKind::PostRecv, 0, 0);
+       train(p, 0).chunks[0].backward.clear();
+     }},
+    // The gradient is to come before the activation goes.
+    {"p11", "wait for each other: stage 0 at transfer 1 of micro-batch 0",
+     [](Program &p) { move(train(p, 0), ActionKind::PostRecv, 0, 0); }},
+    {"p11", "starts receiving the messages of stage 0 in another order",
+     [](Program &p) { move(train(p, 1), ActionKind::PostRecv, 1, 0); }},
+    {"p9", "was last written by region \"input_ids\" of micro-batch 1",
+     [](Program &p) {
+       auto &offsets = region(train(p, 0), "input_ids").offsets;
+       offsets[0] = offsets[1];
+     }},
+    {"p9", "overlaps",
+     [](Program &p) { region(train(p, 1), "dh").offsets = region(train(p, 1), "kept").offsets; }},
+    {"p9", "was last written by nobody",
+     [](Program &p) {
+       auto &calls = train(p, 1).chunks[0].forward;
+       calls.clear();
+     }},
+    {"p9", "is bound to no batch value", [](Program &p) { train(p, 0).batchValues.clear(); }},
+    {"p12", "patch must lie in [1, 4096]", [](Program &p) { addGrid(p).patch = 0; }},
+    {"p12", "merge must lie in", [](Program &p) { addGrid(p).merge = -2; }},
+    {"p12", "grid_side is out of range", [](Program &p) { addGrid(p).gridSide = -1; }},
+    {"p12", "smaller than a unit of 8", [](Program &p) { addGrid(p).window = 7; }},
+    {"p12", "more than 2^31 patches",
+     [](Program &p) {
+       addGrid(p);
+       p.tilesCap = INT32_MAX / 2;
+     }},
+    {"p12", "tokens_per_tile is 4",
+     [](Program &p) {
+       addGrid(p);
+       p.info.tokensPerTile = 4;
+     }},
+    {"p12", "tile_shape must be [4, 96]",
+     [](Program &p) {
+       addGrid(p);
+       p.info.tileShape = {4, 48};
+     }},
+    {"p12", "info.pictures is missing",
+     [](Program &p) { addValue(p, "image_segment_cu_seqlens", {{1, 1, 0}}); }},
+    {"p12", "no window or no grid_side",
+     [](Program &p) {
+       addGrid(p).window = 0;
+       addValue(p, "image_window_index", {{0, 1, 0}});
+     }},
+    {"p12", "its type or shape is not that",
+     [](Program &p) {
+       addGrid(p);
+       addValue(p, "image_position_ids", {{0, 1, 0}, {2, 0, 0}});
+     }},
+    {"p12", "its type or shape is not that",
+     [](Program &p) {
+       addGrid(p);
+       addValue(p, "image_window_inverse", {{0, 1, 0}}).dtype = DType::I64;
+     }},
+    {"p13", "its type or shape is not that",
+     [](Program &p) { addValue(p, "image_begins", {{0, 1, 0}}); }},
+    {"p13", "it needs an image_token_id",
+     [](Program &p) {
+       addValue(p, "image_seen", {{0, 0, 1}});
+       p.info.tokensPerTile = 4;
+     }},
+    {"p10", "while a message is under way",
+     [](Program &p) {
+       // The gradient of micro-batch 1 is being received where micro-batch 0's arrived.
+       Mode &mode = train(p, 0);
+       move(mode, ActionKind::PostRecv, 1, find(mode, ActionKind::Backward, 0));
+       auto &offsets = region(mode, "dh").offsets;
+       offsets[1] = offsets[0];
+     }},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rules, BrokenPrograms, testing::ValuesIn(cases), [](const auto &info) {
+  return std::string(info.param.rule) + "_" + std::to_string(info.index);
+});
+
+} // namespace
+} // namespace omnibal::rt

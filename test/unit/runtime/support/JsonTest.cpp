@@ -1,0 +1,83 @@
+// JSON as it is read from others and written for others.
+#include "runtime/support/Json.h"
+#include "runtime/support/JsonWriter.h"
+#include <gtest/gtest.h>
+
+using namespace omnibal::rt;
+
+namespace {
+
+std::string errorOf(const std::string &text, const JsonRules &rules = {}) {
+  return parseJson(text, "f.json", rules).status().message();
+}
+
+TEST(Json, ReadsWhatTheLibraryReads) {
+  std::string text =
+      R"({"a": [1, -2, 1.5, true, null, "x\u0041"], "b": {"c": {}, "d": []}, "": 18446744073709551615})";
+  auto value = parseJson(text, "f.json");
+  ASSERT_TRUE(value.isOk()) << value.status().message();
+  EXPECT_EQ(*value, nlohmann::json::parse(text));
+}
+
+TEST(Json, DecimalsKeepTheirDigits) {
+  JsonRules rules;
+  rules.keepDecimals = true;
+  auto value = parseJson("[1.10, 25e9, 7, \"1.5\", 0.123456789012345678]", "f.json", rules);
+  ASSERT_TRUE(value.isOk());
+  EXPECT_EQ(keptDecimal((*value)[0]), "1.10");
+  EXPECT_EQ(keptDecimal((*value)[1]), "25e9");
+  EXPECT_EQ(keptDecimal((*value)[2]), "");
+  EXPECT_EQ(keptDecimal((*value)[3]), "");
+  EXPECT_EQ(keptDecimal((*value)[4]), "0.123456789012345678");
+}
+
+TEST(Json, ErrorsNameFileAndPlace) {
+  EXPECT_EQ(errorOf(R"({"a": 1, "b": {"a": 1}, "a": 2})"), "f.json: the key \"a\" occurs twice");
+  EXPECT_EQ(errorOf(R"({"a": 1, "\u0061": 2})"), "f.json: the key \"a\" occurs twice");
+  std::string broken = errorOf("{\"a\": 1,\n \"b\": }");
+  EXPECT_EQ(broken.rfind("f.json: not valid JSON: ", 0), 0u) << broken;
+  EXPECT_NE(broken.find("line 2"), std::string::npos) << broken;
+  EXPECT_NE(broken.find("after the key \"b\""), std::string::npos) << broken;
+  EXPECT_NE(errorOf("{} x").find("not valid JSON"), std::string::npos);
+}
+
+TEST(Json, RulesAreLimits) {
+  JsonRules rules{3, 2, 4, "; do less", false};
+  EXPECT_EQ(errorOf("[[[]]]", rules), "");
+  EXPECT_EQ(errorOf("[[[{", rules), "f.json: nested deeper than 3");
+  EXPECT_EQ(errorOf("[{}, {}]", rules), "");
+  EXPECT_EQ(errorOf("[{}, {}, {}]", rules),
+            "f.json: too large: more than 2 objects or 4 lists; do less");
+  EXPECT_EQ(errorOf("[[], [], [], []]", rules),
+            "f.json: too large: more than 2 objects or 4 lists; do less");
+}
+
+TEST(JsonWriter, WritesInTheOrderOfTheCalls) {
+  for (int indent : {0, 1}) {
+    JsonWriter out(indent);
+    out.object([&] {
+      out.attribute("z", int64_t{-3});
+      out.attribute("a", std::vector<std::string>{"x", "\"\n"});
+      out.attributeArray("empty", [] {});
+      out.attributeObject("o", [&] {
+        out.attribute("share", 0.1);
+        out.attribute("sure", true);
+        out.attribute("none", nullptr);
+      });
+      out.rawAttribute("raw", "1.250");
+      out.attributeArray("l", [&] {
+        out.array([&] { out.value(1); });
+        out.object([] {});
+      });
+    });
+    std::string oneLine = R"({"z":-3,"a":["x","\"\n"],"empty":[],"o":{"share":0.10000000000000001,)"
+                          R"("sure":true,"none":null},"raw":1.250,"l":[[1],{}]})";
+    std::string lines = "{\n \"z\": -3,\n \"a\": [\n  \"x\",\n  \"\\\"\\n\"\n ],\n \"empty\": [],\n"
+                        " \"o\": {\n  \"share\": 0.10000000000000001,\n  \"sure\": true,\n"
+                        "  \"none\": null\n },\n \"raw\": 1.250,\n \"l\": [\n  [\n   1\n  ],\n"
+                        "  {}\n ]\n}";
+    EXPECT_EQ(out.take(), indent ? lines : oneLine);
+  }
+}
+
+} // namespace

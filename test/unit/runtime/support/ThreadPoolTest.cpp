@@ -1,0 +1,72 @@
+#include "runtime/support/ThreadPool.h"
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace omnibal::rt;
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (int threads : {1, 2, 3, 7}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (int64_t tasks : {0, 1, 2, 5, 1000}) {
+      std::vector<std::atomic<int>> count(tasks);
+      pool.parallelFor(tasks, [&](int64_t task, int worker) {
+        ASSERT_GE(worker, 0);
+        ASSERT_LT(worker, threads);
+        ++count[task];
+      });
+      for (auto &c : count)
+        EXPECT_EQ(c.load(), 1);
+    }
+  }
+}
+
+TEST(ThreadPool, ManyShortJobsSeeEachOthersWrites) {
+  ThreadPool pool(3);
+  std::vector<int64_t> values(8, 0);
+  for (int round = 0; round < 5000; ++round)
+    pool.parallelFor(8, [&](int64_t task, int) { values[task] = values[(task + 0) % 8] + task; });
+  for (int64_t i = 0; i < 8; ++i)
+    EXPECT_EQ(values[i], 5000 * i);
+}
+
+TEST(ThreadPool, WorkersShareUnevenTasks) {
+  // A worker that sleeps in one task must not keep the others from the rest.
+  ThreadPool pool(2);
+  std::atomic<int> others{0};
+  auto start = std::chrono::steady_clock::now();
+  pool.parallelFor(21, [&](int64_t task, int) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(task == 0 ? 100 : 5));
+    ++others;
+  });
+  EXPECT_EQ(others.load(), 21);
+  auto took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took, std::chrono::milliseconds(190)); // 200 ms one after the other
+}
+
+TEST(ThreadPool, ScratchIsAlignedAndOwn) {
+  ThreadPool pool(3, 1000);
+  EXPECT_GE(pool.scratchBytes(), 1000u);
+  for (int w = 0; w < 3; ++w) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.scratch(w)) % 64, 0u);
+    for (int v = 0; v < w; ++v)
+      EXPECT_NE(pool.scratch(w), pool.scratch(v));
+  }
+}
+
+TEST(ThreadPool, PoolsOfSeveralRanksSideBySide) {
+  // More compute threads than cores: pools sleep instead of spinning, and all make progress.
+  std::vector<std::thread> ranks;
+  std::atomic<int64_t> sum{0};
+  for (int rank = 0; rank < 4; ++rank)
+    ranks.emplace_back([&] {
+      ThreadPool pool(4);
+      for (int round = 0; round < 200; ++round)
+        pool.parallelFor(16, [&](int64_t, int) { ++sum; });
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
+  EXPECT_EQ(sum.load(), 4 * 200 * 16);
+}

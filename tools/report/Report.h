@@ -1,0 +1,28 @@
+//===- Report.h - A plan as a page ----------------------------------------------------------===//
+#ifndef TOOLS_REPORT_REPORT_H
+#define TOOLS_REPORT_REPORT_H
+
+#include "runtime/planner/baselines/Baselines.h"
+#include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/json/PlanJson.h"
+
+namespace omnibal::planner {
+
+struct ReportInput {
+  std::string title; ///< of whom the plan is
+  std::string table; ///< the tool's own table, shown as it is
+  const Problem &problem;
+  const Plan &plan;
+  const Timeline &timeline; ///< of the plan, without an error
+  std::optional<PlanSearch> search;
+  std::vector<Baseline> baselines; ///< empty: not asked for
+};
+
+/// Self-contained HTML (style, script and data within): the step on every rank, each rank's memory
+/// over time against its limit, what the stages hold, the plan against baselines. At most 256 ranks
+/// are drawn, evenly chosen; actions beyond a number that keeps the page below 5 MB are drawn as
+/// shares of equal parts of the step.
+std::string htmlReport(const ReportInput &input);
+
+} // namespace omnibal::planner
+#endif // TOOLS_REPORT_REPORT_H
