@@ -1,4 +1,5 @@
 #include "passes/cost/Calibration.h"
+#include "runtime/support/Formats.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -9,7 +10,7 @@ namespace omnibal::cost {
 namespace json = llvm::json;
 namespace {
 
-constexpr llvm::StringLiteral schema = "omnibal.calibration/1";
+const llvm::StringRef schema = rt::formats::calibration;
 /// A year: no layer takes longer, and sums of many stay far inside 64 bits.
 constexpr double longestNs = 3.2e16;
 

@@ -1,6 +1,7 @@
 //===- Device.cpp ------------------------------------------------------------------------===//
 #include "passes/cost/Device.h"
 #include "passes/cost/DeviceTable.inc"
+#include "runtime/support/Formats.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -44,8 +45,8 @@ llvm::Error onlyKeys(const json::Object &object, llvm::ArrayRef<llvm::StringRef>
 
 /// Numbers without their units would be read wrongly in silence.
 llvm::Error checkUnits(const json::Object &table, llvm::StringRef where) {
-  if (table.getString("schema") != llvm::StringRef("omnibal.devices/1"))
-    return bad(where + ": `schema` must be omnibal.devices/1");
+  if (table.getString("schema") != llvm::StringRef(rt::formats::devices))
+    return bad(where + ": `schema` must be " + rt::formats::devices);
   const json::Object *units = table.getObject("units");
   for (auto [key, unit] : {std::pair("flops", "dense FLOP/s"), std::pair("memory_bytes", "bytes"),
                            std::pair("bytes_per_s", "bytes/s")})

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/support/AtomicFile.h"
+#include "runtime/support/Formats.h"
 #include "runtime/support/Json.h"
 #include <cerrno>
 #include <charconv>
@@ -11,8 +12,6 @@
 
 namespace omnibal::rt {
 namespace {
-
-constexpr int manifestVersion = 1;
 
 bool isCount(const nlohmann::json &object, const char *field) {
   return object.contains(field) && object[field].is_number_unsigned() &&
@@ -38,7 +37,7 @@ int64_t stepOf(const std::string &name) {
 
 std::string Manifest::print() const {
   nlohmann::ordered_json root;
-  root["version"] = manifestVersion;
+  root["version"] = formats::checkpoint;
   root["step"] = state.step;
   root["data_position"] = state.dataPosition;
   root["seed"] = state.seed;
@@ -54,9 +53,9 @@ Result<Manifest> Manifest::parse(const std::string &text, const std::string &lab
   auto bad = [&](const std::string &what) { return Status(Code::DataLoss, label + ": " + what); };
   if (!root.is_object() || !isCount(root, "version"))
     return bad("not a checkpoint manifest (no version)");
-  if (root["version"] != manifestVersion)
+  if (root["version"] != formats::checkpoint)
     return bad("version " + root["version"].dump() + " was written by another release; this one " +
-               "reads version " + std::to_string(manifestVersion));
+               "reads version " + std::to_string(formats::checkpoint));
   if (!isCount(root, "step") || !isCount(root, "data_position") || !root.contains("seed") ||
       !root["seed"].is_number_unsigned() || !root.contains("settings"))
     return bad("step, data_position, seed or settings is missing or not a number");

@@ -4,6 +4,7 @@
 #include "runtime/program/Verifier.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/Formats.h"
 #include "runtime/support/Json.h"
 #include <algorithm>
 #include <filesystem>
@@ -101,7 +102,7 @@ Status writeProgram(const Program &program, std::vector<ConstantTensor> constant
     files[code.file] = describeFile(code.bytes);
   }
   json manifest = settingsToJson(program);
-  manifest["version"] = programVersion;
+  manifest["version"] = formats::program;
   manifest["files"] = files;
   return writeFileAtomically(directory + "/manifest.json",
                              manifest.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -120,10 +121,10 @@ Result<LoadedProgram> loadProgram(const std::string &directory) {
   Status error;
   JsonField root(manifest, manifestPath, error);
   std::string version = root["version"].text();
-  if (!root.failed() && version != programVersion)
+  if (!root.failed() && version != formats::program)
     return Status(Code::InvalidArgument, manifestPath + ": version \"" + version +
-                                             "\", but this omnibal-run reads \"" + programVersion +
-                                             "\"; compile the program again");
+                                             "\", but this omnibal-run reads \"" +
+                                             formats::program + "\"; compile the program again");
   root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
                  "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
   JsonField files = root["files"];

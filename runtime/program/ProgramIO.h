@@ -22,8 +22,6 @@
 
 namespace omnibal::rt {
 
-inline constexpr const char *programVersion = "omnibal.program/1";
-
 /// Data of one constant: what Stage::constants refers to by name.
 struct ConstantTensor {
   std::string name;

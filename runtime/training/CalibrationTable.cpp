@@ -1,4 +1,5 @@
 #include "runtime/training/CalibrationTable.h"
+#include "runtime/support/Formats.h"
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -128,7 +129,7 @@ TimeFit::Use termsOf(const Function &function) {
 std::string calibrationTable(const Program &program, const Measurements &measurements,
                              double labelsPerToken, int threads, const std::string &device) {
   ordered_json table;
-  table["schema"] = "omnibal.calibration/1";
+  table["schema"] = formats::calibration;
   table["program"] = {{"model", program.model},     {"target", program.target},
                       {"compute", program.compute}, {"cpu", program.cpu},
                       {"stages", program.stages},   {"data_parallel", program.dataParallel},

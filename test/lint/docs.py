@@ -11,7 +11,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Flags in the texts that belong to other people's programs.
 FOREIGN = {"--install", "--prefix", "--no-install-recommends", "--nproc-per-node",
            # of torchrun and srun
-           "--gpus-per-node", "--master-addr", "--master-port", "--mpi", "--nnodes", "--no-python", "--node-rank", "--ntasks-per-node"}
+           "--gpus-per-node", "--master-addr", "--master-port", "--mpi", "--nnodes", "--no-python", "--node-rank", "--ntasks-per-node",
+           # of cmake and lit
+           "--build", "--filter", "--preset"}
 
 
 def read(*patterns):
@@ -122,6 +124,14 @@ def families():
             if int(number) != rows] + ([] if len(said) == 2 else ["README.md and docs/models.md do not both say how many families train"])
 
 
+def variables():
+    """Every environment variable of the product has its row."""
+    literals = [p for top in ("runtime", "tools", "passes") for p in glob.glob(os.path.join(ROOT, top, "**", "*.cpp"), recursive=True)]
+    used = {name for path in literals for name in re.findall(r'"(OMNIBAL_[A-Z0-9_]+)"', read(os.path.relpath(path, ROOT)))}
+    used |= set(re.findall(r"\$\{(OMNIBAL_[A-Z0-9_]+)", read("tools/scripts/*.sh", "test/run_tests.sh", "examples/*/*.sh")))
+    return compare("environment variable", used, set(re.findall(r"^\| `(OMNIBAL_[A-Z0-9_]+)` \|", read("docs/running.md"), re.M)))
+
+
 def walks():
     """The paths that docs/contributing.md and docs/architecture.md name exist."""
     found = []
@@ -149,7 +159,7 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
-    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + walks() + links()
+    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + variables() + walks() + links()
     print("\n".join(found))
     if found:
         sys.exit(f"docs: {len(found)} places are not true any more")

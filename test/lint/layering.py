@@ -35,7 +35,7 @@ MAY = {
     "passes/layers": ["dialects", "passes/raise/match"],
     "passes/differentiate": ["dialects", "passes/common"],
     "passes/lower": ["dialects", "runtime/program"],
-    "passes/cost": ["dialects", "passes/differentiate", "passes/lower", "runtime/planner/model"],
+    "passes/cost": ["dialects", "passes/differentiate", "passes/lower", "runtime/planner/model", "runtime/support/Formats.h"],
     "passes/schedule": ["dialects", "passes/common", "runtime/planner/model", "runtime/program"],
     "passes/layout": ["dialects", "passes/cost", "passes/lower", "passes/schedule", "runtime/planner/model", "runtime/program"],
     "passes/plan": ["dialects", "passes/common", "passes/cost", "passes/layout", "runtime/planner"],

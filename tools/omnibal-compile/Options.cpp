@@ -1,6 +1,7 @@
 //===- Options.cpp -----------------------------------------------------------------------===//
 #include "tools/omnibal-compile/Options.h"
 #include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/support/Formats.h"
 #include <CLI/CLI.hpp>
 
 namespace omnibal::compile {
@@ -114,7 +115,11 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       "omnibal-compile: an exported vision-language model becomes a pipelined training program",
       "omnibal-compile");
   app.footer(example);
-  app.set_version_flag("--version", std::string("omnibal-compile ") + OMNIBAL_VERSION);
+  app.set_version_flag(
+      "--version",
+      rt::formats::versionText("omnibal-compile", OMNIBAL_VERSION,
+                               {rt::formats::program, rt::formats::plan, rt::formats::planProblem,
+                                rt::formats::calibration, rt::formats::devices}));
   app.set_config("--config", "", "TOML file that may hold any of these options");
   app.allow_config_extras(CLI::config_extras_mode::error);
   describe(app, options);

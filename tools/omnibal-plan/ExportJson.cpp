@@ -1,3 +1,4 @@
+#include "runtime/support/Formats.h"
 #include "runtime/support/JsonWriter.h"
 #include "tools/omnibal-plan/Export.h"
 
@@ -8,7 +9,7 @@ using namespace planner;
 Exported exportJson(const Problem &problem, const Plan &plan, const PlanSearch &search) {
   rt::JsonWriter out(1);
   out.object([&] {
-    out.attribute("schema", "omnibal.plan-export/1");
+    out.attribute("schema", rt::formats::planExport);
     out.attribute("microbatches", problem.microbatches);
     out.attribute("data_parallel", problem.cluster.dataParallel);
     out.attributeArray("chunks", [&] {

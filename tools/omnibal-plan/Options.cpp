@@ -1,4 +1,5 @@
 #include "tools/omnibal-plan/Options.h"
+#include "runtime/support/Formats.h"
 #include "tools/NumberChecks.h"
 #include <iostream>
 
@@ -38,7 +39,10 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.footer(example);
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_version_flag("--version", "omnibal-plan " OMNIBAL_VERSION);
+  app.set_version_flag("--version",
+                       rt::formats::versionText(
+                           "omnibal-plan", OMNIBAL_VERSION,
+                           {rt::formats::plan, rt::formats::planProblem, rt::formats::planExport}));
   app.set_config("--config", "", "TOML file that can hold any of these flags");
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("files", o.files, "PROBLEM.json; with --check PROBLEM.json PLAN.json")

@@ -1,4 +1,5 @@
 #include "tools/omnibal-run/Options.h"
+#include "runtime/support/Formats.h"
 #include "tools/NumberChecks.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -75,7 +76,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.footer(example);
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_version_flag("--version", "omnibal-run " OMNIBAL_VERSION);
+  app.set_version_flag("--version",
+                       formats::versionText("omnibal-run", OMNIBAL_VERSION,
+                                            {formats::program, formats::calibration,
+                                             "checkpoint " + std::to_string(formats::checkpoint)}));
   app.set_config("--config", "", "TOML file that can hold any of these flags");
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("program", o.program, "Program directory made by omnibal-compile")->required();

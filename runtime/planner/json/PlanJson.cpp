@@ -1,5 +1,6 @@
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/json/JsonText.h"
+#include "runtime/support/Formats.h"
 #include "runtime/support/JsonWriter.h"
 #include <algorithm>
 #include <array>
@@ -43,8 +44,8 @@ private:
       if (std::find(known.begin(), known.end(), key) == known.end())
         return bad("unknown key `" + key + "`");
     const std::string *schema = textIn(object, "schema");
-    if (schema && *schema != "omnibal.plan/1")
-      return bad("`schema` is " + *schema + ", expected omnibal.plan/1");
+    if (schema && *schema != rt::formats::plan)
+      return bad("`schema` is " + *schema + ", expected " + rt::formats::plan);
     return Status::ok();
   }
 
@@ -169,7 +170,7 @@ rt::Result<Plan> parsePlan(std::string_view text, const std::string &where, Plan
 std::string writePlan(const Plan &plan, const PlanSearch &search) {
   rt::JsonWriter out;
   out.object([&] {
-    out.attribute("schema", "omnibal.plan/1");
+    out.attribute("schema", rt::formats::plan);
     out.attribute("cuts", plan.cuts);
     out.attribute("chunk_rank", plan.chunkRank);
     out.attribute("remat", plan.remat);

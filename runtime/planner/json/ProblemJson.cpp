@@ -3,6 +3,7 @@
 #include "runtime/planner/json/JsonText.h"
 #include "runtime/planner/model/ProblemSize.h"
 #include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/support/Formats.h"
 #include "runtime/support/JsonWriter.h"
 #include <algorithm>
 
@@ -222,8 +223,8 @@ rt::Result<Problem> problemOf(const json &value, const std::string &where) {
   OMNIBAL_RETURN_IF_ERROR(place.onlyKeys(
       {"schema", "layers", "edges", "cluster", "microbatches", "schedule", "vary", "given"}));
   OMNIBAL_RETURN_IF_ERROR(place.text("schema", schema));
-  if (schema != "omnibal.plan-problem/1")
-    return place.bad("`schema` is " + schema + ", expected omnibal.plan-problem/1");
+  if (schema != rt::formats::planProblem)
+    return place.bad("`schema` is " + schema + ", expected " + rt::formats::planProblem);
   OMNIBAL_RETURN_IF_ERROR(
       place.each("layers", [&](const Place &layer) { return readLayer(layer, problem); }));
   OMNIBAL_RETURN_IF_ERROR(
@@ -313,7 +314,7 @@ void writeMicrobatches(rt::JsonWriter &out, const Problem &problem) {
 std::string writeProblem(const Problem &problem) {
   rt::JsonWriter out(1);
   out.object([&] {
-    out.attribute("schema", "omnibal.plan-problem/1");
+    out.attribute("schema", rt::formats::planProblem);
     out.attributeArray("layers", [&] {
       for (const Layer &layer : problem.layers)
         out.object([&] { writeLayer(out, layer); });

@@ -1,6 +1,7 @@
 #include "runtime/backends/cuda/libraries/AlgorithmFile.h"
 #include "runtime/backends/cuda/driver/Notice.h"
 #include "runtime/support/AtomicFile.h"
+#include "runtime/support/Formats.h"
 #include "runtime/support/Json.h"
 #include <cmath>
 #include <cstdlib>
@@ -12,7 +13,7 @@
 namespace omnibal::rt::cuda {
 namespace {
 
-constexpr const char *version = "omnibal.algorithms/1";
+constexpr const char *version = formats::algorithms;
 constexpr int digits = 16; ///< hexadecimal, of one of an algorithm's words
 
 /// Processes that measure take turns; a file system without locks lets all of them go on.
