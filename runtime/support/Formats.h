@@ -1,7 +1,7 @@
 //===- Formats.h - Names and versions of the files that the tools exchange -------------------===//
 //
-// A file says in its first field which format it is. A reader takes the version that stands here and
-// refuses others by name; `--version` prints those that a tool reads or writes.
+// A file says in its first field which format it is. A reader takes the version that stands here
+// and refuses others by name; `--version` prints those that a tool reads or writes.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_SUPPORT_FORMATS_H
