@@ -31,17 +31,17 @@ private:
     llvm::Expected<cost::Device> found = cost::findDevice(device.getValue());
     if (!found)
       return getOperation().emitError(llvm::toString(found.takeError()));
-    partition::CostOptions options;
+    cost::CostOptions options;
     options.device = std::move(*found);
     if (target == "cuda")
-      options.numbers = partition::mixedPrecision();
+      options.numbers = cost::mixedPrecision();
     else if (target != "host")
       return getOperation().emitError("omnibal-annotate-costs: unknown target `")
              << target << "` (known: host, cuda)";
     if (tiles < 0 || tokens < 1)
       return getOperation().emitError("omnibal-annotate-costs: tiles must be >= 0, tokens >= 1");
     options.load = {tiles, tokens};
-    return partition::annotateCosts(getOperation(), options);
+    return cost::annotateCosts(getOperation(), options);
   }
 };
 

@@ -10,7 +10,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 namespace {
 
 /// Loads whose differences isolate a tile, a token and a squared token; large, because times are
@@ -22,14 +22,14 @@ constexpr Load probes[] = {
 /// The module in form C with one choice of options.
 struct Variant {
   OwningOpRef<ModuleOp> module;
-  CallGraph graph;
+  analysis::CallGraph graph;
   std::vector<LayerFacts> facts;               ///< by layer
   std::vector<std::vector<LayerFacts>> probed; ///< by probe and layer
   std::vector<LayerMemory> memory;             ///< by layer
 };
 
 /// What a layer may recompute: the names that its functions know.
-SmallVector<std::string> optionsOf(const Call &call) {
+SmallVector<std::string> optionsOf(const analysis::Call &call) {
   SmallVector<std::string> names;
   LayerFnOp callee = call.callee;
   if (auto known = callee->getAttrOfType<ArrayAttr>("omnibal.remat_options"))
@@ -41,8 +41,8 @@ SmallVector<std::string> optionsOf(const Call &call) {
 } // namespace
 
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
-  auto time = [&](const cost::Work &work) {
-    return cost::rooflineNs(options.device, options.numbers.compute, work);
+  auto time = [&](const Work &work) {
+    return rooflineNs(options.device, options.numbers.compute, work);
   };
   LayerTimes roofline{time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
   return options.measured ? options.measured->of(facts, roofline) : roofline;
@@ -93,7 +93,7 @@ public:
       return failure();
     graph = std::move(*found);
     compareMeasured();
-    for (const Call &call : variants.at("keep").graph.calls)
+    for (const analysis::Call &call : variants.at("keep").graph.calls)
       table.kinds.push_back(call.kind);
     table.ns.assign(std::size(probes), {});
     for (auto &probe : table.ns)
@@ -109,7 +109,7 @@ private:
   LogicalResult buildVariants() {
     if (failed(addVariant("keep")))
       return failure();
-    for (const Call &call : variants.at("keep").graph.calls)
+    for (const analysis::Call &call : variants.at("keep").graph.calls)
       layerOptions.push_back(optionsOf(call));
     SmallVector<std::string> others; // in the order of the layer that knows most
     for (const auto &names : layerOptions)
@@ -135,12 +135,13 @@ private:
     passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
     if (failed(passes.run(*variant.module)))
       return failure();
-    auto calls = readCallGraph(*variant.module);
+    auto calls = analysis::readCallGraph(*variant.module);
     if (failed(calls))
       return failure();
     variant.graph = std::move(*calls);
     int64_t width = options.numbers.activation;
-    const std::string kernels = digestKernels(options.numbers.target, options.numbers.compute);
+    const std::string kernels =
+        analysis::digestKernels(options.numbers.target, options.numbers.compute);
     variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width, kernels);
     for (const Load &probe : probes)
       variant.probed.push_back(
@@ -223,14 +224,16 @@ private:
         list(facts.keptOutputs));
   }
 
-  int64_t widthOf(const Edge &edge) const { return edge.isNarrow ? options.numbers.activation : 4; }
+  int64_t widthOf(const analysis::Edge &edge) const {
+    return edge.isNarrow ? options.numbers.activation : 4;
+  }
 
   /// Bytes of the layer's outputs, and of their gradients where a layer that reads them gives one.
   std::pair<SmallVector<int64_t>, SmallVector<int64_t>> edgeBytes(size_t i) {
     const Variant &keep = variants.at("keep");
     SmallVector<int64_t> outputs, gradients;
     for (int64_t number : keep.graph.calls[i].outputs) {
-      const Edge &edge = keep.graph.edges[number];
+      const analysis::Edge &edge = keep.graph.edges[number];
       int64_t bytes = widthOf(edge);
       for (const SymbolicDim &dim : edge.shape)
         bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
@@ -248,7 +251,7 @@ private:
     const LayerMemory &memory = keep.memory[i];
     int64_t predictions = 0;
     for (int64_t number : keep.graph.calls[i].outputs)
-      if (const Edge &edge = keep.graph.edges[number];
+      if (const analysis::Edge &edge = keep.graph.edges[number];
           edge.isGraphOutput && edge.kind == "output") {
         int64_t bytes = widthOf(edge);
         for (const SymbolicDim &dim : edge.shape)
@@ -293,4 +296,4 @@ FailureOr<UnitCostTable> annotateCosts(ModuleOp module, const CostOptions &optio
   return CostAnnotator(module, options).run();
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost

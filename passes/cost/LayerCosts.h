@@ -6,7 +6,7 @@
 #include "passes/cost/LayerFacts.h"
 #include "passes/cost/StepLoads.h"
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 
 /// How numbers are kept, in bytes an element.
 struct Numbers {
@@ -25,7 +25,7 @@ class MeasuredTimes;
 /// What costs depend on besides the model.
 struct CostOptions {
   Numbers numbers;
-  cost::Device device;
+  Device device;
   Load load;                               ///< a full micro-batch
   std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone
 };
@@ -63,5 +63,5 @@ private:
 /// module; nothing is written if that fails.
 llvm::FailureOr<UnitCostTable> annotateCosts(mlir::ModuleOp module, const CostOptions &options);
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost
 #endif // PASSES_COST_LAYERCOSTS_H

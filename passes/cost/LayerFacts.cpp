@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 namespace {
 
 int64_t bytesOf(Type type, Load load, int64_t floatBytes) {
@@ -29,7 +29,7 @@ int64_t bytesOfFormal(Type type, DictionaryAttr attributes, Load load, int64_t f
   return alignBuffer(bytesOf(type, load, wide ? 4 : floatBytes));
 }
 
-void addWork(Operation &op, Load load, int64_t floatBytes, cost::Work &work) {
+void addWork(Operation &op, Load load, int64_t floatBytes, Work &work) {
   auto costOp = dyn_cast<CostOpInterface>(op);
   if (!costOp)
     return;
@@ -75,7 +75,7 @@ llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
 
 void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
                LayerFacts &facts) {
-  auto add = [&](std::optional<StringRef> name, cost::Work &work) {
+  auto add = [&](std::optional<StringRef> name, Work &work) {
     auto function = name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
     if (function)
       for (Operation &op : function.front())
@@ -107,17 +107,17 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
   for (Operation &op : forward.front())
     addWork(op, load, floatBytes, facts.forward);
-  facts.forwardDigest = digestOf(forward, kernels);
+  facts.forwardDigest = analysis::digestOf(forward, kernels);
   if (!callee.getBackward())
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
-  facts.backwardDigest = digestOf(backward, kernels);
+  facts.backwardDigest = analysis::digestOf(backward, kernels);
   if (callee.getInputGrad())
     facts.inputGradDigest =
-        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), kernels);
+        analysis::digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), kernels);
   if (callee.getWeightGrad())
     facts.weightGradDigest =
-        digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), kernels);
+        analysis::digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), kernels);
   if (callee.getInputGrad() || callee.getWeightGrad()) {
     addHalves(module, callee, load, floatBytes, facts);
   } else {
@@ -148,11 +148,11 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
 
 } // namespace
 
-std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, Load load,
+std::vector<LayerFacts> readLayerFacts(ModuleOp module, const analysis::CallGraph &graph, Load load,
                                        int64_t floatBytes, const std::string &kernels) {
   std::map<std::string, LayerFacts> known;
   std::vector<LayerFacts> result;
-  for (const Call &call : graph.calls) {
+  for (const analysis::Call &call : graph.calls) {
     LayerFnOp callee = call.callee;
     auto [it, fresh] = known.try_emplace(callee.getSymName().str());
     if (fresh)
@@ -162,4 +162,4 @@ std::vector<LayerFacts> readLayerFacts(ModuleOp module, const CallGraph &graph, 
   return result;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost

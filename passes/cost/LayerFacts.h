@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 
 /// The micro-batch that costs are stated for.
 struct Load {
@@ -44,7 +44,7 @@ struct LayerFacts {
   Load load; ///< that the rest is stated for
   /// Of the layer's functions (FunctionDigest.h); empty where there is none.
   std::string forwardDigest, backwardDigest, inputGradDigest, weightGradDigest;
-  cost::Work forward, inputGrad, weightGrad;
+  Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
   std::optional<SecondHalf> secondHalf;         ///< none where the module has no halves
   std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs
@@ -56,9 +56,9 @@ struct LayerFacts {
 /// else backward work whose result is needed for the gradient of an input counts as inputGrad, the
 /// rest as weightGrad. An element of a float activation is `floatBytes` wide unless it stays in
 /// float32; digests are of functions by these kernels (digestKernels()).
-std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const CallGraph &graph, Load load,
-                                       int64_t floatBytes = 4,
+std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const analysis::CallGraph &graph,
+                                       Load load, int64_t floatBytes = 4,
                                        const std::string &kernels = "float32");
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost
 #endif // PASSES_COST_LAYERFACTS_H

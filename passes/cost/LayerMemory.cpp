@@ -2,7 +2,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 namespace {
 
 class MemoryReader {
@@ -94,13 +94,14 @@ private:
 
 } // namespace
 
-FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module, const CallGraph &graph,
-                                                    Load load, const std::string &target,
+FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module,
+                                                    const analysis::CallGraph &graph, Load load,
+                                                    const std::string &target,
                                                     const std::string &compute) {
   MemoryReader reader(module, load, target, compute);
   std::map<std::string, LayerMemory> known;
   std::vector<LayerMemory> result;
-  for (const Call &call : graph.calls) {
+  for (const analysis::Call &call : graph.calls) {
     LayerFnOp callee = call.callee;
     auto [it, fresh] = known.try_emplace(callee.getSymName().str());
     if (fresh) {
@@ -114,4 +115,4 @@ FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module, const CallG
   return result;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost

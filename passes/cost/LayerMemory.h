@@ -5,7 +5,7 @@
 #include "passes/cost/LayerFacts.h"
 #include "passes/lower/Lowering.h"
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 
 /// Bytes at a load, of functions lowered for it.
 struct LayerMemory {
@@ -21,9 +21,9 @@ struct LayerMemory {
 /// call, in order, for the target and as it computes there. Rewrites the functions' saved values.
 /// Reports on the functions.
 llvm::FailureOr<std::vector<LayerMemory>> readLayerMemory(mlir::ModuleOp module,
-                                                          const CallGraph &graph, Load load,
-                                                          const std::string &target,
+                                                          const analysis::CallGraph &graph,
+                                                          Load load, const std::string &target,
                                                           const std::string &compute);
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost
 #endif // PASSES_COST_LAYERMEMORY_H

@@ -1,10 +1,10 @@
 #include "passes/cost/MeasuredTimes.h"
 #include <cmath>
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 
 std::optional<double> MeasuredTimes::timeOf(const std::string &digest, const Load &load) const {
-  const cost::MeasuredTime *time = table.find(digest);
+  const MeasuredTime *time = table.find(digest);
   if (!time)
     return std::nullopt;
   return time->at(load.tiles, load.tokens, load.squares(),
@@ -65,4 +65,4 @@ bool MeasuredTimes::knows(const LayerFacts &facts) const {
   return table.find(facts.forwardDigest) && (facts.backwardDigest.empty() || backwardOf(facts));
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost

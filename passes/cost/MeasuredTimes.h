@@ -5,14 +5,14 @@
 #include "passes/cost/Calibration.h"
 #include "passes/cost/LayerCosts.h"
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 
 /// A function that the table knows takes the time measured, any other one its roofline time times
 /// what measured functions take of theirs.
 class MeasuredTimes {
 public:
   /// `halves`: the schedule may run the backward in halves, whose own times then count.
-  explicit MeasuredTimes(cost::Calibration table, bool halves = false)
+  explicit MeasuredTimes(Calibration table, bool halves = false)
       : table(std::move(table)), halves(halves) {}
 
   /// Compares what the table knows of these layers with the roofline. Call it with all layers
@@ -34,10 +34,10 @@ private:
   /// Of the whole backward, as one function or as two.
   std::optional<double> backwardOf(const LayerFacts &facts) const;
 
-  cost::Calibration table;
+  Calibration table;
   bool halves;
   double measured = 0, roofline = 0;
 };
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost
 #endif // PASSES_COST_MEASUREDTIMES_H

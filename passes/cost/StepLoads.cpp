@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 namespace {
 
 constexpr int factorDigits = 4, factorUnits = 10000;
@@ -67,4 +67,4 @@ planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, in
   return factors;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace omnibal::partition {
+namespace omnibal::cost {
 
 /// Load of one group of samples, or the largest of several.
 struct GroupLoad {
@@ -51,5 +51,5 @@ planner::Decimal factorOf(double share);
 /// rounded up. A cap of 0 gives no factor.
 planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, int64_t tokensCap);
 
-} // namespace omnibal::partition
+} // namespace omnibal::cost
 #endif // PASSES_COST_STEPLOADS_H

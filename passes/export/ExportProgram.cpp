@@ -19,11 +19,11 @@ public:
                                               module.getContext(), options.target == "cuda")) {}
 
   FailureOr<ExportedProgram> run() {
-    FailureOr<CallGraph> graph = partition::readCallGraph(module);
+    FailureOr<analysis::CallGraph> graph = analysis::readCallGraph(module);
     if (failed(graph))
       return failure();
     parts.graph = std::move(*graph);
-    FailureOr<Schedule> schedule = readSchedule(module, parts.graph);
+    FailureOr<layout::Schedule> schedule = layout::readSchedule(module, parts.graph);
     if (failed(schedule))
       return failure();
     parts.schedule = std::move(*schedule);
@@ -33,23 +33,23 @@ public:
     // Before any function is rewritten, as the planner saw it.
     for (auto function : module.getOps<func::FuncOp>())
       digests[function.getSymName()] =
-          partition::digestOf(function, partition::digestKernels(options.target, options.compute));
+          analysis::digestOf(function, analysis::digestKernels(options.target, options.compute));
     if (failed(lowerCallees()))
       return failure();
 
     std::vector<rt::Stage> stages(parts.schedule.plan.getStages());
     for (size_t s = 0; s < stages.size(); ++s)
       stages[s].id = static_cast<int32_t>(s);
-    layOutPersistent(parts, stages);
-    if (llvm::none_of(parts.callees, [](const CalleeFunctions &callee) {
+    layout::layOutPersistent(parts, stages);
+    if (llvm::none_of(parts.callees, [](const layout::CalleeFunctions &callee) {
           return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
         }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
     for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Predict})
-      if (failed(layOutMode(parts, purpose, stages)))
+      if (failed(layout::layOutMode(parts, purpose, stages)))
         return failure();
     for (rt::Stage &stage : stages)
-      placeGradientBuckets(stage, options.gradientBucketBytes);
+      schedule::placeGradientBuckets(stage, options.gradientBucketBytes);
     return assemble(std::move(stages));
   }
 
@@ -57,12 +57,12 @@ private:
   /// Lowers the functions of a layer once, however many layers call them.
   LogicalResult lowerCallees() {
     std::map<std::string, std::set<RunKind>> runs;
-    for (const Call &call : parts.graph.calls) {
+    for (const analysis::Call &call : parts.graph.calls) {
       const std::set<RunKind> &ofChunk = parts.schedule.runs[call.chunk];
       runs[LayerFnOp(call.callee).getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
     }
-    std::map<std::string, CalleeFunctions> done;
-    for (Call &call : parts.graph.calls) {
+    std::map<std::string, layout::CalleeFunctions> done;
+    for (analysis::Call &call : parts.graph.calls) {
       std::string name = call.callee.getSymName().str();
       auto [it, fresh] = done.try_emplace(name);
       if (fresh && failed(lowerCallee(call.callee, runs.at(name), it->second)))
@@ -76,7 +76,8 @@ private:
     return name ? module.lookupSymbol<func::FuncOp>(name.getAttr()) : func::FuncOp();
   }
 
-  LogicalResult lowerCallee(LayerFnOp callee, const std::set<RunKind> &runs, CalleeFunctions &out) {
+  LogicalResult lowerCallee(LayerFnOp callee, const std::set<RunKind> &runs,
+                            layout::CalleeFunctions &out) {
     func::FuncOp forward = lookup(callee.getForwardAttr());
     func::FuncOp inputGrad = lookup(callee.getInputGradAttr());
     func::FuncOp weightGrad = lookup(callee.getWeightGradAttr());
@@ -196,7 +197,7 @@ private:
   ModuleOp module;
   const ExportOptions &options;
   std::shared_ptr<lower::KernelLibrary> kernels;
-  ProgramParts parts;
+  layout::ProgramParts parts;
   std::map<std::string, int64_t> functionIndex;
   llvm::StringMap<std::string> digests; ///< by symbol
 };

@@ -9,21 +9,22 @@ namespace omnibal {
 #define GEN_PASS_DEF_FORMLAYERSPASS
 #include "passes/layers/Passes.h.inc"
 
-namespace raise {
+namespace layers {
 namespace {
 
 /// Builds the layer ops. Ops within a layer come in the order of a walk from its outputs, so that
 /// equal layers are equal op by op, whatever order the graph had.
 class LayerBuilder {
 public:
-  LayerBuilder(func::FuncOp function, const ContentOps &content, ArrayRef<LayerPlan> plans)
+  LayerBuilder(func::FuncOp function, const layers::ContentOps &content,
+               ArrayRef<layers::LayerPlan> plans)
       : function(function), content(content), builder(function) {
     for (auto [i, plan] : llvm::enumerate(plans))
       for (Operation *op : plan.ops)
         layerOf[op] = i;
   }
 
-  LogicalResult build(const LayerPlan &plan, size_t index);
+  LogicalResult build(const layers::LayerPlan &plan, size_t index);
   /// Value after layers were formed.
   Value replacement(Value value) const { return formed.lookup(value); }
 
@@ -36,7 +37,7 @@ private:
   }
 
   func::FuncOp function;
-  const ContentOps &content;
+  const layers::ContentOps &content;
   OpBuilder builder;
   llvm::DenseMap<Operation *, size_t> layerOf;
   llvm::DenseMap<Value, Value> formed;
@@ -61,7 +62,7 @@ void LayerBuilder::order(Operation *op, size_t index) {
   ordered.insert(op);
 }
 
-LogicalResult LayerBuilder::build(const LayerPlan &plan, size_t index) {
+LogicalResult LayerBuilder::build(const layers::LayerPlan &plan, size_t index) {
   clear();
   SmallVector<Value> outputs;
   for (Operation *op : plan.ops)
@@ -114,15 +115,15 @@ LogicalResult LayerBuilder::build(const LayerPlan &plan, size_t index) {
   return success();
 }
 } // namespace
-} // namespace raise
+} // namespace layers
 
 namespace {
 LogicalResult formLayers(func::FuncOp function) {
-  raise::ContentOps content(function);
-  auto plans = raise::findLayers(function, content);
+  layers::ContentOps content(function);
+  auto plans = layers::findLayers(function, content);
   if (failed(plans))
     return failure();
-  raise::LayerBuilder builder(function, content, *plans);
+  layers::LayerBuilder builder(function, content, *plans);
   for (auto [i, plan] : llvm::enumerate(*plans))
     if (failed(builder.build(plan, i)))
       return failure();

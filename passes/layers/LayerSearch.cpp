@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 namespace {
 
 void append(LayerPlan &layer, const Segmentation &part, size_t begin, size_t end) {
@@ -104,4 +104,4 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
   return layers;
 }
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers

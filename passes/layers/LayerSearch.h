@@ -6,7 +6,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 
 /// A layer to be: its name, its part and the ops that compute on the micro-batch's content.
 struct LayerPlan {
@@ -50,5 +50,5 @@ Segmentation segmentPart(llvm::ArrayRef<mlir::Operation *> part, const ContentOp
 llvm::FailureOr<std::vector<LayerPlan>> findLayers(mlir::func::FuncOp function,
                                                    const ContentOps &content);
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers
 #endif // PASSES_LAYERS_LAYERSEARCH_H

@@ -3,7 +3,7 @@
 
 using namespace mlir;
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 
 std::optional<LayerKind> partOfModule(StringRef path) {
   // Earlier entries win: "vision_projector" is a projector.
@@ -26,4 +26,4 @@ StringRef modulePathOf(Operation *op) {
   return module ? module.getName().getValue() : StringRef();
 }
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers

@@ -9,7 +9,7 @@
 
 #include "dialects/omnibal/ir/OmnibalOps.h"
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 
 /// Part of the model that the path of a module or parameter names, if it holds a known word.
 std::optional<LayerKind> partOfModule(llvm::StringRef path);
@@ -17,5 +17,5 @@ std::optional<LayerKind> partOfModule(llvm::StringRef path);
 /// Module path of an op (the NameLoc within the node's NameLoc), "" if it has none.
 llvm::StringRef modulePathOf(mlir::Operation *op);
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers
 #endif // PASSES_LAYERS_MODULEWORDS_H

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 namespace {
 
 /// Embedding and head are modules of the language model.
@@ -96,4 +96,4 @@ void warnAboutNames(ArrayRef<LayerPlan> layers, const ContentOps &content) {
   }
 }
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers

@@ -4,11 +4,11 @@
 
 #include "passes/layers/LayerSearch.h"
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 
 /// Warns where a parameter's or module's name says another part of the model than the layer in
 /// which the graph places it. Changes nothing: names decide nothing.
 void warnAboutNames(llvm::ArrayRef<LayerPlan> layers, const ContentOps &content);
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers
 #endif // PASSES_LAYERS_NAMECHECK_H

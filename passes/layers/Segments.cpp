@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 namespace {
 
 /// Writes the structure of a segment: ops in the order of a walk from its result, so that neither
@@ -178,10 +178,11 @@ bool attends(Operation *op) {
   if (isa<AttentionOp, CrossAttentionOp>(op))
     return true;
   auto softmax = dyn_cast<SoftmaxOp>(op);
-  if (!softmax || rankOf(softmax.getInput()) < 3)
+  if (!softmax || raise::rankOf(softmax.getInput()) < 3)
     return false;
-  SymbolicShape shape = shapeOf(softmax.getInput());
-  if (shape.back() != shape[shape.size() - 2] || !isLastAxis(softmax.getAxis(), shape.size()))
+  SymbolicShape shape = raise::shapeOf(softmax.getInput());
+  if (shape.back() != shape[shape.size() - 2] ||
+      !raise::isLastAxis(softmax.getAxis(), shape.size()))
     return false;
   for (Value weights = softmax.getResult(); weights.hasOneUse();) {
     Operation *user = *weights.user_begin();
@@ -288,4 +289,4 @@ Segmentation segmentPart(ArrayRef<Operation *> part, const ContentOps &content) 
   return result;
 }
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers

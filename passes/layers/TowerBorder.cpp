@@ -3,27 +3,27 @@
 
 using namespace mlir;
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 namespace {
 
 using Segment = SmallVector<Operation *>;
 
 Value resultOf(const Segment &segment) { return segment.back()->getResult(0); }
 int64_t widthOf(Value value) {
-  RankedTensorType type = typeOf(value);
+  RankedTensorType type = raise::typeOf(value);
   return type.getRank() == 0 ? 1 : type.getShape().back();
 }
 
 bool readsAnyParameter(Operation *op) {
-  return llvm::any_of(op->getOperands(), [](Value v) { return readsParameter(v); });
+  return llvm::any_of(op->getOperands(), [](Value v) { return raise::readsParameter(v); });
 }
 
 /// Works on each row by itself, and gives rows of the same width or statistics of them.
 bool keepsRows(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
-    int64_t rank = rankOf(reduce.getInput());
+    int64_t rank = raise::rankOf(reduce.getInput());
     return reduce.getKeepdims() && reduce.getAxes() && reduce.getAxes()->size() == 1 &&
-           isLastAxis(reduce.getAxes()->front(), rank);
+           raise::isLastAxis(reduce.getAxes()->front(), rank);
   }
   if (auto reshape = dyn_cast<ReshapeOp>(op))
     return widthOf(reshape.getInput()) == widthOf(reshape.getResult());
@@ -94,4 +94,4 @@ size_t endOfTower(const Segmentation &part) {
   return end;
 }
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers

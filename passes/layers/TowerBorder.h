@@ -4,7 +4,7 @@
 
 #include "passes/layers/LayerSearch.h"
 
-namespace omnibal::raise {
+namespace omnibal::layers {
 
 /// Number of the vision part's segments that belong to the tower, from the graph alone.
 ///
@@ -15,5 +15,5 @@ namespace omnibal::raise {
 /// projection and belongs to it.
 size_t endOfTower(const Segmentation &part);
 
-} // namespace omnibal::raise
+} // namespace omnibal::layers
 #endif // PASSES_LAYERS_TOWERBORDER_H

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::layout {
 namespace {
 
 bool contains(DenseI64ArrayAttr list, size_t number) {
@@ -13,7 +13,7 @@ bool contains(DenseI64ArrayAttr list, size_t number) {
 }
 
 void readHalf(LayerOp layer, StringRef option, ArenaLayer &info) {
-  auto halves = layer->getAttrOfType<DictionaryAttr>(halvesAttrName);
+  auto halves = layer->getAttrOfType<DictionaryAttr>(cost::halvesAttrName);
   auto half = halves ? halves.getAs<DenseI64ArrayAttr>(option) : DenseI64ArrayAttr();
   bool known = half && half.size() == 4;
   info.lateSaved = known ? half[0] : info.ownSaved;
@@ -59,8 +59,8 @@ ArenaLayers readArenaLayers(LayerGraph &graph, const planner::Plan &plan) {
       info.outputs.push_back(tensors.size());
       bool kept = contains(option.getOutputs(), position);
       tensors.push_back({index,
-                         alignBuffer(cost.getOutputs()[position]),
-                         alignBuffer(cost.getGradients()[position]),
+                         cost::alignBuffer(cost.getOutputs()[position]),
+                         cost::alignBuffer(cost.getGradients()[position]),
                          {},
                          kept});
       info.ownSaved -= kept ? tensors.back().bytes : 0;
@@ -73,4 +73,4 @@ ArenaLayers readArenaLayers(LayerGraph &graph, const planner::Plan &plan) {
   return result;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::layout

@@ -5,7 +5,7 @@
 #include "dialects/omnibal/analysis/LayerGraph.h"
 #include "runtime/planner/model/Plan.h"
 
-namespace omnibal::partition {
+namespace omnibal::layout {
 
 /// An activation between layers. Bytes are those of its buffer.
 struct ArenaTensor {
@@ -34,5 +34,5 @@ struct ArenaLayers {
 /// From the attributes that omnibal-annotate-costs writes.
 ArenaLayers readArenaLayers(LayerGraph &graph, const planner::Plan &plan);
 
-} // namespace omnibal::partition
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_ARENALAYERS_H

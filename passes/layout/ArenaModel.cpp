@@ -11,10 +11,9 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::layout {
 namespace {
 
-using exporter::Block;
 using planner::ActionKind;
 using schedule::StepKind;
 
@@ -114,8 +113,8 @@ private:
   /// Values, gradient and moments are arrays of their own.
   static int64_t residentBytes(ParameterCostAttr cost) {
     int64_t arrays = cost.getReduced() > 0 ? cost.getResident() / cost.getReduced() : 0;
-    return arrays * alignBuffer(cost.getReduced()) +
-           alignBuffer(cost.getResident() - arrays * cost.getReduced());
+    return arrays * cost::alignBuffer(cost.getReduced()) +
+           cost::alignBuffer(cost.getResident() - arrays * cost.getReduced());
   }
 
   static void add(DictionaryAttr from, std::map<StringRef, int64_t> &to) {
@@ -153,7 +152,7 @@ private:
       blocks.insert(blocks.end(), region.begin(), region.end());
     for (int64_t m = 0; m < microbatches; ++m)
       addBatch(rank, m, clock, mode, blocks);
-    return exporter::assignOffsets(blocks).bytes;
+    return assignOffsets(blocks).bytes;
   }
 
   /// What is held for one micro-batch of a chunk.
@@ -345,7 +344,7 @@ private:
           blocks.push_back({tensor.bytes, l, last});
       }
     }
-    return exporter::assignOffsets(blocks).bytes;
+    return assignOffsets(blocks).bytes;
   }
 
   /// Gradients between layers of the chunk live from the last reader of the value to its producer.
@@ -372,7 +371,7 @@ private:
             blocks.push_back({tensor.gradientBytes, -reader, -reader});
       }
     }
-    return exporter::assignOffsets(blocks).bytes;
+    return assignOffsets(blocks).bytes;
   }
 
   ModuleOp module;
@@ -392,4 +391,4 @@ FailureOr<std::vector<int64_t>> predictArenas(ModuleOp module, const planner::Pr
   return ArenaModel(module, problem, plan).run();
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::layout

@@ -14,11 +14,11 @@
 #include "runtime/planner/model/Plan.h"
 #include "runtime/planner/model/Problem.h"
 
-namespace omnibal::partition {
+namespace omnibal::layout {
 
 /// Bytes of every rank's arena at the caps, for a module in form L with costs. `plan` is complete.
 llvm::FailureOr<std::vector<int64_t>>
 predictArenas(mlir::ModuleOp module, const planner::Problem &problem, const planner::Plan &plan);
 
-} // namespace omnibal::partition
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_ARENAMODEL_H

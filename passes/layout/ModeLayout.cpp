@@ -4,7 +4,7 @@
 
 using namespace mlir;
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 namespace {
 
 const char *modeName(StageMode purpose) {
@@ -84,4 +84,4 @@ LogicalResult layOutMode(ProgramParts &parts, StageMode purpose, std::vector<rt:
   return success();
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout

@@ -11,11 +11,11 @@
 #include "passes/layout/ReadSchedule.h"
 #include "passes/lower/Lowering.h"
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
-using partition::Call;
-using partition::CallGraph;
-using partition::Edge;
+using analysis::Call;
+using analysis::CallGraph;
+using analysis::Edge;
 
 /// Functions of one call's layer, as indices into ProgramParts::functions; -1 = none.
 struct CalleeFunctions {
@@ -57,5 +57,5 @@ int64_t bytesAtCaps(const ProgramParts &parts, const std::vector<rt::Extent> &sh
 llvm::LogicalResult layOutMode(ProgramParts &parts, StageMode purpose,
                                std::vector<rt::Stage> &stages);
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_MODELAYOUT_H

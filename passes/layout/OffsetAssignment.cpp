@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 Placement assignOffsets(const std::vector<Block> &blocks) {
   std::vector<size_t> order(blocks.size());
@@ -36,4 +36,4 @@ Placement assignOffsets(const std::vector<Block> &blocks) {
   return placement;
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 /// Every block of a program starts at a multiple of this many bytes.
 constexpr int64_t blockAlignment = 64;
@@ -29,5 +29,5 @@ struct Placement {
 /// during its whole life (Pisarchyk and Lee 2020, "greedy by size for offset calculation").
 Placement assignOffsets(const std::vector<Block> &blocks);
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_OFFSETASSIGNMENT_H

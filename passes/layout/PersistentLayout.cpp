@@ -3,7 +3,7 @@
 #include "passes/layout/OffsetAssignment.h"
 #include <set>
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 namespace {
 
 rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient,
@@ -111,4 +111,4 @@ void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages) {
   }
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout

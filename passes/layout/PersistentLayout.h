@@ -4,7 +4,7 @@
 
 #include "passes/layout/ModeLayout.h"
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 /// Gives every stage its parameters (data, and for trainable ones gradient and two moments, each
 /// group contiguous), shared groups and constants, and fills the index maps of
@@ -12,5 +12,5 @@ namespace omnibal::exporter {
 /// counted in the norm.
 void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages);
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_PERSISTENTLAYOUT_H

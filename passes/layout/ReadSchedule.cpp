@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 namespace {
 
 /// A value that has to travel: gradient?, from chunk, to chunk, edge.
@@ -14,7 +14,7 @@ using Need = std::tuple<bool, int64_t, int64_t, int64_t>;
 
 class Reader {
 public:
-  Reader(ModuleOp module, const partition::CallGraph &graph) : module(module), graph(graph) {}
+  Reader(ModuleOp module, const analysis::CallGraph &graph) : module(module), graph(graph) {}
 
   FailureOr<Schedule> run() {
     result.plan = module->getAttrOfType<PlanAttr>(planAttrName);
@@ -107,7 +107,7 @@ private:
 
   /// A chunk whose backward runs in two halves has layers with these halves.
   LogicalResult checkHalves() {
-    for (const partition::Call &call : graph.calls) {
+    for (const analysis::Call &call : graph.calls) {
       LayerFnOp callee = call.callee;
       bool split = result.runs[call.chunk].count(RunKind::InputGrad) != 0;
       if (split && callee.getBackward() && !callee.getInputGrad() && !callee.getWeightGrad())
@@ -120,7 +120,7 @@ private:
   }
 
   ModuleOp module;
-  const partition::CallGraph &graph;
+  const analysis::CallGraph &graph;
   Schedule result;
   std::set<Need> needed, carried;
 };
@@ -182,7 +182,7 @@ private:
 
 } // namespace
 
-FailureOr<Schedule> readSchedule(ModuleOp module, const partition::CallGraph &graph) {
+FailureOr<Schedule> readSchedule(ModuleOp module, const analysis::CallGraph &graph) {
   return Reader(module, graph).run();
 }
 
@@ -191,4 +191,4 @@ FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &sched
   return ActionReader(schedule, stage).run(op);
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout

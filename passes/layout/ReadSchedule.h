@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 using schedule::Message;
 
@@ -25,12 +25,12 @@ struct Schedule {
 /// Reads the plan, transfers and stages of a module in form C. Reports where a rank has no stage in
 /// some mode and where the transfers are not just the values that chunks on different ranks need of
 /// each other; what the actions do with them is checked with the program.
-llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const partition::CallGraph &graph);
+llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const analysis::CallGraph &graph);
 
 /// The actions of `op` in the program's terms: chunks and messages by their ids, shared parameters
 /// by the groups and gradient reductions by the buckets of `stage`.
 llvm::FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &schedule,
                                                      const rt::Stage &stage);
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_READSCHEDULE_H

@@ -5,7 +5,7 @@
 #include "passes/schedule/Communication.h"
 #include <map>
 
-namespace omnibal::partition {
+namespace omnibal::layout {
 
 /// When things happen on a rank: positions in its list of runs and messages, as passes/schedule
 /// makes it.
@@ -45,5 +45,5 @@ private:
   int64_t count = 0;
 };
 
-} // namespace omnibal::partition
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_RUNCLOCK_H

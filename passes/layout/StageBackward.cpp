@@ -7,7 +7,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/layout/StageLayout.h"
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 /// Whether some action of a training step runs this part of the chunk.
 bool StageLayout::isRun(int64_t chunk, rt::ActionKind kind) const {
@@ -211,4 +211,4 @@ void StageLayout::addAccumulate(CallList &list, int64_t edge, rt::Location from,
   list.calls.push_back(std::move(call));
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout

@@ -1,7 +1,7 @@
 //===- StageLayout.cpp - Regions, forward lists, lifetimes -------------------------------===//
 #include "passes/layout/StageLayout.h"
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 StageLayout::StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
                          const std::vector<Message> &messages)
@@ -448,4 +448,4 @@ int64_t StageLayout::messageBytes() const {
   return bytes;
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout

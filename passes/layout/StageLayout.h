@@ -6,7 +6,7 @@
 #include "passes/layout/OffsetAssignment.h"
 #include <set>
 
-namespace omnibal::exporter {
+namespace omnibal::layout {
 
 /// Builds one stage's rt::Mode. Every region's lifetime follows from the actions that use it, so a
 /// region is as small as the schedule allows.
@@ -91,5 +91,5 @@ private:
   std::map<std::string, rt::Location> batchValues, results;
 };
 
-} // namespace omnibal::exporter
+} // namespace omnibal::layout
 #endif // PASSES_LAYOUT_STAGELAYOUT_H

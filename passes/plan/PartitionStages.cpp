@@ -25,7 +25,7 @@ struct PartitionStages : impl::PartitionStagesBase<PartitionStages> {
   }
 
   void runOnOperation() override {
-    partition::PlanOptions plan;
+    plan::PlanOptions plan;
     llvm::Expected<cost::Device> found = cost::findDevice(device.getValue());
     if (!found) {
       getOperation().emitError(llvm::toString(found.takeError()));
@@ -42,10 +42,10 @@ struct PartitionStages : impl::PartitionStagesBase<PartitionStages> {
     plan.cluster.link = plan.cluster.dataParallelLink = planner::defaultLink;
     if (memoryLimitBytes > 0)
       plan.cluster.memoryBytes = {memoryLimitBytes};
-    FailureOr<partition::PlannedModule> planned = partition::planStages(getOperation(), plan);
+    FailureOr<plan::PlannedModule> planned = plan::planStages(getOperation(), plan);
     if (failed(planned))
       return signalPassFailure();
-    partition::explainPlan(getOperation(), *planned);
+    plan::explainPlan(getOperation(), *planned);
     OpPassManager verify(ModuleOp::getOperationName());
     verify.addPass(createVerifyPlan());
     if (failed(runPipeline(verify, getOperation())))

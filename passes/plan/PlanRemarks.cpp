@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 namespace {
 
 void add(Location loc, StringRef name, const std::string &text) {
@@ -53,4 +53,4 @@ void explainPlan(ModuleOp module, const StagePlan &planned) {
     add(graph->main.getLoc(), "resources", text);
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan

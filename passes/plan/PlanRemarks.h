@@ -4,7 +4,7 @@
 
 #include "passes/plan/SearchPlan.h"
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 
 /// The problem that the plan answers: its schedule, and its options where they were not for the
 /// search to decide.
@@ -15,5 +15,5 @@ planner::Problem problemOf(const StagePlan &planned);
 /// memory or another rank would buy (`resources`). Costs nothing where no one asks for remarks.
 void explainPlan(mlir::ModuleOp module, const StagePlan &planned);
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan
 #endif // PASSES_PLAN_PLANREMARKS_H

@@ -4,25 +4,25 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 
 FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options) {
-  CostOptions costs{options.numbers, options.device, options.load, nullptr};
+  cost::CostOptions costs{options.numbers, options.device, options.load, nullptr};
   if (options.calibration)
-    costs.measured = std::make_shared<MeasuredTimes>(
+    costs.measured = std::make_shared<cost::MeasuredTimes>(
         *options.calibration, options.schedule == "zb-h1" || options.schedule == "auto");
   if (options.batches)
-    costs.load = loadAtCaps(*options.batches, options.load.tiles, options.load.tokens);
-  FailureOr<UnitCostTable> units = annotateCosts(module, costs);
+    costs.load = cost::loadAtCaps(*options.batches, options.load.tiles, options.load.tokens);
+  FailureOr<cost::UnitCostTable> units = cost::annotateCosts(module, costs);
   if (failed(units))
     return failure();
   std::vector<planner::LoadFactors> loads;
   if (options.batches)
-    for (const GroupLoad &microbatch :
-         typicalStep(*options.batches, options.microbatches, units->of({})))
+    for (const cost::GroupLoad &microbatch :
+         cost::typicalStep(*options.batches, options.microbatches, units->of({})))
       loads.push_back(options.calibration
                           ? units->factorsOf(microbatch, costs.load)
-                          : factorsOf(microbatch, options.load.tiles, options.load.tokens));
+                          : cost::factorsOf(microbatch, options.load.tiles, options.load.tokens));
   writeLoads(module, loads);
   writeCluster(module, options.cluster);
   FailureOr<StagePlan> found = searchStages(module, options);
@@ -37,4 +37,4 @@ FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options)
   return planned;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan

@@ -7,19 +7,20 @@
 #include "passes/plan/SearchPlan.h"
 #include <memory>
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 
 struct PlanOptions : PlanChoices {
-  Numbers numbers;
+  cost::Numbers numbers;
   cost::Device device;
   planner::Cluster cluster;
-  Load load; ///< full caps; `batches` says what the data's micro-batches have of them
-  std::shared_ptr<const EpochLoads> batches; ///< null: every micro-batch is full, of one sample
+  cost::Load load; ///< full caps; `batches` says what the data's micro-batches have of them
+  std::shared_ptr<const cost::EpochLoads>
+      batches; ///< null: every micro-batch is full, of one sample
   std::shared_ptr<const cost::Calibration> calibration; ///< measured times; null: the roofline
 };
 
 struct PlannedModule : StagePlan {
-  UnitCosts costs;
+  cost::UnitCosts costs;
   std::string assumption; ///< about the micro-batches' load, for people
   /// Layers and options whose times no calibration table has, where one is used.
   llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
@@ -29,5 +30,5 @@ struct PlannedModule : StagePlan {
 /// omnibal-annotate-costs and omnibal-search-plan do, in one. Reports on the module.
 llvm::FailureOr<PlannedModule> planStages(mlir::ModuleOp module, const PlanOptions &options);
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan
 #endif // PASSES_PLAN_PLANSTAGES_H

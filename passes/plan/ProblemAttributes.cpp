@@ -10,7 +10,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 namespace {
 
 class ProblemReader {
@@ -211,4 +211,4 @@ FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
   return plan;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan

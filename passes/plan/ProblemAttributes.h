@@ -6,7 +6,7 @@
 #include "runtime/planner/model/Plan.h"
 #include "runtime/planner/model/Problem.h"
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 
 /// The ranks as `omnibal.cluster` of the module.
 void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
@@ -24,5 +24,5 @@ void writePlan(mlir::ModuleOp module, const planner::Problem &problem, const pla
 /// And back. Reports layers without them, and chunks that do not hold consecutive layers.
 llvm::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module, llvm::StringRef pass);
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan
 #endif // PASSES_PLAN_PROBLEMATTRIBUTES_H

@@ -14,7 +14,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 namespace {
 
 constexpr int mostRounds = 8;
@@ -94,7 +94,7 @@ private:
     result.timeline = planner::simulate(result.problem, result.plan);
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error;
-    auto arenas = predictArenas(module, result.problem, result.plan);
+    auto arenas = layout::predictArenas(module, result.problem, result.plan);
     if (failed(arenas))
       return failure();
     result.peakBytesAtCaps.clear();
@@ -336,4 +336,4 @@ FailureOr<StagePlan> searchStages(ModuleOp module, const PlanChoices &choices) {
   return StagePlanner(module, choices).run();
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan

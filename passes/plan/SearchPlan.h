@@ -8,7 +8,7 @@
 #include "runtime/planner/model/Problem.h"
 #include <optional>
 
-namespace omnibal::partition {
+namespace omnibal::plan {
 
 /// What a person decides of a plan.
 struct PlanChoices {
@@ -42,5 +42,5 @@ struct StagePlan {
 /// module; nothing is written unless the plan is complete.
 llvm::FailureOr<StagePlan> searchStages(mlir::ModuleOp module, const PlanChoices &choices);
 
-} // namespace omnibal::partition
+} // namespace omnibal::plan
 #endif // PASSES_PLAN_SEARCHPLAN_H

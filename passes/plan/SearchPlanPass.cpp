@@ -33,18 +33,18 @@ private:
       cluster.link = cluster.dataParallelLink = planner::defaultLink;
       if (memoryLimitBytes > 0)
         cluster.memoryBytes = {memoryLimitBytes};
-      partition::writeCluster(getOperation(), cluster);
+      plan::writeCluster(getOperation(), cluster);
     }
-    partition::PlanChoices choices;
+    plan::PlanChoices choices;
     choices.method = method;
     choices.remat = remat;
     choices.schedule = schedule;
     choices.microbatches = microbatches;
     choices.planFile = plan;
-    FailureOr<partition::StagePlan> found = partition::searchStages(getOperation(), choices);
+    FailureOr<plan::StagePlan> found = plan::searchStages(getOperation(), choices);
     if (failed(found))
       return failure();
-    partition::explainPlan(getOperation(), *found);
+    plan::explainPlan(getOperation(), *found);
     return success();
   }
 };

@@ -31,10 +31,10 @@ struct VerifyPlan : impl::VerifyPlanBase<VerifyPlan> {
 private:
   LogicalResult verify() {
     constexpr StringLiteral pass = "omnibal-verify-plan";
-    auto problem = partition::readProblem(getOperation(), pass);
+    auto problem = plan::readProblem(getOperation(), pass);
     if (failed(problem))
       return failure();
-    auto plan = partition::readPlan(getOperation(), pass);
+    auto plan = plan::readPlan(getOperation(), pass);
     if (failed(plan))
       return failure();
     auto attribute = getOperation()->getAttrOfType<PlanAttr>(planAttrName);

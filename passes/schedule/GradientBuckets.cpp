@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-namespace omnibal::exporter {
+namespace omnibal::schedule {
 namespace {
 
 const std::vector<rt::LayerCall> &callsOf(const rt::Chunk &chunk, rt::ActionKind kind) {
@@ -106,4 +106,4 @@ void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes) {
   train->second.actions = std::move(list);
 }
 
-} // namespace omnibal::exporter
+} // namespace omnibal::schedule

@@ -4,7 +4,7 @@
 
 #include "runtime/program/Program.h"
 
-namespace omnibal::exporter {
+namespace omnibal::schedule {
 
 /// Fills the stage's buckets, of at most `bucketBytes` unless one parameter is larger, in the order
 /// in which mode "train" completes their gradients, and puts one reduce_gradients a bucket behind
@@ -13,5 +13,5 @@ namespace omnibal::exporter {
 /// says where those go; without it nothing is summed.
 void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes);
 
-} // namespace omnibal::exporter
+} // namespace omnibal::schedule
 #endif // PASSES_SCHEDULE_GRADIENTBUCKETS_H

@@ -41,7 +41,7 @@ private:
     for (Operation &op : *module.getBody())
       if (isa<StageOp, TransferOp>(op))
         return op.emitOpError("is there already: the schedule is materialised once");
-    auto read = partition::readCallGraph(module);
+    auto read = analysis::readCallGraph(module);
     if (failed(read))
       return failure();
     graph = std::move(*read);
@@ -86,7 +86,7 @@ private:
     SmallVector<int64_t> outputs;
     SmallVector<Location> locations;
     for (int64_t edge : message.edges) {
-      const partition::Call &producer = graph.calls[graph.edges[edge].producer];
+      const analysis::Call &producer = graph.calls[graph.edges[edge].producer];
       layers.push_back(producer.name);
       outputs.push_back(graph.edges[edge].output);
       locations.push_back(CallLayerOp(producer.op).getLoc());
@@ -104,7 +104,7 @@ private:
   /// Parameters that train and are used on several ranks, by name: on which.
   std::map<std::string, std::vector<bool>> findShared() {
     std::map<std::string, std::vector<bool>> ranks;
-    for (const partition::Call &call : graph.calls)
+    for (const analysis::Call &call : graph.calls)
       for (const std::string &name : call.parameters) {
         auto &used = ranks.try_emplace(name, plan.getStages(), false).first->second;
         used[plan.getChunkRanks()[call.chunk]] = true;
@@ -133,7 +133,7 @@ private:
 
   /// That of the first layer on the rank.
   Location locationOf(int64_t rank) {
-    for (const partition::Call &call : graph.calls)
+    for (const analysis::Call &call : graph.calls)
       if (plan.getChunkRanks()[call.chunk] == rank)
         return CallLayerOp(call.op).getLoc();
     return getOperation().getLoc();
@@ -174,7 +174,7 @@ private:
   }
 
   PlanAttr plan;
-  partition::CallGraph graph;
+  analysis::CallGraph graph;
   ActionLists compute; ///< of a training step
   std::vector<Message> messages;
   std::vector<std::string> names; ///< of the transfers, by id

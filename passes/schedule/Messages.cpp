@@ -6,7 +6,7 @@ using namespace mlir;
 
 namespace omnibal::schedule {
 
-bool givesInputGradient(const partition::Call &call, int64_t input) {
+bool givesInputGradient(const analysis::Call &call, int64_t input) {
   LayerFnOp callee = call.callee;
   if (!callee.getBackward())
     return false;
@@ -21,7 +21,7 @@ bool givesInputGradient(const partition::Call &call, int64_t input) {
   return false;
 }
 
-std::vector<Message> collectMessages(const partition::CallGraph &graph,
+std::vector<Message> collectMessages(const analysis::CallGraph &graph,
                                      llvm::ArrayRef<int64_t> chunkStage, bool gradients) {
   std::vector<Message> messages;
   std::map<std::tuple<bool, int64_t, int64_t>, size_t> known;

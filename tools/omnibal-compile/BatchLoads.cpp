@@ -5,8 +5,8 @@
 
 namespace omnibal::compile {
 
-rt::Result<partition::EpochLoads> readBatchLoads(const std::string &folder, int64_t replicas,
-                                                 int64_t tilesCap, int64_t tokensCap) {
+rt::Result<cost::EpochLoads> readBatchLoads(const std::string &folder, int64_t replicas,
+                                            int64_t tilesCap, int64_t tokensCap) {
   std::error_code ignored;
   for (const char *name : {"lengths.npy", "batches.json"})
     if (!std::filesystem::exists(std::filesystem::path(folder) / name, ignored))
@@ -20,12 +20,12 @@ rt::Result<partition::EpochLoads> readBatchLoads(const std::string &folder, int6
   use.tokensCap = tokensCap;
   use.samples = composition.lengths.size();
   OMNIBAL_ASSIGN_OR_RETURN(rt::Batches batches, rt::readCheckedGroups(folder, composition, use));
-  partition::EpochLoads result;
+  cost::EpochLoads result;
   result.replicas = replicas;
   result.source = folder;
   const rt::SampleLengths &lengths = composition.lengths;
   for (int64_t g = 0; g < batches.groups(); ++g) {
-    partition::GroupLoad &group = result.groups.emplace_back();
+    cost::GroupLoad &group = result.groups.emplace_back();
     for (int64_t i = batches.offsets[g]; i < batches.offsets[g + 1]; ++i) {
       int64_t tokens = lengths.tokens[batches.samples[i]];
       group.tiles += lengths.tiles[batches.samples[i]];
@@ -36,7 +36,7 @@ rt::Result<partition::EpochLoads> readBatchLoads(const std::string &folder, int6
   return result;
 }
 
-std::string batchCostJson(const partition::UnitCosts &costs) {
+std::string batchCostJson(const cost::UnitCosts &costs) {
   nlohmann::ordered_json object = {
       {"tile_ns", costs.tileNs}, {"token_ns", costs.tokenNs}, {"square_ns", costs.squareNs}};
   return object.dump() + "\n";

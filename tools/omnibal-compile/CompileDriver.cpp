@@ -100,7 +100,7 @@ private:
       planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
     planOptions.method = options.partition;
     if (options.dtype == "bfloat16")
-      planOptions.numbers = partition::mixedPrecision();
+      planOptions.numbers = cost::mixedPrecision();
     planOptions.numbers.target = options.target;
     planOptions.remat = options.remat;
     planOptions.schedule = options.schedule;
@@ -179,7 +179,7 @@ private:
                                 options.tokens);
     if (!loads)
       return fail(loads.status().message());
-    planOptions.batches = std::make_shared<const partition::EpochLoads>(*std::move(loads));
+    planOptions.batches = std::make_shared<const cost::EpochLoads>(*std::move(loads));
     return success();
   }
 
@@ -243,7 +243,7 @@ private:
 
   LogicalResult planOnce() {
     functions = OwningOpRef<ModuleOp>(module->clone());
-    FailureOr<partition::PlannedModule> plan = partition::planStages(*functions, planOptions);
+    FailureOr<plan::PlannedModule> plan = plan::planStages(*functions, planOptions);
     if (failed(plan))
       return failure();
     planned = std::move(*plan);
@@ -324,7 +324,7 @@ private:
   /// What limits each stage and what would help, a line each.
   std::string reasons() const {
     const planner::Plan &plan = planned.plan;
-    planner::Problem problem = partition::problemOf(planned);
+    planner::Problem problem = plan::problemOf(planned);
     planner::PlanReasons why = planner::explainPlan(problem, plan, planned.timeline);
     std::string text;
     for (size_t chunk = 0; chunk + 1 < plan.cuts.size(); ++chunk)
@@ -350,10 +350,10 @@ private:
 
   const Options &options;
   MLIRContext context;
-  partition::PlanOptions planOptions;
+  plan::PlanOptions planOptions;
   bool linkGiven = false, replicasLinkGiven = false; ///< by --cluster
   OwningOpRef<ModuleOp> module, functions;
-  partition::PlannedModule planned;
+  plan::PlannedModule planned;
   std::vector<int64_t> limits; ///< by stage; empty: none
   exporter::ExportedProgram exported;
   std::string table;

@@ -47,7 +47,7 @@ std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t e
   return text;
 }
 
-std::string stageTable(const partition::PlannedModule &planned, const TableFacts &facts) {
+std::string stageTable(const plan::PlannedModule &planned, const TableFacts &facts) {
   std::string text;
   llvm::raw_string_ostream out(text);
   const planner::Plan &plan = planned.plan;

@@ -10,7 +10,7 @@ namespace omnibal::compile {
 /// What the table says beside the plan.
 struct TableFacts {
   std::string device; ///< and the type of its numbers, for people
-  partition::Load caps;
+  cost::Load caps;
   std::vector<int64_t> memoryBytes;               ///< by stage
   std::vector<int64_t> limitBytes;                ///< by stage; empty: none
   std::vector<std::vector<rt::MemoryUse>> beside; ///< by stage: what the backend takes as well
@@ -18,7 +18,7 @@ struct TableFacts {
 
 /// One line a stage: layers, parameters, predicted forward and backward time, recomputation, memory
 /// against the limit, bubble.
-std::string stageTable(const partition::PlannedModule &planned, const TableFacts &facts);
+std::string stageTable(const plan::PlannedModule &planned, const TableFacts &facts);
 
 /// "vision.layers.0-11" for consecutive numbered layers.
 std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t end);

@@ -4,7 +4,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::analysis {
 namespace {
 
 class Reader {
@@ -119,4 +119,4 @@ private:
 
 FailureOr<CallGraph> readCallGraph(ModuleOp module) { return Reader(module).run(); }
 
-} // namespace omnibal::partition
+} // namespace omnibal::analysis

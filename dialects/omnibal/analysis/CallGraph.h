@@ -5,7 +5,7 @@
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace omnibal::partition {
+namespace omnibal::analysis {
 
 /// An activation between layers (or a result of the head).
 struct Edge {
@@ -39,5 +39,5 @@ struct CallGraph {
 /// Reads @main of a module in form C; chunks must be non-decreasing along the calls.
 llvm::FailureOr<CallGraph> readCallGraph(mlir::ModuleOp module);
 
-} // namespace omnibal::partition
+} // namespace omnibal::analysis
 #endif // DIALECTS_OMNIBAL_ANALYSIS_CALLGRAPH_H

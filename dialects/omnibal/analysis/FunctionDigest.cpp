@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace omnibal::partition {
+namespace omnibal::analysis {
 namespace {
 
 void print(llvm::raw_ostream &out, Region &region, llvm::DenseMap<Value, int64_t> &numbers) {
@@ -51,4 +51,4 @@ std::string digestOf(func::FuncOp function, StringRef kernels) {
   return llvm::MD5::hash(llvm::arrayRefFromStringRef(out.str())).digest().str().str();
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::analysis

@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
 
-namespace omnibal::partition {
+namespace omnibal::analysis {
 
 /// Equal for functions of form C that do the same work: ops, their attributes, how they are
 /// connected, types, the roles of arguments and results, and whose kernels do it (digestKernels()).
@@ -18,5 +18,5 @@ inline std::string digestKernels(const std::string &target, const std::string &c
   return target == "host" ? compute : target + " " + compute;
 }
 
-} // namespace omnibal::partition
+} // namespace omnibal::analysis
 #endif // DIALECTS_OMNIBAL_ANALYSIS_FUNCTIONDIGEST_H

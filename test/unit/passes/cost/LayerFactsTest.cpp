@@ -14,7 +14,8 @@
 
 using namespace mlir;
 using namespace omnibal;
-using namespace omnibal::partition;
+using namespace omnibal::analysis;
+using namespace omnibal::cost;
 
 namespace {
 

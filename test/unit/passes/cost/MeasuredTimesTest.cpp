@@ -8,7 +8,8 @@
 
 using namespace mlir;
 using namespace omnibal;
-using namespace omnibal::partition;
+using namespace omnibal::analysis;
+using namespace omnibal::cost;
 
 namespace {
 

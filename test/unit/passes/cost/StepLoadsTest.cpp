@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 using namespace omnibal;
-using namespace omnibal::partition;
+using namespace omnibal::analysis;
+using namespace omnibal::cost;
 
 namespace {
 

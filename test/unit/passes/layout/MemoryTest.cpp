@@ -77,10 +77,10 @@ private:
   void plan(const Case &c, int64_t limit, std::vector<int64_t> &predicted,
             std::vector<int64_t> &real, std::vector<int64_t> &reserved) {
     OwningOpRef<ModuleOp> copy(module->clone());
-    partition::PlanOptions options;
+    plan::PlanOptions options;
     options.device = *cost::findDevice(c.bfloat16 ? "h100" : "cpu");
     if (c.bfloat16)
-      options.numbers = partition::mixedPrecision();
+      options.numbers = cost::mixedPrecision();
     options.method = c.method;
     options.remat = c.remat;
     options.schedule = c.schedule;
@@ -90,7 +90,7 @@ private:
     options.cluster.link = options.cluster.dataParallelLink = planner::defaultLink;
     if (limit)
       options.cluster.memoryBytes = {limit};
-    auto planned = partition::planStages(*copy, options);
+    auto planned = plan::planStages(*copy, options);
     ASSERT_TRUE(succeeded(planned));
     PassManager passes(&context);
     buildProgramPipeline(passes);

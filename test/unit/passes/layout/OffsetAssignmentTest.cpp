@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-using namespace omnibal::exporter;
+using namespace omnibal::layout;
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include "passes/schedule/GradientBuckets.h"
 #include <gtest/gtest.h>
 
-namespace omnibal::exporter {
+namespace omnibal::schedule {
 namespace {
 
 using rt::ActionKind;
@@ -95,4 +95,4 @@ TEST(GradientBuckets, OneReplicaSumsNothing) {
 }
 
 } // namespace
-} // namespace omnibal::exporter
+} // namespace omnibal::schedule
