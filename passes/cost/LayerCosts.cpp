@@ -16,7 +16,7 @@ namespace {
 /// Loads whose differences isolate a tile, a token and a squared token; large, because times are
 /// rounded up to nanoseconds.
 constexpr int64_t probedTiles = 1000, probedTokens = 1000, probedSquares = 1000000;
-constexpr Load probes[] = {
+constexpr MicrobatchLoad probes[] = {
     {0, 1, 0}, {probedTiles, 1, 0}, {0, 1 + probedTokens, 0}, {0, 1, probedSquares}};
 
 /// The module in form C with one choice of options.
@@ -48,7 +48,8 @@ LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
   return options.measured ? options.measured->of(facts, roofline) : roofline;
 }
 
-planner::LoadFactors UnitCostTable::factorsOf(const GroupLoad &microbatch, const Load &full) const {
+planner::LoadFactors UnitCostTable::factorsOf(const GroupLoad &microbatch,
+                                              const MicrobatchLoad &full) const {
   auto timeOf = [&](size_t layer, int64_t tiles, int64_t tokens, int64_t squares) {
     auto at = [&](size_t probe) { return static_cast<double>(ns[probe][layer].at("keep")); };
     return at(0) + (at(1) - at(0)) / probedTiles * static_cast<double>(tiles) +
@@ -143,7 +144,7 @@ private:
     const std::string kernels =
         analysis::digestKernels(options.numbers.target, options.numbers.compute);
     variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width, kernels);
-    for (const Load &probe : probes)
+    for (const MicrobatchLoad &probe : probes)
       variant.probed.push_back(
           readLayerFacts(*variant.module, variant.graph, probe, width, kernels));
     // Last, because it changes how saved values lie.

@@ -26,7 +26,7 @@ class MeasuredTimes;
 struct CostOptions {
   Numbers numbers;
   Device device;
-  Load load;                               ///< a full micro-batch
+  MicrobatchLoad load;                     ///< a full micro-batch
   std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone
 };
 
@@ -46,7 +46,7 @@ public:
   UnitCosts of(const std::vector<std::string> &remat) const;
   /// Factors of a micro-batch by the times of each kind's layers, relative to those at `full`, with
   /// everything kept.
-  planner::LoadFactors factorsOf(const GroupLoad &microbatch, const Load &full) const;
+  planner::LoadFactors factorsOf(const GroupLoad &microbatch, const MicrobatchLoad &full) const;
   /// Layers and options (as "layer, option") whose functions no table has; only where one is used.
   llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
 

@@ -8,7 +8,7 @@ using namespace mlir;
 namespace omnibal::cost {
 namespace {
 
-int64_t bytesOf(Type type, Load load, int64_t floatBytes) {
+int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
     return 0;
@@ -24,12 +24,13 @@ int64_t bytesOf(Type type, Load load, int64_t floatBytes) {
 }
 
 /// Of a buffer that holds an argument or a result.
-int64_t bytesOfFormal(Type type, DictionaryAttr attributes, Load load, int64_t floatBytes) {
+int64_t bytesOfFormal(Type type, DictionaryAttr attributes, MicrobatchLoad load,
+                      int64_t floatBytes) {
   bool wide = attributes && attributes.contains(wideAttrName);
   return alignBuffer(bytesOf(type, load, wide ? 4 : floatBytes));
 }
 
-void addWork(Operation &op, Load load, int64_t floatBytes, Work &work) {
+void addWork(Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work) {
   auto costOp = dyn_cast<CostOpInterface>(op);
   if (!costOp)
     return;
@@ -73,7 +74,7 @@ llvm::DenseSet<Operation *> inputGradientSlice(func::FuncOp backward) {
   return llvm::DenseSet<Operation *>(work.begin(), work.end());
 }
 
-void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
+void addHalves(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64_t floatBytes,
                LayerFacts &facts) {
   auto add = [&](std::optional<StringRef> name, Work &work) {
     auto function = name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
@@ -100,7 +101,7 @@ void addHalves(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
   }
 }
 
-LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBytes,
+LayerFacts factsOf(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64_t floatBytes,
                    const std::string &kernels) {
   LayerFacts facts;
   facts.load = load;
@@ -148,8 +149,9 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, Load load, int64_t floatBy
 
 } // namespace
 
-std::vector<LayerFacts> readLayerFacts(ModuleOp module, const analysis::CallGraph &graph, Load load,
-                                       int64_t floatBytes, const std::string &kernels) {
+std::vector<LayerFacts> readLayerFacts(ModuleOp module, const analysis::CallGraph &graph,
+                                       MicrobatchLoad load, int64_t floatBytes,
+                                       const std::string &kernels) {
   std::map<std::string, LayerFacts> known;
   std::vector<LayerFacts> result;
   for (const analysis::Call &call : graph.calls) {

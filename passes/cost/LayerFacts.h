@@ -10,7 +10,7 @@
 namespace omnibal::cost {
 
 /// The micro-batch that costs are stated for.
-struct Load {
+struct MicrobatchLoad {
   int64_t tiles = 0, tokens = 0;
   std::optional<int64_t> squaredTokens = std::nullopt; ///< sum over samples of length^2; none: one
                                                        ///< sample of all the tokens
@@ -41,7 +41,7 @@ constexpr llvm::StringLiteral halvesAttrName = "omnibal.halves";
 
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
-  Load load; ///< that the rest is stated for
+  MicrobatchLoad load; ///< that the rest is stated for
   /// Of the layer's functions (FunctionDigest.h); empty where there is none.
   std::string forwardDigest, backwardDigest, inputGradDigest, weightGradDigest;
   Work forward, inputGrad, weightGrad;
@@ -57,7 +57,7 @@ struct LayerFacts {
 /// rest as weightGrad. An element of a float activation is `floatBytes` wide unless it stays in
 /// float32; digests are of functions by these kernels (digestKernels()).
 std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const analysis::CallGraph &graph,
-                                       Load load, int64_t floatBytes = 4,
+                                       MicrobatchLoad load, int64_t floatBytes = 4,
                                        const std::string &kernels = "float32");
 
 } // namespace omnibal::cost

@@ -7,7 +7,8 @@ namespace {
 
 class MemoryReader {
 public:
-  MemoryReader(ModuleOp module, Load load, const std::string &target, const std::string &compute)
+  MemoryReader(ModuleOp module, MicrobatchLoad load, const std::string &target,
+               const std::string &compute)
       : module(module), kernels(module.getContext(), target == "cuda") {
     options.target = target;
     options.compute = compute;
@@ -95,8 +96,8 @@ private:
 } // namespace
 
 FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module,
-                                                    const analysis::CallGraph &graph, Load load,
-                                                    const std::string &target,
+                                                    const analysis::CallGraph &graph,
+                                                    MicrobatchLoad load, const std::string &target,
                                                     const std::string &compute) {
   MemoryReader reader(module, load, target, compute);
   std::map<std::string, LayerMemory> known;

@@ -20,10 +20,9 @@ struct LayerMemory {
 /// Lowers the functions of every layer of `module` (form C) and reads what they hold; one entry a
 /// call, in order, for the target and as it computes there. Rewrites the functions' saved values.
 /// Reports on the functions.
-llvm::FailureOr<std::vector<LayerMemory>> readLayerMemory(mlir::ModuleOp module,
-                                                          const analysis::CallGraph &graph,
-                                                          Load load, const std::string &target,
-                                                          const std::string &compute);
+llvm::FailureOr<std::vector<LayerMemory>>
+readLayerMemory(mlir::ModuleOp module, const analysis::CallGraph &graph, MicrobatchLoad load,
+                const std::string &target, const std::string &compute);
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_LAYERMEMORY_H

@@ -3,7 +3,8 @@
 
 namespace omnibal::cost {
 
-std::optional<double> MeasuredTimes::timeOf(const std::string &digest, const Load &load) const {
+std::optional<double> MeasuredTimes::timeOf(const std::string &digest,
+                                            const MicrobatchLoad &load) const {
   const MeasuredTime *time = table.find(digest);
   if (!time)
     return std::nullopt;

@@ -28,7 +28,7 @@ public:
 
 private:
   /// Nanoseconds at the facts' load, or none.
-  std::optional<double> timeOf(const std::string &digest, const Load &load) const;
+  std::optional<double> timeOf(const std::string &digest, const MicrobatchLoad &load) const;
   /// Of both halves of the backward, if every one that there is was measured.
   std::optional<std::pair<double, double>> halvesOf(const LayerFacts &facts) const;
   /// Of the whole backward, as one function or as two.

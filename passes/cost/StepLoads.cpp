@@ -18,13 +18,13 @@ planner::Decimal factorOf(double share) {
   return planner::Decimal::of(std::llround(std::ceil(share * factorUnits - 1e-6)), factorDigits);
 }
 
-Load loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap) {
+MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap) {
   __int128 tokens = 0, squares = 0;
   for (const GroupLoad &group : epoch.groups) {
     tokens += group.tokens;
     squares += group.squaredTokens;
   }
-  Load load{tilesCap, tokensCap, std::nullopt};
+  MicrobatchLoad load{tilesCap, tokensCap, std::nullopt};
   if (tokens > 0)
     load.squaredTokens = static_cast<int64_t>((squares * tokensCap + tokens - 1) / tokens);
   return load;

@@ -35,7 +35,7 @@ struct UnitCosts {
 
 /// Full caps with the data's mean of squared lengths a token, so that attention costs what it does
 /// on samples of this data and not on one of full length.
-Load loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap);
+MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap);
 
 /// The `microbatches` consecutive rows of the full training step whose work is the median (of an
 /// even number the lower one). Each micro-batch has the largest tiles and

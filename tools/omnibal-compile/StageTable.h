@@ -10,7 +10,7 @@ namespace omnibal::compile {
 /// What the table says beside the plan.
 struct TableFacts {
   std::string device; ///< and the type of its numbers, for people
-  cost::Load caps;
+  cost::MicrobatchLoad caps;
   std::vector<int64_t> memoryBytes;               ///< by stage
   std::vector<int64_t> limitBytes;                ///< by stage; empty: none
   std::vector<std::vector<rt::MemoryUse>> beside; ///< by stage: what the backend takes as well

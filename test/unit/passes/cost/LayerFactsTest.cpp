@@ -22,7 +22,7 @@ namespace {
 class Facts : public testing::Test {
 protected:
   /// Facts of the first layer whose name is `name`, at the load.
-  LayerFacts of(const std::string &name, Load load, const std::string &remat = "keep",
+  LayerFacts of(const std::string &name, MicrobatchLoad load, const std::string &remat = "keep",
                 std::vector<std::string> freeze = {}, int64_t floatBytes = 4) {
     DialectRegistry registry;
     registry.insert<OmnibalDialect, func::FuncDialect>();
@@ -78,7 +78,8 @@ TEST_F(Facts, ForwardOfABlockIsAffineInTiles) {
 }
 
 TEST_F(Facts, ForwardOfABlockIsAffineInTokensAndSquares) {
-  for (Load load : {Load{0, 1, 1}, Load{3, 100, 100}, Load{3, 100, 2500}, Load{3, 4096}}) {
+  for (MicrobatchLoad load : {MicrobatchLoad{0, 1, 1}, MicrobatchLoad{3, 100, 100},
+                              MicrobatchLoad{3, 100, 2500}, MicrobatchLoad{3, 4096}}) {
     LayerFacts facts = of(language, load);
     EXPECT_EQ(facts.forward.matrixFlops,
               load.tokens * languageLinear + load.squares() * languageAttention);
@@ -86,7 +87,7 @@ TEST_F(Facts, ForwardOfABlockIsAffineInTokensAndSquares) {
 }
 
 TEST_F(Facts, BackwardIsTwiceForwardAndFrozenPartsCostWhatTheyCost) {
-  Load load{5, 100, 2500};
+  MicrobatchLoad load{5, 100, 2500};
   // Each product has two gradients; attention's scores again, dq, dk, dp, dv: five products of
   // 2*4 for the forward's two.
   LayerFacts trains = of(language, load);
@@ -107,7 +108,7 @@ TEST_F(Facts, BackwardIsTwiceForwardAndFrozenPartsCostWhatTheyCost) {
 }
 
 TEST_F(Facts, WhatIsSavedAndWhatThatCosts) {
-  Load load{2, 16};
+  MicrobatchLoad load{2, 16};
   // Elements a token: the layer's input 8, rotated q 8 and k 4, v 4, attention's output 8 and its
   // log-sum-exp 2, the residual stream 8, gate and up 12 each.
   struct {

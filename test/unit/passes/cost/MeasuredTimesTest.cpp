@@ -63,7 +63,7 @@ TEST_F(Digests, WhatIsComputedCounts) {
   EXPECT_EQ(of(function("a")), of(function("a"), digestKernels("host", "float32")));
 }
 
-LayerFacts factsWith(std::string forward, std::string backward, Load load = {3, 100}) {
+LayerFacts factsWith(std::string forward, std::string backward, MicrobatchLoad load = {3, 100}) {
   LayerFacts facts;
   facts.load = load;
   facts.forwardDigest = std::move(forward);

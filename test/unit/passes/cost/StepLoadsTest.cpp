@@ -18,7 +18,7 @@ std::string textOf(const planner::LoadFactors &factors) {
 TEST(StepLoads, AttentionCostsWhatItDoesOnThisData) {
   // 30 tokens with 100 + 100 + 100 squares, and 10 with 100: 10 squares a token.
   EpochLoads epoch{{{1, 30, 300}, {0, 10, 100}}, 1, ""};
-  Load load = loadAtCaps(epoch, 7, 50);
+  MicrobatchLoad load = loadAtCaps(epoch, 7, 50);
   EXPECT_EQ(load.tiles, 7);
   EXPECT_EQ(load.tokens, 50);
   EXPECT_EQ(load.squares(), 500);
@@ -28,7 +28,7 @@ TEST(StepLoads, AttentionCostsWhatItDoesOnThisData) {
   EXPECT_EQ(loadAtCaps(large, 7, 1 << 20).squares(), int64_t{1} << 51);
   EpochLoads empty{{{0, 0, 0}}, 1, ""};
   EXPECT_EQ(loadAtCaps(empty, 7, 50).squares(), 2500);
-  EXPECT_EQ((Load{7, 50}).squares(), 2500); // one sample
+  EXPECT_EQ((MicrobatchLoad{7, 50}).squares(), 2500); // one sample
 }
 
 TEST(StepLoads, TheMedianStepWithTheLargestOfItsReplicas) {
