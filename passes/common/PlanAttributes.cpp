@@ -8,8 +8,6 @@ using namespace mlir;
 namespace omnibal {
 namespace {
 
-constexpr llvm::StringLiteral letters = "FBIW"; // by planner::ActionKind
-
 bool sameLists(const ActionLists &a, const ActionLists &b) {
   auto same = [](const planner::Action &x, const planner::Action &y) {
     return x.kind == y.kind && x.microbatch == y.microbatch && x.chunk == y.chunk;
@@ -22,7 +20,7 @@ ArrayAttr writeActions(MLIRContext *context, const ActionLists &lists) {
   for (const std::vector<planner::Action> &list : lists) {
     SmallVector<PlannedAction> words;
     for (const planner::Action &action : list)
-      words.push_back({letters[static_cast<size_t>(action.kind)], action.microbatch, action.chunk});
+      words.push_back({planner::letterOf(action.kind), action.microbatch, action.chunk});
     texts.push_back(StringAttr::get(context, printPlannedActions(words)));
   }
   return ArrayAttr::get(context, texts);
@@ -35,8 +33,7 @@ ActionLists readActions(ArrayAttr texts) {
     // The attribute's verifier has read the words before.
     if (auto words = parsePlannedActions(text.getValue()))
       for (const PlannedAction &word : *words)
-        list.push_back({static_cast<planner::ActionKind>(letters.find(word.kind)), word.microbatch,
-                        word.chunk});
+        list.push_back({planner::actionOf(word.kind).value(), word.microbatch, word.chunk});
   }
   return lists;
 }

@@ -160,8 +160,7 @@ private:
   }
 
   LogicalResult readRun(RunOp op) {
-    // rt::ActionKind begins with the kinds of runs, in their order.
-    return add(static_cast<rt::ActionKind>(op.getKind()), op.getMicrobatch(), op.getChunk());
+    return add(actionOf(op.getKind()), op.getMicrobatch(), op.getChunk());
   }
 
   template <typename Op> LogicalResult readMessage(Op op, rt::ActionKind kind) {
@@ -184,6 +183,20 @@ private:
 
 FailureOr<Schedule> readSchedule(ModuleOp module, const analysis::CallGraph &graph) {
   return Reader(module, graph).run();
+}
+
+rt::ActionKind actionOf(RunKind kind) {
+  switch (kind) {
+  case RunKind::Forward:
+    return rt::ActionKind::Forward;
+  case RunKind::Backward:
+    return rt::ActionKind::Backward;
+  case RunKind::InputGrad:
+    return rt::ActionKind::InputGrad;
+  case RunKind::WeightGrad:
+    return rt::ActionKind::WeightGrad;
+  }
+  llvm_unreachable("all kinds are above");
 }
 
 FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &schedule,

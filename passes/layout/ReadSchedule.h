@@ -27,6 +27,9 @@ struct Schedule {
 /// each other; what the actions do with them is checked with the program.
 llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const analysis::CallGraph &graph);
 
+/// The action of a program that does such a run.
+rt::ActionKind actionOf(RunKind kind);
+
 /// The actions of `op` in the program's terms: chunks and messages by their ids, shared parameters
 /// by the groups and gradient reductions by the buckets of `stage`.
 llvm::FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &schedule,

@@ -12,7 +12,8 @@ namespace omnibal::layout {
 /// Whether some action of a training step runs this part of the chunk.
 bool StageLayout::isRun(int64_t chunk, rt::ActionKind kind) const {
   auto runs = parts.schedule.runs.find(chunk);
-  return runs != parts.schedule.runs.end() && runs->second.count(static_cast<RunKind>(kind));
+  return runs != parts.schedule.runs.end() &&
+         llvm::any_of(runs->second, [&](RunKind run) { return actionOf(run) == kind; });
 }
 
 /// Of a whole backward, or of its first half: what gives gradients of inputs.

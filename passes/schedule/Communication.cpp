@@ -99,8 +99,8 @@ std::vector<std::vector<int64_t>> findEnds(const Lists &compute, const Places &p
 }
 
 std::string describe(const planner::Action &action) {
-  return std::string(1, "FBIW"[static_cast<size_t>(action.kind)]) +
-         std::to_string(action.microbatch) + "." + std::to_string(action.chunk);
+  return std::string(1, planner::letterOf(action.kind)) + std::to_string(action.microbatch) + "." +
+         std::to_string(action.chunk);
 }
 
 /// The communication of one stage, gathered per compute action and then written out in order.

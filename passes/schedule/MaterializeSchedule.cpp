@@ -150,14 +150,20 @@ private:
     AdamwUpdateOp::create(actions, loc);
   }
 
+  static void addRun(OpBuilder &actions, Location loc, RunKind kind, const Step &step) {
+    RunOp::create(actions, loc, kind, step.index, step.microbatch);
+  }
+
   void addStep(OpBuilder &actions, Location loc, const Step &step) {
     switch (step.kind) {
     case StepKind::Forward:
+      return addRun(actions, loc, RunKind::Forward, step);
     case StepKind::Backward:
+      return addRun(actions, loc, RunKind::Backward, step);
     case StepKind::InputGrad:
+      return addRun(actions, loc, RunKind::InputGrad, step);
     case StepKind::WeightGrad:
-      RunOp::create(actions, loc, static_cast<RunKind>(step.kind), step.index, step.microbatch);
-      return;
+      return addRun(actions, loc, RunKind::WeightGrad, step);
     case StepKind::PostRecv:
       PostRecvOp::create(actions, loc, names[step.index], step.microbatch);
       return;
