@@ -1,7 +1,6 @@
 //===- Device.cpp ------------------------------------------------------------------------===//
 #include "passes/cost/Device.h"
-#include "passes/cost/DeviceTable.inc"
-#include "runtime/support/Formats.h"
+#include "runtime/support/DeviceTable.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -40,18 +39,6 @@ llvm::Error onlyKeys(const json::Object &object, llvm::ArrayRef<llvm::StringRef>
     if (!llvm::is_contained(known, llvm::StringRef(entry.first)))
       return bad(where + ": unknown key `" + entry.first.str() +
                  "` (known: " + llvm::join(known, ", ") + ")");
-  return llvm::Error::success();
-}
-
-/// Numbers without their units would be read wrongly in silence.
-llvm::Error checkUnits(const json::Object &table, llvm::StringRef where) {
-  if (table.getString("schema") != llvm::StringRef(rt::formats::devices))
-    return bad(where + ": `schema` must be " + rt::formats::devices);
-  const json::Object *units = table.getObject("units");
-  for (auto [key, unit] : {std::pair("flops", "dense FLOP/s"), std::pair("memory_bytes", "bytes"),
-                           std::pair("bytes_per_s", "bytes/s")})
-    if (!units || units->getString(key) != llvm::StringRef(unit))
-      return bad(where + ".units: `" + key + "` must be stated in " + unit);
   return llvm::Error::success();
 }
 
@@ -96,32 +83,20 @@ llvm::Expected<Device> readDevice(const json::Object &object, llvm::StringRef wh
 }
 
 llvm::Expected<Device> findDevice(llvm::StringRef name) {
-  return findDevice(deviceTable, name, "the device table");
-}
-
-llvm::Expected<Device> findDevice(llvm::StringRef text, llvm::StringRef name,
-                                  llvm::StringRef where) {
-  auto table = json::parse(text);
-  if (!table)
-    return bad(where + ": not JSON: " + llvm::toString(table.takeError()));
-  const json::Object *object = table->getAsObject();
-  if (!object)
-    return bad(where + ": a table of devices is a JSON object");
-  if (llvm::Error error = checkUnits(*object, where))
-    return error;
-  const json::Object *devices = object->getObject("devices");
-  if (!devices)
-    return bad(where + ": `devices` is missing");
-  if (const json::Object *entry = devices->getObject(name)) {
-    auto device = readDevice(*entry, ("device " + name).str());
-    if (device)
-      device->name = name.str();
+  std::vector<std::string> known;
+  for (const rt::DeviceFigures &entry : rt::deviceTable) {
+    known.emplace_back(entry.name);
+    if (name != llvm::StringRef(entry.name))
+      continue;
+    Device device;
+    device.name = entry.name;
+    device.flops["float32"] = entry.float32Flops;
+    if (entry.bfloat16Flops)
+      device.flops["bfloat16"] = entry.bfloat16Flops;
+    device.memoryBytes = entry.memoryBytes;
+    device.bytesPerSecond = entry.bytesPerS;
     return device;
   }
-  llvm::SmallVector<std::string> known;
-  for (const auto &entry : *devices)
-    known.push_back(entry.first.str());
-  llvm::sort(known);
   return bad("unknown device `" + name + "` (known: " + llvm::join(known, ", ") + ")");
 }
 

@@ -25,12 +25,9 @@ struct Work {
   int64_t bytes = 0;       ///< memory traffic of everything that is not a matrix product
 };
 
-/// A device of the built-in table (devices.json); an unknown name is an error that lists the known.
+/// A device of the table (runtime/support/DeviceTable.h); an unknown name is an error that lists
+/// the known.
 llvm::Expected<Device> findDevice(llvm::StringRef name);
-/// A device of a table in the form of devices.json. Its units have to be those that are read here;
-/// `where` names the table in messages.
-llvm::Expected<Device> findDevice(llvm::StringRef table, llvm::StringRef name,
-                                  llvm::StringRef where);
 /// A device given as a JSON object: `flops` by element type, `memory_bytes`, `bytes_per_s`, and
 /// where wanted `name` and `efficiency` ({"flops": share, "bytes": share}). Unknown keys are
 /// errors; `where` names file and key in messages.

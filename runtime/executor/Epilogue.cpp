@@ -1,4 +1,4 @@
-//===- Epilogue.cpp - The end of a step: reductions, clipping, update (ARCHITECTURE D3) --===//
+//===- Epilogue.cpp - The end of a step: reductions, clipping, update ---------------===//
 #include "runtime/comm/StepSums.h"
 #include "runtime/executor/ActionRun.h"
 #include <algorithm>

@@ -14,7 +14,6 @@ namespace omnibal::rt::formats {
 
 inline constexpr const char *program = "omnibal.program/1";
 inline constexpr const char *calibration = "omnibal.calibration/1";
-inline constexpr const char *devices = "omnibal.devices/1";
 inline constexpr const char *planProblem = "omnibal.plan-problem/1";
 inline constexpr const char *plan = "omnibal.plan/1";
 inline constexpr const char *planExport = "omnibal.plan-export/1";

@@ -1,6 +1,7 @@
 //===- CudaKind.cpp - Finds the device, or says what is missing ------------------------------===//
 #include "runtime/backends/cuda/CudaBackend.h"
 #include "runtime/backends/cuda/driver/Runtime.h"
+#include "runtime/support/DeviceTable.h"
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {
@@ -11,24 +12,6 @@ constexpr int leastCapability = 80; ///< bfloat16, asynchronous copies
 /// "13.0"
 std::string versionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-/// Dense FLOP/s of NVIDIA's data sheets; float32 on ordinary cores, bfloat16 on tensor cores.
-struct Peak {
-  const char *name; ///< part of the device's
-  double float32, bfloat16;
-};
-constexpr Peak peaks[] = {{"H100 PCIe", 51e12, 756e12},
-                          {"H100", 67e12, 989e12},
-                          {"H200", 67e12, 989e12},
-                          {"A100", 19.5e12, 312e12}};
-
-/// The first name that fits.
-const Peak *peakOf(const std::string &device) {
-  for (const Peak &peak : peaks)
-    if (device.find(peak.name) != std::string::npos)
-      return &peak;
-  return nullptr;
 }
 
 Status unavailable(const std::string &message) { return {Code::Unavailable, message}; }
@@ -69,8 +52,11 @@ public:
            ", driver for CUDA " + versionText(driver);
   }
   double peakFlops(const std::string &compute) const override {
-    const Peak *peak = peakOf(properties.name);
-    return !peak ? 0 : compute == "bfloat16" ? peak->bfloat16 : peak->float32;
+    const DeviceFigures *device = deviceOfProduct(properties.name);
+    if (!device)
+      return 0;
+    return static_cast<double>(compute == "bfloat16" ? device->bfloat16Flops
+                                                     : device->float32Flops);
   }
   Result<std::unique_ptr<Backend>> open(const BackendOptions &options) override {
     OMNIBAL_ASSIGN_OR_RETURN(int device, deviceOf(options));
