@@ -1,21 +1,21 @@
 //===- VerifyFunctions.cpp - Do the functions of form C fit together? --------------------===//
 //
 // Shares no code with what builds them. Constraints:
-//   function_c1  every argument and result has a role that may stand there and an index >= 0
+//   function_c1  every argument and result has an `omnibal.role` that may stand there and an
+//                `omnibal.index` >= 0
 //   function_c2  a role and index stands for one argument and one result at most
-//   function_c3  arguments of forward, evaluate and predict: all inputs, then all parameters
+//   function_c3  forward, evaluate and predict take all inputs of the call, then all its parameters
 //   function_c4  backward reads exactly what forward saves, of the same types
 //   function_c5  forward, evaluate and predict yield every output that another call reads; predict
-//                all outputs, evaluate the loss and the prediction
+//                yields all outputs, evaluate the loss and the prediction
 //   function_c6  gradients have the types of what they are gradients of
-//   function_c7  every gradient that a backward reads comes from a call below
-//   function_c8  parameters that train get a gradient, frozen ones get none
+//   function_c7  every gradient of an output that backward reads comes from a call below
+//   function_c8  a parameter gets a gradient exactly if it trains
 //   function_c9  exactly one call has a loss, and its backward yields it
-//   function_c10 the halves of a backward together read what it reads from outside the layer and
-//                yield what it yields, each result once; weight_grad reads what input_grad holds
-//   function_c11 omnibal.wide stands on float32 activations and what is saved or held of them,
-//   alike
-//                wherever the value or its gradient passes
+//   function_c10 the halves of a backward yield together what it yields, each result once, and read
+//                nothing from outside that it does not; `weight_grad` takes what `input_grad` holds
+//   function_c11 `omnibal.wide` stands on float32 activations, their gradients and what is saved or
+//                held of them, in all functions of a layer alike, and on both sides of a call
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "dialects/omnibal/rules/NarrowValues.h"

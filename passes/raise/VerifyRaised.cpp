@@ -14,7 +14,7 @@ namespace {
 
 bool isTokenDim(const SymbolicDim &dim) { return dim.perToken != 0; }
 
-/// What is wrong with the op in form R; empty if nothing is. Packing must stay invisible (D3): an
+/// What is wrong with the op in form R; empty if nothing is. Packing must stay invisible: an
 /// op may not carry values from one token to another except where samples are told apart.
 std::string problemWith(Operation *op) {
   for (Value result : op->getResults()) {

@@ -86,7 +86,7 @@ public:
   /// ranks that hold them; all ranks call it.
   Status shareParameters(bool moments);
 
-  /// Mode "train": a whole step with its epilogue (ARCHITECTURE D3).
+  /// Mode "train": a whole step with its epilogue (Epilogue.cpp).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
   /// The same in two halves, so that the host may be a step ahead of its device: enqueues a step;
   /// nothing of `source` is needed afterwards.

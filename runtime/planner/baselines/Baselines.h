@@ -25,8 +25,8 @@ struct Baseline {
 ///   vision-first       everything before the language model on the first stage, the rest in equal
 ///                      numbers
 ///   profile-greedy     the least largest forward + backward time of a stage
-///   bmp                OmniBal's balanced model partition (BmpBaseline.cpp)
-///   adapipe            AdaPipe's two levels (AdaPipeBaseline.cpp)
+///   bmp                OmniBal's balanced model partition (Bmp.cpp)
+///   adapipe            AdaPipe's two levels (AdaPipe.cpp)
 ///   megatron           equal layers, and one number of fully recomputed layers for all stages
 std::vector<Baseline> baselines(const Problem &problem, double seconds = 10);
 

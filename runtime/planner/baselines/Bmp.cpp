@@ -1,4 +1,4 @@
-//===- BmpBaseline.cpp - OmniBal's balanced model partition ---------------------------------===//
+//===- Bmp.cpp - OmniBal's balanced model partition ---------------------------------===//
 //
 // arXiv 2407.20761: a greedy split by forward time; candidates, each of its cuts moved by at most
 // `radius`; ranked by the variance of the stages' forward times and by the activation bytes sent
