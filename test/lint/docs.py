@@ -37,13 +37,41 @@ def compare(what, declared, described):
             [f"{what} {name} is described but does not exist" for name in sorted(described - declared)])
 
 
+def wording(text):
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def defined_rules():
+    """Rule -> (source, what it says) for every rule that a comment of a source defines: lines `//   some_c1  words`, further
+    ones indented below the words. Besides, what is wrong: a rule defined twice has two meanings."""
+    rules, found = {}, []
+    for top in ("passes", "runtime/planner"):
+        for path in sorted(glob.glob(os.path.join(ROOT, top, "**", "*.[ch]*"), recursive=True)):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            for label, words in re.findall(r"^//+ {3}([a-z_]+_c\d+) +(\S.*(?:\n//+ {8,}\S.*)*)", text, re.M):
+                if label in rules:
+                    found.append(f"rule {label} is defined in {rules[label][0]} and in {os.path.relpath(path, ROOT)}")
+                rules[label] = os.path.relpath(path, ROOT), wording(re.sub(r"\n//+", " ", words))
+    return rules, found
+
+
+def rule_tables():
+    """A table of rules in docs says what their sources say, in their words."""
+    rules, found = defined_rules()
+    described = dict(re.findall(r"^\| ([a-z_]+_c\d+) \| (.*) \|$", read("docs/*.md"), re.M))
+    found += compare("rule", set(rules), set(described))
+    return found + [f"rule {label}: docs say \"{described[label]}\", {source} says \"{words}\""
+                    for label, (source, words) in sorted(rules.items()) if described.get(label, words) != words]
+
+
 def passes():
     sources = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp")
     declared = set(re.findall(r'(?:Pass<|RaisingPass<|pipeline\(\s*)"(omnibal-[\w-]+)"', sources))
     text = read("docs/passes.md")
     described = set(re.findall(r"^\| `(omnibal-[\w-]+)` \|", text, re.M))
     described |= {"omnibal-raise"} & set(re.findall(r"`(omnibal-[\w-]+)`", text))
-    labels = set(re.findall(r"function_c\d+", read("passes/differentiate/VerifyFunctions.cpp")))
+    labels = set(re.findall(r'"(function_c\d+):', read("passes/differentiate/VerifyFunctions.cpp")))
     return (compare("pass", declared, described) +
             compare("constraint", labels, set(re.findall(r"^\| (function_c\d+) \|", text, re.M))))
 
@@ -159,7 +187,7 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
-    found = passes() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + variables() + walks() + links()
+    found = passes() + rule_tables() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + variables() + walks() + links()
     print("\n".join(found))
     if found:
         sys.exit(f"docs: {len(found)} places are not true any more")
