@@ -25,7 +25,7 @@ inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
 /// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
 inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
 
-/// Whether `name` is a way to rematerialise: "keep", "full", or "selective-N" with N >= 1.
+/// Whether `name` is a way to rematerialize: "keep", "full", or "selective-N" with N >= 1.
 bool isRematName(llvm::StringRef name);
 
 /// A word of PlanAttr's actions.

@@ -1,4 +1,4 @@
-//===- CheckpointMatch.cpp - Initialisers found in a checkpoint --------------------------===//
+//===- CheckpointMatch.cpp - Initializers found in a checkpoint --------------------------===//
 #include "importers/onnx/CheckpointMatch.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/Tensors.h"
@@ -44,53 +44,53 @@ public:
         byShape[tensor.shape].push_back(&tensor);
   }
 
-  LogicalResult run(const std::vector<Initialiser *> &initialisers) {
-    std::vector<std::vector<Candidate>> equal(initialisers.size());
-    for (auto [i, initialiser] : llvm::enumerate(initialisers)) {
-      FailureOr<std::vector<Candidate>> found = equalTensors(*initialiser);
+  LogicalResult run(const std::vector<Initializer *> &initializers) {
+    std::vector<std::vector<Candidate>> equal(initializers.size());
+    for (auto [i, initializer] : llvm::enumerate(initializers)) {
+      FailureOr<std::vector<Candidate>> found = equalTensors(*initializer);
       if (failed(found))
         return failure();
       equal[i] = std::move(*found);
     }
-    for (auto [i, initialiser] : llvm::enumerate(initialisers)) {
-      const rt::StoredTensor *sameName = checkpoint.find(initialiser->tensor->name());
-      if (sameName && llvm::ArrayRef<int64_t>(sameName->shape) == initialiser->type.getShape())
-        set(*initialiser, {sameName, false});
+    for (auto [i, initializer] : llvm::enumerate(initializers)) {
+      const rt::StoredTensor *sameName = checkpoint.find(initializer->tensor->name());
+      if (sameName && llvm::ArrayRef<int64_t>(sameName->shape) == initializer->type.getShape())
+        set(*initializer, {sameName, false});
     }
-    for (auto [i, initialiser] : llvm::enumerate(initialisers)) {
+    for (auto [i, initializer] : llvm::enumerate(initializers)) {
       if (equal[i].empty())
-        dropUnmatched(*initialiser);
-      else if (failed(assign(initialisers, equal, i)))
+        dropUnmatched(*initializer);
+      else if (failed(assign(initializers, equal, i)))
         return failure();
     }
     return success();
   }
 
 private:
-  void set(Initialiser &initialiser, Candidate candidate) {
-    initialiser.isParameter = true;
-    initialiser.parameter = candidate.tensor->name;
-    initialiser.transposed = candidate.transposed;
-    matched.insert(&initialiser);
+  void set(Initializer &initializer, Candidate candidate) {
+    initializer.isParameter = true;
+    initializer.parameter = candidate.tensor->name;
+    initializer.transposed = candidate.transposed;
+    matched.insert(&initializer);
     taken.insert(candidate.tensor);
   }
 
   /// Tables such as inverse frequencies may lie in an external file that is not the checkpoint.
-  void dropUnmatched(Initialiser &initialiser) {
-    if (!matched.contains(&initialiser) && initialiser.type.getRank() < 2)
-      initialiser.isParameter = false;
+  void dropUnmatched(Initializer &initializer) {
+    if (!matched.contains(&initializer) && initializer.type.getRank() < 2)
+      initializer.isParameter = false;
   }
 
-  LogicalResult assign(const std::vector<Initialiser *> &initialisers,
+  LogicalResult assign(const std::vector<Initializer *> &initializers,
                        const std::vector<std::vector<Candidate>> &equal, size_t i) {
-    Initialiser &initialiser = *initialisers[i];
-    // Initialisers of the same content see the same tensors.
+    Initializer &initializer = *initializers[i];
+    // Initializers of the same content see the same tensors.
     size_t sharers = 0;
     for (const auto &other : equal)
       sharers += !other.empty() && other.front().tensor == equal[i].front().tensor;
-    if (equal[i].size() > sharers && initialiser.uses > 1)
-      return merged(initialiser, equal[i]);
-    if (matched.contains(&initialiser))
+    if (equal[i].size() > sharers && initializer.uses > 1)
+      return merged(initializer, equal[i]);
+    if (matched.contains(&initializer))
       return success();
     const Candidate *best = nullptr;
     size_t bestParts = 0;
@@ -98,7 +98,7 @@ private:
     for (const Candidate &candidate : equal[i]) {
       if (taken.contains(candidate.tensor))
         continue;
-      size_t parts = commonSuffix(candidate.tensor->name, initialiser.tensor->name());
+      size_t parts = commonSuffix(candidate.tensor->name, initializer.tensor->name());
       if (!best || parts > bestParts) {
         best = &candidate;
         bestParts = parts;
@@ -108,14 +108,14 @@ private:
       }
     }
     if (!best || tie)
-      return merged(initialiser, equal[i]);
-    set(initialiser, *best);
+      return merged(initializer, equal[i]);
+    set(initializer, *best);
     return success();
   }
 
-  LogicalResult merged(const Initialiser &initialiser, const std::vector<Candidate> &candidates) {
+  LogicalResult merged(const Initializer &initializer, const std::vector<Candidate> &candidates) {
     auto diagnostic = notSupported(where);
-    diagnostic << "initialiser '" << initialiser.tensor->name() << "' may stand for "
+    diagnostic << "initialiser '" << initializer.tensor->name() << "' may stand for "
                << candidates.size() << " tensors of '" << checkpoint.path()
                << "' with equal bytes (";
     for (size_t i = 0; i < std::min<size_t>(candidates.size(), 3); ++i)
@@ -126,8 +126,8 @@ private:
     return diagnostic;
   }
 
-  FailureOr<std::vector<Candidate>> equalTensors(const Initialiser &initialiser) {
-    const TensorProto &tensor = *initialiser.tensor;
+  FailureOr<std::vector<Candidate>> equalTensors(const Initializer &initializer) {
+    const TensorProto &tensor = *initializer.tensor;
     const bool external = tensor.data_location() == TensorProto::EXTERNAL;
     if (external) {
       FailureOr<ExternalRange> range = files.locate(tensor, where);
@@ -136,7 +136,7 @@ private:
       if (range->file->absent)
         return std::vector<Candidate>();
     }
-    std::vector<int64_t> shape(initialiser.type.getShape());
+    std::vector<int64_t> shape(initializer.type.getShape());
     std::vector<int64_t> turned(shape.rbegin(), shape.rend());
     if (!byShape.contains(shape) && (shape.size() != 2 || !byShape.contains(turned)))
       return std::vector<Candidate>();
@@ -190,7 +190,7 @@ private:
   ExternalFiles &files;
   Location where;
   std::map<std::vector<int64_t>, std::vector<const rt::StoredTensor *>> byShape;
-  std::set<const Initialiser *> matched;
+  std::set<const Initializer *> matched;
   std::set<const rt::StoredTensor *> taken;
 };
 
@@ -198,12 +198,12 @@ private:
 
 LogicalResult matchToCheckpoint(const std::string &weights,
                                 const std::vector<std::string> &linkFolders,
-                                const std::vector<Initialiser *> &initialisers,
+                                const std::vector<Initializer *> &initializers,
                                 ExternalFiles &files, Location where) {
   auto checkpoint = rt::TensorFiles::open(weights, linkFolders);
   if (!checkpoint)
     return emitError(where) << "--weights: " << checkpoint.status().message();
-  return Matcher(*checkpoint, files, where).run(initialisers);
+  return Matcher(*checkpoint, files, where).run(initializers);
 }
 
 } // namespace omnibal::onnx

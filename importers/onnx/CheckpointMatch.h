@@ -1,4 +1,4 @@
-//===- CheckpointMatch.h - Initialisers found in a checkpoint ----------------------------===//
+//===- CheckpointMatch.h - Initializers found in a checkpoint ----------------------------===//
 #ifndef IMPORTERS_ONNX_CHECKPOINTMATCH_H
 #define IMPORTERS_ONNX_CHECKPOINTMATCH_H
 
@@ -6,13 +6,13 @@
 
 namespace omnibal::onnx {
 
-/// Finds each initialiser in the checkpoint, by name and by content (as it is or transposed), and
+/// Finds each initializer in the checkpoint, by name and by content (as it is or transposed), and
 /// sets isParameter, parameter and transposed of those found. Optimising exporters merge parameters
-/// with equal bytes: one initialiser that stands for several of the checkpoint's tensors is an
+/// with equal bytes: one initializer that stands for several of the checkpoint's tensors is an
 /// error, since training it would tie them.
 mlir::LogicalResult matchToCheckpoint(const std::string &weights,
                                       const std::vector<std::string> &linkFolders,
-                                      const std::vector<Initialiser *> &initialisers,
+                                      const std::vector<Initializer *> &initializers,
                                       ExternalFiles &files, mlir::Location where);
 
 } // namespace omnibal::onnx

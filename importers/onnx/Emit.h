@@ -1,7 +1,7 @@
 //===- Emit.h - Building dialect ops with inferred result types --------------------------===//
 //
 // Result types as far as import knows them: rank and element type always, dimensions where they are
-// constant (specialisation finds the rest). Every function returns null after an error, which it
+// constant (specialization finds the rest). Every function returns null after an error, which it
 // has reported, and null for null operands, so that decompositions need no checks between steps.
 //
 //===------------------------------------------------------------------------------------------------===//

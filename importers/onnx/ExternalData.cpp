@@ -105,7 +105,7 @@ std::optional<rt::StoredType> storedType(int32_t dataType) {
   }
 }
 
-/// A graph computes in float32 whatever its checkpoint is kept in, so an initialiser of that type
+/// A graph computes in float32 whatever its checkpoint is kept in, so an initializer of that type
 /// may point at numbers of any floating point type; otherwise the types are equal.
 bool mayPointAt(int32_t dataType, rt::StoredType stored) {
   return storedType(dataType) == stored || (dataType == Float && rt::isFloat(stored));

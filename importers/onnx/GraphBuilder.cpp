@@ -20,9 +20,9 @@ std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::Stri
 }
 } // namespace
 
-GraphBuilder::GraphBuilder(const ModelProto &model, Initialisers &initialisers,
+GraphBuilder::GraphBuilder(const ModelProto &model, Initializers &initializers,
                            ExternalFiles &files, OpBuilder builder, Location where)
-    : initialisers(initialisers), files(files), builder(builder), where(where) {
+    : initializers(initializers), files(files), builder(builder), where(where) {
   for (const ValueInfoProto &info : model.graph().value_info())
     declarations[info.name()] = &info;
   for (const FunctionProto &function : model.functions())
@@ -39,19 +39,19 @@ FailureOr<DenseElementsAttr> GraphBuilder::readTensor(const TensorProto &tensor,
   return tensorValue(tensor, {}, loc);
 }
 
-Value GraphBuilder::materialise(const Initialiser &initialiser) {
-  Location loc = NameLoc::get(builder.getStringAttr(initialiser.tensor->name()));
-  Emitter e(builder, loc, known, "initialiser '" + initialiser.tensor->name() + "'");
-  if (!initialiser.isParameter) {
-    FailureOr<DenseElementsAttr> elements = readTensor(*initialiser.tensor, loc);
+Value GraphBuilder::materialize(const Initializer &initializer) {
+  Location loc = NameLoc::get(builder.getStringAttr(initializer.tensor->name()));
+  Emitter e(builder, loc, known, "initialiser '" + initializer.tensor->name() + "'");
+  if (!initializer.isParameter) {
+    FailureOr<DenseElementsAttr> elements = readTensor(*initializer.tensor, loc);
     return failed(elements) ? Value() : e.constant(*elements);
   }
-  RankedTensorType type = initialiser.type;
-  if (!initialiser.transposed)
-    return GetParameterOp::create(builder, loc, type, initialiser.parameter);
+  RankedTensorType type = initializer.type;
+  if (!initializer.transposed)
+    return GetParameterOp::create(builder, loc, type, initializer.parameter);
   auto stored =
       RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
-  return e.transpose(GetParameterOp::create(builder, loc, stored, initialiser.parameter), {1, 0});
+  return e.transpose(GetParameterOp::create(builder, loc, stored, initializer.parameter), {1, 0});
 }
 
 Value GraphBuilder::lookUp(const Scope &scope, llvm::StringRef name) {
@@ -61,13 +61,13 @@ Value GraphBuilder::lookUp(const Scope &scope, llvm::StringRef name) {
       return value;
     outermost = at;
   }
-  // Initialisers belong to the graph's scope, which functions do not see.
-  auto initialiser = initialisers.find(name);
-  if (initialiser == initialisers.end() || outermost->values.contains("\nfunction"))
+  // Initializers belong to the graph's scope, which functions do not see.
+  auto initializer = initializers.find(name);
+  if (initializer == initializers.end() || outermost->values.contains("\nfunction"))
     return {};
   Value &value = made[name];
   if (!value)
-    value = materialise(initialiser->second);
+    value = materialize(initializer->second);
   return value;
 }
 
@@ -85,7 +85,7 @@ LogicalResult GraphBuilder::collectInputs(NodeContext &context, const Scope &sco
     context.inputs.back() = lookUp(scope, name);
     // Optional inputs that a caller left out are absent inside the function too.
     if (!context.inputs.back() && !scope.values.contains(name)) {
-      if (initialisers.contains(name))
+      if (initializers.contains(name))
         return failure(); // has been reported
       if (auto source = unbuilt.find(name); source != unbuilt.end())
         return notSupported(context.e.loc)
@@ -255,7 +255,7 @@ LogicalResult GraphBuilder::buildBranch(const GraphProto &branch,
     for (const auto &entry : at->sequences)
       outer.insert(entry.first());
   }
-  for (const auto &entry : initialisers)
+  for (const auto &entry : initializers)
     outer.insert(entry.first());
   std::vector<std::string> given, wanted;
   for (const TensorProto &tensor : branch.initializer()) {

@@ -26,12 +26,12 @@ struct Frame {
 
 class GraphBuilder : public NodeContext::Graph {
 public:
-  GraphBuilder(const ModelProto &model, Initialisers &initialisers, ExternalFiles &files,
+  GraphBuilder(const ModelProto &model, Initializers &initializers, ExternalFiles &files,
                mlir::OpBuilder builder, mlir::Location where);
 
   mlir::LogicalResult buildNodes(llvm::ArrayRef<const NodeProto *> nodes, Scope &scope,
                                  const Frame &frame);
-  /// The value of that name, made from the initialiser where it is one; null if there is none.
+  /// The value of that name, made from the initializer where it is one; null if there is none.
   mlir::Value lookUp(const Scope &scope, llvm::StringRef name);
 
   mlir::LogicalResult buildBranch(const GraphProto &branch,
@@ -44,17 +44,17 @@ private:
   mlir::LogicalResult buildCall(const NodeProto &node, const FunctionProto &function, Scope &scope,
                                 const Frame &frame, mlir::StringAttr module);
   mlir::LogicalResult collectInputs(NodeContext &context, const Scope &scope);
-  mlir::Value materialise(const Initialiser &initialiser);
+  mlir::Value materialize(const Initializer &initializer);
   const FunctionProto *findFunction(const NodeProto &node) const;
 
-  Initialisers &initialisers;
+  Initializers &initializers;
   ExternalFiles &files;
   mlir::OpBuilder builder;
   mlir::Location where;
   KnownInts known;
   llvm::StringMap<const ValueInfoProto *> declarations;
   llvm::StringMap<const FunctionProto *> functions;
-  llvm::StringMap<mlir::Value> made;    ///< of initialisers
+  llvm::StringMap<mlir::Value> made;    ///< of initializers
   llvm::StringMap<std::string> unbuilt; ///< outputs that are not taken, and of which node
   // Of the node being built, for buildBranch.
   Scope *currentScope = nullptr;

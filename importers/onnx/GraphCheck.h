@@ -16,7 +16,7 @@ using NodeList = google::protobuf::RepeatedPtrField<NodeProto>;
 std::string nodeLabel(const NodeProto &node);
 
 /// Checks that every value has one definition and every use a definition among `outer` (names of
-/// the enclosing graphs), `given` (inputs and initialisers) and the nodes; orders the nodes so that
+/// the enclosing graphs), `given` (inputs and initializers) and the nodes; orders the nodes so that
 /// definitions precede uses (keeping their order otherwise) and keeps those that `wanted` values
 /// need. A cycle is an error that names its nodes.
 mlir::FailureOr<std::vector<const NodeProto *>> orderNodes(const NodeList &nodes,

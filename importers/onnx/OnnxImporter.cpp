@@ -30,7 +30,7 @@ public:
     (*module)->setAttr("omnibal.opset",
                        builder.getI64IntegerAttr(defaultOpset(model.opset_import())));
     builder.setInsertionPointToEnd(module->getBody());
-    if (failed(classifyInitialisers(model.graph(), initialisers, files, options, builder, where)) ||
+    if (failed(classifyInitializers(model.graph(), initializers, files, options, builder, where)) ||
         failed(buildFunction()) || (!options.anyGraph && failed(attachPictureFacts(*module, path))))
       return failure();
     if (failed(verify(*module)))
@@ -65,7 +65,7 @@ private:
     for (const TensorProto &tensor : graph.initializer()) {
       if (tensor.name().empty())
         return invalidModel(where) << "an initialiser without a name";
-      auto [entry, isNew] = initialisers.try_emplace(tensor.name());
+      auto [entry, isNew] = initializers.try_emplace(tensor.name());
       if (!isNew)
         return invalidModel(where) << "two initialisers have the name '" << tensor.name() << "'";
       entry->second.tensor = &tensor;
@@ -93,7 +93,7 @@ private:
 
   void countUses() {
     auto use = [&](const std::string &name) {
-      if (auto entry = initialisers.find(name); entry != initialisers.end())
+      if (auto entry = initializers.find(name); entry != initializers.end())
         ++entry->second.uses;
     };
     for (const NodeProto *node : nodes)
@@ -125,7 +125,7 @@ private:
 
   LogicalResult addInput(const ValueInfoProto &input, func::FuncOp function, Block &entry,
                          Scope &scope) {
-    if (initialisers.contains(input.name())) // a default value; nothing here overrides it
+    if (initializers.contains(input.name())) // a default value; nothing here overrides it
       return success();
     if (auto bound = options.boundInputs.find(input.name()); bound != options.boundInputs.end()) {
       scope.values[input.name()] =
@@ -156,7 +156,7 @@ private:
     for (const ValueInfoProto &input : model.graph().input())
       if (failed(addInput(input, function, entry, scope)))
         return failure();
-    GraphBuilder graph(model, initialisers, files, builder, where);
+    GraphBuilder graph(model, initializers, files, builder, where);
     Frame frame;
     frame.opset = defaultOpset(model.opset_import());
     if (failed(graph.buildNodes(nodes, scope, frame)))
@@ -210,7 +210,7 @@ private:
   OwningOpRef<ModuleOp> module;
   std::vector<std::string> outputs;
   std::vector<const NodeProto *> nodes;
-  Initialisers initialisers;
+  Initializers initializers;
   llvm::SmallVector<Attribute> argumentAttributes;
 };
 

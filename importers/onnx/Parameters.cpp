@@ -1,4 +1,4 @@
-//===- Parameters.cpp - Which initialisers are parameters, and their names ---------------===//
+//===- Parameters.cpp - Which initializers are parameters, and their names ---------------===//
 #include "importers/onnx/Parameters.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "importers/onnx/CheckpointMatch.h"
@@ -18,43 +18,43 @@ bool isExternal(const TensorProto &tensor) {
 
 class Classifier {
 public:
-  Classifier(const GraphProto &graph, Initialisers &initialisers, ExternalFiles &files,
+  Classifier(const GraphProto &graph, Initializers &initializers, ExternalFiles &files,
              const ImportOptions &options, OpBuilder &builder, Location where)
-      : graph(graph), initialisers(initialisers), files(files), options(options), builder(builder),
+      : graph(graph), initializers(initializers), files(files), options(options), builder(builder),
         where(where) {}
 
   LogicalResult run() {
     bool anyExternal = false;
     for (const TensorProto &tensor : graph.initializer()) {
       anyExternal |= isExternal(tensor);
-      Initialiser &initialiser = initialisers[tensor.name()];
-      if (initialiser.uses == 0)
+      Initializer &initializer = initializers[tensor.name()];
+      if (initializer.uses == 0)
         continue;
       FailureOr<RankedTensorType> type = tensorType(tensor, where);
       if (failed(type))
         return failure();
-      initialiser.type = *type;
+      initializer.type = *type;
     }
     for (const TensorProto &tensor : graph.initializer()) {
-      Initialiser &initialiser = initialisers[tensor.name()];
-      if (initialiser.uses == 0 || !isFloat(tensor.data_type()))
+      Initializer &initializer = initializers[tensor.name()];
+      if (initializer.uses == 0 || !isFloat(tensor.data_type()))
         continue;
       if (isExternal(tensor)) {
-        if (failed(nameByLocation(initialiser)))
+        if (failed(nameByLocation(initializer)))
           return failure();
       } else {
-        initialiser.isParameter = !anyExternal && options.weights.empty();
-        initialiser.parameter = tensor.name();
+        initializer.isParameter = !anyExternal && options.weights.empty();
+        initializer.parameter = tensor.name();
       }
     }
     if (!options.weights.empty() && failed(matchCheckpoint()))
       return failure();
     for (const TensorProto &tensor : graph.initializer()) {
-      Initialiser &initialiser = initialisers[tensor.name()];
-      if (initialiser.uses == 0)
+      Initializer &initializer = initializers[tensor.name()];
+      if (initializer.uses == 0)
         continue;
-      if (initialiser.isParameter ? failed(createParameter(initialiser))
-                                  : failed(checkConstant(initialiser)))
+      if (initializer.isParameter ? failed(createParameter(initializer))
+                                  : failed(checkConstant(initializer)))
         return failure();
     }
     return success();
@@ -62,36 +62,36 @@ public:
 
 private:
   /// External data in a safetensors file names its tensor.
-  LogicalResult nameByLocation(Initialiser &initialiser) {
-    const TensorProto &tensor = *initialiser.tensor;
+  LogicalResult nameByLocation(Initializer &initializer) {
+    const TensorProto &tensor = *initializer.tensor;
     FailureOr<ExternalRange> range = files.locate(tensor, where);
     if (failed(range))
       return failure();
-    initialiser.isParameter = true;
-    initialiser.parameter = tensor.name();
+    initializer.isParameter = true;
+    initializer.parameter = tensor.name();
     if (!range->stored)
       return success();
-    initialiser.parameter = range->stored->name;
+    initializer.parameter = range->stored->name;
     named.insert(tensor.name());
     return success();
   }
 
   LogicalResult matchCheckpoint() {
-    std::vector<Initialiser *> unnamed;
+    std::vector<Initializer *> unnamed;
     for (const TensorProto &tensor : graph.initializer()) {
-      Initialiser &initialiser = initialisers[tensor.name()];
-      if (initialiser.uses != 0 && isFloat(tensor.data_type()) && !named.contains(tensor.name()))
-        unnamed.push_back(&initialiser);
+      Initializer &initializer = initializers[tensor.name()];
+      if (initializer.uses != 0 && isFloat(tensor.data_type()) && !named.contains(tensor.name()))
+        unnamed.push_back(&initializer);
     }
     return matchToCheckpoint(options.weights, options.linkFolders, unnamed, files, where);
   }
 
-  LogicalResult checkConstant(const Initialiser &initialiser) {
-    const TensorProto &tensor = *initialiser.tensor;
-    if (!isFloat(tensor.data_type()) || initialiser.type.getRank() < 2)
+  LogicalResult checkConstant(const Initializer &initializer) {
+    const TensorProto &tensor = *initializer.tensor;
+    if (!isFloat(tensor.data_type()) || initializer.type.getRank() < 2)
       return success();
     auto diagnostic = invalidModel(where);
-    diagnostic << "initialiser '" << tensor.name() << "' of type " << initialiser.type;
+    diagnostic << "initialiser '" << tensor.name() << "' of type " << initializer.type;
     if (options.weights.empty())
       return diagnostic << " is neither external data nor certainly a constant; pass --weights "
                            "with the checkpoint that the model was exported from";
@@ -100,10 +100,10 @@ private:
                          "was exported from as --weights, or export with optimize=False";
   }
 
-  LogicalResult createParameter(Initialiser &initialiser) {
-    const TensorProto &tensor = *initialiser.tensor;
-    RankedTensorType type = initialiser.type;
-    if (initialiser.transposed)
+  LogicalResult createParameter(Initializer &initializer) {
+    const TensorProto &tensor = *initializer.tensor;
+    RankedTensorType type = initializer.type;
+    if (initializer.transposed)
       type = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
     StringAttr file;
     IntegerAttr offset, length;
@@ -112,7 +112,7 @@ private:
       FailureOr<ExternalRange> range = files.locate(tensor, where);
       if (failed(range))
         return failure();
-      if (!initialiser.transposed) { // else only the checkpoint has the bytes in this order
+      if (!initializer.transposed) { // else only the checkpoint has the bytes in this order
         file = builder.getStringAttr(range->location);
         offset = builder.getI64IntegerAttr(range->offset);
         length = builder.getI64IntegerAttr(range->length);
@@ -124,40 +124,40 @@ private:
       if (options.weights.empty())
         value = *elements;
     }
-    // Tied weights: two initialisers with one tensor of the checkpoint are one parameter.
-    auto [entry, isNew] = created.try_emplace(initialiser.parameter);
+    // Tied weights: two initializers with one tensor of the checkpoint are one parameter.
+    auto [entry, isNew] = created.try_emplace(initializer.parameter);
     if (!isNew) {
       ParameterOp other = entry->second;
       if (other.getType() == type && other.getFileAttr() == file && other.getOffsetAttr() == offset)
         return success();
       if (other.getType() == type && !options.weights.empty())
         return success();
-      return invalidModel(where) << "two initialisers are the parameter '" << initialiser.parameter
+      return invalidModel(where) << "two initialisers are the parameter '" << initializer.parameter
                                  << "', with different shapes or data";
     }
     entry->second = ParameterOp::create(builder, NameLoc::get(builder.getStringAttr(tensor.name())),
-                                        builder.getStringAttr(initialiser.parameter),
+                                        builder.getStringAttr(initializer.parameter),
                                         TypeAttr::get(type), file, offset, length, value,
                                         /*frozen=*/UnitAttr(), /*transposed=*/UnitAttr());
     return success();
   }
 
   const GraphProto &graph;
-  Initialisers &initialisers;
+  Initializers &initializers;
   ExternalFiles &files;
   const ImportOptions &options;
   OpBuilder &builder;
   Location where;
-  llvm::StringSet<> named; ///< initialisers whose name a safetensors file gave
+  llvm::StringSet<> named; ///< initializers whose name a safetensors file gave
   llvm::StringMap<ParameterOp> created;
 };
 
 } // namespace
 
-LogicalResult classifyInitialisers(const GraphProto &graph, Initialisers &initialisers,
+LogicalResult classifyInitializers(const GraphProto &graph, Initializers &initializers,
                                    ExternalFiles &files, const ImportOptions &options,
                                    OpBuilder &builder, Location where) {
-  return Classifier(graph, initialisers, files, options, builder, where).run();
+  return Classifier(graph, initializers, files, options, builder, where).run();
 }
 
 } // namespace omnibal::onnx

@@ -1,8 +1,8 @@
-//===- Parameters.h - Which initialisers are parameters, and their names -----------------===//
+//===- Parameters.h - Which initializers are parameters, and their names -----------------===//
 //
-// A parameter is a float initialiser with external data or one that the checkpoint of --weights
-// holds; every other initialiser is a constant. Where a model has all data inline and there is no
-// checkpoint, its float initialisers are the parameters. Names are those of the checkpoint.
+// A parameter is a float initializer with external data or one that the checkpoint of --weights
+// holds; every other initializer is a constant. Where a model has all data inline and there is no
+// checkpoint, its float initializers are the parameters. Names are those of the checkpoint.
 //
 //===------------------------------------------------------------------------------------------------===//
 #ifndef IMPORTERS_ONNX_PARAMETERS_H
@@ -15,7 +15,7 @@
 
 namespace omnibal::onnx {
 
-struct Initialiser {
+struct Initializer {
   const TensorProto *tensor = nullptr;
   mlir::RankedTensorType type; ///< in the graph
   int uses = 0;                ///< by nodes that are built
@@ -26,12 +26,12 @@ struct Initialiser {
   bool transposed = false;
 };
 
-/// Initialisers by name; `uses` counts those that are read. Reports wrong sizes, types and names.
-using Initialisers = llvm::StringMap<Initialiser>;
+/// Initializers by name; `uses` counts those that are read. Reports wrong sizes, types and names.
+using Initializers = llvm::StringMap<Initializer>;
 
-/// Decides for every initialiser that is used, and creates the parameter ops at the builder's
+/// Decides for every initializer that is used, and creates the parameter ops at the builder's
 /// insertion point, in the graph's order.
-mlir::LogicalResult classifyInitialisers(const GraphProto &graph, Initialisers &initialisers,
+mlir::LogicalResult classifyInitializers(const GraphProto &graph, Initializers &initializers,
                                          ExternalFiles &files, const ImportOptions &options,
                                          mlir::OpBuilder &builder, mlir::Location where);
 

@@ -17,7 +17,7 @@ bool isView(Operation *op) {
 }
 
 bool isCheap(Operation *op) {
-  auto remat = dyn_cast<RematerialisableOpInterface>(op);
+  auto remat = dyn_cast<RematerializableOpInterface>(op);
   return op->getNumOperands() == 0 || (remat && remat.isCheapToRecompute());
 }
 

@@ -46,7 +46,7 @@ struct RematQuery {
   llvm::DenseSet<mlir::Value> uncomputed = {};
 };
 
-/// One way to rematerialise.
+/// One way to rematerialize.
 struct RematChoice {
   std::string name; ///< keep | selective-N | full
   /// Values to keep (block arguments among them), in the order of their definition. Everything

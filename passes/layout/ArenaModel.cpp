@@ -4,7 +4,7 @@
 #include "passes/cost/LayerFacts.h"
 #include "passes/layout/ArenaLayers.h"
 #include "passes/layout/OffsetAssignment.h"
-#include "passes/layout/RunClock.h"
+#include "passes/layout/RankTimeline.h"
 #include <map>
 #include <set>
 #include <tuple>
@@ -35,7 +35,7 @@ public:
       findMessages(mode);
       auto steps = schedule::insertCommunication(listsOf(mode), messages);
       for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
-        arenas[rank] = std::max(arenas[rank], regions(rank, RunClock(steps[rank]), mode));
+        arenas[rank] = std::max(arenas[rank], regions(rank, RankTimeline(steps[rank]), mode));
     }
     for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
       arenas[rank] += persistent(rank);
@@ -82,7 +82,7 @@ private:
   }
 
   /// The last wait for a message that the chunk sends; -1: it sends none.
-  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const RunClock &clock) const {
+  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const RankTimeline &clock) const {
     int64_t last = -1;
     for (const schedule::Message &message : messages)
       if (message.gradient == gradient && message.fromChunk == chunk)
@@ -133,7 +133,7 @@ private:
     regions[{kind >= Region::Kept, chunk, kind, from}].push_back(block);
   }
 
-  int64_t regions(int64_t rank, const RunClock &clock, Mode mode) {
+  int64_t regions(int64_t rank, const RankTimeline &clock, Mode mode) {
     Regions list;
     int64_t work = 0, microbatches = microbatchesOf(mode);
     for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
@@ -156,7 +156,7 @@ private:
   }
 
   /// What is held for one micro-batch of a chunk.
-  void addChunk(int64_t chunk, int64_t m, const RunClock &clock, Mode mode, Regions &list) {
+  void addChunk(int64_t chunk, int64_t m, const RankTimeline &clock, Mode mode, Regions &list) {
     int64_t f = clock.run(chunk, m, {StepKind::Forward});
     int64_t b = clock.run(chunk, m, {StepKind::Backward, StepKind::InputGrad});
     int64_t last = clock.run(chunk, m, {StepKind::WeightGrad, StepKind::Backward});
@@ -211,7 +211,7 @@ private:
   }
 
   /// The last run of another chunk of this rank that reads what the chunk puts out.
-  int64_t lastReader(int64_t chunk, int64_t m, const RunClock &clock, bool training) const {
+  int64_t lastReader(int64_t chunk, int64_t m, const RankTimeline &clock, bool training) const {
     int64_t last = -1;
     for (const ArenaTensor &tensor : tensors)
       if (layers[tensor.producer].chunk == chunk)
@@ -227,7 +227,7 @@ private:
   }
 
   /// The last backward of another chunk of this rank that reads gradients which the chunk gives.
-  int64_t producersRun(int64_t chunk, int64_t m, const RunClock &clock) const {
+  int64_t producersRun(int64_t chunk, int64_t m, const RankTimeline &clock) const {
     int64_t last = -1;
     for (const ArenaTensor &tensor : tensors) {
       int64_t from = layers[tensor.producer].chunk;
@@ -302,7 +302,7 @@ private:
   }
 
   /// Values of the micro-batch, from its first action on the rank to the last that reads them.
-  void addBatch(int64_t rank, int64_t m, const RunClock &clock, Mode mode,
+  void addBatch(int64_t rank, int64_t m, const RankTimeline &clock, Mode mode,
                 std::vector<Block> &blocks) const {
     std::map<StringRef, int64_t> bytes, last;
     int64_t first = clock.end();

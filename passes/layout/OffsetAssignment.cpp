@@ -17,7 +17,7 @@ Placement assignOffsets(const std::vector<Block> &blocks) {
   for (size_t i : order) {
     const Block &block = blocks[i];
     int64_t size = alignUp(block.bytes);
-    std::vector<std::pair<int64_t, int64_t>> taken; // [begin, end) of neighbours in time
+    std::vector<std::pair<int64_t, int64_t>> taken; // [begin, end) of neighbors in time
     for (size_t j : placed)
       if (blocks[j].first <= block.last && block.first <= blocks[j].last)
         taken.push_back({placement.offsets[j], placement.offsets[j] + alignUp(blocks[j].bytes)});

@@ -60,11 +60,11 @@ Value matchMean(Value value, int64_t *axis) {
   return axes.back() == rank - 1 ? reduce.getInput() : Value();
 }
 
-/// True if the value scales or shifts the normalised dimensions and nothing else.
-bool isNormVector(Value value, Value normalised, int64_t axis) {
+/// True if the value scales or shifts the normalized dimensions and nothing else.
+bool isNormVector(Value value, Value normalized, int64_t axis) {
   if (!readsParameter(value) && !splatConstant(value))
     return false;
-  SymbolicShape shape = shapeOf(normalised), vector = shapeOf(value);
+  SymbolicShape shape = shapeOf(normalized), vector = shapeOf(value);
   return ArrayRef<SymbolicDim>(vector) == ArrayRef<SymbolicDim>(shape).drop_front(axis);
 }
 
@@ -84,10 +84,10 @@ struct NormRaiser {
     if (!squared || squared != x || op->getResult(0).getType() != x.getType())
       return;
     builder.setInsertionPoint(op);
-    if (auto centred = x.getDefiningOp<SubOp>()) {
+    if (auto centered = x.getDefiningOp<SubOp>()) {
       int64_t meanAxis;
-      if (matchMean(centred.getRhs(), &meanAxis) == centred.getLhs() && meanAxis == axis) {
-        raiseLayerNorm(op, centred.getLhs(), axis, withEpsilon->second);
+      if (matchMean(centered.getRhs(), &meanAxis) == centered.getLhs() && meanAxis == axis) {
+        raiseLayerNorm(op, centered.getLhs(), axis, withEpsilon->second);
         return;
       }
     }
@@ -99,13 +99,13 @@ struct NormRaiser {
 
   /// layer_norm has a scale: without a parameter behind it, ones.
   void raiseLayerNorm(Operation *op, Value x, int64_t axis, double epsilon) {
-    Value normalised = op->getResult(0);
+    Value normalized = op->getResult(0);
     MulOp product;
     Value scale;
-    if (normalised.hasOneUse())
-      if ((product = dyn_cast<MulOp>(*normalised.user_begin()))) {
-        scale = product.getLhs() == normalised ? product.getRhs() : product.getLhs();
-        if (!isNormVector(scale, normalised, axis))
+    if (normalized.hasOneUse())
+      if ((product = dyn_cast<MulOp>(*normalized.user_begin()))) {
+        scale = product.getLhs() == normalized ? product.getRhs() : product.getLhs();
+        if (!isNormVector(scale, normalized, axis))
           product = nullptr;
       }
     if (product) {
@@ -121,7 +121,7 @@ struct NormRaiser {
     Value norm =
         LayerNormOp::create(builder, op->getLoc(), x.getType(), x, scale, Value(),
                             builder.getI64IntegerAttr(axis), builder.getF64FloatAttr(epsilon));
-    (product ? product.getResult() : normalised).replaceAllUsesWith(norm);
+    (product ? product.getResult() : normalized).replaceAllUsesWith(norm);
   }
 
   void attachScale(MulOp op) {

@@ -30,13 +30,13 @@ std::optional<LastSlice> matchLastSlice(Value value) {
                    to[last].constant};
 }
 
-/// rotate(x): [-x2, x1] of the halves, or of neighbours.
+/// rotate(x): [-x2, x1] of the halves, or of neighbors.
 struct Rotation {
   Value input;
   bool interleaved;
 };
 std::optional<Rotation> matchRotation(Value value) {
-  // Neighbours: reshape(concat([.., n, 1], [.., n, 1])).
+  // Neighbors: reshape(concat([.., n, 1], [.., n, 1])).
   Value inner = value;
   bool stacked = false;
   if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
@@ -76,7 +76,7 @@ std::optional<Rotation> matchRotation(Value value) {
   return std::nullopt;
 }
 
-/// Neighbours apart: element `part` (0 or 1) of each pair; returns the pairs [.., n, 2].
+/// Neighbors apart: element `part` (0 or 1) of each pair; returns the pairs [.., n, 2].
 Value matchPairPart(Value value, int64_t part) {
   auto reshape = value.getDefiningOp<ReshapeOp>();
   auto slice = reshape ? matchLastSlice(reshape.getInput()) : std::nullopt;
@@ -240,7 +240,7 @@ LogicalResult RopeRaiser::raiseSum(AddOp op) {
   return success();
 }
 
-/// The pairs (a cos - b sin, a sin + b cos) of neighbours a, b, stacked and flattened.
+/// The pairs (a cos - b sin, a sin + b cos) of neighbors a, b, stacked and flattened.
 LogicalResult RopeRaiser::raisePairs(ReshapeOp op) {
   auto concat = op.getInput().getDefiningOp<ConcatOp>();
   if (!concat || concat.getInputs().size() != 2 || rankOf(op.getResult()) != 4 ||

@@ -46,7 +46,7 @@ struct Placed {
 
 std::vector<Placed> fill(const rt::Stage &stage, int64_t bucketBytes) {
   std::map<int32_t, Moment> last = completions(stage.modes.at("train"));
-  std::vector<std::tuple<Moment, int32_t>> order; // neighbours in the arena stay neighbours
+  std::vector<std::tuple<Moment, int32_t>> order; // neighbors in the arena stay neighbors
   for (size_t i = 0; i < stage.parameters.size(); ++i) {
     const rt::Parameter &parameter = stage.parameters[i];
     if (!parameter.trainable)

@@ -1,4 +1,4 @@
-//===- Passes.h - Specialisation: form I to form S ---------------------------------------===//
+//===- Passes.h - Specialization: form I to form S ---------------------------------------===//
 #ifndef PASSES_SPECIALIZE_PASSES_H
 #define PASSES_SPECIALIZE_PASSES_H
 

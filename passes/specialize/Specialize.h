@@ -1,4 +1,4 @@
-//===- Specialize.h - Specialisation as a library ----------------------------------------===//
+//===- Specialize.h - Specialization as a library ----------------------------------------===//
 #ifndef PASSES_SPECIALIZE_SPECIALIZE_H
 #define PASSES_SPECIALIZE_SPECIALIZE_H
 

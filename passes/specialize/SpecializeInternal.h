@@ -1,4 +1,4 @@
-//===- SpecializeInternal.h - Parts of specialisation ------------------------------------===//
+//===- SpecializeInternal.h - Parts of specialization ------------------------------------===//
 #ifndef PASSES_SPECIALIZE_SPECIALIZEINTERNAL_H
 #define PASSES_SPECIALIZE_SPECIALIZEINTERNAL_H
 
@@ -33,7 +33,7 @@ private:
 llvm::FailureOr<llvm::SmallVector<mlir::Operation *>>
 foldConstant(mlir::RewriterBase &rewriter, mlir::Operation *op, int64_t limitElements);
 
-/// Rewrites an op whose types are specialised into its form without shape operands, or removes it
+/// Rewrites an op whose types are specialized into its form without shape operands, or removes it
 /// where it does nothing. May erase `op`.
 llvm::LogicalResult rewriteShapes(mlir::RewriterBase &rewriter, mlir::Operation *op,
                                   const SymbolicContents &contents);

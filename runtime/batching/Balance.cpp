@@ -78,7 +78,7 @@ std::vector<uint32_t> packable(const SampleLengths &lengths, const std::vector<i
   return samples;
 }
 
-/// As the published `group_random` sampler: sorted by tokens in units of 512, neighbours are a
+/// As the published `group_random` sampler: sorted by tokens in units of 512, neighbors are a
 /// row; rows in random order.
 std::vector<uint32_t> isfRows(const GroupLoads &loads, int32_t ranks, Random random) {
   std::vector<uint64_t> items(loads.tokens.size()), scratch;

@@ -154,7 +154,7 @@ Status Dataset::Impl::addShard(int32_t shard) {
   return Status::ok();
 }
 
-/// Most pictures tell their size in the first bytes; a JPEG may have a thumbnail or a colour
+/// Most pictures tell their size in the first bytes; a JPEG may have a thumbnail or a color
 /// profile before it.
 Result<ImageSize> readSize(const std::string &shard, const Extract &picture) {
   constexpr int64_t usual = 4096, factor = 16;

@@ -15,8 +15,8 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Kernel.h"
 #include "runtime/device/Load.h"
-#include "runtime/device/MemoryUse.h"
 #include "runtime/device/Optimizer.h"
+#include "runtime/device/WorkspaceUse.h"
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -130,9 +130,9 @@ struct SumsOptions {
 };
 
 /// Kernels' work that was recorded and can be enqueued again and again.
-class RecordedWork {
+class CapturedGraph {
 public:
-  virtual ~RecordedWork() = default;
+  virtual ~CapturedGraph() = default;
 };
 
 struct BackendOptions {
@@ -154,8 +154,8 @@ public:
 
   /// What the backend takes of the device for itself, at most: known of the kernels created so far,
   /// so complete when all are.
-  virtual std::vector<MemoryUse> memoryBesideArena() const { return {}; }
-  /// OutOfMemory names the bytes: there must also be room for memoryBesideArena().
+  virtual std::vector<WorkspaceUse> workspaceOf() const { return {}; }
+  /// OutOfMemory names the bytes: there must also be room for workspaceOf().
   virtual Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) = 0;
   /// Opens a program's generated code; before the kernels that use it.
   virtual Status loadCode(const std::string &path) = 0;
@@ -206,16 +206,16 @@ public:
   /// so.
   virtual bool goesBySamples() const { return false; }
 
-  /// How many recordings are worth keeping; 0: work cannot be recorded.
-  virtual int recordings() const { return 0; }
-  /// From here to endRecording() this rank runs kernels only, and they are recorded, not enqueued.
-  virtual Status beginRecording() { return {Code::Internal, "this backend records nothing"}; }
+  /// How many graphs are worth keeping; 0: work cannot be recorded.
+  virtual int graphs() const { return 0; }
+  /// From here to endCapture() this rank runs kernels only, and they are recorded, not enqueued.
+  virtual Status beginCapture() { return {Code::Internal, "this backend records nothing"}; }
   /// Null if a kernel cannot be recorded (it waits for the device, ...): the work has to be run
   /// again, and was not performed.
-  virtual Result<std::unique_ptr<RecordedWork>> endRecording() {
-    return std::unique_ptr<RecordedWork>();
+  virtual Result<std::unique_ptr<CapturedGraph>> endCapture() {
+    return std::unique_ptr<CapturedGraph>();
   }
-  virtual Status enqueue(RecordedWork &work) {
+  virtual Status enqueue(CapturedGraph &work) {
     return {Code::Internal, "this backend records nothing"};
   }
 

@@ -30,11 +30,9 @@ Status ActionRun::compute(const Action &a) {
   for (size_t i = 0; i < phase.segments.size(); ++i) {
     const Segment &segment = phase.segments[i];
     auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
-    const RecordingKey key =
-        recordingKey(a, i, segment, batch->tiles, rows, load, backend.goesBySamples());
+    const GraphKey key = graphKey(a, i, segment, batch->tiles, rows, load, backend.goesBySamples());
     // What is timed by call or by kernel runs by itself.
-    OMNIBAL_RETURN_IF_ERROR(trace || clock ? work()
-                                           : state.recordings.run(key, &mode, backend, work));
+    OMNIBAL_RETURN_IF_ERROR(trace || clock ? work() : state.graphs.run(key, &mode, backend, work));
     transport.progress();
     if (completions != prepared.completions.end())
       for (const Completion &each : completions->second)
@@ -66,7 +64,7 @@ Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const S
                       batch.tiles, prepared.rows(batch.tokens), pool, backend, trace);
     if (!status)
       return std::move(status).context("layer \"" + layer.call->layer + "\"");
-    if (backend.recordings() == 0)
+    if (backend.graphs() == 0)
       transport.progress();
     if (clock) {
       Mark end = backend.mark();

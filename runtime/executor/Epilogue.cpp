@@ -77,7 +77,7 @@ Status Executor::reduceBucket(int32_t number) {
   std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
     return stageInfo().parameters[x].gradOffset < stageInfo().parameters[y].gradOffset;
   });
-  // Neighbours in the arena go together: fewer messages.
+  // Neighbors in the arena go together: fewer messages.
   std::vector<FloatRun> runs;
   for (int32_t i : order) {
     const Parameter &q = stageInfo().parameters[i];

@@ -1,7 +1,7 @@
 //===- Executor.h - Runs the action lists of one rank ------------------------------------===//
 //
 // prepare() does everything that can fail because of the program or the machine: kernels, arena,
-// addresses. initialise() loads the weights. After that a step only executes actions: it allocates
+// addresses. initialize() loads the weights. After that a step only executes actions: it allocates
 // nothing in the arena's name and decides nothing by the data.
 //
 //===-------------------------------------------------------------------------------------------===//
@@ -81,7 +81,7 @@ public:
   /// Connects the ranks, which all call it; loads this stage's parameters and constants; gradients
   /// and moments become zero. `weights` are looked at where readsWeights(). An error of one rank is
   /// one of all.
-  Status initialise(const TensorFiles &weights);
+  Status initialize(const TensorFiles &weights);
   /// Parameters, and the optimizer's moments, that reads() names this rank for go to all other
   /// ranks that hold them; all ranks call it.
   Status shareParameters(bool moments);
@@ -99,7 +99,7 @@ public:
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
 
   /// The same with small numbers as parameters, for rehearsals without weights.
-  Status initialiseForRehearsal();
+  Status initializeForRehearsal();
   /// The computing actions of mode "train" in their order, without messages (what would be received
   /// is filled with small numbers) and without an epilogue: nothing waits for another rank, no
   /// parameter changes. For measuring.

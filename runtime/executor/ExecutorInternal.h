@@ -2,9 +2,9 @@
 #ifndef RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 #define RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 
+#include "runtime/executor/CapturedGraphs.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/ModelWork.h"
-#include "runtime/executor/Recordings.h"
 #include <array>
 #include <deque>
 #include <map>
@@ -87,7 +87,7 @@ struct StepUnderWay {
 
 struct Executor::Impl {
   std::map<std::string, PreparedMode> modes;
-  Recordings recordings;
+  CapturedGraphs graphs;
   std::optional<ModelWork> work;
 
   struct Note {

@@ -1,7 +1,7 @@
 //===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
 #include "runtime/executor/ExecutorInternal.h"
-#include "runtime/program/BesideArena.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Workspace.h"
 #include <algorithm>
 #include <set>
 
@@ -285,7 +285,7 @@ Status Executor::zeroState(const Parameter &q) {
   return Status::ok();
 }
 
-Status Executor::initialise(const TensorFiles &weights) {
+Status Executor::initialize(const TensorFiles &weights) {
   OMNIBAL_RETURN_IF_ERROR(connect());
   // All ranks go on or none: who waits for what another could not read waits in vain.
   OMNIBAL_RETURN_IF_ERROR(communicator.agree(loadParameters(weights)));

@@ -51,7 +51,7 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   return result;
 }
 
-Status Executor::initialiseForRehearsal() {
+Status Executor::initializeForRehearsal() {
   OMNIBAL_RETURN_IF_ERROR(connect());
   std::vector<float> numbers = smallNumbers(0.05f);
   for (const Parameter &q : stageInfo().parameters) {

@@ -10,7 +10,7 @@
 namespace omnibal::rt {
 namespace {
 
-/// Neighbours in memory as one. Only among replicas, which have the same layout: all ranks must
+/// Neighbors in memory as one. Only among replicas, which have the same layout: all ranks must
 /// name the same sizes.
 std::vector<Transport::Piece> joined(const std::vector<Transport::Piece> &pieces) {
   std::vector<Transport::Piece> result;

@@ -1,6 +1,6 @@
 //===- PictureGrid.h - Pictures of their own sizes, cut into patches -------------------------===//
 //
-// Models of dynamic resolution see a picture as patches of equal size. merge x merge neighbouring
+// Models of dynamic resolution see a picture as patches of equal size. merge x merge neighboring
 // patches become one token, a *unit*: what V counts for such models.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -8,7 +8,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/comm/Gather.h"
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/training/CalibrationTable.h"
 #include "runtime/training/Session.h"
@@ -72,10 +72,10 @@ public:
       batch.imageRows.push_back(t < rows ? static_cast<int32_t>(t) : noImageRow);
       // Evenly spread: position t has a label where the running count passes a whole number.
       auto count = [&](int64_t n) { return std::floor(share * static_cast<double>(n) + 1e-9); };
-      bool labelled = count(t + 1) > count(t);
-      batch.targets.push_back(labelled ? static_cast<int32_t>((t + 1) * 7919 % vocabulary)
-                                       : noTarget);
-      batch.labelTokens += labelled;
+      bool labeled = count(t + 1) > count(t);
+      batch.targets.push_back(labeled ? static_cast<int32_t>((t + 1) * 7919 % vocabulary)
+                                      : noTarget);
+      batch.labelTokens += labeled;
     }
     if (info.grid)
       addPictures(*info.grid, samples);
@@ -288,7 +288,7 @@ private:
     return Seconds(Clock::now() - begin).count();
   }
 
-  /// Messages between neighbours, all pairs at once. A rank that has waited long for a message
+  /// Messages between neighbors, all pairs at once. A rank that has waited long for a message
   /// notices it later than one that has just begun to wait, and in a pipeline those are the
   /// messages that count: so the first message comes late and only its answer at once.
   Status measureLink() {

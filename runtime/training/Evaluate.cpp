@@ -1,5 +1,5 @@
 //===- Evaluate.cpp - Loss and accuracy over a whole data set -------------------------------===//
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/training/Session.h"
 #include <cmath>
@@ -39,19 +39,19 @@ Result<std::shared_ptr<StepSource>> everySample(const Session &s, const DataSour
 
 void countPredictions(const PackedMicrobatch &batch, const int32_t *predictions, Scores &scores) {
   for (size_t i = 0; i + 1 < batch.borders.size(); ++i) {
-    bool labelled = false, allRight = true;
+    bool labeled = false, allRight = true;
     for (int64_t t = batch.borders[i]; t < batch.borders[i + 1]; ++t) {
       if (batch.targets[t] == noTarget)
         continue;
-      labelled = true;
+      labeled = true;
       bool right = predictions[t] == batch.targets[t];
       allRight &= right;
       scores.labels += 1;
       scores.right += right;
     }
     scores.samples += 1;
-    scores.answers += labelled;
-    scores.answersRight += labelled && allRight;
+    scores.answers += labeled;
+    scores.answersRight += labeled && allRight;
   }
 }
 
@@ -87,7 +87,7 @@ Status evaluate(Session &s, const DataSource &data) {
   auto mode = stage.modes.find("evaluate");
   if (mode == stage.modes.end())
     return invalid("the program has no mode \"evaluate\"; compile it again");
-  FeederOptions options;
+  DataLoaderOptions options;
   options.microbatches = mode->second.microbatches;
   options.dataParallel = s.program().dataParallel;
   options.replica = s.executor->replica();
@@ -97,7 +97,7 @@ Status evaluate(Session &s, const DataSource &data) {
   auto runs = everySample(s, data, {options.microbatches, options.dataParallel});
   OMNIBAL_RETURN_IF_ERROR(s.agree(runs.status()));
   options.lastStep = (*runs)->steps();
-  Feeder feeder(data.dataset, data.preprocess, s.program(), *runs, options);
+  DataLoader feeder(data.dataset, data.preprocess, s.program(), *runs, options);
   Scores scores;
   ResultSink sink = [&](int32_t, const BatchValue &result, const std::byte *bytes,
                         const PackedMicrobatch &batch) {

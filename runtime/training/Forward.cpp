@@ -7,7 +7,7 @@
 //
 //===-------------------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/SharedTensorFile.h"
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/data/SeenPictures.h"
 #include "runtime/program/Names.h"
 #include "runtime/training/ForwardPictures.h"

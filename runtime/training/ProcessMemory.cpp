@@ -1,10 +1,10 @@
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/comm/Gather.h"
-#include "runtime/data/BatchLoader.h"
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/data/Image.h"
-#include "runtime/program/BesideArena.h"
+#include "runtime/data/Prefetcher.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Workspace.h"
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -116,10 +116,10 @@ int64_t gradientBytes(const Stage &stage) {
 }
 
 /// Sums by what it is for, in the order of their first mention.
-void add(std::vector<MemoryUse> &sums, const std::vector<MemoryUse> &uses) {
-  for (const MemoryUse &use : uses) {
+void add(std::vector<WorkspaceUse> &sums, const std::vector<WorkspaceUse> &uses) {
+  for (const WorkspaceUse &use : uses) {
     auto found = std::find_if(sums.begin(), sums.end(),
-                              [&](const MemoryUse &sum) { return sum.what == use.what; });
+                              [&](const WorkspaceUse &sum) { return sum.what == use.what; });
     if (found == sums.end())
       sums.push_back(use);
     else
@@ -127,15 +127,15 @@ void add(std::vector<MemoryUse> &sums, const std::vector<MemoryUse> &uses) {
   }
 }
 
-std::string toText(const std::vector<MemoryUse> &uses) {
+std::string toText(const std::vector<WorkspaceUse> &uses) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const MemoryUse &use : uses)
+  for (const WorkspaceUse &use : uses)
     list.push_back({use.what, use.bytes});
   return list.dump();
 }
 
-std::vector<MemoryUse> fromText(const std::string &text) {
-  std::vector<MemoryUse> uses;
+std::vector<WorkspaceUse> fromText(const std::string &text) {
+  std::vector<WorkspaceUse> uses;
   for (const auto &entry : nlohmann::json::parse(text))
     uses.push_back({entry[0].get<std::string>(), entry[1].get<int64_t>()});
   return uses;
@@ -148,7 +148,7 @@ int64_t epochs(const Session &s, const DataSource &data) {
 }
 
 /// What a rank takes of its process.
-std::vector<MemoryUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
+std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
   const Stage &stage = s.executor->stageInfo();
   const Program &program = s.program();
   const Mode *mode = modeOf(s);
@@ -156,7 +156,7 @@ std::vector<MemoryUse> memoryOfRank(const Session &s, const DataSource &data, bo
   const std::string modeName = s.options.evaluate ? "evaluate" : "train";
   const int64_t threads = s.executor->pool().threads(), readers = loaderThreads(s, modeName);
   const bool pictures = readsPixels(stage, modeName);
-  std::vector<MemoryUse> uses;
+  std::vector<WorkspaceUse> uses;
   uses.push_back({"arenas", stage.arenaBytes + hugePage});
   uses.push_back(
       {"kernels' scratch", threads * static_cast<int64_t>(s.executor->pool().scratchBytes())});
@@ -212,12 +212,12 @@ Result<std::string> describeProcesses(const Session &s, const DataSource &data,
   const auto code = std::filesystem::file_size(s.loaded.directory + "/kernels.so", ignored);
   const int64_t ofProcess =
       before.now + before.code + (ignored ? 0 : static_cast<int64_t>(code)) + epochs(s, data);
-  std::vector<MemoryUse> mine = memoryOfRank(s, data, alone);
+  std::vector<WorkspaceUse> mine = memoryOfRank(s, data, alone);
   mine.insert(mine.begin(), {"code and indices", ofProcess});
   OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, toText(mine)));
   if (!s.leads())
     return std::string();
-  auto line = [&](const std::string &who, std::vector<MemoryUse> uses) {
+  auto line = [&](const std::string &who, std::vector<WorkspaceUse> uses) {
     const int64_t most = std::max(before.most, totalOf(uses));
     return "  " + who + "  at most " + bytesToString(most) + " resident: " + describe(uses) + "\n";
   };
@@ -228,9 +228,9 @@ Result<std::string> describeProcesses(const Session &s, const DataSource &data,
       text += line("process of stage " + std::to_string(stage), fromText(texts[stage]));
     return text;
   }
-  std::vector<MemoryUse> all;
+  std::vector<WorkspaceUse> all;
   for (const std::string &rank : texts) {
-    std::vector<MemoryUse> uses = fromText(rank);
+    std::vector<WorkspaceUse> uses = fromText(rank);
     if (!all.empty())
       uses.erase(uses.begin()); // the process's own counts once
     add(all, uses);

@@ -8,7 +8,7 @@
 #ifndef RUNTIME_TRAINING_PROCESSMEMORY_H
 #define RUNTIME_TRAINING_PROCESSMEMORY_H
 
-#include "runtime/device/MemoryUse.h"
+#include "runtime/device/WorkspaceUse.h"
 #include "runtime/training/Session.h"
 
 namespace omnibal::rt {

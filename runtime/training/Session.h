@@ -11,7 +11,7 @@
 
 namespace omnibal::rt {
 
-/// One rank, prepared and initialised.
+/// One rank, prepared and initialized.
 struct Session {
   const RunOptions &options;
   const LoadedProgram &loaded;

@@ -3,7 +3,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/Session.h"
@@ -96,7 +96,7 @@ public:
                      (s.options.batches.empty() ? ""
                                                 : " (new ones each epoch need lengths.npy and the "
                                                   "settings of omnibal-batch in the folder)"));
-    FeederOptions options;
+    DataLoaderOptions options;
     options.microbatches = s.program().microbatches;
     options.dataParallel = s.program().dataParallel;
     options.replica = s.executor->replica();
@@ -106,7 +106,7 @@ public:
     options.firstStep = first;
     options.lastStep = total;
     options.position = position;
-    Feeder feeder(data.dataset, data.preprocess, s.program(), *data.steps, options);
+    DataLoader feeder(data.dataset, data.preprocess, s.program(), *data.steps, options);
     for (int64_t step = first; step < total; ++step) {
       OMNIBAL_RETURN_IF_ERROR(agreeOnEpoch(feeder));
       OMNIBAL_RETURN_IF_ERROR(runStep(feeder, step));
@@ -137,7 +137,7 @@ public:
 
 private:
   /// Every rank composes later epochs by itself; different ones would train on wrong samples.
-  Status agreeOnEpoch(Feeder &feeder) {
+  Status agreeOnEpoch(DataLoader &feeder) {
     int64_t epoch = feeder.position().epoch;
     if (epoch == agreedEpoch || (*data.steps)->repeats())
       return Status::ok();
@@ -214,7 +214,7 @@ private:
     return Status::ok();
   }
 
-  Status runStep(Feeder &feeder, int64_t step) {
+  Status runStep(DataLoader &feeder, int64_t step) {
     StepOptions options;
     options.adamW = s.options.adamW;
     options.adamW.learningRate = learningRateAt(s.options, step, total);

@@ -29,7 +29,7 @@ inline constexpr Tolerance exactly = {0, 0, 0};
 /// A rounding to float32 and one to bfloat16, relative.
 inline constexpr double float32Rounding = 0x1p-24, bfloat16Rounding = 0x1p-8;
 
-/// The distance of neighbours in bfloat16 at `value`.
+/// The distance of neighbors in bfloat16 at `value`.
 inline double ulpOfBFloat16(double value) {
   int exponent = -125;
   if (value != 0)

@@ -1,7 +1,7 @@
 //===- Chart.h - Two kinds of pictures, as SVG ----------------------------------------------===//
 //
 // Both show the same quantity of every group twice, above without and below with balancing, on one
-// scale. Colours come from the page's style sheet.
+// scale. Colors come from the page's style sheet.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef TOOLS_OMNIBAL_BATCH_CHART_H

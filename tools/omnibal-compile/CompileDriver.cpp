@@ -9,7 +9,7 @@
 #include "runtime/planner/json/ClusterJson.h"
 #include "runtime/planner/json/ProblemJson.h"
 #include "runtime/planner/search/PlanReasons.h"
-#include "runtime/program/BesideArena.h"
+#include "runtime/program/Workspace.h"
 #include "runtime/support/AtomicFile.h"
 #include "tools/omnibal-compile/BatchLoads.h"
 #include "tools/omnibal-compile/Diagnostics.h"
@@ -279,7 +279,7 @@ private:
 
   /// Of a stage: what its backend takes besides.
   int64_t besideArena(size_t stage) const {
-    return rt::totalOf(rt::memoryBesideArena(exported.program, exported.program.stageList[stage]));
+    return rt::totalOf(rt::workspaceOf(exported.program, exported.program.stageList[stage]));
   }
 
   /// Of a stage: the program's arena.
@@ -293,8 +293,7 @@ private:
     facts.caps = planOptions.load;
     for (int64_t s = 0; s < planOptions.cluster.stages; ++s) {
       facts.memoryBytes.push_back(memoryOf(s));
-      facts.beside.push_back(
-          rt::memoryBesideArena(exported.program, exported.program.stageList[s]));
+      facts.beside.push_back(rt::workspaceOf(exported.program, exported.program.stageList[s]));
     }
     facts.limitBytes = limits;
     return facts;

@@ -1,7 +1,7 @@
 //===- StageTable.cpp --------------------------------------------------------------------===//
 #include "tools/omnibal-compile/StageTable.h"
-#include "runtime/program/BesideArena.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Workspace.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 

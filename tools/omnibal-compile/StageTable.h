@@ -3,7 +3,7 @@
 #define TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 
 #include "passes/plan/PlanStages.h"
-#include "runtime/device/MemoryUse.h"
+#include "runtime/device/WorkspaceUse.h"
 
 namespace omnibal::compile {
 
@@ -13,7 +13,7 @@ struct TableFacts {
   cost::MicrobatchLoad caps;
   std::vector<int64_t> memoryBytes;               ///< by stage
   std::vector<int64_t> limitBytes;                ///< by stage; empty: none
-  std::vector<std::vector<rt::MemoryUse>> beside; ///< by stage: what the backend takes as well
+  std::vector<std::vector<rt::WorkspaceUse>> beside; ///< by stage: what the backend takes as well
 };
 
 /// One line a stage: layers, parameters, predicted forward and backward time, recomputation, memory

@@ -7,7 +7,7 @@ namespace omnibal::plan {
 namespace {
 
 constexpr const char *example = R"(Examples:
-  Cuts, rematerialisation and schedule for a model and a cluster (docs/planner.md has the formats):
+  Cuts, rematerialization and schedule for a model and a cluster (docs/planner.md has the formats):
     omnibal-plan problem.json -o plan.json
   The same, against published and common ways to plan:
     omnibal-plan problem.json -o plan.json --baselines

@@ -2,12 +2,12 @@
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/comm/launch/Launch.h"
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/data/GridFile.h"
 #include "runtime/executor/BackendPlugin.h"
-#include "runtime/program/BesideArena.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
+#include "runtime/program/Workspace.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/training/Report.h"
@@ -163,9 +163,9 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
                                         : backend.peakFlops(loaded.program.compute));
   session.device = backend.description();
   OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty()
-                                    ? session.executor->initialiseForRehearsal()
-                                    : session.executor->initialise(session.weights)));
-  const std::vector<MemoryUse> own = session.executor->backend().memoryBesideArena();
+                                    ? session.executor->initializeForRehearsal()
+                                    : session.executor->initialize(session.weights)));
+  const std::vector<WorkspaceUse> own = session.executor->backend().workspaceOf();
   OMNIBAL_ASSIGN_OR_RETURN(auto beside,
                            gatherTexts(communicator, own.empty() ? ""
                                                                  : bytesToString(totalOf(own)) +
@@ -218,7 +218,7 @@ int run(const RunOptions &options) {
     if (!options.evaluate)
       data.steps = openSteps(options, program, *data.dataset);
   }
-  auto place = readLaunchPlace();
+  auto place = readLaunchEnvironment();
   if (!place)
     return fail(place.status());
   int ranks = program.stages * program.dataParallel;

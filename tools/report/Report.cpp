@@ -93,8 +93,8 @@ private:
 
   void key(std::initializer_list<std::pair<const char *, const char *>> entries) {
     out << "<div class=\"key\">";
-    for (const auto &[colour, what] : entries)
-      out << "<span><i style=\"background:var(--" << colour << ")\"></i>" << what << "</span>";
+    for (const auto &[color, what] : entries)
+      out << "<span><i style=\"background:var(--" << color << ")\"></i>" << what << "</span>";
     out << "</div>\n";
   }
 

@@ -141,7 +141,7 @@ LogicalResult softmax(Evaluation &e, int64_t axis, bool logarithm) {
 }
 
 /// (x - mean) * rsqrt(var + epsilon), without the mean for an RMS norm, then scale and bias.
-LogicalResult norm(Evaluation &e, int64_t axis, double epsilon, bool centred,
+LogicalResult norm(Evaluation &e, int64_t axis, double epsilon, bool centered,
                    const HostTensor *scale, const HostTensor *bias) {
   const HostTensor &input = e.operand(0);
   if (axis < 0)
@@ -152,7 +152,7 @@ LogicalResult norm(Evaluation &e, int64_t axis, double epsilon, bool centred,
     const double *x = &input.floats[row * width];
     double *y = &result.floats[row * width];
     double mean = 0, squares = 0;
-    for (int64_t i = 0; centred && i < width; ++i)
+    for (int64_t i = 0; centered && i < width; ++i)
       mean += x[i] / width;
     for (int64_t i = 0; i < width; ++i)
       squares += (x[i] - mean) * (x[i] - mean);

@@ -47,7 +47,7 @@ LogicalResult runBody(Evaluation &e, Region &body) {
   return success();
 }
 
-/// Runs the function of a materialised layer that computes the call's outputs: `evaluate` if one of
+/// Runs the function of a materialized layer that computes the call's outputs: `evaluate` if one of
 /// them is a loss or prediction, else `forward` (docs/contract-compiler.md names the roles).
 LogicalResult callLayer(Evaluation &e, CallLayerOp op) {
   auto layer = SymbolTable::lookupNearestSymbolFrom<LayerFnOp>(op, op.getCalleeAttr());

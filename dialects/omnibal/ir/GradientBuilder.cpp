@@ -11,7 +11,7 @@ RankedTensorType omnibal::tensorType(Value value) {
 
 SymbolicShape omnibal::shapeOf(Value value) {
   auto shape = getSymbolicShape(tensorType(value));
-  // Autodiff runs on specialised graphs (form R); an open size here is a bug of the pipeline, which
+  // Autodiff runs on specialized graphs (form R); an open size here is a bug of the pipeline, which
   // shows as invalid IR after the pass.
   return shape ? *shape : SymbolicShape();
 }

@@ -14,7 +14,7 @@ LogicalResult verifyReduction(Operation *op, StringRef reduction) {
 } // namespace
 
 OMNIBAL_SHAPE_RULE(GatherOp) {
-  FailureOr<int64_t> axis = normaliseAxis(*this, getAxis(), shapes[0].size()); // gather_c1
+  FailureOr<int64_t> axis = normalizeAxis(*this, getAxis(), shapes[0].size()); // gather_c1
   if (failed(axis))
     return failure();
   if (getPadding() && *axis != 0) // gather_c2
@@ -45,7 +45,7 @@ OMNIBAL_SHAPE_RULE(GatherNDOp) {
 }
 
 OMNIBAL_SHAPE_RULE(GatherElementsOp) {
-  if (failed(normaliseAxis(*this, getAxis(), shapes[0].size()))) // gather_elements_c1
+  if (failed(normalizeAxis(*this, getAxis(), shapes[0].size()))) // gather_elements_c1
     return failure();
   if (shapes[0].size() != shapes[1].size()) // gather_elements_c2
     return emitOpError("input and indices must have equal rank");
@@ -74,7 +74,7 @@ OMNIBAL_SHAPE_RULE(ScatterNDOp) {
 OMNIBAL_SHAPE_RULE(ScatterElementsOp) {
   if (failed(verifyReduction(*this, getReduction()))) // scatter_elements_c2
     return failure();
-  if (failed(normaliseAxis(*this, getAxis(), shapes[0].size())))
+  if (failed(normalizeAxis(*this, getAxis(), shapes[0].size())))
     return failure();
   if (shapes[1] != shapes[2] || shapes[0].size() != shapes[1].size()) // scatter_elements_c1
     return emitOpError() << "indices " << toString(shapes[1]) << " and updates "

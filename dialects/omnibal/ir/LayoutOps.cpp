@@ -59,7 +59,7 @@ OMNIBAL_SHAPE_RULE(SqueezeOp) {
   SmallVector<int64_t> axes;
   if (getAxes()) {
     auto known = requireStatic(*this, contents, 1, "axes");
-    if (failed(known) || failed(normaliseAxes(*this, *known, shapes[0].size())))
+    if (failed(known) || failed(normalizeAxes(*this, *known, shapes[0].size())))
       return failure();
     axes = *known;
   } else {
@@ -80,7 +80,7 @@ OMNIBAL_SHAPE_RULE(SqueezeOp) {
 
 OMNIBAL_SHAPE_RULE(UnsqueezeOp) {
   auto axes = requireStatic(*this, contents, 1, "axes");
-  if (failed(axes) || failed(normaliseAxes(*this, *axes, shapes[0].size() + axes->size())))
+  if (failed(axes) || failed(normalizeAxes(*this, *axes, shapes[0].size() + axes->size())))
     return failure();
   SymbolicShape result = shapes[0];
   for (int64_t axis : *axes)
@@ -215,7 +215,7 @@ OMNIBAL_SHAPE_RULE(SliceOp) {
     return emitOpError("needs as many starts, ends, axes and steps");
   SymbolicShape result = input;
   for (size_t i = 0; i < axes.size(); ++i) {
-    FailureOr<int64_t> axis = normaliseAxis(*this, axes[i], input.size());
+    FailureOr<int64_t> axis = normalizeAxis(*this, axes[i], input.size());
     if (failed(axis))
       return failure();
     const SymbolicDim &size = input[*axis];
@@ -246,7 +246,7 @@ OMNIBAL_SHAPE_RULE(SliceOp) {
 OMNIBAL_SHAPE_RULE(ConcatOp) {
   if (shapes.empty()) // concat_c1
     return emitOpError("needs at least one input");
-  FailureOr<int64_t> axis = normaliseAxis(*this, getAxis(), shapes[0].size());
+  FailureOr<int64_t> axis = normalizeAxis(*this, getAxis(), shapes[0].size());
   if (failed(axis))
     return failure();
   SymbolicShape result = shapes[0];

@@ -64,7 +64,7 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
   ];
 }
 
-def RematerialisableOpInterface : OpInterface<"RematerialisableOpInterface"> {
+def RematerializableOpInterface : OpInterface<"RematerializableOpInterface"> {
   let cppNamespace = "::omnibal";
   let description = "What recomputing the op's results in backward means.";
   let methods = [

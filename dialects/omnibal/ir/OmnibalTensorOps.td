@@ -8,7 +8,7 @@ class Omnibal_PureOp<string mnemonic, list<Trait> traits = []>
     : Omnibal_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<ShapeInferenceOpInterface>,
         DeclareOpInterfaceMethods<CostOpInterface>,
-        DeclareOpInterfaceMethods<RematerialisableOpInterface>], traits)> {
+        DeclareOpInterfaceMethods<RematerializableOpInterface>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

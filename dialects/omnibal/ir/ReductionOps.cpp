@@ -17,7 +17,7 @@ OMNIBAL_SHAPE_RULE(ReduceOp) {
   }
   if (axes.empty() && !getNoopWithEmptyAxes())
     axes = llvm::to_vector(llvm::seq<int64_t>(0, input.size()));
-  if (failed(normaliseAxes(*this, axes, input.size()))) // reduce_c1
+  if (failed(normalizeAxes(*this, axes, input.size()))) // reduce_c1
     return failure();
   SymbolicShape result;
   for (size_t i = 0; i < input.size(); ++i) {
@@ -33,30 +33,30 @@ OMNIBAL_SHAPE_RULE(ReduceOp) {
 OMNIBAL_SHAPE_RULE(CumSumOp) {
   if (!getAxis() && !getAxisOperand()) // cumsum_c1
     return emitOpError("needs an axis, as operand or attribute");
-  if (getAxis() && failed(normaliseAxis(*this, *getAxis(), shapes[0].size()))) // cumsum_c2
+  if (getAxis() && failed(normalizeAxis(*this, *getAxis(), shapes[0].size()))) // cumsum_c2
     return failure();
   results.push_back(shapes[0]);
   return success();
 }
 
 OMNIBAL_SHAPE_RULE(SoftmaxOp) {
-  if (failed(normaliseAxis(*this, getAxis(), shapes[0].size()))) // softmax_c1
+  if (failed(normalizeAxis(*this, getAxis(), shapes[0].size()))) // softmax_c1
     return failure();
   results.push_back(shapes[0]);
   return success();
 }
 
 OMNIBAL_SHAPE_RULE(LogSoftmaxOp) {
-  if (failed(normaliseAxis(*this, getAxis(), shapes[0].size()))) // log_softmax_c1
+  if (failed(normalizeAxis(*this, getAxis(), shapes[0].size()))) // log_softmax_c1
     return failure();
   results.push_back(shapes[0]);
   return success();
 }
 
 namespace {
-/// Scale and bias broadcast to the normalised dimensions (ONNX allows any shape that does).
+/// Scale and bias broadcast to the normalized dimensions (ONNX allows any shape that does).
 LogicalResult verifyNorm(Operation *op, ShapeList shapes, int64_t axis, double epsilon) {
-  FailureOr<int64_t> first = normaliseAxis(op, axis, shapes[0].size());
+  FailureOr<int64_t> first = normalizeAxis(op, axis, shapes[0].size());
   if (failed(first))
     return failure();
   for (const SymbolicShape &shape : shapes.drop_front()) {

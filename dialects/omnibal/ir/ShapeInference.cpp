@@ -135,16 +135,16 @@ FailureOr<SmallVector<int64_t>> omnibal::requireStatic(Operation *op, ContentsFn
   return values;
 }
 
-FailureOr<int64_t> omnibal::normaliseAxis(Operation *op, int64_t axis, int64_t rank) {
+FailureOr<int64_t> omnibal::normalizeAxis(Operation *op, int64_t axis, int64_t rank) {
   int64_t result = axis < 0 ? axis + rank : axis;
   if (result < 0 || result >= rank)
     return op->emitOpError() << "axis " << axis << " is out of range for rank " << rank;
   return result;
 }
 
-LogicalResult omnibal::normaliseAxes(Operation *op, SmallVectorImpl<int64_t> &axes, int64_t rank) {
+LogicalResult omnibal::normalizeAxes(Operation *op, SmallVectorImpl<int64_t> &axes, int64_t rank) {
   for (int64_t &axis : axes) {
-    FailureOr<int64_t> normal = normaliseAxis(op, axis, rank);
+    FailureOr<int64_t> normal = normalizeAxis(op, axis, rank);
     if (failed(normal))
       return failure();
     axis = *normal;
@@ -193,7 +193,7 @@ LogicalResult omnibal::inferResultTypes(Operation *op) {
 LogicalResult omnibal::detail::verifyShapesAndTypes(Operation *op) {
   if (failed(verifyElementTypes(op)))
     return failure();
-  // Straight after import shapes may still be open: specialisation closes them and verifies again.
+  // Straight after import shapes may still be open: specialization closes them and verifies again.
   auto shapes = operandShapes(op);
   if (!shapes)
     return success();

@@ -44,8 +44,8 @@ llvm::FailureOr<llvm::SmallVector<int64_t>> requireStatic(mlir::Operation *op, C
 llvm::FailureOr<SymbolicShape> requireContents(mlir::Operation *op, ContentsFn contents,
                                                unsigned operand, llvm::StringRef name);
 /// Axis in [0, rank), from one that may count from the end; a diagnostic if it is out of range.
-llvm::FailureOr<int64_t> normaliseAxis(mlir::Operation *op, int64_t axis, int64_t rank);
-llvm::LogicalResult normaliseAxes(mlir::Operation *op, llvm::SmallVectorImpl<int64_t> &axes,
+llvm::FailureOr<int64_t> normalizeAxis(mlir::Operation *op, int64_t axis, int64_t rank);
+llvm::LogicalResult normalizeAxes(mlir::Operation *op, llvm::SmallVectorImpl<int64_t> &axes,
                                   int64_t rank);
 
 /// What result i's element type must be, from operands and attributes; null: anything goes.

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace omnibal;
 
 namespace {
-/// Axes of a specialised reduction, counted from the front.
+/// Axes of a specialized reduction, counted from the front.
 FailureOr<SmallVector<int64_t>> reducedAxes(ReduceOp op) {
   int64_t rank = tensorType(op.getInput()).getRank();
   SmallVector<int64_t> axes;
@@ -112,27 +112,27 @@ namespace {
 /// The parts of a norm's gradient. The statistics are computed again from x: two row reductions in
 /// the same pass over x that fusion makes of the whole, against one more tensor kept.
 struct NormGradient {
-  Value normalised, rstd;
+  Value normalized, rstd;
   SmallVector<int64_t> axes;
 };
 
-NormGradient normalise(GradientBuilder &b, Value x, int64_t axis, double epsilon, bool centred) {
+NormGradient normalize(GradientBuilder &b, Value x, int64_t axis, double epsilon, bool centered) {
   int64_t rank = tensorType(x).getRank();
   NormGradient n;
   n.axes = llvm::to_vector(llvm::seq<int64_t>(axis < 0 ? axis + rank : axis, rank));
-  if (centred)
+  if (centered)
     x = b.sub(x, b.reduce(ReduceKind::Mean, x, n.axes, true));
   Value variance = b.reduce(ReduceKind::Mean, b.mul(x, x), n.axes, true);
   n.rstd = b.create<RsqrtOp>(b.add(variance, b.scalar(variance, epsilon)));
-  n.normalised = b.mul(x, n.rstd);
+  n.normalized = b.mul(x, n.rstd);
   return n;
 }
 
-/// rstd * (dz - [mean(dz)] - z * mean(dz * z)), z the normalised input and dz its gradient.
-Value inputGradient(GradientBuilder &b, const NormGradient &n, Value dz, bool centred) {
-  Value mean = b.reduce(ReduceKind::Mean, b.mul(dz, n.normalised), n.axes, true);
-  Value inner = b.sub(dz, b.mul(n.normalised, mean));
-  if (centred)
+/// rstd * (dz - [mean(dz)] - z * mean(dz * z)), z the normalized input and dz its gradient.
+Value inputGradient(GradientBuilder &b, const NormGradient &n, Value dz, bool centered) {
+  Value mean = b.reduce(ReduceKind::Mean, b.mul(dz, n.normalized), n.axes, true);
+  Value inner = b.sub(dz, b.mul(n.normalized, mean));
+  if (centered)
     inner = b.sub(inner, b.reduce(ReduceKind::Mean, dz, n.axes, true));
   return b.mul(n.rstd, inner);
 }
@@ -141,11 +141,11 @@ Value inputGradient(GradientBuilder &b, const NormGradient &n, Value dz, bool ce
 OMNIBAL_GRADIENT_RULE(LayerNormOp) {
   if (needs(0) || needs(1)) {
     NormGradient n =
-        normalise(b, op.getInput(), op.getAxis(), op.getEpsilon().convertToDouble(), true);
+        normalize(b, op.getInput(), op.getAxis(), op.getEpsilon().convertToDouble(), true);
     if (needs(0))
       gradients[0] = inputGradient(b, n, b.mul(g[0], op.getScale()), true);
     if (needs(1))
-      gradients[1] = b.reduceTo(b.mul(g[0], n.normalised), op.getScale());
+      gradients[1] = b.reduceTo(b.mul(g[0], n.normalized), op.getScale());
   }
   if (op.getBias() && needs(2))
     gradients[2] = b.reduceTo(g[0], op.getBias());
@@ -157,11 +157,11 @@ OMNIBAL_GRADIENT_RULE(RMSNormOp) {
   if (!needs(0) && !scaleNeeded)
     return success();
   NormGradient n =
-      normalise(b, op.getInput(), op.getAxis(), op.getEpsilon().convertToDouble(), false);
+      normalize(b, op.getInput(), op.getAxis(), op.getEpsilon().convertToDouble(), false);
   if (needs(0))
     gradients[0] =
         inputGradient(b, n, op.getScale() ? b.mul(g[0], op.getScale()) : Value(g[0]), false);
   if (scaleNeeded)
-    gradients[1] = b.reduceTo(b.mul(g[0], n.normalised), op.getScale());
+    gradients[1] = b.reduceTo(b.mul(g[0], n.normalized), op.getScale());
   return success();
 }

@@ -102,16 +102,16 @@ template <bool logarithm> LogicalResult buildSoftmax(NodeContext &c) {
   return c.give(logarithm ? c.e.logSoftmax(c.input(0), axis) : c.e.softmax(c.input(0), axis));
 }
 
-/// `scale` as a tensor of exactly the normalised dimensions; null if it needs broadcasting that is
+/// `scale` as a tensor of exactly the normalized dimensions; null if it needs broadcasting that is
 /// not known here (then it is multiplied separately). A dimension that is not known yet is the
 /// scale's, unless that is 1 and broadcasts.
-Value asNormScale(NodeContext &c, Value scale, llvm::ArrayRef<int64_t> normalised) {
+Value asNormScale(NodeContext &c, Value scale, llvm::ArrayRef<int64_t> normalized) {
   if (!scale)
     return scale;
   llvm::ArrayRef<int64_t> dims = shapeOf(scale);
-  bool fits = dims.size() == normalised.size() && !llvm::is_contained(dims, kDynamic);
+  bool fits = dims.size() == normalized.size() && !llvm::is_contained(dims, kDynamic);
   for (size_t i = 0; fits && i < dims.size(); ++i)
-    fits = dims[i] == normalised[i] || (normalised[i] == kDynamic && dims[i] != 1);
+    fits = dims[i] == normalized[i] || (normalized[i] == kDynamic && dims[i] != 1);
   return fits ? scale : Value();
 }
 
@@ -132,10 +132,10 @@ LogicalResult buildLayerNorm(NodeContext &c) {
   if (!axis)
     return failure();
   llvm::APFloat epsilon(c.getFloat("epsilon", 1e-5f));
-  llvm::ArrayRef<int64_t> normalised = shapeOf(x).drop_front(*axis);
-  Value inner = asNormScale(c, scale, normalised);
-  Value innerBias = inner ? asNormScale(c, bias, normalised) : Value();
-  Value ones = inner ? inner : onesFor(c, normalised, elementOf(x));
+  llvm::ArrayRef<int64_t> normalized = shapeOf(x).drop_front(*axis);
+  Value inner = asNormScale(c, scale, normalized);
+  Value innerBias = inner ? asNormScale(c, bias, normalized) : Value();
+  Value ones = inner ? inner : onesFor(c, normalized, elementOf(x));
   if (!ones)
     return failure();
   Value result =
@@ -150,8 +150,8 @@ LogicalResult buildLayerNorm(NodeContext &c) {
     for (int64_t i = *axis; i < rankOf(x); ++i)
       axes.push_back(i);
     Value mean = e.reduce(x, ReduceKind::Mean, axes, true);
-    Value centred = e.sub(x, mean);
-    Value variance = e.reduce(e.mul(centred, centred), ReduceKind::Mean, axes, true);
+    Value centered = e.sub(x, mean);
+    Value variance = e.reduce(e.mul(centered, centered), ReduceKind::Mean, axes, true);
     results.push_back(mean);
     results.push_back(
         e.unary<RsqrtOp>(e.add(variance, e.scalar(epsilon.convertToDouble(), elementOf(x)))));

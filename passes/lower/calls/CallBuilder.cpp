@@ -137,7 +137,7 @@ Call &CallBuilder::call(Operation *op, StringRef kernel,
   return list.calls.back();
 }
 
-Place CallBuilder::materialise(const Place &place, Operation *op) {
+Place CallBuilder::materialize(const Place &place, Operation *op) {
   Root root = list.roots[place.root];
   root.shape = place.shape;
   root.elements = product(place.shape).value_or(0);
@@ -165,14 +165,14 @@ rt::DType CallBuilder::floatTypeOf(ValueRange operands) {
 Place CallBuilder::reshaped(const Place &place, ArrayRef<SymbolicDim> shape, Operation *op) {
   if (auto view = reshape(place, shape))
     return *view;
-  return *reshape(materialise(place, op), shape);
+  return *reshape(materialize(place, op), shape);
 }
 
 Place CallBuilder::unitStride(const Place &place, Operation *op) {
   size_t last = place.rank() - 1;
   bool fits =
       place.rank() > 0 && (place.strides[last] == SymbolicDim(1) || place.shape[last].isOne());
-  return fits ? place : materialise(place, op);
+  return fits ? place : materialize(place, op);
 }
 
 Place CallBuilder::matrix(Value value, Operation *op) {

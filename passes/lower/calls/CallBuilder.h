@@ -41,7 +41,7 @@ private:
     return fresh(elementType(value), shapeOf(value), storage.isNarrow(value));
   }
   /// A dense copy.
-  Place materialise(const Place &place, mlir::Operation *op);
+  Place materialize(const Place &place, mlir::Operation *op);
   rt::DType dtypeAt(const Place &place) const { return list.roots[place.root].dtype; }
   /// The place itself, or a copy in float32 or bfloat16 where it lies in the other.
   Place as(rt::DType dtype, const Place &place, mlir::Operation *op);

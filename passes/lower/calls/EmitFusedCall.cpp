@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t elementsPerTask = 1 << 13; ///< some microseconds of work
 constexpr int64_t maxPartials = 32;          ///< partial rows of a sum over rows
 
-/// Dimensions of rows as digits: without ones, neighbours that continue each other joined.
+/// Dimensions of rows as digits: without ones, neighbors that continue each other joined.
 RowAddress addressOf(ArrayRef<SymbolicDim> sizes, ArrayRef<SymbolicDim> strides) {
   RowAddress address;
   for (auto [size, stride] : llvm::zip(sizes, strides)) {
@@ -57,7 +57,7 @@ FusedAccess CallBuilder::accessInput(FusedOp op, unsigned index, Place &place) {
       cols *= place.shape[--split].constant;
   }
   if (!isContiguous(place, split, place.rank())) {
-    place = materialise(place, op);
+    place = materialize(place, op);
     access.alignment = alignmentOf(place.offset);
   }
   ArrayRef<SymbolicDim> sizes(place.shape), strides(place.strides);

@@ -41,9 +41,9 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
   if (op.getTransposeRhs())
     swapLast(b);
   if (!hasUnitStride(a))
-    a = materialise(a, op);
+    a = materialize(a, op);
   if (!hasUnitStride(b))
-    b = materialise(b, op);
+    b = materialize(b, op);
 
   SymbolicShape shape = shapeOf(op.getResult());
   auto target = accumulated.find(op.getResult());

@@ -41,11 +41,11 @@ Value expand(LayerNormOp op, OpBuilder &builder) {
   Value x = op.getInput();
   int64_t axis = fromFront(op.getAxis(), x);
   Value mean = t.reduceFrom(x, axis, ReduceKind::Mean);
-  Value centred = t.like<SubOp>(x, x, mean);
-  Value variance = t.reduceFrom(t.like<MulOp>(x, centred, centred), axis, ReduceKind::Mean);
+  Value centered = t.like<SubOp>(x, x, mean);
+  Value variance = t.reduceFrom(t.like<MulOp>(x, centered, centered), axis, ReduceKind::Mean);
   Value epsilon = t.scalar(op.getEpsilon().convertToDouble(), typeOf(x).getElementType());
   Value factor = t.like<RsqrtOp>(variance, t.like<AddOp>(variance, variance, epsilon));
-  Value result = t.like<MulOp>(x, t.like<MulOp>(x, centred, factor), op.getScale());
+  Value result = t.like<MulOp>(x, t.like<MulOp>(x, centered, factor), op.getScale());
   return op.getBias() ? t.like<AddOp>(x, result, op.getBias()) : result;
 }
 

@@ -53,7 +53,7 @@ std::vector<ProbeInputs> probesFor(Value mask, const std::map<int64_t, int64_t> 
       }
     }
   }
-  // Neighbouring lengths tell nothing new once there are many; the largest see all the rules.
+  // Neighboring lengths tell nothing new once there are many; the largest see all the rules.
   while (lengths.size() > 24)
     lengths.erase(std::next(lengths.begin(), 5));
   std::vector<ProbeInputs> probes;

@@ -1,11 +1,11 @@
 #include "runtime/backends/cuda/CudaBackend.h"
+#include "runtime/backends/cuda/MultiTensorLists.h"
 #include "runtime/backends/cuda/Sums.h"
-#include "runtime/backends/cuda/UpdateLists.h"
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/comm/Transports.h"
 #include "runtime/backends/cuda/driver/DeviceArena.h"
+#include "runtime/backends/cuda/driver/GraphCapture.h"
 #include "runtime/backends/cuda/driver/Marks.h"
-#include "runtime/backends/cuda/driver/Recording.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
 #include <new>
 
@@ -23,7 +23,7 @@ public:
     made->queue = made->stream->handle();
     OMNIBAL_ASSIGN_OR_RETURN(made->staging,
                              Staging::create(made->queue, Staging::defaultBytes, options.deadline));
-    made->lists = std::make_unique<UpdateLists>(made->queue, *made->staging, made->own);
+    made->lists = std::make_unique<MultiTensorLists>(made->queue, *made->staging, made->own);
     cudaDeviceProp properties{};
     OMNIBAL_RETURN_IF_ERROR(
         check(cudaGetDeviceProperties(&properties, device), "looking at the device"));
@@ -49,7 +49,7 @@ public:
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return allocateDeviceArena(bytes, guarded, queue, *staging, own);
   }
-  std::vector<MemoryUse> memoryBesideArena() const override { return own.list(); }
+  std::vector<WorkspaceUse> workspaceOf() const override { return own.list(); }
   Status loadCode(const std::string &path) override {
     OMNIBAL_ASSIGN_OR_RETURN(code, ProgramCode::load(path));
     return Status::ok();
@@ -163,10 +163,10 @@ public:
 
   void expectLoad(const Load &expected) override { load = expected; }
   bool goesBySamples() const override { return libraries->usesAttention(); }
-  int recordings() const override { return mostGraphs; }
-  Status beginRecording() override { return beginCapture(queue); }
-  Result<std::unique_ptr<RecordedWork>> endRecording() override { return endCapture(queue); }
-  Status enqueue(RecordedWork &work) override { return launchGraph(work, queue); }
+  int graphs() const override { return mostGraphs; }
+  Status beginCapture() override { return startCapture(queue); }
+  Result<std::unique_ptr<CapturedGraph>> endCapture() override { return finishCapture(queue); }
+  Status enqueue(CapturedGraph &work) override { return launchGraph(work, queue); }
 
   Mark mark() override { return marks->add(); }
   Status reach(Mark mark) override { return marks->reach(mark); }
@@ -210,12 +210,12 @@ private:
 
   Communicator::Milliseconds deadline{};
   int device = 0;
-  OwnMemory own;
+  WorkspaceLedger own;
   std::unique_ptr<Stream> stream;
   cudaStream_t queue = nullptr;
   std::unique_ptr<Staging> staging;
   ReadbackPool readbacks;
-  std::unique_ptr<UpdateLists> lists;
+  std::unique_ptr<MultiTensorLists> lists;
   std::unique_ptr<ProgramCode> code;
   std::unique_ptr<DeviceBuffer> partials;
   std::unique_ptr<Libraries> libraries;

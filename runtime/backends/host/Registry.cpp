@@ -15,7 +15,7 @@ static KernelTable buildTable() {
   addGemmKernels(table);
   addGroupedKernels(table);
   addIndexingKernels(table);
-  addNormaliseKernels(table);
+  addNormalizeKernels(table);
   addRecurrentKernels(table);
   addReduceKernels(table);
   addRopeKernels(table);

@@ -36,7 +36,7 @@ void addFusedKernels(KernelTable &table);
 void addGemmKernels(KernelTable &table);
 void addGroupedKernels(KernelTable &table);
 void addIndexingKernels(KernelTable &table);
-void addNormaliseKernels(KernelTable &table);
+void addNormalizeKernels(KernelTable &table);
 void addRecurrentKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);
 void addRopeKernels(KernelTable &table);

@@ -55,7 +55,7 @@ int64_t bigItems(const Sizes &sizes, int64_t cap) {
 /// Additions of the knapsack behind the configuration bound.
 constexpr double mostWork = 1 << 27;
 
-/// A cell's value in units of 2^-24: its type's price, between the means of neighbouring types of
+/// A cell's value in units of 2^-24: its type's price, between the means of neighboring types of
 /// the same tiles in proportion.
 int32_t valueOf(const Cell &cell, uint32_t type, const SampleTypes &types,
                 const std::vector<double> &prices) {

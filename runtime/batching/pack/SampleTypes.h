@@ -6,7 +6,7 @@
 
 namespace omnibal::rt {
 
-/// Cells of neighbouring lengths.
+/// Cells of neighboring lengths.
 struct SampleType {
   int32_t tiles = 0; ///< the most of its samples
   int32_t leastTokens = 0, mostTokens = 0;

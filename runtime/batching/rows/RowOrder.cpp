@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t strata = 8;
 /// Place of each stratum in a block, up to a rotation: short and long rows alternate, so that two
-/// or four neighbours are balanced as well.
+/// or four neighbors are balanced as well.
 constexpr std::array<size_t, strata> placeOf = {0, 4, 6, 2, 3, 7, 5, 1};
 
 uint32_t levelOf(double value, double low, double high) {

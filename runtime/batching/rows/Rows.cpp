@@ -15,7 +15,7 @@ struct Chunk {
   size_t begin, end;
 };
 
-/// Neighbouring tile sums are joined until a chunk has `least` groups.
+/// Neighboring tile sums are joined until a chunk has `least` groups.
 std::vector<Chunk> chunksOf(const std::vector<uint64_t> &byTiles, size_t least) {
   std::vector<Chunk> chunks;
   size_t begin = 0;

@@ -1,7 +1,7 @@
 //===- Rows.h - Groups that run at the same time ---------------------------------------------===//
 //
 // A row is one group for each rank. Groups are sorted by tiles, then by tokens (or by cost), and
-// neighbours make a row; the rows are then put in an order in which every eight consecutive ones
+// neighbors make a row; the rows are then put in an order in which every eight consecutive ones
 // look like the whole data set.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -25,7 +25,7 @@ LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping);
 void addCosts(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost,
               GroupLoads &loads);
 
-/// Order of the groups so that `ranks` neighbours carry equal loads. A multiple of ranks groups;
+/// Order of the groups so that `ranks` neighbors carry equal loads. A multiple of ranks groups;
 /// among equal ones the order is mixed.
 std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random random);
 

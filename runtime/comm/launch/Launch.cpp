@@ -77,7 +77,7 @@ int runThreads(int ranks, const RankBody &body) {
   return 1;
 }
 
-int runUnderMpi(const LaunchPlace &place, int ranks, const RankBody &body) {
+int runUnderMpi(const LaunchEnvironment &place, int ranks, const RankBody &body) {
   auto communicator = createMpiCommunicator(deadlineFromEnvironment());
   if (!communicator) {
     report(std::move(communicator).status());
@@ -110,7 +110,7 @@ void reportStop(int rank, const std::string &doing, const Status &reason) {
 }
 
 /// One rank of several processes that no MPI joins.
-int runOverTcp(const LaunchPlace &place, const LaunchOptions &launch, const RankBody &body) {
+int runOverTcp(const LaunchEnvironment &place, const LaunchOptions &launch, const RankBody &body) {
   TcpOptions options;
   options.place = {place.rank, place.ranks, place.address, place.port,
                    fnv1a(place.run + std::to_string(launch.identity))};
@@ -140,7 +140,7 @@ int runOverTcp(const LaunchPlace &place, const LaunchOptions &launch, const Rank
   return 1;
 }
 
-int wrongNumber(const LaunchPlace &place, int ranks) {
+int wrongNumber(const LaunchEnvironment &place, int ranks) {
   bool slurm = place.launcher == Launcher::Slurm;
   if (place.rank == 0)
     report(invalid((slurm ? "srun started " : "WORLD_SIZE is ") + std::to_string(place.ranks) +
@@ -151,7 +151,7 @@ int wrongNumber(const LaunchPlace &place, int ranks) {
 
 } // namespace
 
-int launch(const LaunchPlace &place, const LaunchOptions &options, const RankBody &body) {
+int launch(const LaunchEnvironment &place, const LaunchOptions &options, const RankBody &body) {
   switch (place.launcher) {
   case Launcher::None:
     return runThreads(options.ranks, body);

@@ -4,7 +4,7 @@
 
 #include "runtime/comm/Agreement.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/launch/LaunchPlace.h"
+#include "runtime/comm/launch/LaunchEnvironment.h"
 #include <functional>
 #include <memory>
 
@@ -32,7 +32,7 @@ struct LaunchOptions {
 /// Runs the body on `ranks` threads, or once in this process if `place` says that it is one rank of
 /// several. Returns the process's exit code; errors go to stderr, the rank that failed first before
 /// the others.
-int launch(const LaunchPlace &place, const LaunchOptions &options, const RankBody &body);
+int launch(const LaunchEnvironment &place, const LaunchOptions &options, const RankBody &body);
 
 /// All ranks succeed, or all get the error of the lowest rank that failed.
 Agreement agreementOver(Communicator &communicator);

@@ -145,9 +145,9 @@ private:
 } // namespace
 
 Result<std::unique_ptr<Communicator>> createMpiCommunicator(Communicator::Milliseconds deadline) {
-  int provided = 0, initialised = 0;
-  MPI_Initialized(&initialised);
-  if (initialised)
+  int provided = 0, initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized)
     return Status(Code::Internal, "MPI is initialised already");
   // Only the thread that executes calls MPI; loader and compute threads do not.
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)

@@ -7,7 +7,7 @@
 
 namespace omnibal::rt {
 
-/// Initialises MPI; the communicator finalises it. Once a process. Unavailable if this build has no
+/// Initializes MPI; the communicator finalises it. Once a process. Unavailable if this build has no
 /// MPI. abort() ends the whole job with exit code 1: callers print their message first.
 Result<std::unique_ptr<Communicator>>
 createMpiCommunicator(Communicator::Milliseconds deadline = Communicator::defaultDeadline);

@@ -22,7 +22,7 @@ struct Violation {
 /// (docs/planner.md has them too):
 ///   plan_c1  cuts cover all layers, no chunk is empty
 ///   plan_c2  every chunk is on a rank of the cluster, the one that its schedule demands
-///   plan_c3  every layer has one of its rematerialisation options
+///   plan_c3  every layer has one of its rematerialization options
 ///   plan_c4  cuts and options are the given ones where they may not vary
 ///   plan_c5  every chunk runs F and one backward (B, or I then W) once a micro-batch, on its rank
 ///   plan_c6  a fixed schedule's actions are in its order

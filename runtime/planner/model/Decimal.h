@@ -10,7 +10,7 @@
 
 namespace omnibal::planner {
 
-/// digits / 10^scale, at least 0; normalised (no trailing zero in digits while scale > 0), so that
+/// digits / 10^scale, at least 0; normalized (no trailing zero in digits while scale > 0), so that
 /// equal values compare equal. Exact, because 1.1 * 100 must be 110 and not 111 when rounded up.
 struct Decimal {
   int64_t digits = 1;
@@ -19,7 +19,7 @@ struct Decimal {
   /// A JSON number (sign, fraction and exponent allowed); none where it is negative, malformed, or
   /// needs more than 18 digits or 36 decimal places.
   static std::optional<Decimal> parse(std::string_view text);
-  /// digits / 10^scale, normalised.
+  /// digits / 10^scale, normalized.
   static Decimal of(int64_t digits, int32_t scale);
 
   /// amount * this, rounded up; the largest int64 where it does not fit. `amount` is at least 0.

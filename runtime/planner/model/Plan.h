@@ -1,4 +1,4 @@
-//===- Plan.h - Cuts, rematerialisation and action lists ---------------------------------===//
+//===- Plan.h - Cuts, rematerialization and action lists ---------------------------------===//
 #ifndef RUNTIME_PLANNER_MODEL_PLAN_H
 #define RUNTIME_PLANNER_MODEL_PLAN_H
 

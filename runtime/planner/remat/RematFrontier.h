@@ -1,4 +1,4 @@
-//===- RematFrontier.h - The two ways to find rematerialisation choices ---------------------===//
+//===- RematFrontier.h - The two ways to find rematerialization choices ---------------------===//
 #ifndef RUNTIME_PLANNER_REMAT_REMATFRONTIER_H
 #define RUNTIME_PLANNER_REMAT_REMATFRONTIER_H
 

@@ -1,4 +1,4 @@
-//===- AutoSearch.h - Schedule, chunks, cuts and rematerialisation together ------------------===//
+//===- AutoSearch.h - Schedule, chunks, cuts and rematerialization together ------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_AUTOSEARCH_H
 #define RUNTIME_PLANNER_SEARCH_AUTOSEARCH_H
 

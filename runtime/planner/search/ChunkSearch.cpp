@@ -130,7 +130,7 @@ int64_t ChunkSearch::consider(const std::vector<int64_t> &cuts, bool every) {
   return best;
 }
 
-/// Runs of neighbouring cuts move together by one or two layers, as long as that helps.
+/// Runs of neighboring cuts move together by one or two layers, as long as that helps.
 void ChunkSearch::improve(std::vector<int64_t> cuts) {
   int64_t chunks = order.chunks(), step = consider(cuts, false);
   for (bool better = true; better && !control.exhausted();) {
@@ -170,7 +170,7 @@ void ChunkSearch::start() {
 
 /// Mixes ways and answers them with cuts. Returns what plans below `limit` take at least, or some
 /// number from `enough` on that they do. `look`: considers the cuts as plans too.
-int64_t ChunkSearch::playWith(PathGame &with, std::vector<int64_t> cuts, int64_t limit,
+int64_t ChunkSearch::playWith(PathMixtureBound &with, std::vector<int64_t> cuts, int64_t limit,
                               int64_t enough, bool look, int rounds) {
   int64_t lowest = 0;
   std::set<std::vector<int64_t>> seen;
@@ -178,7 +178,7 @@ int64_t ChunkSearch::playWith(PathGame &with, std::vector<int64_t> cuts, int64_t
   for (int round = 0; round == 0 || (round < rounds && since < patience && !control.exhausted());
        ++round) {
     with.learn(cuts, round == 0 ? 1.0 : 2.0 / (round + 2));
-    PathGame::Answer answer = with.respond(limit - 1);
+    PathMixtureBound::Answer answer = with.respond(limit - 1);
     if (answer.cuts.empty())
       return limit;
     ++since;
@@ -225,7 +225,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
     ActionOrder shorter(smaller, lists);
     std::unique_ptr<RematChoices> choices =
         makeRematChoices(smaller, control, lists.chunkRank, lists.actions);
-    PathGame without(smaller, shorter, *choices, control);
+    PathMixtureBound without(smaller, shorter, *choices, control);
     if (!without.usable())
       return least;
     std::vector<int64_t> sums(smaller.layers + 1, 0);

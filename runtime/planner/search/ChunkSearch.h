@@ -1,19 +1,19 @@
-//===- ChunkSearch.h - Cuts and rematerialisation under any action lists ---------------------===//
+//===- ChunkSearch.h - Cuts and rematerialization under any action lists ---------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_CHUNKSEARCH_H
 #define RUNTIME_PLANNER_SEARCH_CHUNKSEARCH_H
 
 #include "runtime/planner/search/FixedSearch.h"
-#include "runtime/planner/search/PathGame.h"
+#include "runtime/planner/search/PathMixtureBound.h"
 #include "runtime/planner/search/RankChoices.h"
 
 namespace omnibal::planner {
 
 /// For action lists that are given, with any number of chunks a rank and split backwards.
 ///
-/// Bound: the game of PathGame, and the work that some rank must take (WorkBound.h). Search: local
-/// search from the cuts that the game and simple rules come upon; then depth first over the cuts,
-/// entering only what the mixture of ways does not rule out. When that ends, the best plan is
-/// optimal.
+/// Bound: the game of PathMixtureBound, and the work that some rank must take (WorkBound.h).
+/// Search: local search from the cuts that the game and simple rules come upon; then depth first
+/// over the cuts, entering only what the mixture of ways does not rule out. When that ends, the
+/// best plan is optimal.
 class ChunkSearch {
 public:
   ChunkSearch(const PlanningModel &model, ActionLists lists, SearchControl &control);
@@ -45,7 +45,7 @@ private:
   int64_t consider(const std::vector<int64_t> &cuts, bool every);
   void improve(std::vector<int64_t> cuts);
   void play();
-  int64_t playWith(PathGame &with, std::vector<int64_t> cuts, int64_t limit, int64_t enough,
+  int64_t playWith(PathMixtureBound &with, std::vector<int64_t> cuts, int64_t limit, int64_t enough,
                    bool look, int rounds);
   int64_t boundOfLoneSource(int64_t enough);
   void start();
@@ -57,7 +57,7 @@ private:
   ActionOrder order;
   std::unique_ptr<RematChoices> alone; ///< of each chunk as if its rank had no other
   RankChoices remat;
-  PathGame game;
+  PathMixtureBound game;
   ChunkTimes base, times;
   int64_t best = unreachable, bound = 0;
   int64_t loneBound = 0; ///< of plans where a source is alone in a chunk

@@ -30,7 +30,7 @@ void CutSearch::sumLayers() {
   }
 }
 
-/// From each layer forward to the end and back, along edges between neighbours.
+/// From each layer forward to the end and back, along edges between neighbors.
 void CutSearch::measureChain() {
   for (size_t number = 0; number < model.loads.size(); ++number) {
     const LoadModel &load = model.loads[number];

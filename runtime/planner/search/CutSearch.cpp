@@ -189,7 +189,7 @@ bool CutSearch::chooseBest(Candidate &candidate) {
   return true;
 }
 
-/// Local search: runs of neighbouring cuts move together by one or two layers.
+/// Local search: runs of neighboring cuts move together by one or two layers.
 void CutSearch::improve(Candidate candidate) {
   int64_t step = exactStep(candidate);
   while (!control.exhausted()) {

@@ -1,4 +1,4 @@
-//===- CutSearch.h - Cuts and rematerialisation under gpipe or 1f1b -------------------------===//
+//===- CutSearch.h - Cuts and rematerialization under gpipe or 1f1b -------------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_CUTSEARCH_H
 #define RUNTIME_PLANNER_SEARCH_CUTSEARCH_H
 

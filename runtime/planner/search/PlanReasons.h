@@ -24,7 +24,7 @@ struct PlanReasons {
 
 constexpr int64_t moreMemoryBytes = 1'000'000'000;
 
-/// Searches the neighbourhood of a complete plan: `reach` places either side of each cut, and the
+/// Searches the neighborhood of a complete plan: `reach` places either side of each cut, and the
 /// problem with more memory and with another rank, a second at most for each of these. `timeline`
 /// is the plan's.
 PlanReasons explainPlan(const Problem &problem, const Plan &plan, const Timeline &timeline,

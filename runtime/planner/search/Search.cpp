@@ -3,7 +3,7 @@
 #include "runtime/planner/model/ProblemSize.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/AutoSearch.h"
-#include "runtime/planner/search/Crowded.h"
+#include "runtime/planner/search/ChunkInfeasibility.h"
 #include "runtime/planner/search/Infeasible.h"
 #include "runtime/planner/search/QuickPlan.h"
 #include "runtime/planner/search/WorkBound.h"
@@ -83,7 +83,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     if (!result.problem.empty())
       return result;
     if (nothingFits && *chunks > 1)
-      result.problem = explainCrowded(problem, control);
+      result.problem = explainInfeasibleChunks(problem, control);
     else if (result.stoppedByTime)
       result.problem = "no plan was found within the time limit; allow more time";
     else

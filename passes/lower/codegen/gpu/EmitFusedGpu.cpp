@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t warp = 32;
 
-using Numbers = SmallVector<Value>; ///< a thread's vector of neighbouring columns
+using Numbers = SmallVector<Value>; ///< a thread's vector of neighboring columns
 
 class GpuEmitter : GpuBuilder {
 public:
@@ -322,7 +322,7 @@ private:
             value = select(inside, value, neutral);
           values.push_back(value);
         }
-      while (values.size() > 1) { // neighbours first
+      while (values.size() > 1) { // neighbors first
         SmallVector<Value> next;
         for (size_t i = 0; i + 1 < values.size(); i += 2)
           next.push_back(combine(b, op.getKind(), values[i], values[i + 1]));

@@ -45,7 +45,7 @@ public:
   void loop(mlir::Value from, mlir::Value to, mlir::Value step,
             llvm::function_ref<void(mlir::Value)> body);
 
-  /// `count` neighbouring values in registers, in pieces of `width`; bytes become i1 where the
+  /// `count` neighboring values in registers, in pieces of `width`; bytes become i1 where the
   /// value is one, bfloat16 becomes f32.
   llvm::SmallVector<mlir::Value> load(mlir::Value base, mlir::Value index, mlir::Type element,
                                       bool half, int64_t count, int64_t width);

@@ -1,7 +1,7 @@
 //===- GpuShape.h - How the threads of a GPU share a fused kernel ------------------------===//
 //
 // A row's columns are spread over a warp's part, a warp or several warps; short rows share a block.
-// A thread has `chunks` vectors of `vector` neighbouring columns of a tile, all in registers, so
+// A thread has `chunks` vectors of `vector` neighboring columns of a tile, all in registers, so
 // that a row that fits one tile is read once however many loops it takes. Groups without rows to
 // speak of run over their elements as one line.
 //

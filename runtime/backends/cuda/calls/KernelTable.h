@@ -2,8 +2,8 @@
 #ifndef RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H
 #define RUNTIME_BACKENDS_CUDA_CALLS_KERNELTABLE_H
 
-#include "runtime/backends/cuda/driver/OwnMemory.h"
 #include "runtime/backends/cuda/driver/ProgramCode.h"
+#include "runtime/backends/cuda/driver/WorkspaceLedger.h"
 #include "runtime/backends/cuda/kernels/Strides.h"
 #include "runtime/device/Load.h"
 #include "runtime/device/SiteReader.h"
@@ -23,7 +23,7 @@ struct KernelContext {
   const Load *load = nullptr;        ///< of the micro-batch; null: nothing is known
   /// Where the rank's kernels keep partial sums; made by the first that needs it. Null: nowhere.
   std::unique_ptr<DeviceBuffer> *partials = nullptr;
-  OwnMemory *own = nullptr; ///< null: nobody asks
+  WorkspaceLedger *own = nullptr; ///< null: nobody asks
 };
 
 Element elementOf(DType type);

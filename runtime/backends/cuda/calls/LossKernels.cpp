@@ -86,8 +86,8 @@ public:
     const int64_t taken = rowsToTake(rows);
     auto *order = reinterpret_cast<int32_t *>(memory.order);
     OMNIBAL_RETURN_IF_ERROR(
-        launched(launchLabelledRows(rows, static_cast<const int32_t *>(views[targets].data), order,
-                                    order + rows, context.stream)));
+        launched(launchLabeledRows(rows, static_cast<const int32_t *>(views[targets].data), order,
+                                   order + rows, context.stream)));
     if (taken < rows)
       OMNIBAL_RETURN_IF_ERROR(fillOthers(views));
     for (int64_t begin = 0; begin < taken; begin += memory.block)

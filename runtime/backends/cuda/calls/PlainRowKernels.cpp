@@ -30,10 +30,10 @@ public:
   Norm(SiteReader &site, const KernelSite &description, const KernelContext &context)
       : PlainKernel(description, context), input(site.operand("input")),
         result(site.operand("result")), axis(site.integer("axis", -1)) {
-    norm.centred = description.kernel == "layer_norm";
+    norm.centered = description.kernel == "layer_norm";
     norm.epsilon = site.number("epsilon", 1e-5);
-    scale = norm.centred ? site.operand("scale") : site.optionalOperand("scale");
-    bias = norm.centred ? site.optionalOperand("bias") : -1;
+    scale = norm.centered ? site.operand("scale") : site.optionalOperand("scale");
+    bias = norm.centered ? site.optionalOperand("bias") : -1;
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {

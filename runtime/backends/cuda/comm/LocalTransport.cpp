@@ -51,7 +51,7 @@ struct World {
 
 class LocalTransport final : public Transport {
 public:
-  LocalTransport(std::shared_ptr<World> world, int rank, const RankQueue &queue,
+  LocalTransport(std::shared_ptr<World> world, int rank, const RankStream &queue,
                  std::unique_ptr<Stream> copies)
       : world(std::move(world)), me(rank), queue(queue), compute(queue.stream),
         copies(std::move(copies)), deadline(queue.deadline) {}
@@ -296,7 +296,7 @@ private:
 
   std::shared_ptr<World> world;
   int me;
-  RankQueue queue;
+  RankStream queue;
   cudaStream_t compute;
   std::unique_ptr<Stream> copies;
   Communicator::Milliseconds deadline;
@@ -332,7 +332,7 @@ Result<bool> inOneProcess(Communicator &control) {
 }
 
 Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control,
-                                                      const RankQueue &queue) {
+                                                      const RankStream &queue) {
   std::shared_ptr<World> world;
   if (control.rank() == 0)
     world = std::make_shared<World>(control.size());

@@ -8,14 +8,14 @@
 #ifndef RUNTIME_BACKENDS_CUDA_COMM_LOCALTRANSPORT_H
 #define RUNTIME_BACKENDS_CUDA_COMM_LOCALTRANSPORT_H
 
-#include "runtime/backends/cuda/driver/RankQueue.h"
+#include "runtime/backends/cuda/driver/RankStream.h"
 
 namespace omnibal::rt::cuda {
 
 /// All ranks of `control` call this, as threads of one process. The rank's queue outlives the
 /// transport.
 Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control,
-                                                      const RankQueue &queue);
+                                                      const RankStream &queue);
 
 /// Whether all ranks are threads of one process; all of them call this.
 Result<bool> inOneProcess(Communicator &control);

@@ -23,8 +23,8 @@ struct Invitation {
 
 } // namespace
 
-Result<std::unique_ptr<NcclRanks>> NcclRanks::connect(Communicator &control, const RankQueue &queue,
-                                                      const RankGroups &groups) {
+Result<std::unique_ptr<NcclRanks>>
+NcclRanks::connect(Communicator &control, const RankStream &queue, const RankGroups &groups) {
   // All ranks must go on or none: whoever waits for a rank without the library waits in vain.
   auto functions = openNccl();
   double missing = functions ? 0 : 1;

@@ -3,7 +3,7 @@
 #define RUNTIME_BACKENDS_CUDA_COMM_NCCLRANKS_H
 
 #include "runtime/backends/cuda/comm/NcclLibrary.h"
-#include "runtime/backends/cuda/driver/RankQueue.h"
+#include "runtime/backends/cuda/driver/RankStream.h"
 #include <deque>
 #include <map>
 #include <vector>
@@ -16,7 +16,7 @@ namespace omnibal::rt::cuda {
 class NcclRanks {
 public:
   /// All ranks call it with the same groups, each with a device of its own.
-  static Result<std::unique_ptr<NcclRanks>> connect(Communicator &control, const RankQueue &queue,
+  static Result<std::unique_ptr<NcclRanks>> connect(Communicator &control, const RankStream &queue,
                                                     const RankGroups &groups);
   /// Aborts what has not been finished.
   ~NcclRanks();
@@ -41,7 +41,7 @@ public:
   void abort();
 
 private:
-  NcclRanks(Communicator &control, const RankQueue &queue, const nccl::Functions *functions)
+  NcclRanks(Communicator &control, const RankStream &queue, const nccl::Functions *functions)
       : control(control), queue(queue), functions(functions) {}
   Status checkDevices() const;
   Status connectAll();
@@ -49,7 +49,7 @@ private:
   std::vector<nccl::Communicator> communicators() const;
 
   Communicator &control;
-  RankQueue queue;
+  RankStream queue;
   const nccl::Functions *functions;
   nccl::Communicator all = nullptr;
   std::deque<nccl::Communicator> splits;

@@ -25,7 +25,7 @@ using OperationPointer = std::shared_ptr<Operation>;
 
 class NcclTransport final : public Transport, WaitWatch {
 public:
-  NcclTransport(Communicator &control, const RankQueue &queue, std::unique_ptr<NcclRanks> ranks,
+  NcclTransport(Communicator &control, const RankStream &queue, std::unique_ptr<NcclRanks> ranks,
                 std::unique_ptr<Stream> messages, std::unique_ptr<Stream> sums)
       : control(control), queue(queue), messages(std::move(messages)), sums(std::move(sums)),
         ranks(std::move(ranks)), nccl(this->ranks->api()) {
@@ -237,7 +237,7 @@ private:
   }
 
   Communicator &control;
-  RankQueue queue;
+  RankStream queue;
   std::unique_ptr<Stream> messages, sums;
   std::unique_ptr<NcclRanks> ranks;
   const nccl::Functions &nccl;
@@ -250,7 +250,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, const RankQueue &queue,
+Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, const RankStream &queue,
                                                      const RankGroups &groups) {
   OMNIBAL_ASSIGN_OR_RETURN(auto ranks, NcclRanks::connect(control, queue, groups));
   OMNIBAL_ASSIGN_OR_RETURN(auto messages, Stream::create());

@@ -9,12 +9,12 @@
 #ifndef RUNTIME_BACKENDS_CUDA_COMM_NCCLTRANSPORT_H
 #define RUNTIME_BACKENDS_CUDA_COMM_NCCLTRANSPORT_H
 
-#include "runtime/backends/cuda/driver/RankQueue.h"
+#include "runtime/backends/cuda/driver/RankStream.h"
 
 namespace omnibal::rt::cuda {
 
 /// All ranks of `control` call it, each with a device of its own.
-Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, const RankQueue &queue,
+Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, const RankStream &queue,
                                                      const RankGroups &groups);
 
 } // namespace omnibal::rt::cuda

@@ -5,7 +5,7 @@
 
 namespace omnibal::rt::cuda {
 
-Result<std::unique_ptr<Transport>> openRankTransport(Communicator &control, const RankQueue &queue,
+Result<std::unique_ptr<Transport>> openRankTransport(Communicator &control, const RankStream &queue,
                                                      const RankGroups &groups) {
   const char *text = std::getenv("OMNIBAL_CUDA_TRANSPORT");
   std::string wanted = text ? text : "";

@@ -58,7 +58,7 @@ std::string freeMemory() {
 constexpr const char *remedy = "; use more stages, recomputation (--remat full), or smaller caps";
 
 Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, cudaStream_t stream,
-                                                   Staging &staging, const OwnMemory &own) {
+                                                   Staging &staging, const WorkspaceLedger &own) {
   const int64_t margin = guarded ? guardBytes : 0;
   auto block = DeviceBuffer::allocate(bytes + 2 * margin, stream);
   if (!block && block.status().code() == Code::OutOfMemory)

@@ -30,7 +30,7 @@ __device__ __forceinline__ float quadSum(float x) {
 
 /// Scores of a tile to probabilities under a running maximum; `sums` is scaled along.
 template <int features>
-__device__ __forceinline__ void normalise(float (&scores)[otherTiles][4], float scale, bool whole,
+__device__ __forceinline__ void normalize(float (&scores)[otherTiles][4], float scale, bool whole,
                                           const Segment *rows, int key, float (&top)[2],
                                           float (&total)[2], float (&sums)[features / 8][4]) {
   const int column = threadIdx.x % 4 * 2;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, At
     const bool whole = mine.allBegin <= key && mine.allEnd >= key + otherRows;
 #pragma unroll
     for (int g = 0; g < groups; ++g)
-      normalise<features>(scores[g], scale, whole, &rows.keys[warpRow + g * groupRows + lane / 4],
+      normalize<features>(scores[g], scale, whole, &rows.keys[warpRow + g * groupRows + lane / 4],
                           key, top[g], total[g], sums[g]);
     accumulateTiles<features, groups>(sums, scores, values);
   }

@@ -206,10 +206,10 @@ __global__ void __launch_bounds__(threads)
   if (r >= rows)
     return;
   const int64_t token = tokens ? tokens[r] : r;
-  const bool labelled = targets[token] >= 0;
-  loss[token] = labelled ? state[r].top - state[r].target + logf(state[r].sum) : 0.f;
+  const bool labeled = targets[token] >= 0;
+  loss[token] = labeled ? state[r].top - state[r].target + logf(state[r].sum) : 0.f;
   if (prediction)
-    prediction[token] = labelled ? state[r].largest : -1;
+    prediction[token] = labeled ? state[r].largest : -1;
 }
 
 template <int n, typename T, typename G>

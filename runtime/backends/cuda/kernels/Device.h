@@ -24,7 +24,7 @@ namespace omnibal::rt::cuda {
 using bf16 = __nv_bfloat16;
 constexpr unsigned allLanes = 0xffffffffu;
 
-/// n neighbours in memory, moved by one instruction.
+/// n neighbors in memory, moved by one instruction.
 template <typename T, int n> struct alignas(sizeof(T) * n) Pack {
   T at[n];
 };

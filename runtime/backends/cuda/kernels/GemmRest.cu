@@ -6,7 +6,7 @@ namespace {
 
 constexpr int threads = 256;
 
-/// `width` neighbours of a line, lines being rows or, with `down`, columns.
+/// `width` neighbors of a line, lines being rows or, with `down`, columns.
 template <typename T, typename To, int width>
 __global__ void __launch_bounds__(threads)
     gemmRest(GemmShape s, GemmRest rest, GemmData d, int64_t batches, bool down) {

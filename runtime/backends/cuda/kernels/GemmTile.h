@@ -18,7 +18,7 @@ constexpr int line = side + 4;
 constexpr int depth = 16;
 
 /// to[k][i] = element (row + i, first + k) of a matrix whose rows are `s.row` apart; zeros beyond
-/// the ends. Neighbouring threads read along the dimension that is dense.
+/// the ends. Neighboring threads read along the dimension that is dense.
 template <typename T>
 __device__ __forceinline__ void load(float (&to)[depth][line], const T *from, RowStrides s,
                                      int64_t row, int64_t rows, int64_t first, int64_t size) {

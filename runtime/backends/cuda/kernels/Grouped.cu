@@ -2,7 +2,7 @@
 //
 // For float32 and for what the tensor cores decline (GroupedMma.cu).
 //
-// Forward, a block has 64 neighbours in the order of groups and goes through the groups that they
+// Forward, a block has 64 neighbors in the order of groups and goes through the groups that they
 // are of; what a group's matrix gives is kept of its own rows. So no block needs to know how many
 // rows came before it, and the grid is the same whatever the groups' sizes are.
 //

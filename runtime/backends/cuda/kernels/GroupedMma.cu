@@ -34,7 +34,7 @@ constexpr int sharedBytes = 2 * (Part<down, denseLeft>::values + Part<across, de
                             static_cast<int>(sizeof(bf16));
 
 /// The four matrices of 16 along the side and 16 of the depth that begin there. As the left factor
-/// the second is the first's neighbour along the side; as the right factor along the depth, so that
+/// the second is the first's neighbor along the side; as the right factor along the depth, so that
 /// to[0], to[1] are of the first eight of the side and to[2], to[3] of the others.
 template <typename P, bool denseSide, bool asLeft>
 __device__ __forceinline__ void loadFour(uint32_t (&to)[4], const bf16 *part, int side, int k) {

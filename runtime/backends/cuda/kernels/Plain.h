@@ -82,7 +82,7 @@ cudaError_t launchCumSum(const PlainView &to, const PlainView &from, int64_t axi
 
 struct PlainNorm {
   int axis = 0; ///< statistics are over dimensions [axis, rank)
-  bool centred = false;
+  bool centered = false;
   double epsilon = 1e-5;
 };
 

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(plainThreads)
   const int lane = threadIdx.x % 32;
   OMNIBAL_FOR_LINES(group, groups) {
     double mean = 0, square = 0;
-    for (int64_t i = lane; i < n && p.centred; i += 32)
+    for (int64_t i = lane; i < n && p.centered; i += 32)
       mean += loadReal(from, Position(from.shape, from.rank, group * n + i).offset(from));
     mean = warpSum(mean) / static_cast<double>(n);
     for (int64_t i = lane; i < n; i += 32) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(plainThreads)
 
 struct DenseRows {
   int64_t rows, cols, fromRow, toRow;
-  bool centred;
+  bool centered;
   float epsilon;
 };
 
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(plainThreads)
         sum += x[j][e];
       }
     }
-    const float mean = s.centred ? blockSum<plainThreads>(sum) / count : 0.f;
+    const float mean = s.centered ? blockSum<plainThreads>(sum) / count : 0.f;
 #pragma unroll
     for (int j = 0; j < mostPacks; ++j) {
       const bool inside = threadIdx.x + int64_t(j) * plainThreads < packs;
@@ -226,7 +226,7 @@ bool normDense(const PlainNorm &p, const PlainView &to, const PlainView &from,
   if (!fits || to.type != from.type || !isColumnwise(scale, to.type) ||
       !isColumnwise(bias, to.type))
     return false;
-  const DenseRows s{to.elements() / cols,         cols, fromRow, toRow, p.centred,
+  const DenseRows s{to.elements() / cols,         cols, fromRow, toRow, p.centered,
                     static_cast<float>(p.epsilon)};
   OMNIBAL_LAUNCH((normRows<T, n>), dim3(gridFor(s.rows)), dim3(plainThreads), stream, s,
                  static_cast<T *>(to.data), static_cast<const T *>(from.data),

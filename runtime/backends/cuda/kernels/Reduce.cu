@@ -13,7 +13,7 @@ struct Plan {
   StridedPair reduced; ///< terms: from only
   int64_t results = 1, terms = 1;
   int resultThreads = 1, termThreads = 1; ///< powers of two
-  bool termsAcross = false;               ///< neighbouring threads take neighbouring terms
+  bool termsAcross = false;               ///< neighboring threads take neighboring terms
   ReduceKind kind = ReduceKind::Sum;
   bool accumulate = false;
 };

@@ -14,7 +14,7 @@ __device__ __forceinline__ void turn(bool inverse, float a, float b, float ca, f
   toB = b * cb + (inverse ? -(a * sa) : a * sb);
 }
 
-/// Neighbours of a table; n > 1: a multiple of 4, at an address of 16 bytes.
+/// Neighbors of a table; n > 1: a multiple of 4, at an address of 16 bytes.
 template <int n> struct Factors {
   float at[n];
   __device__ __forceinline__ explicit Factors(const float *from) {

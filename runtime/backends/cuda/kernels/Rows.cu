@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(32 * longWarps)
   __syncthreads();
   if (p < s.rows && isAdded(s, index[order[p]]) && (p == 0 || index[order[p - 1]] != index[order[p]]) &&
       isLong(s, index, order, p))
-    starts[warp] = p; // at most one of 32 neighbours
+    starts[warp] = p; // at most one of 32 neighbors
   __syncthreads();
   const int64_t wanted = (int64_t(blockIdx.y) * 32 + lane) * n;
   const int64_t col = wanted < s.cols ? wanted : 0;
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(threads)
 
 /// One block: each thread counts its run of rows, then writes behind the runs before it.
 __global__ void __launch_bounds__(1024)
-    labelledRows(int64_t rows, const int32_t *targets, int32_t *tokens, int32_t *count) {
+    labeledRows(int64_t rows, const int32_t *targets, int32_t *tokens, int32_t *count) {
   __shared__ int32_t sums[1024];
   const int me = threadIdx.x;
   const int64_t run = (rows + 1023) / 1024;
@@ -351,9 +351,9 @@ cudaError_t launchAddRows(const AddRowsShape &s, const int32_t *index, const int
   return add<bf16, bf16>(s, index, order, from, out, stream);
 }
 
-cudaError_t launchLabelledRows(int64_t rows, const int32_t *targets, int32_t *tokens,
+cudaError_t launchLabeledRows(int64_t rows, const int32_t *targets, int32_t *tokens,
                                int32_t *count, cudaStream_t stream) {
-  OMNIBAL_LAUNCH(labelledRows, dim3(1), dim3(1024), stream, rows, targets, tokens, count);
+  OMNIBAL_LAUNCH(labeledRows, dim3(1), dim3(1024), stream, rows, targets, tokens, count);
   return cudaGetLastError();
 }
 

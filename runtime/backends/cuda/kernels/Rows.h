@@ -1,4 +1,4 @@
-//===- Rows.h - Rows by index: embedding, image merge, labelled rows, and their gradients ----===//
+//===- Rows.h - Rows by index: embedding, image merge, labeled rows, and their gradients ----===//
 //
 // Indices are dense int32 in device memory and were checked before (the host checks what it feeds).
 // No launcher adds floating-point numbers atomically: the same input gives the same bits.
@@ -50,8 +50,8 @@ cudaError_t launchAddRows(const AddRowsShape &shape, const int32_t *index, const
 
 /// tokens[0..rows) = the positions with target >= 0, ascending, then the others, ascending.
 /// `count`, in device memory: how many have one.
-cudaError_t launchLabelledRows(int64_t rows, const int32_t *targets, int32_t *tokens,
-                               int32_t *count, cudaStream_t stream);
+cudaError_t launchLabeledRows(int64_t rows, const int32_t *targets, int32_t *tokens, int32_t *count,
+                              cudaStream_t stream);
 
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_KERNELS_ROWS_H

@@ -1,5 +1,5 @@
 #include "runtime/backends/cuda/libraries/AlgorithmFile.h"
-#include "runtime/backends/cuda/driver/Notice.h"
+#include "runtime/backends/cuda/driver/Log.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Formats.h"
 #include "runtime/support/Json.h"
@@ -141,8 +141,8 @@ void AlgorithmFile::read() {
     }
     status = std::move(parsed).status();
   }
-  notice("algorithms are measured anew, the file of earlier choices is not used: " +
-         status.message());
+  logOnce("algorithms are measured anew, the file of earlier choices is not used: " +
+          status.message());
 }
 
 Status AlgorithmFile::write() const { return writeFileAtomically(path, printAlgorithms(entries)); }
@@ -167,7 +167,7 @@ Result<MeasuredAlgorithm> AlgorithmFile::get(const std::string &key, const Measu
   entries[key] = measured;
   if (!path.empty())
     if (Status status = write(); !status)
-      notice("measured algorithms are not kept: " + status.message());
+      logOnce("measured algorithms are not kept: " + status.message());
   return measured;
 }
 

@@ -1,5 +1,5 @@
 #include "runtime/backends/cuda/libraries/FusedAttention.h"
-#include "runtime/backends/cuda/driver/Notice.h"
+#include "runtime/backends/cuda/driver/Log.h"
 #include "runtime/backends/cuda/kernels/Ragged.h"
 #include <algorithm>
 #include <cstdlib>
@@ -123,9 +123,9 @@ AttentionWish attentionWish() {
   if (wish == "cudnn-unordered")
     return AttentionWish::LibraryUnordered;
   if (wish != "cudnn")
-    notice("OMNIBAL_CUDA_ATTENTION is '" + wish +
-           "', not cudnn, cudnn-unordered or own; taken as "
-           "cudnn");
+    logOnce("OMNIBAL_CUDA_ATTENTION is '" + wish +
+            "', not cudnn, cudnn-unordered or own; taken as "
+            "cudnn");
   return AttentionWish::Library;
 }
 
@@ -156,8 +156,8 @@ FusedAttention::Prepared &FusedAttention::prepare(const AttentionForm &form) {
     return made;
   auto plan = library->plan(made.form);
   if (!plan)
-    notice("attention with heads of " + std::to_string(form.size) +
-           " features runs on our own kernels: " + plan.status().message());
+    logOnce("attention with heads of " + std::to_string(form.size) +
+            " features runs on our own kernels: " + plan.status().message());
   else if ((*plan)->workspaceBytes() <= mostWorkspace)
     made.plan = *std::move(plan);
   return made;
@@ -189,7 +189,7 @@ Result<bool> FusedAttention::run(const AttentionShape &shape, const AttentionDat
   const RaggedShape ragged = raggedOf(shape, data, site.form, site.pieces);
   auto memory = workspace(ragged.bytes() + site.plan->workspaceBytes());
   if (!memory) {
-    notice("attention runs on our own kernels: " + memory.status().message());
+    logOnce("attention runs on our own kernels: " + memory.status().message());
     site.plan = nullptr;
     return false;
   }

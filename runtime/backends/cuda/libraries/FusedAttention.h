@@ -8,8 +8,8 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_FUSEDATTENTION_H
 #define RUNTIME_BACKENDS_CUDA_LIBRARIES_FUSEDATTENTION_H
 
-#include "runtime/backends/cuda/driver/OwnMemory.h"
 #include "runtime/backends/cuda/driver/Runtime.h"
+#include "runtime/backends/cuda/driver/WorkspaceLedger.h"
 #include "runtime/backends/cuda/kernels/Attention.h"
 #include "runtime/backends/cuda/libraries/AttentionLibrary.h"
 #include "runtime/device/Load.h"
@@ -35,7 +35,7 @@ public:
 
   /// `own` may be null.
   FusedAttention(std::unique_ptr<AttentionLibrary> library, bool ordered, cudaStream_t stream,
-                 OwnMemory *own)
+                 WorkspaceLedger *own)
       : library(std::move(library)), ordered(ordered), stream(stream), own(own) {}
 
   std::string description() const { return library->description(); }
@@ -60,7 +60,7 @@ private:
   std::unique_ptr<AttentionLibrary> library;
   bool ordered;
   cudaStream_t stream;
-  OwnMemory *own;
+  WorkspaceLedger *own;
   std::map<AttentionForm, Prepared> prepared;
   std::vector<std::unique_ptr<DeviceBuffer>> buffers; ///< the last is the largest
   int64_t largest = 0;

@@ -1,5 +1,5 @@
 #include "runtime/backends/cuda/libraries/Libraries.h"
-#include "runtime/backends/cuda/driver/Notice.h"
+#include "runtime/backends/cuda/driver/Log.h"
 #include "runtime/backends/cuda/libraries/GemmSums.h"
 
 namespace omnibal::rt::cuda {
@@ -14,7 +14,7 @@ MatrixLibrary *Libraries::matrix() {
   if (opened && own)
     own->took("products", productWorkspaceBytes);
   if (!opened)
-    notice("matrix products run on our own kernels, which are slow: " + opened.status().message());
+    logOnce("matrix products run on our own kernels, which are slow: " + opened.status().message());
   return matrixLibrary.get();
 }
 
@@ -40,7 +40,7 @@ FusedAttention *Libraries::attention() {
     fusedAttention = std::make_unique<FusedAttention>(*std::move(opened),
                                                       wish == AttentionWish::Library, stream, own);
   else if (!opened.status().message().empty()) // built without: the user chose that
-    notice("attention runs on our own kernels: " + opened.status().message());
+    logOnce("attention runs on our own kernels: " + opened.status().message());
   return fusedAttention.get();
 }
 

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_LIBRARIES_H
 #define RUNTIME_BACKENDS_CUDA_LIBRARIES_LIBRARIES_H
 
-#include "runtime/backends/cuda/driver/OwnMemory.h"
+#include "runtime/backends/cuda/driver/WorkspaceLedger.h"
 #include "runtime/backends/cuda/libraries/FusedAttention.h"
 #include "runtime/backends/cuda/libraries/MatrixLibrary.h"
 
@@ -13,7 +13,7 @@ namespace omnibal::rt::cuda {
 class Libraries {
 public:
   /// `capability`: 90 for 9.0. `own` may be null.
-  Libraries(std::string device, int capability, cudaStream_t stream, OwnMemory *own = nullptr)
+  Libraries(std::string device, int capability, cudaStream_t stream, WorkspaceLedger *own = nullptr)
       : device(std::move(device)), capability(capability), stream(stream), own(own) {}
 
   /// A kernel will multiply: its library takes its memory now, before the arena does.
@@ -35,7 +35,7 @@ private:
   std::string device;
   int capability;
   cudaStream_t stream;
-  OwnMemory *own;
+  WorkspaceLedger *own;
   std::unique_ptr<MatrixLibrary> matrixLibrary;
   std::unique_ptr<FusedAttention> fusedAttention;
   bool matrixSought = false, attentionSought = false;

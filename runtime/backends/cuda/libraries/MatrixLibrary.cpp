@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/driver/Notice.h"
+#include "runtime/backends/cuda/driver/Log.h"
 #include "runtime/backends/cuda/driver/Stopwatch.h"
 #include "runtime/backends/cuda/kernels/ColumnSum.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
@@ -154,7 +154,7 @@ Result<bool> MatrixLibrary::enqueue(const ProductPlan &plan, Prepared &here, con
     if (i == 0 && (error == lt::notSupported || error == lt::invalidValue)) {
       here.usable = false;
       here.pays = false;
-      notice(
+      logOnce(
           "cuBLASLt declines " + algorithmKey(plan.product) + " (" + api.statusString(error) +
           "): " +
           (plan.product.isSpecial() ? "done without its epilogue" : "our own kernel multiplies"));
@@ -185,7 +185,7 @@ Result<bool> MatrixLibrary::pays(const ProductPlan &plan, Prepared &special, con
   auto rest = known(prefix + "after " + algorithmKey(plan.product),
                     [&] { return measureRest(*ordinary, shape, data); });
   if (!rest) {
-    notice("algorithms are not measured: " + rest.status().message());
+    logOnce("algorithms are not measured: " + rest.status().message());
     return true;
   }
   special.pays = special.seconds <= apart->seconds + rest->seconds;
@@ -252,7 +252,7 @@ Status MatrixLibrary::choose(const ProductPlan &plan, Prepared &p) {
   auto found = known(prefix + algorithmKey(product), [&] { return measure(plan, p, offered); });
   lt::Heuristic checked{};
   if (!found) {
-    notice("algorithms are not measured: " + found.status().message());
+    logOnce("algorithms are not measured: " + found.status().message());
   } else if (api.check(handle, p.description, p.a, p.b, p.c, p.d, &found->algorithm, &checked) ==
                  lt::success &&
              checked.workspaceBytes <= uint64_t{workspaceBytes}) {

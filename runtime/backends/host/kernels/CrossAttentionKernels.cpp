@@ -1,6 +1,6 @@
 //===- CrossAttentionKernels.cpp - `cross_attention` and `cross_attention_backward` ---------===//
 //
-// Tokens and the keys that they see fall into segments: neighbouring tokens whose keys overlap, and
+// Tokens and the keys that they see fall into segments: neighboring tokens whose keys overlap, and
 // these keys. No two segments share a token or a key, so the tasks of the gradients own what they
 // write, as in attention of tokens to each other.
 //

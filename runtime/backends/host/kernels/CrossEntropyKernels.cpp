@@ -136,24 +136,23 @@ public:
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     const TensorView &vh = views[hidden], &vl = views[loss];
     const int64_t rows = vh.shape[0];
-    std::vector<int64_t> labelled; // rows with a target
+    std::vector<int64_t> labeled; // rows with a target
     for (int64_t i = 0; i < rows; ++i) {
       if (intAt(views[targets], i) >= 0)
-        labelled.push_back(i);
+        labeled.push_back(i);
       dataOf<float>(vl)[i * vl.strides[0]] = 0;
       if (prediction >= 0)
         dataOf<int32_t>(views[prediction])[i * views[prediction].strides[0]] = -1;
     }
     if (dhidden >= 0)
-      zeroUnlabelled(views, pool);
+      zeroUnlabeled(views, pool);
     const int64_t block = blockRows(views);
-    if (block == 0 && !labelled.empty())
+    if (block == 0 && !labeled.empty())
       return bad("operand 'scratch' " + printShape(views[scratch]) +
                  " cannot hold the logits and gathered rows of a single token");
-    for (size_t begin = 0; begin < labelled.size(); begin += block)
+    for (size_t begin = 0; begin < labeled.size(); begin += block)
       OMNIBAL_RETURN_IF_ERROR(runBlock(
-          views,
-          std::span(labelled).subspan(begin, std::min<size_t>(block, labelled.size() - begin)),
+          views, std::span(labeled).subspan(begin, std::min<size_t>(block, labeled.size() - begin)),
           pool));
     return Status::ok();
   }
@@ -202,7 +201,7 @@ private:
     return views[scratch].shape[0] * width / std::max<int64_t>(perRow, 1);
   }
 
-  void zeroUnlabelled(std::span<const TensorView> views, ThreadPool &pool) const {
+  void zeroUnlabeled(std::span<const TensorView> views, ThreadPool &pool) const {
     const TensorView &v = views[dhidden];
     pool.parallelFor((v.shape[0] + 15) / 16, [&](int64_t task, int) {
       for (int64_t i = task * 16; i < std::min(v.shape[0], task * 16 + 16); ++i)
@@ -212,7 +211,7 @@ private:
     });
   }
 
-  /// Rows of `view` at the block's labelled positions <-> a dense buffer.
+  /// Rows of `view` at the block's labeled positions <-> a dense buffer.
   template <bool gather>
   static void moveRows(const TensorView &view, float *dense, std::span<const int64_t> tokens,
                        ThreadPool &pool) {

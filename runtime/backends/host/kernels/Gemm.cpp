@@ -156,7 +156,7 @@ bool isDense(const Matrix &m) {
   return rowMajor || columnMajor;
 }
 
-bool normalise(Product &p) {
+bool normalize(Product &p) {
   if (p.c.colStride == 1 || p.c.cols <= 1 || !linesOf(p.c).transposed) {
     p.c.colStride = 1; // a single column: its stride is never used
     return false;
@@ -266,7 +266,7 @@ std::span<float> scratchOf(ThreadPool &pool, int worker) {
 Status multiply(Product product, ThreadPool &pool) {
   if (product.c.rows == 0 || product.c.cols == 0)
     return Status::ok();
-  normalise(product);
+  normalize(product);
   const std::span<float> scratch = scratchOf(pool, 0);
   const int64_t panelCols = productTable().panelCols, depth = product.b.rows;
   const int64_t room = static_cast<int64_t>(scratch.size()) - tileFloats;

@@ -51,10 +51,10 @@ struct Tiling {
 
 /// Brings c to unit column stride; true if that meant transposing everything (a and b change
 /// sides).
-bool normalise(Product &product);
+bool normalize(Product &product);
 /// `copies`: products of this shape that run beside it.
 Tiling chooseTiling(const Product &product, int64_t copies);
-/// Computes one tile of a normalised product. `scratch` takes packed parts of a and b, and the tile
+/// Computes one tile of a normalized product. `scratch` takes packed parts of a and b, and the tile
 /// itself if an activation must not overwrite a residual that lies in c. `panels`: the whole packed
 /// b, where it is at hand.
 Status multiplyTile(const Product &product, const Tiling &tiling, int64_t tile,

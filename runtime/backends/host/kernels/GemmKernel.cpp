@@ -46,7 +46,7 @@ public:
                  " has no unit stride in its last two dimensions; copy it first");
     if (batch.count == 1)
       return multiply(product, pool).context(where);
-    bool swapped = normalise(product);
+    bool swapped = normalize(product);
     return runTasks(product, batch, swapped, pool);
   }
 

@@ -73,7 +73,7 @@ Plan makePlan(const TensorView &dst, const TensorView &src) {
   return plan;
 }
 
-/// `count` results side by side, each over all terms; `step`: distance of neighbours in src.
+/// `count` results side by side, each over all terms; `step`: distance of neighbors in src.
 template <ReduceKind kind, typename T>
 void reduceColumns(const Plan &plan, const T *src, int64_t step, int64_t count, T *result) {
   T block[width];

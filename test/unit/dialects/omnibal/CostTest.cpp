@@ -35,7 +35,7 @@ protected:
     EXPECT_TRUE(module) << op;
     auto function = module->lookupSymbol<func::FuncOp>("main");
     auto interface = cast<CostOpInterface>(function.getBody().front().front());
-    cheap = cast<RematerialisableOpInterface>(interface.getOperation()).isCheapToRecompute();
+    cheap = cast<RematerializableOpInterface>(interface.getOperation()).isCheapToRecompute();
     return interface.getCost();
   }
 

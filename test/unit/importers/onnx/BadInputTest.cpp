@@ -79,9 +79,9 @@ TEST_F(BadInput, DeeplyNested) {
   expectError(import(model), {"invalid model"});
 }
 
-TEST_F(BadInput, WrongInitialiserSize) {
+TEST_F(BadInput, WrongInitializerSize) {
   TestModel model = relu();
-  model.initialiser("w", {4}, {1, 2, 3});
+  model.initializer("w", {4}, {1, 2, 3});
   model.graph().mutable_node(0)->set_op_type("Add");
   model.graph().mutable_node(0)->add_input("w");
   expectError(import(model), {"invalid model", "'w'", "16 bytes", "has 12"});
@@ -100,9 +100,9 @@ TEST_F(BadInput, NegativeAndHugeDimensions) {
   model.node("Add", {"y", "w"}, {"z"});
   model.graph().mutable_output(0)->set_name("z");
   TestModel huge = model;
-  model.initialiser("w", {-4}, {1});
+  model.initializer("w", {-4}, {1});
   expectError(import(model), {"invalid model", "'w'", "-4"});
-  huge.initialiser("w", {1LL << 40, 1LL << 40}, {1});
+  huge.initializer("w", {1LL << 40, 1LL << 40}, {1});
   expectError(import(huge), {"invalid model", "'w'", "2^63"});
 }
 
@@ -110,7 +110,7 @@ TEST_F(BadInput, UnknownElementType) {
   TestModel model = relu();
   model.node("Add", {"y", "w"}, {"z"});
   model.graph().mutable_output(0)->set_name("z");
-  model.initialiser("w", {4}, {1, 2, 3, 4}).set_data_type(99);
+  model.initializer("w", {4}, {1, 2, 3, 4}).set_data_type(99);
   expectError(import(model), {"invalid model", "'w'", "type 99"});
 }
 
@@ -222,10 +222,10 @@ TEST_F(BadInput, DuplicateNames) {
   TestModel inputs = relu();
   inputs.input("x", {4});
   expectError(import(inputs), {"invalid model", "'x'"});
-  TestModel initialisers = relu();
-  initialisers.initialiser("w", {1}, {1});
-  initialisers.initialiser("w", {1}, {1});
-  expectError(import(initialisers), {"invalid model", "'w'"});
+  TestModel initializers = relu();
+  initializers.initializer("w", {1}, {1});
+  initializers.initializer("w", {1}, {1});
+  expectError(import(initializers), {"invalid model", "'w'"});
 }
 
 TEST_F(BadInput, DanglingInput) {
@@ -242,7 +242,7 @@ TEST_F(BadInput, DanglingOutput) {
 
 TEST_F(BadInput, ShapesThatDoNotFit) {
   TestModel broadcast = relu();
-  broadcast.initialiser("w", {3}, {1, 2, 3});
+  broadcast.initializer("w", {3}, {1, 2, 3});
   broadcast.graph().mutable_node(0)->set_op_type("Add");
   broadcast.graph().mutable_node(0)->add_input("w");
   expectError(import(broadcast), {"invalid model", "'node_y'", "broadcast"});
@@ -289,9 +289,9 @@ TEST_F(BadInput, CacheInputs) {
 
 TEST_F(BadInput, TrainingMode) {
   TestModel model = relu();
-  model.initialiser("ratio", {}, {0.5f});
+  model.initializer("ratio", {}, {0.5f});
   model.graph().mutable_initializer(0)->clear_dims();
-  onnx::TensorProto &mode = model.initialiser("mode", {}, {});
+  onnx::TensorProto &mode = model.initializer("mode", {}, {});
   mode.set_data_type(9);
   mode.set_raw_data(std::string(1, '\1'));
   model.node("Dropout", {"y", "ratio", "mode"}, {"z"});

@@ -93,7 +93,7 @@ const std::map<rt::StoredType, std::string> threeNumbers = {
      std::string("\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\x08\x40", 24)},
 };
 
-TEST_F(Checkpoint, AnInitialiserMayPointAtAnyFloatingPointType) {
+TEST_F(Checkpoint, AnInitializerMayPointAtAnyFloatingPointType) {
   for (const auto &[type, bytes] : threeNumbers) {
     auto offset = writeRaw("net.scale", type, {3}, bytes);
     TestModel model = scaleAndShift();
@@ -109,8 +109,8 @@ TEST_F(Checkpoint, AnInitialiserMayPointAtAnyFloatingPointType) {
     // Found by its name and by its content too.
     for (const char *name : {"net.scale", "val_1"}) {
       TestModel inlined = scaleAndShift();
-      inlined.initialiser(name, {3}, {1, 2, 3});
-      inlined.initialiser("b", {3}, {7, 8, 9}); // of no tensor: a constant
+      inlined.initializer(name, {3}, {1, 2, 3});
+      inlined.initializer("b", {3}, {7, 8, 9}); // of no tensor: a constant
       inlined.graph().mutable_node(0)->set_input(1, name);
       expect(import(inlined, folder / "model.safetensors"), "omnibal.parameter @net.scale");
     }
@@ -138,7 +138,7 @@ TEST_F(Checkpoint, TypesThatDoNotFitAreErrors) {
   auto errorOf = [&](int32_t type, int64_t at, int64_t length) {
     TestModel model = scaleAndShift();
     model.external("a", {3}, "model.safetensors", at, length).set_data_type(type);
-    model.initialiser("b", {3}, {1, 2, 3});
+    model.initializer("b", {3}, {1, 2, 3});
     return importError(model, "");
   };
   expect(errorOf(10, offset, 6), "'net.scale' of type BF16"); // float16
@@ -173,7 +173,7 @@ TEST_F(Checkpoint, SnapshotOfTheHuggingFaceCache) {
   fs::create_symlink("../../blobs/h1", snapshot / "model.safetensors");
   TestModel model = scaleAndShift();
   model.external("a", {3}, "model.safetensors", offset, 6);
-  model.initialiser("b", {3}, {1, 2, 3});
+  model.initializer("b", {3}, {1, 2, 3});
   folder.write("models--org--name/snapshots/0123/model.onnx", model.proto.SerializeAsString());
   Imported imported = importing.file(snapshot / "model.onnx", {});
   ASSERT_TRUE(imported.module) << imported.errors[0];
@@ -197,7 +197,7 @@ TEST_F(Checkpoint, SnapshotOfTheHuggingFaceCache) {
   expect(imported.errors[0], "outside the model's cache");
 }
 
-TEST_F(Checkpoint, TiedInitialisersAreOneParameter) {
+TEST_F(Checkpoint, TiedInitializersAreOneParameter) {
   auto offsets = write({{"net.scale", {3}, {1, 2, 3}}});
   TestModel model = scaleAndShift();
   model.external("a", {3}, "model.safetensors", offsets[0], 12);
@@ -222,12 +222,12 @@ TEST_F(Checkpoint, PointersThatMissAreErrors) {
 TEST_F(Checkpoint, InlineBesideExternalIsAConstant) {
   auto offsets = write({{"net.shift", {3}, {4, 5, 6}}});
   TestModel model = scaleAndShift();
-  model.initialiser("a", {3}, {1, 2, 3});
+  model.initializer("a", {3}, {1, 2, 3});
   model.external("b", {3}, "model.safetensors", offsets[0], 12);
   std::string text = import(model, "");
   expect(text, "omnibal.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]>");
   TestModel matrix = scaleAndShift();
-  matrix.initialiser("a", {1, 3}, {1, 2, 3});
+  matrix.initializer("a", {1, 3}, {1, 2, 3});
   matrix.external("b", {3}, "model.safetensors", offsets[0], 12);
   std::string error = importError(matrix, "");
   expect(error, "'a'");
@@ -236,8 +236,8 @@ TEST_F(Checkpoint, InlineBesideExternalIsAConstant) {
 
 TEST_F(Checkpoint, AllInlineWithoutCheckpointAreParameters) {
   TestModel model = scaleAndShift();
-  model.initialiser("a", {3}, {1, 2, 3});
-  model.initialiser("b", {1, 3}, {4, 5, 6});
+  model.initializer("a", {3}, {1, 2, 3});
+  model.initializer("b", {1, 3}, {4, 5, 6});
   std::string text = import(model, "");
   expect(text, "omnibal.parameter @a : tensor<3xf32> {value = dense<[1.0");
   expect(text, "omnibal.parameter @b : tensor<1x3xf32>");
@@ -247,7 +247,7 @@ TEST_F(Checkpoint, AllInlineWithoutCheckpointAreParameters) {
 TestModel product(const std::vector<float> &values) {
   TestModel model;
   model.input("x", {-1, 2});
-  model.initialiser("val_1", {2, 3}, values);
+  model.initializer("val_1", {2, 3}, values);
   model.node("MatMul", {"x", "val_1"}, {"y"});
   model.output("y", {-1, 3});
   return model;
@@ -271,7 +271,7 @@ TEST_F(Checkpoint, MergedParametersAreAnError) {
   write({{"layers.0.norm", {3}, {1, 1, 1}}, {"layers.1.norm", {3}, {1, 1, 1}}});
   TestModel model;
   model.input("x", {-1, 3});
-  model.initialiser("layers.0.norm", {3}, {1, 1, 1}); // both norms read it
+  model.initializer("layers.0.norm", {3}, {1, 1, 1}); // both norms read it
   model.node("Mul", {"x", "layers.0.norm"}, {"m"});
   model.node("Mul", {"m", "layers.0.norm"}, {"y"});
   model.output("y", {-1, 3});
@@ -285,8 +285,8 @@ TEST_F(Checkpoint, EqualBytesThatWereNotMerged) {
   write({{"net.layers.0.norm", {3}, {1, 1, 1}}, {"net.layers.1.norm", {3}, {1, 1, 1}}});
   TestModel model;
   model.input("x", {-1, 3});
-  model.initialiser("model.layers.0.norm", {3}, {1, 1, 1});
-  model.initialiser("model.layers.1.norm", {3}, {1, 1, 1});
+  model.initializer("model.layers.0.norm", {3}, {1, 1, 1});
+  model.initializer("model.layers.1.norm", {3}, {1, 1, 1});
   model.node("Mul", {"x", "model.layers.1.norm"}, {"m"});
   model.node("Mul", {"m", "model.layers.0.norm"}, {"y"});
   model.output("y", {-1, 3});

@@ -146,7 +146,7 @@ TEST_F(Graph, FunctionsAreInlined) {
 TEST_F(Graph, ConstantBranch) {
   TestModel model;
   model.input("x", {4});
-  onnx::TensorProto &condition = model.initialiser("c", {}, {});
+  onnx::TensorProto &condition = model.initializer("c", {}, {});
   condition.set_data_type(9);
   condition.set_raw_data(std::string(1, '\0'));
   onnx::NodeProto &node = model.node("If", {"c"}, {"y"});

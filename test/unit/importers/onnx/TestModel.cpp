@@ -45,7 +45,7 @@ onnx::NodeProto &TestModel::node(const std::string &op, const std::vector<std::s
   return node;
 }
 
-onnx::TensorProto &TestModel::initialiser(const std::string &name, const std::vector<int64_t> &dims,
+onnx::TensorProto &TestModel::initializer(const std::string &name, const std::vector<int64_t> &dims,
                                           const std::vector<float> &values) {
   onnx::TensorProto &tensor = *graph().add_initializer();
   tensor.set_name(name);

@@ -27,7 +27,7 @@ public:
   onnx::NodeProto &node(const std::string &op, const std::vector<std::string> &inputs,
                         const std::vector<std::string> &outputs);
   /// Float data inside the model.
-  onnx::TensorProto &initialiser(const std::string &name, const std::vector<int64_t> &dims,
+  onnx::TensorProto &initializer(const std::string &name, const std::vector<int64_t> &dims,
                                  const std::vector<float> &values);
   onnx::TensorProto &ints(const std::string &name, const std::vector<int64_t> &dims,
                           const std::vector<int64_t> &values);

@@ -38,12 +38,12 @@ func.func @NAME(%x: XTYPE {omnibal.role = "input", omnibal.index = 0 : i64},
         XTYPE {omnibal.role = "output", omnibal.index = 2 : i64}) {
   %eps = omnibal.constant dense<1.0e-2> : tensor<f32>
   %mean = omnibal.reduce %x {kind = 1 : i32, axes = array<i64: AXES>, keepdims} : (XTYPE) -> KTYPE
-  %centred = omnibal.sub %x, %mean : (XTYPE, KTYPE) -> XTYPE
-  %square = omnibal.mul %centred, %centred : (XTYPE, XTYPE) -> XTYPE
+  %centered = omnibal.sub %x, %mean : (XTYPE, KTYPE) -> XTYPE
+  %square = omnibal.mul %centered, %centered : (XTYPE, XTYPE) -> XTYPE
   %var = omnibal.reduce %square {kind = 1 : i32, axes = array<i64: AXES>, keepdims} : (XTYPE) -> KTYPE
   %shifted = omnibal.add %var, %eps : (KTYPE, tensor<f32>) -> KTYPE
   %root = omnibal.sqrt %shifted : (KTYPE) -> KTYPE
-  %normal = omnibal.div %centred, %root : (XTYPE, KTYPE) -> XTYPE
+  %normal = omnibal.div %centered, %root : (XTYPE, KTYPE) -> XTYPE
   %max = omnibal.reduce %x {kind = 2 : i32, axes = array<i64: AXES>} : (XTYPE) -> DTYPE
   %kept = omnibal.reshape %max : (DTYPE) -> KTYPE
   %below = omnibal.sub %x, %kept : (XTYPE, KTYPE) -> XTYPE

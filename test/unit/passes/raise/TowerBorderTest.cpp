@@ -239,7 +239,7 @@ TEST_F(TowerBorder, PoolingThenNormOfTheWidth) {
   finish(graph.linear(graph.norm(x, "bridge.norm"), "bridge.linear", textWidth));
 }
 
-/// Patch mergers normalise rows and join them as they lie: their norm has the tower's width.
+/// Patch mergers normalize rows and join them as they lie: their norm has the tower's width.
 TEST_F(TowerBorder, NormOfJoinedRowsIsTheProjectors) {
   Value x = graph.norm(graph.withoutFirstRow(tower(3).back()), "bridge.norm");
   finish(mlp(graph.reshape(x, {V, 4, 4 * width})));

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
   StepOptions options;
   options.adamW.learningRate = 0.05;
   std::mutex mutex;
-  auto place = readLaunchPlace();
+  auto place = readLaunchEnvironment();
   if (!place) {
     std::fprintf(stderr, "%s\n", place.status().message().c_str());
     return 1;

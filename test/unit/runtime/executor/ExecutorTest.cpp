@@ -126,7 +126,7 @@ TEST_F(Training, KernelsReadTheRoundedFloat32Values) {
   auto executor = Executor::prepare(program, *communicators[0], {.guarded = true});
   ASSERT_TRUE(executor) << executor.status().message();
   auto files = TensorFiles::open(weights);
-  ASSERT_TRUE((*executor)->initialise(*files));
+  ASSERT_TRUE((*executor)->initialize(*files));
   const std::vector<Parameter> &list = (*executor)->stageInfo().parameters;
   auto copyOf = [&](const Parameter &q) {
     return reinterpret_cast<BFloat16 *>((*executor)->at(q.dataOffset));
@@ -211,7 +211,7 @@ TEST_F(Training, NoLabelNoUpdate) {
   auto communicators = createThreadCommunicators(1);
   auto executor = Executor::prepare(program, *communicators[0], {.guarded = true});
   ASSERT_TRUE(executor) << executor.status().message();
-  ASSERT_TRUE((*executor)->initialise(*TensorFiles::open(weights)));
+  ASSERT_TRUE((*executor)->initialize(*TensorFiles::open(weights)));
   const Parameter &q = (*executor)->stageInfo().parameters[0];
   int64_t bytes = tinyVocabulary * tinyWidth * 4;
   std::vector<char> before(bytes);
@@ -280,7 +280,7 @@ TEST_F(Training, OneRankReadsWhatSeveralHold) {
         auto executor = *Executor::prepare(program, *communicators[r], {});
         TensorFiles files = *TensorFiles::open(weights);
         EXPECT_EQ(executor->readsWeights(), r < program.program.stages);
-        Status status = executor->initialise(executor->readsWeights() ? files : none);
+        Status status = executor->initialize(executor->readsWeights() ? files : none);
         ASSERT_TRUE(status) << status.message();
         const Parameter &last = executor->stageInfo().parameters.back();
         // The second stage's copy of a shared parameter comes from the first.
@@ -307,7 +307,7 @@ TEST_F(Training, SharedMomentsGoToStagesOfOtherLayouts) {
   for (int r = 0; r < 2; ++r)
     threads.emplace_back([&, r] {
       auto executor = *Executor::prepare(program, *communicators[r], {});
-      ASSERT_TRUE(executor->initialise(*TensorFiles::open(weights)));
+      ASSERT_TRUE(executor->initialize(*TensorFiles::open(weights)));
       const Parameter &q = executor->stageInfo().parameters[0];
       float *moments[] = {executor->at(q.moment1Offset), executor->at(q.moment2Offset)};
       for (int64_t e = 0; r == 0 && e < q.elements(); ++e) {
@@ -338,7 +338,7 @@ TEST_F(Training, WhatOneRankCannotReadIsEverybodysError) {
   for (int r = 0; r < 4; ++r)
     threads.emplace_back([&, r] {
       auto executor = *Executor::prepare(program, *communicators[r], {});
-      results[r] = executor->initialise(*TensorFiles::open(weights));
+      results[r] = executor->initialize(*TensorFiles::open(weights));
       (void)communicators[r]->barrier(communicators[r]->everyone());
     });
   for (std::thread &thread : threads)
@@ -354,7 +354,7 @@ TEST_F(Training, EvaluateGivesLossAndPrediction) {
   auto communicators = createThreadCommunicators(1);
   auto executor = Executor::prepare(program, *communicators[0], {.guarded = true});
   ASSERT_TRUE(executor) << executor.status().message();
-  ASSERT_TRUE((*executor)->initialise(*TensorFiles::open(weights)));
+  ASSERT_TRUE((*executor)->initialize(*TensorFiles::open(weights)));
   auto groups = tinyStep(1, 2);
   TinySource source(groups, 1, 0);
   double loss = 0, labels = 0;

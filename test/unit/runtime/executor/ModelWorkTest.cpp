@@ -122,7 +122,7 @@ TEST(ModelWork, RecomputationIsNotCounted) {
   EXPECT_EQ(workOf(roles, calls, batchOf({0, 4})), 3 * 2.0 * 4 * 5 * 5);
 }
 
-TEST(ModelWork, TheLossForLabelledTokens) {
+TEST(ModelWork, TheLossForLabeledTokens) {
   KernelCall loss{"linear_cross_entropy",
                   {{"hidden", view(0, {N, fixed(5)})},
                    {"weight", view(1, {fixed(100), fixed(5)})},

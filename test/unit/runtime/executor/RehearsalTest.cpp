@@ -23,7 +23,7 @@ Seen rehearseRank(const LoadedProgram &loaded, Communicator &communicator) {
     ExecutorOptions options;
     options.guarded = true; // writing outside of the arena shows
     OMNIBAL_ASSIGN_OR_RETURN(auto executor, Executor::prepare(loaded, communicator, options));
-    OMNIBAL_RETURN_IF_ERROR(executor->initialiseForRehearsal());
+    OMNIBAL_RETURN_IF_ERROR(executor->initializeForRehearsal());
     const Stage &stage = executor->stageInfo();
     auto parameters = [&] {
       std::vector<float> values;

@@ -58,7 +58,7 @@ double errorOf(const std::vector<TimedLoad> &loads, const TimeFit &fit) {
   return sum;
 }
 
-TEST(TimeFit, NoNeighbourIsBetter) {
+TEST(TimeFit, NoNeighborIsBetter) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> noise(0.8, 1.2), scale(0, 1);
   for (int round = 0; round < 50; ++round) {

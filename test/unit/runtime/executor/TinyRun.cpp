@@ -139,7 +139,7 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
     OMNIBAL_ASSIGN_OR_RETURN(TensorFiles files, TensorFiles::open(weights));
     OMNIBAL_ASSIGN_OR_RETURN(auto executor,
                              Executor::prepare(loaded, communicator, executorOptions));
-    OMNIBAL_RETURN_IF_ERROR(executor->initialise(files));
+    OMNIBAL_RETURN_IF_ERROR(executor->initialize(files));
     const Program &p = loaded.program;
     for (int s = 0; s < steps; ++s) {
       auto groups = tinyStep(s, p.microbatches * p.dataParallel);

@@ -37,7 +37,7 @@ protected:
     OMNIBAL_ASSIGN_OR_RETURN(TensorFiles files, TensorFiles::open(weights));
     OMNIBAL_ASSIGN_OR_RETURN(auto executor,
                              Executor::prepare(program, communicator, {.backend = &kind}));
-    OMNIBAL_RETURN_IF_ERROR(executor->initialise(files));
+    OMNIBAL_RETURN_IF_ERROR(executor->initialize(files));
     const Program &p = program.program;
     for (int s = 0; s < steps; ++s) {
       {
@@ -154,7 +154,7 @@ TEST_F(Ahead, NothingRunsBeforeTheNumbersAreAskedFor) {
   LoadedProgram program = loadedTiny({1, 2, 1, false});
   auto communicators = createThreadCommunicators(1);
   auto executor = Executor::prepare(program, *communicators[0], {.backend = &kind});
-  ASSERT_TRUE(executor && (*executor)->initialise(*TensorFiles::open(weights)));
+  ASSERT_TRUE(executor && (*executor)->initialize(*TensorFiles::open(weights)));
   for (int s = 0; s < 2; ++s) {
     TinySource source(tinyStep(s, 2), 1, 0);
     Status status = (*executor)->startStep(source, options);
@@ -183,7 +183,7 @@ TEST_F(Ahead, AfterANumberThatIsNoneNothingIsUpdated) {
   }
 }
 
-TEST_F(Ahead, RecordedWorkGivesTheSameBits) {
+TEST_F(Ahead, ACapturedGraphGivesTheSameBits) {
   shapes = 2; // so that work repeats
   uint64_t seed = 10;
   for (const TinyOptions &layout : layouts) {

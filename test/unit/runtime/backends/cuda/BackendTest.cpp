@@ -89,12 +89,12 @@ TEST(CudaBackend, SaysWhatItTakesBesideTheArena) {
   FakeRank rank;
   auto bytesOf = [&](const std::string &what) {
     int64_t bytes = 0;
-    for (const MemoryUse &use : rank.backend->memoryBesideArena())
+    for (const WorkspaceUse &use : rank.backend->workspaceOf())
       bytes += use.what == what ? use.bytes : 0;
     return bytes;
   };
   EXPECT_EQ(bytesOf("batch values"), 4096); // of no program
-  EXPECT_EQ(totalOf(rank.backend->memoryBesideArena()), 4096);
+  EXPECT_EQ(totalOf(rank.backend->workspaceOf()), 4096);
   EXPECT_OK(rank.backend->prefetch(rank.floats(0), 4, [](std::byte *) { return Status::ok(); }));
   EXPECT_EQ(bytesOf("batch values"), 4096); // as expected
   KernelSite sum;
@@ -109,7 +109,7 @@ TEST(CudaBackend, SaysWhatItTakesBesideTheArena) {
   EXPECT_OK(rank.backend->scale(runs, 3));
   EXPECT_GE(bytesOf("optimizer's lists"), 2 * (56 + 24));
   EXPECT_LE(bytesOf("optimizer's lists"), cuda::updateListBytes(2, 2));
-  EXPECT_EQ(fake::largestBytes(), 65536 + totalOf(rank.backend->memoryBesideArena()));
+  EXPECT_EQ(fake::largestBytes(), 65536 + totalOf(rank.backend->workspaceOf()));
 }
 
 TEST(CudaBackend, MemoryThatIsNotThere) {

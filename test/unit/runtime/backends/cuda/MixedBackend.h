@@ -64,7 +64,7 @@ public:
         afterLaunch(std::move(afterLaunch)) {}
 
   bool immediate() const override { return inner->immediate(); }
-  std::vector<MemoryUse> memoryBesideArena() const override { return inner->memoryBesideArena(); }
+  std::vector<WorkspaceUse> workspaceOf() const override { return inner->workspaceOf(); }
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return inner->allocateArena(bytes, guarded);
   }
@@ -116,10 +116,10 @@ public:
     return inner->finishSums(gradients, transport, options);
   }
   void expectLoad(const Load &load) override { inner->expectLoad(load); }
-  int recordings() const override { return inner->recordings(); }
-  Status beginRecording() override { return inner->beginRecording(); }
-  Result<std::unique_ptr<RecordedWork>> endRecording() override { return inner->endRecording(); }
-  Status enqueue(RecordedWork &work) override {
+  int graphs() const override { return inner->graphs(); }
+  Status beginCapture() override { return inner->beginCapture(); }
+  Result<std::unique_ptr<CapturedGraph>> endCapture() override { return inner->endCapture(); }
+  Status enqueue(CapturedGraph &work) override {
     Status status = inner->enqueue(work);
     if (afterLaunch)
       afterLaunch();

@@ -7,7 +7,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/comm/threads/ThreadCommunicator.h"
 #include "runtime/executor/Executor.h"
-#include "runtime/program/BesideArena.h"
+#include "runtime/program/Workspace.h"
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/runtime/backends/cuda/MixedBackend.h"
 #include "test/unit/runtime/executor/TinyRun.h"
@@ -107,15 +107,15 @@ TEST_F(OnExecutor, WhatIsTakenBesideTheArenaWasPlanned) {
     const Stage &stage = program.program.stageList[0];
     auto communicators = createThreadCommunicators(1);
     auto executor = *Executor::prepare(program, *communicators[0], {.backend = &kind});
-    ASSERT_TRUE(executor->initialise(*TensorFiles::open(weights)));
+    ASSERT_TRUE(executor->initialize(*TensorFiles::open(weights)));
     TinySource source(tinyStep(1, 2), 1, 0);
     ASSERT_TRUE(executor->trainStep(source, step));
-    const auto taken = executor->backend().memoryBesideArena(),
-               planned = memoryBesideArena(program.program, stage);
+    const auto taken = executor->backend().workspaceOf(),
+               planned = workspaceOf(program.program, stage);
     EXPECT_EQ(taken.size(), 2u); // the kernels are the host's
-    for (const MemoryUse &use : taken) {
+    for (const WorkspaceUse &use : taken) {
       auto found = std::find_if(planned.begin(), planned.end(),
-                                [&](const MemoryUse &p) { return p.what == use.what; });
+                                [&](const WorkspaceUse &p) { return p.what == use.what; });
       ASSERT_NE(found, planned.end()) << use.what;
       EXPECT_LE(use.bytes, found->bytes) << use.what;
     }
@@ -132,7 +132,7 @@ TEST_F(OnExecutor, EvaluateGivesTheHostsResults) {
     auto executor =
         Executor::prepare(program, *communicators[0], {.guarded = true, .backend = &backend});
     EXPECT_TRUE(executor) << executor.status().message();
-    EXPECT_TRUE((*executor)->initialise(*TensorFiles::open(weights)));
+    EXPECT_TRUE((*executor)->initialize(*TensorFiles::open(weights)));
     TinySource source(tinyStep(1, 2), 1, 0);
     Trace trace(0, 0);
     (*executor)->setTrace(&trace);

@@ -15,13 +15,13 @@ std::string failureOf(dim3 grid, dim3 block, size_t shared, const std::function<
 } // namespace
 
 TEST(Emulation, ThreadsOfABlockExchangeThroughBarriersAndShuffles) {
-  std::vector<int> sums(6, -1), neighbours(6 * 70, -1);
+  std::vector<int> sums(6, -1), neighbors(6 * 70, -1);
   auto kernel = [&] {
     int *shared = static_cast<int *>(emulation::dynamicShared());
     const int me = static_cast<int>(threadIdx.x + threadIdx.y * blockDim.x);
     shared[me] = me;
     __syncthreads();
-    neighbours[blockIdx.x * 70 + me] = shared[(me + 1) % 70];
+    neighbors[blockIdx.x * 70 + me] = shared[(me + 1) % 70];
     if (me < 64) {
       int value = me;
       for (int bits = 16; bits > 0; bits /= 2)
@@ -43,7 +43,7 @@ TEST(Emulation, ThreadsOfABlockExchangeThroughBarriersAndShuffles) {
     for (int b = 0; b < 6; ++b) {
       EXPECT_EQ(sums[b], (32 + 63) * 32 / 2);
       for (int i = 0; i < 70; ++i)
-        EXPECT_EQ(neighbours[b * 70 + i], (i + 1) % 70);
+        EXPECT_EQ(neighbors[b * 70 + i], (i + 1) % 70);
     }
   }
 }

@@ -167,7 +167,7 @@ TEST(CudaRows, ImageMergeAndItsGradientsLikeTheHost) {
     }
 }
 
-TEST(CudaRows, LabelledRowsGoOutAndComeBack) {
+TEST(CudaRows, LabeledRowsGoOutAndComeBack) {
   std::mt19937 random(4);
   for (int64_t rows : {0, 1, 31, 2500}) {
     std::vector<int32_t> targets(rows), tokens(rows, -5), want, others, count(1, -1);
@@ -176,7 +176,7 @@ TEST(CudaRows, LabelledRowsGoOutAndComeBack) {
       (targets[i] >= 0 ? want : others).push_back(static_cast<int32_t>(i));
     }
     runInSeveralOrders({bytesOf(tokens), bytesOf(count)}, [&] {
-      return cuda::launchLabelledRows(rows, targets.data(), tokens.data(), count.data(), nullptr);
+      return cuda::launchLabeledRows(rows, targets.data(), tokens.data(), count.data(), nullptr);
     });
     ASSERT_EQ(count[0], static_cast<int32_t>(want.size()));
     EXPECT_EQ(std::vector(tokens.begin() + want.size(), tokens.end()), others);

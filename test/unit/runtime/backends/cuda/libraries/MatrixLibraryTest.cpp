@@ -368,7 +368,7 @@ TEST_F(MatrixLibraryTest, KernelsThatMultiplyTakeTheWorkspaceWhenTheyAreCreated)
   head.kernel = "linear_cross_entropy";
   head.operands = {"hidden", "weight", "targets", "loss", "scratch"};
   for (const KernelSite &site : {product, head}) {
-    cuda::OwnMemory own;
+    cuda::WorkspaceLedger own;
     cuda::Libraries libraries("a device", 90, directStream(), &own);
     cuda::KernelContext context{directStream(), nullptr, &libraries};
     auto kernel = cuda::createDeviceKernel(site, context);

@@ -1,6 +1,7 @@
-//===- Recordings.h - Work that repeats is enqueued as one piece ------------------------------===//
-#ifndef RUNTIME_EXECUTOR_RECORDINGS_H
-#define RUNTIME_EXECUTOR_RECORDINGS_H
+//===- CapturedGraphs.h - Work that repeats is enqueued as one piece
+//------------------------------===//
+#ifndef RUNTIME_EXECUTOR_CAPTUREDGRAPHS_H
+#define RUNTIME_EXECUTOR_CAPTUREDGRAPHS_H
 
 #include "runtime/device/Backend.h"
 #include "runtime/program/Program.h"
@@ -11,7 +12,7 @@
 
 namespace omnibal::rt {
 
-/// Neighbouring layer calls of a phase whose kernels depend on the same of V, N and the number of
+/// Neighboring layer calls of a phase whose kernels depend on the same of V, N and the number of
 /// labels, and on the samples' or the pictures' borders.
 struct Segment {
   size_t begin = 0, end = 0; ///< layer calls
@@ -29,24 +30,24 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
 
 /// What a segment's work depends on within a mode: chunk, kind, segment, place, V, N, labels, and
 /// the buckets of the number and of the longest of samples, pictures' segments and their windows.
-using RecordingKey = std::array<int64_t, 13>;
+using GraphKey = std::array<int64_t, 13>;
 
 /// `number`: of the segment in the action's phase; `rows`: N as kernels see it; `bySamples`:
 /// whether kernels go by the samples (Backend::goesBySamples).
-RecordingKey recordingKey(const Action &action, size_t number, const Segment &segment,
-                          int64_t tiles, int64_t rows, const Load &load, bool bySamples);
+GraphKey graphKey(const Action &action, size_t number, const Segment &segment, int64_t tiles,
+                  int64_t rows, const Load &load, bool bySamples);
 
-/// Recordings by what they depend on. The first time work runs as it is, the second time it is
+/// CapturedGraphs by what they depend on. The first time work runs as it is, the second time it is
 /// recorded, then repeated; what was not used for longest goes first.
-class Recordings {
+class CapturedGraphs {
 public:
-  Status run(const RecordingKey &key, const void *mode, Backend &backend,
+  Status run(const GraphKey &key, const void *mode, Backend &backend,
              const std::function<Status()> &work);
 
 private:
   struct Entry {
-    std::pair<const void *, RecordingKey> key;
-    std::unique_ptr<RecordedWork> work;
+    std::pair<const void *, GraphKey> key;
+    std::unique_ptr<CapturedGraph> work;
     bool declined = false; ///< cannot be recorded
   };
   using List = std::list<Entry>;
@@ -55,11 +56,11 @@ private:
   void makeRoom(int most);
 
   /// Remembered, with those seen once.
-  static constexpr int64_t rememberedKeys = 256, keysARecording = 8;
+  static constexpr int64_t rememberedKeys = 256, keysAGraph = 8;
   List entries; ///< the last used first
-  std::map<std::pair<const void *, RecordingKey>, List::iterator> byKey;
+  std::map<std::pair<const void *, GraphKey>, List::iterator> byKey;
   int recorded = 0;
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_EXECUTOR_RECORDINGS_H
+#endif // RUNTIME_EXECUTOR_CAPTUREDGRAPHS_H

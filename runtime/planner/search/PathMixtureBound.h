@@ -1,4 +1,5 @@
-//===- PathGame.h - A bound for given action lists and any cuts ------------------------------===//
+//===- PathMixtureBound.h - A bound for given action lists and any cuts
+//------------------------------===//
 //
 // The step is the longest way through the actions. A mixture of ways, each with a share, is never
 // longer than that, whatever the cuts; and its length is a sum over the chunks of
@@ -18,8 +19,8 @@
 // chunk of such layers alone breaks it, and cuts with one are left to the caller's other bounds.
 //
 //===----------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_PATHGAME_H
-#define RUNTIME_PLANNER_SEARCH_PATHGAME_H
+#ifndef RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H
+#define RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H
 
 #include "runtime/planner/model/SearchControl.h"
 #include "runtime/planner/remat/RematChoices.h"
@@ -27,11 +28,11 @@
 
 namespace omnibal::planner {
 
-class PathGame {
+class PathMixtureBound {
 public:
   /// `remat`: choices of each chunk by itself.
-  PathGame(const PlanningModel &model, const ActionOrder &order, RematChoices &remat,
-           SearchControl &control);
+  PathMixtureBound(const PlanningModel &model, const ActionOrder &order, RematChoices &remat,
+                   SearchControl &control);
 
   /// False where some layer is fed, but not by the layer before it: then there is no bound.
   bool usable() const { return chained; }
@@ -99,4 +100,4 @@ private:
 };
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_PATHGAME_H
+#endif // RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H

@@ -1,4 +1,4 @@
-#include "runtime/comm/launch/LaunchPlace.h"
+#include "runtime/comm/launch/LaunchEnvironment.h"
 #include "runtime/support/Checksum.h"
 #include <algorithm>
 #include <charconv>
@@ -55,7 +55,7 @@ bool startedBySrun(const Reader &in) {
          (in.has("SLURM_STEP_ID") || in.has("SLURM_STEPID") || in.has("SLURM_LAUNCH_NODE_IPADDR"));
 }
 
-Status readPort(const Reader &in, LaunchPlace &place) {
+Status readPort(const Reader &in, LaunchEnvironment &place) {
   const char *name = in.has("OMNIBAL_MASTER_PORT") ? "OMNIBAL_MASTER_PORT" : "MASTER_PORT";
   OMNIBAL_ASSIGN_OR_RETURN(place.port, in.number(name, 1, 65535));
   // torchrun's agent listens there itself; its workers share the port after it.
@@ -65,8 +65,8 @@ Status readPort(const Reader &in, LaunchPlace &place) {
   return Status::ok();
 }
 
-Result<LaunchPlace> readVariables(const Reader &in) {
-  LaunchPlace place;
+Result<LaunchEnvironment> readVariables(const Reader &in) {
+  LaunchEnvironment place;
   place.launcher = Launcher::Variables;
   auto explain = [](Status status) {
     return std::move(status).context("RANK is set, so this is one rank of several (as torchrun "
@@ -77,7 +77,7 @@ Result<LaunchPlace> readVariables(const Reader &in) {
     return explain(ranks.status());
   place.ranks = *ranks;
   if (place.ranks == 1) // nobody to meet: the program's ranks are threads
-    return LaunchPlace{};
+    return LaunchEnvironment{};
   auto rank = in.number("RANK", 0, place.ranks - 1);
   if (!rank)
     return explain(rank.status());
@@ -95,13 +95,13 @@ Result<LaunchPlace> readVariables(const Reader &in) {
   return place;
 }
 
-Result<LaunchPlace> readSlurm(const Reader &in) {
-  LaunchPlace place;
+Result<LaunchEnvironment> readSlurm(const Reader &in) {
+  LaunchEnvironment place;
   place.launcher = Launcher::Slurm;
   const char *count = in.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   OMNIBAL_ASSIGN_OR_RETURN(place.ranks, in.number(count, 1, 1 << 20));
   if (place.ranks == 1)
-    return LaunchPlace{};
+    return LaunchEnvironment{};
   OMNIBAL_ASSIGN_OR_RETURN(place.rank, in.number("SLURM_PROCID", 0, place.ranks - 1));
   place.localRank = in.numberOr({"SLURM_LOCALID"}, -1);
   // "2(x3),1": tasks on each machine; the leading number serves where all have the same.
@@ -148,10 +148,10 @@ std::string firstHost(const std::string &list) {
   return list.substr(0, end) + list.substr(number, stop - number) + rest;
 }
 
-Result<LaunchPlace> readLaunchPlace(const Environment &environment) {
+Result<LaunchEnvironment> readLaunchEnvironment(const Environment &environment) {
   Reader in(environment);
   if (startedByMpi(in)) {
-    LaunchPlace place;
+    LaunchEnvironment place;
     place.launcher = Launcher::Mpi;
     place.localRank =
         in.numberOr({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, -1);
@@ -164,11 +164,11 @@ Result<LaunchPlace> readLaunchPlace(const Environment &environment) {
     return readVariables(in);
   if (startedBySrun(in))
     return readSlurm(in);
-  return LaunchPlace{};
+  return LaunchEnvironment{};
 }
 
-Result<LaunchPlace> readLaunchPlace() {
-  return readLaunchPlace([](const char *name) { return std::getenv(name); });
+Result<LaunchEnvironment> readLaunchEnvironment() {
+  return readLaunchEnvironment([](const char *name) { return std::getenv(name); });
 }
 
 } // namespace omnibal::rt

@@ -1,17 +1,18 @@
-//===- Feeder.h - The micro-batches of one replica, read and decoded ahead ------------------===//
-#ifndef RUNTIME_DATA_FEEDER_H
-#define RUNTIME_DATA_FEEDER_H
+//===- DataLoader.h - The micro-batches of one replica, read and decoded ahead
+//------------------===//
+#ifndef RUNTIME_DATA_DATALOADER_H
+#define RUNTIME_DATA_DATALOADER_H
 
 #include "runtime/batching/steps/StepSource.h"
-#include "runtime/data/BatchLoader.h"
 #include "runtime/data/MicrobatchSource.h"
+#include "runtime/data/Prefetcher.h"
 #include "runtime/program/Program.h"
 #include <memory>
 #include <vector>
 
 namespace omnibal::rt {
 
-struct FeederOptions {
+struct DataLoaderOptions {
   int32_t microbatches = 1, dataParallel = 1, replica = 0;
   bool pixels = true; ///< whether this stage reads pixel_values
   int threads = 1;    ///< that read and decode
@@ -23,11 +24,11 @@ struct FeederOptions {
 
 /// Every rank has its own: all of them read the samples' tokens, only those with `pixels` decode.
 /// Only the replica's samples are read. While a step runs, the next ones are read and decoded.
-class Feeder final : public MicrobatchSource {
+class DataLoader final : public MicrobatchSource {
 public:
-  Feeder(std::shared_ptr<const Dataset> dataset, const Preprocess &preprocess,
-         const Program &program, const std::shared_ptr<StepSource> &steps,
-         const FeederOptions &options);
+  DataLoader(std::shared_ptr<const Dataset> dataset, const Preprocess &preprocess,
+             const Program &program, const std::shared_ptr<StepSource> &steps,
+             const DataLoaderOptions &options);
 
   /// Forgets the last step's micro-batches; the next get() belongs to the next step.
   void nextStep();
@@ -45,9 +46,9 @@ private:
 
   std::shared_ptr<const Dataset> dataset;
   std::unique_ptr<StepReader> reader;
-  FeederOptions options;
+  DataLoaderOptions options;
   PackingRules rules;
-  BatchLoader loader;
+  Prefetcher loader;
   int64_t announcedSteps = 0; ///< number of the first step that is not announced
   int64_t currentStep = 0;
   std::vector<std::unique_ptr<PackedMicrobatch>> taken;
@@ -61,4 +62,4 @@ PackingRules packingRules(const Program &program);
 SampleRules sampleRules(const Program &program);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DATA_FEEDER_H
+#endif // RUNTIME_DATA_DATALOADER_H

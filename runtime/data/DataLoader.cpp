@@ -1,4 +1,4 @@
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/data/SeenPictures.h"
 #include <algorithm>
 
@@ -12,7 +12,7 @@ constexpr int64_t stepsAhead = 3;
 /// Of decoded pictures of their own sizes: units are much smaller than tiles.
 constexpr int64_t pictureBytesAhead = int64_t{256} << 20;
 
-LoaderOptions loaderOptions(const Program &program, const FeederOptions &options) {
+LoaderOptions loaderOptions(const Program &program, const DataLoaderOptions &options) {
   LoaderOptions result;
   result.threads = options.threads;
   result.pixels = options.pixels;
@@ -70,9 +70,9 @@ SampleRules sampleRules(const Program &p) {
   return rules;
 }
 
-Feeder::Feeder(std::shared_ptr<const Dataset> data, const Preprocess &preprocess,
-               const Program &program, const std::shared_ptr<StepSource> &steps,
-               const FeederOptions &settings)
+DataLoader::DataLoader(std::shared_ptr<const Dataset> data, const Preprocess &preprocess,
+                       const Program &program, const std::shared_ptr<StepSource> &steps,
+                       const DataLoaderOptions &settings)
     : dataset(std::move(data)),
       reader(steps->reader(settings.replica, settings.position, settings.lastStep)),
       options(settings), rules(packingRules(program)),
@@ -81,7 +81,7 @@ Feeder::Feeder(std::shared_ptr<const Dataset> data, const Preprocess &preprocess
   announceAhead();
 }
 
-Status Feeder::announce(int64_t step) {
+Status DataLoader::announce(int64_t step) {
   for (int32_t m = 0; m < options.microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<int64_t> samples, reader->samples(step, m));
     loader.announce(std::move(samples));
@@ -92,20 +92,20 @@ Status Feeder::announce(int64_t step) {
 
 /// An epoch that is still being composed is no reason to wait; its steps are announced later. An
 /// error comes up again when get() needs the step.
-void Feeder::announceAhead() {
+void DataLoader::announceAhead() {
   int64_t end = std::min(options.lastStep, currentStep + stepsAhead);
   while (announcedSteps < end && reader->ready(announcedSteps))
     if (!announce(announcedSteps))
       return;
 }
 
-void Feeder::nextStep() {
+void DataLoader::nextStep() {
   taken.clear();
   ++currentStep;
   announceAhead();
 }
 
-Result<const PackedMicrobatch *> Feeder::get(int32_t microbatch) {
+Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
   if (announcedSteps <= currentStep)
     OMNIBAL_RETURN_IF_ERROR(announce(currentStep));
   while (static_cast<int32_t>(taken.size()) <= microbatch) {

@@ -1,6 +1,7 @@
-//===- RunClock.h - When a rank's runs and messages happen ------------------------------------===//
-#ifndef PASSES_LAYOUT_RUNCLOCK_H
-#define PASSES_LAYOUT_RUNCLOCK_H
+//===- RankTimeline.h - When a rank's runs and messages happen
+//------------------------------------===//
+#ifndef PASSES_LAYOUT_RANKTIMELINE_H
+#define PASSES_LAYOUT_RANKTIMELINE_H
 
 #include "passes/schedule/Communication.h"
 #include <map>
@@ -9,9 +10,9 @@ namespace omnibal::layout {
 
 /// When things happen on a rank: positions in its list of runs and messages, as passes/schedule
 /// makes it.
-class RunClock {
+class RankTimeline {
 public:
-  explicit RunClock(const std::vector<schedule::Step> &steps) {
+  explicit RankTimeline(const std::vector<schedule::Step> &steps) {
     for (const schedule::Step &step : steps) {
       auto &entry = step.kind <= schedule::StepKind::WeightGrad ? runs : messages;
       entry[{step.index, step.microbatch}][step.kind] = count++;
@@ -46,4 +47,4 @@ private:
 };
 
 } // namespace omnibal::layout
-#endif // PASSES_LAYOUT_RUNCLOCK_H
+#endif // PASSES_LAYOUT_RANKTIMELINE_H

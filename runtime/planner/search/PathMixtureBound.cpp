@@ -1,4 +1,4 @@
-#include "runtime/planner/search/PathGame.h"
+#include "runtime/planner/search/PathMixtureBound.h"
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +12,8 @@ constexpr double rounding = 1e-9;
 
 } // namespace
 
-PathGame::PathGame(const PlanningModel &m, const ActionOrder &o, RematChoices &r, SearchControl &c)
+PathMixtureBound::PathMixtureBound(const PlanningModel &m, const ActionOrder &o, RematChoices &r,
+                                   SearchControl &c)
     : model(m), order(o), remat(r), control(c) {
   for (int64_t l = 1; l < model.layers; ++l)
     if (model.isSource(l))
@@ -22,7 +23,7 @@ PathGame::PathGame(const PlanningModel &m, const ActionOrder &o, RematChoices &r
     linkActions();
 }
 
-void PathGame::findJoints() {
+void PathMixtureBound::findJoints() {
   size_t loads = model.loads.size();
   joints.resize(model.layers);
   chain.assign(model.layers + 1, 0);
@@ -67,7 +68,7 @@ void PathGame::findJoints() {
 }
 
 /// Of every action the ones right before it on a way.
-void PathGame::linkActions() {
+void PathMixtureBound::linkActions() {
   const auto &places = order.order();
   std::vector<int32_t> forwardAt(order.chunks() * model.microbatches, -1), backwardAt = forwardAt;
   std::vector<int32_t> lastOfRank(model.stages, -1);
@@ -101,7 +102,7 @@ void PathGame::linkActions() {
   }
 }
 
-bool PathGame::isLoneSource(int64_t begin, int64_t end) const {
+bool PathMixtureBound::isLoneSource(int64_t begin, int64_t end) const {
   for (int64_t l = begin; l < end; ++l)
     if (!model.isSource(l))
       return false;
@@ -110,7 +111,7 @@ bool PathGame::isLoneSource(int64_t begin, int64_t end) const {
 
 /// A rank's chunk waits for the first micro-batch, then does all its work; and after its last
 /// backward that micro-batch goes all the way back.
-bool PathGame::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit) {
+bool PathMixtureBound::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit) {
   if (!model.problem.varyCuts)
     return model.problem.givenCuts[chunk] == begin && model.problem.givenCuts[chunk + 1] == end;
   int64_t busy = chain[begin] + model.workSum[end] - model.workSum[begin];
@@ -137,7 +138,7 @@ bool PathGame::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limi
   return busy + std::max(model.reductionNs(begin, end), back - late) <= limit;
 }
 
-void PathGame::Passes::resize(size_t size, size_t ranks) {
+void PathMixtureBound::Passes::resize(size_t size, size_t ranks) {
   for (int kind : {0, 1}) {
     forward[kind].assign(size, 0);
     inputGrad[kind].assign(size, 0);
@@ -148,7 +149,7 @@ void PathGame::Passes::resize(size_t size, size_t ranks) {
   reduction.assign(ranks, 0);
 }
 
-void PathGame::Passes::blend(const Passes &other, double share) {
+void PathMixtureBound::Passes::blend(const Passes &other, double share) {
   auto mix = [&](std::vector<double> &mine, const std::vector<double> &theirs) {
     for (size_t i = 0; i < mine.size(); ++i)
       mine[i] += share * (theirs[i] - mine[i]);
@@ -164,7 +165,7 @@ void PathGame::Passes::blend(const Passes &other, double share) {
 }
 
 /// Recomputation by load that no choice of the chunk goes below.
-std::vector<int64_t> PathGame::recomputeOf(int64_t chunk, int64_t begin, int64_t end) {
+std::vector<int64_t> PathMixtureBound::recomputeOf(int64_t chunk, int64_t begin, int64_t end) {
   const std::vector<RematChoice> &choices = remat.of(chunk, begin, end);
   if (choices.empty())
     return {};
@@ -175,7 +176,7 @@ std::vector<int64_t> PathGame::recomputeOf(int64_t chunk, int64_t begin, int64_t
   return least;
 }
 
-PathGame::Passes PathGame::longestWay(const std::vector<int64_t> &cuts) {
+PathMixtureBound::Passes PathMixtureBound::longestWay(const std::vector<int64_t> &cuts) {
   const auto &places = order.order();
   const size_t loads = model.loads.size();
   ChunkTimes times;
@@ -274,7 +275,7 @@ PathGame::Passes PathGame::longestWay(const std::vector<int64_t> &cuts) {
   return passes;
 }
 
-void PathGame::learn(const std::vector<int64_t> &cuts, double share) {
+void PathMixtureBound::learn(const std::vector<int64_t> &cuts, double share) {
   Passes way = longestWay(cuts);
   control.spend(8 * static_cast<int64_t>(order.order().size()));
   if (!mixed)
@@ -284,7 +285,7 @@ void PathGame::learn(const std::vector<int64_t> &cuts, double share) {
   mixed = true;
 }
 
-void PathGame::sumCosts() {
+void PathMixtureBound::sumCosts() {
   const size_t loads = model.loads.size();
   for (int kind : {0, 1}) {
     sums[kind].assign(order.chunks(), std::vector<double>(model.layers + 1, 0));
@@ -305,7 +306,7 @@ void PathGame::sumCosts() {
   }
 }
 
-double PathGame::costOf(int64_t chunk, int64_t begin, int64_t end) {
+double PathMixtureBound::costOf(int64_t chunk, int64_t begin, int64_t end) {
   const size_t loads = model.loads.size();
   bool inside = end == model.layers || returnsAt(end);
   double cost = sums[0][chunk][end] - sums[0][chunk][begin];
@@ -343,7 +344,7 @@ double PathGame::costOf(int64_t chunk, int64_t begin, int64_t end) {
   return cost;
 }
 
-PathGame::Answer PathGame::respond(int64_t limit) {
+PathMixtureBound::Answer PathMixtureBound::respond(int64_t limit) {
   sumCosts();
   control.spend(static_cast<int64_t>(model.loads.size()) * order.chunks() * model.layers / 2);
   int64_t chunks = order.chunks(), layers = model.layers;

@@ -1,17 +1,18 @@
-//===- OwnMemory.h - What a rank takes of its device beside the arena -------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_OWNMEMORY_H
-#define RUNTIME_BACKENDS_CUDA_DRIVER_OWNMEMORY_H
+//===- WorkspaceLedger.h - What a rank takes of its device beside the arena
+//-------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_WORKSPACELEDGER_H
+#define RUNTIME_BACKENDS_CUDA_DRIVER_WORKSPACELEDGER_H
 
-#include "runtime/device/MemoryUse.h"
+#include "runtime/device/WorkspaceUse.h"
 #include <map>
 
 namespace omnibal::rt::cuda {
 
 /// Whoever allocates device memory that stays says so here: what it will take as early as it knows
 /// (when its kernels are created, before the arena), and what it has taken. A figure that depends
-/// on the program alone also belongs into runtime/program/BesideArena.cpp, so that plans leave
+/// on the program alone also belongs into runtime/program/Workspace.cpp, so that plans leave
 /// room.
-class OwnMemory {
+class WorkspaceLedger {
 public:
   /// At most so many bytes will be taken for `what`.
   void expect(const std::string &what, int64_t bytes) {
@@ -20,8 +21,8 @@ public:
   }
   void took(const std::string &what, int64_t bytes) { uses[what].taken += bytes; }
 
-  std::vector<MemoryUse> list() const {
-    std::vector<MemoryUse> list;
+  std::vector<WorkspaceUse> list() const {
+    std::vector<WorkspaceUse> list;
     for (const auto &[what, use] : uses)
       if (const int64_t bytes = std::max(use.expected, use.taken); bytes > 0)
         list.push_back({what, bytes});
@@ -43,4 +44,4 @@ private:
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_DRIVER_OWNMEMORY_H
+#endif // RUNTIME_BACKENDS_CUDA_DRIVER_WORKSPACELEDGER_H

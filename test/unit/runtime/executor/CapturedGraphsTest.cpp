@@ -1,4 +1,4 @@
-#include "runtime/executor/Recordings.h"
+#include "runtime/executor/CapturedGraphs.h"
 #include <gtest/gtest.h>
 
 using namespace omnibal::rt;
@@ -31,10 +31,10 @@ protected:
     segments = cutIntoSegments(program, mode, calls);
   }
 
-  RecordingKey key(size_t segment, int64_t tiles, int64_t rows, const Load &load,
-                   bool bySamples) const {
-    return recordingKey({ActionKind::Backward, 1, 0}, segment, segments[segment], tiles, rows, load,
-                        bySamples);
+  GraphKey key(size_t segment, int64_t tiles, int64_t rows, const Load &load,
+               bool bySamples) const {
+    return graphKey({ActionKind::Backward, 1, 0}, segment, segments[segment], tiles, rows, load,
+                    bySamples);
   }
 
   Program program;
@@ -85,7 +85,7 @@ TEST(RecordedPictures, OtherPicturesAreOtherWork) {
   EXPECT_TRUE(!segments[1].samples && segments[1].pictures);
   segments[0].places = segments[1].places = {0};
   auto key = [&](size_t i, const Load &load) {
-    return recordingKey({ActionKind::Forward, 0, 0}, i, segments[i], 9, 64, load, true);
+    return graphKey({ActionKind::Forward, 0, 0}, i, segments[i], 9, 64, load, true);
   };
   const Load some{1, 4, 128, {4, 128}, {8, 128}};
   for (const Load &other :

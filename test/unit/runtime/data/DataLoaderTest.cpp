@@ -1,5 +1,5 @@
 // A rank's feeder reads its replica's samples only, and reads them before they are needed.
-#include "runtime/data/Feeder.h"
+#include "runtime/data/DataLoader.h"
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/support/Safetensors.h"
 #include "test/unit/runtime/data/TestTar.h"
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr int64_t samples = 24, replicas = 2, microbatches = 2;
 
-class FeederTest : public testing::Test {
+class DataLoaderTest : public testing::Test {
 protected:
   /// Sample i has i + 1 tokens; those of `broken` cannot be read.
   void open(const std::function<bool(int64_t)> &broken) {
@@ -31,7 +31,7 @@ protected:
     dataset = *Dataset::open({folder / "d.tar"});
   }
   /// Two samples a group, one after the other: group g holds 2 g and 2 g + 1.
-  std::unique_ptr<Feeder> feeder(int32_t replica, Compose compose = nullptr) {
+  std::unique_ptr<DataLoader> feeder(int32_t replica, Compose compose = nullptr) {
     Batches batches;
     batches.offsets.push_back(0);
     for (int64_t i = 0; i < samples; ++i) {
@@ -39,13 +39,13 @@ protected:
       if (i % 2 == 1)
         batches.offsets.push_back(i + 1);
     }
-    FeederOptions options;
+    DataLoaderOptions options;
     options.microbatches = microbatches;
     options.dataParallel = replicas;
     options.replica = replica;
     options.pixels = false;
     options.lastStep = samples / 2 / replicas / microbatches + (compose ? 1 : 0);
-    return std::make_unique<Feeder>(
+    return std::make_unique<DataLoader>(
         dataset, *Preprocess::parse("{}", ""), program,
         StepSource::create(std::move(batches), {microbatches, replicas}, std::move(compose)),
         options);
@@ -57,7 +57,7 @@ protected:
   Program program = tinyProgram({1, microbatches, replicas, false});
 };
 
-TEST_F(FeederTest, OnlyTheReplicasOwnSamplesAreRead) {
+TEST_F(DataLoaderTest, OnlyTheReplicasOwnSamplesAreRead) {
   for (int32_t replica : {0, 1}) {
     open([&](int64_t i) { return !isOf(i, replica); });
     auto mine = feeder(replica);
@@ -77,7 +77,7 @@ TEST_F(FeederTest, OnlyTheReplicasOwnSamplesAreRead) {
   }
 }
 
-TEST_F(FeederTest, TheNextStepsAreReadWhileOneRuns) {
+TEST_F(DataLoaderTest, TheNextStepsAreReadWhileOneRuns) {
   open([](int64_t) { return false; });
   auto mine = feeder(0);
   // Nothing is taken at all, and yet the samples of the steps ahead get read.
@@ -88,7 +88,7 @@ TEST_F(FeederTest, TheNextStepsAreReadWhileOneRuns) {
   EXPECT_EQ(mine->counters().samples, samples / replicas);
 }
 
-TEST_F(FeederTest, AStepDoesNotWaitForTheNextEpochsComposition) {
+TEST_F(DataLoaderTest, AStepDoesNotWaitForTheNextEpochsComposition) {
   open([](int64_t) { return false; });
   std::promise<void> gate;
   auto opened = gate.get_future().share();
@@ -125,14 +125,14 @@ protected:
     program.tokensCap = 1000;
     program.info = {4, 1, {4, 96}, {}, {}, 128, PictureGrid{4, 2, 2, 16, 0}};
     dataset = *Dataset::open({folder + "data-000000.tar"}, program.info.grid);
-    FeederOptions options;
+    DataLoaderOptions options;
     options.lastStep = 1;
     Batches batches;
     batches.samples = {3, 0, 2, 1};
     batches.offsets = {0, 4};
-    feeder =
-        std::make_unique<Feeder>(dataset, *Preprocess::read(folder + "preprocessor_config.json"),
-                                 program, StepSource::create(batches, {1, 1}), options);
+    feeder = std::make_unique<DataLoader>(dataset,
+                                          *Preprocess::read(folder + "preprocessor_config.json"),
+                                          program, StepSource::create(batches, {1, 1}), options);
   }
 
   template <typename T> std::vector<T> read(int64_t sample, const std::string &name, DType type) {
@@ -168,7 +168,7 @@ protected:
       SafetensorsFile::open(folder + "forward.safetensors");
   Program program = tinyProgram({1, 1, 1, false});
   std::shared_ptr<const Dataset> dataset;
-  std::unique_ptr<Feeder> feeder;
+  std::unique_ptr<DataLoader> feeder;
 };
 
 TEST_F(PictureFeed, EqualsPyTorchsInputs) {

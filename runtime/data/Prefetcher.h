@@ -1,12 +1,12 @@
-//===- BatchLoader.h - Micro-batches read and decoded ahead of time ----------------------===//
+//===- Prefetcher.h - Micro-batches read and decoded ahead of time ----------------------===//
 //
 // The owner announces micro-batches in the order in which it will take them; threads read their
 // samples and decode their tiles ahead, within a bound on the tiles held. take() normally only
 // copies. The result does not depend on the number of threads.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_DATA_BATCHLOADER_H
-#define RUNTIME_DATA_BATCHLOADER_H
+#ifndef RUNTIME_DATA_PREFETCHER_H
+#define RUNTIME_DATA_PREFETCHER_H
 
 #include "runtime/data/Dataset.h"
 #include <chrono>
@@ -35,12 +35,12 @@ struct LoaderCounters {
   int64_t tiles = 0;   ///< decoded
 };
 
-class BatchLoader {
+class Prefetcher {
 public:
-  BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess preprocess, LoaderOptions options);
-  ~BatchLoader(); ///< stops the threads; announced work is dropped
-  BatchLoader(const BatchLoader &) = delete;
-  BatchLoader &operator=(const BatchLoader &) = delete;
+  Prefetcher(std::shared_ptr<const Dataset> dataset, Preprocess preprocess, LoaderOptions options);
+  ~Prefetcher(); ///< stops the threads; announced work is dropped
+  Prefetcher(const Prefetcher &) = delete;
+  Prefetcher &operator=(const Prefetcher &) = delete;
 
   /// Sample numbers of the next micro-batch (may be empty). Never blocks.
   void announce(std::vector<int64_t> samples);
@@ -55,4 +55,4 @@ private:
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DATA_BATCHLOADER_H
+#endif // RUNTIME_DATA_PREFETCHER_H

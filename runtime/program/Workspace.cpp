@@ -1,4 +1,4 @@
-#include "runtime/program/BesideArena.h"
+#include "runtime/program/Workspace.h"
 #include "runtime/program/Names.h"
 #include <algorithm>
 
@@ -54,8 +54,8 @@ int64_t updateListBytes(const Stage &stage) {
   return tensors > 0 ? updateLists * cuda::updateListBytes(tensors, blocks) : 0;
 }
 
-std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &stage) {
-  std::vector<MemoryUse> uses;
+std::vector<WorkspaceUse> workspaceOf(const Program &program, const Stage &stage) {
+  std::vector<WorkspaceUse> uses;
   if (program.target != "cuda")
     return uses;
   uses.push_back({"batch values", cuda::batchRingBytes(batchBytesOfStep(program, stage))});
@@ -68,9 +68,9 @@ std::vector<MemoryUse> memoryBesideArena(const Program &program, const Stage &st
   return uses;
 }
 
-std::string describe(const std::vector<MemoryUse> &uses) {
+std::string describe(const std::vector<WorkspaceUse> &uses) {
   std::string text;
-  for (const MemoryUse &use : uses)
+  for (const WorkspaceUse &use : uses)
     text += (text.empty() ? "" : ", ") + bytesToString(use.bytes) + " of " + use.what;
   return text;
 }

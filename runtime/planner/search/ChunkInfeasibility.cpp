@@ -1,4 +1,4 @@
-#include "runtime/planner/search/Crowded.h"
+#include "runtime/planner/search/ChunkInfeasibility.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/FixedSearch.h"
 
@@ -15,7 +15,7 @@ bool findsPlan(Problem problem, int64_t moreBytes, SearchControl &control) {
 
 } // namespace
 
-std::string explainCrowded(const Problem &problem, SearchControl &control) {
+std::string explainInfeasibleChunks(const Problem &problem, SearchControl &control) {
   std::string text =
       "the " + std::to_string(*chunksPerRank(problem.schedule)) +
       " chunks of a rank do not fit its memory together, wherever the cuts are, " +

@@ -1,11 +1,11 @@
-#include "runtime/program/BesideArena.h"
+#include "runtime/program/Workspace.h"
 #include <gtest/gtest.h>
 
 namespace omnibal::rt {
 namespace {
 
 /// Figures by hand.
-TEST(BesideArena, IsWhatTheBackendWillTake) {
+TEST(Workspace, IsWhatTheBackendWillTake) {
   Program program;
   program.tilesCap = 2;
   program.tokensCap = 100;
@@ -20,9 +20,9 @@ TEST(BesideArena, IsWhatTheBackendWillTake) {
   pixels.shape = {Extent{0, 1, 0}, Extent{12, 0, 0}}; // 96 bytes
   mode.batchValues = {ids, pixels};
   EXPECT_EQ(batchBytesOfStep(program, stage), 3 * (768 + 256));
-  EXPECT_TRUE(memoryBesideArena(program, stage).empty()); // target host
+  EXPECT_TRUE(workspaceOf(program, stage).empty()); // target host
   program.target = "cuda";
-  auto uses = memoryBesideArena(program, stage);
+  auto uses = workspaceOf(program, stage);
   ASSERT_EQ(uses.size(), 1u);
   EXPECT_EQ(uses[0].bytes, 2 * 3072 + 4096);
 
@@ -37,14 +37,14 @@ TEST(BesideArena, IsWhatTheBackendWillTake) {
   sum.kernel = "reduce";
   product.kernel = "gemm";
   program.functions[1].calls = {sum, product};
-  uses = memoryBesideArena(program, stage);
+  uses = workspaceOf(program, stage);
   EXPECT_EQ(describe(uses), "10.24 kB of batch values, 1.05 MB of column sums, 4512 B of "
                             "optimizer's lists, 33.55 MB of products");
   EXPECT_EQ(totalOf(uses), 10240 + (1 << 20) + 4 * (56 + 2 * 24 + 1024) + (32 << 20));
 
   // However much data a step has, so much is on its way.
   mode.microbatches = 1000000;
-  EXPECT_EQ(memoryBesideArena(program, stage)[0].bytes, 256 << 20);
+  EXPECT_EQ(workspaceOf(program, stage)[0].bytes, 256 << 20);
 }
 
 } // namespace

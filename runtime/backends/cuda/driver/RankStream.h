@@ -1,6 +1,7 @@
-//===- RankQueue.h - What transports need of a rank's queue -----------------------------------===//
-#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_RANKQUEUE_H
-#define RUNTIME_BACKENDS_CUDA_DRIVER_RANKQUEUE_H
+//===- RankStream.h - What transports need of a rank's queue
+//-----------------------------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_RANKSTREAM_H
+#define RUNTIME_BACKENDS_CUDA_DRIVER_RANKSTREAM_H
 
 #include "runtime/backends/cuda/driver/Runtime.h"
 #include <functional>
@@ -8,7 +9,7 @@
 
 namespace omnibal::rt::cuda {
 
-struct RankQueue {
+struct RankStream {
   int device = 0;
   cudaStream_t stream = nullptr;
   Communicator::Milliseconds deadline{};
@@ -24,4 +25,4 @@ struct RankQueue {
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_DRIVER_RANKQUEUE_H
+#endif // RUNTIME_BACKENDS_CUDA_DRIVER_RANKSTREAM_H

@@ -1,4 +1,4 @@
-//===- Normalise.cpp - Plain softmax, norms and running sums -----------------------------===//
+//===- Normalize.cpp - Plain softmax, norms and running sums -----------------------------===//
 #include "runtime/backends/host/kernels/plain/Plain.h"
 #include <vector>
 
@@ -55,10 +55,10 @@ private:
 class Norm final : public PlainKernel {
 public:
   Norm(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), centred(description.kernel == "layer_norm"),
+      : PlainKernel(description), centered(description.kernel == "layer_norm"),
         input(site.operand("input")),
-        scale(centred ? site.operand("scale") : site.optionalOperand("scale")),
-        bias(centred ? site.optionalOperand("bias") : -1), result(site.operand("result")),
+        scale(centered ? site.operand("scale") : site.optionalOperand("scale")),
+        bias(centered ? site.optionalOperand("bias") : -1), result(site.operand("result")),
         axis(site.integer("axis", -1)), epsilon(site.number("epsilon", 1e-5)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
@@ -87,7 +87,7 @@ public:
         }
       };
       double mean = 0, square = 0;
-      if (centred)
+      if (centered)
         forGroup([&] { mean += loadReal(from, position.offset(from)) / static_cast<double>(n); });
       forGroup([&] {
         const double x = loadReal(from, position.offset(from)) - mean;
@@ -106,7 +106,7 @@ public:
   }
 
 private:
-  bool centred;
+  bool centered;
   int input, scale, bias, result;
   int64_t axis;
   double epsilon;
@@ -158,7 +158,7 @@ private:
 } // namespace
 } // namespace omnibal::rt::plain
 
-void omnibal::rt::addNormaliseKernels(KernelTable &table) {
+void omnibal::rt::addNormalizeKernels(KernelTable &table) {
   table["softmax"] = createKernel<plain::Softmax>;
   table["log_softmax"] = createKernel<plain::Softmax>;
   table["layer_norm"] = createKernel<plain::Norm>;

@@ -1,4 +1,4 @@
-#include "runtime/data/BatchLoader.h"
+#include "runtime/data/Prefetcher.h"
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -24,7 +24,7 @@ struct Task {
 
 } // namespace
 
-struct BatchLoader::State {
+struct Prefetcher::State {
   std::shared_ptr<const Dataset> dataset;
   Preprocess preprocess;
   LoaderOptions options;
@@ -46,7 +46,7 @@ struct BatchLoader::State {
 };
 
 /// Moves announced micro-batches to the threads as far as the bounds allow. Needs the lock.
-void BatchLoader::State::admit() {
+void Prefetcher::State::admit() {
   while (!announced.empty()) {
     auto &batch = announced.front();
     int64_t tiles = options.pixels ? batch->result.tiles : 0;
@@ -64,7 +64,7 @@ void BatchLoader::State::admit() {
   }
 }
 
-Status BatchLoader::State::load(Batch &batch, size_t s) {
+Status Prefetcher::State::load(Batch &batch, size_t s) {
   int64_t index = batch.indices[s];
   const SampleNeeds needs{&options.rules.tokenInputs, options.rules.tokensCap};
   Result<Sample> sample = dataset->sample(index, needs);
@@ -80,7 +80,7 @@ Status BatchLoader::State::load(Batch &batch, size_t s) {
              : dataset->decodeTiles(index, preprocess, options.tileHeight, options.tileWidth, out);
 }
 
-void BatchLoader::State::run() {
+void Prefetcher::State::run() {
   std::unique_lock lock(mutex);
   for (;;) {
     work.wait(lock, [&] { return stop || !tasks.empty(); });
@@ -103,8 +103,8 @@ void BatchLoader::State::run() {
   }
 }
 
-BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess preprocess,
-                         LoaderOptions options)
+Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, Preprocess preprocess,
+                       LoaderOptions options)
     : state(std::make_unique<State>()) {
   state->dataset = std::move(dataset);
   state->preprocess = preprocess;
@@ -116,7 +116,7 @@ BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, Preprocess prep
     state->threads.emplace_back([s = state.get()] { s->run(); });
 }
 
-BatchLoader::~BatchLoader() {
+Prefetcher::~Prefetcher() {
   {
     std::lock_guard lock(state->mutex);
     state->stop = true;
@@ -126,7 +126,7 @@ BatchLoader::~BatchLoader() {
     thread.join();
 }
 
-void BatchLoader::announce(std::vector<int64_t> samples) {
+void Prefetcher::announce(std::vector<int64_t> samples) {
   auto batch = std::make_shared<Batch>();
   for (int64_t index : samples) {
     batch->firstTile.push_back(batch->result.tiles);
@@ -139,12 +139,12 @@ void BatchLoader::announce(std::vector<int64_t> samples) {
   state->admit();
 }
 
-LoaderCounters BatchLoader::counters() const {
+LoaderCounters Prefetcher::counters() const {
   std::lock_guard lock(state->mutex);
   return state->counters;
 }
 
-Result<LoadedBatch> BatchLoader::take(std::chrono::milliseconds deadline) {
+Result<LoadedBatch> Prefetcher::take(std::chrono::milliseconds deadline) {
   std::unique_lock lock(state->mutex);
   if (!state->failure)
     return state->failure;

@@ -1,11 +1,11 @@
-#include "runtime/backends/cuda/driver/Notice.h"
+#include "runtime/backends/cuda/driver/Log.h"
 #include <cstdio>
 #include <mutex>
 #include <set>
 
 namespace omnibal::rt::cuda {
 
-void notice(const std::string &text) {
+void logOnce(const std::string &text) {
   static std::mutex mutex;
   static std::set<std::string> said;
   std::lock_guard lock(mutex);

@@ -1,10 +1,10 @@
-#include "runtime/backends/cuda/driver/Recording.h"
+#include "runtime/backends/cuda/driver/GraphCapture.h"
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {
 namespace {
 
-class Graph final : public RecordedWork {
+class Graph final : public CapturedGraph {
 public:
   ~Graph() override {
     if (executable)
@@ -25,15 +25,15 @@ int graphsFromEnvironment() {
   return *end || count < 0 || count > most ? usual : static_cast<int>(count);
 }
 
-Status beginCapture(cudaStream_t stream) {
+Status startCapture(cudaStream_t stream) {
   // Only this thread's calls are watched: other ranks of the process go on with theirs.
   return check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                "recording a stream's work");
 }
 
-Result<std::unique_ptr<RecordedWork>> endCapture(cudaStream_t stream) {
+Result<std::unique_ptr<CapturedGraph>> finishCapture(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
-  std::unique_ptr<RecordedWork> none;
+  std::unique_ptr<CapturedGraph> none;
   if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || !graph) {
     (void)cudaGetLastError(); // the work runs unrecorded, and says what is wrong with it
     return none;
@@ -46,10 +46,10 @@ Result<std::unique_ptr<RecordedWork>> endCapture(cudaStream_t stream) {
     made->executable = nullptr;
     return none;
   }
-  return std::unique_ptr<RecordedWork>(std::move(made));
+  return std::unique_ptr<CapturedGraph>(std::move(made));
 }
 
-Status launchGraph(RecordedWork &work, cudaStream_t stream) {
+Status launchGraph(CapturedGraph &work, cudaStream_t stream) {
   return check(cudaGraphLaunch(static_cast<Graph &>(work).executable, stream), "recorded work");
 }
 

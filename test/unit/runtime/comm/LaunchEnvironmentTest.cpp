@@ -1,5 +1,5 @@
 // What launchers' variables say about a process.
-#include "runtime/comm/launch/LaunchPlace.h"
+#include "runtime/comm/launch/LaunchEnvironment.h"
 #include <gtest/gtest.h>
 #include <map>
 
@@ -8,14 +8,14 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-Result<LaunchPlace> read(const Variables &variables) {
-  return readLaunchPlace([&](const char *name) -> const char * {
+Result<LaunchEnvironment> read(const Variables &variables) {
+  return readLaunchEnvironment([&](const char *name) -> const char * {
     auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
 
-TEST(LaunchPlace, NobodyLaunched) {
+TEST(LaunchEnvironment, NobodyLaunched) {
   EXPECT_EQ(read({})->launcher, Launcher::None);
   EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->launcher, Launcher::None);
   // A batch script is no step: its variables speak of the tasks that srun would start.
@@ -23,7 +23,7 @@ TEST(LaunchPlace, NobodyLaunched) {
             Launcher::None);
 }
 
-TEST(LaunchPlace, Mpirun) {
+TEST(LaunchEnvironment, Mpirun) {
   auto place = read({{"OMPI_COMM_WORLD_SIZE", "4"},
                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
@@ -36,7 +36,7 @@ TEST(LaunchPlace, Mpirun) {
   EXPECT_EQ(read({{"PMIX_RANK", "0"}, {"SLURM_NTASKS", "2"}})->launcher, Launcher::Mpi);
 }
 
-TEST(LaunchPlace, Torchrun) {
+TEST(LaunchEnvironment, Torchrun) {
   Variables variables = {{"RANK", "5"},
                          {"WORLD_SIZE", "8"},
                          {"LOCAL_RANK", "1"},
@@ -59,7 +59,7 @@ TEST(LaunchPlace, Torchrun) {
   EXPECT_EQ(read(variables)->port, 4000);
 }
 
-TEST(LaunchPlace, TorchrunMistakes) {
+TEST(LaunchEnvironment, TorchrunMistakes) {
   Variables good = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}};
   auto expect = [&](const char *name, const char *value, const std::string &part) {
     Variables variables = good;
@@ -79,7 +79,7 @@ TEST(LaunchPlace, TorchrunMistakes) {
   expect("WORLD_SIZE", "two", "WORLD_SIZE is \"two\"");
 }
 
-TEST(LaunchPlace, Srun) {
+TEST(LaunchEnvironment, Srun) {
   Variables variables = {{"SLURM_PROCID", "2"},
                          {"SLURM_NTASKS", "9"},
                          {"SLURM_STEP_NUM_TASKS", "3"},
@@ -114,7 +114,7 @@ TEST(LaunchPlace, Srun) {
   EXPECT_EQ(read(variables)->launcher, Launcher::None);
 }
 
-TEST(LaunchPlace, FirstHostOfAList) {
+TEST(LaunchEnvironment, FirstHostOfAList) {
   EXPECT_EQ(firstHost("alone"), "alone");
   EXPECT_EQ(firstHost("a,b"), "a");
   EXPECT_EQ(firstHost("node[001-004,7],other"), "node001");

@@ -1,6 +1,7 @@
-//===- Crowded.h - Why chunks that share a rank do not fit ------------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_CROWDED_H
-#define RUNTIME_PLANNER_SEARCH_CROWDED_H
+//===- ChunkInfeasibility.h - Why chunks that share a rank do not fit
+//------------------------------------===//
+#ifndef RUNTIME_PLANNER_SEARCH_CHUNKINFEASIBILITY_H
+#define RUNTIME_PLANNER_SEARCH_CHUNKINFEASIBILITY_H
 
 #include "runtime/planner/model/Problem.h"
 #include "runtime/planner/model/SearchControl.h"
@@ -9,7 +10,7 @@ namespace omnibal::planner {
 
 /// For a schedule with several chunks a rank, each of which would fit alone (`explainInfeasible` is
 /// empty), where a search has seen that no cuts fit: how many bytes more on every rank are enough.
-std::string explainCrowded(const Problem &problem, SearchControl &control);
+std::string explainInfeasibleChunks(const Problem &problem, SearchControl &control);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_CROWDED_H
+#endif // RUNTIME_PLANNER_SEARCH_CHUNKINFEASIBILITY_H

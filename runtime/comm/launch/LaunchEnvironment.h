@@ -1,6 +1,7 @@
-//===- LaunchPlace.h - Who started this process, as which rank --------------------------------===//
-#ifndef RUNTIME_COMM_LAUNCH_LAUNCHPLACE_H
-#define RUNTIME_COMM_LAUNCH_LAUNCHPLACE_H
+//===- LaunchEnvironment.h - Who started this process, as which rank
+//--------------------------------===//
+#ifndef RUNTIME_COMM_LAUNCH_LAUNCHENVIRONMENT_H
+#define RUNTIME_COMM_LAUNCH_LAUNCHENVIRONMENT_H
 
 #include "runtime/support/Status.h"
 #include <cstdint>
@@ -16,7 +17,7 @@ enum class Launcher {
   Variables, ///< RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun sets them
 };
 
-struct LaunchPlace {
+struct LaunchEnvironment {
   Launcher launcher = Launcher::None;
   int rank = 0, ranks = 1; ///< Slurm and Variables; MPI knows them itself
   int localRank = -1;      ///< on this machine; -1: not told
@@ -30,12 +31,12 @@ struct LaunchPlace {
 using Environment = std::function<const char *(const char *name)>;
 
 /// InvalidArgument names the variable that is missing or no number.
-Result<LaunchPlace> readLaunchPlace(const Environment &environment);
+Result<LaunchEnvironment> readLaunchEnvironment(const Environment &environment);
 /// Of this process.
-Result<LaunchPlace> readLaunchPlace();
+Result<LaunchEnvironment> readLaunchEnvironment();
 
 /// The first machine of a Slurm node list: "a[3-5,9],b" gives "a3".
 std::string firstHost(const std::string &nodeList);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_COMM_LAUNCH_LAUNCHPLACE_H
+#endif // RUNTIME_COMM_LAUNCH_LAUNCHENVIRONMENT_H

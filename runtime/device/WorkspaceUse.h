@@ -1,6 +1,7 @@
-//===- MemoryUse.h - Device memory of a rank that is not its arena ----------------------------===//
-#ifndef RUNTIME_DEVICE_MEMORYUSE_H
-#define RUNTIME_DEVICE_MEMORYUSE_H
+//===- WorkspaceUse.h - Device memory of a rank that is not its arena
+//----------------------------===//
+#ifndef RUNTIME_DEVICE_WORKSPACEUSE_H
+#define RUNTIME_DEVICE_WORKSPACEUSE_H
 
 #include <algorithm>
 #include <cstdint>
@@ -10,20 +11,20 @@
 namespace omnibal::rt {
 
 /// Bytes at most at a time, by what they are for.
-struct MemoryUse {
+struct WorkspaceUse {
   std::string what;
   int64_t bytes = 0;
 };
 
-inline int64_t totalOf(const std::vector<MemoryUse> &uses) {
+inline int64_t totalOf(const std::vector<WorkspaceUse> &uses) {
   int64_t sum = 0;
-  for (const MemoryUse &use : uses)
+  for (const WorkspaceUse &use : uses)
     sum += use.bytes;
   return sum;
 }
 
 /// What the backend for cuda takes: here, so that plans leave room for it
-/// (runtime/program/BesideArena.h) without knowing the backend.
+/// (runtime/program/Workspace.h) without knowing the backend.
 namespace cuda {
 
 /// Workspace of products by cuBLASLt, for split sums.
@@ -45,4 +46,4 @@ inline int64_t updateListBytes(int64_t tensors, int64_t blocks) {
 
 } // namespace cuda
 } // namespace omnibal::rt
-#endif // RUNTIME_DEVICE_MEMORYUSE_H
+#endif // RUNTIME_DEVICE_WORKSPACEUSE_H

@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/UpdateLists.h"
+#include "runtime/backends/cuda/MultiTensorLists.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {
@@ -18,7 +18,7 @@ int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 } // namespace
 
-Result<const DeviceList *> UpdateLists::get(std::vector<UpdateTensor> tensors) {
+Result<const DeviceList *> MultiTensorLists::get(std::vector<UpdateTensor> tensors) {
   std::erase_if(tensors, [](const UpdateTensor &t) { return t.elements == 0; });
   for (const DeviceList &known : lists)
     if (std::equal(known.tensors.begin(), known.tensors.end(), tensors.begin(), tensors.end(),

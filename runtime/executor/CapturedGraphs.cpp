@@ -1,4 +1,4 @@
-#include "runtime/executor/Recordings.h"
+#include "runtime/executor/CapturedGraphs.h"
 
 namespace omnibal::rt {
 namespace {
@@ -90,8 +90,8 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
   return segments;
 }
 
-RecordingKey recordingKey(const Action &action, size_t number, const Segment &segment,
-                          int64_t tiles, int64_t rows, const Load &load, bool bySamples) {
+GraphKey graphKey(const Action &action, size_t number, const Segment &segment, int64_t tiles,
+                  int64_t rows, const Load &load, bool bySamples) {
   const bool samples = segment.samples && bySamples, pictures = segment.pictures && bySamples;
   return {action.index,
           static_cast<int64_t>(action.kind),
@@ -108,9 +108,9 @@ RecordingKey recordingKey(const Action &action, size_t number, const Segment &se
           pictures ? load.windows.longest : -1};
 }
 
-Status Recordings::run(const RecordingKey &key, const void *mode, Backend &backend,
-                       const std::function<Status()> &work) {
-  const int most = backend.recordings();
+Status CapturedGraphs::run(const GraphKey &key, const void *mode, Backend &backend,
+                           const std::function<Status()> &work) {
+  const int most = backend.graphs();
   if (most == 0)
     return work();
   auto [found, fresh] = byKey.try_emplace({mode, key});
@@ -129,13 +129,13 @@ Status Recordings::run(const RecordingKey &key, const void *mode, Backend &backe
   return entry.declined ? work() : backend.enqueue(*entry.work);
 }
 
-Status Recordings::record(Entry &entry, Backend &backend, const std::function<Status()> &work) {
-  if (!backend.beginRecording()) {
+Status CapturedGraphs::record(Entry &entry, Backend &backend, const std::function<Status()> &work) {
+  if (!backend.beginCapture()) {
     entry.declined = true;
     return Status::ok();
   }
   Status status = work();
-  OMNIBAL_ASSIGN_OR_RETURN(entry.work, backend.endRecording());
+  OMNIBAL_ASSIGN_OR_RETURN(entry.work, backend.endCapture());
   if (!status) // unrecorded it goes well, or says what is wrong
     entry.work = nullptr;
   entry.declined = !entry.work;
@@ -143,14 +143,14 @@ Status Recordings::record(Entry &entry, Backend &backend, const std::function<St
   return Status::ok();
 }
 
-void Recordings::makeRoom(int most) {
+void CapturedGraphs::makeRoom(int most) {
   auto last = entries.end();
   while (recorded > most) {
     --last;
     recorded -= last->work != nullptr;
     last->work = nullptr;
   }
-  while (static_cast<int64_t>(entries.size()) > rememberedKeys + int64_t{most} * keysARecording) {
+  while (static_cast<int64_t>(entries.size()) > rememberedKeys + int64_t{most} * keysAGraph) {
     recorded -= entries.back().work != nullptr;
     byKey.erase(entries.back().key);
     entries.pop_back();

@@ -1,9 +1,10 @@
-//===- UpdateLists.h - Lists of tensors that the optimizer's kernels read on the device -------===//
-#ifndef RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
-#define RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
+//===- MultiTensorLists.h - Lists of tensors that the optimizer's kernels read on the device
+//-------===//
+#ifndef RUNTIME_BACKENDS_CUDA_MULTITENSORLISTS_H
+#define RUNTIME_BACKENDS_CUDA_MULTITENSORLISTS_H
 
-#include "runtime/backends/cuda/driver/OwnMemory.h"
 #include "runtime/backends/cuda/driver/Staging.h"
+#include "runtime/backends/cuda/driver/WorkspaceLedger.h"
 #include "runtime/backends/cuda/kernels/Update.h"
 #include <deque>
 
@@ -18,9 +19,9 @@ struct DeviceList {
 };
 
 /// Every list is uploaded once: a run asks for the same few at every step.
-class UpdateLists {
+class MultiTensorLists {
 public:
-  UpdateLists(cudaStream_t stream, Staging &staging, OwnMemory &own)
+  MultiTensorLists(cudaStream_t stream, Staging &staging, WorkspaceLedger &own)
       : stream(stream), staging(staging), own(own) {}
   /// Tensors without elements are left out.
   Result<const DeviceList *> get(std::vector<UpdateTensor> tensors);
@@ -28,9 +29,9 @@ public:
 private:
   cudaStream_t stream;
   Staging &staging;
-  OwnMemory &own;
+  WorkspaceLedger &own;
   std::deque<DeviceList> lists; // addresses stay
 };
 
 } // namespace omnibal::rt::cuda
-#endif // RUNTIME_BACKENDS_CUDA_UPDATELISTS_H
+#endif // RUNTIME_BACKENDS_CUDA_MULTITENSORLISTS_H

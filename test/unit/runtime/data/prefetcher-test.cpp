@@ -1,6 +1,6 @@
 // The loader gives what the data set gives, in order, whatever the number of threads and the
 // bounds.
-#include "runtime/data/BatchLoader.h"
+#include "runtime/data/Prefetcher.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include <gtest/gtest.h>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 const std::string model = OMNIBAL_TEST_DATA "/tiny-internvl/";
 
-TEST(BatchLoader, SameAsReadingOneByOne) {
+TEST(Prefetcher, SameAsReadingOneByOne) {
   auto data = *Dataset::open({model + "data-000000.tar"});
   auto preprocess = *Preprocess::read(model + "preprocessor_config.json");
   std::vector<std::vector<int64_t>> batches = {{0, 1, 2}, {}, {5}, {63, 62, 0}, {2}};
@@ -23,7 +23,7 @@ TEST(BatchLoader, SameAsReadingOneByOne) {
       options.threads = threads;
       options.tileHeight = options.tileWidth = 28;
       options.tilesAhead = ahead;
-      BatchLoader loader(data, preprocess, options);
+      Prefetcher loader(data, preprocess, options);
       for (const auto &batch : batches)
         loader.announce(batch);
       for (const auto &batch : batches) {
@@ -47,14 +47,14 @@ TEST(BatchLoader, SameAsReadingOneByOne) {
     }
 }
 
-TEST(BatchLoader, PatchesOfPicturesOfTheirOwnSizes) {
+TEST(Prefetcher, PatchesOfPicturesOfTheirOwnSizes) {
   const std::string fixture = OMNIBAL_TEST_DATA "/tiny-qwen2_5_vl/";
   const PictureGrid grid{4, 2, 2, 16, 0};
   auto data = *Dataset::open({fixture + "data-000000.tar"}, grid);
   auto preprocess = *Preprocess::read(fixture + "preprocessor_config.json");
   LoaderOptions options;
   options.threads = 2;
-  BatchLoader loader(data, preprocess, options);
+  Prefetcher loader(data, preprocess, options);
   loader.announce({3, 2, 0});
   loader.announce({2});
   auto loaded = loader.take(60s);
@@ -68,11 +68,11 @@ TEST(BatchLoader, PatchesOfPicturesOfTheirOwnSizes) {
   EXPECT_EQ(loader.take(60s)->tiles, 0); // text alone
 }
 
-TEST(BatchLoader, WithoutPixelsNothingIsDecoded) {
+TEST(Prefetcher, WithoutPixelsNothingIsDecoded) {
   auto data = *Dataset::open({model + "data-000000.tar"});
   LoaderOptions options;
   options.pixels = false;
-  BatchLoader loader(data, *Preprocess::parse("{}", ""), options);
+  Prefetcher loader(data, *Preprocess::parse("{}", ""), options);
   loader.announce({1, 3});
   auto loaded = loader.take(60s);
   ASSERT_TRUE(loaded);
@@ -80,7 +80,7 @@ TEST(BatchLoader, WithoutPixelsNothingIsDecoded) {
   EXPECT_EQ(loaded->tiles, 5);
 }
 
-TEST(BatchLoader, TheFirstErrorInOrderIsReportedAndStays) {
+TEST(Prefetcher, TheFirstErrorInOrderIsReportedAndStays) {
   std::string picture = readFile(OMNIBAL_TEST_DATA "/images/rgb.png");
   std::string json = R"({"input_ids":[1],"labels":[1],"images":1})";
   TemporaryFolder folder;
@@ -95,7 +95,7 @@ TEST(BatchLoader, TheFirstErrorInOrderIsReportedAndStays) {
   options.threads = 4;
   options.tileHeight = 20;
   options.tileWidth = 28;
-  BatchLoader loader(data, *Preprocess::parse("{}", ""), options);
+  Prefetcher loader(data, *Preprocess::parse("{}", ""), options);
   loader.announce({0});
   loader.announce({0, 1, 2, 0});
   loader.announce({2});
@@ -108,12 +108,12 @@ TEST(BatchLoader, TheFirstErrorInOrderIsReportedAndStays) {
   }
 }
 
-TEST(BatchLoader, RulesAreChecked) {
+TEST(Prefetcher, RulesAreChecked) {
   auto data = *Dataset::open({model + "data-000000.tar"});
   LoaderOptions options;
   options.pixels = false;
   options.rules.tokensCap = 30;
-  BatchLoader loader(data, *Preprocess::parse("{}", ""), options);
+  Prefetcher loader(data, *Preprocess::parse("{}", ""), options);
   loader.announce({1});
   auto failed = loader.take(60s);
   ASSERT_FALSE(failed);

@@ -1,0 +1,13 @@
+//===- Log.h - What a user of the backend should know though nothing failed ----------------===//
+#ifndef RUNTIME_BACKENDS_CUDA_DRIVER_LOG_H
+#define RUNTIME_BACKENDS_CUDA_DRIVER_LOG_H
+
+#include <string>
+
+namespace omnibal::rt::cuda {
+
+/// One line on stderr; the same text once a process, however many ranks say it.
+void logOnce(const std::string &text);
+
+} // namespace omnibal::rt::cuda
+#endif // RUNTIME_BACKENDS_CUDA_DRIVER_LOG_H
