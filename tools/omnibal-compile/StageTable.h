@@ -11,8 +11,8 @@ namespace omnibal::compile {
 struct TableFacts {
   std::string device; ///< and the type of its numbers, for people
   cost::MicrobatchLoad caps;
-  std::vector<int64_t> memoryBytes;               ///< by stage
-  std::vector<int64_t> limitBytes;                ///< by stage; empty: none
+  std::vector<int64_t> memoryBytes;                  ///< by stage
+  std::vector<int64_t> limitBytes;                   ///< by stage; empty: none
   std::vector<std::vector<rt::WorkspaceUse>> beside; ///< by stage: what the backend takes as well
 };
 
