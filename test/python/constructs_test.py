@@ -467,16 +467,28 @@ class Sizes(MadeUpModule):
         class Decoder:
             input_modalities = ("image", "text")
             base_model = None
-            config = types.SimpleNamespace(sub_configs={})
+            config = types.SimpleNamespace(sub_configs={}, get_text_config=lambda: types.SimpleNamespace(vocab_size=9))
 
             def forward(self, input_ids, attention_mask):
                 pass
         decoder = Decoder()
-        self.assertEqual(probing.candidates(decoder), [samples.Facts])
+        find, = probing.candidates(decoder)
+        self.assertIsNone(find().token)
         vision = types.SimpleNamespace(sub_configs={})
         decoder.config = types.SimpleNamespace(sub_configs={"vision_config": None}, vision_config=vision)
         with self.assertRaisesRegex(ExportError, "takes pictures, but not as pixel_values"):
             probing.candidates(decoder)
+
+    def test_text_is_drawn_from_ids_that_no_field_names(self):
+        text = types.SimpleNamespace(sub_configs={}, vocab_size=40, eos_token_id=[7, 9], hidden_size=12)
+        config = types.SimpleNamespace(sub_configs={"text_config": None}, text_config=text, video_token_index=4, get_text_config=lambda: text)
+        self.assertEqual(samples.plain_words(config), [3, 5, 6, 8, *range(10, 40)])
+        facts = samples.Facts(token=5, count=2, layout=samples.Layout(8, 8), config=config)
+        ids = facts.rows([1, 0], length=400)["input_ids"]
+        self.assertEqual(set(ids.flatten().tolist()), {3, 5, 6, 8, *range(10, 40)})
+        self.assertEqual(int((ids == 5).sum()), 2)
+        text.vocab_size = 3
+        self.assertEqual(samples.plain_words(config), [0, 1, 2])
 
     def test_features_that_only_layers_take_are_counted(self):
         levels = [(0, [torch.zeros(5, 8), torch.zeros(5, 8)]), (3, [torch.zeros(5, 8)])]

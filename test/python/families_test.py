@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The families of docs/models.md that train, made, exported, compiled and trained anew: families_test.py BIN PART/PARTS"""
+"""The families of docs/models.md that train, and language models without pictures, made, exported, compiled and trained anew:
+families_test.py BIN PART/PARTS"""
 import os
 import re
 import subprocess
@@ -7,6 +8,9 @@ import sys
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+from families import TEXT
+
 ROW = re.compile(r"\| (\S+) \|[^|]*\| (\d+) \| yes \| (\S+) \| (\S+) \| *\|$", re.M)
 
 PART, PARTS = map(int, sys.argv.pop().split("/"))
@@ -14,9 +18,9 @@ BIN = sys.argv.pop()
 
 
 def families():
-    """Those with losses in the table, every PARTS-th of them."""
+    """Those with losses in the table and those without pictures, every PARTS-th of them."""
     with open(os.path.join(ROOT, "docs", "models.md"), encoding="utf-8") as file:
-        return [row[0] for row in ROW.findall(file.read())][PART - 1::PARTS]
+        return [*(row[0] for row in ROW.findall(file.read())), *TEXT][PART - 1::PARTS]
 
 
 class Families(unittest.TestCase):

@@ -62,7 +62,7 @@ class CrossFacts(Facts):
     one_row = True
 
     def __init__(self, model, token, per_token, side, tiles, ratio, number):
-        super().__init__(token, 1, None, per_token)
+        super().__init__(token, 1, None, per_token, model.config)
         self.side, self.tiles = side, tiles  # of a tile; in a picture
         self.ratio, self.number = ratio, number  # rows and columns of tiles; what the model calls that arrangement
 

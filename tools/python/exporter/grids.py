@@ -141,7 +141,7 @@ class GridFacts(Facts):
     sizes_vary = True
 
     def __init__(self, model, token, merge, patch, copies, per_token):
-        super().__init__(token, 1, None, per_token)
+        super().__init__(token, 1, None, per_token, model.config)
         self.model, self.merge, self.patch, self.copies = model, merge, patch, copies
         self.width = 3 * copies * patch ** 2
         self.settings = {}
@@ -164,8 +164,7 @@ class GridFacts(Facts):
         """input_ids, attention_mask and inputs per token of rows of pictures, each given by its units (height, width)."""
         import torch
         length = length or max(sum(h * w + 2 for h, w in row) for row in rows) + 9
-        ids = torch.randint(3, 60, (len(rows), length), generator=torch.Generator().manual_seed(length))
-        ids[ids == self.token] = 60  # not drawn, and no special token
+        ids = self.drawn(len(rows), length)
         for number, row in enumerate(rows):
             at = 1
             for h, w in row:

@@ -95,7 +95,7 @@ class PictureFacts(Facts):
     """Facts of a model whose pictures are given one size."""
 
     def __init__(self, model, owner, token, count, picture, per_token):
-        super().__init__(token, count, None, per_token)
+        super().__init__(token, count, None, per_token, model.config)
         self.model, self.owner, self.picture = model, owner, picture
         self.positions = self.axes_of_positions()
 

@@ -163,7 +163,7 @@ def as_they_are(model, token, sizes, per_token):
     """Facts of a model that takes pictures of one size at once."""
     layouts = (Layout(height, width, row) for height, width in sizes for row in (False, True))
     layout, count = first_taken(model, layouts)
-    return Facts(token, count, layout, per_token)
+    return Facts(token, count, layout, per_token, model.config)
 
 
 def one_by_one(model, token, sizes, per_token, folder):
@@ -193,7 +193,7 @@ def candidates(model, token=None, size=None, folder=None):
         said = "image" in getattr(model, "input_modalities", ()) and len(parts_of(model.config)) > 1
         if said or features_of(model) is not None:
             raise ExportError(f"{name}: takes pictures, but not as pixel_values")
-        return [Facts]
+        return [lambda: Facts(config=model.config)]
     crosses = crossing.SEEN in takes
     if features_of(model) is None and "image_attention_mask" in takes:
         raise ExportError(f"{name}: tokens attend to pictures by image_attention_mask; only {crossing.SEEN} is understood")

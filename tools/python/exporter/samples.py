@@ -1,11 +1,29 @@
 """Inputs to trace and to check with: rows of text with pictures, as the model's own forward takes them."""
 import contextlib
 import inspect
+import re
 
 from exporter import tracing
+from exporter.model import parts_of
 
 # Extra inputs of one number per token: 1 where a picture stands.
 PER_TOKEN = ("token_type_ids", "mm_token_type_ids")
+
+
+WORDS = range(3, 61)  # ids that text is drawn from
+NAMED = re.compile(r"(.*_)?(token|token_id|token_ids|token_index|id|index)")
+
+
+def plain_words(config):
+    """Those of WORDS that the vocabulary has and no field of the configuration names: markers of videos, sound or turns are
+    more than a row in a table of embeddings."""
+    named = set()
+    for part in parts_of(config):
+        for name, value in vars(part).items():
+            if NAMED.fullmatch(name):
+                named.update(v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, int))
+    size = getattr(config.get_text_config(), "vocab_size", None) or max(WORDS) + 1
+    return [word for word in WORDS if word < size and word not in named] or list(range(size))
 
 
 class Layout:
@@ -35,7 +53,8 @@ class Layout:
 class Facts:
     """What export found out about a model: the token that marks pictures, how many a picture takes, how it comes in."""
 
-    def __init__(self, token=None, count=0, layout=None, per_token=()):
+    def __init__(self, token=None, count=0, layout=None, per_token=(), config=None):
+        self.words = list(WORDS) if config is None else plain_words(config)
         self.token, self.count, self.layout, self.per_token = token, count, layout, tuple(per_token)
         self.unread = set()  # of per_token, those that the graph turned out not to need
 
@@ -62,14 +81,17 @@ class Facts:
     def one_row(self):
         return self.layout is not None and self.layout.row
 
+    def drawn(self, rows, length):
+        """Ids of plain text."""
+        import torch
+        words = torch.tensor([word for word in self.words if word != self.token])
+        return words[torch.randint(0, len(words), (rows, length), generator=torch.Generator().manual_seed(length))]
+
     def rows(self, pictures, length=None, padding=0):
         """input_ids, attention_mask and per-token inputs; `pictures` of each row, padding on the right of the last."""
         import torch
         length = length or max(pictures, default=0) * (self.count + 2) + 11
-        generator = torch.Generator().manual_seed(length)
-        ids = torch.randint(3, 60, (len(pictures), length), generator=generator)
-        if self.token is not None:
-            ids[ids == self.token] = 60  # not drawn, and no special token
+        ids = self.drawn(len(pictures), length)
         for row, count in enumerate(pictures):
             for picture in range(count):
                 begin = 1 + picture * (self.count + 2)

@@ -5,6 +5,9 @@ import tarfile
 from shards import add_sample
 
 RATE = 1e-3
+# AdamW divides by the gradient's own size, so an element whose gradient is nothing but rounding would go its whole rate in
+# the direction of the rounding, with other float32 code elsewhere. Gradients here are 1e-3 to 1, their rounding below 1e-6.
+EPSILON = 1e-5
 
 
 def key_of(number):
@@ -38,7 +41,7 @@ def caps(steps, units, lengths):
 def training(folder):
     """What omnibal-run is told to train on the samples as `pytorch_steps` does."""
     return ["--data", f"{folder}/data-000000.tar", "--steps-file", f"{folder}/steps.jsonl", "--lr", RATE,
-            "--weight-decay", 0, "--clip", 0, "--log", f"{folder}/run.jsonl"]
+            "--eps", EPSILON, "--weight-decay", 0, "--clip", 0, "--log", f"{folder}/run.jsonl"]
 
 
 def logged(folder):
@@ -55,7 +58,7 @@ def largest_difference(ours, theirs):
 def pytorch_steps(model, parameters, steps):
     """(loss, gradient norm) of each step of AdamW, every sample alone; a step is [(labels, what the model takes)]."""
     import torch
-    optimizer = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(parameters, lr=RATE, eps=EPSILON, weight_decay=0.0)
     for samples in steps:
         count = sum(label != -100 for labels, _ in samples for label in labels[1:])
         optimizer.zero_grad(set_to_none=True)

@@ -27,8 +27,11 @@ def onnx_logits(proto, folder, tensors, samples):
     names = [t.name for t in proto.graph.initializer if t.external_data]
     weights = {name: values(tensors[name]).numpy() for name in names}
     given = {value.name for value in proto.graph.input}
-    return [session.run(["logits"], {**weights, **{k: v.numpy() for k, v in sample.items() if k in given}})[0]
-            for sample in samples]
+    try:
+        return [session.run(["logits"], {**weights, **{k: v.numpy() for k, v in sample.items() if k in given}})[0]
+                for sample in samples]
+    except Exception as error:  # of ONNX Runtime's many kinds
+        raise ExportError(f"ONNX Runtime cannot run the graph on other sizes than those traced: {str(error).splitlines()[0]}") from None
 
 
 def largest_difference(proto, folder, tensors, model, samples):
