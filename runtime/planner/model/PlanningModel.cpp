@@ -5,7 +5,7 @@
 namespace omnibal::planner {
 namespace {
 
-int64_t ceilDiv(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
+int64_t dividedUp(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
 
 /// All options of a layer, or the given one alone.
 std::vector<RematOption> allowedOptions(const Problem &problem, size_t layer) {
@@ -81,12 +81,12 @@ int64_t PlanningModel::reductionNs(int64_t bytes) const {
     return 0;
   const Link &link = problem.cluster.dataParallelLink;
   return static_cast<int64_t>(2 * (d - 1)) * link.latencyNs +
-         ceilDiv(2 * (d - 1) * bytes * 1000000000, d * link.bytesPerSecond);
+         dividedUp(2 * (d - 1) * bytes * 1000000000, d * link.bytesPerSecond);
 }
 
 int64_t PlanningModel::transferNs(int64_t bytes) const {
   const Link &link = problem.cluster.link;
-  return link.latencyNs + ceilDiv(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
+  return link.latencyNs + dividedUp(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
 }
 
 int64_t PlanningModel::inFlight(int64_t rank) const {

@@ -3,6 +3,8 @@
 #define RUNTIME_PLANNER_REMAT_REMATFRONTIER_H
 
 #include "runtime/planner/remat/RematChoices.h"
+#include <algorithm>
+#include <functional>
 
 namespace omnibal::planner {
 
@@ -16,6 +18,11 @@ inline std::vector<size_t> someOf(size_t count) {
   for (size_t i = 0; i < pointsAfterStop; ++i)
     some.push_back(i * (count - 1) / (pointsAfterStop - 1));
   return some;
+}
+
+/// Whether no number of one load's or micro-batch's exceeds the other's.
+inline bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
 }
 
 /// One load: a point is four numbers.

@@ -5,7 +5,7 @@
 namespace omnibal::planner {
 namespace {
 
-bool noneAbove(const std::vector<int32_t> &a, const std::vector<int32_t> &b) {
+bool holdsNoMore(const std::vector<int32_t> &a, const std::vector<int32_t> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
 }
 
@@ -14,7 +14,7 @@ void keepLargest(std::vector<Holding> &holdings) {
   std::vector<Holding> kept;
   for (const Holding &h : holdings) {
     auto covers = [](const Holding &a, const Holding &b) {
-      return noneAbove(b.saved, a.saved) && noneAbove(b.split, a.split);
+      return holdsNoMore(b.saved, a.saved) && holdsNoMore(b.split, a.split);
     };
     if (std::any_of(kept.begin(), kept.end(), [&](const Holding &k) { return covers(k, h); }))
       continue;

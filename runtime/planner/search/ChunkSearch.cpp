@@ -9,7 +9,7 @@ namespace {
 /// Choices of options tried one rank after the other, and all together, at most.
 constexpr size_t mostTried = 24, mostTogether = 20'000;
 /// Rounds of the game without progress before it ends, and at most.
-constexpr int patience = 60, mostRounds = 600, quickRounds = 30;
+constexpr int patience = 60, mostBoundRounds = 600, quickRounds = 30;
 /// Limits tried for the bound, and rounds for each.
 constexpr int mostLimits = 10, limitRounds = 120;
 /// Work (SearchControl) of local search and of looking for a proof.
@@ -232,7 +232,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
     for (int64_t l = 0; l <= smaller.layers; ++l)
       sums[l] = model.workSum[l + (l > source)];
     bound = std::min(bound, playWith(without, evenCuts(sums, shorter.chunks()), best, enough,
-                                     /*look=*/false, mostRounds));
+                                     /*look=*/false, mostBoundRounds));
   }
   return std::max(bound, least);
 }
@@ -241,7 +241,7 @@ void ChunkSearch::play() {
   int64_t limit = best;
   std::vector<int64_t> cuts =
       best < unreachable ? bestCutsSoFar : evenCuts(model.workSum, order.chunks());
-  int64_t low = playWith(game, cuts, limit, limit, /*look=*/true, mostRounds);
+  int64_t low = playWith(game, cuts, limit, limit, /*look=*/true, mostBoundRounds);
   // The mixture does not know that layers are whole. Limits that they cannot keep do.
   int64_t high = best;
   for (int step = 0; step < mostLimits && low < high && best < unreachable &&

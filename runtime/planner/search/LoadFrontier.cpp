@@ -8,21 +8,15 @@ namespace {
 
 /// Sums over consecutive layers of one option each. Micro-batches of unlike loads trade
 /// recomputation of unlike layers differently, so each load counts by itself.
-struct Point {
+struct LoadPoint {
   std::vector<int64_t> saved, split, recompute; ///< by load; split only where it counts
   int64_t workspace = 0;
   int option = 0;     ///< of the last layer
   int32_t before = 0; ///< the point that it continues, in the list of one layer less
 };
-using Points = std::vector<Point>;
+using LoadPoints = std::vector<LoadPoint>;
 
-bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i] > b[i])
-      return false;
-  return true;
-}
-bool beats(const Point &a, const Point &b) {
+bool beats(const LoadPoint &a, const LoadPoint &b) {
   return a.workspace <= b.workspace && noneAbove(a.recompute, b.recompute) &&
          noneAbove(a.saved, b.saved) && noneAbove(a.split, b.split);
 }
@@ -35,7 +29,7 @@ public:
 
   std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     std::vector<RematChoice> fitting;
-    for (const Point &p : points(begin, end))
+    for (const LoadPoint &p : points(begin, end))
       if (fits(chunk, begin, end, p))
         fitting.push_back(p.recompute);
     std::sort(fitting.begin(), fitting.end());
@@ -55,12 +49,12 @@ public:
 
   std::vector<int> options(int64_t chunk, int64_t begin, int64_t end,
                            const RematChoice &choice) override {
-    const Points &last = points(begin, end);
-    auto found = std::find_if(last.begin(), last.end(), [&](const Point &p) {
+    const LoadPoints &last = points(begin, end);
+    auto found = std::find_if(last.begin(), last.end(), [&](const LoadPoint &p) {
       return p.recompute == choice && fits(chunk, begin, end, p);
     });
     std::vector<int> numbers(end - begin);
-    const Point *point = &*found;
+    const LoadPoint *point = &*found;
     for (int64_t layer = end - 1; layer >= begin; --layer) {
       numbers[layer - begin] = point->option;
       point = &known[begin][layer - begin][point->before];
@@ -69,17 +63,17 @@ public:
   }
 
 private:
-  bool fits(int64_t chunk, int64_t begin, int64_t end, const Point &p) const {
+  bool fits(int64_t chunk, int64_t begin, int64_t end, const LoadPoint &p) const {
     int64_t limit = limitOf(chunk);
     return limit == unreachable || profiles[chunk].held(p.saved, p.split) + p.workspace +
                                            model.paramSum[end] - model.paramSum[begin] <=
                                        limit;
   }
 
-  Points extended(const Points &points, int64_t begin, int64_t layer) {
+  LoadPoints extended(const LoadPoints &points, int64_t begin, int64_t layer) {
     std::vector<size_t> numbers(points.size());
     std::iota(numbers.begin(), numbers.end(), size_t{0});
-    Points grown;
+    LoadPoints grown;
     if (!control.stoppedByTime() || points.size() <= pointsAfterStop)
       grown = extended(points, numbers, begin, layer);
     if (control.stoppedByTime() && points.size() > pointsAfterStop)
@@ -88,17 +82,17 @@ private:
   }
 
   /// Each of these points with each option of one layer more; a few suffice once time is up.
-  Points extended(const Points &points, const std::vector<size_t> &numbers, int64_t begin,
-                  int64_t layer) {
+  LoadPoints extended(const LoadPoints &points, const std::vector<size_t> &numbers, int64_t begin,
+                      int64_t layer) {
     auto [first, last] = chunksFrom(begin);
     size_t loads = model.loads.size();
-    Points grown;
+    LoadPoints grown;
     for (size_t o = 0; o < model.loads[0].remat[layer].size(); ++o)
       for (size_t at : numbers) {
         control.spend(static_cast<int64_t>(loads));
         if (control.stoppedByTime() && numbers.size() > pointsAfterStop)
           return {};
-        Point q = points[at];
+        LoadPoint q = points[at];
         for (size_t load = 0; load < loads; ++load) {
           q.saved[load] += model.loads[load].remat[layer][o].savedBytes;
           if (splits)
@@ -117,29 +111,29 @@ private:
     return grown;
   }
 
-  Points undominated(Points grown) {
+  LoadPoints undominated(LoadPoints grown) {
     // Whatever beats a point comes before it.
-    std::stable_sort(grown.begin(), grown.end(), [](const Point &a, const Point &b) {
+    std::stable_sort(grown.begin(), grown.end(), [](const LoadPoint &a, const LoadPoint &b) {
       return std::tie(a.saved, a.split, a.recompute, a.workspace) <
              std::tie(b.saved, b.split, b.recompute, b.workspace);
     });
-    Points kept;
-    for (Point &p : grown) {
+    LoadPoints kept;
+    for (LoadPoint &p : grown) {
       control.spend(static_cast<int64_t>(kept.size()) + 1);
       if (control.stoppedByTime() && kept.size() > pointsAfterStop)
         break;
       bool beaten =
-          std::any_of(kept.begin(), kept.end(), [&](const Point &q) { return beats(q, p); });
+          std::any_of(kept.begin(), kept.end(), [&](const LoadPoint &q) { return beats(q, p); });
       if (!beaten)
         kept.push_back(std::move(p));
     }
     return kept;
   }
 
-  const Points &points(int64_t begin, int64_t end) {
-    std::vector<Points> &row = known[begin];
+  const LoadPoints &points(int64_t begin, int64_t end) {
+    std::vector<LoadPoints> &row = known[begin];
     if (row.empty()) {
-      Point none;
+      LoadPoint none;
       none.saved.resize(model.loads.size());
       none.split.resize(splits ? model.loads.size() : 0);
       none.recompute.resize(model.loads.size());
@@ -151,7 +145,7 @@ private:
   }
 
   SearchControl &control;
-  std::vector<std::vector<Points>> known; ///< by begin and length
+  std::vector<std::vector<LoadPoints>> known; ///< by begin and length
 };
 
 } // namespace

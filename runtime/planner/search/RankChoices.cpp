@@ -9,10 +9,6 @@ namespace {
 /// Choices of one rank that are followed at once. With few unlike options none is ever left out.
 constexpr size_t mostPoints = 600;
 
-bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
-  return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
-}
-
 int64_t sumOf(const std::vector<int64_t> &values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
