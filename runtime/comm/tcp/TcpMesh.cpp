@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using Time = Socket::Time;
 
 /// Whoever connects and says nothing holds the others up for so long at most.
-constexpr milliseconds patience{5000};
+constexpr milliseconds meshPatience{5000};
 constexpr char magic[8] = {'o', 'm', 'n', 'i', 'b', 'a', 'l', '1'};
 
 /// What a process says first, to rank 0 and to each other rank.
@@ -103,7 +103,7 @@ private:
   /// The rank of who came; 0: a stranger, who is sent away without a word.
   Result<int> admit(const Socket &socket) {
     Hello theirs{};
-    if (!socket.receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + patience)) ||
+    if (!socket.receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + meshPatience)) ||
         std::memcmp(theirs.magic, magic, sizeof magic))
       return 0;
     SocketAddress address = socket.peer();
@@ -182,7 +182,7 @@ private:
         return {Code::DeadlineExceeded, "rank " + std::to_string(place.rank) + " waited " +
                                             seconds(deadline) + " for connections of higher ranks"};
       Hello theirs{};
-      if (!came->receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + patience)) ||
+      if (!came->receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + meshPatience)) ||
           std::memcmp(theirs.magic, magic, sizeof magic) || theirs.run != place.run ||
           theirs.rank <= place.rank || theirs.rank >= place.ranks || sockets[theirs.rank])
         continue;
@@ -203,7 +203,7 @@ private:
     Hello mine = hello(port);
     Answer answer{};
     // Rank 0 answers when all have come or its own deadline is over.
-    auto answered = until + patience;
+    auto answered = until + meshPatience;
     if (!sockets[0].sendAll(&mine, sizeof mine, until) ||
         !sockets[0].receiveAll(&answer, sizeof answer, answered) ||
         std::memcmp(answer.magic, magic, sizeof magic)) {
