@@ -1,12 +1,14 @@
 //===- OnnxImporter.cpp - ONNX models as modules of the omnibal dialect ------------------===//
 #include "importers/onnx/OnnxImporter.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/omnibal/ir/RouterLoss.h"
 #include "importers/onnx/Diagnostics.h"
 #include "importers/onnx/GraphBuilder.h"
 #include "importers/onnx/ModelFile.h"
 #include "importers/onnx/PictureFacts.h"
 #include "importers/onnx/Tensors.h"
 #include "mlir/IR/Verifier.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace omnibal::onnx;
@@ -30,7 +32,8 @@ public:
     (*module)->setAttr("omnibal.opset",
                        builder.getI64IntegerAttr(defaultOpset(model.opset_import())));
     builder.setInsertionPointToEnd(module->getBody());
-    if (failed(classifyInitializers(model.graph(), initializers, files, options, builder, where)) ||
+    if (failed(readRouterLoss()) ||
+        failed(classifyInitializers(model.graph(), initializers, files, options, builder, where)) ||
         failed(buildFunction()) || (!options.anyGraph && failed(attachPictureFacts(*module, path))))
       return failure();
     if (failed(verify(*module)))
@@ -39,11 +42,18 @@ public:
   }
 
 private:
-  /// A language model's `logits`, without the caches and hidden states that exporters add.
+  /// A language model's `logits` and its routers' loss, without the caches and hidden states that
+  /// exporters add.
   LogicalResult selectOutputs() {
     const GraphProto &graph = model.graph();
+    auto named = [&](llvm::StringRef name) {
+      return llvm::any_of(graph.output(),
+                          [&](const auto &output) { return output.name() == name; });
+    };
+    const bool logits = named("logits");
     for (const ValueInfoProto &output : graph.output())
-      if (options.anyGraph || output.name() == "logits")
+      if (options.anyGraph ||
+          (logits && (output.name() == "logits" || output.name() == routerLossOutput.str())))
         outputs.push_back(output.name());
     if (!outputs.empty())
       return success();
@@ -55,6 +65,21 @@ private:
     }
     if (outputs.empty())
       return notSupported(where) << "a graph with cache outputs only; export one that gives logits";
+    return success();
+  }
+
+  /// How much of it the model adds to its loss stands in the file's metadata.
+  LogicalResult readRouterLoss() {
+    for (const auto &entry : model.metadata_props()) {
+      if (entry.key() != routerLossCoefficientAttrName.str())
+        continue;
+      double coefficient;
+      if (llvm::StringRef(entry.value()).getAsDouble(coefficient) || !std::isfinite(coefficient) ||
+          coefficient < 0)
+        return invalidModel(where) << "the metadata " << routerLossCoefficientAttrName << " is '"
+                                   << entry.value() << "', no number from 0 on";
+      (*module)->setAttr(routerLossCoefficientAttrName, builder.getF64FloatAttr(coefficient));
+    }
     return success();
   }
 

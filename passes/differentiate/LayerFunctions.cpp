@@ -7,6 +7,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/differentiate/LayerFunctions.h"
+#include "dialects/omnibal/ir/RouterLoss.h"
 #include "dialects/omnibal/rules/NarrowValues.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/differentiate/Autodiff.h"
@@ -175,6 +176,7 @@ private:
     for (auto [position, index] : llvm::enumerate(seeded))
       seeds.push_back({outputs[index], block.getArgument(body.getNumArguments() + position)});
 
+    seedRouterLoss(seeds);
     FailureOr<Gradients> built = buildGradients(builder, ops, seeds, findActiveValues(ops, active));
     if (failed(built))
       return failure();
@@ -188,9 +190,20 @@ private:
       }
     if (any && built->loss)
       for (unsigned i = 0, end = outputs.size(); i < end; ++i)
-        if (getOutputKind(layer, i) == OutputKind::Loss)
-          gradients.push_back({"loss", i, built->loss});
+        if (OutputKind kind = getOutputKind(layer, i); kind == OutputKind::Loss)
+          gradients.push_back({nameOf(kind), i, built->loss});
+        else if (kind == OutputKind::RouterLoss) // a value of the forward that backward gives, too
+          gradients.push_back({nameOf(kind), i, outputs[i]});
     return success();
+  }
+
+  /// The step's loss is a sum over its tokens until it ends: what the routers' loss counts in it
+  /// depends on the step, and the runtime gives it.
+  void seedRouterLoss(SmallVector<std::pair<Value, Value>> &seeds) {
+    for (auto [i, output] : llvm::enumerate(outputs))
+      if (getOutputKind(layer, i) == OutputKind::RouterLoss)
+        seeds.push_back({output, BatchValueOp::create(builder, layer.getLoc(), output.getType(),
+                                                      routerLossWeight)});
   }
 
   void markGradients(LayerFunctions &functions) {
@@ -222,6 +235,9 @@ private:
         op.erase();
 
     RematQuery query;
+    for (const Formal &formal : gradients)
+      if (isForwardValue(formal.value))
+        query.needed.insert(formal.value);
     for (Operation &op : scratch->getBody().front())
       if (!forwardOps.contains(&op))
         for (Value operand : op.getOperands())
@@ -321,11 +337,8 @@ private:
     SmallVector<Formal> results;
     for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
       OutputKind kind = getOutputKind(layer, index);
-      StringRef role = kind == OutputKind::Output ? "output"
-                       : kind == OutputKind::Loss ? "loss"
-                                                  : "prediction";
       if (kind == OutputKind::Output ? signature.outputRead[index] || allOutputs : withLoss)
-        results.push_back({role, static_cast<int64_t>(index), mapping.lookup(value)});
+        results.push_back({nameOf(kind), static_cast<int64_t>(index), mapping.lookup(value)});
     }
     finishFunction(*function, results);
     return function;

@@ -11,7 +11,7 @@
 //   function_c6  gradients have the types of what they are gradients of
 //   function_c7  every gradient of an output that backward reads comes from a call below
 //   function_c8  a parameter gets a gradient exactly if it trains
-//   function_c9  exactly one call has a loss, and its backward yields it
+//   function_c9  exactly one call has a loss, and its backward yields it, as it does a router_loss
 //   function_c10 the halves of a backward yield together what it yields, each result once, and read
 //                nothing from outside that it does not; `weight_grad` takes what `input_grad` holds
 //   function_c11 `omnibal.wide` stands on float32 activations, their gradients and what is saved or
@@ -42,14 +42,14 @@ bool isAllowed(StringRef purpose, StringRef role, bool isArgument) {
   static const std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>>
       table = {
           {"forward", {{"input", "parameter"}, {"output", "saved"}}},
-          {"evaluate", {{"input", "parameter"}, {"output", "loss", "prediction"}}},
+          {"evaluate", {{"input", "parameter"}, {"output", "loss", "prediction", "router_loss"}}},
           {"predict", {{"input", "parameter"}, {"output"}}},
           {"backward",
            {{"input", "output", "saved", "grad_output", "parameter"},
-            {"grad_input", "parameter_grad", "loss"}}},
+            {"grad_input", "parameter_grad", "loss", "router_loss"}}},
           {"input_grad",
            {{"input", "output", "saved", "grad_output", "parameter"},
-            {"grad_input", "parameter_grad", "loss", "held"}}},
+            {"grad_input", "parameter_grad", "loss", "router_loss", "held"}}},
           {"weight_grad",
            {{"input", "output", "saved", "held", "grad_output", "parameter"}, {"parameter_grad"}}}};
   const auto &[arguments, results] = table.at(purpose.str());
@@ -336,13 +336,14 @@ private:
     unsigned losses = 0;
     for (CallLayerOp call : calls)
       for (unsigned i = 0, end = call->getNumResults(); i < end; ++i) {
-        if (outputKind(call, i) != "loss")
+        StringRef kind = outputKind(call, i);
+        if (kind != "loss" && kind != "router_loss")
           continue;
-        ++losses;
+        losses += kind == "loss";
         auto &interfaces = layers[call.getCallee()];
         auto backward = interfaces.find("backward");
-        if (backward == interfaces.end() || !backward->second.results.count({"loss", i}))
-          return call.emitOpError() << "function_c9: no backward yields the loss";
+        if (backward == interfaces.end() || !backward->second.results.count({kind.str(), i}))
+          return call.emitOpError() << "function_c9: no backward yields the " << kind;
       }
     if (losses != 1)
       return main.emitOpError() << "function_c9: needs exactly one loss, has " << losses;

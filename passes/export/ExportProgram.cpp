@@ -2,6 +2,7 @@
 #include "passes/export/ExportProgram.h"
 #include "dialects/omnibal/analysis/FunctionDigest.h"
 #include "dialects/omnibal/ir/BatchValues.h"
+#include "dialects/omnibal/ir/RouterLoss.h"
 #include "passes/layout/PersistentLayout.h"
 #include "passes/schedule/GradientBuckets.h"
 #include "llvm/ADT/StringSet.h"
@@ -158,7 +159,13 @@ private:
       info.imageTokenId = id.getInt();
     if (auto count = module->getAttrOfType<IntegerAttr>("omnibal.tokens_per_tile"))
       info.tokensPerTile = count.getInt();
-    static const llvm::StringSet<> provided = {"input_ids", "targets", "pixel_values"};
+    static const llvm::StringSet<> provided = {"input_ids", "targets", "pixel_values",
+                                               routerLossWeight};
+    for (const rt::Stage &stage : program.stageList)
+      for (const rt::BatchValue &result : stage.modes.at("train").results)
+        if (result.name == routerLossOutput.str())
+          info.routerLossCoefficient =
+              module->getAttrOfType<FloatAttr>(routerLossCoefficientAttrName).getValueAsDouble();
     auto pictures = module->getAttrOfType<DictionaryAttr>("omnibal.pictures");
     if (pictures) {
       auto side = [&](StringRef name) { return pictures.getAs<IntegerAttr>(name).getInt(); };

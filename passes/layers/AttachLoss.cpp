@@ -1,5 +1,6 @@
 //===- AttachLoss.cpp - Gives the head its loss and its prediction -----------------------===//
 #include "dialects/omnibal/analysis/LayerGraph.h"
+#include "dialects/omnibal/ir/RouterLoss.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/layers/Passes.h"
 
@@ -98,7 +99,8 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
     addOutputs(*graph, *head, {losses, integers});
   }
 
-  /// The only layer of kind head, which makes @main's only result and nothing else.
+  /// The only layer of kind head, which makes @main's results and nothing else: the logits, and
+  /// perhaps the routers' loss.
   FailureOr<LayerOp> findHead(LayerGraph &graph) {
     LayerOp head = graph.layers.back();
     if (head.getKind() != LayerKind::Head)
@@ -106,8 +108,12 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
                                    "logits as the graph's result";
     if (head->hasAttr("omnibal.outputs"))
       return head.emitOpError() << "has a loss already";
-    if (head->getNumResults() != 1 || graph.result.getNumOperands() != 1 ||
-        graph.result.getOperand(0) != head->getResult(0) || !head->getResult(0).hasOneUse())
+    auto second = graph.main.getNumResults() == 2
+                      ? graph.main.getResultAttrOfType<StringAttr>(1, "omnibal.output")
+                      : StringAttr();
+    const unsigned results = second && second.getValue() == routerLossOutput ? 2 : 1;
+    if (head->getNumResults() != results || graph.result.getOperands() != head->getResults() ||
+        !llvm::all_of(head->getResults(), [](Value result) { return result.hasOneUse(); }))
       return head.emitOpError() << "must yield the logits alone and @main must return just them; "
                                    "export the model with logits as its only output";
     return head;
@@ -148,27 +154,32 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
                                         targets, builder.getF64FloatAttr(match.scale));
   }
 
-  /// Rebuilds the head with two more results and returns them from @main.
+  /// Rebuilds the head with two more results behind the logits and returns them from @main.
   void addOutputs(LayerGraph &graph, LayerOp head, ArrayRef<Type> added) {
     OpBuilder builder(head);
+    const bool routers = head->getNumResults() == 2;
     SmallVector<Type> types(head->getResultTypes());
-    llvm::append_range(types, added);
+    types.insert(types.begin() + 1, added.begin(), added.end());
     auto larger = LayerOp::create(builder, head.getLoc(), types, head.getNameAttr(),
                                   head.getKindAttr(), head.getInputs(), head.getParameters());
     larger->setDiscardableAttrs(head->getDiscardableAttrDictionary());
-    larger->setAttr("omnibal.outputs", builder.getStrArrayAttr({"output", "loss", "prediction"}));
+    SmallVector<StringRef> names{"output", "loss", "prediction"};
+    if (routers)
+      names.push_back(routerLossOutput);
+    larger->setAttr("omnibal.outputs", builder.getStrArrayAttr(names));
     larger.getBody().takeBody(head.getBody());
-    head->getResult(0).replaceAllUsesWith(larger->getResult(0));
+    graph.result->setOperands(larger->getResults());
     head->erase();
 
     func::FuncOp main = graph.main;
-    graph.result->insertOperands(1, larger->getResults().drop_front());
     auto named = [&](StringRef name) {
       return builder.getDictionaryAttr(
           builder.getNamedAttr("omnibal.result", builder.getStringAttr(name)));
     };
     if (failed(main.insertResults({1, 1}, added, {named("loss"), named("prediction")})))
       llvm_unreachable("a func.func takes more results");
+    if (routers)
+      main.setResultAttrs(3, named(routerLossOutput));
   }
 };
 } // namespace

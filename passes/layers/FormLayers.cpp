@@ -128,10 +128,14 @@ LogicalResult formLayers(func::FuncOp function) {
     if (failed(builder.build(plan, i)))
       return failure();
   Operation *terminator = function.getBody().front().getTerminator();
-  Value logits = builder.replacement(terminator->getOperand(0));
-  if (!logits)
-    return function.emitError() << "the logits do not depend on the token ids";
-  terminator->setOperand(0, logits);
+  for (OpOperand &result : terminator->getOpOperands()) {
+    Value value = builder.replacement(result.get());
+    if (!value)
+      return function.emitError() << (result.getOperandNumber() == 0 ? "the logits"
+                                                                     : "the routers' loss")
+                                  << " do not depend on the token ids";
+    result.set(value);
+  }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
     if (isOpTriviallyDead(&op))
       op.erase();

@@ -45,6 +45,28 @@ Value attendedFeatures(const ContentOps &content) {
   size_t count = part.segments.size();
   return part.segments[count > 1 ? count - 2 : 0].back()->getResult(0);
 }
+/// Statistics of tokens are taken in the layer that the tokens are in, for the head, which has what
+/// follows from them: so layers are equal, and little passes from one to another.
+void placeBesideLogits(std::vector<LayerPlan> &layers, const ContentOps &content) {
+  llvm::DenseMap<Operation *, size_t> layerOf;
+  for (auto [i, layer] : llvm::enumerate(layers))
+    for (Operation *op : layer.ops)
+      layerOf[op] = i;
+  const size_t head = layers.size() - 1;
+  for (Operation *op : content.besideLogits()) {
+    std::optional<size_t> place;
+    for (Value operand : op->getOperands()) {
+      if (!content.contains(operand))
+        continue;
+      bool ofRows =
+          llvm::any_of(raise::shapeOf(operand), [](const SymbolicDim &d) { return !d.isStatic(); });
+      size_t here = ofRows ? layerOf.lookup(operand.getDefiningOp()) : head;
+      place = !place || *place == here ? here : head;
+    }
+    layerOf[op] = place.value_or(head);
+    layers[layerOf[op]].ops.insert(op);
+  }
+}
 } // namespace
 
 FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const ContentOps &content) {
@@ -101,6 +123,7 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
   if (layers.back().kind != LayerKind::Head)
     return function.emitError() << "nothing follows the last block: the graph has no output layer";
   warnAboutNames(layers, content);
+  placeBesideLogits(layers, content);
   return layers;
 }
 

@@ -20,17 +20,20 @@ struct LayerPlan {
 class ContentOps {
 public:
   explicit ContentOps(mlir::func::FuncOp function);
-  bool contains(mlir::Operation *op) const { return ops.contains(op); }
+  bool contains(mlir::Operation *op) const { return ops.contains(op) || beside.contains(op); }
   bool contains(mlir::Value value) const {
     mlir::Operation *op = value.getDefiningOp();
-    return op && ops.contains(op);
+    return op && contains(op);
   }
   /// Content ops that the values are computed from, in block order.
   llvm::SetVector<mlir::Operation *> backwardFrom(llvm::ArrayRef<mlir::Value> values) const;
+  /// Those that the logits need.
   const llvm::SetVector<mlir::Operation *> &all() const { return ops; }
+  /// Those that only the routers' loss needs: they take part in no search for layers.
+  const llvm::SetVector<mlir::Operation *> &besideLogits() const { return beside; }
 
 private:
-  llvm::SetVector<mlir::Operation *> ops; ///< in block order
+  llvm::SetVector<mlir::Operation *> ops, beside; ///< in block order
 };
 
 /// Whether the op is attention, or the softmax of attention among as many rows that stayed

@@ -33,7 +33,8 @@ def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
   let description = [{
     Input: form L whose last layer (kind head) yields logits [1, N, W]. Afterwards the head has the
     outputs logits, loss [N] and prediction i32 [N], named by `omnibal.outputs`, and @main returns
-    all three (`omnibal.result` on the added ones). Logits that are a linear map of hidden states,
+    all three (`omnibal.result` on the added ones); the routers' loss, the head's second output where
+    the graph gives one, becomes its fourth, "router_loss". Logits that are a linear map of hidden states,
     possibly scaled by a constant, become linear_cross_entropy, which needs no logits in memory;
     anything else becomes cross_entropy of the logits.
   }];

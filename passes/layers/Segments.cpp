@@ -2,6 +2,7 @@
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/layers/LayerSearch.h"
+#include "passes/raise/match/RouterLoss.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -196,6 +197,7 @@ bool attends(Operation *op) {
 }
 
 ContentOps::ContentOps(func::FuncOp function) {
+  llvm::DenseSet<Operation *> notForLogits = raise::opsBesideLogits(function);
   for (Operation &op : function.getBody().front().without_terminator()) {
     auto batch = dyn_cast<BatchValueOp>(op);
     bool isSource = batch && !isFactOfRows(batch.getName());
@@ -203,7 +205,7 @@ ContentOps::ContentOps(func::FuncOp function) {
     if (isSource && llvm::all_of(batch->getUsers(), llvm::IsaPred<AttentionOp>))
       isSource = false;
     if (isSource || llvm::any_of(op.getOperands(), [&](Value v) { return contains(v); }))
-      ops.insert(&op);
+      (notForLogits.contains(&op) ? beside : ops).insert(&op);
   }
 }
 
@@ -234,7 +236,7 @@ Segmentation segmentPart(ArrayRef<Operation *> part, const ContentOps &content) 
   for (auto [i, op] : llvm::enumerate(ops)) {
     lastUse[i] = i;
     for (Operation *user : op->getUsers()) {
-      if (trunk.branchesOff(op, user))
+      if (trunk.branchesOff(op, user) || content.besideLogits().contains(user))
         continue;
       auto it = place.find(user);
       lastUse[i] = std::max(lastUse[i], it == place.end() ? ops.size() : it->second);

@@ -9,10 +9,12 @@ class RaisingPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
 }
 
 def SelectLogitsPass : RaisingPass<"omnibal-select-logits"> {
-  let summary = "Keeps the logits [1, N, W] as the only result";
+  let summary = "Keeps the logits [1, N, W] and the routers' loss as the only results";
   let description = [{
     Exporters return caches and hidden states as well. The logits are the result with that name,
-    else the float result of shape [1, N, static] that most of the graph feeds.
+    else the float result of shape [1, N, static] that most of the graph feeds. They come first; the
+    balancing loss of routers is the result `router_loss`, a number, and goes where
+    `omnibal.router_loss_coefficient` on the module is 0.
   }];
 }
 def ShortenLayoutPass : RaisingPass<"omnibal-shorten-layout"> {
@@ -73,6 +75,9 @@ def RaiseRopePass : RaisingPass<"omnibal-raise-rope"> {
     Option<"tokens", "tokens", "int64_t", /*default=*/"4096",
            "Positions in the tables: the largest number of tokens of a micro-batch">
   ];
+}
+def RaiseRouterLossPass : RaisingPass<"omnibal-raise-router-loss"> {
+  let summary = "Sums over the tokens for the routers' loss leave out rows that are no tokens";
 }
 def RaisePositionsPass : RaisingPass<"omnibal-raise-positions"> {
   let summary = "Graph inputs and ranges over the tokens become batch values";

@@ -34,6 +34,8 @@ void buildRaisePipeline(OpPassManager &manager, int64_t tokens) {
   RaiseRopePassOptions rope;
   rope.tokens = tokens;
   manager.addPass(createRaiseRopePass(rope));
+  // Factors that blank padding are gone by now.
+  manager.addPass(createRaiseRouterLossPass());
   // Last: masks and rotary tables are gone, other uses of positions remain.
   manager.addPass(createRaisePositionsPass());
   // Raising moved transposes around.

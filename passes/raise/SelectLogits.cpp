@@ -1,4 +1,5 @@
 //===- SelectLogits.cpp - omnibal-select-logits ------------------------------------------===//
+#include "dialects/omnibal/ir/RouterLoss.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/match/Probe.h"
 
@@ -33,6 +34,54 @@ std::optional<unsigned> findLogits(func::FuncOp function) {
   return best;
 }
 
+/// Number of the result with the balancing loss of routers, where it counts for anything; none
+/// without.
+FailureOr<std::optional<unsigned>> findRouterLoss(func::FuncOp function) {
+  auto coefficient = function->getParentOfType<ModuleOp>()->getAttrOfType<FloatAttr>(
+      routerLossCoefficientAttrName);
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto name = function.getResultAttrOfType<StringAttr>(i, "omnibal.output");
+    if (!name || name.getValue() != routerLossOutput)
+      continue;
+    if (!coefficient)
+      return function.emitError() << "the graph gives a " << routerLossOutput
+                                  << ", but its metadata do not say how "
+                                  << "much of it counts (" << routerLossCoefficientAttrName
+                                  << "); give --router-loss-coefficient X, 0 to train without it";
+    if (coefficient.getValueAsDouble() == 0)
+      return std::optional<unsigned>();
+    auto type = dyn_cast<RankedTensorType>(function.getResultTypes()[i]);
+    if (!type || !type.getElementType().isF32() || type.getRank() != 0)
+      return function.emitError() << "the graph output " << routerLossOutput << " is "
+                                  << function.getResultTypes()[i] << ", not one float32 number";
+    return std::optional<unsigned>(i);
+  }
+  if (coefficient && coefficient.getValueAsDouble() != 0)
+    return function.emitError()
+           << "a coefficient of the routers' loss is given, but the graph has no output "
+           << routerLossOutput << "; export the model again, with output_router_logits in its "
+           << "configuration";
+  return std::optional<unsigned>();
+}
+
+/// These results, in this order, are all that is left.
+void keepResults(func::FuncOp function, ArrayRef<unsigned> kept) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  SmallVector<Value> values;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (unsigned i : kept) {
+    values.push_back(terminator->getOperand(i));
+    types.push_back(function.getResultTypes()[i]);
+    attributes.push_back(function.getResultAttrDict(i));
+  }
+  terminator->setOperands(values);
+  function.removeResAttrsAttr();
+  function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), types));
+  for (auto [i, dictionary] : llvm::enumerate(attributes))
+    function.setResultAttrs(i, dictionary);
+}
+
 struct SelectLogitsPass : impl::SelectLogitsPassBase<SelectLogitsPass> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
@@ -42,13 +91,13 @@ struct SelectLogitsPass : impl::SelectLogitsPassBase<SelectLogitsPass> {
                              << "export the logits of all tokens with a dynamic sequence length";
         return signalPassFailure();
       }
-      llvm::BitVector others(function.getNumResults(), true);
-      others.reset(*logits);
-      Operation *terminator = function.getBody().front().getTerminator();
-      Value value = terminator->getOperand(*logits);
-      if (others.any() && failed(function.eraseResults(others)))
+      FailureOr<std::optional<unsigned>> routers = findRouterLoss(function);
+      if (failed(routers))
         return signalPassFailure();
-      terminator->setOperands(value);
+      SmallVector<unsigned> kept{*logits};
+      if (*routers)
+        kept.push_back(**routers);
+      keepResults(function, kept);
       eliminateDeadAndEqual(function);
     }
   }

@@ -2,6 +2,7 @@
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/match/Match.h"
+#include "passes/raise/match/RouterLoss.h"
 
 using namespace mlir;
 
@@ -16,7 +17,7 @@ bool isTokenDim(const SymbolicDim &dim) { return dim.perToken != 0; }
 
 /// What is wrong with the op in form R; empty if nothing is. Packing must stay invisible: an
 /// op may not carry values from one token to another except where samples are told apart.
-std::string problemWith(Operation *op) {
+std::string problemWith(Operation *op, bool besideLogits) {
   for (Value result : op->getResults()) {
     if (!getSymbolicShape(typeOf(result)))
       return "has a result whose size depends on the data; an image merge was not recognised";
@@ -51,6 +52,9 @@ std::string problemWith(Operation *op) {
     if (cumsum.getAxis() && along(cumsum.getInput(), *cumsum.getAxis()))
       return "sums over tokens of the row, also across samples";
   } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    // The routers' loss is one of the micro-batch, not of its samples.
+    if (besideLogits && sumsRealTokens(reduce))
+      return {};
     for (int64_t axis : reduce.getAxes().value_or(ArrayRef<int64_t>()))
       if (along(reduce.getInput(), axis))
         return "reduces over tokens of the row, also across samples";
@@ -77,12 +81,15 @@ std::string problemWith(Operation *op) {
 }
 
 LogicalResult verify(func::FuncOp function) {
-  if (function.getNumArguments() != 0 || function.getNumResults() != 1)
-    return function.emitError() << "form R has no arguments and one result, the logits";
+  if (function.getNumArguments() != 0 || function.getNumResults() < 1 ||
+      function.getNumResults() > 2)
+    return function.emitError() << "form R has no arguments and one result, the logits, or beside "
+                                << "them the routers' loss";
+  llvm::DenseSet<Operation *> besideLogits = opsBesideLogits(function);
   Operation *images = nullptr;
   bool merged = false;
   for (Operation &op : function.getBody().front().without_terminator()) {
-    std::string problem = problemWith(&op);
+    std::string problem = problemWith(&op, besideLogits.contains(&op));
     if (!problem.empty())
       return op.emitError() << describe(&op) << " " << problem;
     merged |= isa<ImageMergeOp, CrossAttentionOp>(op);

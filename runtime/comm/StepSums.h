@@ -1,6 +1,7 @@
 //===- StepSums.h - What ranks tell each other at the end of a step --------------------------===//
 //
-// Every rank has two sums of a step, its loss and its gradients' squared norm. All ranks get all of
+// Every rank has three sums of a step: its loss, its gradients' squared norm and its routers'
+// balancing loss. All ranks get all of
 // them through a sum of float32 values: a double travels as four numbers of 16 bits in its rank's
 // slot, the others add zeros, so it arrives with its bits. Plain code, for hosts and devices.
 //
@@ -22,9 +23,10 @@ namespace omnibal::rt {
 
 struct StepSums {
   double loss = 0, squaredNorm = 0;
+  double routerLoss = 0; ///< of all micro-batches
 };
 
-constexpr int slotFloats = 8; ///< of one rank
+constexpr int slotFloats = 12; ///< of one rank
 
 OMNIBAL_EVERYWHERE inline void encodeDouble(double value, float *out) {
   uint64_t bits;
@@ -44,9 +46,10 @@ OMNIBAL_EVERYWHERE inline double decodeDouble(const float *in) {
 OMNIBAL_EVERYWHERE inline void encodeSums(const StepSums &sums, float *slot) {
   encodeDouble(sums.loss, slot);
   encodeDouble(sums.squaredNorm, slot + 4);
+  encodeDouble(sums.routerLoss, slot + 8);
 }
 OMNIBAL_EVERYWHERE inline StepSums decodeSums(const float *slot) {
-  return {decodeDouble(slot), decodeDouble(slot + 4)};
+  return {decodeDouble(slot), decodeDouble(slot + 4), decodeDouble(slot + 8)};
 }
 
 /// Over the ranks, in their order.
@@ -56,6 +59,7 @@ OMNIBAL_EVERYWHERE inline StepSums totalOf(const float *slots, int ranks) {
     const StepSums sums = decodeSums(slots + r * slotFloats);
     total.loss += sums.loss;
     total.squaredNorm += sums.squaredNorm;
+    total.routerLoss += sums.routerLoss;
   }
   return total;
 }
@@ -65,7 +69,8 @@ OMNIBAL_EVERYWHERE inline StepSums totalOf(const float *slots, int ranks) {
 /// clip <= 0: off.
 OMNIBAL_EVERYWHERE inline float updateScale(const StepSums &total, double labels, double clip) {
   constexpr double clipEpsilon = 1e-6; // keeps the factor finite where the norm is 0
-  const double undefined = total.loss * 0 + total.squaredNorm * 0; // 0 for finite sums
+  const double undefined =             // 0 for finite sums
+      total.loss * 0 + total.squaredNorm * 0 + total.routerLoss * 0;
   if (!(undefined == 0))
     return static_cast<float>(NAN);
   if (!(labels > 0))

@@ -121,6 +121,9 @@ struct Readback {
   Mark ready;
 };
 
+/// Whose loss it is: each label token has one, each micro-batch one of all its routers.
+enum class LossKind { Tokens, Routers };
+
 /// How a step's sums end.
 struct SumsOptions {
   std::span<const int> ranks; ///< all of them: 0, 1, ...
@@ -191,11 +194,11 @@ public:
   virtual Status fillZero(std::span<const FloatRun> runs) = 0;
 
   // What a step adds up, without waiting for it (StepSums.h).
-  /// Adds to the step's loss.
-  virtual Status addLosses(std::span<const float> losses) = 0;
-  /// Ends the step's sums, its loss and the squared norm of `gradients` here: all ranks get those
+  /// Adds to the step's loss of its tokens or of its routers.
+  virtual Status addLosses(std::span<const float> losses, LossKind kind) = 0;
+  /// Ends the step's sums, its losses and the squared norm of `gradients` here: all ranks get those
   /// of all, and the update's scale is made of them. The readback has the ranks' slots; it holds
-  /// until the next one. The loss starts anew.
+  /// until the next one. The losses start anew.
   virtual Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                                       const SumsOptions &options) = 0;
 
@@ -249,7 +252,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 7, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 8, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin": plain data, so that a plugin of another version
 /// is recognised before anything of it is used.

@@ -159,13 +159,26 @@ std::byte *ActionRun::address(const PreparedBinding &b, int32_t microbatch) cons
   return b.base + (b.region ? b.region->offsets[microbatch] : 0);
 }
 
+/// What the step says of the micro-batch beside its own values.
+Result<BatchData> ActionRun::dataOf(const BatchValue &value, const PackedMicrobatch &batch) {
+  const int64_t rows = prepared.rows(batch.tokens);
+  if (value.name == routerLossWeightValue)
+    return BatchData{&state.routerLossWeight, 1, sizeof state.routerLossWeight, 0, 0};
+  if (value.name != realTokensValue)
+    return batchData(value, batch, rows);
+  if (static_cast<int64_t>(state.ones.size()) < batch.tokens)
+    state.ones.resize(batch.tokens, 1);
+  return BatchData{state.ones.data(), 1, batch.tokens * int64_t{sizeof(int32_t)},
+                   rows - batch.tokens, 0};
+}
+
 Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch) {
   char &done = state.provided[number * mode.microbatches + microbatch];
   if (done)
     return Status::ok();
   done = 1;
   const BatchValue &value = mode.batchValues[number];
-  OMNIBAL_ASSIGN_OR_RETURN(BatchData data, batchData(value, batch, prepared.rows(batch.tokens)));
+  OMNIBAL_ASSIGN_OR_RETURN(BatchData data, dataOf(value, batch));
   std::byte *to = arena + mode.regions[value.region].offsets[microbatch] + value.offset;
   const int64_t line = data.bytes + data.padding * int64_t{sizeof data.padValue};
   if (line * data.lines == 0)
@@ -201,9 +214,10 @@ Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t m
   int64_t bytes = byteSize(value.dtype);
   for (const Extent &e : value.shape)
     bytes *= e.evaluate(batch.tiles, batch.tokens);
-  if (!sink) // of training: the step's loss
+  if (!sink) // of training: the step's losses
     return backend.addLosses({reinterpret_cast<const float *>(from),
-                              static_cast<size_t>(bytes / int64_t{sizeof(float)})});
+                              static_cast<size_t>(bytes / int64_t{sizeof(float)})},
+                             value.name == routerLossResult ? LossKind::Routers : LossKind::Tokens);
   OMNIBAL_ASSIGN_OR_RETURN(Readback readback, backend.startRead(from, bytes));
   if (backend.immediate())
     return sink(microbatch, value, readback.data, batch);

@@ -34,9 +34,10 @@ private:
   Status runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
                    const PackedMicrobatch &batch, Mark &begin);
   std::byte *address(const PreparedBinding &b, int32_t microbatch) const;
+  Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
   Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
   /// Hands a result to the sink, now or when it has come from the device; training has none: its
-  /// loss is added up where it is.
+  /// losses are added up where they are.
   Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
               const PackedMicrobatch &batch);
   Status deliver();

@@ -104,6 +104,27 @@ Status Executor::waitForSums() {
   return Status::ok();
 }
 
+/// Losses and gradients are sums over the step's label tokens until it ends. For the mean of the
+/// micro-batches' balancing losses to be what is left after the division by their number, it counts
+/// so many times each. All of the step's micro-batches are counted before the first one runs.
+Status Executor::weighRouterLoss(MicrobatchSource &source, StepUnderWay &step) {
+  const double coefficient = loaded.program.info.routerLossCoefficient;
+  if (coefficient == 0)
+    return Status::ok();
+  double counts[] = {0, 0}; // label tokens, micro-batches
+  for (int32_t m = 0; m < loaded.program.microbatches; ++m) {
+    OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
+    counts[0] += static_cast<double>(batch->labelTokens);
+    counts[1] += batch->tokens > 0;
+  }
+  if (loaded.program.dataParallel > 1)
+    OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), ranksOfReplicas()));
+  step.routedMicrobatches = counts[1];
+  impl->routerLossWeight =
+      static_cast<float>(counts[1] > 0 ? coefficient * counts[0] / counts[1] : 0);
+  return Status::ok();
+}
+
 /// What is counted is known to the host; loss and norm are still being computed, and stay where
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
@@ -149,19 +170,22 @@ Status Executor::readSums(StepUnderWay &step) {
   for (bool ofLoss : {true, false})
     for (int r = 0; r < ranks; ++r) {
       StepSums sums = decodeSums(&slots[int64_t{r} * slotFloats]);
-      if (!std::isfinite(ofLoss ? sums.loss : sums.squaredNorm))
+      if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm))
         return invalid(start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
                        std::to_string(r) + " (stage " + std::to_string(r % loaded.program.stages) +
                        ") is not a finite number; nothing was updated. Lower --lr, raise "
                        "--warmup-steps, or check the data and the weights");
     }
   StepSums total = totalOf(slots.data(), ranks);
-  if (!std::isfinite(total.loss) || !std::isfinite(total.squaredNorm))
+  if (!std::isfinite(total.loss + total.routerLoss) || !std::isfinite(total.squaredNorm))
     return invalid(start + "sum of loss or squared gradients over the ranks is not a finite "
                            "number; nothing was updated. Lower --lr");
   StepResult &result = step.result;
+  if (step.routedMicrobatches > 0)
+    result.routerLoss = total.routerLoss / step.routedMicrobatches;
   if (result.labelTokens > 0) {
-    result.loss = total.loss / static_cast<double>(result.labelTokens);
+    result.tokenLoss = total.loss / static_cast<double>(result.labelTokens);
+    result.loss = result.tokenLoss + loaded.program.info.routerLossCoefficient * result.routerLoss;
     result.gradientNorm = std::sqrt(total.squaredNorm) / static_cast<double>(result.labelTokens);
   }
   return Status::ok();

@@ -113,6 +113,9 @@ Status Executor::startStep(MicrobatchSource &source, const StepOptions &options)
   StepUnderWay step;
   step.step = options.step;
   step.begin = backend.mark();
+  if (Status status = weighRouterLoss(source, step); !status)
+    return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
+                                     stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(runActions("train", source, nullptr, &options, &step));
   step.end = backend.mark();
   step.busy = std::move(impl->busy);

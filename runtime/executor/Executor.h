@@ -53,7 +53,10 @@ struct StepOptions {
 
 /// The same on all ranks except for the times.
 struct StepResult {
-  double loss = 0, gradientNorm = 0; ///< mean loss of a label token; norm before clipping
+  double loss = 0, gradientNorm = 0; ///< as PyTorch's; norm before clipping
+  /// What the loss is made of: the mean loss of a label token, and as many times as the program
+  /// says the mean balancing loss of a micro-batch with tokens.
+  double tokenLoss = 0, routerLoss = 0;
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
   int64_t paddedTokens = 0; ///< that kernels worked on beside `tokens` (row buckets)
   double bubble = 0;        ///< 1 - computing time / pipeline time, over all ranks
@@ -151,6 +154,7 @@ private:
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
   Status waitForSums();
+  Status weighRouterLoss(MicrobatchSource &source, StepUnderWay &step);
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status update(const StepOptions &options, const StepUnderWay &step);
   Status readSums(StepUnderWay &step);

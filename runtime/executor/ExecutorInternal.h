@@ -81,6 +81,7 @@ struct StepUnderWay {
   StepResult result; ///< what the host knows by itself
   Readback sums;     ///< of all ranks (StepSums.h)
   Mark begin, pipelineEnd, end;
+  double routedMicrobatches = 0; ///< of all replicas, those with a balancing loss of routers
   std::vector<std::pair<Mark, Mark>> busy; ///< computing actions
   std::vector<std::pair<Mark, Mark>> tail; ///< this device's own work after them
 };
@@ -96,6 +97,9 @@ struct Executor::Impl {
   };
   std::array<Note, 16> ring;
   size_t notes = 0;
+
+  float routerLossWeight = 0; ///< of the step at hand
+  std::vector<int32_t> ones;  ///< at least as many as a micro-batch has tokens
 
   // State of one run.
   std::vector<char> provided;                                       ///< batch value x micro-batch

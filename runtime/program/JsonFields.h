@@ -68,6 +68,11 @@ public:
     return static_cast<int32_t>(
         integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
   }
+  double number() const {
+    if (!value->is_number())
+      fail("a number is expected");
+    return value->is_number() ? value->get<double>() : 0;
+  }
   bool flag() const {
     if (!value->is_boolean())
       fail("true or false is expected");

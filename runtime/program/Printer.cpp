@@ -152,6 +152,8 @@ std::string printProgram(const Program &p) {
       out << ", table of " << grid->gridSide << " x " << grid->gridSide << " positions";
     out << "\n";
   }
+  if (p.info.routerLossCoefficient != 0)
+    out << "the routers' balancing loss counts " << p.info.routerLossCoefficient << " times\n";
   out << "\n";
   for (const Function &f : p.functions)
     out << printFunction(f) << "\n";

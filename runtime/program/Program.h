@@ -101,10 +101,18 @@ struct Region {
   std::vector<int64_t> offsets; ///< into the arena
 };
 
+/// Names around the balancing loss of routers: what the head gives, a number a micro-batch; the
+/// number that it is multiplied with in the sum of a step's losses; 1 for tokens, 0 for rows that
+/// are none.
+inline constexpr const char *routerLossResult = "router_loss",
+                            *routerLossWeightValue = "router_loss_weight",
+                            *realTokensValue = "real_tokens";
+
 /// A value of the micro-batch that the runtime writes before the first action that reads it (at the
 /// start of that action, for all of its layers).
 /// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values
-/// (docs/program.md), those of PictureGrid programs, and the graph's further per-token inputs.
+/// (docs/program.md), those of PictureGrid programs, of the routers' loss, and the graph's further
+/// per-token inputs.
 struct BatchValue {
   std::string name;
   DType dtype = DType::I32;
@@ -165,7 +173,8 @@ struct Mode {
   std::vector<Chunk> chunks;
   std::vector<Transfer> transfers; ///< those this stage sends or receives
   std::vector<Action> actions;
-  /// mode "evaluate": per-token results (name "loss" f32 [N], "prediction" i32 [N]);
+  /// modes "train" and "evaluate": results (name "loss" f32 [N], "prediction" i32 [N],
+  /// "router_loss" f32 []);
   /// mode "forward": graph outputs under their ONNX names. Only where this stage makes them.
   std::vector<BatchValue> results;
 };
@@ -223,6 +232,8 @@ struct ModelInfo {
   std::vector<std::string> tokenInputs;  ///< further per-token inputs by ONNX name (token_type_ids)
   std::vector<std::string> prefixInputs; ///< those of them that tell a prefix from what follows
   int64_t vocabulary = 0;
+  /// What the balancing loss of routers counts beside the mean loss of a token; 0: there is none.
+  double routerLossCoefficient = 0;
   /// Of a model of dynamic resolution: V counts units of this grid, tileShape is that of a unit
   /// ([patches, values of a patch]), and tokensPerTile is 1.
   std::optional<PictureGrid> grid;

@@ -347,7 +347,7 @@ void readSettings(Field f, Program &p) {
   p.schedule = f["schedule"].text();
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
-              "prefix_inputs", "pictures"});
+              "prefix_inputs", "router_loss_coefficient", "pictures"});
   p.info.imageTokenId = i["image_token_id"].integer();
   p.info.tokensPerTile = i["tokens_per_tile"].integer();
   p.info.tileShape = readIntegers(i["tile_shape"]);
@@ -355,6 +355,8 @@ void readSettings(Field f, Program &p) {
   p.info.vocabulary = i["vocabulary"].integer();
   if (i.has("prefix_inputs"))
     p.info.prefixInputs = i["prefix_inputs"].list([](Field e) { return e.text(); });
+  if (i.has("router_loss_coefficient"))
+    p.info.routerLossCoefficient = i["router_loss_coefficient"].number();
   if (i.has("pictures"))
     p.info.grid = readGrid(i["pictures"]);
 }
@@ -375,6 +377,8 @@ json settingsToJson(const Program &p) {
                {"vocabulary", p.info.vocabulary}};
   if (!p.info.prefixInputs.empty())
     info["prefix_inputs"] = p.info.prefixInputs;
+  if (p.info.routerLossCoefficient != 0)
+    info["router_loss_coefficient"] = p.info.routerLossCoefficient;
   if (p.info.grid)
     info["pictures"] = write(*p.info.grid);
   return {{"target", p.target},

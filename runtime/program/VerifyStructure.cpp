@@ -387,18 +387,28 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
   return Status::ok();
 }
 
-/// A training step has one loss a token, made on one stage.
+/// A training step has one loss a token, made on one stage, and one of the routers where it counts.
 Status checkLoss(const Program &p) {
   if (!p.stageList[0].modes.count("train"))
     return Status::ok();
-  int makers = 0;
+  int makers = 0, routers = 0;
   for (const Stage &stage : p.stageList)
     for (const BatchValue &v : stage.modes.at("train").results)
       if (v.name == "loss") {
         ++makers;
         if (v.dtype != DType::F32 || v.shape != std::vector<Extent>{{0, 0, 1}})
           return broken("p4", "mode train", "the result \"loss\" must be f32 [N]");
+      } else if (v.name == routerLossResult) {
+        ++routers;
+        if (v.dtype != DType::F32 || !v.shape.empty())
+          return broken("p4", "mode train", "the result \"router_loss\" must be one f32 number");
       }
+  if (routers != (p.info.routerLossCoefficient != 0))
+    return broken("p4", "mode train",
+                  std::to_string(routers) +
+                      " stages give the result \"router_loss\", but its "
+                      "coefficient in the manifest is " +
+                      std::to_string(p.info.routerLossCoefficient));
   return makers == 1 ? Status::ok()
                      : broken("p4", "mode train",
                               std::to_string(makers) + " stages give the result \"loss\", not one");

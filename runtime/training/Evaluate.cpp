@@ -12,6 +12,7 @@ namespace {
 /// Sums over the data set; what ranks add up.
 struct Scores {
   double loss = 0, labels = 0, right = 0, answers = 0, answersRight = 0, samples = 0;
+  double routerLoss = 0, routedMicrobatches = 0;
 };
 
 /// Every sample once, in order, cut into runs of the mode.
@@ -59,16 +60,21 @@ Status print(const Session &s, const Scores &total) {
   if (!s.leads())
     return Status::ok();
   auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
-  double loss = share(total.loss, total.labels), accuracy = share(total.right, total.labels),
-         exact = share(total.answersRight, total.answers);
+  const double coefficient = s.program().info.routerLossCoefficient;
+  const double tokenLoss = share(total.loss, total.labels),
+               routerLoss = share(total.routerLoss, total.routedMicrobatches),
+               loss = tokenLoss + coefficient * routerLoss,
+               accuracy = share(total.right, total.labels),
+               exact = share(total.answersRight, total.answers);
   if (!std::isfinite(loss))
     return invalid(s.weights.path() +
                    ": the loss over the samples is not a finite number; are these "
                    "the right weights, or did training diverge?");
-  std::printf("samples %.0f  label tokens %.0f\nloss %.6f\ntoken accuracy %.2f %%\n"
-              "answers entirely right %.2f %% (%.0f of %.0f)\n",
-              total.samples, total.labels, loss, accuracy * 100, exact * 100, total.answersRight,
-              total.answers);
+  std::printf("samples %.0f  label tokens %.0f\nloss %.6f\n", total.samples, total.labels, loss);
+  if (coefficient != 0)
+    std::printf("loss of tokens %.6f, of routers %.6f\n", tokenLoss, routerLoss);
+  std::printf("token accuracy %.2f %%\nanswers entirely right %.2f %% (%.0f of %.0f)\n",
+              accuracy * 100, exact * 100, total.answersRight, total.answers);
   std::fflush(stdout);
   if (s.options.log.empty())
     return Status::ok();
@@ -77,6 +83,10 @@ Status print(const Session &s, const Scores &total) {
                                  {"loss", loss},
                                  {"token_accuracy", accuracy},
                                  {"answers_right", exact}};
+  if (coefficient != 0) {
+    line["token_loss"] = tokenLoss;
+    line["router_loss"] = routerLoss;
+  }
   return writeFileAtomically(s.options.log, line.dump() + "\n");
 }
 
@@ -105,6 +115,9 @@ Status evaluate(Session &s, const DataSource &data) {
       const float *losses = reinterpret_cast<const float *>(bytes);
       for (int64_t t = 0; t < batch.tokens; ++t)
         scores.loss += losses[t];
+    } else if (result.name == routerLossResult && batch.tokens > 0) {
+      scores.routerLoss += *reinterpret_cast<const float *>(bytes);
+      scores.routedMicrobatches += 1;
     } else if (result.name == "prediction") {
       countPredictions(batch, reinterpret_cast<const int32_t *>(bytes), scores);
     }
@@ -124,11 +137,13 @@ Status evaluate(Session &s, const DataSource &data) {
                    left, run + 1 == options.lastStep ? "\n" : "");
     }
   }
-  double sums[] = {scores.loss,    scores.labels,       scores.right,
-                   scores.answers, scores.answersRight, scores.samples};
+  double sums[] = {
+      scores.loss,         scores.labels,  scores.right,      scores.answers,
+      scores.answersRight, scores.samples, scores.routerLoss, scores.routedMicrobatches};
   OMNIBAL_RETURN_IF_ERROR(
       s.communicator.allReduce(std::span<double>(sums), s.communicator.everyone()));
-  return s.agree(print(s, {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]}));
+  return s.agree(
+      print(s, {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]}));
 }
 
 } // namespace omnibal::rt

@@ -170,6 +170,10 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
                                    {"model_flops", r.flops},
                                    {"pipeline_ms", r.pipelineSeconds * 1e3},
                                    {"epilogue_ms", r.epilogueSeconds * 1e3}};
+    if (session.program().info.routerLossCoefficient != 0) {
+      line["token_loss"] = r.tokenLoss;
+      line["router_loss"] = r.routerLoss;
+    }
     if (session.peakFlops > 0 && seconds > 0)
       line["mfu"] = r.flops / (seconds * session.peakFlops);
     log << line.dump() << std::endl;

@@ -59,19 +59,22 @@ std::vector<NamedTensor> stateTensors(Session &s, StateOf which) {
 /// Settings whose change would break a continuation bit by bit.
 json settingsOf(const Session &s, const DataSource &data, int64_t steps) {
   const RunOptions &o = s.options;
-  return {{"stages", s.program().stages},
-          {"data_parallel", s.program().dataParallel},
-          {"microbatches", s.program().microbatches},
-          {"steps", steps},
-          {"lr", o.learningRate},
-          {"schedule_lr", static_cast<int>(o.schedule)},
-          {"warmup_steps", o.warmupSteps},
-          {"min_lr_ratio", o.minLearningRateRatio},
-          {"betas", {o.adamW.beta1, o.adamW.beta2}},
-          {"eps", o.adamW.epsilon},
-          {"weight_decay", o.adamW.weightDecay},
-          {"clip", o.clip},
-          {"samples", checksumText((*data.steps)->fingerprint())}};
+  json settings = {{"stages", s.program().stages},
+                   {"data_parallel", s.program().dataParallel},
+                   {"microbatches", s.program().microbatches},
+                   {"steps", steps},
+                   {"lr", o.learningRate},
+                   {"schedule_lr", static_cast<int>(o.schedule)},
+                   {"warmup_steps", o.warmupSteps},
+                   {"min_lr_ratio", o.minLearningRateRatio},
+                   {"betas", {o.adamW.beta1, o.adamW.beta2}},
+                   {"eps", o.adamW.epsilon},
+                   {"weight_decay", o.adamW.weightDecay},
+                   {"clip", o.clip},
+                   {"samples", checksumText((*data.steps)->fingerprint())}};
+  if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
+    settings["router_loss_coefficient"] = coefficient;
+  return settings;
 }
 
 class Training {

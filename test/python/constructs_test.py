@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 
 import numpy as np
 import torch
-from exporter import (arrangement, batching, candidates, derivation, experts, gradients, grids, host_values, pictures, probing,
+from exporter import (arrangement, balancing, batching, candidates, derivation, experts, gradients, grids, host_values, pictures, probing,
                       processors, recurrences, rewriting, samples, tracing)
 from exporter.errors import ExportError
 from exporter.host_values import HostValues
@@ -511,6 +511,61 @@ class Sizes(MadeUpModule):
         indices, weights = vision_utils.get_vision_interpolation_indices_and_weights(grid, 7, align_corners=True, spatial_merge_size=merge)
         self.assertTrue(torch.equal(got["image_interp_indices"], indices))
         self.assertTrue(torch.equal(got["image_interp_weights"], weights))
+
+
+def router_loss(token_loss, aux_loss, coefficient):
+    """As models add them."""
+    loss = token_loss
+    loss += coefficient * aux_loss.to(loss.device)
+    return loss
+
+
+class Balancing(unittest.TestCase):
+    def test_the_loss_is_transformers(self):
+        from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+        torch.manual_seed(3)
+        gates = tuple(torch.randn(12, 5) for _ in range(3))
+        mask = torch.ones(2, 6, dtype=torch.int64)
+        mask[1, 2:] = 0
+        for attention_mask in (None, mask):
+            for chosen in (1, 2, 4):
+                wanted = load_balancing_loss_func(gates, 5, chosen, attention_mask)
+                torch.testing.assert_close(balancing.load_balancing_loss(gates, 5, chosen, attention_mask), wanted)
+        self.assertEqual(float(balancing.load_balancing_loss([torch.zeros(0, 5)], 5, 2)), 0)
+
+    def model(self, forward, asking=True):
+        model = types.SimpleNamespace(config=types.SimpleNamespace(output_router_logits=asking))
+        kind = type("Model", (types.SimpleNamespace,), {"forward": forward, "loss_function": None})
+        return kind(**vars(model))
+
+    def noted(self, forward, asking=True, function=lambda gate_logits, num_experts, top_k, attention_mask: None):
+        module = types.SimpleNamespace(load_balancing_loss_func=function)
+        model = self.model(lambda model, input_ids, labels=None: forward(model, module, labels), asking)
+        with balancing.noted(model, [module]) as added:
+            model.forward(input_ids=torch.zeros(1, 3))
+        self.assertIs(module.load_balancing_loss_func, function)
+        return added
+
+    def adding(self, factor):
+        return lambda model, module, labels: router_loss(
+            model.loss_function(labels), module.load_balancing_loss_func((torch.zeros(3, 4),), 4, 2, None), factor)
+
+    def test_the_coefficient_is_what_the_model_multiplies_with(self):
+        added = self.noted(self.adding(0.125))
+        self.assertEqual(added.coefficient, 0.125)
+        self.assertEqual(float(added.results("logits")[1]), 2)  # equal shares: as many as are chosen
+
+    def test_what_is_not_asked_for_or_not_added_is_not_there(self):
+        def forward(model, module, labels):
+            module.load_balancing_loss_func((torch.zeros(3, 4),), 4, 2, None)
+        for added in (self.noted(forward), self.noted(self.adding(0.0)), self.noted(lambda *_: None, asking=False)):
+            self.assertEqual(added.results("logits"), "logits")
+
+    def test_other_losses_are_refused(self):
+        with self.assertRaisesRegex(ExportError, "what is no balancing loss"):
+            self.noted(lambda model, module, labels: model.loss_function(labels) + torch.ones(()))
+        with self.assertRaisesRegex(ExportError, "another balancing loss"):
+            self.noted(self.adding(1.0), function=lambda gate_logits, num_keys: None)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 //===- CompileDriver.cpp -----------------------------------------------------------------===//
 #include "tools/omnibal-compile/CompileDriver.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/omnibal/ir/RouterLoss.h"
 #include "importers/onnx/OnnxImporter.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/driver/Pipelines.h"
@@ -193,6 +194,10 @@ private:
     if (failed(imported))
       return failure();
     module = std::move(*imported);
+    if (options.routerLossCoefficient)
+      (*module)->setAttr(
+          routerLossCoefficientAttrName,
+          FloatAttr::get(Float64Type::get(&context), *options.routerLossCoefficient));
     return success();
   }
 

@@ -57,6 +57,10 @@ void describe(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"vision", "projector", "language"}));
   app.add_option("--freeze-match", o.freezeMatch,
                  "regular expression over parameter names that do not train");
+  app.add_option("--router-loss-coefficient", o.routerLossCoefficient,
+                 "what the balancing loss of routers counts beside the mean loss of a token; 0: it "
+                 "is left out (default: as the model has it)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--target", o.target, "backend that runs the program")
       ->capture_default_str()
       ->check(CLI::IsMember({"host", "cuda"}));

@@ -3,6 +3,7 @@
 #define TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Options {
   bool deviceGiven = false;
   std::vector<std::string> freeze;
   std::string freezeMatch, linkRoot;
-  int64_t memoryLimitBytes = 0; ///< 0: none
+  std::optional<double> routerLossCoefficient; ///< none: the graph's
+  int64_t memoryLimitBytes = 0;                ///< 0: none
   std::string batches;
   std::vector<std::string> calibration;
   std::string emitProblem, emitBatchCost, trace, report;

@@ -11,7 +11,7 @@ namespace omnibal::analysis {
 struct Edge {
   int64_t producer = 0;        ///< call
   int64_t output = 0;          ///< index among the producer's outputs
-  std::string kind = "output"; ///< output | loss | prediction
+  std::string kind = "output"; ///< output | loss | prediction | router_loss
   SymbolicShape shape;
   bool isNarrow =
       false; ///< lies in bfloat16 where the program computes in it, and its gradient too

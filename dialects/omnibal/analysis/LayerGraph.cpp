@@ -9,9 +9,24 @@ OutputKind omnibal::getOutputKind(LayerOp layer, unsigned output) {
   if (!names)
     return OutputKind::Output;
   StringRef name = cast<StringAttr>(names[output]).getValue();
-  if (name == "loss")
-    return OutputKind::Loss;
-  return name == "prediction" ? OutputKind::Prediction : OutputKind::Output;
+  for (OutputKind kind : {OutputKind::Loss, OutputKind::Prediction, OutputKind::RouterLoss})
+    if (name == nameOf(kind))
+      return kind;
+  return OutputKind::Output;
+}
+
+StringRef omnibal::nameOf(OutputKind kind) {
+  switch (kind) {
+  case OutputKind::Output:
+    return "output";
+  case OutputKind::Loss:
+    return "loss";
+  case OutputKind::Prediction:
+    return "prediction";
+  case OutputKind::RouterLoss:
+    return "router_loss";
+  }
+  return "";
 }
 
 ParameterOp LayerGraph::getParameter(LayerOp layer, unsigned number) const {

@@ -8,8 +8,10 @@
 namespace omnibal {
 
 /// What an output of a layer is; `omnibal.outputs` says it once a loss is attached.
-enum class OutputKind { Output, Loss, Prediction };
+enum class OutputKind { Output, Loss, Prediction, RouterLoss };
 OutputKind getOutputKind(LayerOp layer, unsigned output);
+/// As `omnibal.outputs` and the roles of functions' results have it.
+llvm::StringRef nameOf(OutputKind kind);
 
 struct LayerGraph {
   mlir::func::FuncOp main;

@@ -37,7 +37,7 @@ std::optional<rt::Role> roleOf(StringRef name) {
       .Case("grad_output", rt::Role::GradOutput)
       .Case("grad_input", rt::Role::GradInput)
       .Case("parameter_grad", rt::Role::ParameterGrad)
-      .Cases({"loss", "prediction"}, rt::Role::Result)
+      .Cases({"loss", "prediction", "router_loss"}, rt::Role::Result)
       .Default(std::nullopt);
 }
 

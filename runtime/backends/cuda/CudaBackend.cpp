@@ -146,9 +146,9 @@ public:
                                  : check(launchZero(here->list, queue), "writing zeros");
   }
 
-  Status addLosses(std::span<const float> losses) override {
+  Status addLosses(std::span<const float> losses, LossKind kind) override {
     OMNIBAL_RETURN_IF_ERROR(openSums());
-    return sums->add(losses);
+    return sums->add(losses, kind);
   }
   Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {

@@ -16,8 +16,9 @@ Result<std::unique_ptr<Sums>> Sums::create(cudaStream_t stream, Staging &staging
   return made;
 }
 
-Status Sums::add(std::span<const float> losses) {
-  return check(launchAddLosses(losses.data(), static_cast<int64_t>(losses.size()), loss(), stream),
+Status Sums::add(std::span<const float> losses, LossKind kind) {
+  double *sum = this->losses() + (kind == LossKind::Routers);
+  return check(launchAddLosses(losses.data(), static_cast<int64_t>(losses.size()), sum, stream),
                "adding losses");
 }
 
@@ -32,7 +33,7 @@ Result<std::span<float>> Sums::finish(const double *squaredNorm, Transport &tran
   }
   std::span<float> all(reinterpret_cast<float *>(slots->data()), floats);
   OMNIBAL_RETURN_IF_ERROR(
-      check(launchEncodeSums(loss(), squaredNorm, options.rank, ranks, all.data(), stream),
+      check(launchEncodeSums(losses(), squaredNorm, options.rank, ranks, all.data(), stream),
             "a step's sums"));
   OMNIBAL_RETURN_IF_ERROR(transport.allReduce(all, options.ranks));
   OMNIBAL_RETURN_IF_ERROR(

@@ -1,4 +1,5 @@
-//===- Sums.h - A step's loss, its norm and the scale of its update in device memory ----------===//
+//===- Sums.h - A step's losses, its norm and the scale of its update in device memory
+//----------===//
 #ifndef RUNTIME_BACKENDS_CUDA_SUMS_H
 #define RUNTIME_BACKENDS_CUDA_SUMS_H
 
@@ -11,17 +12,18 @@ class Sums {
 public:
   static Result<std::unique_ptr<Sums>> create(cudaStream_t stream, Staging &staging);
 
-  Status add(std::span<const float> losses);
+  Status add(std::span<const float> losses, LossKind kind);
   /// The slots of all ranks, in device memory.
   Result<std::span<float>> finish(const double *squaredNorm, Transport &transport,
                                   const SumsOptions &options);
   const float *scale() const { return reinterpret_cast<const float *>(memory->data() + scaleAt); }
 
 private:
-  static constexpr int64_t lossAt = 0, scaleAt = 8, stateBytes = 16;
+  static constexpr int64_t lossesAt = 0, scaleAt = 16, stateBytes = 24;
 
   Sums() = default;
-  double *loss() { return reinterpret_cast<double *>(memory->data() + lossAt); }
+  /// Of the tokens, then of the routers.
+  double *losses() { return reinterpret_cast<double *>(memory->data() + lossesAt); }
 
   cudaStream_t stream = nullptr;
   std::unique_ptr<DeviceBuffer> memory, slots;

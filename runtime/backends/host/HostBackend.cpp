@@ -126,19 +126,19 @@ public:
     return Status::ok();
   }
 
-  Status addLosses(std::span<const float> losses) override {
+  Status addLosses(std::span<const float> losses, LossKind kind) override {
     double sum = 0;
     for (float loss : losses)
       sum += loss;
-    lossOfStep += sum;
+    (kind == LossKind::Tokens ? lossOfStep : routerLossOfStep) += sum;
     return Status::ok();
   }
   Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
     slots.assign(options.ranks.size() * slotFloats, 0);
-    encodeSums({lossOfStep, rt::squaredNorm(gradients, pool)},
+    encodeSums({lossOfStep, rt::squaredNorm(gradients, pool), routerLossOfStep},
                slots.data() + static_cast<size_t>(options.rank) * slotFloats);
-    lossOfStep = 0;
+    lossOfStep = routerLossOfStep = 0;
     OMNIBAL_RETURN_IF_ERROR(transport.allReduce(slots, options.ranks));
     stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
                             options.labels, options.clip);
@@ -154,7 +154,7 @@ public:
 private:
   ThreadPool &pool;
   void *library = nullptr;
-  double lossOfStep = 0;
+  double lossOfStep = 0, routerLossOfStep = 0;
   float stepScale = 1;
   std::vector<float> slots;
 };

@@ -169,14 +169,15 @@ cudaError_t launchAddLosses(const float *losses, int64_t count, double *sum, cud
   return cudaSuccess;
 }
 
-cudaError_t launchEncodeSums(double *loss, const double *squaredNorm, int rank, int ranks,
+cudaError_t launchEncodeSums(double *losses, const double *squaredNorm, int rank, int ranks,
                              float *slots, cudaStream_t stream) {
   fake::enqueue(stream, "launch sums", [=] {
     for (int i = 0; i < ranks * slotFloats; ++i)
       element<float>(slots, i) = 0;
-    encodeSums({element<double>(loss, 0), element<double>(squaredNorm, 0)},
-               &element<float>(slots, rank * slotFloats));
-    element<double>(loss, 0) = 0;
+    encodeSums(
+        {element<double>(losses, 0), element<double>(squaredNorm, 0), element<double>(losses, 1)},
+        &element<float>(slots, rank * slotFloats));
+    element<double>(losses, 0) = element<double>(losses, 1) = 0;
   });
   return cudaSuccess;
 }

@@ -8,18 +8,7 @@ import contextlib
 import inspect
 from unittest import mock
 
-from exporter.errors import ExportError
-from exporter.model import parts_of
-
 TRACEABLE = "batched_mm"
-
-
-def refuse_balancing_loss(model):
-    """A loss beside that of the tokens would be lost: the graph's result is the logits alone."""
-    for part in parts_of(model.config):
-        if getattr(part, "output_router_logits", False):
-            raise ExportError(f"{type(model).__name__}: the configuration adds the routers' balancing loss "
-                              "(output_router_logits), which is not supported; set it to false to train without it")
 
 
 def is_loop(module):
@@ -35,7 +24,6 @@ def without_loops(model):
     from transformers.integrations import moe
     with contextlib.ExitStack() as stack:
         for module in filter(is_loop, model.modules()):
-            refuse_balancing_loss(model)
             settings = dict(has_gate=True, has_bias=hasattr(module, "gate_up_proj_bias"), has_post_expert_norm=False,
                             is_concatenated=True, is_transposed=module.gate_up_proj.shape[1] == module.down_proj.shape[2],
                             _is_expert_parallel=False)
@@ -61,7 +49,6 @@ def with_implementation(model):
     if not any(current.values()):
         yield
         return
-    refuse_balancing_loss(model)
     model.set_experts_implementation(TRACEABLE)
     try:
         yield

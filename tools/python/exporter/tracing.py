@@ -9,7 +9,7 @@ import traceback
 import types
 from unittest import mock
 
-from exporter import experts, gradients, recurrences, rewriting
+from exporter import balancing, experts, gradients, recurrences, rewriting
 from exporter.errors import ExportError
 
 
@@ -83,9 +83,10 @@ def without_splitting():
 
 
 @contextlib.contextmanager
-def flat_forward(model, forward, names):
-    """Gives the model a flat signature and logits as its only result; the module tree, hence every name, stays."""
-    bound = types.MethodType(lambda self, **inputs: forward(inputs), model)
+def flat_forward(model, forward, names, added):
+    """Gives the model a flat signature and logits as its result, beside them the routers' balancing loss where it is added
+    to that of the tokens; the module tree, hence every name, stays."""
+    bound = types.MethodType(lambda self, **inputs: added.results(forward(inputs)), model)
     function = lambda **inputs: bound(**inputs)
     function.__signature__ = inspect.Signature(
         [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
@@ -208,8 +209,9 @@ def trace(model, facts, opset):
             stack.enter_context(change)
         if facts.one_row:
             stack.enter_context(plain_attention())  # the number of pictures is counted in the values
+        added = stack.enter_context(balancing.noted(model, modelling_modules()))
         forward = stack.enter_context(facts.forward(model))
-        stack.enter_context(flat_forward(model, forward, list(inputs)))
+        stack.enter_context(flat_forward(model, forward, list(inputs), added))
         # Sizes of 0 and 1 are no special cases, as in torch.onnx's own capture.
         stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         try:
@@ -221,11 +223,15 @@ def trace(model, facts, opset):
         except Exception as error:  # of many kinds, all about the model's code
             raise ExportError(f"{type(model).__name__}: tracing failed at {place_of(error)}: {first_line(error)}") from error
         try:
-            return torch.onnx.export(program, (), opset_version=opset, optimize=False, output_names=["logits"],
-                                     custom_translation_table=translations(opset), verbose=False).model
+            names = ["logits"] if added.results(None) is None else ["logits", balancing.OUTPUT]
+            ir = torch.onnx.export(program, (), opset_version=opset, optimize=False, output_names=names,
+                                   custom_translation_table=translations(opset), verbose=False).model
         except Exception as error:
             raise ExportError(f"{type(model).__name__}: an operation has no form in ONNX: "
                               f"{first_line(error.__cause__ or error)}") from error
+        if balancing.OUTPUT in names:
+            ir.metadata_props[balancing.COEFFICIENT] = repr(added.coefficient)
+        return ir
 
 
 def translations(opset):

@@ -1,5 +1,6 @@
 """ONNX Runtime on the written graph against Transformers on the same weights."""
 from exporter import checkpoint
+from exporter.balancing import OUTPUT
 from exporter.errors import ExportError
 from exporter.graph import with_weights_as_inputs
 
@@ -16,8 +17,8 @@ def check_form(proto):
         raise ExportError(f"the graph breaks the rules of ONNX: {str(error).splitlines()[0]}") from None
 
 
-def onnx_logits(proto, folder, tensors, samples):
-    """Logits of every sample; each tensor of the checkpoint is raised to float32 by itself."""
+def onnx_results(proto, folder, tensors, samples):
+    """{output: value} of every sample; each tensor of the checkpoint is raised to float32 by itself."""
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -27,24 +28,27 @@ def onnx_logits(proto, folder, tensors, samples):
     names = [t.name for t in proto.graph.initializer if t.external_data]
     weights = {name: values(tensors[name]).numpy() for name in names}
     given = {value.name for value in proto.graph.input}
+    outputs = [value.name for value in proto.graph.output]
     try:
-        return [session.run(["logits"], {**weights, **{k: v.numpy() for k, v in sample.items() if k in given}})[0]
+        return [dict(zip(outputs, session.run(outputs, {**weights, **{k: v.numpy() for k, v in sample.items() if k in given}})))
                 for sample in samples]
     except Exception as error:  # of ONNX Runtime's many kinds
         raise ExportError(f"ONNX Runtime cannot run the graph on other sizes than those traced: {str(error).splitlines()[0]}") from None
 
 
 def largest_difference(proto, folder, tensors, model, samples):
-    """Over all samples and places that are no padding; `model` is as Transformers loads the folder. A sample is what
+    """Of logits, over all samples and places that are no padding, and of the routers' loss; `model` is as Transformers loads the folder. A sample is what
     the model takes and what the graph takes, or a function of the model that gives the logits where ONNX Runtime cannot."""
     import torch
     graphs = [graph for _, graph in samples if not callable(graph)]
-    by_graph = iter(onnx_logits(proto, folder, tensors, graphs))
+    by_graph = iter(onnx_results(proto, folder, tensors, graphs))
     worst = 0.0
     for inputs, graph in samples:
         with torch.no_grad():
-            wanted = model(**inputs, use_cache=False).logits
-            logits = graph(model) if callable(graph) else torch.from_numpy(next(by_graph))
+            wanted = model(**inputs, use_cache=False)
+            ours = {"logits": graph(model)} if callable(graph) else next(by_graph)
         keep = inputs["attention_mask"].bool()
-        worst = max(worst, float((wanted - logits)[keep].abs().max()))
+        worst = max(worst, float((wanted.logits - torch.as_tensor(ours["logits"]))[keep].abs().max()))
+        if OUTPUT in ours:
+            worst = max(worst, abs(float(wanted.aux_loss) - float(ours[OUTPUT])))
     return worst

@@ -19,13 +19,13 @@ __global__ void __launch_bounds__(threads)
 }
 
 __global__ void __launch_bounds__(threads)
-    encodeRank(double *loss, const double *squaredNorm, int rank, int ranks, float *slots) {
+    encodeRank(double *losses, const double *squaredNorm, int rank, int ranks, float *slots) {
   for (int i = threadIdx.x; i < ranks * slotFloats; i += threads)
     if (i / slotFloats != rank)
       slots[i] = 0;
   if (threadIdx.x == 0) {
-    encodeSums({*loss, squaredNorm ? *squaredNorm : 0}, slots + rank * slotFloats);
-    *loss = 0;
+    encodeSums({losses[0], squaredNorm ? *squaredNorm : 0, losses[1]}, slots + rank * slotFloats);
+    losses[0] = losses[1] = 0;
   }
 }
 
@@ -44,9 +44,9 @@ cudaError_t launchAddLosses(const float *losses, int64_t count, double *sum, cud
   return cudaGetLastError();
 }
 
-cudaError_t launchEncodeSums(double *loss, const double *squaredNorm, int rank, int ranks,
+cudaError_t launchEncodeSums(double *losses, const double *squaredNorm, int rank, int ranks,
                              float *slots, cudaStream_t stream) {
-  OMNIBAL_LAUNCH(encodeRank, dim3(1), dim3(threads), stream, loss, squaredNorm, rank, ranks, slots);
+  OMNIBAL_LAUNCH(encodeRank, dim3(1), dim3(threads), stream, losses, squaredNorm, rank, ranks, slots);
   return cudaGetLastError();
 }
 

@@ -15,9 +15,9 @@ namespace omnibal::rt::cuda {
 /// *sum += the losses, added in double in an order that depends on `count` only.
 cudaError_t launchAddLosses(const float *losses, int64_t count, double *sum, cudaStream_t stream);
 
-/// Writes the slots of `ranks` ranks: this one's from its sums, zeros elsewhere. *loss becomes 0.
-/// `squaredNorm` null: 0.
-cudaError_t launchEncodeSums(double *loss, const double *squaredNorm, int rank, int ranks,
+/// Writes the slots of `ranks` ranks: this one's from its sums, zeros elsewhere. `losses`, of the
+/// tokens and of the routers, become 0. `squaredNorm` null: 0.
+cudaError_t launchEncodeSums(double *losses, const double *squaredNorm, int rank, int ranks,
                              float *slots, cudaStream_t stream);
 
 /// *scale = updateScale() of everyone's sums; a scale that is not a number stays: after a step

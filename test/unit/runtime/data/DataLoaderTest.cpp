@@ -123,7 +123,7 @@ protected:
   PictureFeed() {
     program.tilesCap = 1000;
     program.tokensCap = 1000;
-    program.info = {4, 1, {4, 96}, {}, {}, 128, PictureGrid{4, 2, 2, 16, 0}};
+    program.info = {4, 1, {4, 96}, {}, {}, 128, 0, PictureGrid{4, 2, 2, 16, 0}};
     dataset = *Dataset::open({folder + "data-000000.tar"}, program.info.grid);
     DataLoaderOptions options;
     options.lastStep = 1;

@@ -73,6 +73,20 @@ TEST_F(ProgramFiles, TokenTypesOfAPrefix) {
   EXPECT_EQ(loaded->program.info.prefixInputs, p.info.prefixInputs);
 }
 
+TEST_F(ProgramFiles, WhatTheRoutersLossCounts) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("router_loss_coefficient"), 0u);
+  p.info.routerLossCoefficient = 1e-3;
+  for (Stage &stage : p.stageList)
+    if (Mode &mode = stage.modes.at("train"); !mode.results.empty())
+      mode.results.push_back({routerLossResult, DType::F32, {}, mode.results[0].region, 0});
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.routerLossCoefficient, 1e-3);
+  EXPECT_NE(printProgram(p).find("balancing loss counts 0.001 times"), std::string::npos);
+}
+
 TEST_F(ProgramFiles, PicturesOfTheirOwnSizes) {
   Program p = withConstant();
   ASSERT_EQ(settingsToJson(p)["info"].count("pictures"), 0u);

@@ -110,7 +110,9 @@ public:
                   const std::function<Status(std::byte *)> &fill) override {
     return inner->prefetch(to, bytes, fill);
   }
-  Status addLosses(std::span<const float> losses) override { return inner->addLosses(losses); }
+  Status addLosses(std::span<const float> losses, LossKind kind) override {
+    return inner->addLosses(losses, kind);
+  }
   Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
     return inner->finishSums(gradients, transport, options);

@@ -20,11 +20,13 @@ struct Ranks {
     const int count = static_cast<int>(sums.size());
     std::vector<float> all(count * slotFloats, 0.f);
     for (int r = 0; r < count; ++r) {
-      double loss = sums[r].loss;
+      double losses[] = {sums[r].loss, sums[r].routerLoss};
       std::vector<float> mine(count * slotFloats, NAN);
-      EXPECT_EQ(cuda::launchEncodeSums(&loss, &sums[r].squaredNorm, r, count, mine.data(), nullptr),
-                cudaSuccess);
-      EXPECT_EQ(loss, 0); // the next step begins
+      EXPECT_EQ(
+          cuda::launchEncodeSums(losses, &sums[r].squaredNorm, r, count, mine.data(), nullptr),
+          cudaSuccess);
+      EXPECT_EQ(losses[0], 0); // the next step begins
+      EXPECT_EQ(losses[1], 0);
       for (size_t i = 0; i < all.size(); ++i)
         all[i] += mine[i]; // as a reduction does
     }
@@ -54,12 +56,13 @@ TEST(CudaStepSums, LossesAddUp) {
 }
 
 TEST(CudaStepSums, EveryDoubleArrivesWithItsBits) {
-  Ranks ranks{{{1.0 / 3, 1e-300}, {-infinity, 1e300}, {0.1 + 0.2, 5}}};
+  Ranks ranks{{{1.0 / 3, 1e-300, 1.0 / 7}, {-infinity, 1e300}, {0.1 + 0.2, 5, -2.5e-9}}};
   std::vector<float> all = ranks.slots();
   for (size_t r = 0; r < ranks.sums.size(); ++r) {
     StepSums got = decodeSums(&all[r * slotFloats]);
     EXPECT_EQ(got.loss, ranks.sums[r].loss);
     EXPECT_EQ(got.squaredNorm, ranks.sums[r].squaredNorm);
+    EXPECT_EQ(got.routerLoss, ranks.sums[r].routerLoss);
   }
 }
 
@@ -80,7 +83,8 @@ TEST(CudaStepSums, ScaleIsThatOfTheFormula) {
 }
 
 TEST(CudaStepSums, WhatIsNoNumberStays) {
-  for (StepSums bad : {StepSums{NAN, 1}, StepSums{1, infinity}, StepSums{-infinity, 1}}) {
+  for (StepSums bad :
+       {StepSums{NAN, 1}, StepSums{1, infinity}, StepSums{-infinity, 1}, StepSums{1, 1, NAN}}) {
     Ranks ranks{{{1, 1}, bad}};
     ranks.finish();
     EXPECT_TRUE(std::isnan(ranks.scale));
