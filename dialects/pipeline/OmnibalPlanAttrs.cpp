@@ -140,7 +140,7 @@ std::string omnibal::printPlannedActions(llvm::ArrayRef<PlannedAction> actions) 
 }
 
 namespace {
-/// Checks plan_c3 and plan_c4.
+/// Checks pipeline_c3 and pipeline_c4.
 class ActionsChecker {
 public:
   ActionsChecker(function_ref<InFlightDiagnostic()> emitError, int64_t microbatches,
@@ -149,13 +149,13 @@ public:
 
   LogicalResult run(int64_t stages, ArrayAttr lists) {
     if (static_cast<int64_t>(lists.size()) != stages)
-      return emitError() << "plan_c3: actions has " << lists.size() << " texts for " << stages
+      return emitError() << "pipeline_c3: actions has " << lists.size() << " texts for " << stages
                          << " ranks";
     for (auto [rank, list] : llvm::enumerate(lists)) {
       auto text = dyn_cast<StringAttr>(list);
       auto actions = text ? parsePlannedActions(text.getValue()) : std::nullopt;
       if (!actions)
-        return emitError() << "plan_c3: the actions of rank " << rank
+        return emitError() << "pipeline_c3: the actions of rank " << rank
                            << " are not words like F0.0 (kind F, B, I or W, micro-batch, chunk)";
       for (const PlannedAction &action : *actions)
         if (failed(check(static_cast<int64_t>(rank), action)))
@@ -167,8 +167,8 @@ public:
 private:
   LogicalResult check(int64_t rank, const PlannedAction &action) {
     auto fail = [&](StringRef why) {
-      return emitError() << "plan_c4: " << printPlannedActions(action) << " of rank " << rank << " "
-                         << why;
+      return emitError() << "pipeline_c4: " << printPlannedActions(action) << " of rank " << rank
+                         << " " << why;
     };
     if (action.chunk >= static_cast<int64_t>(chunkRanks.size()) || chunkRanks[action.chunk] != rank)
       return fail("is of a chunk that is not on this rank");
@@ -187,15 +187,15 @@ private:
     int64_t complete = 0;
     for (const auto &[key, done] : parts) {
       if (done != "FB" && done != "FIW")
-        return emitError() << "plan_c4: chunk " << key.first << " runs " << done
+        return emitError() << "pipeline_c4: chunk " << key.first << " runs " << done
                            << " of micro-batch " << key.second << ", not F and B, nor F, I and W";
       ++complete;
     }
     int64_t chunks = static_cast<int64_t>(chunkRanks.size());
     if (complete / chunks == microbatches && complete % chunks == 0)
       return success();
-    return emitError() << "plan_c4: actions run " << complete << " of " << chunks << " chunks x "
-                       << microbatches << " micro-batches";
+    return emitError() << "pipeline_c4: actions run " << complete << " of " << chunks
+                       << " chunks x " << microbatches << " micro-batches";
   }
 
   function_ref<InFlightDiagnostic()> emitError;
@@ -209,17 +209,19 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
                                int64_t stages, int64_t microbatches, int64_t dataParallel,
                                ArrayRef<int64_t> chunkRanks, ArrayAttr actions) {
   if (std::min({stages, microbatches, dataParallel}) < 1)
-    return emitError() << "plan_c1: stages, microbatches and data_parallel must be >= 1";
+    return emitError() << "pipeline_c1: stages, microbatches and data_parallel must be >= 1";
   for (auto [chunk, rank] : llvm::enumerate(chunkRanks))
     if (rank < 0 || rank >= stages)
-      return emitError() << "plan_c2: chunk " << chunk << " is on rank " << rank << ", but there "
+      return emitError() << "pipeline_c2: chunk " << chunk << " is on rank " << rank
+                         << ", but there "
                          << "are " << stages << " stages";
   // Checked by counting, not by building a table: `stages` is input and may be any number.
   llvm::SmallVector<int64_t> used(chunkRanks);
   llvm::sort(used);
   used.erase(llvm::unique(used), used.end());
   if (static_cast<int64_t>(used.size()) != stages)
-    return emitError() << "plan_c2: " << used.size() << " of " << stages << " stages have a chunk";
+    return emitError() << "pipeline_c2: " << used.size() << " of " << stages
+                       << " stages have a chunk";
   return actions ? ActionsChecker(emitError, microbatches, chunkRanks).run(stages, actions)
                  : success();
 }

@@ -134,10 +134,10 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
     W its weight gradient: "F0.0 F1.0 I0.0 W0.0 B1.0".
 
     Constraints:
-    * (plan_c1) stages, microbatches and data_parallel are at least 1;
-    * (plan_c2) ranks are in [0, stages), and every rank has a chunk;
-    * (plan_c3) `actions` has one text a rank, and every word is as above;
-    * (plan_c4) every chunk runs on its rank, each micro-batch once: F, then B, or I and later W.
+    * (pipeline_c1) stages, microbatches and data_parallel are at least 1;
+    * (pipeline_c2) ranks are in [0, stages), and every rank has a chunk;
+    * (pipeline_c3) `actions` has one text a rank, and every word is as above;
+    * (pipeline_c4) every chunk runs on its rank, each micro-batch once: F, then B, or I and later W.
   }];
   let parameters = (ins StringRefParameter<>:$schedule, "int64_t":$stages, "int64_t":$microbatches,
                         "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_ranks,

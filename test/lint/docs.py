@@ -53,6 +53,9 @@ def defined_rules():
                 if label in rules:
                     found.append(f"rule {label} is defined in {rules[label][0]} and in {os.path.relpath(path, ROOT)}")
                 rules[label] = os.path.relpath(path, ROOT), wording(re.sub(r"\n//+", " ", words))
+    constraints = re.findall(r"\* \((\w+_c\d+)\)", read("dialects/*/*.td", "dialects/*/*/*.td"))
+    found += [f"rule {label} is defined in {rules[label][0]} and in a dialect" for label in sorted(set(rules) & set(constraints))]
+    found += [f"constraint {label} is defined twice in the dialects" for label in sorted(set(constraints)) if constraints.count(label) > 1]
     return rules, found
 
 

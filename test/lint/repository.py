@@ -18,6 +18,31 @@ UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 SKIPPED = re.compile(r"GTEST_SK" r"IP|DISA" r"BLED_|unittest\.sk" r"ip")
 
 
+# Of other people's sources.
+FOREIGN_FILES = {"nccl.h"}
+NAMED_FILE = re.compile(r"(?<![\w/.*-])((?:[\w-]+/)*[\w-]+\.(?:cpp|h|td|cu|cuh|md|py|sh))\b")
+TOPS = ("cmake/", "dialects/", "docs/", "examples/", "importers/", "passes/", "runtime/", "test/", "tools/")
+# Of design pages that nobody here can read.
+DECISION = re.compile(r"\bARCHITECTURE D\d|\(D\d{1,2}\)")
+
+
+def stale_names(path, text, files):
+    """A banner names its own file; comments name files that are there, by their name or by the end of their path."""
+    found = []
+    banner = re.match(r"//===- (\S+\.\w+) ", text)
+    if banner and banner.group(1) != os.path.basename(path):
+        found.append(f"{path}: the banner is of {banner.group(1)}")
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = line[line.find("//"):] if "//" in line else ""
+        for name in NAMED_FILE.findall(comment):
+            ours = "/" not in name or name.startswith(TOPS)
+            if ours and name not in FOREIGN_FILES and not any(f == name or f.endswith("/" + name) for f in files):
+                found.append(f"{path}:{number}: there is no {name}")
+        if DECISION.search(line):
+            found.append(f"{path}:{number}: a page that is not here: {DECISION.search(line).group()}")
+    return found
+
+
 def tracked():
     """Files git knows, or, in an unpacked archive, all files."""
     try:
@@ -61,11 +86,19 @@ def main():
             sys.exit(f"repository.py: does not see what is wrong with {text.strip() or 'a long file'}")
     if problems_of("a/B.h", "#ifndef A_B_H\n#define A_B_H\n// https://ui.perfetto.dev/home/x\n#endif\n"):
         sys.exit("repository.py: refuses a good header")
-    found, count = [], 0
-    for path in tracked():
+    for text in ("//===- Other.cpp - of A ---===//\n", "// see Absent.h\n", "/// a rule (ARCHITECTURE D" "3).\n", "// docs/absent.md\n"):
+        if not stale_names("a/A.cpp", text, ["a/A.cpp"]):
+            sys.exit(f"repository.py: does not see what is wrong with {text.strip()}")
+    if stale_names("a/A.cpp", "//===- A.cpp - good ---===//\n// a/B.h, nccl.h, megatron/core/x.py\n", ["a/A.cpp", "a/B.h"]):
+        sys.exit("repository.py: refuses names that are good")
+    found, count, files = [], 0, tracked()
+    for path in files:
         if path.endswith(TEXT) or os.path.basename(path) == "CMakeLists.txt":
             with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-                found += problems_of(path, file.read())
+                text = file.read()
+            found += problems_of(path, text)
+            if path.endswith(SOURCE):
+                found += stale_names(path, text, files)
             count += 1
     print("\n".join(found))
     if found or count == 0:

@@ -23,7 +23,7 @@ def ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
 def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::omnibal";
   let description = [{
-    Builds the vector-Jacobian product of the op from dialect ops (ARCHITECTURE D7).
+    Builds the vector-Jacobian product of the op from dialect ops.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -18,7 +18,7 @@
 
 namespace omnibal::detail {
 /// Verifier of ShapeInferenceOpInterface: element types follow the op's rule, and result shapes
-/// agree with the inferred ones where both are known (ShapeVerification.cpp).
+/// agree with the inferred ones where both are known (ShapeInference.cpp).
 llvm::LogicalResult verifyShapesAndTypes(mlir::Operation *op);
 } // namespace omnibal::detail
 

@@ -7,7 +7,7 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def LayerOp : Omnibal_Op<"layer", [IsolatedFromAbove, SingleBlock,
     SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments]> {
-  let summary = "The unit that is costed, placed, recomputed and differentiated (D14)";
+  let summary = "The unit that is costed, placed, recomputed and differentiated";
   let description = [{
     `inputs` are activations, `parameters` results of get_parameter. The block's arguments are
     inputs then parameters. Batch values and constants are ops inside. Decisions are attributes:

@@ -76,52 +76,52 @@ module attributes {omnibal.cluster = #plan.cluster<stages = 3, memory = [1, 2], 
 
 // -----
 
-// expected-error @below {{plan_c1: stages, microbatches and data_parallel must be >= 1}}
+// expected-error @below {{pipeline_c1: stages, microbatches and data_parallel must be >= 1}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 0, data_parallel = 1, chunk_ranks = [0]>} {}
 
 // -----
 
-// expected-error @below {{plan_c2: chunk 1 is on rank 2, but there are 2 stages}}
+// expected-error @below {{pipeline_c2: chunk 1 is on rank 2, but there are 2 stages}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 2]>} {}
 
 // -----
 
-// expected-error @below {{plan_c2: 1 of 2 stages have a chunk}}
+// expected-error @below {{pipeline_c2: 1 of 2 stages have a chunk}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 0]>} {}
 
 // -----
 
-// expected-error @below {{plan_c3: actions has 1 texts for 2 ranks}}
+// expected-error @below {{pipeline_c3: actions has 1 texts for 2 ranks}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0"]>} {}
 
 // -----
 
-// expected-error @below {{plan_c3: the actions of rank 1 are not words like F0.0}}
+// expected-error @below {{pipeline_c3: the actions of rank 1 are not words like F0.0}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 X0.1"]>} {}
 
 // -----
 
-// expected-error @below {{plan_c4: F0.0 of rank 1 is of a chunk that is not on this rank}}
+// expected-error @below {{pipeline_c4: F0.0 of rank 1 is of a chunk that is not on this rank}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.0 B0.1"]>} {}
 
 // -----
 
-// expected-error @below {{plan_c4: F1.1 of rank 1 is of a micro-batch that does not exist}}
+// expected-error @below {{pipeline_c4: F1.1 of rank 1 is of a micro-batch that does not exist}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F1.1 B1.1"]>} {}
 
 // -----
 
-// expected-error @below {{plan_c4: W0.1 of rank 1 runs a second time or too early}}
+// expected-error @below {{pipeline_c4: W0.1 of rank 1 runs a second time or too early}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 W0.1 I0.1"]>} {}
 
 // -----
 
-// expected-error @below {{plan_c4: chunk 1 runs FI of micro-batch 0, not F and B, nor F, I and W}}
+// expected-error @below {{pipeline_c4: chunk 1 runs FI of micro-batch 0, not F and B, nor F, I and W}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 I0.1"]>} {}
 
 // -----
 
-// expected-error @below {{plan_c4: actions run 3 of 2 chunks x 2 micro-batches}}
+// expected-error @below {{pipeline_c4: actions run 3 of 2 chunks x 2 micro-batches}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 B0.1 F1.1 B1.1"]>} {}
 
 // -----
