@@ -18,7 +18,8 @@ def LayerOp : Omnibal_Op<"layer", [IsolatedFromAbove, SingleBlock,
     * (layer_c2) the body ends in a yield whose operands have the types of the outputs;
     * (layer_c3) every parameter is the result of get_parameter;
     * (layer_c4) `omnibal.remat` is "keep", "selective-N" or "full", `omnibal.chunk` is >= 0;
-    * (layer_c5) `omnibal.outputs`, if present, names every output: "output", "loss", "prediction".
+    * (layer_c5) `omnibal.outputs`, if present, names every output: "output", "loss", "prediction",
+      "router_loss".
   }];
   let arguments = (ins StrAttr:$name, LayerKind:$kind, Variadic<AnyRankedTensor>:$inputs,
                        Variadic<AnyRankedTensor>:$parameters);
@@ -78,7 +79,7 @@ def CallLayerOp : Omnibal_Op<"call_layer", [DeclareOpInterfaceMethods<SymbolUser
       the callee's functions with that role and index;
     * (call_layer_c4) `omnibal.chunk` is an integer >= 0;
     * (call_layer_c5) `omnibal.outputs`, if present, names every output: "output", "loss",
-      "prediction".
+      "prediction", "router_loss".
   }];
   let arguments = (ins StrAttr:$name, LayerKind:$kind, FlatSymbolRefAttr:$callee,
                        Variadic<AnyRankedTensor>:$inputs, FlatSymbolRefArrayAttr:$parameters);
