@@ -60,7 +60,8 @@ def pytorch_steps(training, coefficient=COEFFICIENT, frozen=lambda name: False):
     model = copy.deepcopy(training.model).double()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not frozen(name))
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=small_runs.RATE, weight_decay=0.0)
+    trains = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trains, lr=small_runs.RATE, eps=small_runs.EPSILON, weight_decay=0.0)
     for step in training.steps:
         labelled = sum(t != -100 for group in step for n in group for t in training.samples[n][0]["labels"][1:])
         optimizer.zero_grad(set_to_none=True)
