@@ -10,7 +10,7 @@ namespace omnibal::cost {
 namespace json = llvm::json;
 namespace {
 
-const llvm::StringRef schema = rt::formats::calibration;
+constexpr llvm::StringRef schema = rt::formats::calibration;
 /// A year: no layer takes longer, and sums of many stay far inside 64 bits.
 constexpr double longestNs = 3.2e16;
 

@@ -16,15 +16,14 @@ namespace {
 /// equal layers are equal op by op, whatever order the graph had.
 class LayerBuilder {
 public:
-  LayerBuilder(func::FuncOp function, const layers::ContentOps &content,
-               ArrayRef<layers::LayerPlan> plans)
+  LayerBuilder(func::FuncOp function, const ContentOps &content, ArrayRef<LayerPlan> plans)
       : function(function), content(content), builder(function) {
     for (auto [i, plan] : llvm::enumerate(plans))
       for (Operation *op : plan.ops)
         layerOf[op] = i;
   }
 
-  LogicalResult build(const layers::LayerPlan &plan, size_t index);
+  LogicalResult build(const LayerPlan &plan, size_t index);
   /// Value after layers were formed.
   Value replacement(Value value) const { return formed.lookup(value); }
 
@@ -37,7 +36,7 @@ private:
   }
 
   func::FuncOp function;
-  const layers::ContentOps &content;
+  const ContentOps &content;
   OpBuilder builder;
   llvm::DenseMap<Operation *, size_t> layerOf;
   llvm::DenseMap<Value, Value> formed;
@@ -62,7 +61,7 @@ void LayerBuilder::order(Operation *op, size_t index) {
   ordered.insert(op);
 }
 
-LogicalResult LayerBuilder::build(const layers::LayerPlan &plan, size_t index) {
+LogicalResult LayerBuilder::build(const LayerPlan &plan, size_t index) {
   clear();
   SmallVector<Value> outputs;
   for (Operation *op : plan.ops)

@@ -13,10 +13,10 @@ struct PlanOptions : PlanChoices {
   cost::Numbers numbers;
   cost::Device device;
   planner::Cluster cluster;
-  cost::MicrobatchLoad
-      load; ///< full caps; `batches` says what the data's micro-batches have of them
-  std::shared_ptr<const cost::EpochLoads>
-      batches; ///< null: every micro-batch is full, of one sample
+  /// Full caps; `batches` says what the data's micro-batches have of them.
+  cost::MicrobatchLoad load;
+  /// Null: every micro-batch is full, of one sample.
+  std::shared_ptr<const cost::EpochLoads> batches;
   std::shared_ptr<const cost::Calibration> calibration; ///< measured times; null: the roofline
 };
 
