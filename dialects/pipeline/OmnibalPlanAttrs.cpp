@@ -75,10 +75,10 @@ RematOptionAttr CostAttr::findOption(StringRef name) const {
 }
 
 LogicalResult BuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t forward,
-                                  int64_t predict, int64_t results, int64_t predictions,
+                                  int64_t inference, int64_t results, int64_t predictions,
                                   DictionaryAttr batch, DictionaryAttr backwardBatch,
                                   DictionaryAttr constants) {
-  bool sound = std::min({forward, predict, results, predictions}) >= 0;
+  bool sound = std::min({forward, inference, results, predictions}) >= 0;
   for (DictionaryAttr named : {batch, backwardBatch, constants})
     for (NamedAttribute each : named ? named.getValue() : ArrayRef<NamedAttribute>()) {
       auto bytes = dyn_cast<IntegerAttr>(each.getValue());
@@ -144,34 +144,35 @@ namespace {
 class ActionsChecker {
 public:
   ActionsChecker(function_ref<InFlightDiagnostic()> emitError, int64_t microbatches,
-                 ArrayRef<int64_t> chunkRanks)
-      : emitError(emitError), microbatches(microbatches), chunkRanks(chunkRanks) {}
+                 ArrayRef<int64_t> chunkStages)
+      : emitError(emitError), microbatches(microbatches), chunkStages(chunkStages) {}
 
   LogicalResult run(int64_t stages, ArrayAttr lists) {
     if (static_cast<int64_t>(lists.size()) != stages)
       return emitError() << "pipeline_c3: actions has " << lists.size() << " texts for " << stages
-                         << " ranks";
-    for (auto [rank, list] : llvm::enumerate(lists)) {
+                         << " stages";
+    for (auto [stage, list] : llvm::enumerate(lists)) {
       auto text = dyn_cast<StringAttr>(list);
       auto actions = text ? parsePlannedActions(text.getValue()) : std::nullopt;
       if (!actions)
-        return emitError() << "pipeline_c3: the actions of rank " << rank
+        return emitError() << "pipeline_c3: the actions of stage " << stage
                            << " are not words like F0.0 (kind F, B, I or W, micro-batch, chunk)";
       for (const PlannedAction &action : *actions)
-        if (failed(check(static_cast<int64_t>(rank), action)))
+        if (failed(check(static_cast<int64_t>(stage), action)))
           return failure();
     }
     return checkComplete();
   }
 
 private:
-  LogicalResult check(int64_t rank, const PlannedAction &action) {
+  LogicalResult check(int64_t stage, const PlannedAction &action) {
     auto fail = [&](StringRef why) {
-      return emitError() << "pipeline_c4: " << printPlannedActions(action) << " of rank " << rank
+      return emitError() << "pipeline_c4: " << printPlannedActions(action) << " of stage " << stage
                          << " " << why;
     };
-    if (action.chunk >= static_cast<int64_t>(chunkRanks.size()) || chunkRanks[action.chunk] != rank)
-      return fail("is of a chunk that is not on this rank");
+    if (action.chunk >= static_cast<int64_t>(chunkStages.size()) ||
+        chunkStages[action.chunk] != stage)
+      return fail("is of a chunk that is not on this stage");
     if (action.microbatch >= microbatches)
       return fail("is of a micro-batch that does not exist");
     std::string &done = parts[{action.chunk, action.microbatch}];
@@ -191,7 +192,7 @@ private:
                            << " of micro-batch " << key.second << ", not F and B, nor F, I and W";
       ++complete;
     }
-    int64_t chunks = static_cast<int64_t>(chunkRanks.size());
+    int64_t chunks = static_cast<int64_t>(chunkStages.size());
     if (complete / chunks == microbatches && complete % chunks == 0)
       return success();
     return emitError() << "pipeline_c4: actions run " << complete << " of " << chunks
@@ -200,28 +201,28 @@ private:
 
   function_ref<InFlightDiagnostic()> emitError;
   int64_t microbatches;
-  ArrayRef<int64_t> chunkRanks;
+  ArrayRef<int64_t> chunkStages;
   std::map<std::pair<int64_t, int64_t>, std::string> parts; ///< chunk, micro-batch: what has run
 };
 } // namespace
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef schedule,
                                int64_t stages, int64_t microbatches, int64_t dataParallel,
-                               ArrayRef<int64_t> chunkRanks, ArrayAttr actions) {
+                               ArrayRef<int64_t> chunkStages, ArrayAttr actions) {
   if (std::min({stages, microbatches, dataParallel}) < 1)
     return emitError() << "pipeline_c1: stages, microbatches and data_parallel must be >= 1";
-  for (auto [chunk, rank] : llvm::enumerate(chunkRanks))
-    if (rank < 0 || rank >= stages)
-      return emitError() << "pipeline_c2: chunk " << chunk << " is on rank " << rank
+  for (auto [chunk, stage] : llvm::enumerate(chunkStages))
+    if (stage < 0 || stage >= stages)
+      return emitError() << "pipeline_c2: chunk " << chunk << " is on stage " << stage
                          << ", but there "
                          << "are " << stages << " stages";
   // Checked by counting, not by building a table: `stages` is input and may be any number.
-  llvm::SmallVector<int64_t> used(chunkRanks);
+  llvm::SmallVector<int64_t> used(chunkStages);
   llvm::sort(used);
   used.erase(llvm::unique(used), used.end());
   if (static_cast<int64_t>(used.size()) != stages)
     return emitError() << "pipeline_c2: " << used.size() << " of " << stages
                        << " stages have a chunk";
-  return actions ? ActionsChecker(emitError, microbatches, chunkRanks).run(stages, actions)
+  return actions ? ActionsChecker(emitError, microbatches, chunkStages).run(stages, actions)
                  : success();
 }

@@ -20,7 +20,7 @@ inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
 inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
 inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
 inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
-/// Bytes a rank, as a dense array on the module, that a plan leaves free of what it counts.
+/// Bytes a stage, as a dense array on the module, that a plan leaves free of what it counts.
 inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
 /// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
 inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
@@ -34,7 +34,7 @@ struct PlannedAction {
   int64_t microbatch = 0;
   int64_t chunk = 0;
 };
-/// The words of one rank's text; none if a word is not one ("F0.0").
+/// The words of one stage's text; none if a word is not one ("F0.0").
 std::optional<llvm::SmallVector<PlannedAction>> parsePlannedActions(llvm::StringRef text);
 std::string printPlannedActions(llvm::ArrayRef<PlannedAction> actions);
 } // namespace omnibal

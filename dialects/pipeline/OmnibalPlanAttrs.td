@@ -65,10 +65,10 @@ def CostAttr : AttrDef<Plan_Dialect, "Cost"> {
 
 def BuffersAttr : AttrDef<Plan_Dialect, "Buffers"> {
   let mnemonic = "buffers";
-  let summary = "What a layer needs of a rank's memory beside parameters and saved values";
+  let summary = "What a layer needs of a stage's memory beside parameters and saved values";
   let description = [{
     Bytes at the caps: temporaries of its forward, and of its call in evaluation and prediction; by
-    name, because layers of one rank share them, `constants` and the values of the micro-batch that
+    name, because layers of one stage share them, `constants` and the values of the micro-batch that
     training reads (`batch`), of which the backward reads `backward_batch`; `results`, what a
     micro-batch leaves until the end of the step (losses); `predictions`, the outputs of the graph
     that it makes. Stands on a layer as `omnibal.buffers`.
@@ -77,7 +77,7 @@ def BuffersAttr : AttrDef<Plan_Dialect, "Buffers"> {
     * (buffers_c1) nothing is negative, and the dictionaries hold i64;
     * (buffers_c2) `omnibal.buffers` on a layer is a #plan.buffers.
   }];
-  let parameters = (ins "int64_t":$forward, "int64_t":$predict, "int64_t":$results,
+  let parameters = (ins "int64_t":$forward, "int64_t":$inference, "int64_t":$results,
                         "int64_t":$predictions, OptionalParameter<"::mlir::DictionaryAttr">:$batch,
                         OptionalParameter<"::mlir::DictionaryAttr">:$backward_batch,
                         OptionalParameter<"::mlir::DictionaryAttr">:$constants);
@@ -87,11 +87,11 @@ def BuffersAttr : AttrDef<Plan_Dialect, "Buffers"> {
 
 def ParameterCostAttr : AttrDef<Plan_Dialect, "ParameterCost"> {
   let mnemonic = "parameter";
-  let summary = "What a parameter costs a rank that uses it";
+  let summary = "What a parameter costs a stage that uses it";
   let description = [{
-    `resident` bytes on every rank that uses the parameter, however many of its layers do: values
+    `resident` bytes on every stage that uses the parameter, however many of its layers do: values
     and, where it trains, gradient and optimizer state. `reduced` bytes of its gradient travel
-    between data-parallel ranks. Stands on an `omnibal.parameter` as `omnibal.cost`.
+    between replicas. Stands on an `omnibal.parameter` as `omnibal.cost`.
 
     Constraints:
     * (parameter_cost_c1) nothing is negative.
@@ -103,9 +103,9 @@ def ParameterCostAttr : AttrDef<Plan_Dialect, "ParameterCost"> {
 
 def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
   let mnemonic = "cluster";
-  let summary = "The ranks that a plan is for";
+  let summary = "The stages that a plan is for";
   let description = [{
-    Stages, `memory` of each rank in bytes (none: no limit; one: all alike), latency in ns and
+    Stages, `memory` of each stage in bytes (none: no limit; one: all alike), latency in ns and
     bytes/s between stages and, for the gradients, between the `data_parallel` replicas of a stage.
     Stands on the module as `omnibal.cluster`.
 
@@ -122,29 +122,29 @@ def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
 
 def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
   let mnemonic = "pipeline";
-  let summary = "Which rank runs which chunk, and by which schedule";
+  let summary = "Which stage runs which chunk, and by which schedule";
   let description = [{
     The choices that concern the whole module, written by the planner on the module as
     `omnibal.plan`; cuts and rematerialisation stand on the layers (`omnibal.chunk`,
-    `omnibal.remat`). `chunk_ranks` has one rank (stage) a chunk.
+    `omnibal.remat`). `chunk_stages` has the stage of each chunk.
 
-    `actions`, where present, is what each rank computes in a training step, in order, in place of
-    the rule that `schedule` names: one text a rank, of words KIND MICRO-BATCH `.` CHUNK with a
+    `actions`, where present, is what each stage computes in a training step, in order, in place of
+    the rule that `schedule` names: one text a stage, of words KIND MICRO-BATCH `.` CHUNK with a
     space between them. F is a forward, B a whole backward, I its recomputation and input gradient,
     W its weight gradient: "F0.0 F1.0 I0.0 W0.0 B1.0".
 
     Constraints:
     * (pipeline_c1) stages, microbatches and data_parallel are at least 1;
-    * (pipeline_c2) ranks are in [0, stages), and every rank has a chunk;
-    * (pipeline_c3) `actions` has one text a rank, and every word is as above;
-    * (pipeline_c4) every chunk runs on its rank, each micro-batch once: F, then B, or I and later W.
+    * (pipeline_c2) stages are in [0, stages), and every stage has a chunk;
+    * (pipeline_c3) `actions` has one text a stage, and every word is as above;
+    * (pipeline_c4) every chunk runs on its stage, each micro-batch once: F, then B, or I and later W.
   }];
   let parameters = (ins StringRefParameter<>:$schedule, "int64_t":$stages, "int64_t":$microbatches,
-                        "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_ranks,
+                        "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_stages,
                         OptionalParameter<"::mlir::ArrayAttr">:$actions);
   let assemblyFormat = [{
     `<` `schedule` `=` $schedule `,` `stages` `=` $stages `,` `microbatches` `=` $microbatches `,`
-    `data_parallel` `=` $data_parallel `,` `chunk_ranks` `=` `[` $chunk_ranks `]`
+    `data_parallel` `=` $data_parallel `,` `chunk_stages` `=` `[` $chunk_stages `]`
     (`,` `actions` `=` $actions^)? `>`
   }];
   let genVerifyDecl = 1;

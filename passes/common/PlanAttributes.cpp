@@ -38,8 +38,8 @@ ActionLists readActions(ArrayAttr texts) {
   return lists;
 }
 
-/// The rules give the chunk at a position of the pipeline to rank position mod stages; the plan
-/// says which rank that is.
+/// The rules give the chunk at a position of the pipeline to stage position mod stages; the plan
+/// says which stage that is.
 llvm::Expected<ActionLists> expandSchedule(PlanAttr plan) {
   std::string schedule = plan.getSchedule().str();
   auto rule = planner::scheduleActions(schedule, plan.getStages(), plan.getMicrobatches());
@@ -50,18 +50,18 @@ llvm::Expected<ActionLists> expandSchedule(PlanAttr plan) {
   for (const std::vector<planner::Action> &list : *rule)
     for (const planner::Action &action : list)
       chunks = std::max(chunks, action.chunk + 1);
-  ArrayRef<int64_t> ranks = plan.getChunkRanks();
-  bool fits = static_cast<int64_t>(ranks.size()) == chunks;
-  for (size_t c = 0; fits && c < ranks.size(); ++c)
-    fits = ranks[c] == ranks[c % stages];
+  ArrayRef<int64_t> placed = plan.getChunkStages();
+  bool fits = static_cast<int64_t>(placed.size()) == chunks;
+  for (size_t c = 0; fits && c < placed.size(); ++c)
+    fits = placed[c] == placed[c % stages];
   if (!fits)
     return llvm::createStringError(
         "schedule `" + schedule + "` runs " + llvm::Twine(chunks) + " chunks in turn on " +
-        llvm::Twine(stages) + " ranks; omnibal.plan has " + llvm::Twine(ranks.size()) +
-        (static_cast<int64_t>(ranks.size()) == chunks ? " in another order" : ""));
+        llvm::Twine(stages) + " stages; omnibal.plan has " + llvm::Twine(placed.size()) +
+        (static_cast<int64_t>(placed.size()) == chunks ? " in another order" : ""));
   ActionLists lists(stages);
   for (int64_t position = 0; position < stages; ++position)
-    lists[ranks[position]] = std::move((*rule)[position]);
+    lists[placed[position]] = std::move((*rule)[position]);
   return lists;
 }
 
@@ -76,8 +76,8 @@ llvm::Expected<ActionLists> computeActions(PlanAttr plan) {
 PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan, int64_t stages,
                       int64_t microbatches, int64_t dataParallel) {
   auto make = [&](ArrayAttr actions) {
-    return PlanAttr::get(context, plan.schedule, stages, microbatches, dataParallel, plan.chunkRank,
-                         actions);
+    return PlanAttr::get(context, plan.schedule, stages, microbatches, dataParallel,
+                         plan.chunkStage, actions);
   };
   llvm::Expected<ActionLists> rule = computeActions(make({}));
   bool implied = rule && sameLists(*rule, plan.actions);

@@ -13,14 +13,14 @@
 
 namespace omnibal {
 
-using ActionLists = std::vector<std::vector<planner::Action>>; ///< per rank, in order
+using ActionLists = std::vector<std::vector<planner::Action>>; ///< per stage, in order
 
-/// `omnibal.plan` of a plan with chunk ranks and actions. Actions are written out where the rule of
-/// the plan's schedule does not give just these.
+/// `omnibal.plan` of a plan with chunk stages and actions. Actions are written out where the rule
+/// of the plan's schedule does not give just these.
 PlanAttr makePlanAttr(mlir::MLIRContext *context, const planner::Plan &plan, int64_t stages,
                       int64_t microbatches, int64_t dataParallel);
 
-/// What each rank computes in a training step: the attribute's own actions, else its schedule's.
+/// What each stage computes in a training step: the attribute's own actions, else its schedule's.
 /// Fails where there are none and the schedule is not known or does not run that many chunks.
 llvm::Expected<ActionLists> computeActions(PlanAttr plan);
 

@@ -265,7 +265,7 @@ private:
         entries.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(size)));
       return entries.empty() ? DictionaryAttr() : builder.getDictionaryAttr(entries);
     };
-    return BuffersAttr::get(module.getContext(), memory.forwardWorkspace, memory.predictWorkspace,
+    return BuffersAttr::get(module.getContext(), memory.forwardWorkspace, memory.inferenceWorkspace,
                             memory.results, predictions, dictionary(memory.batch),
                             dictionary(memory.backwardBatch), dictionary(memory.constants));
   }

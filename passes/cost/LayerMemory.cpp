@@ -46,9 +46,9 @@ public:
     int64_t evaluate = 0;
     auto lookup = [&](StringRef name) { return module.lookupSymbol<func::FuncOp>(name); };
     if (failed(add(lookup(layer.getEvaluate()), memory, evaluate, Use::Other)) ||
-        failed(add(lookup(layer.getPredict()), memory, memory.predictWorkspace, Use::Other)))
+        failed(add(lookup(layer.getInference()), memory, memory.inferenceWorkspace, Use::Other)))
       return failure();
-    memory.predictWorkspace = std::max(memory.predictWorkspace, evaluate);
+    memory.inferenceWorkspace = std::max(memory.inferenceWorkspace, evaluate);
     return memory;
   }
 

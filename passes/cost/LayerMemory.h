@@ -9,7 +9,7 @@ namespace omnibal::cost {
 
 /// Bytes at a load, of functions lowered for it.
 struct LayerMemory {
-  int64_t forwardWorkspace = 0, backwardWorkspace = 0, predictWorkspace = 0;
+  int64_t forwardWorkspace = 0, backwardWorkspace = 0, inferenceWorkspace = 0;
   int64_t halfWorkspace = 0;                    ///< the larger of the backward's halves
   int64_t results = 0;                          ///< losses and the like, until the end of a step
   std::map<std::string, int64_t> batch;         ///< values of the micro-batch that training reads

@@ -53,7 +53,7 @@ public:
     functions.rematOptions = rematOptions;
     functions.forward = buildForward();
     functions.evaluate = buildClone(/*withLoss=*/true, /*allOutputs=*/false);
-    functions.predict = buildClone(/*withLoss=*/false, /*allOutputs=*/true);
+    functions.inference = buildClone(/*withLoss=*/false, /*allOutputs=*/true);
     if (!gradients.empty())
       functions.backward = buildBackward(gradients, kept);
     if (!gradients.empty() && signature.splitBackward && failed(buildHalves(functions)))

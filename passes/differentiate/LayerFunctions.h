@@ -21,7 +21,7 @@ struct LayerSignature {
 
 /// Functions before they have names and a place in the module.
 struct LayerFunctions {
-  mlir::OwningOpRef<mlir::func::FuncOp> forward, evaluate, predict;
+  mlir::OwningOpRef<mlir::func::FuncOp> forward, evaluate, inference;
   mlir::OwningOpRef<mlir::func::FuncOp> backward;              ///< null: nothing trains
   mlir::OwningOpRef<mlir::func::FuncOp> inputGrad, weightGrad; ///< BackwardSplit.h; either is null
                                                                ///< where the other is all of it

@@ -73,7 +73,7 @@ private:
     llvm::Expected<ActionLists> lists = computeActions(plan);
     if (!lists)
       return module.emitError(llvm::toString(lists.takeError()));
-    split = splitChunks(*lists, static_cast<int64_t>(plan.getChunkRanks().size()));
+    split = splitChunks(*lists, static_cast<int64_t>(plan.getChunkStages().size()));
     return success();
   }
 
@@ -230,10 +230,10 @@ private:
       FlatSymbolRefAttr inputGrad = place(functions.inputGrad, "input_grad");
       FlatSymbolRefAttr weightGrad = place(functions.weightGrad, "weight_grad");
       FlatSymbolRefAttr evaluate = place(functions.evaluate, "evaluate");
-      FlatSymbolRefAttr predict = place(functions.predict, "predict");
+      FlatSymbolRefAttr inference = place(functions.inference, "inference");
       auto layer =
           LayerFnOp::create(builder, group->layer.getLoc(), builder.getStringAttr(group->name),
-                            forward, backward, inputGrad, weightGrad, evaluate, predict);
+                            forward, backward, inputGrad, weightGrad, evaluate, inference);
       auto options = builder.getStrArrayAttr(
           SmallVector<StringRef>(functions.rematOptions.begin(), functions.rematOptions.end()));
       layer->setAttr("omnibal.remat_options", options);

@@ -4,10 +4,11 @@
 //   function_c1  every argument and result has an `omnibal.role` that may stand there and an
 //                `omnibal.index` >= 0
 //   function_c2  a role and index stands for one argument and one result at most
-//   function_c3  forward, evaluate and predict take all inputs of the call, then all its parameters
+//   function_c3  forward, evaluate and inference take all inputs of the call, then all its
+//                parameters
 //   function_c4  backward reads exactly what forward saves, of the same types
-//   function_c5  forward, evaluate and predict yield every output that another call reads; predict
-//                yields all outputs, evaluate the loss and the prediction
+//   function_c5  forward, evaluate and inference yield every output that another call reads;
+//                inference yields all outputs, evaluate the loss and the prediction
 //   function_c6  gradients have the types of what they are gradients of
 //   function_c7  every gradient of an output that backward reads comes from a call below
 //   function_c8  a parameter gets a gradient exactly if it trains
@@ -43,7 +44,7 @@ bool isAllowed(StringRef purpose, StringRef role, bool isArgument) {
       table = {
           {"forward", {{"input", "parameter"}, {"output", "saved"}}},
           {"evaluate", {{"input", "parameter"}, {"output", "loss", "prediction", "router_loss"}}},
-          {"predict", {{"input", "parameter"}, {"output"}}},
+          {"inference", {{"input", "parameter"}, {"output"}}},
           {"backward",
            {{"input", "output", "saved", "grad_output", "parameter"},
             {"grad_input", "parameter_grad", "loss", "router_loss"}}},
@@ -167,7 +168,7 @@ private:
     widths = &widthsOf[layer.getSymName()];
     std::pair<StringRef, FlatSymbolRefAttr> purposes[] = {
         {"forward", layer.getForwardAttr()},      {"evaluate", layer.getEvaluateAttr()},
-        {"predict", layer.getPredictAttr()},      {"backward", layer.getBackwardAttr()},
+        {"inference", layer.getInferenceAttr()},  {"backward", layer.getBackwardAttr()},
         {"input_grad", layer.getInputGradAttr()}, {"weight_grad", layer.getWeightGradAttr()}};
     for (auto [purpose, name] : purposes) {
       if (!name)
@@ -183,7 +184,7 @@ private:
   }
 
   static bool isForward(StringRef purpose) {
-    return purpose == "forward" || purpose == "evaluate" || purpose == "predict";
+    return purpose == "forward" || purpose == "evaluate" || purpose == "inference";
   }
 
   static std::map<int64_t, Type> select(const Formals &formals, StringRef role) {
@@ -249,7 +250,7 @@ private:
   LogicalResult verifyCall(CallLayerOp call) {
     auto &interfaces = layers[call.getCallee()];
     unsigned formals = call.getInputs().size() + call.getParameters().size();
-    for (StringRef purpose : {"forward", "evaluate", "predict"}) {
+    for (StringRef purpose : {"forward", "evaluate", "inference"}) {
       Interface &interface = interfaces[purpose.str()];
       if (interface.arguments.size() != formals)
         return call.emitOpError() << "function_c3: @" << interface.function.getName() << " takes "
@@ -258,7 +259,7 @@ private:
       for (unsigned i = 0, end = call->getNumResults(); i < end; ++i) {
         StringRef kind = outputKind(call, i);
         bool isRead = llvm::any_of(call->getResult(i).getUsers(), llvm::IsaPred<CallLayerOp>);
-        bool needed = kind == "output" ? isRead || purpose == "predict" : purpose == "evaluate";
+        bool needed = kind == "output" ? isRead || purpose == "inference" : purpose == "evaluate";
         if (needed && !interface.results.count({kind.str(), i}))
           return call.emitOpError() << "function_c5: @" << interface.function.getName()
                                     << " does not yield " << kind << " " << i;

@@ -46,7 +46,7 @@ public:
           return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
         }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
-    for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Predict})
+    for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference})
       if (failed(layout::layOutMode(parts, purpose, stages)))
         return failure();
     for (rt::Stage &stage : stages)
@@ -110,7 +110,7 @@ private:
     };
     if (failed(lowerOne(callee.getForward(), out.forward)) ||
         failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
-        failed(lowerOne(callee.getPredict(), out.predict)))
+        failed(lowerOne(callee.getInference(), out.inference)))
       return failure();
     auto lowerHalf = [&](RunKind kind, std::optional<StringRef> symbol, int64_t &index) {
       return symbol && runs.count(kind) ? lowerOne(*symbol, index) : success();

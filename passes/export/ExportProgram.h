@@ -28,7 +28,7 @@ struct ExportedProgram {
 };
 
 /// Lowers every layer function, lays out the memory of every stage in every mode and assembles the
-/// program. `module` is in form C with its schedule (omnibal-materialize-schedule): chunks, ranks,
+/// program. `module` is in form C with its schedule (omnibal-materialize-schedule): chunks, stages,
 /// micro-batches, messages and actions are what its attributes and ops say. Rewrites the layer
 /// functions. Reports on the module's diagnostics.
 llvm::FailureOr<ExportedProgram> exportProgram(mlir::ModuleOp module, const ExportOptions &options);

@@ -8,7 +8,7 @@ def ExportProgramPass : Pass<"omnibal-export-program", "::mlir::ModuleOp"> {
   let summary = "Write the program directory of a module with its schedule";
   let description = [{
     Input: form C with stages and messages (after omnibal-materialize-schedule, or written by hand).
-    Lowers every layer function, lays out the memory of every rank and writes `output`. The module
+    Lowers every layer function, lays out the memory of every stage and writes `output`. The module
     stays as it is. Fails where a message or a stage is missing, on a schedule that the program's
     verifier refuses (docs/program.md), and where the directory cannot be written.
   }];

@@ -40,7 +40,7 @@ ArenaLayers readArenaLayers(LayerGraph &graph, const planner::Plan &plan) {
     info.backward = option.getBackward() ? option.getBackward().getInt() : option.getWorkspace();
     if (auto buffers = layer->getAttrOfType<BuffersAttr>(buffersAttrName)) {
       info.forward = buffers.getForward();
-      info.predict = buffers.getPredict();
+      info.inference = buffers.getInference();
       info.results = buffers.getResults();
       info.predictions = buffers.getPredictions();
       info.batch = buffers.getBatch();

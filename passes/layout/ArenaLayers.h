@@ -21,7 +21,7 @@ struct ArenaLayer {
   /// Of the second half of its backward; all that is saved where nothing more is known.
   int64_t lateSaved = 0, held = 0, half = 0;
   bool readsGradientLate = false;
-  int64_t forward = 0, backward = 0, predict = 0, results = 0, predictions = 0;
+  int64_t forward = 0, backward = 0, inference = 0, results = 0, predictions = 0;
   std::vector<size_t> inputs, outputs; ///< tensors
   mlir::DictionaryAttr batch, backwardBatch, constants;
 };

@@ -4,7 +4,7 @@
 #include "passes/cost/LayerFacts.h"
 #include "passes/layout/ArenaLayers.h"
 #include "passes/layout/OffsetAssignment.h"
-#include "passes/layout/RankTimeline.h"
+#include "passes/layout/StageTimeline.h"
 #include <map>
 #include <set>
 #include <tuple>
@@ -31,34 +31,34 @@ public:
     layers = std::move(read.layers);
     tensors = std::move(read.tensors);
     std::vector<int64_t> arenas(problem.cluster.stages, 0);
-    for (Mode mode : {Mode::Train, Mode::Evaluate, Mode::Predict}) {
+    for (Mode mode : {Mode::Train, Mode::Evaluate, Mode::Inference}) {
       findMessages(mode);
       auto steps = schedule::insertCommunication(listsOf(mode), messages);
-      for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
-        arenas[rank] = std::max(arenas[rank], regions(rank, RankTimeline(steps[rank]), mode));
+      for (int64_t stage = 0; stage < problem.cluster.stages; ++stage)
+        arenas[stage] = std::max(arenas[stage], regions(stage, StageTimeline(steps[stage]), mode));
     }
-    for (int64_t rank = 0; rank < problem.cluster.stages; ++rank)
-      arenas[rank] += persistent(rank);
+    for (int64_t stage = 0; stage < problem.cluster.stages; ++stage)
+      arenas[stage] += persistent(stage);
     return arenas;
   }
 
 private:
-  enum class Mode { Train, Evaluate, Predict };
+  enum class Mode { Train, Evaluate, Inference };
 
-  int64_t rankOf(int64_t layer) const { return plan.chunkRank[layers[layer].chunk]; }
+  int64_t stageOf(int64_t layer) const { return plan.chunkStage[layers[layer].chunk]; }
 
   int64_t microbatchesOf(Mode mode) const {
-    return mode == Mode::Predict ? 1 : problem.microbatches;
+    return mode == Mode::Inference ? 1 : problem.microbatches;
   }
 
-  /// The plan's lists, or every micro-batch forward through the chunks of each rank.
+  /// The plan's lists, or every micro-batch forward through the chunks of each stage.
   std::vector<std::vector<planner::Action>> listsOf(Mode mode) const {
     if (mode == Mode::Train)
       return plan.actions;
     std::vector<std::vector<planner::Action>> lists(problem.cluster.stages);
     for (int64_t m = 0; m < microbatchesOf(mode); ++m)
-      for (size_t c = 0; c < plan.chunkRank.size(); ++c)
-        lists[plan.chunkRank[c]].push_back({ActionKind::Forward, m, static_cast<int64_t>(c)});
+      for (size_t c = 0; c < plan.chunkStage.size(); ++c)
+        lists[plan.chunkStage[c]].push_back({ActionKind::Forward, m, static_cast<int64_t>(c)});
     return lists;
   }
 
@@ -70,19 +70,20 @@ private:
       for (const ArenaTensor &tensor : tensors)
         for (auto [consumer, reads] : tensor.consumers) {
           int64_t from = layers[tensor.producer].chunk, to = layers[consumer].chunk;
-          if (plan.chunkRank[from] == plan.chunkRank[to] ||
+          if (plan.chunkStage[from] == plan.chunkStage[to] ||
               (gradient && (mode != Mode::Train || tensor.gradientBytes == 0)))
             continue;
           if (gradient)
             std::swap(from, to);
           auto id = static_cast<int32_t>(messages.size());
           if (messageOf.try_emplace({gradient, from, to}, id).second)
-            messages.push_back({id, gradient, from, to, plan.chunkRank[from], plan.chunkRank[to]});
+            messages.push_back(
+                {id, gradient, from, to, plan.chunkStage[from], plan.chunkStage[to]});
         }
   }
 
   /// The last wait for a message that the chunk sends; -1: it sends none.
-  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const RankTimeline &clock) const {
+  int64_t lastSent(bool gradient, int64_t chunk, int64_t m, const StageTimeline &clock) const {
     int64_t last = -1;
     for (const schedule::Message &message : messages)
       if (message.gradient == gradient && message.fromChunk == chunk)
@@ -91,12 +92,12 @@ private:
   }
 
   /// Parameters with their gradients and moments, and constants: each once.
-  int64_t persistent(int64_t rank) {
+  int64_t persistent(int64_t stage) {
     std::map<StringRef, int64_t> constants;
     std::set<StringRef> seen;
     int64_t bytes = 0;
     for (size_t l = 0; l < layers.size(); ++l) {
-      if (rankOf(static_cast<int64_t>(l)) != rank)
+      if (stageOf(static_cast<int64_t>(l)) != stage)
         continue;
       for (unsigned i = 0, end = graph.layers[l].getParameters().size(); i < end; ++i) {
         ParameterOp parameter = graph.getParameter(graph.layers[l], i);
@@ -133,11 +134,11 @@ private:
     regions[{kind >= Region::Kept, chunk, kind, from}].push_back(block);
   }
 
-  int64_t regions(int64_t rank, const RankTimeline &clock, Mode mode) {
+  int64_t regions(int64_t stage, const StageTimeline &clock, Mode mode) {
     Regions list;
     int64_t work = 0, microbatches = microbatchesOf(mode);
-    for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
-      if (plan.chunkRank[c] != rank)
+    for (size_t c = 0; c < plan.chunkStage.size(); ++c) {
+      if (plan.chunkStage[c] != stage)
         continue;
       auto chunk = static_cast<int64_t>(c);
       bool halves = clock.run(chunk, 0, {StepKind::WeightGrad}) >= 0;
@@ -151,12 +152,12 @@ private:
     for (const auto &[key, region] : list)
       blocks.insert(blocks.end(), region.begin(), region.end());
     for (int64_t m = 0; m < microbatches; ++m)
-      addBatch(rank, m, clock, mode, blocks);
+      addBatch(stage, m, clock, mode, blocks);
     return assignOffsets(blocks).bytes;
   }
 
   /// What is held for one micro-batch of a chunk.
-  void addChunk(int64_t chunk, int64_t m, const RankTimeline &clock, Mode mode, Regions &list) {
+  void addChunk(int64_t chunk, int64_t m, const StageTimeline &clock, Mode mode, Regions &list) {
     int64_t f = clock.run(chunk, m, {StepKind::Forward});
     int64_t b = clock.run(chunk, m, {StepKind::Backward, StepKind::InputGrad});
     int64_t last = clock.run(chunk, m, {StepKind::WeightGrad, StepKind::Backward});
@@ -177,7 +178,7 @@ private:
         held +=
             layer.readsGradientLate && !leaves(tensors[t], chunk) ? tensors[t].gradientBytes : 0;
       }
-      int64_t results = mode == Mode::Predict ? layer.predictions : layer.results;
+      int64_t results = mode == Mode::Inference ? layer.predictions : layer.results;
       if (results > 0 && (mode != Mode::Train || b >= 0))
         addRegion(list, chunk, Region::Results, {results, mode == Mode::Train ? b : f, clock.end()},
                   l);
@@ -210,14 +211,14 @@ private:
                  std::max({b, lastSent(true, chunk, m, clock), producersRun(chunk, m, clock)})});
   }
 
-  /// The last run of another chunk of this rank that reads what the chunk puts out.
-  int64_t lastReader(int64_t chunk, int64_t m, const RankTimeline &clock, bool training) const {
+  /// The last run of another chunk of this stage that reads what the chunk puts out.
+  int64_t lastReader(int64_t chunk, int64_t m, const StageTimeline &clock, bool training) const {
     int64_t last = -1;
     for (const ArenaTensor &tensor : tensors)
       if (layers[tensor.producer].chunk == chunk)
         for (auto [consumer, reads] : tensor.consumers) {
           int64_t other = layers[consumer].chunk;
-          if (other == chunk || plan.chunkRank[other] != plan.chunkRank[chunk])
+          if (other == chunk || plan.chunkStage[other] != plan.chunkStage[chunk])
             continue;
           last = std::max(last, clock.run(other, m, {StepKind::Forward}));
           if (training && reads)
@@ -226,12 +227,12 @@ private:
     return last;
   }
 
-  /// The last backward of another chunk of this rank that reads gradients which the chunk gives.
-  int64_t producersRun(int64_t chunk, int64_t m, const RankTimeline &clock) const {
+  /// The last backward of another chunk of this stage that reads gradients which the chunk gives.
+  int64_t producersRun(int64_t chunk, int64_t m, const StageTimeline &clock) const {
     int64_t last = -1;
     for (const ArenaTensor &tensor : tensors) {
       int64_t from = layers[tensor.producer].chunk;
-      if (from == chunk || plan.chunkRank[from] != plan.chunkRank[chunk])
+      if (from == chunk || plan.chunkStage[from] != plan.chunkStage[chunk])
         continue;
       for (auto [consumer, reads] : tensor.consumers)
         if (layers[consumer].chunk == chunk)
@@ -263,7 +264,7 @@ private:
       if (other == chunk)
         continue;
       leaves = true;
-      if (plan.chunkRank[other] != plan.chunkRank[chunk] && tensor.gradientBytes > 0)
+      if (plan.chunkStage[other] != plan.chunkStage[chunk] && tensor.gradientBytes > 0)
         gradients.try_emplace(other, 0);
     }
     if (leaves) {
@@ -294,20 +295,20 @@ private:
     if (!reads)
       return;
     gradientOut += tensor.gradientBytes;
-    if (plan.chunkRank[from] == plan.chunkRank[chunk])
+    if (plan.chunkStage[from] == plan.chunkStage[chunk])
       return;
     auto &message = received[from];
     message.first += tensor.bytes;
     message.second |= held;
   }
 
-  /// Values of the micro-batch, from its first action on the rank to the last that reads them.
-  void addBatch(int64_t rank, int64_t m, const RankTimeline &clock, Mode mode,
+  /// Values of the micro-batch, from its first action on the stage to the last that reads them.
+  void addBatch(int64_t stage, int64_t m, const StageTimeline &clock, Mode mode,
                 std::vector<Block> &blocks) const {
     std::map<StringRef, int64_t> bytes, last;
     int64_t first = clock.end();
     for (size_t l = 0; l < layers.size(); ++l) {
-      if (rankOf(static_cast<int64_t>(l)) != rank)
+      if (stageOf(static_cast<int64_t>(l)) != stage)
         continue;
       int64_t chunk = layers[l].chunk;
       int64_t f = clock.run(chunk, m, {StepKind::Forward});
@@ -330,7 +331,7 @@ private:
   int64_t forwardWork(int64_t chunk, Mode mode) const {
     std::vector<Block> blocks;
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
-      blocks.push_back({mode == Mode::Train ? layers[l].forward : layers[l].predict, l, l});
+      blocks.push_back({mode == Mode::Train ? layers[l].forward : layers[l].inference, l, l});
       for (size_t t : layers[l].outputs) {
         const ArenaTensor &tensor = tensors[t];
         int64_t last = l;

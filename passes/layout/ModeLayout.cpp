@@ -13,7 +13,7 @@ const char *modeName(StageMode purpose) {
     return "train";
   case StageMode::Evaluate:
     return "evaluate";
-  case StageMode::Predict:
+  case StageMode::Inference:
     return "forward";
   }
   return "";
@@ -49,7 +49,8 @@ LogicalResult layOutMode(ProgramParts &parts, StageMode purpose, std::vector<rt:
   for (const Message &message : parts.schedule.messages)
     if (purpose == StageMode::Train || !message.gradient)
       messages.push_back(message);
-  int64_t microbatches = purpose == StageMode::Predict ? 1 : parts.schedule.plan.getMicrobatches();
+  int64_t microbatches =
+      purpose == StageMode::Inference ? 1 : parts.schedule.plan.getMicrobatches();
 
   std::vector<StageLayout> layouts;
   for (rt::Stage &stage : stages) {

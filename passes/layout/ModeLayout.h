@@ -1,8 +1,8 @@
 //===- ModeLayout.h - Regions, bindings and actions of every stage in one mode -----------===//
 //
-// A mode is what the program does in one use: train, evaluate, or forward (predict). For each stage
-// it decides where every activation, saved value, gradient, message and batch value lies, from the
-// uses that the action list makes of them.
+// A mode is what the program does in one use: train, evaluate, or forward (inference). For each
+// stage it decides where every activation, saved value, gradient, message and batch value lies,
+// from the uses that the action list makes of them.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LAYOUT_MODELAYOUT_H
@@ -19,7 +19,7 @@ using analysis::Edge;
 
 /// Functions of one call's layer, as indices into ProgramParts::functions; -1 = none.
 struct CalleeFunctions {
-  int64_t forward = -1, evaluate = -1, predict = -1;
+  int64_t forward = -1, evaluate = -1, inference = -1;
   /// Those that actions run: a backward, or its halves, or both.
   int64_t backward = -1, inputGrad = -1, weightGrad = -1;
 
@@ -44,7 +44,7 @@ struct ProgramParts {
     return compute == "bfloat16" && edge.isNarrow ? rt::DType::BF16 : rt::DType::F32;
   }
   /// The stage that runs a chunk.
-  int64_t stageOf(int64_t chunk) const { return schedule.plan.getChunkRanks()[chunk]; }
+  int64_t stageOf(int64_t chunk) const { return schedule.plan.getChunkStages()[chunk]; }
 };
 
 /// Bytes of a dense tensor at the caps.

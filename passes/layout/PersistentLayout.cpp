@@ -76,7 +76,7 @@ void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages) {
     }
     const CalleeFunctions &callee = parts.callees[index];
     for (int64_t function : {callee.forward, callee.backward, callee.inputGrad, callee.weightGrad,
-                             callee.evaluate, callee.predict}) {
+                             callee.evaluate, callee.inference}) {
       if (function < 0)
         continue;
       for (const lower::ConstantData &data : parts.functions[function].constants)

@@ -20,7 +20,7 @@ public:
     result.plan = module->getAttrOfType<PlanAttr>(planAttrName);
     if (!result.plan)
       return module.emitError("the module has no omnibal.plan; plan its stages first"), failure();
-    int64_t planned = static_cast<int64_t>(result.plan.getChunkRanks().size());
+    int64_t planned = static_cast<int64_t>(result.plan.getChunkStages().size());
     if (planned != graph.chunks)
       return module.emitError("omnibal.plan has ")
                  << planned << " chunks, the calls of @main " << graph.chunks,
@@ -40,10 +40,10 @@ private:
     if (op.getId() < 0 || op.getId() > largest)
       return op.emitOpError("has id ")
              << op.getId() << "; programs number messages from 0 to " << largest;
-    ArrayRef<int64_t> ranks = result.plan.getChunkRanks();
+    ArrayRef<int64_t> stages = result.plan.getChunkStages();
     int64_t from = op.getFrom(), to = op.getTo();
     bool gradient = op.getKind() == TransferKind::Gradient;
-    Message message{static_cast<int32_t>(op.getId()), gradient, from, to, ranks[from], ranks[to]};
+    Message message{static_cast<int32_t>(op.getId()), gradient, from, to, stages[from], stages[to]};
     for (auto [layer, output] : llvm::zip_equal(op.getLayers(), op.getOutputs())) {
       int64_t edge = findEdge(cast<StringAttr>(layer).getValue(), output);
       if (edge < 0 || !needed.count({gradient, from, to, edge}))
@@ -70,7 +70,7 @@ private:
   std::set<Need> collectNeeds() const {
     std::set<Need> needs;
     for (const Message &message :
-         schedule::collectMessages(graph, result.plan.getChunkRanks(), /*gradients=*/true))
+         schedule::collectMessages(graph, result.plan.getChunkStages(), /*gradients=*/true))
       for (int64_t edge : message.edges)
         needs.insert({message.gradient, message.fromChunk, message.toChunk, edge});
     return needs;
@@ -87,16 +87,16 @@ private:
   }
 
   LogicalResult readStages() {
-    for (StageMode mode : {StageMode::Train, StageMode::Evaluate, StageMode::Predict}) {
+    for (StageMode mode : {StageMode::Train, StageMode::Evaluate, StageMode::Inference}) {
       std::vector<StageOp> &stages = result.stages[mode];
       stages.resize(result.plan.getStages());
       for (StageOp stage : module.getOps<StageOp>())
         if (stage.getMode() == mode)
-          stages[stage.getRank()] = stage;
-      for (auto [rank, stage] : llvm::enumerate(stages))
+          stages[stage.getIndex()] = stage;
+      for (auto [index, stage] : llvm::enumerate(stages))
         if (!stage)
-          return module.emitError("rank ")
-                 << rank << " has no omnibal.stage for mode " << stringifyStageMode(mode)
+          return module.emitError("stage ")
+                 << index << " has no omnibal.stage for mode " << stringifyStageMode(mode)
                  << "; run omnibal-materialize-schedule";
     }
     for (StageOp stage : result.stages[StageMode::Train])

@@ -17,14 +17,14 @@ struct Schedule {
   PlanAttr plan;
   std::vector<Message> messages;
   std::map<std::string, int32_t> messageIds;        ///< by the name of the transfer
-  std::map<StageMode, std::vector<StageOp>> stages; ///< one a rank
+  std::map<StageMode, std::vector<StageOp>> stages; ///< one a stage
   /// Kinds of runs of each chunk in a training step, where an action runs them.
   std::map<int64_t, std::set<RunKind>> runs;
 };
 
-/// Reads the plan, transfers and stages of a module in form C. Reports where a rank has no stage in
-/// some mode and where the transfers are not just the values that chunks on different ranks need of
-/// each other; what the actions do with them is checked with the program.
+/// Reads the plan, transfers and stages of a module in form C. Reports where a stage has no list in
+/// some mode and where the transfers are not just the values that chunks on different stages need
+/// of each other; what the actions do with them is checked with the program.
 llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const analysis::CallGraph &graph);
 
 /// The action of a program that does such a run.

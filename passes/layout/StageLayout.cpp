@@ -79,8 +79,8 @@ int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
     return callee.forward;
   case StageMode::Evaluate:
     return callee.evaluate;
-  case StageMode::Predict:
-    return callee.predict;
+  case StageMode::Inference:
+    return callee.inference;
   }
   return -1;
 }

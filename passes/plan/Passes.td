@@ -11,13 +11,13 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
     `omnibal.loads` as a planning problem, cuts by `method` or takes the cuts of `plan`, recomputes
     what the memory limits demand, and writes `omnibal.chunk` and `omnibal.remat` on the layers and
     `omnibal.plan` on the module (form P), or nothing. `stages` above 0 writes `omnibal.cluster`
-    first: that many ranks with the default links. Analysis remarks give layers, times and memory of
+    first: that many stages with the default links. Analysis remarks give layers, times and memory of
     each stage and say what limits it.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "0", "Pipeline stages; 0: as omnibal.cluster says">,
     Option<"memoryLimitBytes", "memory-limit-bytes", "int64_t", "0",
-           "With stages: memory of one rank; 0: no limit">,
+           "With stages: memory of one stage; 0: no limit">,
     Option<"method", "method", "std::string", "\"search\"", "search, layers, parameters or greedy">,
     Option<"remat", "remat", "std::string", "\"auto\"", "auto, none, full or selective-N">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b, interleaved:V, zb-h1 or auto">,
@@ -32,7 +32,7 @@ def VerifyPlan : Pass<"omnibal-verify-plan", "::mlir::ModuleOp"> {
   let description = [{
     Input: form P with costs. Reads problem and plan from the attributes and checks them by rules
     that share no code with the search (plan_c1 .. plan_c9 in docs/planner.md). Each violation is an
-    error at the layer, or at the first layer of the rank, that it is about.
+    error at the layer, or at the first layer of the stage, that it is about.
   }];
   let dependentDialects = ["::omnibal::PlanDialect"];
 }
@@ -41,7 +41,7 @@ def PartitionStages : Pass<"omnibal-partition-stages", "::mlir::ModuleOp"> {
   let summary = "Decide the stage and the rematerialisation of every layer";
   let description = [{
     Input: form L with a loss (after omnibal-attach-loss). omnibal-annotate-costs,
-    omnibal-search-plan and omnibal-verify-plan in one, for a cluster of `stages` equal ranks.
+    omnibal-search-plan and omnibal-verify-plan in one, for a cluster of `stages` equal ones.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "Pipeline stages">,
@@ -52,7 +52,7 @@ def PartitionStages : Pass<"omnibal-partition-stages", "::mlir::ModuleOp"> {
     Option<"microbatches", "microbatches", "int64_t", "4", "Micro-batches of a step">,
     Option<"tiles", "tiles", "int64_t", "1", "Largest number of tiles of a micro-batch">,
     Option<"tokens", "tokens", "int64_t", "128", "Largest number of tokens of a micro-batch">,
-    Option<"memoryLimitBytes", "memory-limit-bytes", "int64_t", "0", "Memory of one rank; 0: no limit">,
+    Option<"memoryLimitBytes", "memory-limit-bytes", "int64_t", "0", "Memory of one stage; 0: no limit">,
     Option<"device", "device", "std::string", "\"cpu\"", "Entry of the device table">
   ];
 }

@@ -15,12 +15,12 @@ void add(Location loc, StringRef name, const std::string &text) {
 
 std::string figuresOf(const StagePlan &planned, size_t chunk, StringRef first) {
   const planner::Plan &plan = planned.plan;
-  const planner::RankFigures &rank = planned.timeline.ranks[plan.chunkRank[chunk]];
+  const planner::StageFigures &stage = planned.timeline.stages[plan.chunkStage[chunk]];
   return llvm::formatv("stage {0} begins with {1}: {2} layers, forward {3} ns, backward {4} ns, "
                        "idle {5} ns, peak {6} bytes, reserved {7} bytes",
-                       chunk, first, plan.cuts[chunk + 1] - plan.cuts[chunk], rank.forwardNs,
-                       rank.backwardNs, rank.idleNs, rank.peakBytes,
-                       planned.reservedBytes[plan.chunkRank[chunk]]);
+                       chunk, first, plan.cuts[chunk + 1] - plan.cuts[chunk], stage.forwardNs,
+                       stage.backwardNs, stage.idleNs, stage.peakBytes,
+                       planned.reservedBytes[plan.chunkStage[chunk]]);
 }
 
 } // namespace

@@ -12,7 +12,7 @@ planner::Problem problemOf(const StagePlan &planned);
 
 /// Analysis remarks of category `omnibal-partition`: at the first layer of each chunk its figures
 /// (`stage`) and what limits it, with the next best place of the cut (`cut`); at @main what more
-/// memory or another rank would buy (`resources`). Costs nothing where no one asks for remarks.
+/// memory or another stage would buy (`resources`). Costs nothing where no one asks for remarks.
 void explainPlan(mlir::ModuleOp module, const StagePlan &planned);
 
 } // namespace omnibal::plan

@@ -181,7 +181,7 @@ FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
     return failure();
   planner::Plan plan;
   plan.schedule = attribute.getSchedule().str();
-  plan.chunkRank.assign(attribute.getChunkRanks().begin(), attribute.getChunkRanks().end());
+  plan.chunkStage.assign(attribute.getChunkStages().begin(), attribute.getChunkStages().end());
   plan.cuts = {0};
   for (auto [index, layer] : llvm::enumerate(graph->layers)) {
     auto chunk = layer->getAttrOfType<IntegerAttr>(chunkAttrName);

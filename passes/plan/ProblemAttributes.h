@@ -8,7 +8,7 @@
 
 namespace omnibal::plan {
 
-/// The ranks as `omnibal.cluster` of the module.
+/// The stages as `omnibal.cluster` of the module.
 void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
 /// Factors of each micro-batch as `omnibal.loads`; none: the attribute goes.
 void writeLoads(mlir::ModuleOp module, const std::vector<planner::LoadFactors> &loads);

@@ -33,7 +33,7 @@ public:
     if (failed(checkProblem()) || failed(planWithinLimits()))
       return failure();
     result.plan.stepNs = result.timeline.stepNs;
-    result.plan.ranks = result.timeline.ranks;
+    result.plan.stages = result.timeline.stages;
     result.rematFixed = choices.remat != "auto" || fixedByHand;
     countParameters();
     writePlan(module, result.problem, result.plan);
@@ -99,10 +99,10 @@ private:
       return failure();
     result.peakBytesAtCaps.clear();
     result.reservedBytes.clear();
-    for (const planner::RankFigures &rank : planner::simulate(atCaps(), result.plan).ranks) {
+    for (const planner::StageFigures &stage : planner::simulate(atCaps(), result.plan).stages) {
       int64_t arena = (*arenas)[result.peakBytesAtCaps.size()];
-      result.peakBytesAtCaps.push_back(rank.peakBytes);
-      result.reservedBytes.push_back(std::max<int64_t>(0, arena - rank.peakBytes));
+      result.peakBytesAtCaps.push_back(stage.peakBytes);
+      result.reservedBytes.push_back(std::max<int64_t>(0, arena - stage.peakBytes));
     }
     return success();
   }
@@ -138,9 +138,9 @@ private:
     return problem;
   }
 
-  /// Chunks of the schedule that was asked for; one a rank where a search writes the lists.
+  /// Chunks of the schedule that was asked for; one a stage where a search writes the lists.
   int64_t chunks() const {
-    return result.problem.cluster.stages * planner::chunksPerRank(choices.schedule).value_or(1);
+    return result.problem.cluster.stages * planner::chunksPerStage(choices.schedule).value_or(1);
   }
 
   LogicalResult chooseCuts() {
@@ -219,11 +219,11 @@ private:
     const std::string &file = choices.planFile;
     int64_t layers = static_cast<int64_t>(result.problem.layers.size());
     int64_t stages = result.problem.cluster.stages, wanted = stages;
-    if (!result.plan.chunkRank.empty())
-      wanted = static_cast<int64_t>(result.plan.chunkRank.size());
-    else if (auto perRank = planner::chunksPerRank(
+    if (!result.plan.chunkStage.empty())
+      wanted = static_cast<int64_t>(result.plan.chunkStage.size());
+    else if (auto perStage = planner::chunksPerStage(
                  result.plan.schedule.empty() ? choices.schedule : result.plan.schedule))
-      wanted = stages * *perRank;
+      wanted = stages * *perStage;
     if (static_cast<int64_t>(cuts.size()) != wanted + 1)
       return module.emitError() << file << ": `cuts` has " << cuts.size() << " entries, " << wanted
                                 << (wanted == stages ? " stages need " : " chunks need ")
@@ -261,8 +261,8 @@ private:
     if (plan.schedule.empty())
       plan.schedule = plan.actions.empty() ? choices.schedule : "auto";
     int64_t stages = result.problem.cluster.stages;
-    if (plan.chunkRank.empty())
-      plan.chunkRank = planner::ranksInTurn(static_cast<int64_t>(plan.cuts.size()) - 1, stages);
+    if (plan.chunkStage.empty())
+      plan.chunkStage = planner::stagesInTurn(static_cast<int64_t>(plan.cuts.size()) - 1, stages);
     if (!plan.actions.empty())
       return choices.planFile.empty() ? success() : verifyFile();
     if (plan.schedule == "auto") { // the search writes lists for these cuts
@@ -277,7 +277,7 @@ private:
     return success();
   }
 
-  /// Ranks and actions by hand, before they become an attribute; memory is checked with the rest.
+  /// Stages and actions by hand, before they become an attribute; memory is checked with the rest.
   LogicalResult verifyFile() {
     planner::Problem problem = atCaps();
     problem.cluster.memoryBytes.clear();
@@ -314,7 +314,7 @@ private:
       for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
         for (unsigned i = 0, end = graph->layers[l].getParameters().size(); i < end; ++i) {
           ParameterOp parameter = graph->getParameter(graph->layers[l], i);
-          distinct[plan.chunkRank[c]][parameter.getSymName().str()] =
+          distinct[plan.chunkStage[c]][parameter.getSymName().str()] =
               cast<RankedTensorType>(parameter.getType()).getNumElements();
         }
     for (const auto &parameters : distinct) {

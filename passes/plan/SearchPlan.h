@@ -17,7 +17,7 @@ struct PlanChoices {
   std::string schedule = "1f1b"; ///< as planner::scheduleActions knows them
   int64_t microbatches = 4;
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
-  /// By rank, bytes to reserve besides those that the arena's model finds; empty: none.
+  /// By stage, bytes to reserve besides those that the arena's model finds; empty: none.
   std::vector<int64_t> reserveAlso = {};
 };
 
@@ -35,7 +35,7 @@ struct StagePlan {
 
 /// Plans a module in form L with costs (annotateCosts) and `omnibal.cluster`. Method "search"
 /// chooses cuts and, with remat "auto", what is recomputed together; otherwise each stage
-/// recomputes the least that its memory limit needs. What a rank's arena holds beyond rule 6
+/// recomputes the least that its memory limit needs. What a stage's arena holds beyond rule 6
 /// (ArenaModel.h) is reserved: it comes off the limit, and `problem` has what is left. With
 /// `omnibal.loads` times are those of the loads, while memory is planned for full micro-batches.
 /// Writes `omnibal.chunk`, `omnibal.remat`, `omnibal.plan` and `omnibal.reserved`. Reports on the

@@ -80,8 +80,8 @@ private:
   /// At the layer that the rule is about, or the first one of the stage, else at the module.
   void report(const planner::Violation &violation, const planner::Plan &plan) {
     std::optional<int64_t> layer = violation.layer;
-    for (size_t c = 0; violation.stage && !layer && c < plan.chunkRank.size(); ++c)
-      if (plan.chunkRank[c] == *violation.stage)
+    for (size_t c = 0; violation.stage && !layer && c < plan.chunkStage.size(); ++c)
+      if (plan.chunkStage[c] == *violation.stage)
         layer = plan.cuts[c];
     if (!layer) {
       getOperation().emitError() << violation.message();

@@ -28,16 +28,16 @@ StepKind convert(planner::ActionKind kind) {
   return StepKind::Forward;
 }
 
-/// Where every action stands: rank and position in its list.
+/// Where every action stands: stage and position in its list.
 using Places = std::map<Key, std::pair<size_t, size_t>>;
 
 Places findPlaces(const Lists &compute) {
   Places places;
-  for (size_t rank = 0; rank < compute.size(); ++rank)
-    for (size_t k = 0; k < compute[rank].size(); ++k)
-      if (const planner::Action &action = compute[rank][k];
+  for (size_t stage = 0; stage < compute.size(); ++stage)
+    for (size_t k = 0; k < compute[stage].size(); ++k)
+      if (const planner::Action &action = compute[stage][k];
           action.kind != planner::ActionKind::WeightGrad)
-        places[{isBackward(action.kind), action.chunk, action.microbatch}] = {rank, k};
+        places[{isBackward(action.kind), action.chunk, action.microbatch}] = {stage, k};
   return places;
 }
 
@@ -64,9 +64,9 @@ std::vector<std::vector<int64_t>> findEnds(const Lists &compute, const Places &p
     return place == places.end() ? -1 : ends[place->second.first][place->second.second];
   };
   /// -1: something that it needs has not been reached yet.
-  auto endOf = [&](size_t rank, size_t k) -> int64_t {
-    const planner::Action &action = compute[rank][k];
-    int64_t time = k == 0 ? 0 : ends[rank][k - 1];
+  auto endOf = [&](size_t stage, size_t k) -> int64_t {
+    const planner::Action &action = compute[stage][k];
+    int64_t time = k == 0 ? 0 : ends[stage][k - 1];
     auto require = [&](const Key &key) {
       int64_t before = endAt(key);
       time = before < 0 || time < 0 ? -1 : std::max(time, before);
@@ -86,12 +86,12 @@ std::vector<std::vector<int64_t>> findEnds(const Lists &compute, const Places &p
   std::vector<size_t> next(compute.size(), 0);
   for (bool moved = true; moved;) {
     moved = false;
-    for (size_t rank = 0; rank < compute.size(); ++rank)
-      while (next[rank] < compute[rank].size()) {
-        int64_t time = endOf(rank, next[rank]);
+    for (size_t stage = 0; stage < compute.size(); ++stage)
+      while (next[stage] < compute[stage].size()) {
+        int64_t time = endOf(stage, next[stage]);
         if (time < 0)
           break;
-        ends[rank][next[rank]++] = time;
+        ends[stage][next[stage]++] = time;
         moved = true;
       }
   }
@@ -223,11 +223,11 @@ private:
 std::string findDeadlock(const Lists &compute, const std::vector<Message> &dependencies) {
   std::vector<std::vector<int64_t>> ends = findEnds(compute, findPlaces(compute), dependencies);
   std::string stuck;
-  for (size_t rank = 0; rank < compute.size(); ++rank)
-    for (size_t k = 0; k < compute[rank].size(); ++k)
-      if (ends[rank][k] < 0) {
-        stuck += (stuck.empty() ? "rank " : "; rank ") + std::to_string(rank) + " at " +
-                 describe(compute[rank][k]);
+  for (size_t stage = 0; stage < compute.size(); ++stage)
+    for (size_t k = 0; k < compute[stage].size(); ++k)
+      if (ends[stage][k] < 0) {
+        stuck += (stuck.empty() ? "stage " : "; stage ") + std::to_string(stage) + " at " +
+                 describe(compute[stage][k]);
         break;
       }
   return stuck;

@@ -24,9 +24,9 @@ struct Step {
   int64_t index = 0; ///< the chunk, or the id of the message
 };
 
-/// Empty, or which ranks wait for each other for ever when they run `compute` in order, each action
-/// as soon as what `dependencies` bring it is there. Dependencies are messages that may also join
-/// chunks of one rank; the ranks of their ends are not read.
+/// Empty, or which stages wait for each other for ever when they run `compute` in order, each
+/// action as soon as what `dependencies` bring it is there. Dependencies are messages that may also
+/// join chunks of one stage; the stages of their ends are not read.
 std::string findDeadlock(const std::vector<std::vector<planner::Action>> &compute,
                          const std::vector<Message> &dependencies);
 
@@ -37,11 +37,11 @@ std::string findDeadlock(const std::vector<std::vector<planner::Action>> &comput
 /// action starts as soon as it can, a backward taking twice as long as the others.) Both ends start
 /// the message before their first action that does not start earlier, receives before sends, so:
 ///
-/// * A rank holds the buffers of at most two actions' messages that it has not begun to read, and a
-///   receive is awaited right before the action that reads it.
-/// * What a rank starts in one place is one group; transfers of a pair in opposite directions that
+/// * A stage holds the buffers of at most two actions' messages that it has not begun to read, and
+///   a receive is awaited right before the action that reads it.
+/// * What a stage starts in one place is one group; transfers of a pair in opposite directions that
 ///   are made at one time are in one group on both sides.
-/// * Each rank can perform its groups one after the other, in the order of its list (program rule
+/// * Each stage can perform its groups one after the other, in the order of its list (program rule
 ///   p11). For an action waits only for groups whose messages have times up to its start, and a
 ///   message only for actions that start, and groups whose messages have times, before its own;
 ///   messages of a group do not wait for each other. And no action waits for what is made later

@@ -23,12 +23,12 @@ struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> 
     if (failed(readInput()) || failed(expandSchedule()))
       return signalPassFailure();
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
-    messages = schedule::collectMessages(graph, plan.getChunkRanks(), /*gradients=*/true);
+    messages = schedule::collectMessages(graph, plan.getChunkStages(), /*gradients=*/true);
     for (const Message &message : messages)
       addTransfer(builder, message);
     addStages(builder, StageMode::Train, compute);
     addStages(builder, StageMode::Evaluate, forwardOnly(plan.getMicrobatches()));
-    addStages(builder, StageMode::Predict, forwardOnly(1));
+    addStages(builder, StageMode::Inference, forwardOnly(1));
   }
 
 private:
@@ -45,7 +45,7 @@ private:
     if (failed(read))
       return failure();
     graph = std::move(*read);
-    int64_t planned = static_cast<int64_t>(plan.getChunkRanks().size());
+    int64_t planned = static_cast<int64_t>(plan.getChunkStages().size());
     if (planned != graph.chunks)
       return module.emitError("omnibal.plan has ")
              << planned << " chunks, the calls of @main " << graph.chunks;
@@ -57,7 +57,7 @@ private:
     if (!lists)
       return getOperation().emitError(llvm::toString(lists.takeError()));
     compute = std::move(*lists);
-    // Each chunk as if it had a rank of its own: what chunks of one rank need of each other too.
+    // Each chunk as if it had a stage of its own: what chunks of one stage need of each other too.
     SmallVector<int64_t> apart;
     for (int64_t c = 0; c < graph.chunks; ++c)
       apart.push_back(c);
@@ -69,15 +69,15 @@ private:
     return success();
   }
 
-  /// Every micro-batch through the chunks of each rank. As many micro-batches as there are ranks go
-  /// through a chunk before the rank's next one, so that the pipeline fills.
+  /// Every micro-batch through the chunks of each stage. As many micro-batches as there are stages
+  /// go through a chunk before the stage's next one, so that the pipeline fills.
   ActionLists forwardOnly(int64_t microbatches) {
     ActionLists lists(plan.getStages());
     int64_t group = plan.getStages();
     for (int64_t begin = 0; begin < microbatches; begin += group)
-      for (auto [chunk, rank] : llvm::enumerate(plan.getChunkRanks()))
+      for (auto [chunk, stage] : llvm::enumerate(plan.getChunkStages()))
         for (int64_t m = begin; m < std::min(begin + group, microbatches); ++m)
-          lists[rank].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
+          lists[stage].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
     return lists;
   }
 
@@ -101,48 +101,48 @@ private:
     names.push_back(std::move(name));
   }
 
-  /// Parameters that train and are used on several ranks, by name: on which.
+  /// Parameters that train and are used on several stages, by name: on which.
   std::map<std::string, std::vector<bool>> findShared() {
-    std::map<std::string, std::vector<bool>> ranks;
+    std::map<std::string, std::vector<bool>> stages;
     for (const analysis::Call &call : graph.calls)
       for (const std::string &name : call.parameters) {
-        auto &used = ranks.try_emplace(name, plan.getStages(), false).first->second;
-        used[plan.getChunkRanks()[call.chunk]] = true;
+        auto &used = stages.try_emplace(name, plan.getStages(), false).first->second;
+        used[plan.getChunkStages()[call.chunk]] = true;
       }
     for (ParameterOp parameter : graph.parameters) {
-      auto it = ranks.find(parameter.getSymName().str());
+      auto it = stages.find(parameter.getSymName().str());
       if (parameter.getFrozen() || llvm::count(it->second, true) < 2)
-        ranks.erase(it);
+        stages.erase(it);
     }
-    return ranks;
+    return stages;
   }
 
   void addStages(OpBuilder &builder, StageMode mode, const ActionLists &lists) {
     std::string prefix = mode == StageMode::Train ? "stage_" : stringifyStageMode(mode).str() + "_";
     auto shared = findShared();
-    for (auto [rank, steps] : llvm::enumerate(schedule::insertCommunication(lists, messages))) {
-      Location loc = locationOf(rank);
-      auto stage = StageOp::create(builder, loc, prefix + std::to_string(rank), rank, mode);
+    for (auto [index, steps] : llvm::enumerate(schedule::insertCommunication(lists, messages))) {
+      Location loc = locationOf(index);
+      auto stage = StageOp::create(builder, loc, prefix + std::to_string(index), index, mode);
       OpBuilder actions = OpBuilder::atBlockEnd(&stage.getBody().emplaceBlock());
       for (const Step &step : steps)
         addStep(actions, loc, step);
       if (mode == StageMode::Train)
-        addStepEnd(actions, loc, rank, shared);
+        addStepEnd(actions, loc, index, shared);
     }
   }
 
-  /// That of the first layer on the rank.
-  Location locationOf(int64_t rank) {
+  /// That of the first layer on the stage.
+  Location locationOf(int64_t stage) {
     for (const analysis::Call &call : graph.calls)
-      if (plan.getChunkRanks()[call.chunk] == rank)
+      if (plan.getChunkStages()[call.chunk] == stage)
         return CallLayerOp(call.op).getLoc();
     return getOperation().getLoc();
   }
 
-  void addStepEnd(OpBuilder &actions, Location loc, int64_t rank,
+  void addStepEnd(OpBuilder &actions, Location loc, int64_t stage,
                   const std::map<std::string, std::vector<bool>> &shared) {
     for (const auto &[name, used] : shared)
-      if (used[rank])
+      if (used[stage])
         ReduceSharedOp::create(actions, loc, name);
     if (plan.getDataParallel() > 1)
       ReduceGradientsOp::create(actions, loc);

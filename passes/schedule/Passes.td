@@ -8,9 +8,9 @@ def MaterializeSchedule : Pass<"omnibal-materialize-schedule", "::mlir::ModuleOp
   let summary = "Write what every stage does as ops";
   let description = [{
     Input: form C whose calls carry `omnibal.chunk`, and `omnibal.plan` on the module. Adds an
-    `omnibal.transfer` for every message between chunks and an `omnibal.stage` for every rank and
+    `omnibal.transfer` for every message between chunks and an `omnibal.stage` for every stage and
     mode: for a training step the compute actions of the plan's schedule, the communication between
-    them, and the step's end; for evaluate and predict the forward of every micro-batch.
+    them, and the step's end; for evaluate and inference the forward of every micro-batch.
     Fails on a schedule that is not known, on chunks that the plan does not have, and on a module
     that has stages already.
   }];

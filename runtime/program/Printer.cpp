@@ -141,8 +141,8 @@ std::string printProgram(const Program &p) {
   std::ostringstream out;
   out << "program for " << p.model << ", target " << p.target << " (" << p.cpu << ", " << p.compute
       << "), caps V = " << p.tilesCap << " tiles, N = " << p.tokensCap << " tokens, " << p.stages
-      << " stages x " << p.dataParallel << " data-parallel ranks, " << p.microbatches
-      << " micro-batches, " << p.schedule << "\n";
+      << " stages x " << p.dataParallel << " replicas, " << p.microbatches << " micro-batches, "
+      << p.schedule << "\n";
   if (const auto &grid = p.info.grid) {
     out << "pictures of their own sizes: patches of " << grid->patch << " pixels, a tile is a unit "
         << "of " << grid->merge << " x " << grid->merge << " patches";

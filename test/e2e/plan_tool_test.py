@@ -301,7 +301,7 @@ class PlanTool(unittest.TestCase):
                 [[k, m, 1] for m in range(4) for k in "FB"], [["F", m, 0] for m in range(4)] + [["B", m, 0] for m in range(4)]]}),
             "--export", "megatron")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("chunk 0 of 2 is on rank 1", done.stderr)
+        self.assertIn("chunk 0 of 2 is on stage 1", done.stderr)
 
     def test_exports_names(self):
         done = run(self.path("p.json", self.chain(7, 3)), "--export", "json")

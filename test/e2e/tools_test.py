@@ -177,7 +177,7 @@ class Savings(ToolTest):
         result = call("omnibal-compile", os.path.join(DATA, "tiny-internvl/model.onnx"), "--tiles", 24, "--tokens", 420,
                       "--memory-limit-bytes", 1000000, "--dry-run", check=False)
         self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stderr, r"infeasible: .* rank.*, even with everything recomputed: .*\d+ bytes")
+        self.assertRegex(result.stderr, r"infeasible: .* stage.*, even with everything recomputed: .*\d+ bytes")
         self.assertEqual(result.stderr.count("\n"), 1, "one message, not the module")
 
 

@@ -24,7 +24,7 @@ group after group), groups.npy (offsets into it), lengths.npy and batches.json. 
 k * ranks + ranks - 1 run at the same time, one on each rank.)";
 
 constexpr int64_t largestCap = int64_t(1) << 40;
-constexpr int64_t mostRanks = 1 << 20;
+constexpr int64_t mostStages = 1 << 20;
 
 /// What --auto needs and excludes.
 std::string checkAuto(const ToolOptions &o) {
@@ -85,7 +85,7 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   app.add_option("--tokens", b.tokensCap, "Most tokens of a group")
       ->check(wholeNumber(1, largestCap));
   app.add_option("--ranks", b.ranks, "Data-parallel ranks")
-      ->check(wholeNumber(1, mostRanks))
+      ->check(wholeNumber(1, mostStages))
       ->capture_default_str();
   app.add_option("--seed", b.seed, "Groups are a function of lengths, flags, seed and epoch")
       ->check(wholeNumber(0, INT64_MAX))

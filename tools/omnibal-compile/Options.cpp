@@ -32,7 +32,7 @@ void describe(CLI::App &app, Options &o) {
       ->check(count);
   CLI::Validator schedule(
       [](std::string &name) {
-        bool known = name == "auto" || planner::chunksPerRank(name);
+        bool known = name == "auto" || planner::chunksPerStage(name);
         return known
                    ? std::string()
                    : "no such schedule: " + name + " (known: " + planner::scheduleNames + ", auto)";
@@ -85,7 +85,7 @@ void describe(CLI::App &app, Options &o) {
                  "follow symbolic links of external data into this folder too (a snapshot of the "
                  "Hugging Face cache needs no such flag)")
       ->check(CLI::ExistingDirectory);
-  app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one rank, bytes")
+  app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one stage, bytes")
       ->check(CLI::PositiveNumber);
   app.add_option("--device", o.device,
                  "device whose speed predictions use (default: cpu; for cuda h100)");

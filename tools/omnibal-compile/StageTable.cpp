@@ -63,27 +63,28 @@ std::string stageTable(const plan::PlannedModule &planned, const TableFacts &fac
   for (int64_t s = 0; s < problem.cluster.stages; ++s) {
     int64_t recomputed = 0, layers = 0;
     std::string ranges; // of the stage's chunks
-    for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
-      if (plan.chunkRank[c] != s)
+    for (size_t c = 0; c < plan.chunkStage.size(); ++c) {
+      if (plan.chunkStage[c] != s)
         continue;
       layers += plan.cuts[c + 1] - plan.cuts[c];
       for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
         recomputed += plan.remat[l] != "keep";
       ranges += (ranges.empty() ? "" : " | ") + layerRange(problem, plan.cuts[c], plan.cuts[c + 1]);
     }
-    const planner::RankFigures &rank = planned.timeline.ranks[s];
+    const planner::StageFigures &stage = planned.timeline.stages[s];
     int64_t microbatches = std::max<int64_t>(1, problem.microbatches);
-    rows.push_back(
-        {std::to_string(s), countText(planned.parameterElements[s]),
-         milliseconds(rank.forwardNs / microbatches), milliseconds(rank.backwardNs / microbatches),
-         llvm::formatv("{0} of {1}", recomputed, layers).str(),
-         rt::bytesToString(facts.memoryBytes[s]), rt::bytesToString(planned.reservedBytes[s]),
-         facts.limitBytes.empty() ? "none" : rt::bytesToString(facts.limitBytes[s]),
-         llvm::formatv("{0:f1}%", planned.timeline.stepNs
-                                      ? 100.0 * rank.idleNs / planned.timeline.stepNs
-                                      : 0.0)
-             .str(),
-         ranges});
+    rows.push_back({std::to_string(s), countText(planned.parameterElements[s]),
+                    milliseconds(stage.forwardNs / microbatches),
+                    milliseconds(stage.backwardNs / microbatches),
+                    llvm::formatv("{0} of {1}", recomputed, layers).str(),
+                    rt::bytesToString(facts.memoryBytes[s]),
+                    rt::bytesToString(planned.reservedBytes[s]),
+                    facts.limitBytes.empty() ? "none" : rt::bytesToString(facts.limitBytes[s]),
+                    llvm::formatv("{0:f1}%", planned.timeline.stepNs
+                                                 ? 100.0 * stage.idleNs / planned.timeline.stepNs
+                                                 : 0.0)
+                        .str(),
+                    ranges});
   }
   std::vector<size_t> width(rows.front().size(), 0);
   for (const auto &row : rows)

@@ -13,9 +13,9 @@ Exported exportJson(const Problem &problem, const Plan &plan, const PlanSearch &
     out.attribute("microbatches", problem.microbatches);
     out.attribute("data_parallel", problem.cluster.dataParallel);
     out.attributeArray("chunks", [&] {
-      for (size_t c = 0; c < plan.chunkRank.size(); ++c)
+      for (size_t c = 0; c < plan.chunkStage.size(); ++c)
         out.object([&] {
-          out.attribute("rank", plan.chunkRank[c]);
+          out.attribute("rank", plan.chunkStage[c]);
           out.attributeArray("layers", [&] {
             for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
               out.object([&] {

@@ -12,14 +12,14 @@ class Megatron {
 public:
   Megatron(const Problem &problem, const Plan &plan)
       : problem(problem), plan(plan), stages(problem.cluster.stages),
-        chunks(static_cast<int64_t>(plan.chunkRank.size())) {}
+        chunks(static_cast<int64_t>(plan.chunkStage.size())) {}
 
   Exported run() {
     for (int64_t c = 0; c < chunks; ++c)
-      if (plan.chunkRank[c] != c % stages || chunks % stages != 0) {
-        result.problem = "Megatron has chunk c on rank c mod " + number(stages) +
-                         " and equally many chunks a rank; chunk " + number(c) + " of " +
-                         number(chunks) + " is on rank " + number(plan.chunkRank[c]);
+      if (plan.chunkStage[c] != c % stages || chunks % stages != 0) {
+        result.problem = "Megatron has chunk c on stage c mod " + number(stages) +
+                         " and equally many chunks a stage; chunk " + number(c) + " of " +
+                         number(chunks) + " is on stage " + number(plan.chunkStage[c]);
         return std::move(result);
       }
     findLetters();
@@ -60,7 +60,7 @@ private:
     if (encoder > 0)
       warn(number(encoder) +
            " layers of kind vision and projector have no letter in the layout: Megatron builds its "
-           "own encoder, on the first pipeline rank or outside the pipeline, so chunks with such "
+           "own encoder, on the first pipeline stage or outside the pipeline, so chunks with such "
            "layers hold fewer or none here; the plan's times hold only for a trainer that places "
            "these layers too (--export json names them)");
     if (others > 0)
@@ -68,7 +68,7 @@ private:
                             "taken for transformer layers");
     if (!hasEmbedding)
       warn("no layer looks like the token embedding (a language layer that nothing feeds); "
-           "Megatron has one on the first rank");
+           "Megatron has one on the first stage");
     else if (chunkOf(letters.find('E')) != 0)
       warn("the embedding is planned on chunk " + number(chunkOf(letters.find('E'))) +
            "; Megatron computes it on the first one");

@@ -7,11 +7,11 @@ namespace {
 
 using namespace planner;
 
-/// "first .. last" of every chunk on the rank.
-std::string layersOf(const Problem &problem, const Plan &plan, int64_t rank) {
+/// "first .. last" of every chunk on the stage.
+std::string layersOf(const Problem &problem, const Plan &plan, int64_t stage) {
   std::string text;
-  for (size_t c = 0; c < plan.chunkRank.size(); ++c) {
-    if (plan.chunkRank[c] != rank)
+  for (size_t c = 0; c < plan.chunkStage.size(); ++c) {
+    if (plan.chunkStage[c] != stage)
       continue;
     text += text.empty() ? "" : ", ";
     text += problem.layers[plan.cuts[c]].name;
@@ -22,10 +22,10 @@ std::string layersOf(const Problem &problem, const Plan &plan, int64_t rank) {
 }
 
 /// "10 full, 2 selective", most frequent first; "none" where every layer keeps.
-std::string recomputed(const Plan &plan, int64_t rank) {
+std::string recomputed(const Plan &plan, int64_t stage) {
   std::map<std::string, int64_t> counts;
-  for (size_t c = 0; c < plan.chunkRank.size(); ++c)
-    for (int64_t l = plan.cuts[c]; plan.chunkRank[c] == rank && l < plan.cuts[c + 1]; ++l)
+  for (size_t c = 0; c < plan.chunkStage.size(); ++c)
+    for (int64_t l = plan.cuts[c]; plan.chunkStage[c] == stage && l < plan.cuts[c + 1]; ++l)
       if (plan.remat[l] != "keep")
         ++counts[plan.remat[l]];
   std::string text;
@@ -54,14 +54,14 @@ std::string aligned(const std::vector<std::vector<std::string>> &rows) {
 std::string table(const Problem &problem, const Plan &plan, const PlanSearch &search) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "layers", "forward ms", "backward ms", "recomputed", "memory / limit GB", "idle"}};
-  for (size_t r = 0; r < plan.ranks.size(); ++r) {
-    const RankFigures &rank = plan.ranks[r];
+  for (size_t r = 0; r < plan.stages.size(); ++r) {
+    const StageFigures &stage = plan.stages[r];
     auto number = static_cast<int64_t>(r);
-    double idle = plan.stepNs > 0 ? 100.0 * rank.idleNs / plan.stepNs : 0;
+    double idle = plan.stepNs > 0 ? 100.0 * stage.idleNs / plan.stepNs : 0;
     rows.push_back(
-        {std::to_string(r), layersOf(problem, plan, number), milliseconds(rank.forwardNs),
-         milliseconds(rank.backwardNs), recomputed(plan, number),
-         gigabytes(rank.peakBytes) + " / " + gigabytes(rank.limitBytes), fixed(idle, 1) + " %"});
+        {std::to_string(r), layersOf(problem, plan, number), milliseconds(stage.forwardNs),
+         milliseconds(stage.backwardNs), recomputed(plan, number),
+         gigabytes(stage.peakBytes) + " / " + gigabytes(stage.limitBytes), fixed(idle, 1) + " %"});
   }
   const char *proof = search.provedOptimal   ? "proved optimal"
                       : search.stoppedByTime ? "stopped by the time limit"

@@ -8,8 +8,8 @@
 
 namespace omnibal::plan {
 
-/// One line a rank (layers, times, recomputation, memory against the limit, idle share) and one for
-/// the step, its bound and how the search ended.
+/// One line a stage (layers, times, recomputation, memory against the limit, idle share) and one
+/// for the step, its bound and how the search ended.
 std::string table(const planner::Problem &problem, const planner::Plan &plan,
                   const planner::PlanSearch &search);
 

@@ -131,7 +131,7 @@ int check(const Options &options) {
   if (!options.exportTo.empty()) {
     Timeline timeline = simulate(*problem, *plan);
     plan->stepNs = timeline.stepNs;
-    plan->ranks = timeline.ranks;
+    plan->stages = timeline.stages;
     PlanSearch facts;
     facts.method = "given";
     facts.lowerBoundNs = claims.lowerBoundNs.value_or(0);

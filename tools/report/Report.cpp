@@ -42,7 +42,7 @@ public:
         << escaped(input.title) << "</title><style id=\"svg-style\">" << pictureStyle
         << "</style><style>" << pageStyle << "</style></head><body>\n<h1>Plan of "
         << escaped(input.title) << "</h1>\n<p class=\"dim\">" << problem.layers.size()
-        << " layers on " << plan.actions.size() << " ranks";
+        << " layers on " << plan.actions.size() << " stages";
     if (problem.cluster.dataParallel > 1)
       out << " (times " << problem.cluster.dataParallel << " replicas)";
     out << ", " << problem.microbatches << " micro-batches, schedule " << escaped(plan.schedule)
@@ -65,14 +65,14 @@ private:
 
   void cards() {
     double idle = 0, fullest = 0;
-    for (const RankFigures &rank : timeline.ranks) {
-      idle += static_cast<double>(rank.idleNs);
-      if (!problem.cluster.memoryBytes.empty() && rank.limitBytes > 0)
-        fullest = std::max(fullest, static_cast<double>(rank.peakBytes) /
-                                        static_cast<double>(rank.limitBytes));
+    for (const StageFigures &stage : timeline.stages) {
+      idle += static_cast<double>(stage.idleNs);
+      if (!problem.cluster.memoryBytes.empty() && stage.limitBytes > 0)
+        fullest = std::max(fullest, static_cast<double>(stage.peakBytes) /
+                                        static_cast<double>(stage.limitBytes));
     }
     double all = static_cast<double>(std::max<int64_t>(1, timeline.stepNs)) *
-                 static_cast<double>(std::max<size_t>(1, timeline.ranks.size()));
+                 static_cast<double>(std::max<size_t>(1, timeline.stages.size()));
     out << "<div class=\"cards\">\n";
     card(milliseconds(timeline.stepNs) + " ms", "predicted step");
     if (input.search) {
@@ -85,9 +85,9 @@ private:
                          : search.stoppedByTime ? "gap; the time limit stopped the search"
                                                 : "gap to that bound");
     }
-    card(percent(idle / all), "bubbles: ranks wait, on average");
+    card(percent(idle / all), "bubbles: stages wait, on average");
     if (!problem.cluster.memoryBytes.empty())
-      card(percent(fullest), "of its memory the fullest rank uses");
+      card(percent(fullest), "of its memory the fullest stage uses");
     out << "</div>\n";
   }
 
@@ -100,9 +100,9 @@ private:
 
   void pictures() {
     out << "<h2>The step</h2>\n<p class=\"dim\">Numbers are micro-batches";
-    if (plan.chunkRank.size() > plan.actions.size())
-      out << ", letters and shades the chunks of a rank";
-    out << "; below the bars: messages on their way to the rank. Drag over a part to enlarge it, "
+    if (plan.chunkStage.size() > plan.actions.size())
+      out << ", letters and shades the chunks of a stage";
+    out << "; below the bars: messages on their way to the stage. Drag over a part to enlarge it, "
            "double-click for all.</p>\n";
     key({{"forward", "forward"},
          {"backward", "backward"},
@@ -122,9 +122,9 @@ private:
                                    {"save", "save as SVG"}})
       out << "<button id=\"" << id << "\">" << what << "</button>";
     out << "<span id=\"told\"></span></div>\n<figure id=\"detail\"></figure>\n";
-    if (ranksShown(plan).size() < plan.actions.size())
-      out << "<p class=\"dim\">" << ranksShown(plan).size() << " of " << plan.actions.size()
-          << " ranks are drawn.</p>\n";
+    if (stagesShown(plan).size() < plan.actions.size())
+      out << "<p class=\"dim\">" << stagesShown(plan).size() << " of " << plan.actions.size()
+          << " stages are drawn.</p>\n";
     out << "<h2>Memory</h2>\n<p class=\"dim\">Parameters with all that belongs to them, what is "
            "saved for backward, and the largest workspace; the line is the limit.</p>\n"
            "<figure id=\"memory\"></figure>\n<h2>Stages</h2>\n<p class=\"dim\">Forward and "
@@ -155,8 +155,8 @@ private:
   }
 
   void chunkTable() {
-    auto chunks = static_cast<int64_t>(plan.chunkRank.size());
-    out << "<div class=\"scroll\"><table><tr><th>chunk</th><th>rank</th><th class=\"text\">"
+    auto chunks = static_cast<int64_t>(plan.chunkStage.size());
+    out << "<div class=\"scroll\"><table><tr><th>chunk</th><th>stage</th><th class=\"text\">"
            "layers</th><th class=\"text\">kinds</th><th class=\"text\">recomputation</th>"
            "<th>parameter bytes, GB</th></tr>\n";
     for (int64_t c = 0; c < std::min(chunks, mostChunkRows); ++c) {
@@ -166,7 +166,7 @@ private:
       std::string layers = problem.layers[begin].name;
       if (end - begin > 1)
         layers += " .. " + problem.layers[end - 1].name;
-      out << "<tr><td>" << c << "</td><td>" << plan.chunkRank[c] << "</td><td class=\"text\">"
+      out << "<tr><td>" << c << "</td><td>" << plan.chunkStage[c] << "</td><td class=\"text\">"
           << escaped(layers) << "</td><td class=\"text\">" << escaped(counted(begin, end, false))
           << "</td><td class=\"text\">" << escaped(counted(begin, end, true)) << "</td><td>"
           << gigabytes(params) << "</td></tr>\n";

@@ -18,10 +18,10 @@ struct ReportInput {
   std::vector<Baseline> baselines; ///< empty: not asked for
 };
 
-/// Self-contained HTML (style, script and data within): the step on every rank, each rank's memory
-/// over time against its limit, what the stages hold, the plan against baselines. At most 256 ranks
-/// are drawn, evenly chosen; actions beyond a number that keeps the page below 5 MB are drawn as
-/// shares of equal parts of the step.
+/// Self-contained HTML (style, script and data within): the step on every stage, each stage's
+/// memory over time against its limit, what the stages hold, the plan against baselines. At most
+/// 256 stages are drawn, evenly chosen; actions beyond a number that keeps the page below 5 MB are
+/// drawn as shares of equal parts of the step.
 std::string htmlReport(const ReportInput &input);
 
 } // namespace omnibal::planner

@@ -10,9 +10,9 @@
 namespace omnibal::planner {
 namespace {
 
-constexpr size_t mostRanks = 256;
+constexpr size_t mostStages = 256;
 constexpr size_t mostActions = 150'000, mostShares = 300'000, mostShareColumns = 1500;
-constexpr size_t mostMemoryPoints = 100'000, mostMemoryPointsOfRank = 600;
+constexpr size_t mostMemoryPoints = 100'000, mostMemoryPointsOfStage = 600;
 constexpr size_t mostSegments = 5'000;
 constexpr size_t mostDelays = 200'000;
 
@@ -27,15 +27,16 @@ class Data {
 public:
   explicit Data(const ReportInput &input)
       : problem(input.problem), plan(input.plan), timeline(input.timeline),
-        view(viewOf(problem, plan, timeline)), ranks(ranksShown(plan)) {
-    chunkNumber.assign(plan.chunkRank.size(), -1);
-    for (size_t c = 0; c < plan.chunkRank.size(); ++c)
-      if (std::binary_search(ranks.begin(), ranks.end(), static_cast<size_t>(plan.chunkRank[c]))) {
+        view(viewOf(problem, plan, timeline)), stages(stagesShown(plan)) {
+    chunkNumber.assign(plan.chunkStage.size(), -1);
+    for (size_t c = 0; c < plan.chunkStage.size(); ++c)
+      if (std::binary_search(stages.begin(), stages.end(),
+                             static_cast<size_t>(plan.chunkStage[c]))) {
         chunkNumber[c] = static_cast<int64_t>(chunks.size());
         chunks.push_back(static_cast<int64_t>(c));
       }
     size_t actions = 0;
-    for (size_t r : ranks)
+    for (size_t r : stages)
       actions += plan.actions[r].size();
     asShares = actions > mostActions;
   }
@@ -43,9 +44,9 @@ public:
   std::string write() {
     out.object([&] {
       out.attribute("step", timeline.stepNs);
-      out.attributeArray("ranks", [&] {
-        for (size_t r : ranks)
-          out.object([&] { rank(r); });
+      out.attributeArray("stages", [&] {
+        for (size_t r : stages)
+          out.object([&] { stage(r); });
       });
       out.attributeArray("types", [&] {
         for (const auto &type : types)
@@ -55,8 +56,8 @@ public:
         std::map<int64_t, int64_t> seen;
         for (int64_t c : chunks)
           out.object([&] {
-            out.attribute("number", seen[plan.chunkRank[c]]++);
-            out.attribute("rank", plan.chunkRank[c]);
+            out.attribute("number", seen[plan.chunkStage[c]]++);
+            out.attribute("stage", plan.chunkStage[c]);
           });
       });
       transfers();
@@ -66,18 +67,18 @@ public:
   }
 
 private:
-  void rank(size_t r) {
-    const RankFigures &figures = timeline.ranks[r];
-    out.attribute("rank", static_cast<int64_t>(r));
+  void stage(size_t r) {
+    const StageFigures &figures = timeline.stages[r];
+    out.attribute("stage", static_cast<int64_t>(r));
     out.attribute("limit", figures.limitBytes);
     out.attribute("peak", figures.peakBytes);
-    out.attribute("reduction", view.ranks[r].reductionNs);
+    out.attribute("reduction", view.stages[r].reductionNs);
     out.attributeArray("a", [&] {
       if (!asShares)
         actions(r);
     });
     out.attribute("shares", asShares ? sharesOf(r) : "");
-    out.attributeArray("memory", [&] { memory(view.ranks[r].memory); });
+    out.attributeArray("memory", [&] { memory(view.stages[r].memory); });
   }
 
   /// Gap before the action, its type, its micro-batch.
@@ -87,7 +88,7 @@ private:
       const Action &action = plan.actions[r][k];
       const ActionTime &time = timeline.times[r][k];
       std::array<int64_t, 4> type{static_cast<int64_t>(action.kind), chunkNumber[action.chunk],
-                                  time.endNs - time.startNs, view.ranks[r].recomputeNs[k]};
+                                  time.endNs - time.startNs, view.stages[r].recomputeNs[k]};
       auto [it, fresh] = typeNumber.try_emplace(type, static_cast<int64_t>(types.size()));
       if (fresh)
         types.push_back(type);
@@ -100,7 +101,7 @@ private:
   /// Of equal parts of the step, a digit (base 36) each for forward, recomputation, backward and
   /// weight gradient.
   std::string sharesOf(size_t r) const {
-    size_t columns = std::min(mostShareColumns, mostShares / (4 * ranks.size()));
+    size_t columns = std::min(mostShareColumns, mostShares / (4 * stages.size()));
     std::vector<std::array<double, 4>> parts(columns, std::array<double, 4>{});
     double size =
         std::max(1.0, static_cast<double>(timeline.stepNs)) / static_cast<double>(columns);
@@ -113,7 +114,7 @@ private:
     for (size_t k = 0; k < plan.actions[r].size(); ++k) {
       const ActionTime &time = timeline.times[r][k];
       ActionKind kind = plan.actions[r][k].kind;
-      int64_t recomputed = time.startNs + view.ranks[r].recomputeNs[k];
+      int64_t recomputed = time.startNs + view.stages[r].recomputeNs[k];
       add(1, time.startNs, recomputed);
       add(kind == ActionKind::Forward      ? 0
           : kind == ActionKind::WeightGrad ? 3
@@ -131,7 +132,7 @@ private:
   /// The points, or the highest of as many equal parts of the step as may be shown.
   void memory(const std::vector<MemoryPoint> &points) {
     size_t most =
-        std::max<size_t>(8, std::min(mostMemoryPointsOfRank, mostMemoryPoints / ranks.size()));
+        std::max<size_t>(8, std::min(mostMemoryPointsOfStage, mostMemoryPoints / stages.size()));
     std::vector<MemoryPoint> kept;
     int64_t part = timeline.stepNs / static_cast<int64_t>(most) + 1;
     for (const MemoryPoint &point : points) {
@@ -249,8 +250,8 @@ private:
   const Plan &plan;
   const Timeline &timeline;
   StepView view;
-  std::vector<size_t> ranks;
-  std::vector<int64_t> chunks, chunkNumber; ///< those of the ranks shown; by chunk, -1: not shown
+  std::vector<size_t> stages;
+  std::vector<int64_t> chunks, chunkNumber; ///< those of the stages shown; by chunk, -1: not shown
   bool asShares = false;
   std::vector<std::array<int64_t, 4>> types;
   std::map<std::array<int64_t, 4>, int64_t> typeNumber;
@@ -259,12 +260,12 @@ private:
 
 } // namespace
 
-std::vector<size_t> ranksShown(const Plan &plan) {
-  std::vector<size_t> ranks;
-  size_t count = plan.actions.size(), shown = std::min(count, mostRanks);
+std::vector<size_t> stagesShown(const Plan &plan) {
+  std::vector<size_t> stages;
+  size_t count = plan.actions.size(), shown = std::min(count, mostStages);
   for (size_t i = 0; i < shown; ++i)
-    ranks.push_back(shown == 1 ? 0 : i * (count - 1) / (shown - 1));
-  return ranks;
+    stages.push_back(shown == 1 ? 0 : i * (count - 1) / (shown - 1));
+  return stages;
 }
 
 std::string reportData(const ReportInput &input) {

@@ -6,8 +6,8 @@
 
 namespace omnibal::planner {
 
-/// Ranks that the page shows.
-std::vector<size_t> ranksShown(const Plan &plan);
+/// Stages that the page shows.
+std::vector<size_t> stagesShown(const Plan &plan);
 
 /// JSON for report.js, safe within a script element.
 std::string reportData(const ReportInput &input);

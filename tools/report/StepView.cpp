@@ -20,7 +20,7 @@ struct Flow {
 /// By chunk, for one load.
 struct LoadSums {
   std::vector<int64_t> recomputeNs, savedBytes, splitBytes;
-  std::map<Pair, Flow> flows; ///< between chunks of different ranks
+  std::map<Pair, Flow> flows; ///< between chunks of different stages
 };
 
 class Viewer {
@@ -31,7 +31,7 @@ public:
   StepView view() {
     sumLoads();
     for (size_t r = 0; r < plan.actions.size(); ++r)
-      result.ranks.push_back(viewOfRank(r));
+      result.stages.push_back(viewOfStage(r));
     findTransfers();
     return std::move(result);
   }
@@ -53,7 +53,7 @@ private:
   LoadSums sumsOf(int64_t microbatch) const {
     LoadSums sums;
     for (auto *list : {&sums.recomputeNs, &sums.savedBytes, &sums.splitBytes})
-      list->resize(plan.chunkRank.size());
+      list->resize(plan.chunkStage.size());
     for (size_t l = 0; l < problem.layers.size(); ++l) {
       const Layer &layer = problem.layers[l];
       const RematOption &option = *layer.option(plan.remat[l]);
@@ -64,7 +64,7 @@ private:
     }
     for (const Edge &edge : problem.edges) {
       Pair ends{chunkOf[edge.from], chunkOf[edge.to]};
-      if (plan.chunkRank[ends.first] == plan.chunkRank[ends.second])
+      if (plan.chunkStage[ends.first] == plan.chunkStage[ends.second])
         continue;
       Decimal factor = problem.factor(microbatch, problem.layers[edge.from].kind);
       Flow &flow = sums.flows[ends];
@@ -76,11 +76,11 @@ private:
     return sums;
   }
 
-  RankView viewOfRank(size_t rank) const {
-    RankView view;
+  StageView viewOfStage(size_t stage) const {
+    StageView view;
     int64_t params = 0, workspace = 0;
     for (size_t l = 0; l < problem.layers.size(); ++l)
-      if (plan.chunkRank[chunkOf[l]] == static_cast<int64_t>(rank)) {
+      if (plan.chunkStage[chunkOf[l]] == static_cast<int64_t>(stage)) {
         params += problem.layers[l].paramBytes;
         workspace = std::max(workspace, problem.layers[l].option(plan.remat[l])->workspaceBytes);
       }
@@ -93,9 +93,9 @@ private:
         view.memory.push_back({ns, held});
     };
     note(0);
-    for (size_t k = 0; k < plan.actions[rank].size(); ++k) {
-      const Action &action = plan.actions[rank][k];
-      const ActionTime &time = timeline.times[rank][k];
+    for (size_t k = 0; k < plan.actions[stage].size(); ++k) {
+      const Action &action = plan.actions[stage][k];
+      const ActionTime &time = timeline.times[stage][k];
       const LoadSums &sums = loads[loadOf[action.microbatch]];
       int64_t saved = sums.savedBytes[action.chunk], split = sums.splitBytes[action.chunk];
       bool recomputes = action.kind == ActionKind::Backward || action.kind == ActionKind::InputGrad;
@@ -116,7 +116,7 @@ private:
       }
       lastEnd = time.endNs;
     }
-    const RankFigures &figures = timeline.ranks[rank];
+    const StageFigures &figures = timeline.stages[stage];
     view.reductionNs = timeline.stepNs - figures.forwardNs - figures.backwardNs - figures.idleNs;
     note(std::max(lastEnd, timeline.stepNs));
     return view;
@@ -139,7 +139,7 @@ private:
           auto sender = places.find({from, m}), receiver = places.find({to, m});
           if (sender == places.end() || receiver == places.end())
             return;
-          int64_t start = timeline.times[sender->second.rank][sender->second.index].endNs;
+          int64_t start = timeline.times[sender->second.stage][sender->second.index].endNs;
           const Link &link = problem.cluster.link;
           int64_t ns = link.latencyNs +
                        ceilDiv(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
@@ -173,10 +173,10 @@ StepView viewOf(const Problem &problem, const Plan &plan, const Timeline &timeli
   return Viewer(problem, plan, timeline).view();
 }
 
-int64_t chunkOnRank(const Plan &plan, int64_t chunk) {
+int64_t chunkOnStage(const Plan &plan, int64_t chunk) {
   int64_t number = 0;
   for (int64_t c = 0; c < chunk; ++c)
-    number += plan.chunkRank[c] == plan.chunkRank[chunk];
+    number += plan.chunkStage[c] == plan.chunkStage[chunk];
   return number;
 }
 

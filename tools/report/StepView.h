@@ -6,9 +6,9 @@
 
 namespace omnibal::planner {
 
-/// The place of an action: plan.actions[rank][index].
+/// The place of an action: plan.actions[stage][index].
 struct ActionPlace {
-  size_t rank = 0, index = 0;
+  size_t stage = 0, index = 0;
 };
 
 /// What one chunk sends to another for one micro-batch, on the way from start to end.
@@ -19,12 +19,12 @@ struct TransferTime {
   ActionPlace sender, receiver; ///< the actions that make and need it
 };
 
-/// Bytes of a rank from a time on.
+/// Bytes of a stage from a time on.
 struct MemoryPoint {
   int64_t ns = 0, bytes = 0;
 };
 
-struct RankView {
+struct StageView {
   std::vector<int64_t> recomputeNs; ///< by action: the part of it that is recomputation
   std::vector<MemoryPoint> memory;  ///< as rule 6 of docs/planner.md counts, ascending in time
   int64_t reductionNs = 0;          ///< of gradients over replicas, after the last action
@@ -32,15 +32,15 @@ struct RankView {
 
 /// What reports and traces show beside the timeline.
 struct StepView {
-  std::vector<RankView> ranks;
-  std::vector<TransferTime> transfers; ///< between ranks only, by start
+  std::vector<StageView> stages;
+  std::vector<TransferTime> transfers; ///< between stages only, by start
 };
 
 /// `timeline` is that of the plan, without an error.
 StepView viewOf(const Problem &problem, const Plan &plan, const Timeline &timeline);
 
-/// The number of a chunk among those of its rank.
-int64_t chunkOnRank(const Plan &plan, int64_t chunk);
+/// The number of a chunk among those of its stage.
+int64_t chunkOnStage(const Plan &plan, int64_t chunk);
 
 } // namespace omnibal::planner
 #endif // TOOLS_REPORT_STEPVIEW_H

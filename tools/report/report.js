@@ -37,30 +37,30 @@ function axis(y, from, to, size = plot) {
 plan.step = Math.max(1, plan.step);
 
 // Starts of all actions, from gaps and durations.
-for (const rank of plan.ranks) {
-  rank.actions = [];
-  for (let i = 0, t = 0; i < rank.a.length; i += 3) {
-    const start = t + rank.a[i], type = plan.types[rank.a[i + 1]];
+for (const stage of plan.stages) {
+  stage.actions = [];
+  for (let i = 0, t = 0; i < stage.a.length; i += 3) {
+    const start = t + stage.a[i], type = plan.types[stage.a[i + 1]];
     t = start + type[2];
-    rank.actions.push({start, end: t, kind: type[0], chunk: type[1], recompute: type[3], microbatch: rank.a[i + 2]});
+    stage.actions.push({start, end: t, kind: type[0], chunk: type[1], recompute: type[3], microbatch: stage.a[i + 2]});
   }
-  rank.end = rank.actions.length ? rank.actions.at(-1).end : plan.step - rank.reduction;
+  stage.end = stage.actions.length ? stage.actions.at(-1).end : plan.step - stage.reduction;
 }
-const mostActions = Math.max(...plan.ranks.map(r => r.actions.length));
+const mostActions = Math.max(...plan.stages.map(r => r.actions.length));
 const severalChunks = plan.chunks.some(c => c.number > 0);
 const rowHeightFor = count => count <= 8 ? 34 : count <= 16 ? 27 : count <= 32 ? 20 : count <= 64 ? 14 : 9;
 
-// Messages on their way, by receiving place in plan.ranks.
-const arrivals = plan.ranks.map(() => []);
-const placeOf = new Map(plan.ranks.map((r, i) => [r.rank, i]));
-for (const rank of plan.ranks)
-  for (const action of rank.actions) {
+// Messages on their way, by receiving place in plan.stages.
+const arrivals = plan.stages.map(() => []);
+const placeOf = new Map(plan.stages.map((r, i) => [r.stage, i]));
+for (const stage of plan.stages)
+  for (const action of stage.actions) {
     if (action.kind === 3) continue;
     const delays = plan.delays[plan.loadOf.length ? plan.loadOf[action.microbatch] : 0];
     plan.feeds.forEach(([from, to], f) => {
       const gradient = action.kind !== 0, delay = delays[2 * f + gradient];
       if ((gradient ? to : from) !== action.chunk || delay < 0) return;
-      const place = placeOf.get(plan.chunks[gradient ? from : to].rank);
+      const place = placeOf.get(plan.chunks[gradient ? from : to].stage);
       if (place !== undefined) arrivals[place].push({start: action.end, end: action.end + delay, gradient});
     });
   }
@@ -88,7 +88,7 @@ class Shares {
   }
 }
 
-function timelineRow(rank, place, y, height, from, to) {
+function timelineRow(stage, place, y, height, from, to) {
   const scale = plot / (to - from), boxes = new Rectangles(), shares = new Shares();
   const lane = height >= 20 ? 5 : height >= 14 ? 3 : 0, bar = height - lane - 3;
   let labels = '';
@@ -102,7 +102,7 @@ function timelineRow(rank, place, y, height, from, to) {
       labels += text((x0 + x1) / 2, y + h / 2 + 4, label, 'class="in" text-anchor="middle"');
   };
   boxes.add('bubble', left, y, plot, bar);
-  for (const a of rank.actions) {
+  for (const a of stage.actions) {
     if (a.end < from || a.start > to) continue;
     const h = (a.end - a.start) * scale < 1.6 ? 0 : bar, chunk = plan.chunks[a.chunk].number;
     const more = chunk % 4 ? ' chunk' + chunk % 4 : '';
@@ -111,14 +111,14 @@ function timelineRow(rank, place, y, height, from, to) {
     span(kindClass[a.kind], a.start + a.recompute, a.end, y, h, label, more);
   }
   // A step too long for single actions: shares of equal parts of it.
-  for (let i = 0; i < rank.shares.length; i += 4)
-    for (let k = 0, t = plan.step * i / rank.shares.length; k < 4; ++k) {
-      const ns = plan.step * 4 / rank.shares.length * parseInt(rank.shares[i + k], 36) / 35;
+  for (let i = 0; i < stage.shares.length; i += 4)
+    for (let k = 0, t = plan.step * i / stage.shares.length; k < 4; ++k) {
+      const ns = plan.step * 4 / stage.shares.length * parseInt(stage.shares[i + k], 36) / 35;
       span(shareLooks[k], t, t + ns, y, 0);
       t += ns;
     }
   shares.draw(boxes, y, bar);
-  if (rank.reduction) span('reduction', rank.end, rank.end + rank.reduction, y, bar, 'reduce');
+  if (stage.reduction) span('reduction', stage.end, stage.end + stage.reduction, y, bar, 'reduce');
   if (lane)
     for (const t of arrivals[place])
       if (t.end >= from && t.start <= to)
@@ -129,12 +129,12 @@ function timelineRow(rank, place, y, height, from, to) {
 function timeline(from, to, height, selected) {
   let body = '';
   const every = height < 11 ? Math.ceil(11 / height) : 1;
-  plan.ranks.forEach((rank, i) => {
+  plan.stages.forEach((stage, i) => {
     if (i % every === 0)
-      body += text(2, i * height + Math.max(9, height / 2 + 3), 'rank ' + rank.rank, 'class="name"');
-    body += timelineRow(rank, i, i * height, height, from, to);
+      body += text(2, i * height + Math.max(9, height / 2 + 3), 'stage ' + stage.stage, 'class="name"');
+    body += timelineRow(stage, i, i * height, height, from, to);
   });
-  const bottom = plan.ranks.length * height + 2;
+  const bottom = plan.stages.length * height + 2;
   if (selected)
     body += `<rect class="window" x="${left + plot * selected[0] / plan.step}" y="0" ` +
       `width="${plot * (selected[1] - selected[0]) / plan.step}" height="${bottom - 2}"/>`;
@@ -142,27 +142,27 @@ function timeline(from, to, height, selected) {
 }
 
 function memory() {
-  const height = Math.max(16, rowHeightFor(plan.ranks.length) * 1.25), labels = 250;
+  const height = Math.max(16, rowHeightFor(plan.stages.length) * 1.25), labels = 250;
   const scaleX = (plot - labels) / plan.step;
   let body = '';
-  plan.ranks.forEach((rank, i) => {
-    const y = i * height, bar = height - 4, limited = rank.limit > 0 && rank.limit < 2 ** 53 - 1;
-    const top = limited && rank.limit < 4 * rank.peak ? Math.max(rank.limit, rank.peak) * 1.04 : rank.peak * 1.2 || 1;
+  plan.stages.forEach((stage, i) => {
+    const y = i * height, bar = height - 4, limited = stage.limit > 0 && stage.limit < 2 ** 53 - 1;
+    const top = limited && stage.limit < 4 * stage.peak ? Math.max(stage.limit, stage.peak) * 1.04 : stage.peak * 1.2 || 1;
     const at = b => y + bar - bar * b / top;
-    body += text(2, y + height / 2 + 3, 'rank ' + rank.rank, 'class="name"');
+    body += text(2, y + height / 2 + 3, 'stage ' + stage.stage, 'class="name"');
     body += `<rect class="bubble" x="${left}" y="${y}" width="${plot - labels}" height="${bar}"/>`;
     let d = `M${left} ${y + bar}`;
-    for (let k = 0; k < rank.memory.length; k += 2) {
-      const x = left + rank.memory[k] * scaleX;
-      d += `H${+x.toFixed(2)}V${+at(rank.memory[k + 1]).toFixed(2)}`;
+    for (let k = 0; k < stage.memory.length; k += 2) {
+      const x = left + stage.memory[k] * scaleX;
+      d += `H${+x.toFixed(2)}V${+at(stage.memory[k + 1]).toFixed(2)}`;
     }
     body += `<path class="memory" d="${d}H${left + plot - labels}V${y + bar}z"/>`;
-    if (limited && rank.limit <= top)
-      body += `<line class="limit" x1="${left}" x2="${left + plot - labels}" y1="${at(rank.limit)}" y2="${at(rank.limit)}"/>`;
-    const share = limited ? ` of ${bytes(rank.limit)}, ${number(100 * rank.peak / rank.limit)} %` : ', no limit';
-    body += text(left + plot - labels + 8, y + height / 2 + 3, bytes(rank.peak) + share);
+    if (limited && stage.limit <= top)
+      body += `<line class="limit" x1="${left}" x2="${left + plot - labels}" y1="${at(stage.limit)}" y2="${at(stage.limit)}"/>`;
+    const share = limited ? ` of ${bytes(stage.limit)}, ${number(100 * stage.peak / stage.limit)} %` : ', no limit';
+    body += text(left + plot - labels + 8, y + height / 2 + 3, bytes(stage.peak) + share);
   });
-  const bottom = plan.ranks.length * height;
+  const bottom = plan.stages.length * height;
   return svg(bottom + 20, 'memory', body + axis(bottom, 0, plan.step, plot - labels));
 }
 
@@ -188,7 +188,7 @@ function stages() {
     if (last && last[0] === s.kind) last[1] += s.count; else list.push([s.kind, s.count]);
   }
   plan.chunks.forEach((chunk, c) => {
-    body += text(2, c * height + height / 2 + 2, 'rank ' + chunk.rank + (severalChunks ? String.fromCharCode(97 + chunk.number % 26) : ''), 'class="name"');
+    body += text(2, c * height + height / 2 + 2, 'stage ' + chunk.stage + (severalChunks ? String.fromCharCode(97 + chunk.number % 26) : ''), 'class="name"');
     const what = names[c].map(([kind, count]) => count + ' ' + kind).join(', ');
     body += text(at[c] + 6, c * height + height / 2 + 2, ms(sums[c]) + ': ' + what);
   });
@@ -199,9 +199,9 @@ function show(id, picture) {
   document.getElementById(id).innerHTML = picture;
 }
 
-const whole = [0, plan.step], isLong = mostActions > 120 || plan.ranks.some(r => r.shares.length);
+const whole = [0, plan.step], isLong = mostActions > 120 || plan.stages.some(r => r.shares.length);
 let shown = isLong && mostActions ? [0, plan.step * 48 / mostActions] : whole;
-const detailHeight = rowHeightFor(plan.ranks.length);
+const detailHeight = rowHeightFor(plan.stages.length);
 
 function redraw() {
   if (isLong) show('overview', timeline(...whole, Math.max(4, detailHeight * 0.6), mostActions ? shown : null));
@@ -236,9 +236,9 @@ for (const id of ['overview', 'detail']) {
   box.addEventListener('mousemove', event => {
     const area = box.firstElementChild.getBoundingClientRect(), t = timeAt(event);
     const height = id === 'overview' ? Math.max(4, detailHeight * 0.6) : detailHeight;
-    const rank = plan.ranks[Math.floor((event.clientY - area.top) / area.width * width / height)];
-    const action = rank && rank.actions.find(a => a.start <= t && t < a.end);
-    document.getElementById('told').textContent = !rank ? '' : `rank ${rank.rank}, ${ms(t)}: ` + (action ?
+    const stage = plan.stages[Math.floor((event.clientY - area.top) / area.width * width / height)];
+    const action = stage && stage.actions.find(a => a.start <= t && t < a.end);
+    document.getElementById('told').textContent = !stage ? '' : `stage ${stage.stage}, ${ms(t)}: ` + (action ?
       `${kindName[action.kind]} of micro-batch ${action.microbatch}, chunk ${action.chunk}, ${ms(action.end - action.start)}` +
       (action.recompute ? ` (recomputation ${ms(action.recompute)})` : '') : 'nothing to do');
   });

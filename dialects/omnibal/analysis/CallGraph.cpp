@@ -36,13 +36,13 @@ public:
   }
 
 private:
-  /// Whether predict, which yields all outputs, says so of this one.
+  /// Whether inference, which yields all outputs, says so of this one.
   bool isNarrowOutput(LayerFnOp callee, size_t output) {
-    auto predict = module.lookupSymbol<func::FuncOp>(callee.getPredict());
-    for (unsigned i = 0, end = predict ? predict.getNumResults() : 0; i < end; ++i) {
-      auto index = predict.getResultAttrOfType<IntegerAttr>(i, "omnibal.index");
+    auto inference = module.lookupSymbol<func::FuncOp>(callee.getInference());
+    for (unsigned i = 0, end = inference ? inference.getNumResults() : 0; i < end; ++i) {
+      auto index = inference.getResultAttrOfType<IntegerAttr>(i, "omnibal.index");
       if (index && index.getInt() == static_cast<int64_t>(output))
-        return isNarrowFormal(predict.getResultAttrDict(i), predict.getResultTypes()[i]);
+        return isNarrowFormal(inference.getResultAttrDict(i), inference.getResultTypes()[i]);
     }
     return false;
   }

@@ -11,7 +11,7 @@ def RunKind : I32EnumAttr<"RunKind", "part of a chunk's work on a micro-batch", 
 }
 def StageMode : I32EnumAttr<"StageMode", "what a list of actions is for", [
   I32EnumAttrCase<"Train", 0, "train">, I32EnumAttrCase<"Evaluate", 1, "evaluate">,
-  I32EnumAttrCase<"Predict", 2, "predict">]> {
+  I32EnumAttrCase<"Inference", 2, "inference">]> {
   let cppNamespace = "::omnibal";
 }
 def TransferKind : I32EnumAttr<"TransferKind", "what a message carries", [

@@ -34,12 +34,12 @@ static int64_t getChunk(CallLayerOp call) {
 
 LogicalResult TransferOp::verifySymbolUses(SymbolTableCollection &symbols) {
   PlanAttr plan = getPlan(*this);
-  int64_t chunks = plan ? static_cast<int64_t>(plan.getChunkRanks().size()) : 0;
+  int64_t chunks = plan ? static_cast<int64_t>(plan.getChunkStages().size()) : 0;
   int64_t from = getFrom(), to = getTo();
   if (std::min(from, to) < 0 || std::max(from, to) >= chunks ||
-      plan.getChunkRanks()[from] == plan.getChunkRanks()[to])
+      plan.getChunkStages()[from] == plan.getChunkStages()[to])
     return emitOpError() << "transfer_c1: chunks " << from << " and " << to
-                         << " are not on two ranks of omnibal.plan";
+                         << " are not on two stages of omnibal.plan";
   auto main =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, StringAttr::get(getContext(), "main"));
   int64_t producing = getKind() == TransferKind::Activation ? from : to;
@@ -135,8 +135,8 @@ private:
     if (microbatch < 0 || microbatch >= plan.getMicrobatches())
       return op->emitOpError() << "stage_c5: micro-batch " << microbatch << " of "
                                << plan.getMicrobatches();
-    if (microbatch > 0 && stage.getMode() == StageMode::Predict)
-      return op->emitOpError() << "stage_c9: mode predict has micro-batch 0 only";
+    if (microbatch > 0 && stage.getMode() == StageMode::Inference)
+      return op->emitOpError() << "stage_c9: mode inference has micro-batch 0 only";
     return success();
   }
 
@@ -148,10 +148,10 @@ private:
     int64_t chunk = op.getChunk(), microbatch = op.getMicrobatch();
     if (failed(checkMicrobatch(op, microbatch)))
       return failure();
-    if (chunk < 0 || chunk >= static_cast<int64_t>(plan.getChunkRanks().size()) ||
-        plan.getChunkRanks()[chunk] != static_cast<int64_t>(stage.getRank()))
-      return op.emitOpError() << "stage_c5: chunk " << chunk << " is not on rank "
-                              << stage.getRank() << " of omnibal.plan";
+    if (chunk < 0 || chunk >= static_cast<int64_t>(plan.getChunkStages().size()) ||
+        plan.getChunkStages()[chunk] != static_cast<int64_t>(stage.getIndex()))
+      return op.emitOpError() << "stage_c5: chunk " << chunk << " is not on stage "
+                              << stage.getIndex() << " of omnibal.plan";
     RunKind kind = op.getKind();
     bool first = kind == RunKind::Forward;
     bool ready = first || ran(kind == RunKind::WeightGrad ? RunKind::InputGrad : RunKind::Forward,
@@ -187,9 +187,9 @@ private:
       return op->emitOpError() << "stage_c9: " << name << " is a gradient, in mode "
                                << stringifyStageMode(stage.getMode());
     int64_t chunk = sends ? transfer.getFrom() : transfer.getTo();
-    if (chunk < 0 || chunk >= static_cast<int64_t>(plan.getChunkRanks().size()) ||
-        plan.getChunkRanks()[chunk] != static_cast<int64_t>(stage.getRank()))
-      return op->emitOpError() << "stage_c6: rank " << stage.getRank() << " does not "
+    if (chunk < 0 || chunk >= static_cast<int64_t>(plan.getChunkStages().size()) ||
+        plan.getChunkStages()[chunk] != static_cast<int64_t>(stage.getIndex()))
+      return op->emitOpError() << "stage_c6: stage " << stage.getIndex() << " does not "
                                << (sends ? "send " : "receive ") << name;
     Key key{sends, name.getValue(), microbatch};
     if (starts ? !started.insert(key).second : !open.erase(key))
@@ -227,12 +227,12 @@ LogicalResult StageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   PlanAttr plan = getPlan(*this);
   if (!plan)
     return emitOpError() << "stage_c5: the module has no omnibal.plan";
-  int64_t rank = getRank();
-  if (rank < 0 || rank >= plan.getStages())
-    return emitOpError() << "stage_c5: rank " << rank << " of " << plan.getStages();
+  int64_t stage = getIndex();
+  if (stage < 0 || stage >= plan.getStages())
+    return emitOpError() << "stage_c5: stage " << stage << " of " << plan.getStages();
   for (auto other : (*this)->getParentOfType<ModuleOp>().getOps<StageOp>())
-    if (other != *this && other.getRank() == getRank() && other.getMode() == getMode())
-      return emitOpError() << "stage_c5: @" << other.getSymName() << " also is rank " << rank
+    if (other != *this && other.getIndex() == getIndex() && other.getMode() == getMode())
+      return emitOpError() << "stage_c5: @" << other.getSymName() << " also is stage " << stage
                            << " in mode " << stringifyStageMode(getMode());
   return StageChecker(*this, plan, symbols).run();
 }

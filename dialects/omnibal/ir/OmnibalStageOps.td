@@ -13,7 +13,7 @@ def TransferOp : Omnibal_Op<"transfer", [Symbol, HasParent<"::mlir::ModuleOp">,
     chunk `to`. With the micro-batch, `id` tells messages apart on the wire.
 
     Constraints:
-    * (transfer_c1) both chunks are in the module's `omnibal.plan`, on different ranks;
+    * (transfer_c1) both chunks are in the module's `omnibal.plan`, on different stages;
     * (transfer_c2) there is a value, and `layers` and `outputs` are of one length;
     * (transfer_c3) every value is an output of a call in the chunk that produces it (`from`; for a
       gradient `to`) and an input of a call in the other chunk;
@@ -29,10 +29,10 @@ def TransferOp : Omnibal_Op<"transfer", [Symbol, HasParent<"::mlir::ModuleOp">,
 
 def StageOp : Omnibal_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">, IsolatedFromAbove,
     SingleBlock, NoTerminator, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "The actions of one rank in one mode, in order";
+  let summary = "The actions of one stage in one mode, in order";
   let description = [{
-    What the rank does in a training step; with `mode evaluate` in a step of evaluation (the forward
-    of every micro-batch), with `mode predict` for one batch whose outputs are wanted.
+    What the stage does in a training step; with `mode evaluate` in a step of evaluation (the forward
+    of every micro-batch), with `mode inference` for one batch whose outputs are wanted.
     `post_recv` and `send` start and do not block, `wait_recv` and `wait_send` block. Everything of
     a step is here: no communication happens that no action asks for.
 
@@ -43,20 +43,20 @@ def StageOp : Omnibal_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">, Isolat
       or the input_grad, and a weight_grad only after its input_grad;
     * (stage_c4) the step ends with reduce_shared, reduce_gradients, reduce_scalars and adamw_update
       in this order; all but reduce_shared come at most once, nothing follows the update;
-    * (stage_c5) the module has an `omnibal.plan`; rank and micro-batches are in it, no other stage
-      has the rank in that mode, and the rank's chunks are those that the stage runs;
+    * (stage_c5) the module has an `omnibal.plan`; its index and micro-batches are in it, no other
+      op has the index in that mode, and it runs the chunks that the plan puts there;
     * (stage_c6) every message is an omnibal.transfer of which the stage is the sender (send,
       wait_send) or the receiver (post_recv, wait_recv);
     * (stage_c7) a send comes after the run that makes its values, a wait_recv before the run that
       reads them;
     * (stage_c8) reduce_shared names an omnibal.parameter that trains;
-    * (stage_c9) other modes than train have forward runs and messages of activations only, predict
+    * (stage_c9) other modes than train have forward runs and messages of activations only, inference
       has micro-batch 0 only.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$rank,
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$index,
                        DefaultValuedAttr<StageMode, "::omnibal::StageMode::Train">:$mode);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `rank` $rank (`mode` $mode^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `index` $index (`mode` $mode^)? attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 
@@ -88,12 +88,12 @@ def ReduceSharedOp : StageAction<"reduce_shared"> {
   let assemblyFormat = "$parameter attr-dict";
 }
 def ReduceGradientsOp : StageAction<"reduce_gradients"> {
-  let summary = "Sums the stage's gradients over the data-parallel ranks, in rank order";
+  let summary = "Sums the stage's gradients over the replicas, in their order";
   let description = [{ How many gradients travel together is a matter of export. }];
   let assemblyFormat = "attr-dict";
 }
 def ReduceScalarsOp : StageAction<"reduce_scalars"> {
-  let summary = "Sums loss, label count and squared gradient norm over all ranks";
+  let summary = "Sums loss, label count and squared gradient norm over all stages";
   let assemblyFormat = "attr-dict";
 }
 def AdamwUpdateOp : StageAction<"adamw_update"> {

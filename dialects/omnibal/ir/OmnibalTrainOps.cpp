@@ -82,7 +82,7 @@ LogicalResult LayerOp::verifyRegions() {
 }
 
 LogicalResult LayerFnOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  SmallVector<FlatSymbolRefAttr> names = {getForwardAttr(), getEvaluateAttr(), getPredictAttr()};
+  SmallVector<FlatSymbolRefAttr> names = {getForwardAttr(), getEvaluateAttr(), getInferenceAttr()};
   for (FlatSymbolRefAttr name : {getBackwardAttr(), getInputGradAttr(), getWeightGradAttr()})
     if (name)
       names.push_back(name);
@@ -134,7 +134,7 @@ LogicalResult CallLayerOp::verifySymbolUses(SymbolTableCollection &symbols) {
     parameters.push_back(parameter.getType());
   }
   SmallVector<FlatSymbolRefAttr> names = {callee.getForwardAttr(), callee.getEvaluateAttr(),
-                                          callee.getPredictAttr()};
+                                          callee.getInferenceAttr()};
   for (FlatSymbolRefAttr name :
        {callee.getBackwardAttr(), callee.getInputGradAttr(), callee.getWeightGradAttr()})
     if (name)

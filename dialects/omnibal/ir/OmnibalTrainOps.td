@@ -41,7 +41,7 @@ def YieldOp : Omnibal_Op<"yield", [Pure, Terminator, HasParent<"LayerOp">]> {
 def LayerFnOp : Omnibal_Op<"layer_fn", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The functions shared by all equal layers";
   let description = [{
-    `forward` is the training forward, `evaluate` saves nothing, `predict` also yields the graph's
+    `forward` is the training forward, `evaluate` saves nothing, `inference` also yields the graph's
     own outputs; `backward` is absent where nothing trains in the layer or upstream of it. Where the
     schedule splits the backward, `input_grad` and `weight_grad` are its two halves: without a
     gradient of an input (and without a loss) there is no input_grad, without a parameter whose
@@ -56,11 +56,11 @@ def LayerFnOp : Omnibal_Op<"layer_fn", [Symbol, DeclareOpInterfaceMethods<Symbol
                        OptionalAttr<FlatSymbolRefAttr>:$backward,
                        OptionalAttr<FlatSymbolRefAttr>:$input_grad,
                        OptionalAttr<FlatSymbolRefAttr>:$weight_grad, FlatSymbolRefAttr:$evaluate,
-                       FlatSymbolRefAttr:$predict);
+                       FlatSymbolRefAttr:$inference);
   let assemblyFormat = [{
     $sym_name `forward` `(` $forward `)` (`backward` `(` $backward^ `)`)?
     (`input_grad` `(` $input_grad^ `)`)? (`weight_grad` `(` $weight_grad^ `)`)?
-    `evaluate` `(` $evaluate `)` `predict` `(` $predict `)` attr-dict
+    `evaluate` `(` $evaluate `)` `inference` `(` $inference `)` attr-dict
   }];
 }
 

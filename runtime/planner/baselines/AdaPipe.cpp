@@ -122,7 +122,7 @@ private:
 
 Baseline adaPipe(BaselineTask &task) {
   if (task.chunks > task.model.stages)
-    return {"adapipe", "", {}, "it is defined for one chunk a rank"};
+    return {"adapipe", "", {}, "it is defined for one chunk a stage"};
   return AdaPipe(task).run();
 }
 

@@ -20,16 +20,16 @@ Baseline BaselineTask::timed(const char *name, const std::string &method, const 
     return result;
   Timeline timeline = simulate(problem, plan);
   result.problem = timeline.error;
-  for (size_t r = 0; r < timeline.ranks.size(); ++r)
-    if (const RankFigures &rank = timeline.ranks[r];
-        !problem.cluster.memoryBytes.empty() && rank.peakBytes > rank.limitBytes)
-      result.problem = "rank " + std::to_string(r) + " needs " +
-                       std::to_string(rank.peakBytes - rank.limitBytes) +
+  for (size_t r = 0; r < timeline.stages.size(); ++r)
+    if (const StageFigures &stage = timeline.stages[r];
+        !problem.cluster.memoryBytes.empty() && stage.peakBytes > stage.limitBytes)
+      result.problem = "stage " + std::to_string(r) + " needs " +
+                       std::to_string(stage.peakBytes - stage.limitBytes) +
                        " bytes more than its limit";
   if (!result.problem.empty())
     return result;
   plan.stepNs = timeline.stepNs;
-  plan.ranks = timeline.ranks;
+  plan.stages = timeline.stages;
   result.plan = std::move(plan);
   return result;
 }
@@ -100,7 +100,7 @@ std::vector<Baseline> baselines(const Problem &given, double seconds) {
   if (problem.schedule == "auto")
     problem.schedule = "1f1b"; // what others run
   Problem parts = problem;     // with a stage for every chunk, for rules that only cut
-  parts.cluster.stages *= chunksPerRank(problem.schedule).value_or(1);
+  parts.cluster.stages *= chunksPerStage(problem.schedule).value_or(1);
   int64_t chunks = parts.cluster.stages;
   if (chunks > static_cast<int64_t>(problem.layers.size()))
     return {};

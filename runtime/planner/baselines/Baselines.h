@@ -16,8 +16,8 @@ struct Baseline {
 };
 
 /// Plans of the problem's schedule (1f1b where that is "auto") by published and common rules. Where
-/// a rule says nothing of recomputation, each rank recomputes the least that fits, found exactly:
-/// what is compared is the cuts. With several chunks a rank, rules cut as many stages as there are
+/// a rule says nothing of recomputation, each stage recomputes the least that fits, found exactly:
+/// what is compared is the cuts. With several chunks a stage, rules cut as many stages as there are
 /// chunks. Empty where there are fewer layers than that. `seconds` bounds all of them together.
 ///
 ///   equal-layers       the same number of layers a stage

@@ -14,7 +14,7 @@ using Cuts = std::vector<int64_t>;
 struct BaselineTask {
   const Problem &problem; ///< cuts may vary; a fixed schedule
   const PlanningModel &model;
-  int64_t chunks; ///< stages times chunks a rank
+  int64_t chunks; ///< stages times chunks a stage
   SearchControl control;
 
   /// The plan with these cuts, and these options or the least recomputation that fits.

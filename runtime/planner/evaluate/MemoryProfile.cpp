@@ -49,11 +49,11 @@ int64_t MemoryProfile::held(const std::vector<int64_t> &saved,
 }
 
 std::vector<MemoryProfile> memoryProfiles(const PlanningModel &model,
-                                          const std::vector<int64_t> &chunkRank,
+                                          const std::vector<int64_t> &chunkStage,
                                           const std::vector<std::vector<Action>> &actions) {
   std::vector<MemoryProfile> profiles;
-  for (size_t c = 0; c < chunkRank.size(); ++c)
-    profiles.emplace_back(model, actions[chunkRank[c]], static_cast<int64_t>(c));
+  for (size_t c = 0; c < chunkStage.size(); ++c)
+    profiles.emplace_back(model, actions[chunkStage[c]], static_cast<int64_t>(c));
   return profiles;
 }
 

@@ -7,11 +7,11 @@
 
 namespace omnibal::planner {
 
-/// The activations that one chunk of a rank holds at once, at most, as its action list orders its
+/// The activations that one chunk of a stage holds at once, at most, as its action list orders its
 /// micro-batches (rule 6 of docs/planner.md): saved bytes from F on, split bytes from I to W.
 class MemoryProfile {
 public:
-  /// `actions`: a rank's list; those of `chunk` count.
+  /// `actions`: a stage's list; those of `chunk` count.
   MemoryProfile(const PlanningModel &model, const std::vector<Action> &actions, int64_t chunk);
 
   /// For a problem with one load.
@@ -40,7 +40,7 @@ private:
 
 /// The profiles of all chunks.
 std::vector<MemoryProfile> memoryProfiles(const PlanningModel &model,
-                                          const std::vector<int64_t> &chunkRank,
+                                          const std::vector<int64_t> &chunkStage,
                                           const std::vector<std::vector<Action>> &actions);
 
 } // namespace omnibal::planner

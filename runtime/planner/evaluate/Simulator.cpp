@@ -85,8 +85,8 @@ private:
     size_t layers = problem.layers.size();
     if (plan.cuts.size() < 2 || plan.cuts.front() != 0 ||
         plan.cuts.back() != static_cast<int64_t>(layers) || plan.remat.size() != layers ||
-        plan.chunkRank.size() + 1 != plan.cuts.size())
-      return fail("the plan's cuts, chunk ranks or remat list do not cover the layers");
+        plan.chunkStage.size() + 1 != plan.cuts.size())
+      return fail("the plan's cuts, chunk stages or remat list do not cover the layers");
     for (size_t c = 0; c + 1 < plan.cuts.size(); ++c) {
       if (plan.cuts[c] >= plan.cuts[c + 1])
         return fail("chunk " + std::to_string(c) + " is empty");
@@ -120,8 +120,8 @@ private:
       for (const Action &action : plan.actions[r])
         if (action.chunk < 0 || action.chunk >= chunks || action.microbatch < 0 ||
             action.microbatch >= problem.microbatches ||
-            plan.chunkRank[action.chunk] != static_cast<int64_t>(r))
-          return fail("rank " + std::to_string(r) + " has an action of chunk " +
+            plan.chunkStage[action.chunk] != static_cast<int64_t>(r))
+          return fail("stage " + std::to_string(r) + " has an action of chunk " +
                       std::to_string(action.chunk) + ", micro-batch " +
                       std::to_string(action.microbatch) + ", which is not its own");
     return true;
@@ -155,9 +155,9 @@ private:
       sum.forwardFull += edge.bytes;
       sum.backwardFull += edge.gradBytes;
     }
-    // Free on one rank and where nothing flows whatever the load; a load of zero still sends.
+    // Free on one stage and where nothing flows whatever the load; a load of zero still sends.
     for (const auto &[ends, sum] : bytes)
-      if (plan.chunkRank[ends.first] != plan.chunkRank[ends.second])
+      if (plan.chunkStage[ends.first] != plan.chunkStage[ends.second])
         load.transfers[ends] = {sum.forwardFull ? transferNs(problem.cluster.link, sum.forward) : 0,
                                 sum.backwardFull ? transferNs(problem.cluster.link, sum.backward)
                                                  : 0};
@@ -205,12 +205,12 @@ private:
   }
 
   bool advanceAll() {
-    size_t ranks = plan.actions.size();
-    std::vector<size_t> next(ranks, 0);
-    std::vector<int64_t> clock(ranks, 0);
+    size_t stages = plan.actions.size();
+    std::vector<size_t> next(stages, 0);
+    std::vector<int64_t> clock(stages, 0);
     for (bool progress = true; progress;) {
       progress = false;
-      for (size_t r = 0; r < ranks; ++r)
+      for (size_t r = 0; r < stages; ++r)
         while (next[r] < plan.actions[r].size()) {
           const Action &action = plan.actions[r][next[r]];
           int64_t ready = readyAt(action);
@@ -227,9 +227,9 @@ private:
           progress = true;
         }
     }
-    for (size_t r = 0; r < ranks; ++r)
+    for (size_t r = 0; r < stages; ++r)
       if (next[r] < plan.actions[r].size())
-        return fail("the action lists cannot finish: rank " + std::to_string(r) +
+        return fail("the action lists cannot finish: stage " + std::to_string(r) +
                     " waits for ever at its action " + std::to_string(next[r]));
     return true;
   }
@@ -244,14 +244,14 @@ private:
   }
 
   void account() {
-    size_t ranks = plan.actions.size();
-    timeline.ranks.resize(ranks);
-    std::vector<int64_t> reduction(ranks, 0);
-    for (size_t r = 0; r < ranks; ++r) {
-      RankFigures &figures = timeline.ranks[r];
+    size_t stages = plan.actions.size();
+    timeline.stages.resize(stages);
+    std::vector<int64_t> reduction(stages, 0);
+    for (size_t r = 0; r < stages; ++r) {
+      StageFigures &figures = timeline.stages[r];
       int64_t params = 0, workspace = 0, reduced = 0;
       for (size_t c = 0; c < fixed.size(); ++c)
-        if (plan.chunkRank[c] == static_cast<int64_t>(r)) {
+        if (plan.chunkStage[c] == static_cast<int64_t>(r)) {
           params += fixed[c].params;
           workspace = std::max(workspace, fixed[c].workspace);
           reduced += fixed[c].reduced;
@@ -280,8 +280,8 @@ private:
       int64_t end = timeline.times[r].empty() ? 0 : timeline.times[r].back().endNs;
       timeline.stepNs = std::max(timeline.stepNs, end + reduction[r]);
     }
-    for (size_t r = 0; r < ranks; ++r) {
-      RankFigures &figures = timeline.ranks[r];
+    for (size_t r = 0; r < stages; ++r) {
+      StageFigures &figures = timeline.stages[r];
       figures.idleNs = timeline.stepNs - figures.forwardNs - figures.backwardNs - reduction[r];
     }
   }

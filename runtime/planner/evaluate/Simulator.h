@@ -17,11 +17,11 @@ struct Timeline {
   std::string error; ///< empty, or why the plan cannot run (deadlock, unknown remat option, ...)
   std::vector<std::vector<ActionTime>> times;
   int64_t stepNs = 0;
-  std::vector<RankFigures> ranks;
+  std::vector<StageFigures> stages;
 };
 
-/// Runs the plan's action lists: each rank in list order, each action as early as its inputs allow;
-/// transfers overlap with everything; memory is what rule 6 of docs/planner.md counts.
+/// Runs the plan's action lists: each stage in list order, each action as early as its inputs
+/// allow; transfers overlap with everything; memory is what rule 6 of docs/planner.md counts.
 Timeline simulate(const Problem &problem, const Plan &plan);
 
 } // namespace omnibal::planner

@@ -18,7 +18,7 @@ public:
     checkCuts();
     checkRemat();
     if (found.empty()) {
-      checkRanks();
+      checkStages();
       checkGiven();
     }
     if (found.empty())
@@ -68,22 +68,22 @@ private:
                layerAt(l));
   }
 
-  void checkRanks() {
+  void checkStages() {
     size_t chunks = plan.cuts.size() - 1;
     auto stages = static_cast<size_t>(problem.cluster.stages);
-    std::optional<int64_t> perRank = chunksPerRank(problem.schedule);
-    if (plan.chunkRank.size() != chunks)
-      return report("c2", std::to_string(plan.chunkRank.size()) + " chunk ranks for " +
+    std::optional<int64_t> perStage = chunksPerStage(problem.schedule);
+    if (plan.chunkStage.size() != chunks)
+      return report("c2", std::to_string(plan.chunkStage.size()) + " chunk stages for " +
                               std::to_string(chunks) + " chunks");
-    if (perRank && chunks != stages * static_cast<size_t>(*perRank))
+    if (perStage && chunks != stages * static_cast<size_t>(*perStage))
       return report("c2", problem.schedule + " on " + std::to_string(stages) + " stages needs " +
-                              std::to_string(stages * static_cast<size_t>(*perRank)) +
+                              std::to_string(stages * static_cast<size_t>(*perStage)) +
                               " chunks, not " + std::to_string(chunks));
     for (size_t c = 0; c < chunks; ++c)
-      if (plan.chunkRank[c] < 0 || plan.chunkRank[c] >= problem.cluster.stages ||
-          (problem.schedule != "auto" && plan.chunkRank[c] != static_cast<int64_t>(c % stages)))
+      if (plan.chunkStage[c] < 0 || plan.chunkStage[c] >= problem.cluster.stages ||
+          (problem.schedule != "auto" && plan.chunkStage[c] != static_cast<int64_t>(c % stages)))
         report("c2",
-               "chunk " + std::to_string(c) + " cannot be on rank " + number(plan.chunkRank[c]),
+               "chunk " + std::to_string(c) + " cannot be on stage " + number(plan.chunkStage[c]),
                chunkAt(c));
   }
 
@@ -101,23 +101,23 @@ private:
   void checkActions() {
     if (plan.actions.size() != static_cast<size_t>(problem.cluster.stages))
       return report("c5", std::to_string(plan.actions.size()) + " action lists for " +
-                              number(problem.cluster.stages) + " ranks");
+                              number(problem.cluster.stages) + " stages");
     // What has run of each (chunk, micro-batch), as "", "F", "FB", "FI" or "FIW".
     std::map<std::pair<int64_t, int64_t>, std::string> done;
     for (size_t r = 0; r < plan.actions.size(); ++r)
       for (const Action &a : plan.actions[r]) {
-        if (a.chunk < 0 || a.chunk >= static_cast<int64_t>(plan.chunkRank.size()) ||
+        if (a.chunk < 0 || a.chunk >= static_cast<int64_t>(plan.chunkStage.size()) ||
             a.microbatch < 0 || a.microbatch >= problem.microbatches ||
-            plan.chunkRank[a.chunk] != static_cast<int64_t>(r)) {
+            plan.chunkStage[a.chunk] != static_cast<int64_t>(r)) {
           report("c5",
-                 "rank " + std::to_string(r) + " runs chunk " + number(a.chunk) + ", micro-batch " +
-                     number(a.microbatch) + ", which is not its own",
+                 "stage " + std::to_string(r) + " runs chunk " + number(a.chunk) +
+                     ", micro-batch " + number(a.microbatch) + ", which is not its own",
                  stageAt(r));
           return;
         }
         done[{a.chunk, a.microbatch}] += letterOf(a.kind);
       }
-    for (int64_t c = 0; c < static_cast<int64_t>(plan.chunkRank.size()); ++c)
+    for (int64_t c = 0; c < static_cast<int64_t>(plan.chunkStage.size()); ++c)
       for (int64_t m = 0; m < problem.microbatches; ++m)
         if (const std::string &ran = done[{c, m}]; ran != "FB" && ran != "FIW")
           report("c5",
@@ -141,7 +141,7 @@ private:
             plan.actions[r][i].chunk == want.chunk)
           continue;
         report("c6",
-               "rank " + std::to_string(r) + ": action " + std::to_string(i) + " of " +
+               "stage " + std::to_string(r) + ": action " + std::to_string(i) + " of " +
                    problem.schedule + " is " + letterOf(want.kind) + " of micro-batch " +
                    number(want.microbatch) + ", chunk " + number(want.chunk),
                stageAt(r));
@@ -153,12 +153,12 @@ private:
     Timeline timeline = simulate(problem, plan);
     if (!timeline.error.empty())
       return report("c7", timeline.error);
-    for (size_t r = 0; r < timeline.ranks.size(); ++r)
-      if (const RankFigures &rank = timeline.ranks[r];
-          !problem.cluster.memoryBytes.empty() && rank.peakBytes > rank.limitBytes)
+    for (size_t r = 0; r < timeline.stages.size(); ++r)
+      if (const StageFigures &stage = timeline.stages[r];
+          !problem.cluster.memoryBytes.empty() && stage.peakBytes > stage.limitBytes)
         report("c8",
-               "rank " + std::to_string(r) + " needs " + number(rank.peakBytes) + " bytes, " +
-                   number(rank.peakBytes - rank.limitBytes) + " more than its limit",
+               "stage " + std::to_string(r) + " needs " + number(stage.peakBytes) + " bytes, " +
+                   number(stage.peakBytes - stage.limitBytes) + " more than its limit",
                stageAt(r));
     checkClaims(timeline);
   }
@@ -181,11 +181,11 @@ private:
         report("c9", "gap is " + std::to_string(gap) + ", but the plan says " +
                          std::to_string(*claims.gap));
     }
-    if (!claims.ranks.empty() && claims.ranks.size() != timeline.ranks.size())
-      return report("c9", "ranks has " + std::to_string(claims.ranks.size()) + " entries for " +
-                              std::to_string(timeline.ranks.size()) + " ranks");
-    for (size_t r = 0; r < claims.ranks.size(); ++r) {
-      const RankFigures &said = claims.ranks[r], &is = timeline.ranks[r];
+    if (!claims.stages.empty() && claims.stages.size() != timeline.stages.size())
+      return report("c9", "stages has " + std::to_string(claims.stages.size()) + " entries for " +
+                              std::to_string(timeline.stages.size()) + " stages");
+    for (size_t r = 0; r < claims.stages.size(); ++r) {
+      const StageFigures &said = claims.stages[r], &is = timeline.stages[r];
       std::string where = "ranks[" + std::to_string(r) + "].";
       compare(where + "forward_ns", said.forwardNs, is.forwardNs, stageAt(r));
       compare(where + "backward_ns", said.backwardNs, is.backwardNs, stageAt(r));

@@ -19,7 +19,7 @@ constexpr Link defaultLink{10'000, 10'000'000'000};
 rt::Result<Cluster> readCluster(const nlohmann::json &object, const std::string &where,
                                 std::string_view alsoKnown = "");
 
-/// A file of its own: a cluster and what device its ranks have.
+/// A file of its own: a cluster and what device its stages have.
 struct ClusterFile {
   Cluster cluster;
   bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one

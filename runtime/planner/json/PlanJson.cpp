@@ -23,7 +23,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(readIntegers("cuts", plan.cuts));
     if (plan.cuts.size() < 2)
       return bad("`cuts` is missing: the first layer of every chunk, then the number of layers");
-    OMNIBAL_RETURN_IF_ERROR(readIntegers("chunk_rank", plan.chunkRank));
+    OMNIBAL_RETURN_IF_ERROR(readIntegers("chunk_rank", plan.chunkStage));
     OMNIBAL_RETURN_IF_ERROR(readRemat());
     OMNIBAL_RETURN_IF_ERROR(readActions());
     if (const std::string *schedule = textIn(object, "schedule"))
@@ -79,16 +79,16 @@ private:
   }
 
   Status readActions() {
-    const json *ranks = memberOf(object, "actions");
-    if (!ranks)
+    const json *stages = memberOf(object, "actions");
+    if (!stages)
       return Status::ok();
-    if (!ranks->is_array())
-      return bad("`actions` must be a list of lists, one a rank");
-    for (const json &rank : *ranks) {
-      if (!rank.is_array())
-        return bad("`actions` must be a list of lists, one a rank");
+    if (!stages->is_array())
+      return bad("`actions` must be a list of lists, one a stage");
+    for (const json &stage : *stages) {
+      if (!stage.is_array())
+        return bad("`actions` must be a list of lists, one a stage");
       plan.actions.emplace_back();
-      for (const json &action : rank)
+      for (const json &action : stage)
         OMNIBAL_RETURN_IF_ERROR(readAction(action, plan.actions.back()));
     }
     return Status::ok();
@@ -107,13 +107,13 @@ private:
     return isList ? Status::ok() : bad("`remat` must be a list of option names, one a layer");
   }
 
-  Status readFigures(const json &value, RankFigures &rank) const {
+  Status readFigures(const json &value, StageFigures &stage) const {
     if (!value.is_object())
       return bad("`ranks` must hold objects");
     const std::pair<const char *, int64_t *> fields[] = {
-        {"forward_ns", &rank.forwardNs},     {"backward_ns", &rank.backwardNs},
-        {"recompute_ns", &rank.recomputeNs}, {"peak_bytes", &rank.peakBytes},
-        {"limit_bytes", &rank.limitBytes},   {"idle_ns", &rank.idleNs}};
+        {"forward_ns", &stage.forwardNs},     {"backward_ns", &stage.backwardNs},
+        {"recompute_ns", &stage.recomputeNs}, {"peak_bytes", &stage.peakBytes},
+        {"limit_bytes", &stage.limitBytes},   {"idle_ns", &stage.idleNs}};
     for (const auto &[key, field] : fields) {
       const json *member = memberOf(value, key);
       std::optional<int64_t> number = member ? integerOf(*member) : std::nullopt;
@@ -140,13 +140,13 @@ private:
       if (!claims.gap)
         return bad("`gap` must be a number");
     }
-    const json *ranks = memberOf(object, "ranks");
-    if (!ranks)
+    const json *stages = memberOf(object, "ranks");
+    if (!stages)
       return Status::ok();
-    if (!ranks->is_array())
-      return bad("`ranks` must be a list, one object a rank");
-    for (const json &rank : *ranks)
-      OMNIBAL_RETURN_IF_ERROR(readFigures(rank, claims.ranks.emplace_back()));
+    if (!stages->is_array())
+      return bad("`ranks` must be a list, one object a stage");
+    for (const json &stage : *stages)
+      OMNIBAL_RETURN_IF_ERROR(readFigures(stage, claims.stages.emplace_back()));
     return Status::ok();
   }
 
@@ -172,13 +172,13 @@ std::string writePlan(const Plan &plan, const PlanSearch &search) {
   out.object([&] {
     out.attribute("schema", rt::formats::plan);
     out.attribute("cuts", plan.cuts);
-    out.attribute("chunk_rank", plan.chunkRank);
+    out.attribute("chunk_rank", plan.chunkStage);
     out.attribute("remat", plan.remat);
     out.attribute("schedule", plan.schedule);
     out.attributeArray("actions", [&] {
-      for (const std::vector<Action> &rank : plan.actions)
+      for (const std::vector<Action> &stage : plan.actions)
         out.array([&] {
-          for (const Action &a : rank)
+          for (const Action &a : stage)
             out.array([&] {
               out.value(std::string(1, letterOf(a.kind)));
               out.value(a.microbatch);
@@ -190,14 +190,14 @@ std::string writePlan(const Plan &plan, const PlanSearch &search) {
     out.attribute("lower_bound_ns", search.lowerBoundNs);
     out.attribute("gap", search.gap);
     out.attributeArray("ranks", [&] {
-      for (const RankFigures &rank : plan.ranks)
+      for (const StageFigures &stage : plan.stages)
         out.object([&] {
-          out.attribute("forward_ns", rank.forwardNs);
-          out.attribute("backward_ns", rank.backwardNs);
-          out.attribute("recompute_ns", rank.recomputeNs);
-          out.attribute("peak_bytes", rank.peakBytes);
-          out.attribute("limit_bytes", rank.limitBytes);
-          out.attribute("idle_ns", rank.idleNs);
+          out.attribute("forward_ns", stage.forwardNs);
+          out.attribute("backward_ns", stage.backwardNs);
+          out.attribute("recompute_ns", stage.recomputeNs);
+          out.attribute("peak_bytes", stage.peakBytes);
+          out.attribute("limit_bytes", stage.limitBytes);
+          out.attribute("idle_ns", stage.idleNs);
         });
     });
     out.attributeObject("search", [&] {

@@ -13,7 +13,7 @@ namespace omnibal::planner {
 struct PlanClaims {
   std::optional<int64_t> stepNs, lowerBoundNs;
   std::optional<double> gap;
-  std::vector<RankFigures> ranks; ///< empty if the file has none
+  std::vector<StageFigures> stages; ///< empty if the file has none
 };
 
 /// What a search adds to a plan's file.
@@ -27,7 +27,7 @@ struct PlanSearch {
 };
 
 /// Reads a plan written by hand or by the search: `cuts` is required; `remat`, `schedule`,
-/// `chunk_rank` and `actions` are used where present (empty otherwise). `path` is for messages,
+/// `chunk_stage` and `actions` are used where present (empty otherwise). `path` is for messages,
 /// which name the file and the key. Unknown keys are errors.
 rt::Result<Plan> readPlan(const std::string &path, PlanClaims *claims = nullptr);
 

@@ -140,7 +140,7 @@ Status readMicrobatches(const Place &place, Problem &problem) {
 
 Status readSchedule(const Place &place, Problem &problem) {
   OMNIBAL_RETURN_IF_ERROR(place.text("schedule", problem.schedule));
-  if (problem.schedule == "auto" || chunksPerRank(problem.schedule))
+  if (problem.schedule == "auto" || chunksPerStage(problem.schedule))
     return Status::ok();
   return place.bad("unknown `schedule` " + problem.schedule + " (known: " + scheduleNames +
                    ", auto)");
@@ -174,13 +174,13 @@ Status readGivenRemat(const json &list, const Place &given, Problem &problem) {
 
 /// Given cuts make as many chunks as a named schedule has.
 Status checkChunks(const Place &place, const Problem &problem) {
-  std::optional<int64_t> perRank = chunksPerRank(problem.schedule);
+  std::optional<int64_t> perStage = chunksPerStage(problem.schedule);
   auto chunks = static_cast<int64_t>(problem.givenCuts.size()) - 1;
-  if (problem.varyCuts || !perRank || chunks == problem.cluster.stages * *perRank)
+  if (problem.varyCuts || !perStage || chunks == problem.cluster.stages * *perStage)
     return Status::ok();
   return place.bad("given: `cuts` make " + std::to_string(chunks) + " chunks, but " +
                    problem.schedule + " on " + std::to_string(problem.cluster.stages) +
-                   " stages has " + std::to_string(problem.cluster.stages * *perRank));
+                   " stages has " + std::to_string(problem.cluster.stages * *perStage));
 }
 
 /// `vary`, and `given` exactly for what may not vary.

@@ -33,21 +33,21 @@ struct Action {
   int64_t chunk = 0;
 };
 
-/// What one rank does and needs, as predicted by the simulator.
-struct RankFigures {
+/// What one stage does and needs, as predicted by the simulator.
+struct StageFigures {
   int64_t forwardNs = 0, backwardNs = 0, recomputeNs = 0;
   int64_t peakBytes = 0, limitBytes = 0; ///< limit 0: none
   int64_t idleNs = 0;
 };
 
 struct Plan {
-  std::vector<int64_t> cuts;      ///< chunk c holds layers cuts[c] .. cuts[c+1]-1
-  std::vector<int64_t> chunkRank; ///< the rank that runs a chunk
-  std::vector<std::string> remat; ///< one option name a layer
+  std::vector<int64_t> cuts;       ///< chunk c holds layers cuts[c] .. cuts[c+1]-1
+  std::vector<int64_t> chunkStage; ///< the stage that runs a chunk
+  std::vector<std::string> remat;  ///< one option name a layer
   std::string schedule;
-  std::vector<std::vector<Action>> actions; ///< per rank, in order
+  std::vector<std::vector<Action>> actions; ///< per stage, in order
   int64_t stepNs = 0;
-  std::vector<RankFigures> ranks;
+  std::vector<StageFigures> stages;
 };
 
 } // namespace omnibal::planner

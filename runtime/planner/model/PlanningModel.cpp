@@ -70,9 +70,9 @@ PlanningModel::PlanningModel(const Problem &p)
     edgesInto[p.edges[e].to].push_back(static_cast<int>(e));
 }
 
-int64_t PlanningModel::memoryOf(int64_t rank) const {
+int64_t PlanningModel::memoryOf(int64_t stage) const {
   const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
-  return limits.empty() ? unreachable : limits[limits.size() == 1 ? 0 : rank];
+  return limits.empty() ? unreachable : limits[limits.size() == 1 ? 0 : stage];
 }
 
 int64_t PlanningModel::reductionNs(int64_t bytes) const {
@@ -89,8 +89,8 @@ int64_t PlanningModel::transferNs(int64_t bytes) const {
   return link.latencyNs + dividedUp(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
 }
 
-int64_t PlanningModel::inFlight(int64_t rank) const {
-  return isGpipe() ? microbatches : std::min(microbatches, stages - rank);
+int64_t PlanningModel::inFlight(int64_t stage) const {
+  return isGpipe() ? microbatches : std::min(microbatches, stages - stage);
 }
 
 } // namespace omnibal::planner

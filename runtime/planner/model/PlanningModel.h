@@ -38,16 +38,16 @@ struct PlanningModel {
 
   /// Whether nothing feeds the layer, though it is not the first: a source beside the chain.
   bool isSource(int64_t layer) const { return layer > 0 && edgesInto[layer].empty(); }
-  /// Bytes that a rank may use; `unreachable` where there is no limit.
-  int64_t memoryOf(int64_t rank) const;
+  /// Bytes that a stage may use; `unreachable` where there is no limit.
+  int64_t memoryOf(int64_t stage) const;
   /// Gradient reduction of layers [begin, end) over the replicas.
   int64_t reductionNs(int64_t begin, int64_t end) const {
     return reductionNs(gradSum[end] - gradSum[begin]);
   }
   int64_t reductionNs(int64_t bytes) const;
   int64_t transferNs(int64_t bytes) const;
-  /// Micro-batches whose activations a rank of gpipe or 1f1b holds at once, at most.
-  int64_t inFlight(int64_t rank) const;
+  /// Micro-batches whose activations a stage of gpipe or 1f1b holds at once, at most.
+  int64_t inFlight(int64_t stage) const;
   bool isGpipe() const { return problem.schedule == "gpipe"; }
 };
 

@@ -31,7 +31,7 @@ struct Layer {
   std::string kind; ///< vision | projector | language | head | any other word
   int64_t forwardNs = 0, inputGradNs = 0, weightGradNs = 0; ///< 0 where frozen or not needed
   int64_t paramBytes = 0; ///< resident: weights, gradients, optimizer state
-  int64_t gradBytes = 0;  ///< reduced over data-parallel ranks
+  int64_t gradBytes = 0;  ///< reduced over replicas
   std::vector<RematOption> remat;
 
   /// The option of that name; null where there is none.
@@ -57,7 +57,7 @@ struct Link {
 
 struct Cluster {
   int64_t stages = 1;
-  std::vector<int64_t> memoryBytes; ///< one value or one a rank; empty: no limit
+  std::vector<int64_t> memoryBytes; ///< one value or one a stage; empty: no limit
   Link link;
   int64_t dataParallel = 1;
   Link dataParallelLink;

@@ -58,10 +58,10 @@ Sums sumUp(const Problem &problem) {
 
 std::string tooLarge(const Problem &problem) {
   const Cluster &cluster = problem.cluster;
-  Wide chunks = Wide{cluster.stages} * chunksPerRank(problem.schedule).value_or(1);
+  Wide chunks = Wide{cluster.stages} * chunksPerStage(problem.schedule).value_or(1);
   if (chunks > mostChunkMicrobatches || problem.microbatches > mostChunkMicrobatches ||
       chunks * problem.microbatches > mostChunkMicrobatches)
-    return "`stages` (times chunks a rank) times `microbatches` is more than " +
+    return "`stages` (times chunks a stage) times `microbatches` is more than " +
            std::to_string(mostChunkMicrobatches) + "; a plan lists every action";
   if (cluster.dataParallel > mostReplicas)
     return "`cluster`: `data_parallel.size` is more than 2^30";

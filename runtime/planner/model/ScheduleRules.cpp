@@ -7,14 +7,14 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-constexpr int64_t mostChunksPerRank = 64;
+constexpr int64_t mostChunksPerStage = 64;
 
-Actions gpipe(int64_t rank, int64_t microbatches) {
+Actions gpipe(int64_t stage, int64_t microbatches) {
   Actions actions;
   for (int64_t m = 0; m < microbatches; ++m)
-    actions.push_back({ActionKind::Forward, m, rank});
+    actions.push_back({ActionKind::Forward, m, stage});
   for (int64_t m = 0; m < microbatches; ++m)
-    actions.push_back({ActionKind::Backward, m, rank});
+    actions.push_back({ActionKind::Backward, m, stage});
   return actions;
 }
 
@@ -31,42 +31,42 @@ Actions inTurn(const Actions &forwards, const Actions &backwards, int64_t warmup
   return actions;
 }
 
-Actions oneForwardOneBackward(int64_t rank, int64_t stages, int64_t microbatches) {
+Actions oneForwardOneBackward(int64_t stage, int64_t stages, int64_t microbatches) {
   Actions forwards, backwards;
   for (int64_t m = 0; m < microbatches; ++m) {
-    forwards.push_back({ActionKind::Forward, m, rank});
-    backwards.push_back({ActionKind::Backward, m, rank});
+    forwards.push_back({ActionKind::Forward, m, stage});
+    backwards.push_back({ActionKind::Backward, m, stage});
   }
-  return inTurn(forwards, backwards, stages - 1 - rank);
+  return inTurn(forwards, backwards, stages - 1 - stage);
 }
 
-Actions zeroBubbleH1(int64_t rank, int64_t stages, int64_t microbatches) {
+Actions zeroBubbleH1(int64_t stage, int64_t stages, int64_t microbatches) {
   Actions actions;
-  int64_t warmup = std::min(microbatches, stages - 1 - rank);
+  int64_t warmup = std::min(microbatches, stages - 1 - stage);
   for (int64_t m = 0; m < warmup; ++m)
-    actions.push_back({ActionKind::Forward, m, rank});
+    actions.push_back({ActionKind::Forward, m, stage});
   for (int64_t m = 0; m < microbatches; ++m) {
     if (m + warmup < microbatches)
-      actions.push_back({ActionKind::Forward, m + warmup, rank});
-    actions.push_back({ActionKind::InputGrad, m, rank});
-    if (m >= rank)
-      actions.push_back({ActionKind::WeightGrad, m - rank, rank});
+      actions.push_back({ActionKind::Forward, m + warmup, stage});
+    actions.push_back({ActionKind::InputGrad, m, stage});
+    if (m >= stage)
+      actions.push_back({ActionKind::WeightGrad, m - stage, stage});
   }
-  for (int64_t m = std::max<int64_t>(0, microbatches - rank); m < microbatches; ++m)
-    actions.push_back({ActionKind::WeightGrad, m, rank});
+  for (int64_t m = std::max<int64_t>(0, microbatches - stage); m < microbatches; ++m)
+    actions.push_back({ActionKind::WeightGrad, m, stage});
   return actions;
 }
 
-Actions interleaved(int64_t rank, int64_t stages, int64_t chunks, int64_t microbatches) {
+Actions interleaved(int64_t stage, int64_t stages, int64_t chunks, int64_t microbatches) {
   Actions forwards, backwards;
   int64_t rounds = (microbatches + stages - 1) / stages;
   for (int64_t round = 0; round < rounds; ++round)
     for (int64_t c = 0; c < chunks; ++c)
       for (int64_t m = round * stages; m < (round + 1) * stages; ++m) {
-        forwards.push_back({ActionKind::Forward, m, c * stages + rank});
-        backwards.push_back({ActionKind::Backward, m, (chunks - 1 - c) * stages + rank});
+        forwards.push_back({ActionKind::Forward, m, c * stages + stage});
+        backwards.push_back({ActionKind::Backward, m, (chunks - 1 - c) * stages + stage});
       }
-  Actions actions = inTurn(forwards, backwards, 2 * (stages - 1 - rank) + (chunks - 1) * stages);
+  Actions actions = inTurn(forwards, backwards, 2 * (stages - 1 - stage) + (chunks - 1) * stages);
   // Leaving out what nothing else waits for keeps the rest free of deadlock.
   std::erase_if(actions, [&](const Action &action) { return action.microbatch >= microbatches; });
   return actions;
@@ -74,7 +74,7 @@ Actions interleaved(int64_t rank, int64_t stages, int64_t chunks, int64_t microb
 
 } // namespace
 
-std::optional<int64_t> chunksPerRank(const std::string &schedule) {
+std::optional<int64_t> chunksPerStage(const std::string &schedule) {
   if (schedule == "gpipe" || schedule == "1f1b" || schedule == "zb-h1")
     return 1;
   const std::string prefix = "interleaved:";
@@ -85,16 +85,16 @@ std::optional<int64_t> chunksPerRank(const std::string &schedule) {
       digits.find_first_not_of("0123456789") != std::string::npos)
     return std::nullopt;
   int64_t chunks = std::stoll(digits);
-  if (chunks > mostChunksPerRank)
+  if (chunks > mostChunksPerStage)
     return std::nullopt;
   return chunks;
 }
 
-std::vector<int64_t> ranksInTurn(int64_t chunks, int64_t stages) {
-  std::vector<int64_t> ranks;
+std::vector<int64_t> stagesInTurn(int64_t chunks, int64_t stages) {
+  std::vector<int64_t> result;
   for (int64_t c = 0; c < chunks; ++c)
-    ranks.push_back(c % stages);
-  return ranks;
+    result.push_back(c % stages);
+  return result;
 }
 
 std::vector<std::vector<Action>> oneAtATime(int64_t chunks, int64_t stages, int64_t microbatches) {
@@ -110,19 +110,19 @@ std::vector<std::vector<Action>> oneAtATime(int64_t chunks, int64_t stages, int6
 
 std::optional<std::vector<std::vector<Action>>>
 scheduleActions(const std::string &schedule, int64_t stages, int64_t microbatches) {
-  std::optional<int64_t> chunks = chunksPerRank(schedule);
+  std::optional<int64_t> chunks = chunksPerStage(schedule);
   if (!chunks)
     return std::nullopt;
   std::vector<Actions> lists;
-  for (int64_t rank = 0; rank < stages; ++rank) {
+  for (int64_t stage = 0; stage < stages; ++stage) {
     if (schedule == "gpipe")
-      lists.push_back(gpipe(rank, microbatches));
+      lists.push_back(gpipe(stage, microbatches));
     else if (schedule == "zb-h1")
-      lists.push_back(zeroBubbleH1(rank, stages, microbatches));
+      lists.push_back(zeroBubbleH1(stage, stages, microbatches));
     else if (*chunks > 1)
-      lists.push_back(interleaved(rank, stages, *chunks, microbatches));
+      lists.push_back(interleaved(stage, stages, *chunks, microbatches));
     else
-      lists.push_back(oneForwardOneBackward(rank, stages, microbatches));
+      lists.push_back(oneForwardOneBackward(stage, stages, microbatches));
   }
   return lists;
 }

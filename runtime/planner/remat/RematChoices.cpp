@@ -4,10 +4,10 @@
 
 namespace omnibal::planner {
 
-RematChoices::RematChoices(const PlanningModel &m, const std::vector<int64_t> &ranks,
+RematChoices::RematChoices(const PlanningModel &m, const std::vector<int64_t> &stages,
                            const std::vector<std::vector<Action>> &actions)
-    : model(m), chunkRank(ranks), profiles(memoryProfiles(m, ranks, actions)),
-      answers(ranks.size(), std::vector<std::vector<Answer>>(m.layers)) {
+    : model(m), chunkStage(stages), profiles(memoryProfiles(m, stages, actions)),
+      answers(stages.size(), std::vector<std::vector<Answer>>(m.layers)) {
   for (const std::vector<Action> &list : actions)
     for (const Action &action : list)
       splits |= action.kind == ActionKind::WeightGrad;
@@ -26,20 +26,20 @@ const std::vector<RematChoice> &RematChoices::of(int64_t chunk, int64_t begin, i
 }
 
 std::pair<int64_t, int64_t> RematChoices::chunksFrom(int64_t begin) const {
-  auto chunks = static_cast<int64_t>(chunkRank.size());
+  auto chunks = static_cast<int64_t>(chunkStage.size());
   return {std::max<int64_t>(0, chunks - (model.layers - begin)), std::min(begin, chunks - 1)};
 }
 
 std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control,
-                                               const std::vector<int64_t> &chunkRank,
+                                               const std::vector<int64_t> &chunkStage,
                                                const std::vector<std::vector<Action>> &actions) {
-  return model.loads.size() == 1 ? makeRematFrontier(model, control, chunkRank, actions)
-                                 : makeLoadFrontier(model, control, chunkRank, actions);
+  return model.loads.size() == 1 ? makeRematFrontier(model, control, chunkStage, actions)
+                                 : makeLoadFrontier(model, control, chunkStage, actions);
 }
 
 std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control) {
   return makeRematChoices(
-      model, control, ranksInTurn(model.stages, model.stages),
+      model, control, stagesInTurn(model.stages, model.stages),
       *scheduleActions(model.problem.schedule, model.stages, model.microbatches));
 }
 

@@ -63,14 +63,14 @@ void keepUndominated(std::vector<Point> &points, bool splits, SearchControl &con
   points.resize(kept);
 }
 
-/// A multiple-choice knapsack, solved for all ranks and limits at once: the choices of layers
+/// A multiple-choice knapsack, solved for all stages and limits at once: the choices of layers
 /// [begin, end) that no other one beats in saved bytes, recomputation and workspace, grown layer by
 /// layer as they are asked for.
 class Frontier final : public RematChoices {
 public:
-  Frontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &ranks,
+  Frontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &stages,
            const std::vector<std::vector<Action>> &actions)
-      : RematChoices(m, ranks, actions), control(control), known(m.layers) {}
+      : RematChoices(m, stages, actions), control(control), known(m.layers) {}
 
   std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     int64_t least = unreachable;
@@ -105,7 +105,7 @@ private:
     return held + (model.paramSum[end] - model.paramSum[begin]) + p.workspaceBytes <= limit;
   }
 
-  /// With one layer more. What fits no rank is of no use with further layers either.
+  /// With one layer more. What fits no stage is of no use with further layers either.
   Points extended(const Points &points, int64_t begin, int64_t layer) {
     auto [first, last] = chunksFrom(begin);
     Points grown;
@@ -163,9 +163,9 @@ private:
 } // namespace
 
 std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model, SearchControl &control,
-                                                const std::vector<int64_t> &chunkRank,
+                                                const std::vector<int64_t> &chunkStage,
                                                 const std::vector<std::vector<Action>> &actions) {
-  return std::make_unique<Frontier>(model, control, chunkRank, actions);
+  return std::make_unique<Frontier>(model, control, chunkStage, actions);
 }
 
 } // namespace omnibal::planner

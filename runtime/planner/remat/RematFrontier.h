@@ -27,11 +27,11 @@ inline bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> 
 
 /// One load: a point is four numbers.
 std::unique_ptr<RematChoices> makeRematFrontier(const PlanningModel &model, SearchControl &control,
-                                                const std::vector<int64_t> &chunkRank,
+                                                const std::vector<int64_t> &chunkStage,
                                                 const std::vector<std::vector<Action>> &actions);
 /// Several loads: saved bytes and recomputation of each.
 std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control,
-                                               const std::vector<int64_t> &chunkRank,
+                                               const std::vector<int64_t> &chunkStage,
                                                const std::vector<std::vector<Action>> &actions);
 
 } // namespace omnibal::planner

@@ -27,11 +27,11 @@ void keepLargest(std::vector<Holding> &holdings) {
 } // namespace
 
 ActionOrder::ActionOrder(const PlanningModel &m, ActionLists lists)
-    : model(m), given(std::move(lists)), chunksOfRank(m.stages), holdingsOfRank(m.stages),
+    : model(m), given(std::move(lists)), chunksOfStage(m.stages), holdingsOfStage(m.stages),
       forwardEnd(chunks() * m.microbatches), backwardEnd(chunks() * m.microbatches),
       clock(m.stages) {
   for (int64_t c = 0; c < chunks(); ++c) {
-    std::vector<int64_t> &row = chunksOfRank[given.chunkRank[c]];
+    std::vector<int64_t> &row = chunksOfStage[given.chunkStage[c]];
     localChunk.push_back(static_cast<int32_t>(row.size()));
     row.push_back(c);
   }
@@ -68,14 +68,14 @@ void ActionOrder::sortActions() {
   }
 }
 
-const std::vector<Holding> &ActionOrder::holdings(int64_t rank) const {
-  std::vector<Holding> &all = holdingsOfRank[rank];
+const std::vector<Holding> &ActionOrder::holdings(int64_t stage) const {
+  std::vector<Holding> &all = holdingsOfStage[stage];
   if (!all.empty())
     return all;
-  size_t loads = model.loads.size(), size = chunksOfRank[rank].size() * loads;
+  size_t loads = model.loads.size(), size = chunksOfStage[stage].size() * loads;
   Holding now{std::vector<int32_t>(size, 0), std::vector<int32_t>(size, 0)};
   std::set<std::pair<std::vector<int32_t>, std::vector<int32_t>>> seen;
-  for (const Action &a : given.actions[rank]) {
+  for (const Action &a : given.actions[stage]) {
     size_t at = localChunk[a.chunk] * loads + model.loadOf[a.microbatch];
     if (a.kind == ActionKind::Forward) {
       ++now.saved[at];
@@ -113,17 +113,17 @@ int64_t ActionOrder::step(const ChunkTimes &times) {
     outgoing[slots[feeds[f].from]++] = static_cast<int32_t>(f);
   std::fill(clock.begin(), clock.end(), 0);
   for (const Place &p : places) {
-    int64_t ready = clock[p.rank];
+    int64_t ready = clock[p.stage];
     int64_t here = p.chunk * count + p.microbatch, at = p.chunk * loads + p.load;
     if (p.kind == ActionKind::Forward) {
       for (int32_t f = firstIn[p.chunk]; f < firstIn[p.chunk + 1]; ++f)
         ready = std::max(ready, forwardEnd[feeds[f].from * count + p.microbatch] +
                                     feeds[f].forward[p.load]);
-      clock[p.rank] = forwardEnd[here] = ready + times.forward[at];
+      clock[p.stage] = forwardEnd[here] = ready + times.forward[at];
       continue;
     }
-    if (p.kind == ActionKind::WeightGrad) { // its I came before it on this rank
-      clock[p.rank] = ready + times.weightGrad[at];
+    if (p.kind == ActionKind::WeightGrad) { // its I came before it on this stage
+      clock[p.stage] = ready + times.weightGrad[at];
       continue;
     }
     for (int32_t o = firstOut[p.chunk]; o < firstOut[p.chunk + 1]; ++o)
@@ -133,7 +133,7 @@ int64_t ActionOrder::step(const ChunkTimes &times) {
     ready += times.inputGrad[at];
     if (p.kind == ActionKind::Backward)
       ready += times.weightGrad[at];
-    clock[p.rank] = backwardEnd[here] = ready;
+    clock[p.stage] = backwardEnd[here] = ready;
   }
   int64_t step = 0;
   for (int64_t r = 0; r < model.stages; ++r)
@@ -141,14 +141,14 @@ int64_t ActionOrder::step(const ChunkTimes &times) {
   return step;
 }
 
-void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
+void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkStage,
               const std::vector<int64_t> &cuts, ChunkTimes &times) {
-  size_t loads = model.loads.size(), size = chunkRank.size() * loads;
+  size_t loads = model.loads.size(), size = chunkStage.size() * loads;
   times.forward.resize(size);
   times.inputGrad.resize(size);
   times.weightGrad.resize(size);
   times.reduction.assign(model.stages, 0);
-  for (size_t c = 0; c < chunkRank.size(); ++c) {
+  for (size_t c = 0; c < chunkStage.size(); ++c) {
     int64_t begin = cuts[c], end = cuts[c + 1];
     for (size_t number = 0; number < loads; ++number) {
       const LoadModel &load = model.loads[number];
@@ -157,7 +157,7 @@ void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
       times.inputGrad[at] = load.inputGradSum[end] - load.inputGradSum[begin];
       times.weightGrad[at] = load.backwardSum[end] - load.backwardSum[begin] - times.inputGrad[at];
     }
-    times.reduction[chunkRank[c]] += model.gradSum[end] - model.gradSum[begin];
+    times.reduction[chunkStage[c]] += model.gradSum[end] - model.gradSum[begin];
   }
   for (int64_t &bytes : times.reduction)
     bytes = model.reductionNs(bytes);
@@ -165,7 +165,7 @@ void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
   findFeeds(model, cuts, found);
   times.feeds = std::move(found.feeds);
   for (StageTimes::Feed &feed : times.feeds)
-    if (chunkRank[feed.from] == chunkRank[feed.to]) {
+    if (chunkStage[feed.from] == chunkStage[feed.to]) {
       std::fill(feed.forward.begin(), feed.forward.end(), 0);
       std::fill(feed.backward.begin(), feed.backward.end(), 0);
     }

@@ -10,20 +10,20 @@ namespace omnibal::planner {
 /// Times of all chunks. Index [chunk * loads + load].
 struct ChunkTimes {
   std::vector<int64_t> forward, inputGrad, weightGrad; ///< inputGrad with recomputation
-  std::vector<int64_t> reduction;                      ///< by rank
-  std::vector<StageTimes::Feed> feeds;                 ///< between chunks; free on one rank
+  std::vector<int64_t> reduction;                      ///< by stage
+  std::vector<StageTimes::Feed> feeds;                 ///< between chunks; free on one stage
 };
 
-/// Which rank runs which chunk, and in what order. Every forward comes after the same micro-batch's
-/// on all earlier chunks and every backward (B or I) after those on all later ones, whatever feeds
-/// what.
+/// Which stage runs which chunk, and in what order. Every forward comes after the same
+/// micro-batch's on all earlier chunks and every backward (B or I) after those on all later ones,
+/// whatever feeds what.
 struct ActionLists {
-  std::vector<int64_t> chunkRank;
-  std::vector<std::vector<Action>> actions; ///< per rank
+  std::vector<int64_t> chunkStage;
+  std::vector<std::vector<Action>> actions; ///< per stage
 };
 
-/// Bytes that a rank holds at one moment: how many micro-batches of each chunk and load hold their
-/// saved bytes, and how many their split bytes. Index [number of the chunk on its rank * loads +
+/// Bytes that a stage holds at one moment: how many micro-batches of each chunk and load hold their
+/// saved bytes, and how many their split bytes. Index [number of the chunk on its stage * loads +
 /// load].
 struct Holding {
   std::vector<int32_t> saved, split;
@@ -34,7 +34,7 @@ struct Holding {
 class ActionOrder {
 public:
   struct Place {
-    int32_t rank, chunk, microbatch, load;
+    int32_t stage, chunk, microbatch, load;
     ActionKind kind;
   };
 
@@ -42,15 +42,15 @@ public:
   ActionOrder(const PlanningModel &model, ActionLists lists);
 
   const ActionLists &lists() const { return given; }
-  int64_t chunks() const { return static_cast<int64_t>(given.chunkRank.size()); }
+  int64_t chunks() const { return static_cast<int64_t>(given.chunkStage.size()); }
   /// Every action after all that it can wait for.
   const std::vector<Place> &order() const { return places; }
-  /// The chunks of a rank, in order.
-  const std::vector<int64_t> &chunksOf(int64_t rank) const { return chunksOfRank[rank]; }
-  /// The number of a chunk on its rank.
-  int32_t numberOnRank(int64_t chunk) const { return localChunk[chunk]; }
-  /// The moments at which a rank can hold most; found when first asked for.
-  const std::vector<Holding> &holdings(int64_t rank) const;
+  /// The chunks of a stage, in order.
+  const std::vector<int64_t> &chunksOf(int64_t stage) const { return chunksOfStage[stage]; }
+  /// The number of a chunk on its stage.
+  int32_t numberOnStage(int64_t chunk) const { return localChunk[chunk]; }
+  /// The moments at which a stage can hold most; found when first asked for.
+  const std::vector<Holding> &holdings(int64_t stage) const;
   bool splits() const { return anySplit; }
 
   /// What the simulator computes.
@@ -63,16 +63,16 @@ private:
   ActionLists given;
   bool anySplit = false;
   std::vector<Place> places;
-  std::vector<std::vector<int64_t>> chunksOfRank;
-  std::vector<int32_t> localChunk; ///< by chunk: its number on its rank
-  mutable std::vector<std::vector<Holding>> holdingsOfRank;
+  std::vector<std::vector<int64_t>> chunksOfStage;
+  std::vector<int32_t> localChunk; ///< by chunk: its number on its stage
+  mutable std::vector<std::vector<Holding>> holdingsOfStage;
   std::vector<int64_t> forwardEnd, backwardEnd, clock;
   std::vector<int32_t> firstIn, firstOut, outgoing, slots;
 };
 
 /// The times of chunks under these cuts but for recomputation, which is added to inputGrad by the
 /// caller.
-void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkRank,
+void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkStage,
               const std::vector<int64_t> &cuts, ChunkTimes &times);
 
 } // namespace omnibal::planner

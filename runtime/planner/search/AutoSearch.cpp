@@ -9,7 +9,7 @@
 namespace omnibal::planner {
 namespace {
 
-constexpr int64_t mostChunks = 4; ///< a rank
+constexpr int64_t mostChunks = 4; ///< a stage
 /// Plans that go on to have their cuts improved, rounds of that, and its work.
 constexpr size_t mostSeeds = 4;
 constexpr int mostRounds = 4;
@@ -56,7 +56,7 @@ private:
     for (const std::string &name : names) {
       Problem problem = model.problem;
       problem.schedule = name;
-      int64_t chunks = model.stages * *chunksPerRank(name);
+      int64_t chunks = model.stages * *chunksPerStage(name);
       if (chunks > model.layers || !fitsGivenCuts(chunks) || control.stoppedByTime())
         continue;
       PlanningModel named(problem);
@@ -86,7 +86,7 @@ private:
   void findCutShort() {
     for (const Found &seed : seeds)
       if (seed.boundNs < seed.stepNs && seed.stepNs <= best.stepNs + best.stepNs / 100 &&
-          chunksPerRank(seed.method))
+          chunksPerStage(seed.method))
         cutShort.push_back(seed.method);
   }
 
@@ -97,11 +97,11 @@ private:
 
   /// Where memory rules out every named schedule: a micro-batch at a time.
   void searchOneAtATime() {
-    for (int64_t perRank = 1; perRank <= mostChunks && seeds.empty(); ++perRank) {
-      int64_t chunks = model.stages * perRank;
+    for (int64_t perStage = 1; perStage <= mostChunks && seeds.empty(); ++perStage) {
+      int64_t chunks = model.stages * perStage;
       if (chunks > model.layers || !fitsGivenCuts(chunks) || control.stoppedByTime())
         continue;
-      ActionLists lists{ranksInTurn(chunks, model.stages),
+      ActionLists lists{stagesInTurn(chunks, model.stages),
                         oneAtATime(chunks, model.stages, model.microbatches)};
       control.allowInTotal(refineUnits);
       ChunkSearch search(model, std::move(lists), control);
@@ -124,24 +124,24 @@ private:
   }
 
   ChunkLoads loadsOf(const Found &plan) const {
-    size_t loads = model.loads.size(), chunks = plan.lists.chunkRank.size();
+    size_t loads = model.loads.size(), chunks = plan.lists.chunkStage.size();
     ChunkLoads result;
-    result.chunkRank = plan.lists.chunkRank;
-    setTimes(model, result.chunkRank, plan.cuts, result.times);
+    result.chunkStage = plan.lists.chunkStage;
+    setTimes(model, result.chunkStage, plan.cuts, result.times);
     result.savedBytes.assign(chunks * loads, 0);
     result.splitBytes = result.savedBytes;
     result.fixedBytes.assign(model.stages, 0);
     std::vector<int64_t> workspace(model.stages, 0);
     for (size_t c = 0; c < chunks; ++c) {
-      int64_t rank = result.chunkRank[c];
-      result.fixedBytes[rank] += model.paramSum[plan.cuts[c + 1]] - model.paramSum[plan.cuts[c]];
+      int64_t stage = result.chunkStage[c];
+      result.fixedBytes[stage] += model.paramSum[plan.cuts[c + 1]] - model.paramSum[plan.cuts[c]];
       for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
         for (size_t load = 0; load < loads; ++load) {
           const RematOption &option = model.loads[load].remat[l][plan.options[l]];
           result.times.inputGrad[c * loads + load] += option.recomputeNs;
           result.savedBytes[c * loads + load] += option.savedBytes;
           result.splitBytes[c * loads + load] += option.splitBytes;
-          workspace[rank] = std::max(workspace[rank], option.workspaceBytes);
+          workspace[stage] = std::max(workspace[stage], option.workspaceBytes);
         }
     }
     for (int64_t r = 0; r < model.stages; ++r)
@@ -149,21 +149,21 @@ private:
     return result;
   }
 
-  std::vector<ListPolicy> policies(int64_t chunksPerRank) const {
-    int64_t ranks = model.stages, all = model.microbatches * chunksPerRank;
+  std::vector<ListPolicy> policies(int64_t chunksPerStage) const {
+    int64_t stages = model.stages, all = model.microbatches * chunksPerStage;
     std::vector<ListPolicy> list;
     for (double scale : {1.0, 1.5, 2.0, 1e9})
       for (double delay : {0.0, 0.5, 1.0})
         for (bool deepest : {false, true}) {
-          if (deepest && chunksPerRank == 1)
+          if (deepest && chunksPerStage == 1)
             continue;
           ListPolicy policy;
           policy.delay = delay;
           policy.deepestFirst = deepest;
-          for (int64_t r = 0; r < ranks; ++r) {
-            int64_t usual = chunksPerRank == 1
-                                ? (scale == 1.0 ? ranks : ranks - r)
-                                : 2 * (ranks - 1 - r) + (chunksPerRank - 1) * ranks + 1;
+          for (int64_t r = 0; r < stages; ++r) {
+            int64_t usual = chunksPerStage == 1
+                                ? (scale == 1.0 ? stages : stages - r)
+                                : 2 * (stages - 1 - r) + (chunksPerStage - 1) * stages + 1;
             double cap = static_cast<double>(usual) * scale;
             policy.ahead.push_back(cap < static_cast<double>(all) ? static_cast<int64_t>(cap)
                                                                   : all);
@@ -174,7 +174,7 @@ private:
   }
 
   int64_t listWork(const Found &plan) const {
-    return 3 * static_cast<int64_t>(plan.lists.chunkRank.size()) * model.microbatches * 150;
+    return 3 * static_cast<int64_t>(plan.lists.chunkStage.size()) * model.microbatches * 150;
   }
 
   /// The plan with lists made to measure; its step is unreachable if there are none.
@@ -191,7 +191,7 @@ private:
 
   /// Moves runs of up to three cuts by a layer, making lists anew, as long as that helps.
   void moveCuts(Found &plan, const ListPolicy &policy) {
-    auto chunks = static_cast<int64_t>(plan.lists.chunkRank.size());
+    auto chunks = static_cast<int64_t>(plan.lists.chunkStage.size());
     for (bool better = model.problem.varyCuts; better;) {
       better = false;
       for (int64_t first = 1; first < chunks; ++first)
@@ -216,7 +216,7 @@ private:
 
   /// Lists for the cuts, cuts for the lists, as long as that helps.
   void refine(Found plan) {
-    auto chunks = static_cast<int64_t>(plan.lists.chunkRank.size());
+    auto chunks = static_cast<int64_t>(plan.lists.chunkStage.size());
     const std::string origin = "list scheduling from " + plan.method;
     for (int round = 0; round < mostRounds && !control.exhausted() && best.stepNs > bound;
          ++round) {

@@ -7,7 +7,7 @@
 namespace omnibal::planner {
 
 /// For the schedule "auto": never worse than what searchFixed finds of the named schedules with up
-/// to `mostChunks` chunks a rank. From their cuts, list scheduling makes action lists to measure,
+/// to `mostChunks` chunks a stage. From their cuts, list scheduling makes action lists to measure,
 /// for which cuts and options are then improved, and so on in turn. The bound holds for any action
 /// lists (WorkBound.h). None if nothing was found, or if nothing fits (`explainInfeasible`).
 std::optional<Found> searchAuto(const PlanningModel &model, SearchControl &control);

@@ -5,7 +5,7 @@
 namespace omnibal::planner {
 namespace {
 
-/// Whether a plan is found with this much more memory on every rank.
+/// Whether a plan is found with this much more memory on every stage.
 bool findsPlan(Problem problem, int64_t moreBytes, SearchControl &control) {
   for (int64_t &limit : problem.cluster.memoryBytes)
     limit += moreBytes;
@@ -17,8 +17,8 @@ bool findsPlan(Problem problem, int64_t moreBytes, SearchControl &control) {
 
 std::string explainInfeasibleChunks(const Problem &problem, SearchControl &control) {
   std::string text =
-      "the " + std::to_string(*chunksPerRank(problem.schedule)) +
-      " chunks of a rank do not fit its memory together, wherever the cuts are, " +
+      "the " + std::to_string(*chunksPerStage(problem.schedule)) +
+      " chunks of a stage do not fit its memory together, wherever the cuts are, " +
       (problem.varyRemat ? "even with everything recomputed" : "with the given rematerialisation");
   int64_t low = 0, high = 1;
   for (; !findsPlan(problem, high, control); high *= 2) {
@@ -31,7 +31,7 @@ std::string explainInfeasibleChunks(const Problem &problem, SearchControl &contr
     int64_t middle = low + (high - low) / 2;
     (findsPlan(problem, middle, control) ? high : low) = middle;
   }
-  return text + "; " + std::to_string(high) + " bytes more on every rank would be enough";
+  return text + "; " + std::to_string(high) + " bytes more on every stage would be enough";
 }
 
 } // namespace omnibal::planner

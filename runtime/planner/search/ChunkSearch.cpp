@@ -6,7 +6,7 @@
 namespace omnibal::planner {
 namespace {
 
-/// Choices of options tried one rank after the other, and all together, at most.
+/// Choices of options tried one stage after the other, and all together, at most.
 constexpr size_t mostTried = 24, mostTogether = 20'000;
 /// Rounds of the game without progress before it ends, and at most.
 constexpr int patience = 60, mostBoundRounds = 600, quickRounds = 30;
@@ -35,16 +35,17 @@ std::vector<int64_t> evenCuts(const std::vector<int64_t> &sums, int64_t chunks) 
 
 ChunkSearch::ChunkSearch(const PlanningModel &m, ActionLists lists, SearchControl &c)
     : model(m), control(c), order(m, std::move(lists)),
-      alone(makeRematChoices(m, c, order.lists().chunkRank, order.lists().actions)),
+      alone(makeRematChoices(m, c, order.lists().chunkStage, order.lists().actions)),
       remat(m, order, c), game(m, order, *alone, c) {}
 
-const RankChoices::Answer &ChunkSearch::choicesOf(int64_t rank, const std::vector<int64_t> &cuts) {
+const StageChoices::Answer &ChunkSearch::choicesOf(int64_t stage,
+                                                   const std::vector<int64_t> &cuts) {
   std::vector<int64_t> bounds;
-  for (int64_t c : order.chunksOf(rank)) {
+  for (int64_t c : order.chunksOf(stage)) {
     bounds.push_back(cuts[c]);
     bounds.push_back(cuts[c + 1]);
   }
-  return remat.of(rank, bounds);
+  return remat.of(stage, bounds);
 }
 
 /// Under `base`, the times without recomputation.
@@ -52,7 +53,7 @@ int64_t ChunkSearch::stepOf(const std::vector<int64_t> &cuts, const std::vector<
   size_t loads = model.loads.size();
   times.inputGrad = base.inputGrad;
   for (int64_t r = 0; r < model.stages; ++r) {
-    const RankChoice &chosen = choicesOf(r, cuts).choices[choice[r]];
+    const StageChoice &chosen = choicesOf(r, cuts).choices[choice[r]];
     const std::vector<int64_t> &chunks = order.chunksOf(r);
     for (size_t k = 0; k < chunks.size(); ++k)
       for (size_t load = 0; load < loads; ++load)
@@ -62,27 +63,27 @@ int64_t ChunkSearch::stepOf(const std::vector<int64_t> &cuts, const std::vector<
   return order.step(times);
 }
 
-void ChunkSearch::tryEvery(const std::vector<int64_t> &cuts, size_t rank,
+void ChunkSearch::tryEvery(const std::vector<int64_t> &cuts, size_t stage,
                            std::vector<size_t> &choice, Candidate &found) {
-  if (rank == choice.size()) {
+  if (stage == choice.size()) {
     if (int64_t step = stepOf(cuts, choice); step < found.step)
       found = {step, choice};
     return;
   }
-  size_t count = choicesOf(static_cast<int64_t>(rank), cuts).choices.size();
-  for (choice[rank] = 0; choice[rank] < count; ++choice[rank])
-    tryEvery(cuts, rank + 1, choice, found);
-  choice[rank] = 0;
+  size_t count = choicesOf(static_cast<int64_t>(stage), cuts).choices.size();
+  for (choice[stage] = 0; choice[stage] < count; ++choice[stage])
+    tryEvery(cuts, stage + 1, choice, found);
+  choice[stage] = 0;
 }
 
 /// The best options for these cuts: all of them if there are few and `every` says so (`inexact`
-/// tells where that was not possible), otherwise one rank after the other.
+/// tells where that was not possible), otherwise one stage after the other.
 ChunkSearch::Candidate ChunkSearch::judge(const std::vector<int64_t> &cuts, bool every) {
   Candidate found;
   size_t together = 1;
   bool complete = true;
   for (int64_t r = 0; r < model.stages; ++r) {
-    const RankChoices::Answer &answer = choicesOf(r, cuts);
+    const StageChoices::Answer &answer = choicesOf(r, cuts);
     complete &= answer.complete;
     if (answer.choices.empty()) {
       inexact |= !answer.complete;
@@ -91,7 +92,7 @@ ChunkSearch::Candidate ChunkSearch::judge(const std::vector<int64_t> &cuts, bool
     together = std::min(together * answer.choices.size(), mostTogether + 1);
   }
   control.spend(static_cast<int64_t>(4 * order.chunks() * model.loads.size()));
-  setTimes(model, order.lists().chunkRank, cuts, base);
+  setTimes(model, order.lists().chunkStage, cuts, base);
   times = base;
   std::vector<size_t> choice(model.stages, 0);
   if (together > 1 && every && together <= mostTogether) {
@@ -216,7 +217,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
     if (chunk > source || order.chunks() - chunk > model.layers - source)
       continue; // too few layers on one side
     ActionLists lists = order.lists();
-    lists.chunkRank.erase(lists.chunkRank.begin() + chunk);
+    lists.chunkStage.erase(lists.chunkStage.begin() + chunk);
     for (std::vector<Action> &list : lists.actions) {
       std::erase_if(list, [&](const Action &a) { return a.chunk == chunk; });
       for (Action &a : list)
@@ -224,7 +225,7 @@ int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
     }
     ActionOrder shorter(smaller, lists);
     std::unique_ptr<RematChoices> choices =
-        makeRematChoices(smaller, control, lists.chunkRank, lists.actions);
+        makeRematChoices(smaller, control, lists.chunkStage, lists.actions);
     PathMixtureBound without(smaller, shorter, *choices, control);
     if (!without.usable())
       return least;

@@ -4,13 +4,13 @@
 
 #include "runtime/planner/search/FixedSearch.h"
 #include "runtime/planner/search/PathMixtureBound.h"
-#include "runtime/planner/search/RankChoices.h"
+#include "runtime/planner/search/StageChoices.h"
 
 namespace omnibal::planner {
 
-/// For action lists that are given, with any number of chunks a rank and split backwards.
+/// For action lists that are given, with any number of chunks a stage and split backwards.
 ///
-/// Bound: the game of PathMixtureBound, and the work that some rank must take (WorkBound.h).
+/// Bound: the game of PathMixtureBound, and the work that some stage must take (WorkBound.h).
 /// Search: local search from the cuts that the game and simple rules come upon; then depth first
 /// over the cuts, entering only what the mixture of ways does not rule out. When that ends, the
 /// best plan is optimal.
@@ -35,13 +35,13 @@ public:
 private:
   struct Candidate {
     int64_t step = unreachable;
-    std::vector<size_t> choice; ///< by rank: number in its answer
+    std::vector<size_t> choice; ///< by stage: number in its answer
   };
   Candidate judge(const std::vector<int64_t> &cuts, bool every);
   int64_t stepOf(const std::vector<int64_t> &cuts, const std::vector<size_t> &choice);
-  void tryEvery(const std::vector<int64_t> &cuts, size_t rank, std::vector<size_t> &choice,
+  void tryEvery(const std::vector<int64_t> &cuts, size_t stage, std::vector<size_t> &choice,
                 Candidate &found);
-  const RankChoices::Answer &choicesOf(int64_t rank, const std::vector<int64_t> &cuts);
+  const StageChoices::Answer &choicesOf(int64_t stage, const std::vector<int64_t> &cuts);
   int64_t consider(const std::vector<int64_t> &cuts, bool every);
   void improve(std::vector<int64_t> cuts);
   void play();
@@ -55,8 +55,8 @@ private:
   const PlanningModel &model;
   SearchControl &control;
   ActionOrder order;
-  std::unique_ptr<RematChoices> alone; ///< of each chunk as if its rank had no other
-  RankChoices remat;
+  std::unique_ptr<RematChoices> alone; ///< of each chunk as if its stage had no other
+  StageChoices remat;
   PathMixtureBound game;
   ChunkTimes base, times;
   int64_t best = unreachable, bound = 0;

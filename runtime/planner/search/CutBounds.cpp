@@ -1,16 +1,16 @@
 //===- CutBounds.cpp - Ways through the schedule that every plan contains -------------------===//
 //
-// With w forwards before its first backward (1f1b: w = P - 1 - s; gpipe: M - 1), rank s runs
+// With w forwards before its first backward (1f1b: w = P - 1 - s; gpipe: M - 1), stage s runs
 //
 //     F(0) .. F(w)  B(0) F(w+1)  B(1) ..  F(M-1)  B(M-1-w)  B(M-w) .. B(M-1)
 //
-// A way may follow one rank's list, go on to a later rank with a forward and return with a
+// A way may follow one stage's list, go on to a later stage with a forward and return with a
 // backward:
 //
-//     span   F(0) of ranks < s, all of rank s, B(M-1) of ranks < s
-//     up     F(0) to r, rank r up to F(M-1), on to s with F(M-1), rank s to its end, back
-//     down   F(0) to s, rank s up to B(0), back to r with B(0), rank r to its end, back
-//     both   gpipe: all forwards of one rank, all backwards of another
+//     span   F(0) of stages < s, all of stage s, B(M-1) of stages < s
+//     up     F(0) to r, stage r up to F(M-1), on to s with F(M-1), stage s to its end, back
+//     down   F(0) to s, stage s up to B(0), back to r with B(0), stage r to its end, back
+//     both   gpipe: all forwards of one stage, all backwards of another
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/planner/search/CutSearch.h"

@@ -8,7 +8,7 @@
 
 namespace omnibal::planner {
 
-/// Searches one chunk a rank.
+/// Searches one chunk a stage.
 ///
 /// Bound: ways through the schedule that every plan contains, such as: to stage s, all of its work,
 /// and back. The least step that none of them exceeds is found by bisection over a dynamic
@@ -52,7 +52,7 @@ private:
     int64_t firstThere = 0, lastThere = 0, firstBack = 0, lastBack = 0; ///< by micro-batch
   };
   /// Longest ways known when stages 0 .. s - 1 are, up to stage s's input; each but `fill` and
-  /// `last` together with the way back from stage s to the end of an earlier rank.
+  /// `last` together with the way back from stage s to the end of an earlier stage.
   struct Front {
     int64_t fill = 0; ///< first micro-batch
     int64_t last = 0; ///< last micro-batch

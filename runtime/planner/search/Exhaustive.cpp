@@ -41,8 +41,8 @@ public:
     plan.schedule = p.schedule;
     plan.actions = *scheduleActions(p.schedule, p.cluster.stages, p.microbatches);
     plan.remat.resize(p.layers.size());
-    chunks = p.cluster.stages * *chunksPerRank(p.schedule);
-    plan.chunkRank = ranksInTurn(chunks, p.cluster.stages);
+    chunks = p.cluster.stages * *chunksPerStage(p.schedule);
+    plan.chunkStage = stagesInTurn(chunks, p.cluster.stages);
   }
 
   std::optional<Plan> run() {
@@ -87,12 +87,12 @@ private:
     Timeline timeline = simulate(problem, plan);
     if (!timeline.error.empty() || (best && timeline.stepNs >= best->stepNs))
       return;
-    for (const RankFigures &rank : timeline.ranks)
-      if (rank.limitBytes > 0 && rank.peakBytes > rank.limitBytes)
+    for (const StageFigures &stage : timeline.stages)
+      if (stage.limitBytes > 0 && stage.peakBytes > stage.limitBytes)
         return;
     best = plan;
     best->stepNs = timeline.stepNs;
-    best->ranks = timeline.ranks;
+    best->stages = timeline.stages;
   }
 
   const std::vector<Choice> &choicesOf(int64_t chunk, int64_t begin, int64_t end) {
@@ -134,15 +134,15 @@ private:
     return longer;
   }
 
-  /// Follows the rank's action list, as if the rank had this chunk alone.
+  /// Follows the stage's action list, as if the stage had this chunk alone.
   bool fits(int64_t chunk, int64_t begin, int64_t end, const Choice &choice) const {
     const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
     if (limits.empty())
       return true;
-    int64_t rank = plan.chunkRank[chunk], always = 0, held = 0, most = 0;
+    int64_t stage = plan.chunkStage[chunk], always = 0, held = 0, most = 0;
     for (int64_t l = begin; l < end; ++l)
       always += problem.layers[l].paramBytes;
-    for (const Action &action : plan.actions[rank]) {
+    for (const Action &action : plan.actions[stage]) {
       if (action.chunk != chunk)
         continue;
       int64_t saved = choice.saved[action.microbatch], split = choice.split[action.microbatch];
@@ -156,7 +156,7 @@ private:
       else if (action.kind == ActionKind::WeightGrad)
         held -= split;
     }
-    return always + choice.workspace + most <= limits[limits.size() == 1 ? 0 : rank];
+    return always + choice.workspace + most <= limits[limits.size() == 1 ? 0 : stage];
   }
 
   const Problem &problem;
@@ -169,7 +169,7 @@ private:
 } // namespace
 
 std::optional<Plan> solveExhaustively(const Problem &problem) {
-  if (problem.cluster.stages * *chunksPerRank(problem.schedule) >
+  if (problem.cluster.stages * *chunksPerStage(problem.schedule) >
       static_cast<int64_t>(problem.layers.size()))
     return std::nullopt;
   return Solver(problem).run();

@@ -48,8 +48,8 @@ void findFeeds(const PlanningModel &model, const std::vector<int64_t> &cuts, Sta
 FixedOrder::FixedOrder(const PlanningModel &m)
     : model(m), forwardEnd(m.stages * m.microbatches), backwardEnd(m.stages * m.microbatches),
       clock(m.stages) {
-  // Valid whatever feeds what: a forward after the same micro-batch's on all earlier ranks, a
-  // backward after its own forward and the backwards on all later ranks.
+  // Valid whatever feeds what: a forward after the same micro-batch's on all earlier stages, a
+  // backward after its own forward and the backwards on all later stages.
   auto lists = *scheduleActions(m.problem.schedule, m.stages, m.microbatches);
   std::vector<size_t> next(m.stages, 0);
   std::vector<int64_t> forwards(m.stages, 0), backwards(m.stages, 0);

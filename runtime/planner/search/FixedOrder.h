@@ -30,7 +30,7 @@ public:
 
   int64_t step(const StageTimes &times);
 
-  /// The same for the first `stages` ranks alone, when what lies behind them answers each
+  /// The same for the first `stages` stages alone, when what lies behind them answers each
   /// micro-batch of the last of them after `echo[load]` and is never busy with another one: no plan
   /// that begins with these stages is faster. Empty: there is no answer to wait for.
   int64_t stepOfPrefix(const StageTimes &times, int64_t stages, const std::vector<int64_t> &echo);

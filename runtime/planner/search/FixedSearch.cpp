@@ -6,7 +6,7 @@
 namespace omnibal::planner {
 ActionLists listsOf(const PlanningModel &model) {
   const std::string &schedule = model.problem.schedule;
-  return {ranksInTurn(model.stages * *chunksPerRank(schedule), model.stages),
+  return {stagesInTurn(model.stages * *chunksPerStage(schedule), model.stages),
           *scheduleActions(schedule, model.stages, model.microbatches)};
 }
 
@@ -18,7 +18,7 @@ std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &cont
     return std::nullopt;
   };
   ActionLists lists = listsOf(model);
-  bool oneChunk = static_cast<int64_t>(lists.chunkRank.size()) == model.stages;
+  bool oneChunk = static_cast<int64_t>(lists.chunkStage.size()) == model.stages;
   if (oneChunk && model.problem.schedule != "zb-h1") {
     CutSearch search(model, control);
     if (!search.run(effort == Effort::Quick))

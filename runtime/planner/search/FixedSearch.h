@@ -18,7 +18,7 @@ struct Found {
   std::string method;
 };
 
-/// The action lists of the model's schedule; chunk c is on rank c mod stages.
+/// The action lists of the model's schedule; chunk c is on stage c mod stages.
 ActionLists listsOf(const PlanningModel &model);
 
 /// How much a search may look for.

@@ -9,33 +9,33 @@ namespace omnibal::planner {
 namespace {
 
 int64_t chunksOf(const Problem &problem) {
-  return problem.schedule == "auto" ? 1 : *chunksPerRank(problem.schedule);
+  return problem.schedule == "auto" ? 1 : *chunksPerStage(problem.schedule);
 }
 
-/// Chunks in a row, each as if its rank had no other one: more chunks only need more.
-/// Under "auto", one chunk a rank and one micro-batch at a time, than which nothing needs less.
+/// Chunks in a row, each as if its stage had no other one: more chunks only need more.
+/// Under "auto", one chunk a stage and one micro-batch at a time, than which nothing needs less.
 struct Row {
   Row(const Problem &problem, const SearchControl &clock) : model(problem), clock(clock) {
     bool any = problem.schedule == "auto";
     int64_t stages = problem.cluster.stages, count = problem.microbatches;
-    rankOf = ranksInTurn(stages * chunksOf(problem), stages);
-    profiles = memoryProfiles(model, rankOf,
+    stageOf = stagesInTurn(stages * chunksOf(problem), stages);
+    profiles = memoryProfiles(model, stageOf,
                               any ? oneAtATime(stages, stages, count)
                                   : *scheduleActions(problem.schedule, stages, count));
   }
-  int64_t size() const { return static_cast<int64_t>(rankOf.size()); }
+  int64_t size() const { return static_cast<int64_t>(stageOf.size()); }
 
   PlanningModel model;
   const SearchControl &clock;
-  std::vector<int64_t> rankOf; ///< by chunk
+  std::vector<int64_t> stageOf; ///< by chunk
   std::vector<MemoryProfile> profiles;
 };
 
-/// Bytes by which layers [begin, end) miss the limit of the chunk's rank when they keep as little
+/// Bytes by which layers [begin, end) miss the limit of the chunk's stage when they keep as little
 /// as they can; 0 or less: they fit.
 int64_t missingBytes(const Row &row, int64_t chunk, int64_t begin, int64_t end) {
   const PlanningModel &model = row.model;
-  int64_t limit = model.memoryOf(row.rankOf[chunk]);
+  int64_t limit = model.memoryOf(row.stageOf[chunk]);
   if (limit == unreachable)
     return 0;
   std::set<int64_t> bounds;
@@ -136,7 +136,7 @@ bool everythingFits(Problem problem, int64_t stages, int64_t moreBytes,
   return row.size() <= row.model.layers && reachOf(row).layer == row.model.layers;
 }
 
-/// The least bytes more on every rank that make it fit.
+/// The least bytes more on every stage that make it fit.
 int64_t bytesThatHelp(const Problem &problem, const SearchControl &clock) {
   int64_t low = 0, high = 1;
   while (!everythingFits(problem, problem.cluster.stages, high, clock)) {
@@ -168,13 +168,13 @@ TooBig layerThatFitsNowhere(const Row &row) {
   return {};
 }
 
-/// Where a rank has one chunk, what is missing is all that is missing.
+/// Where a stage has one chunk, what is missing is all that is missing.
 std::string advice(const Row &row) {
   const Problem &problem = row.model.problem;
   bool shared = row.size() > problem.cluster.stages;
   std::string text = "; " + std::string(shared ? "at least " : "") +
                      std::to_string(bytesThatHelp(problem, row.clock)) +
-                     " bytes more on every rank";
+                     " bytes more on every stage";
   if (row.clock.secondsLeft() <= 0)
     return "";
   if (shared)
@@ -192,12 +192,12 @@ std::string advice(const Row &row) {
 
 std::string tooFewLayers(const Problem &problem) {
   int64_t layers = static_cast<int64_t>(problem.layers.size());
-  int64_t perRank = chunksOf(problem);
+  int64_t perStage = chunksOf(problem);
   std::string needs = std::to_string(problem.cluster.stages) + " stages";
-  if (perRank > 1)
-    needs += " of " + std::to_string(perRank) + " chunks each";
+  if (perStage > 1)
+    needs += " of " + std::to_string(perStage) + " chunks each";
   return needs + " need at least as many layers, but there are " + std::to_string(layers) +
-         "; at most " + std::to_string(layers / perRank) + " stages are possible";
+         "; at most " + std::to_string(layers / perStage) + " stages are possible";
 }
 
 } // namespace
@@ -213,21 +213,21 @@ std::string explainInfeasible(const PlanningModel &model, double seconds) {
     return "";
   std::string options =
       problem.varyRemat ? "even with everything recomputed" : "with the given rematerialisation";
-  std::string rank = std::to_string(row.rankOf[reach.chunk]);
+  std::string stage = std::to_string(row.stageOf[reach.chunk]);
   if (!problem.varyCuts) {
     int64_t end = problem.givenCuts[reach.chunk + 1];
-    return "rank " + rank + " cannot hold its layers " + problem.layers[reach.begin].name + " to " +
-           problem.layers[end - 1].name + " " + options + ": " +
+    return "stage " + stage + " cannot hold its layers " + problem.layers[reach.begin].name +
+           " to " + problem.layers[end - 1].name + " " + options + ": " +
            std::to_string(missingBytes(row, reach.chunk, reach.begin, end)) + " bytes are missing" +
            advice(row);
   }
   if (TooBig alone = layerThatFitsNowhere(row); alone.layer >= 0)
-    return "layer " + problem.layers[alone.layer].name + " fits no rank even alone, " + options +
-           ": on rank " + std::to_string(row.rankOf[alone.chunk]) + ", where least is missing, " +
+    return "layer " + problem.layers[alone.layer].name + " fits no stage even alone, " + options +
+           ": on stage " + std::to_string(row.stageOf[alone.chunk]) + ", where least is missing, " +
            std::to_string(alone.missing) + " bytes are" + advice(row);
   const std::string &name = problem.layers[reach.layer].name;
   int64_t missing = missingBytes(row, reach.chunk, reach.begin, reach.layer + 1);
-  std::string place = "layer " + name + " does not fit rank " + rank;
+  std::string place = "layer " + name + " does not fit stage " + stage;
   if (reach.begin < reach.layer)
     place += " beside the layers from " + problem.layers[reach.begin].name + " on, which the " +
              (row.size() > model.stages ? "chunks" : "ranks") + " before it cannot take";

@@ -8,15 +8,15 @@ namespace {
 class Scheduler {
 public:
   Scheduler(const PlanningModel &m, const ChunkLoads &l, const ListPolicy &p)
-      : model(m), loads(l), policy(p), chunks(static_cast<int64_t>(l.chunkRank.size())),
+      : model(m), loads(l), policy(p), chunks(static_cast<int64_t>(l.chunkStage.size())),
         count(m.microbatches), forwardEnd(chunks * count, -1), backwardEnd(chunks * count, -1),
         nextForward(chunks, 0), nextBackward(chunks, 0), clock(m.stages, 0), ahead(m.stages, 0),
         held(m.stages, 0), pending(m.stages), chunksOf(m.stages), feedsInto(chunks),
         feedsOutOf(chunks) {
-    lists.chunkRank = loads.chunkRank;
+    lists.chunkStage = loads.chunkStage;
     lists.actions.resize(m.stages);
     for (int64_t c = 0; c < chunks; ++c)
-      chunksOf[loads.chunkRank[c]].push_back(c);
+      chunksOf[loads.chunkStage[c]].push_back(c);
     for (const StageTimes::Feed &feed : loads.times.feeds) {
       feedsInto[feed.to].push_back(&feed);
       feedsOutOf[feed.from].push_back(&feed);
@@ -24,29 +24,29 @@ public:
   }
 
   std::optional<MadeLists> run() {
-    // What a rank does next changes only with what it does, or with what it hears from another.
+    // What a stage does next changes only with what it does, or with what it hears from another.
     std::vector<Choice> next(model.stages);
     std::vector<char> changed(model.stages, 1);
     for (int64_t left = chunks * count * 3; left > 0; --left) {
-      int64_t rank = -1;
+      int64_t stage = -1;
       for (int64_t r = 0; r < model.stages; ++r) {
         if (changed[r])
           next[r] = choose(r);
         changed[r] = 0;
-        if (next[r].start < unreachable && (rank < 0 || next[r].start < next[rank].start))
-          rank = r;
+        if (next[r].start < unreachable && (stage < 0 || next[r].start < next[stage].start))
+          stage = r;
       }
-      if (rank < 0)
+      if (stage < 0)
         return std::nullopt;
-      commit(rank, next[rank]);
-      int64_t chunk = next[rank].action.chunk;
-      changed[rank] = 1;
+      commit(stage, next[stage]);
+      int64_t chunk = next[stage].action.chunk;
+      changed[stage] = 1;
       for (int64_t other : {std::max<int64_t>(chunk - 1, 0), std::min(chunk + 1, chunks - 1)})
-        changed[loads.chunkRank[other]] = 1;
+        changed[loads.chunkStage[other]] = 1;
       for (const StageTimes::Feed *feed : feedsOutOf[chunk])
-        changed[loads.chunkRank[feed->to]] = 1;
+        changed[loads.chunkStage[feed->to]] = 1;
       for (const StageTimes::Feed *feed : feedsInto[chunk])
-        changed[loads.chunkRank[feed->from]] = 1;
+        changed[loads.chunkStage[feed->from]] = 1;
     }
     int64_t step = 0;
     for (int64_t r = 0; r < model.stages; ++r)
@@ -90,22 +90,22 @@ private:
   }
 
   /// Whether, once this forward has its bytes, the micro-batches in flight can still be finished
-  /// on this rank one after the other.
-  bool isSafe(int64_t rank, int64_t chunk, int64_t microbatch) const {
-    if (model.memoryOf(rank) == unreachable)
+  /// on this stage one after the other.
+  bool isSafe(int64_t stage, int64_t chunk, int64_t microbatch) const {
+    if (model.memoryOf(stage) == unreachable)
       return true;
-    int64_t room = model.memoryOf(rank) - loads.fixedBytes[rank] - held[rank];
+    int64_t room = model.memoryOf(stage) - loads.fixedBytes[stage] - held[stage];
     room -= bytesOf(chunk, microbatch);
     if (room < 0)
       return false;
     int64_t oldest = count, newest = microbatch;
-    for (int64_t c : chunksOf[rank]) {
-      oldest = std::min(oldest, firstHeld(rank, c));
+    for (int64_t c : chunksOf[stage]) {
+      oldest = std::min(oldest, firstHeld(stage, c));
       newest = std::max(newest, nextForward[c] - 1);
     }
     for (int64_t m = std::min(oldest, microbatch); m <= newest; ++m) {
       int64_t needs = 0, has = 0;
-      for (int64_t c : chunksOf[rank]) {
+      for (int64_t c : chunksOf[stage]) {
         bool begun = m < nextForward[c] || (c == chunk && m == microbatch);
         if (!begun)
           needs += bytesOf(c, m);
@@ -121,19 +121,19 @@ private:
   bool isReleased(int64_t chunk, int64_t m) const {
     if (m >= nextBackward[chunk])
       return false;
-    const std::deque<Action> &waiting = pending[loads.chunkRank[chunk]];
+    const std::deque<Action> &waiting = pending[loads.chunkStage[chunk]];
     return std::none_of(waiting.begin(), waiting.end(),
                         [&](const Action &a) { return a.chunk == chunk && a.microbatch == m; });
   }
-  int64_t firstHeld(int64_t rank, int64_t chunk) const {
+  int64_t firstHeld(int64_t stage, int64_t chunk) const {
     int64_t first = nextBackward[chunk];
-    for (const Action &a : pending[rank])
+    for (const Action &a : pending[stage])
       if (a.chunk == chunk)
         first = std::min(first, a.microbatch);
     return first;
   }
 
-  /// Rounds of P micro-batches through a rank's chunks, or the deepest chunk first.
+  /// Rounds of P micro-batches through a stage's chunks, or the deepest chunk first.
   bool comesBefore(const Action &a, const Action &b) const {
     if (policy.deepestFirst)
       return std::pair(-a.chunk, a.microbatch) < std::pair(-b.chunk, b.microbatch);
@@ -143,37 +143,37 @@ private:
   }
 
   /// The earliest backward, ties to the earliest micro-batch.
-  Choice bestBackward(int64_t rank) const {
+  Choice bestBackward(int64_t stage) const {
     Choice best;
-    for (int64_t c : chunksOf[rank]) {
+    for (int64_t c : chunksOf[stage]) {
       int64_t m = nextBackward[c];
       if (m >= count)
         continue;
       int64_t ready = backwardReady(c, m);
       if (ready < 0)
         continue;
-      int64_t start = std::max(ready, clock[rank]);
+      int64_t start = std::max(ready, clock[stage]);
       if (std::pair(start, m) < std::pair(best.start, best.action.microbatch))
         best = {start, {ActionKind::InputGrad, m, c}};
     }
     return best;
   }
 
-  Choice bestForward(int64_t rank) const {
+  Choice bestForward(int64_t stage) const {
     Choice best;
     bool any = false;
-    for (int64_t c : chunksOf[rank]) {
+    for (int64_t c : chunksOf[stage]) {
       int64_t m = nextForward[c];
       if (m >= count)
         continue;
-      // The oldest micro-batch of the rank always goes on.
-      bool begun = m < nextForward[chunksOf[rank].front()] && c != chunksOf[rank].front();
-      if (ahead[rank] >= policy.ahead[rank] && !begun)
+      // The oldest micro-batch of the stage always goes on.
+      bool begun = m < nextForward[chunksOf[stage].front()] && c != chunksOf[stage].front();
+      if (ahead[stage] >= policy.ahead[stage] && !begun)
         continue;
       int64_t ready = forwardReady(c, m);
-      if (ready < 0 || !isSafe(rank, c, m))
+      if (ready < 0 || !isSafe(stage, c, m))
         continue;
-      Choice choice{std::max(ready, clock[rank]), {ActionKind::Forward, m, c}};
+      Choice choice{std::max(ready, clock[stage]), {ActionKind::Forward, m, c}};
       if (!any || choice.start < best.start ||
           (choice.start == best.start && comesBefore(choice.action, best.action)))
         best = choice;
@@ -182,44 +182,44 @@ private:
     return best;
   }
 
-  Choice choose(int64_t rank) const {
-    Choice backward = bestBackward(rank);
-    if (backward.start <= clock[rank])
+  Choice choose(int64_t stage) const {
+    Choice backward = bestBackward(stage);
+    if (backward.start <= clock[stage])
       return backward;
-    Choice forward = bestForward(rank);
-    if (forward.start <= clock[rank])
+    Choice forward = bestForward(stage);
+    if (forward.start <= clock[stage])
       return forward;
     const Choice &next = backward.start <= forward.start ? backward : forward;
-    if (pending[rank].empty())
+    if (pending[stage].empty())
       return next;
-    const Action &weight = pending[rank].front();
-    Choice now{clock[rank], weight};
-    int64_t gap = next.start - clock[rank];
+    const Action &weight = pending[stage].front();
+    Choice now{clock[stage], weight};
+    int64_t gap = next.start - clock[stage];
     int64_t duration = loads.times.weightGrad[cost(weight.chunk, weight.microbatch)];
     bool worth =
         static_cast<double>(duration - gap) <= policy.delay * static_cast<double>(duration);
     return next.start >= unreachable || worth ? now : next;
   }
 
-  void commit(int64_t rank, const Choice &choice) {
+  void commit(int64_t stage, const Choice &choice) {
     const Action &a = choice.action;
     size_t c = cost(a.chunk, a.microbatch);
     const ChunkTimes &times = loads.times;
-    lists.actions[rank].push_back(a);
+    lists.actions[stage].push_back(a);
     if (a.kind == ActionKind::Forward) {
-      clock[rank] = forwardEnd[at(a.chunk, a.microbatch)] = choice.start + times.forward[c];
+      clock[stage] = forwardEnd[at(a.chunk, a.microbatch)] = choice.start + times.forward[c];
       ++nextForward[a.chunk];
-      ++ahead[rank];
-      held[rank] += bytesOf(a.chunk, a.microbatch);
+      ++ahead[stage];
+      held[stage] += bytesOf(a.chunk, a.microbatch);
     } else if (a.kind == ActionKind::InputGrad) {
-      clock[rank] = backwardEnd[at(a.chunk, a.microbatch)] = choice.start + times.inputGrad[c];
+      clock[stage] = backwardEnd[at(a.chunk, a.microbatch)] = choice.start + times.inputGrad[c];
       ++nextBackward[a.chunk];
-      --ahead[rank];
-      pending[rank].push_back({ActionKind::WeightGrad, a.microbatch, a.chunk});
+      --ahead[stage];
+      pending[stage].push_back({ActionKind::WeightGrad, a.microbatch, a.chunk});
     } else {
-      clock[rank] = choice.start + times.weightGrad[c];
-      held[rank] -= bytesOf(a.chunk, a.microbatch);
-      pending[rank].pop_front();
+      clock[stage] = choice.start + times.weightGrad[c];
+      held[stage] -= bytesOf(a.chunk, a.microbatch);
+      pending[stage].pop_front();
     }
   }
 
@@ -230,9 +230,9 @@ private:
   ActionLists lists;
   std::vector<int64_t> forwardEnd, backwardEnd;   ///< by (chunk, micro-batch); -1: not yet
   std::vector<int64_t> nextForward, nextBackward; ///< micro-batch, by chunk
-  std::vector<int64_t> clock, ahead, held;        ///< by rank
-  std::vector<std::deque<Action>> pending;        ///< W, by rank
-  std::vector<std::vector<int64_t>> chunksOf;     ///< by rank
+  std::vector<int64_t> clock, ahead, held;        ///< by stage
+  std::vector<std::deque<Action>> pending;        ///< W, by stage
+  std::vector<std::vector<int64_t>> chunksOf;     ///< by stage
   std::vector<std::vector<const StageTimes::Feed *>> feedsInto, feedsOutOf; ///< by chunk
 };
 

@@ -23,9 +23,9 @@ bool beats(const LoadPoint &a, const LoadPoint &b) {
 
 class LoadFrontier final : public RematChoices {
 public:
-  LoadFrontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &ranks,
+  LoadFrontier(const PlanningModel &m, SearchControl &control, const std::vector<int64_t> &stages,
                const std::vector<std::vector<Action>> &actions)
-      : RematChoices(m, ranks, actions), control(control), known(m.layers) {}
+      : RematChoices(m, stages, actions), control(control), known(m.layers) {}
 
   std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
     std::vector<RematChoice> fitting;
@@ -151,9 +151,9 @@ private:
 } // namespace
 
 std::unique_ptr<RematChoices> makeLoadFrontier(const PlanningModel &model, SearchControl &control,
-                                               const std::vector<int64_t> &chunkRank,
+                                               const std::vector<int64_t> &chunkStage,
                                                const std::vector<std::vector<Action>> &actions) {
-  return std::make_unique<LoadFrontier>(model, control, chunkRank, actions);
+  return std::make_unique<LoadFrontier>(model, control, chunkStage, actions);
 }
 
 } // namespace omnibal::planner

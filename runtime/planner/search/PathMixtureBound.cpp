@@ -71,15 +71,15 @@ void PathMixtureBound::findJoints() {
 void PathMixtureBound::linkActions() {
   const auto &places = order.order();
   std::vector<int32_t> forwardAt(order.chunks() * model.microbatches, -1), backwardAt = forwardAt;
-  std::vector<int32_t> lastOfRank(model.stages, -1);
-  onRank.assign(places.size(), -1);
-  above = below = onRank;
+  std::vector<int32_t> lastOfStage(model.stages, -1);
+  onStage.assign(places.size(), -1);
+  above = below = onStage;
   isLast.assign(places.size(), 0);
   for (size_t i = 0; i < places.size(); ++i) {
     const ActionOrder::Place &p = places[i];
     int64_t here = p.chunk * model.microbatches + p.microbatch;
-    onRank[i] = lastOfRank[p.rank];
-    lastOfRank[p.rank] = static_cast<int32_t>(i);
+    onStage[i] = lastOfStage[p.stage];
+    lastOfStage[p.stage] = static_cast<int32_t>(i);
     if (p.kind == ActionKind::Forward) {
       if (p.chunk > 0)
         below[i] = forwardAt[here - model.microbatches];
@@ -90,7 +90,7 @@ void PathMixtureBound::linkActions() {
       backwardAt[here] = static_cast<int32_t>(i);
     }
   }
-  for (int32_t last : lastOfRank)
+  for (int32_t last : lastOfStage)
     if (last >= 0)
       isLast[last] = 1;
   trailing.assign(order.chunks(), std::vector<int64_t>(model.loads.size(), 0));
@@ -109,7 +109,7 @@ bool PathMixtureBound::isLoneSource(int64_t begin, int64_t end) const {
   return true;
 }
 
-/// A rank's chunk waits for the first micro-batch, then does all its work; and after its last
+/// A stage's chunk waits for the first micro-batch, then does all its work; and after its last
 /// backward that micro-batch goes all the way back.
 bool PathMixtureBound::isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit) {
   if (!model.problem.varyCuts)
@@ -138,7 +138,7 @@ bool PathMixtureBound::isAllowed(int64_t chunk, int64_t begin, int64_t end, int6
   return busy + std::max(model.reductionNs(begin, end), back - late) <= limit;
 }
 
-void PathMixtureBound::Passes::resize(size_t size, size_t ranks) {
+void PathMixtureBound::Passes::resize(size_t size, size_t stages) {
   for (int kind : {0, 1}) {
     forward[kind].assign(size, 0);
     inputGrad[kind].assign(size, 0);
@@ -146,7 +146,7 @@ void PathMixtureBound::Passes::resize(size_t size, size_t ranks) {
   }
   up.assign(size, 0);
   down.assign(size, 0);
-  reduction.assign(ranks, 0);
+  reduction.assign(stages, 0);
 }
 
 void PathMixtureBound::Passes::blend(const Passes &other, double share) {
@@ -180,7 +180,7 @@ PathMixtureBound::Passes PathMixtureBound::longestWay(const std::vector<int64_t>
   const auto &places = order.order();
   const size_t loads = model.loads.size();
   ChunkTimes times;
-  setTimes(model, order.lists().chunkRank, cuts, times);
+  setTimes(model, order.lists().chunkStage, cuts, times);
   for (int64_t c = 0; c < order.chunks(); ++c) {
     std::vector<int64_t> again = recomputeOf(c, cuts[c], cuts[c + 1]);
     for (size_t load = 0; load < again.size(); ++load)
@@ -214,18 +214,18 @@ PathMixtureBound::Passes PathMixtureBound::longestWay(const std::vector<int64_t>
         steps[kind][i] = {end, from, static_cast<int8_t>(fromKind)};
     };
     offer(0, 0, -1, 0);
-    if (int32_t before = onRank[i]; before >= 0) {
+    if (int32_t before = onStage[i]; before >= 0) {
       offer(0, steps[0][before].end, before, 0);
       if (twoKinds && steps[1][before].end >= 0 && places[before].chunk >= p.chunk)
         offer(1, steps[1][before].end, before, 1);
     }
     bool apart = true;
     if (int32_t before = below[i]; before >= 0) {
-      apart = places[before].rank != p.rank;
+      apart = places[before].stage != p.stage;
       offer(0, steps[0][before].end + (apart ? joints[cuts[p.chunk]].there[p.load] : 0), before, 0);
     }
     if (int32_t before = above[i]; before >= 0) {
-      apart = places[before].rank != p.rank;
+      apart = places[before].stage != p.stage;
       int64_t hop = apart ? joints[cuts[p.chunk + 1]].back[p.load] : 0;
       if (!twoKinds) {
         offer(0, steps[0][before].end + hop, before, 0);
@@ -241,7 +241,7 @@ PathMixtureBound::Passes PathMixtureBound::longestWay(const std::vector<int64_t>
       if (end < 0)
         continue;
       if (isLast[i] && (!twoKinds || kind == 0))
-        end += times.reduction[p.rank];
+        end += times.reduction[p.stage];
       if (end > best.end) {
         best.end = end;
         bestPlace = static_cast<int32_t>(i);
@@ -252,7 +252,7 @@ PathMixtureBound::Passes PathMixtureBound::longestWay(const std::vector<int64_t>
   Passes passes;
   passes.resize(order.chunks() * loads, model.stages);
   if (isLast[bestPlace] && (!twoKinds || bestKind == 0))
-    passes.reduction[places[bestPlace].rank] = 1;
+    passes.reduction[places[bestPlace].stage] = 1;
   for (int32_t i = bestPlace, kind = bestKind; i >= 0;) {
     const ActionOrder::Place &p = places[i];
     size_t at = p.chunk * loads + p.load;
@@ -263,7 +263,7 @@ PathMixtureBound::Passes PathMixtureBound::longestWay(const std::vector<int64_t>
     if (p.kind == ActionKind::Backward || p.kind == ActionKind::WeightGrad)
       ++passes.weightGrad[kind][at];
     const Step &step = steps[kind][i];
-    if (step.from >= 0 && places[step.from].rank != p.rank) {
+    if (step.from >= 0 && places[step.from].stage != p.stage) {
       if (step.from == below[i])
         ++passes.up[places[step.from].chunk * loads + p.load];
       else
@@ -332,10 +332,10 @@ double PathMixtureBound::costOf(int64_t chunk, int64_t begin, int64_t end) {
       if (inside)
         cost += mixture.down[at] * static_cast<double>(joints[end].back[load]);
     }
-  if (double share = mixture.reduction[order.lists().chunkRank[chunk]]; share > 0) {
-    // The latency counts once a rank: with one chunk, here.
+  if (double share = mixture.reduction[order.lists().chunkStage[chunk]]; share > 0) {
+    // The latency counts once a stage: with one chunk, here.
     int64_t bytes = model.gradSum[end] - model.gradSum[begin];
-    bool alone = order.chunksOf(order.lists().chunkRank[chunk]).size() == 1;
+    bool alone = order.chunksOf(order.lists().chunkStage[chunk]).size() == 1;
     int64_t ns = model.reductionNs(bytes);
     if (!alone && bytes > 0)
       ns = std::max<int64_t>(0, ns - model.reductionNs(1));

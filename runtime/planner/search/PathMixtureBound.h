@@ -10,7 +10,7 @@
 // of every plan. The longest way under those cuts is then mixed in with a growing memory of the
 // earlier ones (fictitious play of a game between ways and cuts), and so on.
 //
-// Ways follow a rank's list from action to action, go up from F of a chunk to F of the next one,
+// Ways follow a stage's list from action to action, go up from F of a chunk to F of the next one,
 // and down from B or I of a chunk to that of the one before. Where a frozen front gives no gradient
 // back, a way ends there: so that this can be said chunk by chunk, ways go down only after they
 // went up for the last time.
@@ -45,7 +45,7 @@ public:
     int64_t bound = 0;         ///< of all cuts whose chunks stay below the limit
     std::vector<int64_t> cuts; ///< that reach it; empty: there are none
   };
-  /// Cuts under which the mixture is shortest, among those where no rank is busy longer than
+  /// Cuts under which the mixture is shortest, among those where no stage is busy longer than
   /// `limit` with one of its chunks, what it waits for first included.
   Answer respond(int64_t limit);
   /// Mixes the longest way under these cuts in, with this share.
@@ -68,8 +68,8 @@ private:
   /// a way's first step down, where those are told apart.
   struct Passes {
     std::vector<double> forward[2], inputGrad[2], weightGrad[2], up, down;
-    std::vector<double> reduction; ///< by rank
-    void resize(size_t size, size_t ranks);
+    std::vector<double> reduction; ///< by stage
+    void resize(size_t size, size_t stages);
     void blend(const Passes &other, double share);
   };
   void findJoints();
@@ -91,8 +91,8 @@ private:
   std::vector<int64_t> chainBack; ///< by layer: input gradients of the last one before it
   /// By chunk and load: W after the chunk's last I or B.
   std::vector<std::vector<int64_t>> trailing;
-  std::vector<int32_t> onRank, above, below; ///< by place: the ones before it; -1: none
-  std::vector<char> isLast;                  ///< by place: its rank's last action
+  std::vector<int32_t> onStage, above, below; ///< by place: the ones before it; -1: none
+  std::vector<char> isLast;                   ///< by place: its stage's last action
   bool mixed = false;
   Passes mixture;
   std::vector<std::vector<double>> sums[2]; ///< by chunk, prefix sums by layer, of either kind

@@ -54,47 +54,47 @@ PlanReasons explainPlan(const Problem &problem, const Plan &plan, const Timeline
   std::vector<int64_t> limits = problem.cluster.memoryBytes;
   if (!limits.empty())
     limits.resize(problem.cluster.stages, limits.front());
-  for (size_t r = 0; r < timeline.ranks.size(); ++r) {
-    const RankFigures &rank = timeline.ranks[r];
-    if (rank.idleNs < timeline.ranks[reasons.slowestRank].idleNs)
-      reasons.slowestRank = static_cast<int64_t>(r);
-    if (limits.empty() || rank.recomputeNs == 0)
+  for (size_t r = 0; r < timeline.stages.size(); ++r) {
+    const StageFigures &stage = timeline.stages[r];
+    if (stage.idleNs < timeline.stages[reasons.slowestStage].idleNs)
+      reasons.slowestStage = static_cast<int64_t>(r);
+    if (limits.empty() || stage.recomputeNs == 0)
       continue;
-    auto left = [&](int64_t at) { return limits[at] - timeline.ranks[at].peakBytes; };
-    if (reasons.tightestRank < 0 || left(static_cast<int64_t>(r)) < left(reasons.tightestRank))
-      reasons.tightestRank = static_cast<int64_t>(r);
+    auto left = [&](int64_t at) { return limits[at] - timeline.stages[at].peakBytes; };
+    if (reasons.tightestStage < 0 || left(static_cast<int64_t>(r)) < left(reasons.tightestStage))
+      reasons.tightestStage = static_cast<int64_t>(r);
   }
   for (size_t cut = 1; cut + 1 < plan.cuts.size(); ++cut)
     reasons.cuts.push_back(findOtherPlace(problem, plan, cut, reach));
-  if (reasons.tightestRank >= 0) {
+  if (reasons.tightestStage >= 0) {
     Problem more = problem;
     more.cluster.memoryBytes = limits;
-    more.cluster.memoryBytes[reasons.tightestRank] += moreMemoryBytes;
+    more.cluster.memoryBytes[reasons.tightestStage] += moreMemoryBytes;
     reasons.moreMemoryNs = bestStep(more);
   }
-  int64_t chunks = chunksPerRank(problem.schedule).value_or(1) * (problem.cluster.stages + 1);
+  int64_t chunks = chunksPerStage(problem.schedule).value_or(1) * (problem.cluster.stages + 1);
   if (problem.varyCuts && chunks <= static_cast<int64_t>(problem.layers.size())) {
     Problem more = problem;
     ++more.cluster.stages;
     more.cluster.memoryBytes = limits;
     if (!limits.empty())
       more.cluster.memoryBytes.push_back(limits.back());
-    reasons.moreRanksNs = bestStep(more);
+    reasons.moreStagesNs = bestStep(more);
   }
   return reasons;
 }
 
 std::string describeChunk(const Problem &problem, const Plan &plan, const Timeline &timeline,
                           const PlanReasons &reasons, size_t chunk) {
-  int64_t rank = plan.chunkRank[chunk];
-  const RankFigures &figures = timeline.ranks[rank];
+  int64_t stage = plan.chunkStage[chunk];
+  const StageFigures &figures = timeline.stages[stage];
   std::string text = "chunk " + std::to_string(chunk) + " begins with " +
                      problem.layers[plan.cuts[chunk]].name + ": ";
   double busy = timeline.stepNs > 0 ? 100 - 100.0 * static_cast<double>(figures.idleNs) /
                                                 static_cast<double>(timeline.stepNs)
                                     : 0;
-  text += "rank " + std::to_string(rank) + " is busy for " + fixed(busy, 1) + " % of the step";
-  text += rank == reasons.slowestRank ? ", the most of all ranks" : "";
+  text += "stage " + std::to_string(stage) + " is busy for " + fixed(busy, 1) + " % of the step";
+  text += stage == reasons.slowestStage ? ", the most of all stages" : "";
   if (figures.recomputeNs > 0)
     text += ", and recomputes for " + timeText(figures.recomputeNs) + " because its memory is full";
   if (chunk == 0)
@@ -115,8 +115,8 @@ std::string describeResources(const Plan &plan, const PlanReasons &reasons) {
       text += (text.empty() ? "" : "; ") + what + " would take " + timeText(*step) + ", " +
               change(plan.stepNs, *step);
   };
-  add("1 GB more on rank " + std::to_string(reasons.tightestRank), reasons.moreMemoryNs);
-  add("one rank more", reasons.moreRanksNs);
+  add("1 GB more on stage " + std::to_string(reasons.tightestStage), reasons.moreMemoryNs);
+  add("one stage more", reasons.moreStagesNs);
   return text;
 }
 

@@ -15,11 +15,11 @@ const std::string &leanest(const Layer &layer) {
       ->name;
 }
 
-bool exceeds(const RankFigures &rank) {
-  return rank.limitBytes > 0 && rank.peakBytes > rank.limitBytes;
+bool exceeds(const StageFigures &stage) {
+  return stage.limitBytes > 0 && stage.peakBytes > stage.limitBytes;
 }
 
-/// Keeps everything; then ranks that do not fit keep as little as they can.
+/// Keeps everything; then stages that do not fit keep as little as they can.
 std::optional<Plan> fitted(const Problem &problem, Plan plan) {
   for (size_t l = 0; l < problem.layers.size(); ++l)
     plan.remat.push_back(problem.varyRemat ? problem.layers[l].remat.front().name
@@ -28,14 +28,15 @@ std::optional<Plan> fitted(const Problem &problem, Plan plan) {
   if (problem.varyRemat && timeline.error.empty()) {
     for (size_t c = 0; c + 1 < plan.cuts.size(); ++c)
       for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l)
-        if (exceeds(timeline.ranks[plan.chunkRank[c]]))
+        if (exceeds(timeline.stages[plan.chunkStage[c]]))
           plan.remat[l] = leanest(problem.layers[l]);
     timeline = simulate(problem, plan);
   }
-  if (!timeline.error.empty() || std::any_of(timeline.ranks.begin(), timeline.ranks.end(), exceeds))
+  if (!timeline.error.empty() ||
+      std::any_of(timeline.stages.begin(), timeline.stages.end(), exceeds))
     return std::nullopt;
   plan.stepNs = timeline.stepNs;
-  plan.ranks = timeline.ranks;
+  plan.stages = timeline.stages;
   return plan;
 }
 
@@ -47,7 +48,7 @@ std::optional<Plan> quickPlan(const Problem &problem) {
   parts.layers = problem.layers;
   parts.factors = problem.factors;
   parts.microbatches = problem.microbatches;
-  parts.cluster.stages = problem.cluster.stages * *chunksPerRank(rule);
+  parts.cluster.stages = problem.cluster.stages * *chunksPerStage(rule);
   std::vector<std::vector<int64_t>> ways = {problem.givenCuts};
   if (problem.varyCuts)
     ways = {cutsByTime(parts), cutsByLayerCount(parts), cutsByParameters(parts)};
@@ -56,7 +57,7 @@ std::optional<Plan> quickPlan(const Problem &problem) {
     Plan plan;
     plan.cuts = cuts;
     plan.schedule = problem.schedule;
-    plan.chunkRank = ranksInTurn(parts.cluster.stages, problem.cluster.stages);
+    plan.chunkStage = stagesInTurn(parts.cluster.stages, problem.cluster.stages);
     plan.actions = *scheduleActions(rule, problem.cluster.stages, problem.microbatches);
     std::optional<Plan> next = fitted(problem, std::move(plan));
     if (next && (!best || next->stepNs < best->stepNs))

@@ -16,7 +16,7 @@ Plan planOf(const PlanningModel &model, Found &found) {
   plan.cuts = std::move(found.cuts);
   plan.schedule = model.problem.schedule;
   plan.actions = std::move(found.lists.actions);
-  plan.chunkRank = std::move(found.lists.chunkRank);
+  plan.chunkStage = std::move(found.lists.chunkStage);
   for (int64_t l = 0; l < model.layers; ++l)
     plan.remat.push_back(model.loads[0].remat[l][found.options[l]].name);
   return plan;
@@ -29,10 +29,10 @@ std::string verify(const Problem &problem, const Timeline &timeline, int64_t ste
   if (timeline.stepNs != stepNs)
     return "internal error: the plan found takes " + std::to_string(timeline.stepNs) +
            " ns and not " + std::to_string(stepNs);
-  for (size_t r = 0; r < timeline.ranks.size(); ++r)
+  for (size_t r = 0; r < timeline.stages.size(); ++r)
     if (!problem.cluster.memoryBytes.empty() &&
-        timeline.ranks[r].peakBytes > timeline.ranks[r].limitBytes)
-      return "internal error: the plan found exceeds the memory of rank " + std::to_string(r);
+        timeline.stages[r].peakBytes > timeline.stages[r].limitBytes)
+      return "internal error: the plan found exceeds the memory of stage " + std::to_string(r);
   return "";
 }
 
@@ -53,7 +53,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   SearchResult result;
   SearchControl control(options.seconds);
   bool any = problem.schedule == "auto";
-  std::optional<int64_t> chunks = any ? 1 : chunksPerRank(problem.schedule);
+  std::optional<int64_t> chunks = any ? 1 : chunksPerStage(problem.schedule);
   if (!chunks) {
     result.problem =
         "the schedule '" + problem.schedule + "' is not one of " + scheduleNames + ", auto";
@@ -87,7 +87,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     else if (result.stoppedByTime)
       result.problem = "no plan was found within the time limit; allow more time";
     else
-      result.problem = "no plan was found, though each layer fits a rank; give the ranks more "
+      result.problem = "no plan was found, though each layer fits a stage; give the stages more "
                        "memory, or cuts to begin with (`given`)";
     return result;
   }
@@ -97,7 +97,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   if (!result.problem.empty())
     return result;
   plan.stepNs = timeline.stepNs;
-  plan.ranks = timeline.ranks;
+  plan.stages = timeline.stages;
   result.lowerBoundNs = found->boundNs;
   result.provedOptimal = found->boundNs == plan.stepNs;
   result.method = found->method;
@@ -109,8 +109,8 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
   if (plan.schedule.empty())
     plan.schedule = problem.schedule;
   auto chunks = static_cast<int64_t>(plan.cuts.size()) - 1;
-  if (plan.chunkRank.empty())
-    plan.chunkRank = ranksInTurn(chunks, problem.cluster.stages);
+  if (plan.chunkStage.empty())
+    plan.chunkStage = stagesInTurn(chunks, problem.cluster.stages);
   bool order = plan.actions.empty(), own = order && plan.schedule == "auto";
   if (order && !own) {
     auto actions = scheduleActions(plan.schedule, problem.cluster.stages, problem.microbatches);
@@ -119,8 +119,8 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
              "' is no schedule to derive them from";
     plan.actions = *actions;
   }
-  std::optional<int64_t> perRank = chunksPerRank(plan.schedule);
-  if ((!plan.remat.empty() && !own) || (perRank && chunks != problem.cluster.stages * *perRank) ||
+  std::optional<int64_t> perStage = chunksPerStage(plan.schedule);
+  if ((!plan.remat.empty() && !own) || (perStage && chunks != problem.cluster.stages * *perStage) ||
       plan.cuts.back() != static_cast<int64_t>(problem.layers.size()))
     return "";
   for (int64_t c = 0; c < chunks; ++c)
@@ -146,7 +146,7 @@ std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions
     return result.problem;
   plan.remat = result.plan->remat;
   if (own) {
-    plan.chunkRank = result.plan->chunkRank;
+    plan.chunkStage = result.plan->chunkStage;
     plan.actions = result.plan->actions;
   }
   return "";

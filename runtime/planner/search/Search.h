@@ -34,7 +34,7 @@ struct SearchResult {
 /// problem gives the same plan on any machine unless the time limit stopped the search.
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options);
 
-/// Fills in what a plan by hand leaves open: chunk ranks and actions by the schedule, options by
+/// Fills in what a plan by hand leaves open: chunk stages and actions by the schedule, options by
 /// the search with the plan's cuts. Returns why that is not possible, empty if it was.
 std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions &options = {});
 

@@ -20,22 +20,22 @@ std::vector<int64_t> workOfLayers(const PlanningModel &model) {
   return work;
 }
 
-/// Of the k P + 1 longest layers one rank has k + 1 at least.
-int64_t byPigeonholes(std::vector<int64_t> work, int64_t ranks) {
+/// Of the k P + 1 longest layers one stage has k + 1 at least.
+int64_t byPigeonholes(std::vector<int64_t> work, int64_t stages) {
   std::sort(work.begin(), work.end(), std::greater<>());
   int64_t most = 0, count = static_cast<int64_t>(work.size());
-  for (int64_t k = 0; k * ranks < count; ++k) {
+  for (int64_t k = 0; k * stages < count; ++k) {
     int64_t sum = 0;
-    for (int64_t i = k * ranks - k; i <= k * ranks; ++i)
+    for (int64_t i = k * stages - k; i <= k * stages; ++i)
       sum += work[i];
     most = std::max(most, sum);
   }
   return most;
 }
 
-/// The rank whose first layer is the k-th such has k layers of other ranks before it, which some
+/// The stage whose first layer is the k-th such has k layers of other stages before it, which some
 /// micro-batch passes first where each layer feeds the next one. Layers that nothing feeds may
-/// stand among them, or be what a rank begins with.
+/// stand among them, or be what a stage begins with.
 int64_t sumOfFills(const PlanningModel &model) {
   std::vector<int64_t> chain; // least forward of the layers up to each one of the chain
   int64_t sources = 0, previous = 0;
@@ -85,14 +85,14 @@ int64_t longestRoundTrip(const PlanningModel &model) {
 } // namespace
 
 int64_t workBound(const PlanningModel &model, int64_t emptied) {
-  int64_t ranks = model.stages - emptied;
-  if (ranks < 1)
+  int64_t stages = model.stages - emptied;
+  if (stages < 1)
     return unreachable;
   std::vector<int64_t> work = workOfLayers(model);
   __int128 total = std::accumulate(work.begin(), work.end(), __int128{0});
   total += emptied > 0 ? 0 : sumOfFills(model);
-  auto average = static_cast<int64_t>((total + ranks - 1) / ranks);
-  return std::max({average, byPigeonholes(work, ranks), longestRoundTrip(model)});
+  auto average = static_cast<int64_t>((total + stages - 1) / stages);
+  return std::max({average, byPigeonholes(work, stages), longestRoundTrip(model)});
 }
 
 } // namespace omnibal::planner

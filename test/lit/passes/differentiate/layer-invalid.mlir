@@ -86,13 +86,13 @@ func.func @main(%x: tensor<2xf32>) {
 
 func.func private @f()
 // expected-error @below {{layer_fn_c1: @f is not a function with a body}}
-omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 
 // -----
 
 func.func @f() { return }
 // expected-error @below {{layer_fn_c2: has input_grad or weight_grad but no backward}}
-omnibal.layer_fn @l forward(@f) input_grad(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) input_grad(@f) evaluate(@f) inference(@f)
 
 // -----
 
@@ -105,7 +105,7 @@ func.func @main() {
 // -----
 
 func.func @f() { return }
-omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main() {
   // expected-error @below {{call_layer_c2: @p is not an omnibal.parameter}}
   omnibal.call_layer "a" vision @l inputs() parameters [@p] : () -> ()
@@ -115,7 +115,7 @@ func.func @main() {
 // -----
 
 func.func @f(%x: tensor<3xf32> {omnibal.role = "input", omnibal.index = 0 : i64}) { return }
-omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main(%x: tensor<2xf32>) {
   // expected-error @below {{call_layer_c3: input 0 of @f is 'tensor<3xf32>', the call gives 'tensor<2xf32>'}}
   omnibal.call_layer "a" vision @l inputs(%x) parameters [] : (tensor<2xf32>) -> ()
@@ -125,7 +125,7 @@ func.func @main(%x: tensor<2xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32> {omnibal.role = "parameter", omnibal.index = 1 : i64}) { return }
-omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main() {
   // expected-error @below {{call_layer_c3: @f needs parameter 1, the call has 0}}
   omnibal.call_layer "a" vision @l inputs() parameters [] : () -> ()
@@ -135,7 +135,7 @@ func.func @main() {
 // -----
 
 func.func @f() { return }
-omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main() {
   // expected-error @below {{call_layer_c4: omnibal.chunk must be an i64 >= 0, not 1 : i32}}
   omnibal.call_layer "a" vision @l inputs() parameters [] {omnibal.chunk = 1 : i32} : () -> ()
@@ -145,7 +145,7 @@ func.func @main() {
 // -----
 
 func.func @f() { return }
-omnibal.layer_fn @l forward(@f) evaluate(@f) predict(@f)
+omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main() {
   // expected-error @below {{call_layer_c5: omnibal.outputs must be a list of 0 names, one an output}}
   omnibal.call_layer "a" vision @l inputs() parameters [] {omnibal.outputs = ["output"]} : () -> ()

@@ -25,7 +25,7 @@
 // CALLS-NOT: @vision_2
 
 // The first layer trains but has no input: no gradient leaves it. Evaluation is forward itself.
-// KEEP-LABEL: layer_fn @vision_0 forward(@vision_0.forward) backward(@vision_0.backward) evaluate(@vision_0.forward) predict(@vision_0.forward)
+// KEEP-LABEL: layer_fn @vision_0 forward(@vision_0.forward) backward(@vision_0.backward) evaluate(@vision_0.forward) inference(@vision_0.forward)
 // KEEP-LABEL: func.func @vision_0.backward(
 // KEEP-NOT: grad_input
 // KEEP: return
@@ -76,7 +76,7 @@
 // HEAD-NOT: omnibal.linear %
 // HEAD: %[[L:.*]], %[[P:.*]] = omnibal.linear_cross_entropy
 // HEAD: return %[[L]], %[[P]]
-// HEAD-LABEL: func.func @head_0.predict(
+// HEAD-LABEL: func.func @head_0.inference(
 // HEAD-NOT: targets
 // HEAD: %[[LOGITS:.*]] = omnibal.linear
 // HEAD: return %[[LOGITS]]
@@ -89,7 +89,7 @@
 // FULL: omnibal.attention_grad
 
 // Frozen at the front: no backward up there, nothing saved; the projector's input has no gradient.
-// VISION-LABEL: layer_fn @vision_1 forward(@vision_1.forward) evaluate(@vision_1.forward) predict(@vision_1.forward)
+// VISION-LABEL: layer_fn @vision_1 forward(@vision_1.forward) evaluate(@vision_1.forward) inference(@vision_1.forward)
 // VISION-LABEL: func.func @vision_1.forward
 // VISION-NOT: "saved"
 // VISION-LABEL: layer_fn @projector_0

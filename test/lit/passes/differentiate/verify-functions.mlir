@@ -8,8 +8,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -28,7 +28,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -41,8 +41,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 // expected-error @below {{function_c1: argument 0 needs omnibal.index >= 0 and an omnibal.role that a forward function may have there}}
 func.func @body.forward(%0: tensor<2xf32> ) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
@@ -62,7 +62,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -75,8 +75,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -96,7 +96,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -109,8 +109,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 // expected-error @below {{function_c2: result 2 repeats "saved" 0}}
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
@@ -130,7 +130,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -143,8 +143,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -164,7 +164,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -174,12 +174,12 @@ omnibal.parameter @p : tensor<2xf32>
 omnibal.parameter @q : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
-  // expected-error @below {{function_c3: @head.predict takes 1 values, the call has 2 inputs and parameters}}
+  // expected-error @below {{function_c3: @head.inference takes 1 values, the call has 2 inputs and parameters}}
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -198,7 +198,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}) {
   return
 }
 
@@ -212,8 +212,8 @@ func.func @main() -> tensor<2xf32> {
   return %l : tensor<2xf32>
 }
 // expected-error @below {{function_c4: forward saves 0 values, backward reads 1; numbers and types must agree}}
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -232,7 +232,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -246,8 +246,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0 : tensor<2xf32>
 }
@@ -266,7 +266,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -280,8 +280,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -300,7 +300,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -315,8 +315,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -335,7 +335,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -349,8 +349,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -369,7 +369,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -383,8 +383,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -403,7 +403,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -417,8 +417,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -437,7 +437,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -451,8 +451,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -471,7 +471,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -485,8 +485,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -505,7 +505,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -519,8 +519,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -539,7 +539,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
 
@@ -553,8 +553,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -573,7 +573,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "held"}) {
@@ -592,9 +592,9 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 // expected-error @below {{function_c10: both halves yield parameter_grad 0}}
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.backward) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.backward) weight_grad(@head.weight) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -613,7 +613,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 func.func @head.weight(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
@@ -629,9 +629,9 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 // expected-error @below {{function_c10: input_grad holds 1 values, weight_grad takes 0; numbers and types must agree}}
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -650,7 +650,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "held"}) {
@@ -669,9 +669,9 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 // expected-error @below {{function_c10: the halves yield 2 values, backward yields 3}}
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -690,7 +690,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
@@ -706,9 +706,9 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 // expected-error @below {{function_c10: a half reads saved 0, which backward does not}}
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) input_grad(@head.input) weight_grad(@head.weight) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -727,7 +727,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 func.func @head.input(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
@@ -746,8 +746,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved", omnibal.wide}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -767,7 +767,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -781,8 +781,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output", omnibal.wide}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -801,7 +801,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
 
@@ -814,8 +814,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) predict(@body.evaluate)
-omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) predict(@head.predict)
+omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
+omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
@@ -835,6 +835,6 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
-func.func @head.predict(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }

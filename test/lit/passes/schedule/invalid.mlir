@@ -47,7 +47,7 @@ module attributes {some = #plan.option<name = "keep", saved = -1, recompute = 0,
 // -----
 
 // expected-error @below {{buffers_c1: bytes of buffers are i64 and >= 0}}
-module attributes {some = #plan.buffers<forward = 0, predict = 0, results = 0, predictions = 0, batch = {ids = 1 : i32}>} {}
+module attributes {some = #plan.buffers<forward = 0, inference = 0, results = 0, predictions = 0, batch = {ids = 1 : i32}>} {}
 
 // -----
 
@@ -77,88 +77,88 @@ module attributes {omnibal.cluster = #plan.cluster<stages = 3, memory = [1, 2], 
 // -----
 
 // expected-error @below {{pipeline_c1: stages, microbatches and data_parallel must be >= 1}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 0, data_parallel = 1, chunk_ranks = [0]>} {}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 0, data_parallel = 1, chunk_stages = [0]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c2: chunk 1 is on rank 2, but there are 2 stages}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 2]>} {}
+// expected-error @below {{pipeline_c2: chunk 1 is on stage 2, but there are 2 stages}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 2]>} {}
 
 // -----
 
 // expected-error @below {{pipeline_c2: 1 of 2 stages have a chunk}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 0]>} {}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 0]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c3: actions has 1 texts for 2 ranks}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0"]>} {}
+// expected-error @below {{pipeline_c3: actions has 1 texts for 2 stages}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0"]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c3: the actions of rank 1 are not words like F0.0}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 X0.1"]>} {}
+// expected-error @below {{pipeline_c3: the actions of stage 1 are not words like F0.0}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 X0.1"]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: F0.0 of rank 1 is of a chunk that is not on this rank}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.0 B0.1"]>} {}
+// expected-error @below {{pipeline_c4: F0.0 of stage 1 is of a chunk that is not on this stage}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.0 B0.1"]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: F1.1 of rank 1 is of a micro-batch that does not exist}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F1.1 B1.1"]>} {}
+// expected-error @below {{pipeline_c4: F1.1 of stage 1 is of a micro-batch that does not exist}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F1.1 B1.1"]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: W0.1 of rank 1 runs a second time or too early}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 W0.1 I0.1"]>} {}
+// expected-error @below {{pipeline_c4: W0.1 of stage 1 runs a second time or too early}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 W0.1 I0.1"]>} {}
 
 // -----
 
 // expected-error @below {{pipeline_c4: chunk 1 runs FI of micro-batch 0, not F and B, nor F, I and W}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 I0.1"]>} {}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 I0.1"]>} {}
 
 // -----
 
 // expected-error @below {{pipeline_c4: actions run 3 of 2 chunks x 2 micro-batches}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1], actions = ["F0.0 B0.0", "F0.1 B0.1 F1.1 B1.1"]>} {}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 B0.1 F1.1 B1.1"]>} {}
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
 func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
-// expected-error @below {{transfer_c1: chunks 0 and 2 are not on two ranks of omnibal.plan}}
+// expected-error @below {{transfer_c1: chunks 0 and 2 are not on two stages of omnibal.plan}}
 omnibal.transfer @there activation id 0 from 0 to 2 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -167,22 +167,22 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 // expected-error @below {{transfer_c2: has 1 layers and 2 outputs}}
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0, 1]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -191,22 +191,22 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 // expected-error @below {{transfer_c3: output 1 of "body" is not made in chunk 0 and read in chunk 1}}
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [1]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -215,22 +215,22 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 // expected-error @below {{transfer_c3: output 0 of "body" is not made in chunk 1 and read in chunk 0}}
 omnibal.transfer @there gradient id 0 from 0 to 1 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -240,22 +240,22 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 // expected-error @below {{transfer_c4: @again also has id 0}}
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @again activation id 0 from 0 to 1 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -264,7 +264,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   // expected-error @below {{stage_c1: is not an action of a stage}}
   %0 = omnibal.get_parameter @p : tensor<2xf32>
 }
@@ -272,15 +272,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -289,7 +289,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   // expected-error @below {{stage_c2: @there of micro-batch 0 has not been started}}
   omnibal.wait_send @there microbatch 0
@@ -299,15 +299,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -316,7 +316,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   // expected-error @below {{stage_c2: is never awaited}}
   omnibal.send @there microbatch 0
@@ -325,15 +325,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -342,7 +342,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.post_recv @back microbatch 0
   // expected-error @below {{stage_c2: @back of micro-batch 0 starts a second time}}
   omnibal.post_recv @back microbatch 0
@@ -351,15 +351,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -368,7 +368,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   // expected-error @below {{stage_c3: backward of chunk 0, micro-batch 0 runs too early}}
   omnibal.run backward chunk 0 microbatch 0
   omnibal.run forward chunk 0 microbatch 0
@@ -377,15 +377,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -394,7 +394,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   // expected-error @below {{stage_c3: forward of chunk 0, micro-batch 0 runs a second time}}
   omnibal.run forward chunk 0 microbatch 0
@@ -403,15 +403,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -420,7 +420,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   omnibal.run backward chunk 0 microbatch 0
   // expected-error @below {{stage_c3: input_grad of chunk 0, micro-batch 0 runs a second time}}
@@ -430,15 +430,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -447,7 +447,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   // expected-error @below {{stage_c3: weight_grad of chunk 0, micro-batch 0 runs too early}}
   omnibal.run weight_grad chunk 0 microbatch 0
@@ -456,15 +456,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -473,7 +473,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   omnibal.adamw_update
   // expected-error @below {{stage_c4: comes after omnibal.adamw_update}}
@@ -483,15 +483,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -500,7 +500,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.reduce_scalars
   // expected-error @below {{stage_c4: comes after omnibal.reduce_scalars}}
   omnibal.reduce_gradients
@@ -509,15 +509,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -526,7 +526,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.reduce_scalars
   // expected-error @below {{stage_c4: comes after omnibal.reduce_scalars}}
   omnibal.reduce_scalars
@@ -542,8 +542,8 @@ func.func @main() -> tensor<2xf32> {
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -552,22 +552,22 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 
 // expected-error @below {{stage_c5: the module has no omnibal.plan}}
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -576,23 +576,23 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-// expected-error @below {{stage_c5: rank 2 of 2}}
-omnibal.stage @stage_0 rank 2 {
+// expected-error @below {{stage_c5: stage 2 of 2}}
+omnibal.stage @stage_0 index 2 {
 
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -601,25 +601,25 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-// expected-error @below {{stage_c5: @stage_0 also is rank 0 in mode train}}
-omnibal.stage @other rank 0 {
+// expected-error @below {{stage_c5: @stage_0 also is stage 0 in mode train}}
+omnibal.stage @other index 0 {
 }
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -628,23 +628,23 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
-  // expected-error @below {{stage_c5: chunk 1 is not on rank 0 of omnibal.plan}}
+omnibal.stage @stage_0 index 0 {
+  // expected-error @below {{stage_c5: chunk 1 is not on stage 0 of omnibal.plan}}
   omnibal.run forward chunk 1 microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -653,7 +653,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   // expected-error @below {{stage_c5: micro-batch 2 of 2}}
   omnibal.run forward chunk 0 microbatch 2
 }
@@ -661,15 +661,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -678,7 +678,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   // expected-error @below {{stage_c6: @nowhere is not an omnibal.transfer}}
   omnibal.post_recv @nowhere microbatch 0
 }
@@ -686,15 +686,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -703,23 +703,23 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
-  // expected-error @below {{stage_c6: rank 0 does not receive @there}}
+omnibal.stage @stage_0 index 0 {
+  // expected-error @below {{stage_c6: stage 0 does not receive @there}}
   omnibal.post_recv @there microbatch 0
 }
 }
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -728,7 +728,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   // expected-error @below {{stage_c7: the values of @there are not made yet}}
   omnibal.send @there microbatch 0
   omnibal.run forward chunk 0 microbatch 0
@@ -738,15 +738,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -755,7 +755,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
   omnibal.post_recv @back microbatch 0
   omnibal.run backward chunk 0 microbatch 0
@@ -766,15 +766,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -783,7 +783,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @stage_0 rank 0 {
+omnibal.stage @stage_0 index 0 {
   // expected-error @below {{stage_c8: @q is not a parameter that trains}}
   omnibal.reduce_shared @q
 }
@@ -791,15 +791,15 @@ omnibal.stage @stage_0 rank 0 {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -808,7 +808,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @evaluate_0 rank 0 mode evaluate {
+omnibal.stage @evaluate_0 index 0 mode evaluate {
   omnibal.run forward chunk 0 microbatch 0
   // expected-error @below {{stage_c9: mode evaluate has forward runs and messages only}}
   omnibal.run backward chunk 0 microbatch 0
@@ -817,15 +817,15 @@ omnibal.stage @evaluate_0 rank 0 mode evaluate {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -834,7 +834,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @evaluate_0 rank 0 mode evaluate {
+omnibal.stage @evaluate_0 index 0 mode evaluate {
   // expected-error @below {{stage_c9: mode evaluate has forward runs and messages only}}
   omnibal.reduce_scalars
 }
@@ -842,15 +842,15 @@ omnibal.stage @evaluate_0 rank 0 mode evaluate {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -859,7 +859,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @evaluate_0 rank 0 mode evaluate {
+omnibal.stage @evaluate_0 index 0 mode evaluate {
   // expected-error @below {{stage_c9: @back is a gradient, in mode evaluate}}
   omnibal.post_recv @back microbatch 0
 }
@@ -867,15 +867,15 @@ omnibal.stage @evaluate_0 rank 0 mode evaluate {
 
 // -----
 
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_ranks = [0, 1]>} {
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -884,9 +884,9 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-omnibal.stage @predict_0 rank 0 mode predict {
+omnibal.stage @inference_0 index 0 mode inference {
   omnibal.run forward chunk 0 microbatch 0
-  // expected-error @below {{stage_c9: mode predict has micro-batch 0 only}}
+  // expected-error @below {{stage_c9: mode inference has micro-batch 0 only}}
   omnibal.run forward chunk 0 microbatch 1
 }
 }

@@ -2,18 +2,18 @@
 // RUN: omnibal-opt %s | omnibal-opt | FileCheck %s
 // RUN: omnibal-opt %s --mlir-print-op-generic | omnibal-opt | FileCheck %s
 
-// CHECK: module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_ranks = [0, 1]>}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_ranks = [0, 1]>} {
+// CHECK: module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_stages = [0, 1]>}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 1, data_parallel = 2, chunk_stages = [0, 1]>} {
 omnibal.parameter @p : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
-  // CHECK: omnibal.buffers = #plan.buffers<forward = 1, predict = 2, results = 3, predictions = 4, batch = {ids = 5 : i64}, backward_batch = {ids = 5 : i64}, constants = {c = 6 : i64}>
+  // CHECK: omnibal.buffers = #plan.buffers<forward = 1, inference = 2, results = 3, predictions = 4, batch = {ids = 5 : i64}, backward_batch = {ids = 5 : i64}, constants = {c = 6 : i64}>
   // CHECK-SAME: omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, outputs = [8], gradients = [0], options = [#plan.option<name = "keep", saved = 8, recompute = 0, workspace = 16>, #plan.option<name = "full", saved = 4, recompute = 10, workspace = 16, split = 12 : i64, backward = 8 : i64, inputs = [0], outputs = [0]>]>
-  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.buffers = #plan.buffers<forward = 1, predict = 2, results = 3, predictions = 4, batch = {ids = 5 : i64}, backward_batch = {ids = 5 : i64}, constants = {c = 6 : i64}>, omnibal.chunk = 0 : i64, omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, outputs = [8], gradients = [0], options = [#plan.option<name = "keep", saved = 8, recompute = 0, workspace = 16>, #plan.option<name = "full", saved = 4, recompute = 10, workspace = 16, split = 12 : i64, backward = 8 : i64, inputs = [0], outputs = [0]>]>} : () -> tensor<2xf32>
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.buffers = #plan.buffers<forward = 1, inference = 2, results = 3, predictions = 4, batch = {ids = 5 : i64}, backward_batch = {ids = 5 : i64}, constants = {c = 6 : i64}>, omnibal.chunk = 0 : i64, omnibal.cost = #plan.cost<forward = 10, input_grad = 0, weight_grad = 20, outputs = [8], gradients = [0], options = [#plan.option<name = "keep", saved = 8, recompute = 0, workspace = 16>, #plan.option<name = "full", saved = 4, recompute = 10, workspace = 16, split = 12 : i64, backward = 8 : i64, inputs = [0], outputs = [0]>]>} : () -> tensor<2xf32>
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
-omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) predict(@body.forward)
-omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) predict(@head.forward)
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
@@ -24,8 +24,8 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 // CHECK: omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
-// CHECK: omnibal.stage @stage_0 rank 0 {
-omnibal.stage @stage_0 rank 0 {
+// CHECK: omnibal.stage @stage_0 index 0 {
+omnibal.stage @stage_0 index 0 {
   // CHECK-NEXT: omnibal.run forward chunk 0 microbatch 0
   omnibal.run forward chunk 0 microbatch 0
   // CHECK-NEXT: omnibal.send @there microbatch 0
@@ -49,8 +49,8 @@ omnibal.stage @stage_0 rank 0 {
   // CHECK-NEXT: omnibal.adamw_update
   omnibal.adamw_update
 }
-// CHECK: omnibal.stage @predict_0 rank 0 mode predict {
-omnibal.stage @predict_0 rank 0 mode predict {
+// CHECK: omnibal.stage @inference_0 index 0 mode inference {
+omnibal.stage @inference_0 index 0 mode inference {
   omnibal.run forward chunk 0 microbatch 0
 }
 }

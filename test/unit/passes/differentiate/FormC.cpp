@@ -142,10 +142,10 @@ Evaluation FormC::evaluate() {
   return result;
 }
 
-HostTensor FormC::predict() {
+HostTensor FormC::inference() {
   for (CallLayerOp call : calls()) {
     auto layer = module.lookupSymbol<LayerFnOp>(call.getCallee());
-    for (auto &[key, value] : run(layer.getPredictAttr(), actuals(call)))
+    for (auto &[key, value] : run(layer.getInferenceAttr(), actuals(call)))
       values[call->getResult(key.second)] = value;
   }
   auto main = module.lookupSymbol<func::FuncOp>("main");

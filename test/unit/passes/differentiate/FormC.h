@@ -30,7 +30,7 @@ public:
   int weightGrads = 0; ///< second halves that have been checked
   Evaluation evaluate();
   /// @main's first result.
-  HostTensor predict();
+  HostTensor inference();
 
 private:
   using Key = std::pair<std::string, int64_t>;

@@ -2,7 +2,7 @@
 //
 // A hand-written model (two equal vision blocks, projector, merge, two equal language blocks, head)
 // becomes form C and runs in the interpreter in float64. Gradients are compared with central
-// differences of the losses that `predict`'s logits give, computed here.
+// differences of the losses that `inference`'s logits give, computed here.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "mlir/Parser/Parser.h"
@@ -107,9 +107,9 @@ protected:
     interpreter->batchValues[name] = value;
   }
 
-  /// Per-token losses from the logits that `predict` yields.
+  /// Per-token losses from the logits that `inference` yields.
   std::vector<double> lossesOfLogits() {
-    HostTensor logits = FormC(*module, *interpreter).predict();
+    HostTensor logits = FormC(*module, *interpreter).inference();
     const std::vector<int64_t> &targets = interpreter->batchValues["targets"].ints;
     std::vector<double> losses(tokens);
     for (int64_t t = 0; t < tokens; ++t) {
@@ -181,7 +181,7 @@ TEST_P(FormCGradients, matchCentralDifferences) {
 TEST_P(FormCGradients, evaluationAgreesWithLogits) {
   Evaluation evaluation = FormC(*module, *interpreter).evaluate();
   std::vector<double> losses = lossesOfLogits();
-  HostTensor logits = FormC(*module, *interpreter).predict();
+  HostTensor logits = FormC(*module, *interpreter).inference();
   const std::vector<int64_t> &targets = interpreter->batchValues["targets"].ints;
   for (int64_t t = 0; t < tokens; ++t) {
     EXPECT_NEAR(evaluation.loss.floats[t], losses[t], 1e-10) << "token " << t;

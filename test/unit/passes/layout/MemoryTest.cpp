@@ -1,7 +1,7 @@
 //===- MemoryTest.cpp - Predicted memory against the arenas of programs --------------------===//
 //
 // Real models are planned, laid out and exported: rule 6 of docs/planner.md plus what is reserved
-// has to be within 2 % of each rank's arena, or within 4 kB.
+// has to be within 2 % of each stage's arena, or within 4 kB.
 // OMNIBAL_MEMORY_MODEL=FILE.onnx in the environment adds a model of one's own.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -49,7 +49,7 @@ public:
     EXPECT_TRUE(succeeded(passes.run(*module)));
   }
 
-  /// Worst share of the tolerance; prints a line a rank.
+  /// Worst share of the tolerance; prints a line a stage.
   void check(const std::string &name, const Case &c) {
     std::vector<int64_t> predicted, real, reserved;
     int64_t limit = 0;
@@ -65,7 +65,7 @@ public:
       int64_t difference = std::abs(predicted[r] - real[r]);
       double share = static_cast<double>(difference) / static_cast<double>(real[r]);
       std::cout << name << " " << c.stages << " stages " << c.schedule << " " << c.remat << " "
-                << c.method << ", rank " << r << ": predicted " << predicted[r] << " (reserved "
+                << c.method << ", stage " << r << ": predicted " << predicted[r] << " (reserved "
                 << reserved[r] << "), arena " << real[r] << ", " << 100 * share << " %\n";
       EXPECT_TRUE(share <= largestShare || difference <= smallDifference);
       if (limit)

@@ -14,7 +14,7 @@ using Kind = schedule::StepKind;
 
 namespace {
 
-/// Of a chain of chunks, chunk c on rank c mod stages; only what travels, or also what stays.
+/// Of a chain of chunks, chunk c on stage c mod stages; only what travels, or also what stays.
 std::vector<Message> chainMessages(int64_t stages, bool gradients, int64_t chunks = 0,
                                    bool local = false) {
   std::vector<Message> messages;
@@ -30,8 +30,8 @@ std::vector<Message> chainMessages(int64_t stages, bool gradients, int64_t chunk
   return messages;
 }
 
-/// Lists that can run, by running random actions of random ranks that are ready; some micro-batches
-/// split their backward.
+/// Lists that can run, by running random actions of random stages that are ready; some
+/// micro-batches split their backward.
 std::vector<std::vector<planner::Action>> randomLists(std::mt19937 &random, int64_t stages,
                                                       int64_t chunks, int64_t microbatches) {
   using planner::ActionKind;
@@ -60,7 +60,7 @@ std::vector<std::vector<planner::Action>> randomLists(std::mt19937 &random, int6
 }
 
 /// Runs the lists under rendezvous semantics: a send is complete only once its receive is posted.
-/// Returns the number of ranks that finish.
+/// Returns the number of stages that finish.
 size_t ranksThatFinish(const std::vector<std::vector<Step>> &lists) {
   std::vector<size_t> next(lists.size(), 0);
   std::set<std::pair<int64_t, int64_t>> posted, sent;
@@ -87,21 +87,21 @@ size_t ranksThatFinish(const std::vector<std::vector<Step>> &lists) {
   return finished;
 }
 
-/// Runs the lists with all messages of a rank on one queue, as NCCL does: what is started next to
-/// each other is a group, which begins when the groups before it are over and the rank has come as
+/// Runs the lists with all messages of a stage on one queue, as NCCL does: what is started next to
+/// each other is a group, which begins when the groups before it are over and the stage has come as
 /// far, and is over when the groups at the other ends of all its messages have begun. A wait is for
-/// the group. Returns the number of ranks that finish; -1 if a pair's orders differ.
+/// the group. Returns the number of stages that finish; -1 if a pair's orders differ.
 int64_t ranksThatFinishOnOneQueue(const std::vector<std::vector<Step>> &lists,
                                   const std::vector<Message> &messages) {
   using Name = std::pair<int64_t, int64_t>;
-  struct Rank {
+  struct Stage {
     std::vector<std::vector<Name>> groups;
     std::vector<size_t> needed;              ///< work before each group
     std::vector<std::optional<size_t>> work; ///< the group waited for, or none
     std::map<Name, size_t> groupOf;
     size_t begun = 0, over = 0, done = 0;
   };
-  std::vector<Rank> ranks(lists.size());
+  std::vector<Stage> stages(lists.size());
   std::map<std::tuple<bool, size_t, size_t>, std::vector<Name>> orders;
   for (size_t r = 0; r < lists.size(); ++r) {
     bool together = false;
@@ -110,16 +110,16 @@ int64_t ranksThatFinishOnOneQueue(const std::vector<std::vector<Step>> &lists,
       bool starts = step.kind == Kind::PostRecv || step.kind == Kind::Send;
       if (starts) {
         if (!together) {
-          ranks[r].groups.emplace_back();
-          ranks[r].needed.push_back(ranks[r].work.size());
+          stages[r].groups.emplace_back();
+          stages[r].needed.push_back(stages[r].work.size());
         }
-        ranks[r].groups.back().push_back(name);
-        ranks[r].groupOf[name] = ranks[r].groups.size() - 1;
+        stages[r].groups.back().push_back(name);
+        stages[r].groupOf[name] = stages[r].groups.size() - 1;
         const Message &m = messages[step.index];
         orders[{step.kind == Kind::Send, m.fromStage, m.toStage}].push_back(name);
       } else {
         bool waits = step.kind == Kind::WaitRecv || step.kind == Kind::WaitSend;
-        ranks[r].work.push_back(waits ? std::optional(ranks[r].groupOf.at(name)) : std::nullopt);
+        stages[r].work.push_back(waits ? std::optional(stages[r].groupOf.at(name)) : std::nullopt);
       }
       together = starts;
     }
@@ -127,31 +127,31 @@ int64_t ranksThatFinishOnOneQueue(const std::vector<std::vector<Step>> &lists,
   for (const auto &[key, order] : orders)
     if (order != orders[{!std::get<0>(key), std::get<1>(key), std::get<2>(key)}])
       return -1;
-  auto hasBegun = [&](size_t rank, const Name &name) {
-    return ranks[rank].groupOf.at(name) < ranks[rank].begun;
+  auto hasBegun = [&](size_t stage, const Name &name) {
+    return stages[stage].groupOf.at(name) < stages[stage].begun;
   };
   for (bool moved = true; moved;) {
     moved = false;
-    for (Rank &rank : ranks) {
+    for (Stage &stage : stages) {
       auto advance = [&](size_t &counter, bool may) {
         counter += may;
         moved |= may;
       };
-      advance(rank.done, rank.done < rank.work.size() &&
-                             (!rank.work[rank.done] || *rank.work[rank.done] < rank.over));
-      advance(rank.begun, rank.begun < rank.groups.size() && rank.begun == rank.over &&
-                              rank.done >= rank.needed[rank.begun]);
-      bool all = rank.over < rank.begun;
-      for (size_t i = 0; all && i < rank.groups[rank.over].size(); ++i) {
-        const Name &name = rank.groups[rank.over][i];
+      advance(stage.done, stage.done < stage.work.size() &&
+                              (!stage.work[stage.done] || *stage.work[stage.done] < stage.over));
+      advance(stage.begun, stage.begun < stage.groups.size() && stage.begun == stage.over &&
+                               stage.done >= stage.needed[stage.begun]);
+      bool all = stage.over < stage.begun;
+      for (size_t i = 0; all && i < stage.groups[stage.over].size(); ++i) {
+        const Name &name = stage.groups[stage.over][i];
         const Message &m = messages[name.first];
         all = hasBegun(m.fromStage, name) && hasBegun(m.toStage, name);
       }
-      advance(rank.over, all);
+      advance(stage.over, all);
     }
   }
-  return std::count_if(ranks.begin(), ranks.end(), [](const Rank &rank) {
-    return rank.done == rank.work.size() && rank.over == rank.groups.size();
+  return std::count_if(stages.begin(), stages.end(), [](const Stage &stage) {
+    return stage.done == stage.work.size() && stage.over == stage.groups.size();
   });
 }
 
@@ -171,16 +171,16 @@ TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
 }
 
 TEST(Communication, SeveralChunksAndSplitBackwardsDoNotDeadlock) {
-  for (auto [schedule, perRank] :
+  for (auto [schedule, perStage] :
        {std::pair("interleaved:2", 2), {"interleaved:3", 3}, {"zb-h1", 1}})
     for (int64_t stages : {1, 2, 3, 4})
       for (int64_t microbatches : {1, 2, 5, 8}) {
         auto lists =
             schedule::insertCommunication(*planner::scheduleActions(schedule, stages, microbatches),
-                                          chainMessages(stages, true, stages * perRank));
+                                          chainMessages(stages, true, stages * perStage));
         EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
             << schedule << " " << stages << " x " << microbatches;
-        EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, true, stages * perRank)),
+        EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, true, stages * perStage)),
                   stages)
             << schedule << " " << stages << " x " << microbatches;
       }
@@ -208,15 +208,15 @@ TEST(Communication, AnyListsThatCanRunDoNotDeadlock) {
 
 TEST(Communication, ListsThatWaitForEachOtherAreFound) {
   using planner::ActionKind;
-  // Rank 1 wants micro-batch 1 first, rank 0 the gradient of micro-batch 0 before it sends that.
+  // Stage 1 wants micro-batch 1 first, stage 0 the gradient of micro-batch 0 before it sends that.
   std::vector<std::vector<planner::Action>> compute = {
       {{ActionKind::Forward, 0, 0}, {ActionKind::Backward, 0, 0}, {ActionKind::Forward, 1, 0}},
       {{ActionKind::Forward, 1, 1}, {ActionKind::Forward, 0, 1}, {ActionKind::Backward, 0, 1}}};
   EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(2, true)),
-            "rank 0 at B0.0; rank 1 at F1.1");
-  // On one rank: the second chunk before the first.
+            "stage 0 at B0.0; stage 1 at F1.1");
+  // On one stage: the second chunk before the first.
   compute = {{{ActionKind::Forward, 0, 1}, {ActionKind::Forward, 0, 0}}};
-  EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(1, false, 2, true)), "rank 0 at F0.1");
+  EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(1, false, 2, true)), "stage 0 at F0.1");
 }
 
 TEST(Communication, EveryStartHasOneWaitAfterIt) {
@@ -258,7 +258,7 @@ TEST(Communication, ReceivesArePostedOneComputeActionAhead) {
   EXPECT_EQ(at("send0"), at("B0") + 1);
 }
 
-/// In 1F1B's steady state a rank's gradient goes while its next activation comes: one group.
+/// In 1F1B's steady state a stage's gradient goes while its next activation comes: one group.
 TEST(Communication, OppositeTransfersOfAPairStartTogether) {
   auto messages = chainMessages(2, true);
   auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 2, 4), messages);

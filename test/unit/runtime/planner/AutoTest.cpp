@@ -40,7 +40,7 @@ TEST(Auto, IsNeverWorseThanANamedSchedule) {
   EXPECT_GE(better, 20);
 }
 
-/// All lists of one rank and chunk for two micro-batches, with B or with I and W.
+/// All lists of one stage and chunk for two micro-batches, with B or with I and W.
 std::vector<std::vector<Action>> allLists(int64_t chunk) {
   std::vector<std::vector<Action>> lists;
   using enum ActionKind;
@@ -74,7 +74,7 @@ TEST(Auto, NoPlanOfTwoRanksUndercutsTheBound) {
     int64_t least = INT64_MAX;
     Plan plan;
     plan.schedule = "auto";
-    plan.chunkRank = {0, 1};
+    plan.chunkStage = {0, 1};
     for (const Layer &layer : problem.layers)
       plan.remat.push_back(problem.varyRemat ? "keep" : problem.givenRemat[plan.remat.size()]),
           (void)layer;
@@ -92,7 +92,8 @@ TEST(Auto, NoPlanOfTwoRanksUndercutsTheBound) {
     ASSERT_TRUE(found.plan) << found.problem;
     ++solved;
     EXPECT_LE(found.lowerBoundNs, least) << "seed " << seed;
-    // Several chunks a rank may be faster still; what is far from the best of one chunk is a fault.
+    // Several chunks a stage may be faster still; what is far from the best of one chunk is a
+    // fault.
     EXPECT_LE(static_cast<double>(found.plan->stepNs), 1.1 * static_cast<double>(least))
         << "seed " << seed;
     optimal += found.plan->stepNs <= least;
@@ -124,7 +125,7 @@ TEST(Auto, CutsByHandGetListsOfTheirOwn) {
   Plan plan;
   plan.cuts = {0, layers / 2, layers};
   ASSERT_EQ(completePlan(problem, plan, {}), "");
-  EXPECT_EQ(plan.chunkRank, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(plan.chunkStage, (std::vector<int64_t>{0, 1}));
   EXPECT_TRUE(verifyPlan(problem, plan, {}).empty());
 }
 

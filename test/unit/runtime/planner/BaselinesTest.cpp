@@ -31,7 +31,7 @@ TEST(Baselines, AreValidAndNeverBetter) {
       ++plans[name];
       ASSERT_TRUE(best.plan) << name << ", seed " << seed;
       EXPECT_GE(baseline.plan->stepNs, best.plan->stepNs) << name << ", seed " << seed;
-      PlanClaims claims{baseline.plan->stepNs, {}, {}, baseline.plan->ranks};
+      PlanClaims claims{baseline.plan->stepNs, {}, {}, baseline.plan->stages};
       EXPECT_TRUE(verifyPlan(problem, *baseline.plan, claims).empty()) << name;
     }
   }
@@ -95,8 +95,8 @@ std::optional<int64_t> stepOf(const Problem &problem, const Cuts &cuts,
   if (!completePlan(problem, plan).empty())
     return std::nullopt;
   Timeline timeline = simulate(problem, plan);
-  for (const RankFigures &rank : timeline.ranks)
-    if (!problem.cluster.memoryBytes.empty() && rank.peakBytes > rank.limitBytes)
+  for (const StageFigures &stage : timeline.stages)
+    if (!problem.cluster.memoryBytes.empty() && stage.peakBytes > stage.limitBytes)
       return std::nullopt;
   return timeline.stepNs;
 }
@@ -145,7 +145,7 @@ std::optional<int64_t> bmpByBruteForce(const Problem &problem) {
   }
   struct Candidate {
     double variance = 0, bytes = 0;
-    size_t ranks = 0;
+    size_t stages = 0;
     Cuts cuts;
   };
   std::vector<Candidate> all;
@@ -183,7 +183,7 @@ std::optional<int64_t> bmpByBruteForce(const Problem &problem) {
       if (std::optional<int64_t> step = stepOf(problem, all[i].cuts))
         best = std::min(*step, best.value_or(*step));
     for (size_t i = 0; i < all.size(); ++i)
-      all[i].ranks += i;
+      all[i].stages += i;
   };
   timeFirst([](const Candidate &a, const Candidate &b) {
     return std::tie(a.variance, a.bytes) < std::tie(b.variance, b.bytes);
@@ -192,7 +192,7 @@ std::optional<int64_t> bmpByBruteForce(const Problem &problem) {
     return std::tie(a.bytes, a.variance) < std::tie(b.bytes, b.variance);
   });
   timeFirst([](const Candidate &a, const Candidate &b) {
-    return std::tie(a.ranks, a.cuts) < std::tie(b.ranks, b.cuts);
+    return std::tie(a.stages, a.cuts) < std::tie(b.stages, b.cuts);
   });
   return best;
 }
@@ -348,7 +348,7 @@ TEST(Baselines, CutAsManyStagesAsChunks) {
   problem.schedule = "interleaved:2";
   std::map<std::string, Baseline> all = byName(problem);
   EXPECT_EQ(all["equal-layers"].plan->cuts, (Cuts{0, 3, 6, 9, 12}));
-  EXPECT_EQ(all["equal-layers"].plan->chunkRank, (Cuts{0, 1, 0, 1}));
+  EXPECT_EQ(all["equal-layers"].plan->chunkStage, (Cuts{0, 1, 0, 1}));
   EXPECT_FALSE(all["adapipe"].plan);
   problem.schedule = "auto";
   EXPECT_EQ(byName(problem)["equal-layers"].plan->schedule, "1f1b");

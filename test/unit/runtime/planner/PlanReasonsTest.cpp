@@ -15,7 +15,7 @@ std::optional<int64_t> least(const Problem &problem) {
 }
 
 TEST(PlanReasons, EqualTheExhaustiveSolver) {
-  int places = 0, memories = 0, ranks = 0;
+  int places = 0, memories = 0, stages = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Problem problem = randomProblem(seed);
     SearchResult found = searchPlan(problem, {});
@@ -40,22 +40,22 @@ TEST(PlanReasons, EqualTheExhaustiveSolver) {
       EXPECT_EQ(reasons.cuts[cut - 1].stepNs, best) << "seed " << seed << " cut " << cut;
       places += best.has_value();
     }
-    if (reasons.tightestRank >= 0) {
+    if (reasons.tightestStage >= 0) {
       Problem more = problem;
       more.cluster.memoryBytes.resize(problem.cluster.stages, problem.cluster.memoryBytes.front());
-      EXPECT_GT(timeline.ranks[reasons.tightestRank].recomputeNs, 0);
-      more.cluster.memoryBytes[reasons.tightestRank] += moreMemoryBytes;
+      EXPECT_GT(timeline.stages[reasons.tightestStage].recomputeNs, 0);
+      more.cluster.memoryBytes[reasons.tightestStage] += moreMemoryBytes;
       EXPECT_EQ(reasons.moreMemoryNs, least(more)) << "seed " << seed;
       ++memories;
     }
-    if (reasons.moreRanksNs)
-      ++ranks;
-    for (const RankFigures &rank : timeline.ranks)
-      EXPECT_GE(rank.idleNs, timeline.ranks[reasons.slowestRank].idleNs);
+    if (reasons.moreStagesNs)
+      ++stages;
+    for (const StageFigures &stage : timeline.stages)
+      EXPECT_GE(stage.idleNs, timeline.stages[reasons.slowestStage].idleNs);
   }
   EXPECT_GT(places, 50);
   EXPECT_GT(memories, 20);
-  EXPECT_GT(ranks, 20);
+  EXPECT_GT(stages, 20);
 }
 
 } // namespace

@@ -93,7 +93,7 @@ inline Problem randomProblem(uint64_t seed) {
   return p;
 }
 
-/// The same under zb-h1 or with several chunks a rank, options with split bytes of their own among
+/// The same under zb-h1 or with several chunks a stage, options with split bytes of their own among
 /// them; up to 5 micro-batches.
 inline Problem randomChunkProblem(uint64_t seed) {
   Problem p = randomProblem(seed);

@@ -25,7 +25,7 @@ Timeline timed(const std::string &schedule, int64_t stages, int64_t microbatches
                int64_t inputGrad, int64_t weightGrad) {
   Problem problem;
   Plan plan;
-  int64_t chunks = stages * *chunksPerRank(schedule);
+  int64_t chunks = stages * *chunksPerStage(schedule);
   for (int64_t c = 0; c < chunks; ++c) {
     Layer layer;
     layer.name = std::to_string(c);
@@ -37,7 +37,7 @@ Timeline timed(const std::string &schedule, int64_t stages, int64_t microbatches
     if (c > 0)
       problem.edges.push_back({c - 1, c, 1, 1});
     plan.cuts.push_back(c);
-    plan.chunkRank.push_back(c % stages);
+    plan.chunkStage.push_back(c % stages);
   }
   plan.cuts.push_back(chunks);
   plan.remat.assign(chunks, "keep");
@@ -57,7 +57,8 @@ TEST(ScheduleRules, ZeroBubbleByHand) {
 }
 
 TEST(ScheduleRules, InterleavedByHand) {
-  // P = 2, V = 2, M = 2: groups of two micro-batches; rank 0 runs 2 + 2 forwards ahead, rank 1 two.
+  // P = 2, V = 2, M = 2: groups of two micro-batches; stage 0 runs 2 + 2 forwards ahead, stage 1
+  // two.
   auto lists = *scheduleActions("interleaved:2", 2, 2);
   EXPECT_EQ(text(lists[0], true), "F0.0 F1.0 F0.2 F1.2 B0.2 B1.2 B0.0 B1.0");
   EXPECT_EQ(text(lists[1], true), "F0.1 F1.1 F0.3 B0.3 F1.3 B1.3 B0.1 B1.1");
@@ -73,13 +74,13 @@ TEST(ScheduleRules, InterleavedOfOneChunkIsOneForwardOneBackward) {
 }
 
 TEST(ScheduleRules, StepsFollowThePapersBubbles) {
-  // Idle time of a rank beyond its work, by the papers: 1f1b (P-1)(F+B), interleaved (P-1)(F+B)/V
+  // Idle time of a stage beyond its work, by the papers: 1f1b (P-1)(F+B), interleaved (P-1)(F+B)/V
   // of the stage's own times, zb-h1 (P-1)(F+I-W). Each hop adds a nanosecond.
   const int64_t unit = 1'000'000;
   for (int64_t stages : {2, 3, 4, 8}) {
     int64_t microbatches = 4 * stages;
     auto bubble = [&](const std::string &schedule) {
-      int64_t chunks = *chunksPerRank(schedule);
+      int64_t chunks = *chunksPerStage(schedule);
       Timeline timeline = timed(schedule, stages, microbatches, unit, unit, unit);
       EXPECT_EQ(timeline.error, "");
       return timeline.stepNs - microbatches * chunks * 3 * unit;
@@ -93,13 +94,13 @@ TEST(ScheduleRules, StepsFollowThePapersBubbles) {
 }
 
 TEST(ScheduleRules, MemoryFollowsThePapers) {
-  // Micro-batches in flight: zb-h1 P on every rank (1f1b: on the first one); interleaved on rank 0,
-  // in chunks: 2 (P-1) + (V-1) P + 1.
+  // Micro-batches in flight: zb-h1 P on every stage (1f1b: on the first one); interleaved on stage
+  // 0, in chunks: 2 (P-1) + (V-1) P + 1.
   for (int64_t stages : {2, 4, 8}) {
     Timeline timeline = timed("zb-h1", stages, 3 * stages, 10, 10, 10);
     for (int64_t r = 0; r < stages; ++r)
-      EXPECT_EQ(timeline.ranks[r].peakBytes, stages) << r;
-    EXPECT_EQ(timed("interleaved:3", stages, 3 * stages, 10, 10, 10).ranks[0].peakBytes,
+      EXPECT_EQ(timeline.stages[r].peakBytes, stages) << r;
+    EXPECT_EQ(timed("interleaved:3", stages, 3 * stages, 10, 10, 10).stages[0].peakBytes,
               2 * (stages - 1) + 2 * stages + 1);
   }
 }
@@ -111,11 +112,11 @@ TEST(ScheduleRules, EveryListEndsAndHoldsEachActionOnce) {
       for (int64_t microbatches = 1; microbatches <= 15; ++microbatches) {
         Timeline timeline = timed(schedule, stages, microbatches, 7, 5, 3);
         ASSERT_EQ(timeline.error, "") << schedule << " " << stages << " " << microbatches;
-        int64_t chunks = *chunksPerRank(schedule);
-        ASSERT_EQ(static_cast<int64_t>(timeline.ranks.size()), stages);
-        for (const RankFigures &rank : timeline.ranks) {
-          EXPECT_EQ(rank.forwardNs, microbatches * chunks * 7);
-          EXPECT_EQ(rank.backwardNs, microbatches * chunks * 8);
+        int64_t chunks = *chunksPerStage(schedule);
+        ASSERT_EQ(static_cast<int64_t>(timeline.stages.size()), stages);
+        for (const StageFigures &stage : timeline.stages) {
+          EXPECT_EQ(stage.forwardNs, microbatches * chunks * 7);
+          EXPECT_EQ(stage.backwardNs, microbatches * chunks * 8);
         }
       }
 }

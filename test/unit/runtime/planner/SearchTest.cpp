@@ -85,18 +85,18 @@ Problem threeLayers(int64_t stages, int64_t memory) {
 }
 
 TEST(Search, SaysWhatDoesNotFit) {
-  // Rank 0 of 2 holds two micro-batches: 100 + 2 * 2 + 12 = 116 a layer at the least, or with two
-  // layers 200 + 2 * 4 + 12 = 220; rank 1 holds one: 200 + 4 + 12 = 216 for two layers.
+  // Stage 0 of 2 holds two micro-batches: 100 + 2 * 2 + 12 = 116 a layer at the least, or with two
+  // layers 200 + 2 * 4 + 12 = 220; stage 1 holds one: 200 + 4 + 12 = 216 for two layers.
   EXPECT_TRUE(searchPlan(threeLayers(2, 216), {}).plan);
   std::string one = searchPlan(threeLayers(2, 200), {}).problem;
-  EXPECT_NE(one.find("block.c does not fit rank 1 beside the layers from block.b"),
+  EXPECT_NE(one.find("block.c does not fit stage 1 beside the layers from block.b"),
             std::string::npos)
       << one;
   EXPECT_NE(one.find("16 bytes are missing"), std::string::npos) << one;
-  EXPECT_NE(one.find("16 bytes more on every rank, or 1 more stage"), std::string::npos) << one;
-  // Alone on rank 0: 100 + 12 + 2 * 2, or kept 100 + 5 + 2 * 10. On rank 1 1 * 10 would do.
+  EXPECT_NE(one.find("16 bytes more on every stage, or 1 more stage"), std::string::npos) << one;
+  // Alone on stage 0: 100 + 12 + 2 * 2, or kept 100 + 5 + 2 * 10. On stage 1 1 * 10 would do.
   std::string none = searchPlan(threeLayers(2, 100), {}).problem;
-  EXPECT_NE(none.find("block.a fits no rank even alone, even with everything recomputed: on rank "
+  EXPECT_NE(none.find("block.a fits no stage even alone, even with everything recomputed: on stage "
                       "0, where least is missing, 16 bytes are"),
             std::string::npos)
       << none;
@@ -105,8 +105,8 @@ TEST(Search, SaysWhatDoesNotFit) {
 }
 
 TEST(Search, SaysWhatChunksOfOneRankLack) {
-  // Four layers, a chunk each: 2 * 100 bytes of parameters and workspace 12 on each rank. Rank 0
-  // of interleaved:2 holds 2 + 2 + 1 = 5 chunks' micro-batches at most of M = 4, rank 1 three;
+  // Four layers, a chunk each: 2 * 100 bytes of parameters and workspace 12 on each stage. Stage 0
+  // of interleaved:2 holds 2 + 2 + 1 = 5 chunks' micro-batches at most of M = 4, stage 1 three;
   // fully recomputed 2 bytes each: 222 bytes; the layers kept need more.
   Problem p = threeLayers(2, 222);
   p.layers.push_back(p.layers.back());
@@ -116,9 +116,9 @@ TEST(Search, SaysWhatChunksOfOneRankLack) {
   EXPECT_TRUE(searchPlan(p, {}).plan);
   p.cluster.memoryBytes = {216};
   std::string why = searchPlan(p, {}).problem;
-  EXPECT_NE(why.find("the 2 chunks of a rank do not fit its memory together"), std::string::npos)
+  EXPECT_NE(why.find("the 2 chunks of a stage do not fit its memory together"), std::string::npos)
       << why;
-  EXPECT_NE(why.find("6 bytes more on every rank"), std::string::npos) << why;
+  EXPECT_NE(why.find("6 bytes more on every stage"), std::string::npos) << why;
 }
 
 TEST(Search, RefusesNumbersThatCannotBeAddedUp) {

@@ -7,7 +7,7 @@ using namespace omnibal::planner;
 
 namespace {
 
-/// `stages` layers of forward 10 and backward 20, saving 100 bytes, on as many ranks.
+/// `stages` layers of forward 10 and backward 20, saving 100 bytes, on as many stages.
 Problem chain(int64_t stages, int64_t microbatches, Link link = {0, 1}) {
   Problem problem;
   for (int64_t s = 0; s < stages; ++s) {
@@ -34,7 +34,7 @@ Plan planOf(const Problem &problem, const std::string &schedule, const char *rem
   for (int64_t s = 0; s <= problem.cluster.stages; ++s)
     plan.cuts.push_back(s);
   for (int64_t s = 0; s < problem.cluster.stages; ++s)
-    plan.chunkRank.push_back(s);
+    plan.chunkStage.push_back(s);
   plan.remat.assign(problem.layers.size(), remat);
   plan.schedule = schedule;
   plan.actions = *scheduleActions(schedule, problem.cluster.stages, problem.microbatches);
@@ -46,9 +46,9 @@ TEST(Simulator, OneRankIsTheSumOfItsWork) {
   Timeline timeline = simulate(problem, planOf(problem, "1f1b"));
   ASSERT_EQ(timeline.error, "");
   EXPECT_EQ(timeline.stepNs, 5 * 30);
-  EXPECT_EQ(timeline.ranks[0].idleNs, 0);
-  // 1f1b on one rank holds one micro-batch.
-  EXPECT_EQ(timeline.ranks[0].peakBytes, 1000 + 100 + 7);
+  EXPECT_EQ(timeline.stages[0].idleNs, 0);
+  // 1f1b on one stage holds one micro-batch.
+  EXPECT_EQ(timeline.stages[0].peakBytes, 1000 + 100 + 7);
 }
 
 TEST(Simulator, EqualStagesFollowTheBubbleFormula) {
@@ -72,8 +72,8 @@ TEST(Simulator, EqualStagesFollowTheBubbleFormula) {
 
 TEST(Simulator, TwoStagesTwoMicrobatchesByHand) {
   // latency 3 + 5 bytes at 1e9 B/s = 8 ns a hop.
-  // rank 0: F0 0-10, F1 10-20, B0 waits for rank 1's B0 (18..28 F0, 28-48 B0) + 8 = 56 -> 76;
-  // rank 1: F1 needs 20 + 8 = 28, runs 48-58, B1 58-78; rank 0: B1 at 86 -> 106.
+  // stage 0: F0 0-10, F1 10-20, B0 waits for stage 1's B0 (18..28 F0, 28-48 B0) + 8 = 56 -> 76;
+  // stage 1: F1 needs 20 + 8 = 28, runs 48-58, B1 58-78; stage 0: B1 at 86 -> 106.
   Problem problem = chain(2, 2, {3, 1000000000});
   Timeline timeline = simulate(problem, planOf(problem, "1f1b"));
   ASSERT_EQ(timeline.error, "");
@@ -86,17 +86,17 @@ TEST(Simulator, MemoryOfGPipeHoldsAllMicrobatches) {
   Problem problem = chain(2, 4);
   Timeline gpipe = simulate(problem, planOf(problem, "gpipe"));
   Timeline interleaving = simulate(problem, planOf(problem, "1f1b"));
-  EXPECT_EQ(gpipe.ranks[0].peakBytes, 1000 + 4 * 100 + 7);
-  EXPECT_EQ(interleaving.ranks[0].peakBytes, 1000 + 2 * 100 + 7);
-  EXPECT_EQ(interleaving.ranks[1].peakBytes, 1000 + 1 * 100 + 7);
+  EXPECT_EQ(gpipe.stages[0].peakBytes, 1000 + 4 * 100 + 7);
+  EXPECT_EQ(interleaving.stages[0].peakBytes, 1000 + 2 * 100 + 7);
+  EXPECT_EQ(interleaving.stages[1].peakBytes, 1000 + 1 * 100 + 7);
 }
 
 TEST(Simulator, RecomputationCostsTimeAndSavesMemory) {
   Problem problem = chain(1, 3);
   Timeline full = simulate(problem, planOf(problem, "1f1b", "full"));
   EXPECT_EQ(full.stepNs, 3 * 40);
-  EXPECT_EQ(full.ranks[0].recomputeNs, 30);
-  EXPECT_EQ(full.ranks[0].peakBytes, 1000 + 10 + 60);
+  EXPECT_EQ(full.stages[0].recomputeNs, 30);
+  EXPECT_EQ(full.stages[0].peakBytes, 1000 + 10 + 60);
 }
 
 TEST(Simulator, DataParallelReductionIsAddedAtTheEnd) {
@@ -130,7 +130,8 @@ TEST(Simulator, DeadlockAndBadPlansAreErrors) {
 }
 
 TEST(Simulator, FactorsScaleEachNumberOfTheirKindByHand) {
-  // Two ranks, two micro-batches; vision below language. Micro-batch 1 has half of the vision load.
+  // Two stages, two micro-batches; vision below language. Micro-batch 1 has half of the vision
+  // load.
   Problem problem = chain(2, 2, {3, 1000000000});
   problem.layers[0].kind = "vision";
   problem.layers[1].kind = "language";
@@ -139,19 +140,19 @@ TEST(Simulator, FactorsScaleEachNumberOfTheirKindByHand) {
   Plan plan = planOf(problem, "gpipe");
   Timeline timeline = simulate(problem, plan);
   ASSERT_EQ(timeline.error, "");
-  // F0 0-11, F1 11-17 of rank 0. The activations of micro-batch 1 have ceil(2.5) = 3 bytes.
+  // F0 0-11, F1 11-17 of stage 0. The activations of micro-batch 1 have ceil(2.5) = 3 bytes.
   EXPECT_EQ(timeline.times[0][1].endNs, 17);
   EXPECT_EQ(timeline.times[1][0].startNs, 11 + 3 + 5);
   EXPECT_EQ(timeline.times[1][1].startNs, 29); // after F0; its input is there at 17 + 6
-  // rank 1: B0 39-59, B1 59-79. rank 0: B0 at 59 + 8, B1 = 6 + 4 at 79 + 6.
+  // stage 1: B0 39-59, B1 59-79. stage 0: B0 at 59 + 8, B1 = 6 + 4 at 79 + 6.
   EXPECT_EQ(timeline.times[0][2].startNs, 67);
-  EXPECT_EQ(timeline.times[0][3].startNs, 87); // B0 of rank 0 ends at 87
+  EXPECT_EQ(timeline.times[0][3].startNs, 87); // B0 of stage 0 ends at 87
   EXPECT_EQ(timeline.stepNs, 97);
-  EXPECT_EQ(timeline.ranks[0].forwardNs, 17);
-  EXPECT_EQ(timeline.ranks[0].backwardNs, 30);
+  EXPECT_EQ(timeline.stages[0].forwardNs, 17);
+  EXPECT_EQ(timeline.stages[0].backwardNs, 30);
   // Saved 100 and 50; workspace and parameters as they are.
-  EXPECT_EQ(timeline.ranks[0].peakBytes, 1000 + 150 + 7);
-  EXPECT_EQ(timeline.ranks[1].peakBytes, 1000 + 200 + 7);
+  EXPECT_EQ(timeline.stages[0].peakBytes, 1000 + 150 + 7);
+  EXPECT_EQ(timeline.stages[1].peakBytes, 1000 + 200 + 7);
 }
 
 TEST(Simulator, EachLayerAndEdgeIsRoundedUpBeforeTheSum) {
@@ -166,9 +167,9 @@ TEST(Simulator, EachLayerAndEdgeIsRoundedUpBeforeTheSum) {
   plan.cuts = {0, 2, 4};
   Timeline timeline = simulate(problem, plan);
   ASSERT_EQ(timeline.error, "");
-  EXPECT_EQ(timeline.ranks[0].forwardNs, 2);      // not ceil(0.2)
-  EXPECT_EQ(timeline.ranks[0].backwardNs, 2 * 3); // recomputation and both gradients
-  EXPECT_EQ(timeline.ranks[0].peakBytes, 2000 + 2 + 60);
+  EXPECT_EQ(timeline.stages[0].forwardNs, 2);      // not ceil(0.2)
+  EXPECT_EQ(timeline.stages[0].backwardNs, 2 * 3); // recomputation and both gradients
+  EXPECT_EQ(timeline.stages[0].peakBytes, 2000 + 2 + 60);
   EXPECT_EQ(timeline.times[1][0].startNs, 2 + 3 + 2); // two edges of ceil(0.5) bytes
 }
 
@@ -200,7 +201,7 @@ TEST(Simulator, SplitBackwardHoldsSplitBytesFromItsInputGradient) {
                            {WeightGrad, 0},
                            {WeightGrad, 1}})};
   Timeline both = simulate(problem, plan);
-  EXPECT_EQ(both.ranks[0].peakBytes, 1000 + 260 + 7);
+  EXPECT_EQ(both.stages[0].peakBytes, 1000 + 260 + 7);
   EXPECT_EQ(both.stepNs, 60);
   plan.actions = {actions({{Forward, 0},
                            {Forward, 1},
@@ -208,9 +209,9 @@ TEST(Simulator, SplitBackwardHoldsSplitBytesFromItsInputGradient) {
                            {WeightGrad, 0},
                            {InputGrad, 1},
                            {WeightGrad, 1}})};
-  EXPECT_EQ(simulate(problem, plan).ranks[0].peakBytes, 1000 + 230 + 7);
+  EXPECT_EQ(simulate(problem, plan).stages[0].peakBytes, 1000 + 230 + 7);
   problem.factors = {{{"", *Decimal::parse("0.5")}}, {}};
-  EXPECT_EQ(simulate(problem, plan).ranks[0].peakBytes, 1000 + 65 + 100 + 7);
+  EXPECT_EQ(simulate(problem, plan).stages[0].peakBytes, 1000 + 65 + 100 + 7);
 }
 
 TEST(Simulator, ActionsOfOthersAreErrors) {

@@ -19,14 +19,14 @@ std::optional<Plan> somePlan(Problem &problem, const std::string &schedule, uint
   problem.schedule = schedule;
   Plan plan;
   plan.schedule = schedule;
-  int64_t chunks = problem.cluster.stages * *chunksPerRank(schedule);
+  int64_t chunks = problem.cluster.stages * *chunksPerStage(schedule);
   auto layers = static_cast<int64_t>(problem.layers.size());
   if (layers < chunks)
     return std::nullopt;
   for (int64_t c = 0; c <= chunks; ++c)
     plan.cuts.push_back(c * layers / chunks);
   for (int64_t c = 0; c < chunks; ++c)
-    plan.chunkRank.push_back(c % problem.cluster.stages);
+    plan.chunkStage.push_back(c % problem.cluster.stages);
   for (const Layer &layer : problem.layers)
     plan.remat.push_back(layer.remat[draw(0, static_cast<int64_t>(layer.remat.size()) - 1)].name);
   plan.actions = *scheduleActions(schedule, problem.cluster.stages, problem.microbatches);
@@ -53,24 +53,24 @@ template <typename Check> int forEachPlan(Check check) {
 TEST(StepView, AgreesWithTheSimulator) {
   int plans = forEachPlan([](const Problem &problem, const Plan &plan, const Timeline &timeline) {
     StepView view = viewOf(problem, plan, timeline);
-    ASSERT_EQ(view.ranks.size(), timeline.ranks.size());
-    for (size_t r = 0; r < view.ranks.size(); ++r) {
+    ASSERT_EQ(view.stages.size(), timeline.stages.size());
+    for (size_t r = 0; r < view.stages.size(); ++r) {
       int64_t peak = 0, least = INT64_MAX, recompute = 0;
-      for (const MemoryPoint &point : view.ranks[r].memory)
+      for (const MemoryPoint &point : view.stages[r].memory)
         peak = std::max(peak, point.bytes), least = std::min(least, point.bytes);
-      for (int64_t ns : view.ranks[r].recomputeNs)
+      for (int64_t ns : view.stages[r].recomputeNs)
         recompute += ns;
-      EXPECT_EQ(peak, timeline.ranks[r].peakBytes);
-      EXPECT_EQ(recompute, timeline.ranks[r].recomputeNs);
-      EXPECT_EQ(view.ranks[r].memory.back().bytes, least); // nothing stays saved
-      EXPECT_GE(view.ranks[r].reductionNs, 0);
+      EXPECT_EQ(peak, timeline.stages[r].peakBytes);
+      EXPECT_EQ(recompute, timeline.stages[r].recomputeNs);
+      EXPECT_EQ(view.stages[r].memory.back().bytes, least); // nothing stays saved
+      EXPECT_GE(view.stages[r].reductionNs, 0);
     }
     for (const TransferTime &t : view.transfers) {
-      const ActionTime &from = timeline.times[t.sender.rank][t.sender.index];
-      const ActionTime &to = timeline.times[t.receiver.rank][t.receiver.index];
+      const ActionTime &from = timeline.times[t.sender.stage][t.sender.index];
+      const ActionTime &to = timeline.times[t.receiver.stage][t.receiver.index];
       EXPECT_EQ(t.startNs, from.endNs);
       EXPECT_LE(t.endNs, to.startNs);
-      EXPECT_NE(t.sender.rank, t.receiver.rank);
+      EXPECT_NE(t.sender.stage, t.receiver.stage);
     }
   });
   EXPECT_GE(plans, 500);
@@ -87,25 +87,25 @@ TEST(StepView, TracesAreWellFormed) {
     double end = 0;
     for (const json &event : trace.at("traceEvents")) {
       std::string phase = event.at("ph");
-      int64_t rank = event.at("pid"), lane = event.at("tid");
+      int64_t stage = event.at("pid"), lane = event.at("tid");
       double start = event.at("ts");
       if (phase == "X" && event.at("cat") != "recompute") {
         // A nanosecond is 0.001.
-        EXPECT_GE(start, (busyUntil[{rank, lane}]) - 1e-4);
-        busyUntil[{rank, lane}] = start + event.at("dur").get<double>();
+        EXPECT_GE(start, (busyUntil[{stage, lane}]) - 1e-4);
+        busyUntil[{stage, lane}] = start + event.at("dur").get<double>();
         actions += lane == 0 && event.at("cat") != "reduction";
         end = std::max(end, start + event.at("dur").get<double>());
       } else if (phase == "s" || phase == "t" || phase == "f") {
         arrows[event.at("id")][phase] = start;
       } else if (phase == "C") {
         int64_t bytes = event.at("args").at("bytes");
-        peak[rank] = std::max(peak[rank], bytes);
+        peak[stage] = std::max(peak[stage], bytes);
       }
     }
     int64_t all = 0;
     for (size_t r = 0; r < plan.actions.size(); ++r) {
       all += static_cast<int64_t>(plan.actions[r].size());
-      EXPECT_EQ(peak[static_cast<int64_t>(r)], timeline.ranks[r].peakBytes);
+      EXPECT_EQ(peak[static_cast<int64_t>(r)], timeline.stages[r].peakBytes);
     }
     EXPECT_EQ(actions, all);
     EXPECT_GE(end, timeline.stepNs / 1e3 - 1e-3);
@@ -149,7 +149,7 @@ TEST(StepView, PagesStaySmallAndAreSafe) {
     EXPECT_EQ(page.find("https://"), std::string::npos);
     size_t begin = page.find("const plan = ") + 13;
     json data = json::parse(page.substr(begin, page.find(";\n", begin) - begin));
-    size_t shown = data.at("ranks").size();
+    size_t shown = data.at("stages").size();
     EXPECT_EQ(shown, static_cast<size_t>(std::min(stages, 256)));
   }
 }

@@ -17,7 +17,7 @@ Problem published(const std::string &name) {
 }
 
 PlanClaims claimsOf(const SearchResult &result) {
-  return {result.plan->stepNs, result.lowerBoundNs, result.gap(), result.plan->ranks};
+  return {result.plan->stepNs, result.lowerBoundNs, result.gap(), result.plan->stages};
 }
 
 std::string messagesOf(const std::vector<Violation> &violations) {
@@ -53,8 +53,8 @@ TEST(VerifyPlan, NamesTheBrokenRule) {
       {"plan_c1", nowhere, [](Problem &, Plan &p, PlanClaims &) { p.cuts.back() -= 1; }},
       {"plan_c1", layer(9), [](Problem &, Plan &p, PlanClaims &) { p.cuts[1] = p.cuts[2]; }},
       {"plan_c2", layer(0),
-       [](Problem &, Plan &p, PlanClaims &) { std::swap(p.chunkRank[0], p.chunkRank[1]); }},
-      {"plan_c2", layer(0), [](Problem &, Plan &p, PlanClaims &) { p.chunkRank[0] = 7; }},
+       [](Problem &, Plan &p, PlanClaims &) { std::swap(p.chunkStage[0], p.chunkStage[1]); }},
+      {"plan_c2", layer(0), [](Problem &, Plan &p, PlanClaims &) { p.chunkStage[0] = 7; }},
       {"plan_c3", layer(3), [](Problem &, Plan &p, PlanClaims &) { p.remat[3] = "half"; }},
       {"plan_c3", nowhere, [](Problem &, Plan &p, PlanClaims &) { p.remat.pop_back(); }},
       {"plan_c4", nowhere,
@@ -79,7 +79,7 @@ TEST(VerifyPlan, NamesTheBrokenRule) {
        [](Problem &, Plan &p, PlanClaims &) { std::swap(p.actions[0][0], p.actions[0][1]); }},
       {"plan_c7", nowhere,
        [](Problem &q, Plan &p, PlanClaims &) {
-         // All ranks finish micro-batch after micro-batch, the last one beginning with the second.
+         // All stages finish micro-batch after micro-batch, the last one beginning with the second.
          q.schedule = p.schedule = "auto";
          for (size_t r = 0; r < p.actions.size(); ++r) {
            auto chunk = static_cast<int64_t>(r);
@@ -97,8 +97,8 @@ TEST(VerifyPlan, NamesTheBrokenRule) {
       {"plan_c9", nowhere,
        [](Problem &, Plan &, PlanClaims &c) { c.lowerBoundNs = *c.stepNs + 1; }},
       {"plan_c9", nowhere, [](Problem &, Plan &, PlanClaims &c) { c.gap = 0.5; }},
-      {"plan_c9", stage(1), [](Problem &, Plan &, PlanClaims &c) { c.ranks[1].peakBytes += 1; }},
-      {"plan_c9", nowhere, [](Problem &, Plan &, PlanClaims &c) { c.ranks.pop_back(); }},
+      {"plan_c9", stage(1), [](Problem &, Plan &, PlanClaims &c) { c.stages[1].peakBytes += 1; }},
+      {"plan_c9", nowhere, [](Problem &, Plan &, PlanClaims &c) { c.stages.pop_back(); }},
   };
   for (const Change &change : changes) {
     Problem problem = published("slow_link_dp_mixed_memory_tight");

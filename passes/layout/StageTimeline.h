@@ -1,18 +1,18 @@
-//===- RankTimeline.h - When a rank's runs and messages happen
+//===- StageTimeline.h - When a stage's runs and messages happen
 //------------------------------------===//
-#ifndef PASSES_LAYOUT_RANKTIMELINE_H
-#define PASSES_LAYOUT_RANKTIMELINE_H
+#ifndef PASSES_LAYOUT_STAGETIMELINE_H
+#define PASSES_LAYOUT_STAGETIMELINE_H
 
 #include "passes/schedule/Communication.h"
 #include <map>
 
 namespace omnibal::layout {
 
-/// When things happen on a rank: positions in its list of runs and messages, as passes/schedule
+/// When things happen on a stage: positions in its list of runs and messages, as passes/schedule
 /// makes it.
-class RankTimeline {
+class StageTimeline {
 public:
-  explicit RankTimeline(const std::vector<schedule::Step> &steps) {
+  explicit StageTimeline(const std::vector<schedule::Step> &steps) {
     for (const schedule::Step &step : steps) {
       auto &entry = step.kind <= schedule::StepKind::WeightGrad ? runs : messages;
       entry[{step.index, step.microbatch}][step.kind] = count++;
@@ -47,4 +47,4 @@ private:
 };
 
 } // namespace omnibal::layout
-#endif // PASSES_LAYOUT_RANKTIMELINE_H
+#endif // PASSES_LAYOUT_STAGETIMELINE_H

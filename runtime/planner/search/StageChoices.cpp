@@ -1,4 +1,4 @@
-#include "runtime/planner/search/RankChoices.h"
+#include "runtime/planner/search/StageChoices.h"
 #include "runtime/planner/remat/RematFrontier.h"
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 namespace omnibal::planner {
 namespace {
 
-/// Choices of one rank that are followed at once. With few unlike options none is ever left out.
+/// Choices of one stage that are followed at once. With few unlike options none is ever left out.
 constexpr size_t mostPoints = 600;
 
 int64_t sumOf(const std::vector<int64_t> &values) {
@@ -16,9 +16,9 @@ int64_t sumOf(const std::vector<int64_t> &values) {
 } // namespace
 
 /// Options of the layers so far.
-struct RankChoices::Point {
+struct StageChoices::Point {
   std::vector<int64_t> recompute; ///< [local chunk * loads + load]
-  /// One load: bytes at each Holding of the rank. Several: saved bytes [local chunk * loads +
+  /// One load: bytes at each Holding of the stage. Several: saved bytes [local chunk * loads +
   /// load], then split bytes.
   std::vector<int64_t> held;
   int64_t workspace = 0;
@@ -30,19 +30,19 @@ struct RankChoices::Point {
   }
 };
 
-const RankChoices::Answer &RankChoices::of(int64_t rank, const std::vector<int64_t> &bounds) {
-  std::vector<int64_t> key = {rank};
+const StageChoices::Answer &StageChoices::of(int64_t stage, const std::vector<int64_t> &bounds) {
+  std::vector<int64_t> key = {stage};
   key.insert(key.end(), bounds.begin(), bounds.end());
   auto [it, fresh] = known.try_emplace(std::move(key));
   if (fresh)
-    it->second = model.memoryOf(rank) == unreachable ? cheapest(bounds) : find(rank, bounds);
+    it->second = model.memoryOf(stage) == unreachable ? cheapest(bounds) : find(stage, bounds);
   return it->second;
 }
 
 /// Without a limit each layer recomputes least.
-RankChoices::Answer RankChoices::cheapest(const std::vector<int64_t> &bounds) const {
+StageChoices::Answer StageChoices::cheapest(const std::vector<int64_t> &bounds) const {
   size_t loads = model.loads.size();
-  RankChoice choice;
+  StageChoice choice;
   choice.recompute.assign(bounds.size() / 2 * loads, 0);
   for (size_t chunk = 0; chunk < bounds.size() / 2; ++chunk)
     for (int64_t l = bounds[2 * chunk]; l < bounds[2 * chunk + 1]; ++l) {
@@ -59,8 +59,8 @@ RankChoices::Answer RankChoices::cheapest(const std::vector<int64_t> &bounds) co
   return {{std::move(choice)}, true};
 }
 
-std::vector<RankChoices::Point> RankChoices::extended(const std::vector<Point> &points,
-                                                      size_t chunk, int64_t layer) const {
+std::vector<StageChoices::Point> StageChoices::extended(const std::vector<Point> &points,
+                                                        size_t chunk, int64_t layer) const {
   size_t loads = model.loads.size();
   std::vector<Point> longer;
   for (const Point &point : points)
@@ -75,11 +75,11 @@ std::vector<RankChoices::Point> RankChoices::extended(const std::vector<Point> &
 }
 
 /// Those of the layer with the point's last option.
-void RankChoices::addBytes(int64_t rank, size_t chunk, int64_t layer, Point &point) const {
+void StageChoices::addBytes(int64_t stage, size_t chunk, int64_t layer, Point &point) const {
   size_t loads = model.loads.size();
   if (loads == 1) {
     const RematOption &option = model.loads[0].remat[layer][point.options.back()];
-    const std::vector<Holding> &holdings = order.holdings(rank);
+    const std::vector<Holding> &holdings = order.holdings(stage);
     for (size_t h = 0; h < holdings.size(); ++h)
       point.held[h] += holdings[h].saved[chunk] * option.savedBytes +
                        holdings[h].split[chunk] * option.splitBytes;
@@ -93,7 +93,7 @@ void RankChoices::addBytes(int64_t rank, size_t chunk, int64_t layer, Point &poi
   }
 }
 
-int64_t RankChoices::mostHeld(int64_t rank, const Point &point) const {
+int64_t StageChoices::mostHeld(int64_t stage, const Point &point) const {
   int64_t most = 0, now = 0;
   if (model.loads.size() == 1) {
     for (int64_t bytes : point.held)
@@ -101,8 +101,8 @@ int64_t RankChoices::mostHeld(int64_t rank, const Point &point) const {
     return most;
   }
   const int64_t *saved = point.held.data(), *split = saved + point.recompute.size();
-  for (const Action &a : order.lists().actions[rank]) {
-    size_t at = order.numberOnRank(a.chunk) * model.loads.size() + model.loadOf[a.microbatch];
+  for (const Action &a : order.lists().actions[stage]) {
+    size_t at = order.numberOnStage(a.chunk) * model.loads.size() + model.loadOf[a.microbatch];
     if (a.kind == ActionKind::Forward)
       now += saved[at];
     else if (a.kind == ActionKind::InputGrad)
@@ -116,10 +116,12 @@ int64_t RankChoices::mostHeld(int64_t rank, const Point &point) const {
   return most;
 }
 
-RankChoices::Answer RankChoices::find(int64_t rank, const std::vector<int64_t> &bounds) {
+StageChoices::Answer StageChoices::find(int64_t stage, const std::vector<int64_t> &bounds) {
   size_t chunks = bounds.size() / 2, loads = model.loads.size();
-  size_t numbers = loads == 1 ? order.holdings(rank).size() : chunks * loads * (1 + order.splits());
-  int64_t params = 0, cost = static_cast<int64_t>(numbers + order.lists().actions[rank].size()) / 2;
+  size_t numbers =
+      loads == 1 ? order.holdings(stage).size() : chunks * loads * (1 + order.splits());
+  int64_t params = 0,
+          cost = static_cast<int64_t>(numbers + order.lists().actions[stage].size()) / 2;
   for (size_t c = 0; c < chunks; ++c)
     params += model.paramSum[bounds[2 * c + 1]] - model.paramSum[bounds[2 * c]];
   Answer answer;
@@ -131,8 +133,8 @@ RankChoices::Answer RankChoices::find(int64_t rank, const std::vector<int64_t> &
       std::vector<Point> longer = extended(points, c, l), kept;
       for (Point &q : longer) {
         control.spend(loads == 1 ? static_cast<int64_t>(numbers) : cost);
-        addBytes(rank, c, l, q);
-        if (mostHeld(rank, q) + params + q.workspace <= model.memoryOf(rank))
+        addBytes(stage, c, l, q);
+        if (mostHeld(stage, q) + params + q.workspace <= model.memoryOf(stage))
           kept.push_back(std::move(q));
       }
       std::stable_sort(kept.begin(), kept.end(), [](const Point &a, const Point &b) {
@@ -157,13 +159,13 @@ RankChoices::Answer RankChoices::find(int64_t rank, const std::vector<int64_t> &
     }
   for (Point &point : points)
     answer.choices.push_back({std::move(point.recompute), std::move(point.options)});
-  std::vector<RankChoice> &list = answer.choices;
-  std::stable_sort(list.begin(), list.end(), [](const RankChoice &a, const RankChoice &b) {
+  std::vector<StageChoice> &list = answer.choices;
+  std::stable_sort(list.begin(), list.end(), [](const StageChoice &a, const StageChoice &b) {
     return sumOf(a.recompute) < sumOf(b.recompute);
   });
-  std::vector<RankChoice> kept;
-  for (RankChoice &choice : list)
-    if (std::none_of(kept.begin(), kept.end(), [&](const RankChoice &other) {
+  std::vector<StageChoice> kept;
+  for (StageChoice &choice : list)
+    if (std::none_of(kept.begin(), kept.end(), [&](const StageChoice &other) {
           return noneAbove(other.recompute, choice.recompute);
         }))
       kept.push_back(std::move(choice));

@@ -1,0 +1,51 @@
+//===- StageChoices.h - What a stage with several chunks may recompute
+//-------------------------===//
+//
+// The chunks of a stage share its memory, so their layers are chosen together. Of all choices that
+// fit, those matter that no other one beats in the recomputation of every chunk and load.
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_PLANNER_SEARCH_STAGECHOICES_H
+#define RUNTIME_PLANNER_SEARCH_STAGECHOICES_H
+
+#include "runtime/planner/model/PlanningModel.h"
+#include "runtime/planner/model/SearchControl.h"
+#include "runtime/planner/search/ActionOrder.h"
+#include <map>
+
+namespace omnibal::planner {
+
+struct StageChoice {
+  std::vector<int64_t> recompute; ///< ns; index [number of the chunk on its stage * loads + load]
+  std::vector<int> options;       ///< of the stage's layers, in order
+};
+
+class StageChoices {
+public:
+  struct Answer {
+    std::vector<StageChoice> choices; ///< least sum of recomputation first; none: nothing fits
+    bool complete = true;             ///< false: some were left out, to keep the number down
+  };
+
+  StageChoices(const PlanningModel &model, const ActionOrder &order, SearchControl &control)
+      : model(model), order(order), control(control) {}
+
+  /// `bounds`: begin and end of the layers of each chunk of the stage.
+  const Answer &of(int64_t stage, const std::vector<int64_t> &bounds);
+
+private:
+  struct Point;
+  Answer find(int64_t stage, const std::vector<int64_t> &bounds);
+  Answer cheapest(const std::vector<int64_t> &bounds) const;
+  std::vector<Point> extended(const std::vector<Point> &points, size_t chunk, int64_t layer) const;
+  void addBytes(int64_t stage, size_t chunk, int64_t layer, Point &point) const;
+  int64_t mostHeld(int64_t stage, const Point &point) const;
+
+  const PlanningModel &model;
+  const ActionOrder &order;
+  SearchControl &control;
+  std::map<std::vector<int64_t>, Answer> known; ///< by stage and bounds
+};
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_SEARCH_STAGECHOICES_H
