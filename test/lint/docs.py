@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """README and docs against the sources: every pass and constraint is described and exists, so are
 kernels, ONNX operators, program fields and rules, log fields; every flag that a text mentions exists in a tool, every
-link leads somewhere."""
+link leads to a file and a heading that exist."""
 import glob
 import os
 import re
@@ -173,13 +173,23 @@ def walks():
     return found
 
 
+def anchors(text):
+    """The names by which links reach the headings of a text."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in re.findall(r"^#+ +(.*)$", prose, re.M)}
+
+
 def links():
     found = []
     for path in texts():
-        for target in re.findall(r"\]\(([^)#\s]+)", read(path)):
-            if not target.startswith("http") and not os.path.exists(
-                    os.path.join(ROOT, os.path.dirname(path), target)):
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", read(path)):
+            if target.startswith("http"):
+                continue
+            file = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            if not os.path.exists(os.path.join(ROOT, file)):
                 found.append(f"{path}: there is no {target}")
+            elif anchor and anchor not in anchors(read(file)):
+                found.append(f"{path}: {file} has no heading #{anchor}")
     linked = set(re.findall(r"\(docs/([\w-]+\.md)\)", read("README.md")))
     pages = {os.path.basename(p) for p in texts() if p.startswith("docs/")}
     return found + [f"README.md does not link docs/{page}" for page in sorted(pages - linked)]
@@ -190,6 +200,8 @@ def main():
         sys.exit("docs.py: does not see a difference")
     if flags_of("`--no-such` a--b ---c") != {"--no-such"}:
         sys.exit("docs.py: does not see flags")
+    if anchors("## Near, far\n### `a.b` c") != {"near-far", "ab-c"}:
+        sys.exit("docs.py: does not see headings")
     found = passes() + rule_tables() + program() + log() + batches() + plans() + kernels_and_operators() + flags() + families() + variables() + walks() + links()
     print("\n".join(found))
     if found:
