@@ -38,6 +38,8 @@ TEXT = ("llama", "qwen2", "qwen3", "mistral", "ministral", "gemma", "gemma2", "g
         "olmo3", "granite", "cohere", "cohere2", "glm", "glm4", "smollm3", "stablelm", "starcoder2", "gpt2", "gpt_neox", "opt",
         "falcon", "helium", "nemotron", "exaone4", "seed_oss", "hunyuan_v1_dense", "ernie4_5", "arcee", "gpt_oss", "mixtral",
         "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "deepseek_v3", "lfm2", "qwen3_next", "phimoe", "mimo_v2_flash", "flint")
+# Characters of a reason in the table that is written: a cell of the docs is no longer (test/lint/prose.py).
+LONGEST_REASON = 200
 COLUMNS = ("pictures", "export", "compile", "logits", "loss")
 STEPS, GROUPS, GROUP = 3, 2, 4
 # Differences up to which a family counts as taken: float32 against float32.
@@ -239,9 +241,13 @@ def measure(family, arguments):
     return result
 
 
-def row(family, result):
+def row(family, result, longest=None):
+    """A row of the table; a reason of more than `longest` characters is cut."""
     cells = [result.get(column, "") for column in COLUMNS]
-    return f"| {family} | {' | '.join(cells)} | {result.get('reason', '').replace('|', '/')} |"
+    reason = result.get("reason", "").replace("|", "/")
+    if longest and len(reason) > longest:
+        reason = reason[:longest - 4].rstrip() + " ..."
+    return f"| {family} | {' | '.join(cells)} | {reason} |"
 
 
 def main():
@@ -264,8 +270,8 @@ def main():
         began = time.time()
         result = measure(family, arguments)
         taken += "failed" not in result
-        lines.append(row(family, result))
-        print(lines[-1], f"{time.time() - began:.0f} s" if sys.stdout.isatty() else "", flush=True)
+        lines.append(row(family, result, LONGEST_REASON))
+        print(row(family, result), f"{time.time() - began:.0f} s" if sys.stdout.isatty() else "", flush=True)
     print(f"{taken} of {len(families)} families train with PyTorch's losses")
     if arguments.markdown:
         with open(arguments.markdown, "w") as file:
