@@ -60,7 +60,7 @@ def check_itself():
 
 def main():
     check_itself()
-    paths = [path for pattern in ("README.md", "docs/*.md", "examples/*/README.md") for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
+    paths = [path for pattern in ("README.md", "docs/*.md", "examples/*/README.md", "test/data/README.md") for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
     found = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
