@@ -34,7 +34,7 @@ private:
     cost::CostOptions options;
     options.device = std::move(*found);
     if (target == "cuda")
-      options.numbers = cost::mixedPrecision();
+      options.precision = cost::mixedPrecision();
     else if (target != "host")
       return getOperation().emitError("omnibal-annotate-costs: unknown target `")
              << target << "` (known: host, cuda)";

@@ -42,7 +42,7 @@ SmallVector<std::string> optionsOf(const analysis::Call &call) {
 
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
   auto time = [&](const Work &work) {
-    return rooflineNs(options.device, options.numbers.compute, work);
+    return rooflineNs(options.device, options.precision.compute, work);
   };
   LayerTimes roofline{time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
   return options.measured ? options.measured->of(facts, roofline) : roofline;
@@ -84,9 +84,9 @@ public:
       : module(module), options(options), builder(module.getContext()) {}
 
   FailureOr<UnitCostTable> run() {
-    if (!options.device.flops.count(options.numbers.compute))
+    if (!options.device.flops.count(options.precision.compute))
       return module.emitError("device `")
-                 << options.device.name << "` states no peak for " << options.numbers.compute
+                 << options.device.name << "` states no peak for " << options.precision.compute
                  << ": choose another (--device) or add it to the description",
              failure();
     auto found = LayerGraph::get(module, "omnibal-annotate-costs");
@@ -140,16 +140,16 @@ private:
     if (failed(calls))
       return failure();
     variant.graph = std::move(*calls);
-    int64_t width = options.numbers.activation;
+    int64_t width = options.precision.activation;
     const std::string kernels =
-        analysis::digestKernels(options.numbers.target, options.numbers.compute);
+        analysis::digestKernels(options.precision.target, options.precision.compute);
     variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width, kernels);
     for (const MicrobatchLoad &probe : probes)
       variant.probed.push_back(
           readLayerFacts(*variant.module, variant.graph, probe, width, kernels));
     // Last, because it changes how saved values lie.
     auto memory = readLayerMemory(*variant.module, variant.graph, options.load,
-                                  options.numbers.target, options.numbers.compute);
+                                  options.precision.target, options.precision.compute);
     if (failed(memory))
       return failure();
     variant.memory = std::move(*memory);
@@ -226,7 +226,7 @@ private:
   }
 
   int64_t widthOf(const analysis::Edge &edge) const {
-    return edge.isNarrow ? options.numbers.activation : 4;
+    return edge.isBFloat16 ? options.precision.activation : 4;
   }
 
   /// Bytes of the layer's outputs, and of their gradients where a layer that reads them gives one.
@@ -272,15 +272,15 @@ private:
 
   /// Parameters that no gradient reaches count as frozen, as they will be.
   void annotateParameters() {
-    const Numbers &numbers = options.numbers;
+    const Precision &precision = options.precision;
     ModuleOp functions = *variants.at("keep").module;
     for (auto parameter : module.getOps<ParameterOp>()) {
       bool trains = !functions.lookupSymbol<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
       int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
-      int64_t resident = elements * (numbers.parameter + (trains ? numbers.trainable : 0));
+      int64_t resident = elements * (precision.parameter + (trains ? precision.trainable : 0));
       parameter->setAttr(costAttrName,
                          ParameterCostAttr::get(module.getContext(), resident,
-                                                trains ? elements * numbers.gradient : 0));
+                                                trains ? elements * precision.gradient : 0));
     }
   }
 

@@ -9,7 +9,7 @@
 namespace omnibal::cost {
 
 /// How numbers are kept, in bytes an element.
-struct Numbers {
+struct Precision {
   std::string target = "host";     ///< whose kernels compute
   std::string compute = "float32"; ///< of products, as the device table calls it
   int64_t activation = 4;          ///< an activation and its gradient
@@ -18,13 +18,13 @@ struct Numbers {
   int64_t gradient = 4;            ///< reduced over data-parallel ranks
 };
 /// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains.
-inline Numbers mixedPrecision() { return {"cuda", "bfloat16", 2, 2, 16, 4}; }
+inline Precision mixedPrecision() { return {"cuda", "bfloat16", 2, 2, 16, 4}; }
 
 class MeasuredTimes;
 
 /// What costs depend on besides the model.
 struct CostOptions {
-  Numbers numbers;
+  Precision precision;
   Device device;
   MicrobatchLoad load;                     ///< a full micro-batch
   std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone

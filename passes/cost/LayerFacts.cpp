@@ -1,6 +1,6 @@
 #include "passes/cost/LayerFacts.h"
 #include "dialects/omnibal/analysis/FunctionDigest.h"
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -26,8 +26,8 @@ int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
 /// Of a buffer that holds an argument or a result.
 int64_t bytesOfFormal(Type type, DictionaryAttr attributes, MicrobatchLoad load,
                       int64_t floatBytes) {
-  bool wide = attributes && attributes.contains(wideAttrName);
-  return alignBuffer(bytesOf(type, load, wide ? 4 : floatBytes));
+  bool inFloat32 = attributes && attributes.contains(float32AttrName);
+  return alignBuffer(bytesOf(type, load, inFloat32 ? 4 : floatBytes));
 }
 
 void addWork(Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work) {

@@ -8,7 +8,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/differentiate/LayerFunctions.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/differentiate/Autodiff.h"
 #include "passes/differentiate/BackwardSplit.h"
@@ -49,7 +49,7 @@ public:
     }
     if (failed(gradients.empty() ? checkRemat({"keep", "full"}) : selectSaved()))
       return failure();
-    findWide();
+    findFloat32();
     functions.rematOptions = rematOptions;
     functions.forward = buildForward();
     functions.evaluate = buildClone(/*withLoss=*/true, /*allOutputs=*/false);
@@ -94,21 +94,21 @@ private:
   //-----------------------------------------------------------------------------------------------
 
   /// Whether what stands for the formal stays in float32.
-  bool isWide(const Formal &formal) {
+  bool isInFloat32(const Formal &formal) {
     if (formal.role == "input" || formal.role == "grad_input")
-      return signature.inputWide[formal.index];
+      return signature.inputInFloat32[formal.index];
     if (formal.role == "output" || formal.role == "grad_output")
-      return signature.outputWide[formal.index];
-    return (formal.role == "saved" && savedWide[formal.index]) ||
-           (formal.role == "held" && heldWide[formal.index]);
+      return signature.outputInFloat32[formal.index];
+    return (formal.role == "saved" && savedInFloat32[formal.index]) ||
+           (formal.role == "held" && heldInFloat32[formal.index]);
   }
 
   DictionaryAttr getRoleAttr(const Formal &formal) {
     SmallVector<NamedAttribute> attributes{
         builder.getNamedAttr("omnibal.index", builder.getI64IntegerAttr(formal.index)),
         builder.getNamedAttr("omnibal.role", builder.getStringAttr(formal.role))};
-    if (isWide(formal))
-      attributes.push_back(builder.getNamedAttr(wideAttrName, builder.getUnitAttr()));
+    if (isInFloat32(formal))
+      attributes.push_back(builder.getNamedAttr(float32AttrName, builder.getUnitAttr()));
     return builder.getDictionaryAttr(attributes);
   }
 
@@ -291,7 +291,7 @@ private:
   }
 
   /// Which of the values that are saved, or held between the halves, stay in float32.
-  void findWide() {
+  void findFloat32() {
     if (!scratch)
       return;
     Block &block = scratch->getBody().front();
@@ -300,12 +300,12 @@ private:
       ops.push_back(&op);
     SmallVector<Value> sources;
     for (BlockArgument argument : block.getArguments())
-      if (isFloat32(argument) && !scratch->getArgAttr(argument.getArgNumber(), wideAttrName))
+      if (isFloat32(argument) && !scratch->getArgAttr(argument.getArgNumber(), float32AttrName))
         sources.push_back(argument);
-    narrow = findNarrowValues(ops, sources);
+    inBFloat16 = findBFloat16Values(ops, sources);
     for (const Formal &formal : keptFormals())
       if (formal.role == "saved")
-        savedWide.push_back(isFloat32(formal.value) && !narrow.contains(formal.value));
+        savedInFloat32.push_back(isFloat32(formal.value) && !inBFloat16.contains(formal.value));
   }
 
   //--- The functions
@@ -422,7 +422,7 @@ private:
     for (Value value : split->read)
       if (!kept.contains(value) && !isa<BlockArgument>(value)) {
         held.push_back({"held", static_cast<int64_t>(held.size()), value});
-        heldWide.push_back(isFloat32(value) && !narrow.contains(value));
+        heldInFloat32.push_back(isFloat32(value) && !inBFloat16.contains(value));
       }
     llvm::append_range(first, held);
     functions.inputGrad = buildBackward(first, kept);
@@ -459,9 +459,9 @@ private:
   SmallVector<Formal> gradients;          ///< results of backward, values of the scratch function
   llvm::SetVector<Value> kept;            ///< values of the scratch function
   SmallVector<std::string> rematOptions;
-  SmallVector<Formal> held;              ///< between the halves of backward, likewise
-  llvm::DenseSet<Value> narrow;          ///< values of the scratch function
-  SmallVector<bool> savedWide, heldWide; ///< by index
+  SmallVector<Formal> held;                        ///< between the halves of backward, likewise
+  llvm::DenseSet<Value> inBFloat16;                ///< values of the scratch function
+  SmallVector<bool> savedInFloat32, heldInFloat32; ///< by index
 };
 } // namespace
 

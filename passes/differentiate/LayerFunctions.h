@@ -9,13 +9,13 @@ namespace omnibal {
 
 /// What besides its body makes a layer's functions what they are.
 struct LayerSignature {
-  llvm::SmallVector<bool> inputActive;           ///< something upstream of the input trains
-  llvm::SmallVector<bool> trains;                ///< one a parameter
-  llvm::SmallVector<bool> outputRead;            ///< another layer reads the output
-  llvm::SmallVector<bool> outputGradient;        ///< such a layer gives a gradient of it
-  llvm::SmallVector<bool> inputWide, outputWide; ///< stays in float32 (NarrowValues.h)
-  std::string remat = "keep";                    ///< omnibal.remat
-  bool splitBackward = false;                    ///< the schedule runs the backward in two halves
+  llvm::SmallVector<bool> inputActive;    ///< something upstream of the input trains
+  llvm::SmallVector<bool> trains;         ///< one a parameter
+  llvm::SmallVector<bool> outputRead;     ///< another layer reads the output
+  llvm::SmallVector<bool> outputGradient; ///< such a layer gives a gradient of it
+  llvm::SmallVector<bool> inputInFloat32, outputInFloat32; ///< stays in float32 (BFloat16Values.h)
+  std::string remat = "keep";                              ///< omnibal.remat
+  bool splitBackward = false; ///< the schedule runs the backward in two halves
   bool operator==(const LayerSignature &) const = default;
 };
 

@@ -1,5 +1,5 @@
 //===- MaterializeLayers.cpp - Layers become calls of shared functions -------------------===//
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/common/PlanAttributes.h"
 #include "passes/differentiate/Autodiff.h"
 #include "passes/differentiate/LayerFunctions.h"
@@ -41,7 +41,7 @@ public:
     if (failed(found))
       return failure();
     graph = std::move(*found);
-    findWideOutputs();
+    findFloat32Outputs();
     // All functions exist before @main changes.
     if (failed(checkLoss()) || failed(findSplitChunks()) || failed(buildGroups()))
       return failure();
@@ -108,24 +108,25 @@ private:
   }
 
   /// Activations between layers that stay in float32.
-  void findWideOutputs() {
+  void findFloat32Outputs() {
     for (LayerOp layer : graph.layers) {
       Block &body = layer.getBody().front();
       SmallVector<Value> sources;
       for (BlockArgument argument : body.getArguments()) {
         unsigned number = argument.getArgNumber();
-        bool isWide = number < layer.getInputs().size() && wide.contains(layer.getInputs()[number]);
-        if (isFloat32(argument) && !isWide)
+        bool isInFloat32 =
+            number < layer.getInputs().size() && inFloat32.contains(layer.getInputs()[number]);
+        if (isFloat32(argument) && !isInFloat32)
           sources.push_back(argument);
       }
       SmallVector<Operation *> ops;
       for (Operation &op : body.without_terminator())
         ops.push_back(&op);
-      llvm::DenseSet<Value> narrow = findNarrowValues(ops, sources);
+      llvm::DenseSet<Value> inBFloat16 = findBFloat16Values(ops, sources);
       for (auto [output, value] :
            llvm::zip_equal(layer.getOutputs(), body.getTerminator()->getOperands()))
-        if (isFloat32(value) && !narrow.contains(value))
-          wide.insert(output);
+        if (isFloat32(value) && !inBFloat16.contains(value))
+          inFloat32.insert(output);
     }
   }
 
@@ -133,10 +134,10 @@ private:
     LayerSignature signature;
     for (Value input : layer.getInputs()) {
       signature.inputActive.push_back(active.contains(input));
-      signature.inputWide.push_back(wide.contains(input));
+      signature.inputInFloat32.push_back(inFloat32.contains(input));
     }
     for (Value output : layer.getOutputs())
-      signature.outputWide.push_back(wide.contains(output));
+      signature.outputInFloat32.push_back(inFloat32.contains(output));
     for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)
       signature.trains.push_back(!graph.getParameter(layer, i).getFrozen());
     if (auto remat = layer->getAttrOfType<StringAttr>("omnibal.remat"))
@@ -269,7 +270,7 @@ private:
   SmallVector<Group *> ordered;               ///< in the order of first use
   llvm::DenseMap<Operation *, Group *> groupOf;
   llvm::DenseSet<Operation *> reached; ///< parameters with a gradient
-  llvm::DenseSet<Value> wide;          ///< outputs of layers that stay in float32
+  llvm::DenseSet<Value> inFloat32;     ///< outputs of layers that stay in float32
 };
 
 struct MaterializeLayersPass : omnibal::impl::MaterializeLayersBase<MaterializeLayersPass> {

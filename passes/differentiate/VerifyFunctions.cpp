@@ -15,11 +15,11 @@
 //   function_c9  exactly one call has a loss, and its backward yields it, as it does a router_loss
 //   function_c10 the halves of a backward yield together what it yields, each result once, and read
 //                nothing from outside that it does not; `weight_grad` takes what `input_grad` holds
-//   function_c11 `omnibal.wide` stands on float32 activations, their gradients and what is saved or
-//                held of them, in all functions of a layer alike, and on both sides of a call
+//   function_c11 `omnibal.float32` stands on float32 activations, their gradients and what is saved
+//                or held of them, in all functions of a layer alike, and on both sides of a call
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/differentiate/Passes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -104,7 +104,7 @@ private:
         return function.emitOpError()
                << "function_c2: " << place << i << " repeats " << role << " " << index.getInt();
       if (failed(noteWidth(function, role.getValue(), index.getInt(), type,
-                           attribute(wideAttrName) != nullptr)))
+                           attribute(float32AttrName) != nullptr)))
         return failure();
     }
     return success();
@@ -112,19 +112,22 @@ private:
 
   /// A value and its gradient lie alike in all functions of the layer.
   LogicalResult noteWidth(func::FuncOp function, StringRef role, int64_t index, Type type,
-                          bool wide) {
+                          bool inFloat32) {
     StringRef value = role;
     value.consume_front("grad_");
     bool mayBe = value == "input" || value == "output" || value == "saved" || value == "held";
-    if (wide && (!mayBe || !cast<ShapedType>(type).getElementType().isF32()))
-      return function.emitOpError() << "function_c11: " << role << " " << index
-                                    << " is no float32 activation, so it cannot be wide";
+    if (inFloat32 && (!mayBe || !cast<ShapedType>(type).getElementType().isF32()))
+      return function.emitOpError()
+             << "function_c11: " << role << " " << index
+             << " is no float32 activation, so `omnibal.float32` has no meaning on it";
     if (!mayBe)
       return success();
-    if (widths->try_emplace({value.str(), index}, wide).first->second != wide)
+    if (widths->try_emplace({value.str(), index}, inFloat32).first->second != inFloat32)
       return function.emitOpError()
-             << "function_c11: " << role << " " << index << (wide ? " is wide" : " is not wide")
-             << ", in another function of the layer it " << (wide ? "is not" : "is");
+             << "function_c11: " << role << " " << index
+             << (inFloat32 ? " stays in float32" : " may be stored in bfloat16")
+             << ", in another function of the layer it "
+             << (inFloat32 ? "may be stored in bfloat16" : "stays in float32");
     return success();
   }
 
@@ -142,9 +145,11 @@ private:
       auto here = widthOf(call, "input", i),
            there = widthOf(from, "output", cast<OpResult>(input).getResultNumber());
       if (here && there && here != there)
-        return call.emitOpError() << "function_c11: input " << i << (*here ? " is" : " is not")
-                                  << " wide here, as an output of " << from.getName() << " it "
-                                  << (*there ? "is" : "is not");
+        return call.emitOpError() << "function_c11: input " << i
+                                  << (*here ? " stays in float32 here"
+                                            : " may be stored in bfloat16 here")
+                                  << ", as an output of " << from.getName() << " it "
+                                  << (*there ? "stays in float32" : "may be stored in bfloat16");
     }
     return success();
   }
@@ -353,7 +358,7 @@ private:
 
   SmallVector<CallLayerOp> calls;
   std::map<StringRef, std::map<std::string, Interface>> layers; ///< by layer_fn and purpose
-  /// Of activations, saved and held values, by layer_fn: whether they are wide.
+  /// Of activations, saved and held values, by layer_fn: whether they stay in float32.
   using Widths = std::map<std::pair<std::string, int64_t>, bool>;
   std::map<StringRef, Widths> widthsOf;
   Widths *widths = nullptr; ///< of the layer that is being read

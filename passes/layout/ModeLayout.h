@@ -41,7 +41,7 @@ struct ProgramParts {
 
   /// How an activation between layers and its gradient lie.
   rt::DType dtypeOf(const Edge &edge) const {
-    return compute == "bfloat16" && edge.isNarrow ? rt::DType::BF16 : rt::DType::F32;
+    return compute == "bfloat16" && edge.isBFloat16 ? rt::DType::BF16 : rt::DType::F32;
   }
   /// The stage that runs a chunk.
   int64_t stageOf(int64_t chunk) const { return schedule.plan.getChunkStages()[chunk]; }

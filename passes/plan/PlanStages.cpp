@@ -7,7 +7,7 @@ using namespace mlir;
 namespace omnibal::plan {
 
 FailureOr<PlannedModule> planStages(ModuleOp module, const PlanOptions &options) {
-  cost::CostOptions costs{options.numbers, options.device, options.load, nullptr};
+  cost::CostOptions costs{options.precision, options.device, options.load, nullptr};
   if (options.calibration)
     costs.measured = std::make_shared<cost::MeasuredTimes>(
         *options.calibration, options.schedule == "zb-h1" || options.schedule == "auto");

@@ -10,7 +10,7 @@
 namespace omnibal::plan {
 
 struct PlanOptions : PlanChoices {
-  cost::Numbers numbers;
+  cost::Precision precision;
   cost::Device device;
   planner::Cluster cluster;
   /// Full caps; `batches` says what the data's micro-batches have of them.

@@ -35,7 +35,7 @@ struct TimeSpan {
 };
 
 /// A place in a backend's queue. Its meaning is the backend's.
-struct Mark {
+struct Event {
   int64_t value = 0;
 };
 
@@ -84,7 +84,7 @@ public:
   /// got to `after` (without one, to its present end), and are the transport's until wait(): other
   /// work may run beside them.
   virtual Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
-                                  std::optional<Mark> after) = 0;
+                                  std::optional<Event> after) = 0;
   /// Starts to copy what `root`, one of `ranks` (as in startSum), has in these pieces to the same
   /// pieces of the others, behind the work enqueued so far. All name the same sizes; the memory is
   /// the transport's until wait().
@@ -116,9 +116,9 @@ inline constexpr int64_t labelBuckets(int64_t labels) {
 }
 
 /// Bytes on their way to the host: at `data` once the queue has reached `ready`.
-struct Readback {
+struct HostCopy {
   const std::byte *data = nullptr;
-  Mark ready;
+  Event ready;
 };
 
 /// Whose loss it is: each label token has one, each micro-batch one of all its routers.
@@ -153,7 +153,7 @@ class Backend : public DeviceMemory {
 public:
   /// Whether every call performs its work before it returns. A readback is then the device memory
   /// itself and holds until that is overwritten.
-  virtual bool immediate() const = 0;
+  virtual bool isSynchronous() const = 0;
 
   /// What the backend takes of the device for itself, at most: known of the kernels created so far,
   /// so complete when all are.
@@ -163,9 +163,9 @@ public:
   /// Opens a program's generated code; before the kernels that use it.
   virtual Status loadCode(const std::string &path) = 0;
   /// InvalidArgument names the kernel and the operand or attribute that is missing or wrong. The
-  /// kernel's run() enqueues; it dies before the backend. KernelSite::symbol and library are the
+  /// kernel's run() enqueues; it dies before the backend. BoundCall::symbol and library are the
   /// backend's to set.
-  virtual Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) = 0;
+  virtual Result<std::unique_ptr<Kernel>> createKernel(const BoundCall &call) = 0;
   /// All ranks call it. `control` connects the same ranks, outlives the transport and carries what
   /// is no tensor; `groups` are the same on all ranks.
   virtual Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
@@ -181,8 +181,8 @@ public:
   /// Enqueues zeros.
   virtual Status zero(void *to, int64_t bytes) = 0;
   /// Enqueues a copy to the host. The bytes stay until release().
-  virtual Result<Readback> startRead(const void *from, int64_t bytes) = 0;
-  virtual void release(const Readback &readback) {}
+  virtual Result<HostCopy> startRead(const void *from, int64_t bytes) = 0;
+  virtual void release(const HostCopy &readback) {}
 
   // As in Optimizer.h, on device memory. squaredNorm() waits for its result. With
   // AdamWOptions::scaleOfStep gradients are also multiplied by the scale of finishSums(), and
@@ -199,7 +199,7 @@ public:
   /// Ends the step's sums, its losses and the squared norm of `gradients` here: all ranks get those
   /// of all, and the update's scale is made of them. The readback has the ranks' slots; it holds
   /// until the next one. The losses start anew.
-  virtual Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+  virtual Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                                       const SumsOptions &options) = 0;
 
   /// What is known of the micro-batch whose kernels come next.
@@ -223,16 +223,16 @@ public:
   }
 
   /// The end of the work enqueued so far.
-  virtual Mark mark() = 0;
+  virtual Event recordEvent() = 0;
   /// Waits until the queue has got there. Errors of earlier work come up here too.
-  virtual Status reach(Mark mark) = 0;
-  /// When it got there; after reach() of this mark or of a later one.
-  virtual Clock::time_point timeOf(Mark mark) const = 0;
-  /// No mark made so far is asked for any more. May wait for the device.
-  virtual void forgetMarks() {}
-  /// No mark made before this one is asked for any more; the queue has reached it.
-  virtual void forgetMarksBefore(Mark mark) {}
-  Status finish() { return reach(mark()); }
+  virtual Status reach(Event event) = 0;
+  /// When it got there; after reach() of this event or of a later one.
+  virtual Clock::time_point timeOf(Event event) const = 0;
+  /// No event made so far is asked for any more. May wait for the device.
+  virtual void forgetEvents() {}
+  /// No event made before this one is asked for any more; the queue has reached it.
+  virtual void forgetEventsBefore(Event event) {}
+  Status finish() { return reach(recordEvent()); }
 };
 
 /// A kind of device; one a process.

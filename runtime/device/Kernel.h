@@ -1,7 +1,7 @@
 //===- Kernel.h - What a backend offers: kernels by name -------------------------------------===//
 //
 // docs/kernels.md lists the kernels, their operand names, shapes and attributes. A kernel is
-// created once per call site at load (names and attributes are checked there) and run many times.
+// created once per call call at load (names and attributes are checked there) and run many times.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DEVICE_KERNEL_H
@@ -34,8 +34,8 @@ struct TensorView {
   }
 };
 
-/// What a call site looks like before any data exists.
-struct KernelSite {
+/// What a call call looks like before any data exists.
+struct BoundCall {
   std::string kernel;
   std::vector<std::string> operands; ///< names, in the order in which run() receives the views
   nlohmann::json attributes;
@@ -49,7 +49,7 @@ struct KernelSite {
 class Kernel {
 public:
   virtual ~Kernel() = default;
-  /// Operands in the order of KernelSite::operands. `tiles`, `tokens`: V and N of the micro-batch,
+  /// Operands in the order of BoundCall::operands. `tiles`, `tokens`: V and N of the micro-batch,
   /// for attributes that are Extents. Enqueues (on the host: performs) the work.
   virtual Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
                      ThreadPool &pool) = 0;
@@ -57,7 +57,7 @@ public:
 
 /// Creates a kernel of the host backend; InvalidArgument names the kernel and the operand or
 /// attribute that is missing or wrong.
-Result<std::unique_ptr<Kernel>> createHostKernel(const KernelSite &site);
+Result<std::unique_ptr<Kernel>> createHostKernel(const BoundCall &call);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_DEVICE_KERNEL_H

@@ -20,7 +20,7 @@ Status ActionRun::compute(const Action &a) {
   OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
   const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
   transport.progress(); // what was started before the action is under way before its work
-  Mark begin = backend.mark(), layerBegin = begin;
+  Event begin = backend.recordEvent(), layerBegin = begin;
   auto completions = prepared.completions.find({a.kind, a.index, a.microbatch});
   for (int32_t number : phase.batchValues)
     OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
@@ -37,9 +37,9 @@ Status ActionRun::compute(const Action &a) {
     if (completions != prepared.completions.end())
       for (const Completion &each : completions->second)
         if (each.layer >= segment.begin && each.layer < segment.end)
-          state.complete[each.bucket] = backend.mark();
+          state.complete[each.bucket] = backend.recordEvent();
   }
-  Mark end = backend.mark();
+  Event end = backend.recordEvent();
   state.busy.push_back({begin, end});
   if (trace)
     record(a, phase, *batch, begin, end);
@@ -53,7 +53,7 @@ Status ActionRun::compute(const Action &a) {
 }
 
 Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
-                            const PackedMicrobatch &batch, Mark &begin) {
+                            const PackedMicrobatch &batch, Event &begin) {
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const PreparedLayer &layer = phase.layers[i];
     formals.clear();
@@ -67,7 +67,7 @@ Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const S
     if (backend.graphs() == 0)
       transport.progress();
     if (clock) {
-      Mark end = backend.mark();
+      Event end = backend.recordEvent();
       state.clocked.push_back({layer.call, a.kind, begin, end});
       begin = end;
     }
@@ -114,7 +114,7 @@ Status ActionRun::communicate(const Action &a) {
   std::pair<int32_t, int32_t> key{a.index, a.microbatch};
   bool sends = a.kind == ActionKind::Send || a.kind == ActionKind::WaitSend;
   int64_t tag = int64_t{t.id} * mode.microbatches + a.microbatch;
-  Mark begin = trace ? backend.mark() : Mark();
+  Event begin = trace ? backend.recordEvent() : Event();
   OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
   int64_t bytes = 0;
   if (a.kind == ActionKind::Send || a.kind == ActionKind::PostRecv) {
@@ -140,7 +140,7 @@ Status ActionRun::communicate(const Action &a) {
   }
   if (!trace)
     return Status::ok();
-  Mark end = backend.mark();
+  Event end = backend.recordEvent();
   int64_t flow = (tag * program.dataParallel + replica) + 1;
   state.traced.push_back([this, a, sends, begin, end, batch, bytes, flow] {
     // Posting a receive takes no time worth a bar; the wait shows what the rank waited for.
@@ -218,8 +218,8 @@ Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t m
     return backend.addLosses({reinterpret_cast<const float *>(from),
                               static_cast<size_t>(bytes / int64_t{sizeof(float)})},
                              value.name == routerLossResult ? LossKind::Routers : LossKind::Tokens);
-  OMNIBAL_ASSIGN_OR_RETURN(Readback readback, backend.startRead(from, bytes));
-  if (backend.immediate())
+  OMNIBAL_ASSIGN_OR_RETURN(HostCopy readback, backend.startRead(from, bytes));
+  if (backend.isSynchronous())
     return sink(microbatch, value, readback.data, batch);
   state.results.push_back({microbatch, &value, &batch, readback});
   state.resultBytes += bytes;
@@ -239,7 +239,7 @@ Status ActionRun::deliver() {
 }
 
 void ActionRun::record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
-                       Mark begin, Mark end) {
+                       Event begin, Event end) {
   auto keptBy = [&](ActionKind kind) {
     int64_t kept = 0;
     for (const Extent &e : prepared.chunks[a.index][static_cast<size_t>(kind)].kept)

@@ -32,7 +32,7 @@ public:
 private:
   /// `begin`: the end of the layer call before, where they are timed.
   Status runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
-                   const PackedMicrobatch &batch, Mark &begin);
+                   const PackedMicrobatch &batch, Event &begin);
   std::byte *address(const PreparedBinding &b, int32_t microbatch) const;
   Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
   Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
@@ -43,7 +43,7 @@ private:
   Status deliver();
   Status clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch);
   void record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
-              Mark begin, Mark end);
+              Event begin, Event end);
 
   const Program &program;
   const PreparedMode &prepared;

@@ -51,7 +51,7 @@ std::vector<int> Executor::ranksOfReplicas() const {
 
 Result<Transport::Handle> Executor::startSum(std::span<const FloatRun> runs,
                                              std::span<const int> ranks,
-                                             std::optional<Mark> after) {
+                                             std::optional<Event> after) {
   OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle,
                            device.transport->startSum(runs, ranks, after));
   if (tracing)
@@ -88,7 +88,7 @@ Status Executor::reduceBucket(int32_t number) {
       runs.push_back({data, q.elements()});
   }
   auto complete = impl->complete.find(number);
-  std::optional<Mark> after;
+  std::optional<Event> after;
   if (complete != impl->complete.end())
     after = complete->second;
   OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle, startSum(runs, ranks, after));
@@ -198,7 +198,7 @@ Status Executor::measure(StepUnderWay &step) {
   Backend &backend = *device.backend;
   backend.release(step.sums);
   StepResult &result = step.result;
-  auto total = [&](const std::vector<std::pair<Mark, Mark>> &spans) {
+  auto total = [&](const std::vector<std::pair<Event, Event>> &spans) {
     double sum = 0;
     for (auto [begin, end] : spans)
       sum += seconds(backend.timeOf(end) - backend.timeOf(begin));
@@ -225,7 +225,7 @@ Status Executor::measure(StepUnderWay &step) {
   result.bubble = unused(sums[0], result.pipelineSeconds);
   result.idle = unused(sums[1], result.stepSeconds);
   impl->lastEnd = end;
-  backend.forgetMarksBefore(step.end);
+  backend.forgetEventsBefore(step.end);
   return Status::ok();
 }
 

@@ -46,7 +46,7 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
     Status status = a.kind == ActionKind::ReduceScalars ? waitForSums() : Status::ok();
     if (!status)
       return failure(std::move(status));
-    Mark begin = perMicrobatch(a) ? Mark() : backend.mark();
+    Event begin = perMicrobatch(a) ? Event() : backend.recordEvent();
     impl->sumClock = nullptr;
     status = isCompute(a.kind)                       ? run.compute(a)
              : perMicrobatch(a)                      ? run.communicate(a)
@@ -61,10 +61,10 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
     if (!status)
       return failure(std::move(status));
     if (step && i + 1 == mode.actions.size() - pipeline)
-      step->pipelineEnd = backend.mark();
+      step->pipelineEnd = backend.recordEvent();
     if (perMicrobatch(a))
       continue;
-    Mark end = backend.mark();
+    Event end = backend.recordEvent();
     // Alone, a rank waits for nobody in a reduction.
     if (a.kind == ActionKind::Update || communicator.size() == 1)
       step->tail.push_back({begin, end});
@@ -87,7 +87,7 @@ Status Executor::run(const std::string &mode, MicrobatchSource &source, const Re
     return {Code::Internal, "mode train runs through trainStep()"};
   if (!impl->steps.empty())
     return {Code::Internal, "a mode is run while a training step is under way"};
-  device.backend->forgetMarks();
+  device.backend->forgetEvents();
   return runActions(mode, source, sink, nullptr, nullptr);
 }
 
@@ -107,17 +107,17 @@ Status Executor::startStep(MicrobatchSource &source, const StepOptions &options)
     return invalid("the program has no mode \"train\"");
   Backend &backend = *device.backend;
   if (impl->steps.empty()) {
-    backend.forgetMarks();
+    backend.forgetEvents();
     impl->lastEnd.reset();
   }
   StepUnderWay step;
   step.step = options.step;
-  step.begin = backend.mark();
+  step.begin = backend.recordEvent();
   if (Status status = weighRouterLoss(source, step); !status)
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(runActions("train", source, nullptr, &options, &step));
-  step.end = backend.mark();
+  step.end = backend.recordEvent();
   step.busy = std::move(impl->busy);
   impl->busy.clear();
   impl->steps.push_back(std::move(step));

@@ -150,7 +150,7 @@ private:
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
                     const StepOptions *options, StepUnderWay *step);
   Result<Transport::Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
-                                     std::optional<Mark> after);
+                                     std::optional<Event> after);
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
   Status waitForSums();

@@ -79,11 +79,11 @@ Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &bat
 struct StepUnderWay {
   int64_t step = 0;
   StepResult result; ///< what the host knows by itself
-  Readback sums;     ///< of all ranks (StepSums.h)
-  Mark begin, pipelineEnd, end;
+  HostCopy sums;     ///< of all ranks (StepSums.h)
+  Event begin, pipelineEnd, end;
   double routedMicrobatches = 0; ///< of all replicas, those with a balancing loss of routers
-  std::vector<std::pair<Mark, Mark>> busy; ///< computing actions
-  std::vector<std::pair<Mark, Mark>> tail; ///< this device's own work after them
+  std::vector<std::pair<Event, Event>> busy; ///< computing actions
+  std::vector<std::pair<Event, Event>> tail; ///< this device's own work after them
 };
 
 struct Executor::Impl {
@@ -104,9 +104,9 @@ struct Executor::Impl {
   // State of one run.
   std::vector<char> provided;                                       ///< batch value x micro-batch
   std::map<std::pair<int32_t, int32_t>, Transport::Handle> handles; ///< transfer, micro-batch
-  std::vector<std::pair<Mark, Mark>> busy; ///< begin and end of the computing actions
+  std::vector<std::pair<Event, Event>> busy; ///< begin and end of the computing actions
   /// Where a bucket's gradients were complete, by its number; and the sums that have begun.
-  std::map<int32_t, Mark> complete;
+  std::map<int32_t, Event> complete;
   std::vector<Transport::Handle> sums;
   std::function<TimeSpan()> sumClock; ///< of the action's sum, where a trace asks for it
   /// Results on their way to the host.
@@ -114,17 +114,17 @@ struct Executor::Impl {
     int32_t microbatch;
     const BatchValue *value;
     const PackedMicrobatch *batch;
-    Readback bytes;
+    HostCopy bytes;
   };
   std::vector<PendingResult> results;
   int64_t resultBytes = 0;
   struct TimedCall {
     const LayerCall *call;
     ActionKind kind;
-    Mark begin, end;
+    Event begin, end;
   };
   std::vector<TimedCall> clocked;            ///< layer calls whose times are not known yet
-  std::vector<std::function<void()>> traced; ///< run when the times of their marks are known
+  std::vector<std::function<void()>> traced; ///< run when the times of their events are known
   int64_t activationBytes = 0;
   std::deque<StepUnderWay> steps;           ///< oldest first
   std::optional<Clock::time_point> lastEnd; ///< of the step before the oldest one

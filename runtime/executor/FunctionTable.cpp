@@ -17,20 +17,20 @@ Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
     p.bases.resize(f.buffers.size());
     for (size_t c = 0; c < f.calls.size(); ++c) {
       const KernelCall &call = f.calls[c];
-      KernelSite site;
-      site.kernel = call.kernel;
-      site.attributes = call.attributes;
-      site.label = call.label;
+      BoundCall bound;
+      bound.kernel = call.kernel;
+      bound.attributes = call.attributes;
+      bound.label = call.label;
       Call prepared;
       prepared.firstView = p.sources.size();
       prepared.views = call.operands.size();
       for (const auto &[name, view] : call.operands) {
-        site.operands.push_back(name);
+        bound.operands.push_back(name);
         if (name == "cu_seqlens")
-          site.borders = bordersNamed(f.buffers[view.buffer].name);
+          bound.borders = bordersNamed(f.buffers[view.buffer].name);
         p.sources.push_back(&view);
       }
-      auto kernel = backend.createKernel(site);
+      auto kernel = backend.createKernel(bound);
       if (!kernel)
         return std::move(kernel).status().context("function \"" + f.name + "\", call " +
                                                   std::to_string(c) + " (" + call.kernel + ")");
@@ -74,12 +74,12 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
     p.views[i].data = p.bases[p.sources[i]->buffer] + p.byteOffsets[i];
   for (size_t c = 0; c < p.calls.size(); ++c) {
     const Call &call = p.calls[c];
-    Mark begin = trace ? backend.mark() : Mark();
+    Event begin = trace ? backend.recordEvent() : Event();
     Status status =
         call.kernel->run({p.views.data() + call.firstView, call.views}, tiles, tokens, pool);
     if (trace)
       trace->kernel(p.function->calls[c], {p.views.data() + call.firstView, call.views}, begin,
-                    backend.mark());
+                    backend.recordEvent());
     if (!status) {
       const KernelCall &source = p.function->calls[c];
       return std::move(status).context("function \"" + p.function->name + "\", call " +

@@ -260,7 +260,7 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
 
 /// What is under way uses what goes now.
 Executor::~Executor() {
-  if (!device.backend->immediate())
+  if (!device.backend->isSynchronous())
     (void)device.backend->finish();
 }
 

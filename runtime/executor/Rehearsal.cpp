@@ -28,7 +28,7 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   if (!impl->steps.empty())
     return Status(Code::Internal, "a rehearsal while a training step is under way");
   impl->startRun(mode);
-  device.backend->forgetMarks();
+  device.backend->forgetEvents();
   ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
     return Status::ok();
   };
@@ -55,18 +55,18 @@ Status Executor::initializeForRehearsal() {
   OMNIBAL_RETURN_IF_ERROR(connect());
   std::vector<float> numbers = smallNumbers(0.05f);
   for (const Parameter &q : stageInfo().parameters) {
-    bool narrow = !q.trainable && q.dtype == DType::BF16;
+    bool inBFloat16 = !q.trainable && q.dtype == DType::BF16;
     auto fill = [&](std::byte *bytes) {
       for (int64_t i = 0; i < q.elements(); ++i)
-        if (narrow)
+        if (inBFloat16)
           reinterpret_cast<BFloat16 *>(bytes)[i] = BFloat16::fromFloat(numbers[i % numbers.size()]);
         else
           reinterpret_cast<float *>(bytes)[i] = numbers[i % numbers.size()];
       return Status::ok();
     };
-    OMNIBAL_RETURN_IF_ERROR(
-        device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
-                              q.elements() * byteSize(narrow ? DType::BF16 : DType::F32), fill));
+    OMNIBAL_RETURN_IF_ERROR(device.backend->write(
+        q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
+        q.elements() * byteSize(inBFloat16 ? DType::BF16 : DType::F32), fill));
     OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   }
   OMNIBAL_RETURN_IF_ERROR(refreshCopies());

@@ -42,8 +42,8 @@ void Trace::memory(Clock::time_point when, int64_t activationBytes) {
                        .dump());
 }
 
-void Trace::kernel(const KernelCall &call, std::span<const TensorView> operands, Mark begin,
-                   Mark end) {
+void Trace::kernel(const KernelCall &call, std::span<const TensorView> operands, Event begin,
+                   Event end) {
   std::string shapes;
   for (size_t i = 0; i < operands.size(); ++i) {
     shapes += (i ? ", " : "") + call.operands[i].first + " ";

@@ -26,8 +26,8 @@ public:
   void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
   void memory(Clock::time_point when, int64_t activationBytes);
   /// One kernel call of a function, on a lane of its own; cheap, formatted only by toJson.
-  void kernel(const KernelCall &call, std::span<const TensorView> operands, Mark begin, Mark end);
-  /// Looks up when the kernels ran; the backend has reached their marks.
+  void kernel(const KernelCall &call, std::span<const TensorView> operands, Event begin, Event end);
+  /// Looks up when the kernels ran; the backend has reached their events.
   void settle(const Backend &backend);
 
   /// Events separated by commas, to be put between "[" and "]" with those of other ranks.
@@ -48,7 +48,7 @@ private:
   struct MarkedKernel {
     const KernelCall *call;
     std::string shapes; ///< "a 128x64, b 64x64, c 128x64"
-    Mark begin, end;
+    Event begin, end;
   };
   std::vector<KernelSpan> kernels;
   std::vector<MarkedKernel> marked;

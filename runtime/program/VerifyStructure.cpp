@@ -162,15 +162,15 @@ Status checkPersistent(const Stage &stage, const std::string &where) {
   for (const Parameter &q : stage.parameters) {
     std::string name = "parameter \"" + q.name + "\"";
     int64_t bytes = denseBytes(q.shape, DType::F32);
-    bool narrow = q.dtype == DType::BF16;
+    bool inBFloat16 = q.dtype == DType::BF16;
     if (!names.insert(q.name).second)
       return broken("p3", where + ", " + name, "the name occurs twice");
     if (!sane(bytes) || (q.transposed && q.shape.size() != 2))
       return broken("p3", where + ", " + name, "bad shape (transposed needs rank 2)");
-    if (!narrow && q.dtype != DType::F32)
+    if (!inBFloat16 && q.dtype != DType::F32)
       return broken("p3", where + ", " + name, "its dtype must be f32 or bf16");
     OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, denseBytes(q.shape, q.dtype), q.dtype, name));
-    if (narrow && q.trainable)
+    if (inBFloat16 && q.trainable)
       OMNIBAL_RETURN_IF_ERROR(add(q.masterOffset, bytes, DType::F32, name + " (float32 values)"));
     else if (q.masterOffset != -1)
       return broken("p3", where + ", " + name,

@@ -236,7 +236,7 @@ private:
     started.push_back({step, options.adamW.learningRate});
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
-        finishSteps(traced || s.executor->backend().immediate() ? 0 : stepsAhead));
+        finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
     if (!traced || step + 1 < endTraced)
       return Status::ok();
     s.executor->setTrace(nullptr);

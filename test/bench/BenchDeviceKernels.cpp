@@ -4,7 +4,7 @@
 //
 // CASES.json (test/gpu/kernels.json) lists calls of docs/kernels.md: operands with type, shape and
 // strides (dense where absent) on random values. A line of OUT is a case's name with the shortest
-// and the median time of a call in microseconds, by the backend's own marks around 20 calls in a
+// and the median time of a call in microseconds, by the backend's own events around 20 calls in a
 // row, so that the first call's way to the device hardly counts.
 //
 //===-------------------------------------------------------------------------------------------===//
@@ -88,17 +88,17 @@ template <typename F> Result<std::vector<double>> time(Backend &backend, F enque
   OMNIBAL_RETURN_IF_ERROR(backend.finish());
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
-    Mark begin = backend.mark();
+    Event begin = backend.recordEvent();
     for (int call = 0; call < callsARepeat; ++call)
       OMNIBAL_RETURN_IF_ERROR(enqueue());
-    Mark end = backend.mark();
+    Event end = backend.recordEvent();
     OMNIBAL_RETURN_IF_ERROR(backend.reach(end));
     times.push_back(
         std::chrono::duration<double, std::micro>(backend.timeOf(end) - backend.timeOf(begin))
             .count() /
         callsARepeat);
   }
-  backend.forgetMarks();
+  backend.forgetEvents();
   std::sort(times.begin(), times.end());
   return times;
 }
@@ -119,16 +119,16 @@ Result<std::vector<double>> timeKernel(Backend &backend, const json &call, Threa
   backend.expectLoad(loadOfCall(call));
   std::vector<Operand> operands;
   int64_t total = 0;
-  KernelSite site;
-  site.kernel = call.at("kernel");
-  site.attributes = call.value("attributes", json::object());
+  BoundCall bound;
+  bound.kernel = call.at("kernel");
+  bound.attributes = call.value("attributes", json::object());
   for (const json &entry : call.at("operands")) {
-    site.operands.push_back(entry.at(0));
+    bound.operands.push_back(entry.at(0));
     operands.push_back(readOperand(entry));
     operands.back().offset = total;
     total += (operands.back().bytes + 255) / 256 * 256;
   }
-  OMNIBAL_ASSIGN_OR_RETURN(auto kernel, backend.createKernel(site));
+  OMNIBAL_ASSIGN_OR_RETURN(auto kernel, backend.createKernel(bound));
   OMNIBAL_ASSIGN_OR_RETURN(auto arena, backend.allocateArena(total, false));
   std::vector<TensorView> views;
   for (size_t i = 0; i < operands.size(); ++i) {

@@ -53,15 +53,15 @@ TensorView integers(std::vector<int32_t> &values) {
 void measure(const std::string &what, const std::string &kernel,
              const std::vector<std::pair<std::string, TensorView>> &operands,
              const nlohmann::json &attributes, double flops, ThreadPool &pool) {
-  KernelSite site;
-  site.kernel = kernel;
-  site.attributes = attributes;
+  BoundCall call;
+  call.kernel = kernel;
+  call.attributes = attributes;
   std::vector<TensorView> views;
   for (const auto &[name, view] : operands) {
-    site.operands.push_back(name);
+    call.operands.push_back(name);
     views.push_back(view);
   }
-  auto created = createHostKernel(site);
+  auto created = createHostKernel(call);
   if (!created) {
     std::fprintf(stderr, "%s\n", created.status().message().c_str());
     std::exit(1);

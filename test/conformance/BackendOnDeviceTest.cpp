@@ -85,15 +85,15 @@ TEST(BackendOnDevice, GuardsSeeWritesAroundTheArena) {
 
 TEST(BackendOnDevice, MarksAreInOrderAndHaveTimes) {
   Rank rank;
-  rank.backend->forgetMarks();
-  std::vector<Mark> marks;
+  rank.backend->forgetEvents();
+  std::vector<Event> events;
   for (int i = 0; i < 5; ++i) {
     EXPECT_OK(rank.backend->zero(rank.at(0), 1 << 22));
-    marks.push_back(rank.backend->mark());
+    events.push_back(rank.backend->recordEvent());
   }
-  EXPECT_OK(rank.backend->reach(marks.back()));
-  for (size_t i = 1; i < marks.size(); ++i)
-    EXPECT_GE(rank.backend->timeOf(marks[i]), rank.backend->timeOf(marks[i - 1]));
+  EXPECT_OK(rank.backend->reach(events.back()));
+  for (size_t i = 1; i < events.size(); ++i)
+    EXPECT_GE(rank.backend->timeOf(events[i]), rank.backend->timeOf(events[i - 1]));
 }
 
 /// Parameters, gradients and moments one after another, and bfloat16 copies of every other tensor.
@@ -213,13 +213,13 @@ TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
       EXPECT_OK(transport.wait(*sent));
       got[r] = rank.get(rank.at(1 << 20), count);
       const std::vector<int> all = {0, 1, 2};
-      rank.backend->forgetMarks();
+      rank.backend->forgetEvents();
       const FloatRun run{rank.at(0), count};
       auto sum = transport.startSum({&run, 1}, all, std::nullopt);
       ASSERT_TRUE(sum);
       auto clock = transport.clockOf(*sum);
       EXPECT_OK(transport.wait(*sum));
-      const Mark behind = rank.backend->mark();
+      const Event behind = rank.backend->recordEvent();
       sums[r] = rank.get(rank.at(0), count);
       EXPECT_OK(rank.backend->reach(behind));
       ASSERT_TRUE(clock);

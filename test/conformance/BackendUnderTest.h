@@ -11,7 +11,7 @@
 
 namespace omnibal::rt::test {
 
-Result<std::unique_ptr<Kernel>> createKernelUnderTest(const KernelSite &site);
+Result<std::unique_ptr<Kernel>> createKernelUnderTest(const BoundCall &call);
 
 /// Runs it on tensors in host memory, to its end. A backend with memory of its own copies all of
 /// each tensor's bytes there and back, gaps between lines included.

@@ -161,8 +161,8 @@ private:
         x = BFloat16::fromFloat(x).toFloat();
   }
 
-  KernelSite site(bool device) const {
-    KernelSite s;
+  BoundCall call(bool device) const {
+    BoundCall s;
     s.kernel = kernel;
     s.attributes = attributes;
     for (const Operand &o : list)
@@ -172,7 +172,7 @@ private:
   }
 
   Status runHost() {
-    OMNIBAL_ASSIGN_OR_RETURN(auto made, createHostKernel(site(false)));
+    OMNIBAL_ASSIGN_OR_RETURN(auto made, createHostKernel(call(false)));
     std::vector<TensorView> views;
     for (Operand &o : list) {
       if (!o.host)
@@ -207,7 +207,7 @@ private:
   }
 
   Status runDevice(std::vector<std::vector<std::byte>> &memory) {
-    OMNIBAL_ASSIGN_OR_RETURN(auto made, deviceBackend().createKernel(site(true)));
+    OMNIBAL_ASSIGN_OR_RETURN(auto made, deviceBackend().createKernel(call(true)));
     std::vector<TensorView> views;
     for (const Operand &o : list) {
       if (!o.device)

@@ -108,7 +108,7 @@ Status runOnDevice(Kernel &kernel, std::span<const TensorView> operands, int64_t
           return Status::ok();
         }));
   Status status = arena->checkGuards();
-  backend.forgetMarks();
+  backend.forgetEvents();
   return status;
 }
 

@@ -9,8 +9,8 @@
 
 namespace omnibal::rt::test {
 
-Result<std::unique_ptr<Kernel>> createKernelUnderTest(const KernelSite &site) {
-  return deviceBackend().createKernel(site);
+Result<std::unique_ptr<Kernel>> createKernelUnderTest(const BoundCall &call) {
+  return deviceBackend().createKernel(call);
 }
 
 Status runKernelUnderTest(Kernel &kernel, std::span<const TensorView> operands, int64_t tiles,

@@ -2,8 +2,8 @@
 
 namespace omnibal::rt::test {
 
-Result<std::unique_ptr<Kernel>> createKernelUnderTest(const KernelSite &site) {
-  return createHostKernel(site);
+Result<std::unique_ptr<Kernel>> createKernelUnderTest(const BoundCall &call) {
+  return createHostKernel(call);
 }
 
 Status runKernelUnderTest(Kernel &kernel, std::span<const TensorView> operands, int64_t tiles,

@@ -96,15 +96,15 @@ using Operands = std::vector<std::pair<std::string, TensorView>>;
 inline Status runKernel(const std::string &name, const Operands &operands,
                         nlohmann::json attributes = nlohmann::json::object(), int threads = 1,
                         int64_t tiles = 0, int64_t tokens = 0) {
-  KernelSite site;
-  site.kernel = name;
-  site.attributes = std::move(attributes);
+  BoundCall call;
+  call.kernel = name;
+  call.attributes = std::move(attributes);
   std::vector<TensorView> views;
   for (const auto &[operand, view] : operands) {
-    site.operands.push_back(operand);
+    call.operands.push_back(operand);
     views.push_back(view);
   }
-  Result<std::unique_ptr<Kernel>> kernel = createKernelUnderTest(site);
+  Result<std::unique_ptr<Kernel>> kernel = createKernelUnderTest(call);
   if (!kernel)
     return std::move(kernel).status();
   return runKernelUnderTest(**kernel, views, tiles, tokens, threads);

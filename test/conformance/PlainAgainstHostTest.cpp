@@ -47,10 +47,10 @@ TEST_F(AgainstHost, BothHaveEveryKernel) {
   for (const auto &[name, op] : plain::binaryNames)
     names.push_back(name);
   for (const std::string &name : names) {
-    KernelSite site;
-    site.kernel = name;
-    for (const std::string &message : {createHostKernel(site).status().message(),
-                                       deviceBackend().createKernel(site).status().message()})
+    BoundCall call;
+    call.kernel = name;
+    for (const std::string &message : {createHostKernel(call).status().message(),
+                                       deviceBackend().createKernel(call).status().message()})
       EXPECT_EQ(message.find("has no kernel"), std::string::npos) << message;
   }
 }

@@ -1,6 +1,6 @@
 #include "test/support/FunctionRun.h"
+#include "runtime/device/CallReader.h"
 #include "runtime/device/Kernel.h"
-#include "runtime/device/SiteReader.h"
 #include "runtime/support/BFloat16.h"
 #include "test/support/cuda_emulation/Control.h"
 #include "test/support/cuda_emulation/GeneratedCode.h"
@@ -77,12 +77,12 @@ struct Memory {
 namespace {
 
 /// As the cuda backend launches a generated kernel.
-std::string launch(const rt::KernelSite &site, const std::vector<rt::TensorView> &views,
+std::string launch(const rt::BoundCall &bound, const std::vector<rt::TensorView> &views,
                    int64_t tiles, int64_t tokens) {
-  rt::SiteReader reader(site);
-  for (const std::string &name : site.operands)
+  rt::CallReader reader(bound);
+  for (const std::string &name : bound.operands)
     reader.operand(name);
-  const auto kernel = emulation::findGeneratedKernel(site.library, reader.text("symbol", ""));
+  const auto kernel = emulation::findGeneratedKernel(bound.library, reader.text("symbol", ""));
   const int64_t rows = reader.extent("rows", {}).evaluate(tiles, tokens);
   const int64_t grain = reader.integer("grain", 1), threads = reader.integer("threads", 0);
   int64_t blocks = reader.integer("blocks", 0);
@@ -220,26 +220,26 @@ std::string runFunction(const rt::Function &function, std::vector<std::vector<ch
   Memory memory{function, formals, workspace, tiles, tokens};
   rt::ThreadPool pool(threads);
   for (const rt::KernelCall &call : function.calls) {
-    rt::KernelSite site;
-    site.kernel = call.kernel;
-    site.attributes = call.attributes;
-    site.label = call.label;
-    site.symbol = findSymbol;
-    site.library = kernels.library();
+    rt::BoundCall bound;
+    bound.kernel = call.kernel;
+    bound.attributes = call.attributes;
+    bound.label = call.label;
+    bound.symbol = findSymbol;
+    bound.library = kernels.library();
     std::vector<rt::TensorView> views;
     for (const auto &[operand, view] : call.operands) {
       if (operand == "workspace") // of the device's kernels
         continue;
-      site.operands.push_back(operand);
+      bound.operands.push_back(operand);
       if (std::string error = memory.resolve(view, views.emplace_back()); !error.empty())
         return call.kernel + " " + operand + " " + error;
     }
     if (kernels.emulated() && call.kernel == "fused") {
-      if (std::string error = launch(site, views, tiles, tokens); !error.empty())
+      if (std::string error = launch(bound, views, tiles, tokens); !error.empty())
         return "fused: " + error;
       continue;
     }
-    auto kernel = rt::createHostKernel(site);
+    auto kernel = rt::createHostKernel(bound);
     if (!kernel)
       return kernel.status().message();
     if (rt::Status status = runWidened(**kernel, views, tiles, tokens, pool); !status)

@@ -101,8 +101,8 @@ private:
       planOptions.cluster.memoryBytes = {options.memoryLimitBytes};
     planOptions.method = options.partition;
     if (options.dtype == "bfloat16")
-      planOptions.numbers = cost::mixedPrecision();
-    planOptions.numbers.target = options.target;
+      planOptions.precision = cost::mixedPrecision();
+    planOptions.precision.target = options.target;
     planOptions.remat = options.remat;
     planOptions.schedule = options.schedule;
     planOptions.microbatches = options.microbatches;
@@ -294,7 +294,7 @@ private:
     TableFacts facts;
     facts.device = planOptions.calibration ? "the machine measured" : planOptions.device.name;
     if (!isHost())
-      facts.device += " in " + planOptions.numbers.compute;
+      facts.device += " in " + planOptions.precision.compute;
     facts.caps = planOptions.load;
     for (int64_t s = 0; s < planOptions.cluster.stages; ++s) {
       facts.memoryBytes.push_back(memoryOf(s));

@@ -1,6 +1,6 @@
 //===- CallGraph.cpp ---------------------------------------------------------------------===//
 #include "dialects/omnibal/analysis/CallGraph.h"
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 
 using namespace mlir;
 
@@ -37,12 +37,12 @@ public:
 
 private:
   /// Whether inference, which yields all outputs, says so of this one.
-  bool isNarrowOutput(LayerFnOp callee, size_t output) {
+  bool isBFloat16Output(LayerFnOp callee, size_t output) {
     auto inference = module.lookupSymbol<func::FuncOp>(callee.getInference());
     for (unsigned i = 0, end = inference ? inference.getNumResults() : 0; i < end; ++i) {
       auto index = inference.getResultAttrOfType<IntegerAttr>(i, "omnibal.index");
       if (index && index.getInt() == static_cast<int64_t>(output))
-        return isNarrowFormal(inference.getResultAttrDict(i), inference.getResultTypes()[i]);
+        return isBFloat16Formal(inference.getResultAttrDict(i), inference.getResultTypes()[i]);
     }
     return false;
   }
@@ -80,7 +80,7 @@ private:
       if (!shape)
         return op.emitOpError("output ") << position << " has a size that is not affine in V and N";
       edge.shape = *shape;
-      edge.isNarrow = isNarrowOutput(call.callee, position);
+      edge.isBFloat16 = isBFloat16Output(call.callee, position);
       edgeOf[output] = static_cast<int64_t>(graph.edges.size());
       call.outputs.push_back(static_cast<int64_t>(graph.edges.size()));
       graph.edges.push_back(std::move(edge));

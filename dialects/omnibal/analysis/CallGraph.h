@@ -13,7 +13,7 @@ struct Edge {
   int64_t output = 0;          ///< index among the producer's outputs
   std::string kind = "output"; ///< output | loss | prediction | router_loss
   SymbolicShape shape;
-  bool isNarrow =
+  bool isBFloat16 =
       false; ///< lies in bfloat16 where the program computes in it, and its gradient too
   llvm::SmallVector<std::pair<int64_t, int64_t>> consumers; ///< (call, input index), in order
   bool isGraphOutput = false;

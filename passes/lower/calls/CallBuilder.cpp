@@ -71,7 +71,7 @@ LogicalResult CallBuilder::addFormals() {
     formal.formal.name = role.str();
     if (*kind != rt::Role::Result)
       formal.formal.name += "_" + std::to_string(formal.formal.index);
-    formal.root = addRoot(tensor.getElementType(), *shape, storage.isNarrow(attributes, type));
+    formal.root = addRoot(tensor.getElementType(), *shape, storage.isBFloat16(attributes, type));
     list.roots[formal.root].formal = list.formals.size();
     list.formals.push_back(formal);
     return formal.root;
@@ -92,9 +92,9 @@ LogicalResult CallBuilder::addFormals() {
   return success();
 }
 
-int CallBuilder::addRoot(Type elementType, ArrayRef<SymbolicDim> shape, bool narrow) {
+int CallBuilder::addRoot(Type elementType, ArrayRef<SymbolicDim> shape, bool inBFloat16) {
   Root root;
-  root.dtype = narrow ? rt::DType::BF16 : *dtypeOf(elementType);
+  root.dtype = inBFloat16 ? rt::DType::BF16 : *dtypeOf(elementType);
   root.shape.assign(shape.begin(), shape.end());
   root.elements = product(shape).value_or(0);
   list.roots.push_back(root);
@@ -158,8 +158,8 @@ Place CallBuilder::as(rt::DType dtype, const Place &place, Operation *op) {
 }
 
 rt::DType CallBuilder::floatTypeOf(ValueRange operands) {
-  bool narrow = llvm::any_of(operands, [&](Value value) { return storage.isNarrow(value); });
-  return narrow ? rt::DType::BF16 : rt::DType::F32;
+  bool inBFloat16 = llvm::any_of(operands, [&](Value value) { return storage.isBFloat16(value); });
+  return inBFloat16 ? rt::DType::BF16 : rt::DType::F32;
 }
 
 Place CallBuilder::reshaped(const Place &place, ArrayRef<SymbolicDim> shape, Operation *op) {

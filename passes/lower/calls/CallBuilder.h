@@ -32,13 +32,13 @@ private:
   Place placeOf(mlir::Value value) { return places.lookup(value); }
   /// Binds a value to a place; its uses keep the root alive.
   void set(mlir::Value value, const Place &place);
-  int addRoot(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool narrow = false);
+  int addRoot(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool inBFloat16 = false);
   Place dense(int root, llvm::ArrayRef<SymbolicDim> shape);
-  Place fresh(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool narrow = false) {
-    return dense(addRoot(elementType, shape, narrow), shape);
+  Place fresh(mlir::Type elementType, llvm::ArrayRef<SymbolicDim> shape, bool inBFloat16 = false) {
+    return dense(addRoot(elementType, shape, inBFloat16), shape);
   }
   Place fresh(mlir::Value value) {
-    return fresh(elementType(value), shapeOf(value), storage.isNarrow(value));
+    return fresh(elementType(value), shapeOf(value), storage.isBFloat16(value));
   }
   /// A dense copy.
   Place materialize(const Place &place, mlir::Operation *op);

@@ -56,7 +56,7 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
     c = target->second;
   } else if (hasResidual && a.root != residual.root && b.root != residual.root &&
              diesAt(residual, op) && isDense(residual) &&
-             (dtypeAt(residual) == rt::DType::BF16) == storage.isNarrow(op.getResult()) &&
+             (dtypeAt(residual) == rt::DType::BF16) == storage.isBFloat16(op.getResult()) &&
              list.roots[residual.root].elements == product(shape)) {
     // The sum takes the place of what it adds to.
     c = residual;

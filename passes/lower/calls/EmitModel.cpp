@@ -18,7 +18,7 @@ Place CallBuilder::freshTokenMajor(Value value) {
   llvm::SmallVector<int64_t> permutation{0, 2, 1};
   for (size_t i = 3; i < shape.size(); ++i)
     permutation.push_back(i);
-  Place place = permute(fresh(elementType(value), memory, storage.isNarrow(value)), permutation);
+  Place place = permute(fresh(elementType(value), memory, storage.isBFloat16(value)), permutation);
   set(value, place);
   return place;
 }

@@ -1,14 +1,14 @@
 //===- Storage.h - Whether a value of a function lies in float32 or bfloat16 -------------===//
 //
 // Every float value of the IR is computed in float32; a program that computes in bfloat16 keeps
-// activations and parameters in bfloat16 between kernels (dialects/omnibal/rules/NarrowValues.h).
+// activations and parameters in bfloat16 between kernels (dialects/omnibal/rules/BFloat16Values.h).
 // The formals of a function say by role and attribute how they lie; what is between them follows.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LOWER_CALLS_STORAGE_H
 #define PASSES_LOWER_CALLS_STORAGE_H
 
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/lower/Lowering.h"
 #include "llvm/ADT/DenseSet.h"
@@ -20,17 +20,17 @@ public:
   /// Of a function whose ops are those that calls are made of (after omnibal-fuse).
   Storage(mlir::func::FuncOp fn, llvm::StringRef compute);
 
-  bool isNarrow(mlir::Value value) const { return narrow.contains(value); }
+  bool isBFloat16(mlir::Value value) const { return inBFloat16.contains(value); }
   /// Of formals.
-  bool isNarrow(mlir::DictionaryAttr attributes, mlir::Type type) const {
-    return enabled && isNarrowFormal(attributes, type);
+  bool isBFloat16(mlir::DictionaryAttr attributes, mlir::Type type) const {
+    return enabled && isBFloat16Formal(attributes, type);
   }
 
 private:
-  void keepGradientsWide(mlir::func::FuncOp fn);
+  void keepGradientsInFloat32(mlir::func::FuncOp fn);
 
   bool enabled;
-  llvm::DenseSet<mlir::Value> narrow;
+  llvm::DenseSet<mlir::Value> inBFloat16;
 };
 
 } // namespace omnibal::lower

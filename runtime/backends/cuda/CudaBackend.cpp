@@ -4,8 +4,8 @@
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/comm/Transports.h"
 #include "runtime/backends/cuda/driver/DeviceArena.h"
+#include "runtime/backends/cuda/driver/EventLog.h"
 #include "runtime/backends/cuda/driver/GraphCapture.h"
-#include "runtime/backends/cuda/driver/Marks.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
 #include <new>
 
@@ -29,22 +29,22 @@ public:
         check(cudaGetDeviceProperties(&properties, device), "looking at the device"));
     made->libraries = std::make_unique<Libraries>(
         properties.name, properties.major * 10 + properties.minor, made->queue, &made->own);
-    made->marks = std::make_unique<Marks>(made->queue, options.deadline);
+    made->events = std::make_unique<EventLog>(made->queue, options.deadline);
     made->batchRing = batchRingBytes(options.batchBytes);
     made->own.expect("batch values", made->batchRing);
     made->own.expect("optimizer's lists", options.updateListBytes);
     made->mostGraphs = graphsFromEnvironment();
-    OMNIBAL_RETURN_IF_ERROR(made->marks->restart());
+    OMNIBAL_RETURN_IF_ERROR(made->events->restart());
     return std::unique_ptr<Backend>(std::move(made));
   }
 
   /// Work that is still under way uses what goes now.
   ~CudaBackend() override {
-    if (marks)
+    if (events)
       (void)finish();
   }
 
-  bool immediate() const override { return false; }
+  bool isSynchronous() const override { return false; }
 
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return allocateDeviceArena(bytes, guarded, queue, *staging, own);
@@ -54,13 +54,13 @@ public:
     OMNIBAL_ASSIGN_OR_RETURN(code, ProgramCode::load(path));
     return Status::ok();
   }
-  Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
-    return createDeviceKernel(site, {queue, code.get(), libraries.get(), &load, &partials, &own});
+  Result<std::unique_ptr<Kernel>> createKernel(const BoundCall &call) override {
+    return createDeviceKernel(call, {queue, code.get(), libraries.get(), &load, &partials, &own});
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
                                                    const RankGroups &groups) override {
-    auto eventOf = [this](Mark mark) { return marks->event(mark); };
-    auto timeOf = [this](const Event &event) { return marks->timeOf(event); };
+    auto eventOf = [this](Event event) { return events->event(event); };
+    auto timeOf = [this](const DriverEvent &event) { return events->timeOf(event); };
     return openRankTransport(control, {device, queue, deadline, eventOf, timeOf}, groups);
   }
 
@@ -89,14 +89,14 @@ public:
   Status zero(void *to, int64_t bytes) override {
     return bytes > 0 ? check(cudaMemsetAsync(to, 0, bytes, queue), "writing zeros") : Status::ok();
   }
-  Result<Readback> startRead(const void *from, int64_t bytes) override {
+  Result<HostCopy> startRead(const void *from, int64_t bytes) override {
     OMNIBAL_ASSIGN_OR_RETURN(std::byte * to, readbacks.take(bytes));
     if (bytes > 0)
       OMNIBAL_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue),
                                     "a copy from the device"));
-    return Readback{to, mark()};
+    return HostCopy{to, recordEvent()};
   }
-  void release(const Readback &readback) override { readbacks.giveBack(readback.data); }
+  void release(const HostCopy &readback) override { readbacks.giveBack(readback.data); }
 
   Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(listOf(tensors)));
@@ -150,7 +150,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(openSums());
     return sums->add(losses, kind);
   }
-  Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+  Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
     OMNIBAL_RETURN_IF_ERROR(openSums());
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(gradientsOf(gradients)));
@@ -168,11 +168,11 @@ public:
   Result<std::unique_ptr<CapturedGraph>> endCapture() override { return finishCapture(queue); }
   Status enqueue(CapturedGraph &work) override { return launchGraph(work, queue); }
 
-  Mark mark() override { return marks->add(); }
-  Status reach(Mark mark) override { return marks->reach(mark); }
-  Clock::time_point timeOf(Mark mark) const override { return marks->timeOf(mark); }
-  void forgetMarks() override { (void)marks->restart(); } // what fails fails again in reach()
-  void forgetMarksBefore(Mark mark) override { marks->forgetBefore(mark); }
+  Event recordEvent() override { return events->add(); }
+  Status reach(Event event) override { return events->reach(event); }
+  Clock::time_point timeOf(Event event) const override { return events->timeOf(event); }
+  void forgetEvents() override { (void)events->restart(); } // what fails fails again in reach()
+  void forgetEventsBefore(Event event) override { events->forgetBefore(event); }
 
 private:
   CudaBackend() = default;
@@ -219,7 +219,7 @@ private:
   std::unique_ptr<ProgramCode> code;
   std::unique_ptr<DeviceBuffer> partials;
   std::unique_ptr<Libraries> libraries;
-  std::unique_ptr<Marks> marks;
+  std::unique_ptr<EventLog> events;
   std::unique_ptr<Prefetcher> prefetcher;
   std::unique_ptr<Sums> sums;
   int64_t batchRing = 0;

@@ -24,7 +24,7 @@ public:
   }
   void progress() override { communicator.progress(); }
   Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
-                          std::optional<Mark>) override {
+                          std::optional<Event>) override {
     for (const FloatRun &run : runs)
       OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(
           std::span<float>(run.data, static_cast<size_t>(run.elements)), ranks));
@@ -52,7 +52,7 @@ public:
       dlclose(library);
   }
 
-  bool immediate() const override { return true; }
+  bool isSynchronous() const override { return true; }
 
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return allocateHostArena(bytes, guarded);
@@ -66,10 +66,10 @@ public:
     const char *why = dlerror();
     return {Code::Unavailable, path + ": cannot be loaded: " + (why ? why : "no reason")};
   }
-  Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
+  Result<std::unique_ptr<Kernel>> createKernel(const BoundCall &call) override {
     if (!library)
-      return createHostKernel(site);
-    KernelSite withCode = site;
+      return createHostKernel(call);
+    BoundCall withCode = call;
     withCode.library = library;
     withCode.symbol = [](void *code, const char *name) { return dlsym(code, name); };
     return createHostKernel(withCode);
@@ -96,8 +96,8 @@ public:
       std::memset(to, 0, bytes);
     return Status::ok();
   }
-  Result<Readback> startRead(const void *from, int64_t) override {
-    return Readback{static_cast<const std::byte *>(from), {}};
+  Result<HostCopy> startRead(const void *from, int64_t) override {
+    return HostCopy{static_cast<const std::byte *>(from), {}};
   }
 
   Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
@@ -133,7 +133,7 @@ public:
     (kind == LossKind::Tokens ? lossOfStep : routerLossOfStep) += sum;
     return Status::ok();
   }
-  Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+  Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
     slots.assign(options.ranks.size() * slotFloats, 0);
     encodeSums({lossOfStep, rt::squaredNorm(gradients, pool), routerLossOfStep},
@@ -142,13 +142,13 @@ public:
     OMNIBAL_RETURN_IF_ERROR(transport.allReduce(slots, options.ranks));
     stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
                             options.labels, options.clip);
-    return Readback{reinterpret_cast<const std::byte *>(slots.data()), mark()};
+    return HostCopy{reinterpret_cast<const std::byte *>(slots.data()), recordEvent()};
   }
 
-  Mark mark() override { return {Clock::now().time_since_epoch().count()}; }
-  Status reach(Mark) override { return Status::ok(); }
-  Clock::time_point timeOf(Mark mark) const override {
-    return Clock::time_point(Clock::duration(mark.value));
+  Event recordEvent() override { return {Clock::now().time_since_epoch().count()}; }
+  Status reach(Event) override { return Status::ok(); }
+  Clock::time_point timeOf(Event event) const override {
+    return Clock::time_point(Clock::duration(event.value));
   }
 
 private:

@@ -22,14 +22,14 @@ static KernelTable buildTable() {
   return table;
 }
 
-Result<std::unique_ptr<Kernel>> createHostKernel(const KernelSite &site) {
+Result<std::unique_ptr<Kernel>> createHostKernel(const BoundCall &call) {
   static const KernelTable table = buildTable();
-  auto found = table.find(site.kernel);
+  auto found = table.find(call.kernel);
   if (found == table.end())
-    return invalid("the host backend has no kernel '" + site.kernel + "'" +
-                   (site.label.empty() ? "" : " (" + site.label + ")") +
+    return invalid("the host backend has no kernel '" + call.kernel + "'" +
+                   (call.label.empty() ? "" : " (" + call.label + ")") +
                    "; docs/kernels.md lists those that exist");
-  return found->second(site);
+  return found->second(call);
 }
 
 } // namespace omnibal::rt

@@ -6,7 +6,7 @@
 #ifndef RUNTIME_BACKENDS_HOST_REGISTRY_H
 #define RUNTIME_BACKENDS_HOST_REGISTRY_H
 
-#include "runtime/device/SiteReader.h"
+#include "runtime/device/CallReader.h"
 #include <map>
 #include <memory>
 #include <string>
@@ -14,13 +14,13 @@
 
 namespace omnibal::rt {
 
-using KernelFactory = Result<std::unique_ptr<Kernel>> (*)(const KernelSite &site);
+using KernelFactory = Result<std::unique_ptr<Kernel>> (*)(const BoundCall &call);
 using KernelTable = std::map<std::string, KernelFactory>;
 
-/// The usual factory: a kernel class whose constructor reads the site through the SiteReader.
-template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) {
-  SiteReader reader(site);
-  auto kernel = std::make_unique<K>(reader, site);
+/// The usual factory: a kernel class whose constructor reads the call through the CallReader.
+template <typename K> Result<std::unique_ptr<Kernel>> createKernel(const BoundCall &call) {
+  CallReader reader(call);
+  auto kernel = std::make_unique<K>(reader, call);
   OMNIBAL_RETURN_IF_ERROR(reader.finish());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }

@@ -20,7 +20,7 @@ class AutoSearch {
 public:
   AutoSearch(const PlanningModel &m, SearchControl &c) : model(m), control(c) {}
 
-  std::optional<Found> run() {
+  std::optional<SearchOutcome> run() {
     searchNamed();
     if (seeds.empty())
       searchOneAtATime();
@@ -43,7 +43,7 @@ public:
   }
 
 private:
-  void consider(const Found &found) {
+  void consider(const SearchOutcome &found) {
     if (found.stepNs < best.stepNs)
       best = found;
   }
@@ -61,7 +61,7 @@ private:
         continue;
       PlanningModel named(problem);
       control.allowInTotal(namedUnits);
-      if (std::optional<Found> found = searchFixed(named, control, Effort::Proof)) {
+      if (std::optional<SearchOutcome> found = searchFixed(named, control, Effort::Proof)) {
         found->method = name;
         consider(*found);
         seeds.push_back(std::move(*found));
@@ -76,7 +76,7 @@ private:
       problem.schedule = name;
       PlanningModel named(problem);
       control.allowInTotal(polishUnits / static_cast<int64_t>(cutShort.size()));
-      if (std::optional<Found> found = searchFixed(named, control, Effort::Proof)) {
+      if (std::optional<SearchOutcome> found = searchFixed(named, control, Effort::Proof)) {
         found->method = name;
         consider(*found);
       }
@@ -84,7 +84,7 @@ private:
   }
 
   void findCutShort() {
-    for (const Found &seed : seeds)
+    for (const SearchOutcome &seed : seeds)
       if (seed.boundNs < seed.stepNs && seed.stepNs <= best.stepNs + best.stepNs / 100 &&
           chunksPerStage(seed.method))
         cutShort.push_back(seed.method);
@@ -108,22 +108,22 @@ private:
       if (search.run(Effort::Quick))
         seeds.push_back(resultOf(search, "one at a time"));
     }
-    for (const Found &seed : seeds)
+    for (const SearchOutcome &seed : seeds)
       consider(seed);
   }
 
-  static Found resultOf(const ChunkSearch &search, std::string method) {
+  static SearchOutcome resultOf(const ChunkSearch &search, std::string method) {
     return {search.bestCuts(), search.bestOptions(), search.lists(), search.bestStep(), 0,
             std::move(method)};
   }
 
   void sortSeeds() {
-    std::sort(seeds.begin(), seeds.end(), [](const Found &a, const Found &b) {
+    std::sort(seeds.begin(), seeds.end(), [](const SearchOutcome &a, const SearchOutcome &b) {
       return std::tie(a.stepNs, a.method) < std::tie(b.stepNs, b.method);
     });
   }
 
-  ChunkLoads loadsOf(const Found &plan) const {
+  ChunkLoads loadsOf(const SearchOutcome &plan) const {
     size_t loads = model.loads.size(), chunks = plan.lists.chunkStage.size();
     ChunkLoads result;
     result.chunkStage = plan.lists.chunkStage;
@@ -173,12 +173,12 @@ private:
     return list;
   }
 
-  int64_t listWork(const Found &plan) const {
+  int64_t listWork(const SearchOutcome &plan) const {
     return 3 * static_cast<int64_t>(plan.lists.chunkStage.size()) * model.microbatches * 150;
   }
 
   /// The plan with lists made to measure; its step is unreachable if there are none.
-  Found withLists(Found plan, const ListPolicy &policy) {
+  SearchOutcome withLists(SearchOutcome plan, const ListPolicy &policy) {
     ChunkLoads loads = loadsOf(plan);
     plan.stepNs = unreachable;
     control.spend(listWork(plan));
@@ -190,7 +190,7 @@ private:
   }
 
   /// Moves runs of up to three cuts by a layer, making lists anew, as long as that helps.
-  void moveCuts(Found &plan, const ListPolicy &policy) {
+  void moveCuts(SearchOutcome &plan, const ListPolicy &policy) {
     auto chunks = static_cast<int64_t>(plan.lists.chunkStage.size());
     for (bool better = model.problem.varyCuts; better;) {
       better = false;
@@ -199,7 +199,7 @@ private:
           for (int64_t by : {-1, 1}) {
             if (control.exhausted())
               return;
-            Found moved = plan;
+            SearchOutcome moved = plan;
             for (int64_t c = first; c <= last; ++c)
               moved.cuts[c] += by;
             if (moved.cuts[first] <= moved.cuts[first - 1] ||
@@ -215,16 +215,16 @@ private:
   }
 
   /// Lists for the cuts, cuts for the lists, as long as that helps.
-  void refine(Found plan) {
+  void refine(SearchOutcome plan) {
     auto chunks = static_cast<int64_t>(plan.lists.chunkStage.size());
     const std::string origin = "list scheduling from " + plan.method;
     for (int round = 0; round < mostRounds && !control.exhausted() && best.stepNs > bound;
          ++round) {
-      Found fastest = plan;
+      SearchOutcome fastest = plan;
       fastest.stepNs = unreachable;
       ListPolicy chosen;
       for (const ListPolicy &policy : policies(chunks / model.stages))
-        if (Found made = withLists(plan, policy); made.stepNs < fastest.stepNs) {
+        if (SearchOutcome made = withLists(plan, policy); made.stepNs < fastest.stepNs) {
           fastest = std::move(made);
           chosen = policy;
         }
@@ -248,7 +248,7 @@ private:
   /// I and W in a row become B where that delays nothing.
   void merge() {
     for (size_t r = 0; r < best.lists.actions.size(); ++r) {
-      Found merged = best;
+      SearchOutcome merged = best;
       std::vector<Action> &list = merged.lists.actions[r];
       for (size_t i = 0; i + 1 < list.size(); ++i)
         if (list[i].kind == ActionKind::InputGrad && list[i + 1].kind == ActionKind::WeightGrad &&
@@ -264,7 +264,7 @@ private:
     }
   }
 
-  bool fits(const Found &plan, const ChunkLoads &loads) const {
+  bool fits(const SearchOutcome &plan, const ChunkLoads &loads) const {
     ActionOrder order(model, plan.lists);
     for (int64_t r = 0; r < model.stages; ++r)
       for (const Holding &holding : order.holdings(r)) {
@@ -283,15 +283,15 @@ private:
 
   const PlanningModel &model;
   SearchControl &control;
-  std::vector<Found> seeds;
+  std::vector<SearchOutcome> seeds;
   std::vector<std::string> cutShort; ///< schedules whose search did not come to its end
-  Found best;
+  SearchOutcome best;
   int64_t bound = 0;
 };
 
 } // namespace
 
-std::optional<Found> searchAuto(const PlanningModel &model, SearchControl &control) {
+std::optional<SearchOutcome> searchAuto(const PlanningModel &model, SearchControl &control) {
   return AutoSearch(model, control).run();
 }
 

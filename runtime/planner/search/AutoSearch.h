@@ -10,7 +10,7 @@ namespace omnibal::planner {
 /// to `mostChunks` chunks a stage. From their cuts, list scheduling makes action lists to measure,
 /// for which cuts and options are then improved, and so on in turn. The bound holds for any action
 /// lists (WorkBound.h). None if nothing was found, or if nothing fits (`explainInfeasible`).
-std::optional<Found> searchAuto(const PlanningModel &model, SearchControl &control);
+std::optional<SearchOutcome> searchAuto(const PlanningModel &model, SearchControl &control);
 
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_SEARCH_AUTOSEARCH_H

@@ -126,7 +126,7 @@ CutSearch::Joint CutSearch::jointAt(int64_t begin, int64_t end) const {
   return joint;
 }
 
-void CutSearch::Front::lower(const Front &other) {
+void CutSearch::PathLabel::lower(const PathLabel &other) {
   fill = std::min(fill, other.fill);
   last = std::min(last, other.last);
   span = std::min(span, other.span);
@@ -135,7 +135,7 @@ void CutSearch::Front::lower(const Front &other) {
   both = std::min(both, other.both);
 }
 
-void CutSearch::Front::raise(const Front &other) {
+void CutSearch::PathLabel::raise(const PathLabel &other) {
   fill = std::max(fill, other.fill);
   last = std::max(last, other.last);
   span = std::max(span, other.span);
@@ -144,7 +144,7 @@ void CutSearch::Front::raise(const Front &other) {
   both = std::max(both, other.both);
 }
 
-bool CutSearch::Front::within(const Front &room) const {
+bool CutSearch::PathLabel::within(const PathLabel &room) const {
   return span <= room.span && up <= room.up && down <= room.down && both <= room.both;
 }
 
@@ -153,10 +153,10 @@ bool CutSearch::isLoneSource(int64_t begin, int64_t end) const {
   return begin > 0 && end == begin + 1 && end < model.layers && model.edgesInto[begin].empty();
 }
 
-CutSearch::Front CutSearch::after(const Front &before, const Stage &s) const {
+CutSearch::PathLabel CutSearch::after(const PathLabel &before, const Stage &s) const {
   Joint joint = jointAt(s.begin, s.end);
   bool lone = isLoneSource(s);
-  Front front = lone ? Front() : before, next = lone ? before : Front(), own;
+  PathLabel front = lone ? PathLabel() : before, next = lone ? before : PathLabel(), own;
   if (joint.feeds) {
     own.fill = front.fill + s.firstForward + joint.firstThere;
     own.last = std::max(front.last + s.lastForward, front.fill + s.rising) + joint.lastThere;
@@ -186,7 +186,7 @@ CutSearch::Front CutSearch::after(const Front &before, const Stage &s) const {
   return next;
 }
 
-bool CutSearch::holds(const Front &front, const Stage &s, int64_t limit) const {
+bool CutSearch::holds(const PathLabel &front, const Stage &s, int64_t limit) const {
   if (isLoneSource(s))
     return s.work + s.reduction <= limit;
   return std::max({front.span + s.work, front.fill + s.work + s.reduction, front.up + s.turnUp,
@@ -196,10 +196,11 @@ bool CutSearch::holds(const Front &front, const Stage &s, int64_t limit) const {
 
 /// The largest front before a stage such that it stays within `room` after it and within `limit` in
 /// it. What the stage adds by itself is for `after` and `holds` to judge.
-CutSearch::Front CutSearch::roomBefore(const Front &room, const Stage &s, int64_t limit) const {
+CutSearch::PathLabel CutSearch::roomBefore(const PathLabel &room, const Stage &s,
+                                           int64_t limit) const {
   if (isLoneSource(s))
     return room;
-  Front most;
+  PathLabel most;
   most.span = limit - s.work;
   most.up = limit - s.turnUp;
   most.down = limit - s.turnDown;

@@ -52,24 +52,24 @@ bool CutSearch::forEachStage(int64_t index, int64_t begin, int64_t limit, int64_
 /// The plan that satisfies all ways with `limit`, as far as fronts taken apart can tell; empty if
 /// there is none. Leaves the fronts in `least`.
 CutSearch::Candidate CutSearch::relaxed(int64_t limit) {
-  const Front nowhere = Front::all(unreachable);
+  const PathLabel nowhere = PathLabel::all(unreachable);
   struct Origin {
     int64_t begin = -1, size = INT64_MAX;
     const RematChoice *choice = nullptr;
   };
   int64_t stages = model.stages, layers = model.layers;
-  least.assign(stages + 1, std::vector<Front>(layers + 1, nowhere));
+  least.assign(stages + 1, std::vector<PathLabel>(layers + 1, nowhere));
   std::vector<std::vector<Origin>> from(stages + 1, std::vector<Origin>(layers + 1));
-  least[0][0] = Front();
+  least[0][0] = PathLabel();
   for (int64_t s = 0; s < stages; ++s)
     for (int64_t i = s; i < layers; ++i) {
-      const Front &front = least[s][i];
+      const PathLabel &front = least[s][i];
       if (front.span >= unreachable)
         continue;
       forEachStage(s, i, limit, front.span, [&](const Stage &stage) {
         if (!holds(front, stage, limit))
           return true;
-        Front next = stage.end < layers ? after(front, stage) : Front();
+        PathLabel next = stage.end < layers ? after(front, stage) : PathLabel();
         least[s + 1][stage.end].lower(next);
         Origin &origin = from[s + 1][stage.end];
         if (next.size() < origin.size)
@@ -93,16 +93,16 @@ CutSearch::Candidate CutSearch::relaxed(int64_t limit) {
 /// Follows relaxed(limit), whose fronts say what can be reached at all.
 void CutSearch::prepareCompletion(int64_t limit) {
   int64_t stages = model.stages, layers = model.layers;
-  completion.assign(stages + 1, std::vector<Front>(layers + 1, Front::all(-1)));
-  completion[stages][layers] = Front::all(unreachable);
+  completion.assign(stages + 1, std::vector<PathLabel>(layers + 1, PathLabel::all(-1)));
+  completion[stages][layers] = PathLabel::all(unreachable);
   completionLimit = limit;
   for (int64_t s = stages - 1; s >= 0; --s)
     for (int64_t i = s; i < layers; ++i) {
-      const Front &front = least[s][i];
+      const PathLabel &front = least[s][i];
       if (front.span >= unreachable)
         continue;
       forEachStage(s, i, limit, front.span, [&](const Stage &stage) {
-        const Front &room = completion[s + 1][stage.end];
+        const PathLabel &room = completion[s + 1][stage.end];
         if (room.span >= 0 && holds(front, stage, limit) &&
             (stage.end == layers || after(front, stage).within(room)))
           completion[s][i].raise(roomBefore(room, stage, limit));
@@ -237,9 +237,9 @@ int64_t CutSearch::prefixStep(const Candidate &prefix) {
   return order.stepOfPrefix(times, stages, echo);
 }
 
-bool CutSearch::descend(int64_t index, int64_t begin, const Front &front) {
+bool CutSearch::descend(int64_t index, int64_t begin, const PathLabel &front) {
   return forEachStage(index, begin, target, front.span, [&](const Stage &stage) {
-    const Front &room = completion[index + 1][stage.end];
+    const PathLabel &room = completion[index + 1][stage.end];
     if (room.span < 0 || !holds(front, stage, target))
       return true;
     bool goOn = true;
@@ -250,7 +250,7 @@ bool CutSearch::descend(int64_t index, int64_t begin, const Front &front) {
       target = std::min(target, best - 1);
     } else {
       // All of `completion` falls with the limit that it was made for.
-      Front next = after(front, stage), reached = next;
+      PathLabel next = after(front, stage), reached = next;
       for (int64_t *part : {&reached.span, &reached.up, &reached.down, &reached.both})
         *part += completionLimit - target;
       if (reached.within(room) && (index == 0 || prefixStep(path) <= target))
@@ -271,7 +271,7 @@ bool CutSearch::search(int64_t limit, int64_t units) {
   if (!relaxed(limit).cuts.empty()) {
     prepareCompletion(limit);
     path = {{0}, {}};
-    complete = descend(0, 0, Front());
+    complete = descend(0, 0, PathLabel());
   }
   complete &= !control.exhausted();
   if (complete)

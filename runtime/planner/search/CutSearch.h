@@ -12,7 +12,7 @@ namespace omnibal::planner {
 ///
 /// Bound: ways through the schedule that every plan contains, such as: to stage s, all of its work,
 /// and back. The least step that none of them exceeds is found by bisection over a dynamic
-/// programme on (stage, first layer), which carries the least such ways (Front). Search: depth
+/// programme on (stage, first layer), which carries the least such ways (PathLabel). Search: depth
 /// first from the first stage, entering only what the same programme, run from the last stage, can
 /// complete below the best plan so far, and what the timed prefix does not rule out; complete plans
 /// are timed exactly. When it ends, the best plan is optimal.
@@ -53,7 +53,7 @@ private:
   };
   /// Longest ways known when stages 0 .. s - 1 are, up to stage s's input; each but `fill` and
   /// `last` together with the way back from stage s to the end of an earlier stage.
-  struct Front {
+  struct PathLabel {
     int64_t fill = 0; ///< first micro-batch
     int64_t last = 0; ///< last micro-batch
     int64_t span = 0; ///< first micro-batch, and back with the last one
@@ -61,10 +61,10 @@ private:
     int64_t down = 0; ///< first micro-batch, and back through all the rest of an earlier stage
     int64_t both = 0; ///< last micro-batch, and all backwards of an earlier stage (gpipe)
 
-    static Front all(int64_t value) { return {value, value, value, value, value, value}; }
-    void lower(const Front &other);
-    void raise(const Front &other);
-    bool within(const Front &room) const;
+    static PathLabel all(int64_t value) { return {value, value, value, value, value, value}; }
+    void lower(const PathLabel &other);
+    void raise(const PathLabel &other);
+    bool within(const PathLabel &room) const;
     int64_t size() const { return span + up + down + both; }
   };
   struct Candidate {
@@ -80,9 +80,9 @@ private:
   std::pair<int64_t, int64_t> jointNs(int64_t begin, int64_t end, int load) const;
   bool isLoneSource(int64_t begin, int64_t end) const;
   bool isLoneSource(const Stage &stage) const { return isLoneSource(stage.begin, stage.end); }
-  Front after(const Front &front, const Stage &stage) const;
-  bool holds(const Front &front, const Stage &stage, int64_t limit) const;
-  Front roomBefore(const Front &room, const Stage &stage, int64_t limit) const;
+  PathLabel after(const PathLabel &front, const Stage &stage) const;
+  bool holds(const PathLabel &front, const Stage &stage, int64_t limit) const;
+  PathLabel roomBefore(const PathLabel &room, const Stage &stage, int64_t limit) const;
   template <typename Visit>
   bool forEachStage(int64_t index, int64_t begin, int64_t limit, int64_t span, Visit visit);
 
@@ -90,7 +90,7 @@ private:
   void prepareCompletion(int64_t limit);
   void findBound();
   bool search(int64_t target, int64_t units);
-  bool descend(int64_t index, int64_t begin, const Front &front);
+  bool descend(int64_t index, int64_t begin, const PathLabel &front);
   void setTimes(const Candidate &candidate);
   int64_t exactStep(const Candidate &candidate);
   int64_t prefixStep(const Candidate &prefix);
@@ -109,7 +109,7 @@ private:
   int64_t completionLimit = 0; ///< what `completion` was made for
   /// By stage and first layer: the least front that any cuts reach, each part by itself, and the
   /// largest with which the rest can still stay below a limit.
-  std::vector<std::vector<Front>> least, completion;
+  std::vector<std::vector<PathLabel>> least, completion;
   std::vector<std::vector<int64_t>> chainNs;     ///< by load, layer: from it to the end and back
   std::vector<std::vector<int64_t>> cheapestCut; ///< by load, layer: least transfer of a later cut
   /// Micro-batches by stage and load: among the first `ahead + 1`, and among the last.

@@ -10,8 +10,8 @@ ActionLists listsOf(const PlanningModel &model) {
           *scheduleActions(schedule, model.stages, model.microbatches)};
 }
 
-std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,
-                                 bool *nothingFits) {
+std::optional<SearchOutcome> searchFixed(const PlanningModel &model, SearchControl &control,
+                                         Effort effort, bool *nothingFits) {
   auto none = [&](bool sawAll) {
     if (nothingFits)
       *nothingFits = sawAll;
@@ -23,14 +23,14 @@ std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &cont
     CutSearch search(model, control);
     if (!search.run(effort == Effort::Quick))
       return none(!control.exhausted());
-    return Found{search.bestCuts(), search.bestOptions(), std::move(lists),
-                 search.bestStep(), search.lowerBound(),  "branch-and-bound"};
+    return SearchOutcome{search.bestCuts(), search.bestOptions(), std::move(lists),
+                         search.bestStep(), search.lowerBound(),  "branch-and-bound"};
   }
   ChunkSearch search(model, std::move(lists), control);
   if (!search.run(effort))
     return none(search.complete());
-  return Found{search.bestCuts(), search.bestOptions(), search.lists(),
-               search.bestStep(), search.lowerBound(),  "branch-and-bound"};
+  return SearchOutcome{search.bestCuts(), search.bestOptions(), search.lists(),
+                       search.bestStep(), search.lowerBound(),  "branch-and-bound"};
 }
 
 } // namespace omnibal::planner

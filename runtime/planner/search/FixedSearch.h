@@ -9,7 +9,7 @@
 namespace omnibal::planner {
 
 /// What a search came to, whichever it was.
-struct Found {
+struct SearchOutcome {
   std::vector<int64_t> cuts;
   std::vector<int> options; ///< by layer
   ActionLists lists;
@@ -29,8 +29,8 @@ enum class Effort {
 
 /// The model's schedule must be a named one with enough layers for its chunks. None if no plan was
 /// found; `nothingFits` then says whether there is none.
-std::optional<Found> searchFixed(const PlanningModel &model, SearchControl &control, Effort effort,
-                                 bool *nothingFits = nullptr);
+std::optional<SearchOutcome> searchFixed(const PlanningModel &model, SearchControl &control,
+                                         Effort effort, bool *nothingFits = nullptr);
 
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_SEARCH_FIXEDSEARCH_H

@@ -11,7 +11,7 @@
 namespace omnibal::planner {
 namespace {
 
-Plan planOf(const PlanningModel &model, Found &found) {
+Plan planOf(const PlanningModel &model, SearchOutcome &found) {
   Plan plan;
   plan.cuts = std::move(found.cuts);
   plan.schedule = model.problem.schedule;
@@ -67,7 +67,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     return result;
   }
   bool nothingFits = false;
-  std::optional<Found> found =
+  std::optional<SearchOutcome> found =
       any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof, &nothingFits);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();

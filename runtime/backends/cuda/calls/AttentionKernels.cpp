@@ -2,25 +2,25 @@
 #include "runtime/backends/cuda/calls/AttentionOperands.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
-#include "runtime/device/AttentionSite.h"
+#include "runtime/device/BoundAttention.h"
 
 namespace omnibal::rt::cuda {
 namespace {
 
-template <bool backward> class AttentionKernel final : public DeviceKernel, private AttentionSite {
+template <bool backward> class AttentionKernel final : public DeviceKernel, private BoundAttention {
 public:
-  AttentionKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context), AttentionSite(site, backward),
+  AttentionKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), BoundAttention(call, backward),
         mask(static_cast<AttentionMask>(maskIndex)), whose(description.borders) {
     if (backward)
-      workspace = site.optionalOperand("workspace");
+      workspace = call.optionalOperand("workspace");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     AttentionShape s;
     AttentionData d;
-    takeOperands<AttentionSite>(*this, views, s, d);
+    takeOperands<BoundAttention>(*this, views, s, d);
     s.mask = mask;
     s.softcap = softcap;
     s.window = window;
@@ -41,7 +41,7 @@ public:
       OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
       return done ? Status::ok() : launched(launchAttention(s, d, context.stream));
     }
-    takeGradients<AttentionSite>(*this, views, s, d);
+    takeGradients<BoundAttention>(*this, views, s, d);
     if (s.tokens == 0)
       return Status::ok();
     OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
@@ -112,15 +112,15 @@ private:
 
 class RopeKernel final : public DeviceKernel {
 public:
-  RopeKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  RopeKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context) {
-    x = site.operand("x");
-    positions = site.operand("positions");
-    cosine = site.operand("cos");
-    sine = site.operand("sin");
-    out = site.operand("out");
-    interleaved = site.flag("interleaved", false);
-    inverse = site.flag("inverse", false);
+    x = call.operand("x");
+    positions = call.operand("positions");
+    cosine = call.operand("cos");
+    sine = call.operand("sin");
+    out = call.operand("out");
+    interleaved = call.flag("interleaved", false);
+    inverse = call.flag("inverse", false);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {

@@ -11,11 +11,11 @@ inline HeadStrides headsOf(const TensorView &v) {
   return {v.strides[0], v.strides[1], v.strides[2]};
 }
 
-/// Sizes, strides and addresses of the operands of AttentionSite or CrossAttentionSite.
-template <typename Site>
-void takeOperands(const Site &site, std::span<const TensorView> views, AttentionShape &s,
+/// Sizes, strides and addresses of the operands of BoundAttention or BoundCrossAttention.
+template <typename Call>
+void takeOperands(const Call &call, std::span<const TensorView> views, AttentionShape &s,
                   AttentionData &d) {
-  const TensorView &q = views[site.q], &k = views[site.k], &v = views[site.v];
+  const TensorView &q = views[call.q], &k = views[call.k], &v = views[call.v];
   s.tokens = q.shape[0];
   s.heads = q.shape[1];
   s.keyHeads = k.shape[1];
@@ -24,30 +24,30 @@ void takeOperands(const Site &site, std::span<const TensorView> views, Attention
   s.q = headsOf(q);
   s.k = headsOf(k);
   s.v = headsOf(v);
-  s.out = headsOf(views[site.out]);
-  s.lseToken = views[site.lse].strides[0];
-  s.lseHead = views[site.lse].strides[1];
-  s.scale = site.scale;
+  s.out = headsOf(views[call.out]);
+  s.lseToken = views[call.lse].strides[0];
+  s.lseHead = views[call.lse].strides[1];
+  s.scale = call.scale;
   s.type = elementOf(q.dtype);
   d.q = q.data;
   d.k = k.data;
   d.v = v.data;
-  d.out = views[site.out].data;
-  d.lse = static_cast<float *>(views[site.lse].data);
+  d.out = views[call.out].data;
+  d.lse = static_cast<float *>(views[call.lse].data);
 }
 
 /// The same of the gradients' operands.
-template <typename Site>
-void takeGradients(const Site &site, std::span<const TensorView> views, AttentionShape &s,
+template <typename Call>
+void takeGradients(const Call &call, std::span<const TensorView> views, AttentionShape &s,
                    AttentionData &d) {
-  s.dout = headsOf(views[site.dout]);
-  s.dq = headsOf(views[site.dq]);
-  s.dk = headsOf(views[site.dk]);
-  s.dv = headsOf(views[site.dv]);
-  d.dout = views[site.dout].data;
-  d.dq = views[site.dq].data;
-  d.dk = views[site.dk].data;
-  d.dv = views[site.dv].data;
+  s.dout = headsOf(views[call.dout]);
+  s.dq = headsOf(views[call.dq]);
+  s.dk = headsOf(views[call.dk]);
+  s.dv = headsOf(views[call.dv]);
+  d.dout = views[call.dout].data;
+  d.dq = views[call.dq].data;
+  d.dk = views[call.dk].data;
+  d.dv = views[call.dv].data;
 }
 
 } // namespace omnibal::rt::cuda

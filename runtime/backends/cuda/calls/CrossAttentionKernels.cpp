@@ -1,25 +1,24 @@
 //===- CrossAttentionKernels.cpp - `cross_attention` and its gradient on the device ----------===//
 #include "runtime/backends/cuda/calls/AttentionOperands.h"
-#include "runtime/device/CrossAttentionSite.h"
+#include "runtime/device/BoundCrossAttention.h"
 
 namespace omnibal::rt::cuda {
 namespace {
 
 template <bool backward>
-class CrossAttentionKernel final : public DeviceKernel, private CrossAttentionSite {
+class CrossAttentionKernel final : public DeviceKernel, private BoundCrossAttention {
 public:
-  CrossAttentionKernel(SiteReader &site, const KernelSite &description,
-                       const KernelContext &context)
-      : DeviceKernel(description, context), CrossAttentionSite(site, backward) {
+  CrossAttentionKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), BoundCrossAttention(call, backward) {
     if (backward)
-      workspace = site.optionalOperand("workspace");
+      workspace = call.optionalOperand("workspace");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     AttentionShape s;
     AttentionData d;
-    takeOperands<CrossAttentionSite>(*this, views, s, d);
+    takeOperands<BoundCrossAttention>(*this, views, s, d);
     s.keys = views[k].shape[0];
     s.mask = AttentionMask::Listed;
     s.keyRows = rows;
@@ -27,7 +26,7 @@ public:
     d.ends = static_cast<const int32_t *>(views[ends].data);
     if constexpr (!backward)
       return launched(launchAttention(s, d, context.stream));
-    takeGradients<CrossAttentionSite>(*this, views, s, d);
+    takeGradients<BoundCrossAttention>(*this, views, s, d);
     OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, attentionWorkspaceBytes(s)));
     d.workspace = memory.data;
     return launched(launchAttentionBackward(s, d, context.stream));

@@ -10,9 +10,9 @@ int32_t *listOf(const TensorView &v) { return static_cast<int32_t *>(v.data); }
 
 class GroupRows final : public DeviceKernel {
 public:
-  GroupRows(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context), ids(site.operand("ids")), order(site.operand("order")),
-        borders(site.operand("borders")), workspace(site.optionalOperand("workspace")) {}
+  GroupRows(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), ids(call.operand("ids")), order(call.operand("order")),
+        borders(call.operand("borders")), workspace(call.optionalOperand("workspace")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &from = views[ids];
@@ -34,9 +34,9 @@ private:
 /// What both products share: operands, and how their rows lie.
 class GroupedKernel : public DeviceKernel {
 public:
-  GroupedKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context), a(site.operand("a")), b(site.operand("b")),
-        order(site.operand("order")), borders(site.operand("borders")), c(site.operand("c")) {}
+  GroupedKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), a(call.operand("a")), b(call.operand("b")),
+        order(call.operand("order")), borders(call.operand("borders")), c(call.operand("c")) {}
 
 protected:
   /// Checks an operand with a row of `cols` values for each entry of the order.

@@ -21,11 +21,11 @@ StridedPair pairOf(const TensorView &to, const TensorView *from) {
 
 class CopyKernel final : public DeviceKernel {
 public:
-  CopyKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  CopyKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context) {
-    src = site.operand("src");
-    dst = site.operand("dst");
-    accumulate = site.flag("accumulate", false);
+    src = call.operand("src");
+    dst = call.operand("dst");
+    accumulate = call.flag("accumulate", false);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -51,10 +51,10 @@ private:
 
 class FillKernel final : public DeviceKernel {
 public:
-  FillKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  FillKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context) {
-    dst = site.operand("dst");
-    value = site.number("value", 0);
+    dst = call.operand("dst");
+    value = call.number("value", 0);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -72,13 +72,13 @@ private:
 
 class ReduceKernel final : public DeviceKernel {
 public:
-  ReduceKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  ReduceKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context) {
-    pairs = site.operandPairs("src", "dst");
-    kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
-    accumulate = site.flag("accumulate", false);
+    pairs = call.operandPairs("src", "dst");
+    kind = static_cast<ReduceKind>(call.choice("kind", {"sum", "mean", "max", "min", "prod"}));
+    accumulate = call.flag("accumulate", false);
     if (kind == ReduceKind::Sum)
-      needPartials(site);
+      needPartials(call);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -137,38 +137,38 @@ private:
 /// bytes. With `blocks` there are always so many, which divide the rows among themselves.
 class FusedKernel final : public DeviceKernel {
 public:
-  FusedKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  FusedKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context) {
     for (const std::string &name : description.operands)
-      site.operand(name); // any names
-    const std::string symbol = site.text("symbol", "");
-    rows = site.extent("rows", {});
-    grain = site.integer("grain", 1);
-    threads = site.integer("threads", 256);
-    fixedBlocks = site.integer("blocks", 0);
-    sharedBytes = site.integer("shared", 0);
-    sizes = site.extents("sizes");
-    if (symbol.empty() || !site.has("rows"))
-      site.fail("attributes 'symbol' and 'rows' are needed");
+      call.operand(name); // any names
+    const std::string symbol = call.text("symbol", "");
+    rows = call.extent("rows", {});
+    grain = call.integer("grain", 1);
+    threads = call.integer("threads", 256);
+    fixedBlocks = call.integer("blocks", 0);
+    sharedBytes = call.integer("shared", 0);
+    sizes = call.extents("sizes");
+    if (symbol.empty() || !call.has("rows"))
+      call.fail("attributes 'symbol' and 'rows' are needed");
     if (grain <= 0)
-      site.fail("attribute 'grain' must be positive");
+      call.fail("attribute 'grain' must be positive");
     if (threads <= 0 || threads > 1024)
-      site.fail("attribute 'threads' must be from 1 to 1024");
+      call.fail("attribute 'threads' must be from 1 to 1024");
     if (fixedBlocks < 0 || fixedBlocks > mostBlocks)
-      site.fail("attribute 'blocks' is out of range");
+      call.fail("attribute 'blocks' is out of range");
     if (sharedBytes < 0 || sharedBytes > mostShared)
-      site.fail("attribute 'shared' must be from 0 to " + std::to_string(mostShared));
+      call.fail("attribute 'shared' must be from 0 to " + std::to_string(mostShared));
     if (symbol.empty())
       return;
     if (!context.code) {
-      site.fail("the program has no generated code");
+      call.fail("the program has no generated code");
       return;
     }
     Result<cudaKernel_t> found = context.code->kernel(symbol);
     if (found)
       kernel = *found;
     else
-      site.fail(found.status().message());
+      call.fail(found.status().message());
   }
 
   Status run(std::span<const TensorView> views, int64_t tiles, int64_t tokens,
@@ -299,13 +299,13 @@ Status DeviceKernel::same(const TensorView &view, const char *name, const Tensor
   return Status::ok();
 }
 
-void DeviceKernel::needPartials(SiteReader &site) {
+void DeviceKernel::needPartials(CallReader &call) {
   if (!context.partials || *context.partials)
     return;
   static_assert(columnSumScratch * sizeof(float) == columnSumBytes);
   auto made = DeviceBuffer::allocate(columnSumBytes, context.stream);
   if (!made)
-    return site.fail(made.status().message());
+    return call.fail(made.status().message());
   *context.partials = *std::move(made);
   if (context.own)
     context.own->took("column sums", columnSumBytes);
@@ -322,17 +322,17 @@ Status DeviceKernel::multiply(const GemmShape &shape, const GemmData &d) const {
   return launched(launchGemmSums(shape, d, context.stream));
 }
 
-Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,
+Result<std::unique_ptr<Kernel>> createDeviceKernel(const BoundCall &call,
                                                    const KernelContext &context) {
   static const DeviceKernelTable table = makeTable();
-  auto found = table.find(site.kernel);
+  auto found = table.find(call.kernel);
   if (found != table.end())
-    return found->second(site, context);
+    return found->second(call, context);
   std::string names;
   for (const auto &[name, factory] : table)
     names += (names.empty() ? "" : ", ") + name;
-  return invalid("the cuda backend has no kernel '" + site.kernel + "'" +
-                 (site.label.empty() ? "" : " (" + site.label + ")") + "; it has " + names);
+  return invalid("the cuda backend has no kernel '" + call.kernel + "'" +
+                 (call.label.empty() ? "" : " (" + call.label + ")") + "; it has " + names);
 }
 
 } // namespace omnibal::rt::cuda

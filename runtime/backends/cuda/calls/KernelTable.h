@@ -5,8 +5,8 @@
 #include "runtime/backends/cuda/driver/ProgramCode.h"
 #include "runtime/backends/cuda/driver/WorkspaceLedger.h"
 #include "runtime/backends/cuda/kernels/Strides.h"
+#include "runtime/device/CallReader.h"
 #include "runtime/device/Load.h"
-#include "runtime/device/SiteReader.h"
 #include <map>
 
 namespace omnibal::rt::cuda {
@@ -31,8 +31,8 @@ Element elementOf(DType type);
 /// A kernel of docs/kernels.md on the device: run() enqueues.
 class DeviceKernel : public Kernel {
 public:
-  DeviceKernel(const KernelSite &site, const KernelContext &context)
-      : where("kernel '" + site.kernel + "'" + (site.label.empty() ? "" : " (" + site.label + ")")),
+  DeviceKernel(const BoundCall &call, const KernelContext &context)
+      : where("kernel '" + call.kernel + "'" + (call.label.empty() ? "" : " (" + call.label + ")")),
         context(context) {}
 
 protected:
@@ -51,7 +51,7 @@ protected:
   Status same(const TensorView &view, const char *name, const TensorView &other,
               const char *otherName) const;
   /// Makes sure, while the kernel is made, that partials() is there.
-  void needPartials(SiteReader &site);
+  void needPartials(CallReader &call);
   /// Scratch memory of launchColumnSum; null where the context has no place for it.
   float *partials() const;
   /// Enqueues a matrix product.
@@ -71,13 +71,13 @@ protected:
 
 using DeviceKernelTable =
     std::map<std::string,
-             Result<std::unique_ptr<Kernel>> (*)(const KernelSite &, const KernelContext &)>;
+             Result<std::unique_ptr<Kernel>> (*)(const BoundCall &, const KernelContext &)>;
 
 template <typename K>
-Result<std::unique_ptr<Kernel>> createKernelOf(const KernelSite &site,
+Result<std::unique_ptr<Kernel>> createKernelOf(const BoundCall &call,
                                                const KernelContext &context) {
-  SiteReader reader(site);
-  auto kernel = std::make_unique<K>(reader, site, context);
+  CallReader reader(call);
+  auto kernel = std::make_unique<K>(reader, call, context);
   OMNIBAL_RETURN_IF_ERROR(reader.finish());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
@@ -93,7 +93,7 @@ void addRecurrentKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
 
 /// InvalidArgument names the kernel and what is missing or wrong.
-Result<std::unique_ptr<Kernel>> createDeviceKernel(const KernelSite &site,
+Result<std::unique_ptr<Kernel>> createDeviceKernel(const BoundCall &call,
                                                    const KernelContext &context);
 
 } // namespace omnibal::rt::cuda

@@ -14,10 +14,10 @@ namespace {
 
 class CrossEntropy final : public DeviceKernel {
 public:
-  CrossEntropy(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context), logits(site.operand("logits")),
-        targets(site.operand("targets")), loss(site.operand("loss")),
-        dlogits(site.optionalOperand("dlogits")), prediction(site.optionalOperand("prediction")) {}
+  CrossEntropy(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), logits(call.operand("logits")),
+        targets(call.operand("targets")), loss(call.operand("loss")),
+        dlogits(call.optionalOperand("dlogits")), prediction(call.optionalOperand("prediction")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &x = views[logits];
@@ -59,19 +59,19 @@ private:
 /// have a gradient of zero.
 class LinearCrossEntropy final : public DeviceKernel {
 public:
-  LinearCrossEntropy(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  LinearCrossEntropy(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context) {
-    hidden = site.operand("hidden");
-    weight = site.operand("weight");
-    targets = site.operand("targets");
-    loss = site.operand("loss");
-    scratch = site.operand("scratch");
-    bias = site.optionalOperand("bias");
-    dhidden = site.optionalOperand("dhidden");
-    dweight = site.optionalOperand("dweight");
-    dbias = site.optionalOperand("dbias");
-    prediction = site.optionalOperand("prediction");
-    scale = static_cast<float>(site.number("scale", 1));
+    hidden = call.operand("hidden");
+    weight = call.operand("weight");
+    targets = call.operand("targets");
+    loss = call.operand("loss");
+    scratch = call.operand("scratch");
+    bias = call.optionalOperand("bias");
+    dhidden = call.optionalOperand("dhidden");
+    dweight = call.optionalOperand("dweight");
+    dbias = call.optionalOperand("dbias");
+    prediction = call.optionalOperand("prediction");
+    scale = static_cast<float>(call.number("scale", 1));
     if (context.libraries)
       context.libraries->expectProducts();
   }

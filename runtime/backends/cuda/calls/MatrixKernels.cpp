@@ -3,18 +3,18 @@
 #include "runtime/backends/cuda/kernels/Gemm.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
 #include "runtime/backends/cuda/libraries/Product.h"
-#include "runtime/device/GemmSite.h"
+#include "runtime/device/BoundGemm.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {
 namespace {
 
-class GemmKernel final : public DeviceKernel, private GemmSite {
+class GemmKernel final : public DeviceKernel, private BoundGemm {
 public:
-  GemmKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context), GemmSite(site) {
+  GemmKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), BoundGemm(call) {
     if (sumA >= 0 || sumB >= 0)
-      needPartials(site);
+      needPartials(call);
     if (context.libraries)
       context.libraries->expectProducts();
   }

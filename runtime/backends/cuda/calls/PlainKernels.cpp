@@ -11,13 +11,13 @@ using plain::Unary;
 
 class UnaryKernel final : public PlainKernel {
 public:
-  UnaryKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), operand(site.operand("operand")),
-        result(site.operand("result")) {
+  UnaryKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), operand(call.operand("operand")),
+        result(call.operand("result")) {
     for (const auto &[name, known] : plain::unaryNames)
       if (description.kernel == name)
         op = known;
-    if (op == Unary::Gelu && site.flag("tanh", false))
+    if (op == Unary::Gelu && call.flag("tanh", false))
       op = Unary::GeluTanh;
   }
 
@@ -34,22 +34,22 @@ private:
 /// lhs and rhs; for the derivatives of activations: operand and grad.
 class BinaryKernel final : public PlainKernel {
 public:
-  BinaryKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  BinaryKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : PlainKernel(description, context) {
     const std::string &name = description.kernel;
     const bool slope = name.ends_with("_grad");
-    lhs = site.operand(slope ? "operand" : "lhs");
-    rhs = site.operand(slope ? "grad" : "rhs");
-    result = site.operand("result");
+    lhs = call.operand(slope ? "operand" : "lhs");
+    rhs = call.operand(slope ? "grad" : "rhs");
+    result = call.operand("result");
     for (const auto &[known, value] : plain::binaryNames)
       if (name == known)
         op = value;
     if (name == "compare")
       op = static_cast<Binary>(static_cast<int>(Binary::Equal) +
-                               site.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
-    if (name == "gelu_grad" && site.flag("tanh", false))
+                               call.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
+    if (name == "gelu_grad" && call.flag("tanh", false))
       op = Binary::GeluTanhGrad;
-    if (name == "mod" && site.flag("fmod", false))
+    if (name == "mod" && call.flag("fmod", false))
       op = Binary::Fmod;
   }
 
@@ -66,10 +66,10 @@ private:
 
 class SelectKernel final : public PlainKernel {
 public:
-  SelectKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), condition(site.operand("condition")),
-        onTrue(site.operand("onTrue")), onFalse(site.operand("onFalse")),
-        result(site.operand("result")) {}
+  SelectKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), condition(call.operand("condition")),
+        onTrue(call.operand("onTrue")), onFalse(call.operand("onFalse")),
+        result(call.operand("result")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &to = views[result];
@@ -85,10 +85,10 @@ private:
 
 class Trilu final : public PlainKernel {
 public:
-  Trilu(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), input(site.operand("input")),
-        k(site.optionalOperand("k")), result(site.operand("result")),
-        upper(site.flag("upper", true)) {}
+  Trilu(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), input(call.operand("input")),
+        k(call.optionalOperand("k")), result(call.operand("result")),
+        upper(call.flag("upper", true)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(same(views[result], "result", views[input], "input"));
@@ -105,10 +105,10 @@ private:
 
 class TopK final : public PlainKernel {
 public:
-  TopK(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), input(site.operand("input")),
-        result(site.operand("result")), k(site.requiredInteger("k")),
-        smallest(site.flag("smallest", false)) {}
+  TopK(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), input(call.operand("input")),
+        result(call.operand("result")), k(call.requiredInteger("k")),
+        smallest(call.flag("smallest", false)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
@@ -128,10 +128,10 @@ private:
 
 class Range final : public PlainKernel {
 public:
-  Range(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), start(site.operand("start")),
-        delta(site.operand("delta")), result(site.operand("result")) {
-    site.optionalOperand("limit"); // the result's size says it
+  Range(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), start(call.operand("start")),
+        delta(call.operand("delta")), result(call.operand("result")) {
+    call.optionalOperand("limit"); // the result's size says it
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -146,17 +146,17 @@ private:
 /// Gathers and scatters by one of the three kinds of indices.
 template <IndexKind kind, bool scatters> class IndexKernel final : public PlainKernel {
 public:
-  IndexKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), input(site.operand("input")),
-        indices(site.operand("indices")), result(site.operand("result")) {
+  IndexKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), input(call.operand("input")),
+        indices(call.operand("indices")), result(call.operand("result")) {
     if (kind != IndexKind::Vector)
-      first = site.integer("axis", 0);
+      first = call.integer("axis", 0);
     else if (!scatters)
-      first = site.integer("batch_dims", 0);
+      first = call.integer("batch_dims", 0);
     if (scatters) {
-      updates = site.operand("updates");
+      updates = call.operand("updates");
       reduction =
-          static_cast<ScatterKind>(site.choice("reduction", {"none", "add", "mul", "max", "min"}));
+          static_cast<ScatterKind>(call.choice("reduction", {"none", "add", "mul", "max", "min"}));
     }
   }
 

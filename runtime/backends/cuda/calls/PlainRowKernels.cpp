@@ -6,9 +6,9 @@ namespace {
 
 class Softmax final : public PlainKernel {
 public:
-  Softmax(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), input(site.operand("input")),
-        result(site.operand("result")), axis(site.integer("axis", -1)),
+  Softmax(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), input(call.operand("input")),
+        result(call.operand("result")), axis(call.integer("axis", -1)),
         logarithm(description.kernel == "log_softmax") {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -27,13 +27,13 @@ private:
 /// layer_norm and rms_norm over dimensions [axis, rank); scale and bias broadcast from the right.
 class Norm final : public PlainKernel {
 public:
-  Norm(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), input(site.operand("input")),
-        result(site.operand("result")), axis(site.integer("axis", -1)) {
+  Norm(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), input(call.operand("input")),
+        result(call.operand("result")), axis(call.integer("axis", -1)) {
     norm.centered = description.kernel == "layer_norm";
-    norm.epsilon = site.number("epsilon", 1e-5);
-    scale = norm.centered ? site.operand("scale") : site.optionalOperand("scale");
-    bias = norm.centered ? site.optionalOperand("bias") : -1;
+    norm.epsilon = call.number("epsilon", 1e-5);
+    scale = norm.centered ? call.operand("scale") : call.optionalOperand("scale");
+    bias = norm.centered ? call.optionalOperand("bias") : -1;
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -54,11 +54,11 @@ private:
 
 class CumSum final : public PlainKernel {
 public:
-  CumSum(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : PlainKernel(description, context), input(site.operand("input")),
-        result(site.operand("result")), axisOperand(site.optionalOperand("axisOperand")),
-        axis(axisOperand < 0 ? site.requiredInteger("axis") : site.integer("axis", 0)),
-        exclusive(site.flag("exclusive", false)), reverse(site.flag("reverse", false)) {}
+  CumSum(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PlainKernel(description, context), input(call.operand("input")),
+        result(call.operand("result")), axisOperand(call.optionalOperand("axisOperand")),
+        axis(axisOperand < 0 ? call.requiredInteger("axis") : call.integer("axis", 0)),
+        exclusive(call.flag("exclusive", false)), reverse(call.flag("reverse", false)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
@@ -78,25 +78,25 @@ private:
 
 class ConvKernel final : public PlainKernel {
 public:
-  ConvKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
+  ConvKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : PlainKernel(description, context) {
     kind = description.kernel == "conv"              ? Forward
            : description.kernel == "conv_input_grad" ? InputGrad
                                                      : WeightGrad;
     const char *result = "result";
-    input = site.operand(kind == InputGrad ? result : "input");
-    weight = site.operand(kind == WeightGrad ? result : "weight");
-    output = site.operand(kind == Forward ? result : "grad");
-    bias = kind == Forward ? site.optionalOperand("bias") : -1;
-    strides = site.integers("strides");
-    pads = site.integers("pads");
-    dilations = site.integers("dilations");
-    conv.group = site.integer("group", 1);
+    input = call.operand(kind == InputGrad ? result : "input");
+    weight = call.operand(kind == WeightGrad ? result : "weight");
+    output = call.operand(kind == Forward ? result : "grad");
+    bias = kind == Forward ? call.optionalOperand("bias") : -1;
+    strides = call.integers("strides");
+    pads = call.integers("pads");
+    dilations = call.integers("dilations");
+    conv.group = call.integer("group", 1);
     if (conv.group < 1)
-      site.fail("attribute 'group' must be positive");
+      call.fail("attribute 'group' must be positive");
     const size_t dims = strides.size();
     if (dims > PlainConv::maxDims || pads.size() != 2 * dims || dilations.size() != dims) {
-      site.fail("attributes 'strides', 'pads' and 'dilations' do not fit together");
+      call.fail("attributes 'strides', 'pads' and 'dilations' do not fit together");
       return;
     }
     std::copy_n(strides.begin(), dims, conv.strides);

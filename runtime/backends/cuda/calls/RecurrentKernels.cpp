@@ -1,7 +1,7 @@
 //===- RecurrentKernels.cpp - `gated_delta` and its gradient on the device --------------------===//
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Recurrent.h"
-#include "runtime/device/RecurrentSite.h"
+#include "runtime/device/BoundRecurrent.h"
 
 namespace omnibal::rt::cuda {
 namespace {
@@ -9,12 +9,12 @@ namespace {
 HeadStrides headsOf(const TensorView &v) { return {v.strides[0], v.strides[1], 1}; }
 
 template <bool backward>
-class GatedDeltaKernel final : public DeviceKernel, private GatedDeltaSite {
+class GatedDeltaKernel final : public DeviceKernel, private BoundGatedDelta {
 public:
-  GatedDeltaKernel(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : DeviceKernel(description, context), GatedDeltaSite(site, backward) {
+  GatedDeltaKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : DeviceKernel(description, context), BoundGatedDelta(call, backward) {
     if (backward)
-      workspace = site.optionalOperand("workspace");
+      workspace = call.optionalOperand("workspace");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {

@@ -49,9 +49,9 @@ protected:
 
 class Embedding final : public RowKernel {
 public:
-  Embedding(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : RowKernel(description, context), table(site.operand("table")), ids(site.operand("ids")),
-        out(site.operand("out")) {}
+  Embedding(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : RowKernel(description, context), table(call.operand("table")), ids(call.operand("ids")),
+        out(call.operand("out")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &vt = views[table], &vo = views[out];
@@ -76,10 +76,10 @@ private:
 
 class EmbeddingBackward final : public RowKernel {
 public:
-  EmbeddingBackward(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : RowKernel(description, context), dout(site.operand("dout")), ids(site.operand("ids")),
-        dtable(site.operand("dtable")), padding(site.integer("padding", -1)) {
-    workspace = site.optionalOperand("workspace");
+  EmbeddingBackward(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : RowKernel(description, context), dout(call.operand("dout")), ids(call.operand("ids")),
+        dtable(call.operand("dtable")), padding(call.integer("padding", -1)) {
+    workspace = call.optionalOperand("workspace");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
@@ -97,10 +97,10 @@ private:
 
 class ImageMerge final : public RowKernel {
 public:
-  ImageMerge(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : RowKernel(description, context), text(site.operand("text")),
-        features(site.operand("features")), imageRows(site.operand("image_rows")),
-        out(site.operand("out")) {}
+  ImageMerge(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : RowKernel(description, context), text(call.operand("text")),
+        features(call.operand("features")), imageRows(call.operand("image_rows")),
+        out(call.operand("out")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &vo = views[out];
@@ -128,11 +128,11 @@ private:
 
 class ImageMergeBackward final : public RowKernel {
 public:
-  ImageMergeBackward(SiteReader &site, const KernelSite &description, const KernelContext &context)
-      : RowKernel(description, context), dout(site.operand("dout")),
-        imageRows(site.operand("image_rows")), dtext(site.optionalOperand("dtext")),
-        dfeatures(site.optionalOperand("dfeatures")) {
-    workspace = site.optionalOperand("workspace");
+  ImageMergeBackward(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : RowKernel(description, context), dout(call.operand("dout")),
+        imageRows(call.operand("image_rows")), dtext(call.optionalOperand("dtext")),
+        dfeatures(call.optionalOperand("dfeatures")) {
+    workspace = call.optionalOperand("workspace");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {

@@ -13,7 +13,7 @@
 namespace omnibal::rt::cuda {
 namespace {
 
-using EventPointer = std::shared_ptr<Event>;
+using EventPointer = std::shared_ptr<DriverEvent>;
 
 /// One side of a message.
 struct Operation {
@@ -109,7 +109,7 @@ public:
   }
 
   Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
-                          std::optional<Mark> after) override {
+                          std::optional<Event> after) override {
     std::vector<int> members(ranks.begin(), ranks.end());
     if (std::find(members.begin(), members.end(), me) == members.end() ||
         !std::is_sorted(members.begin(), members.end()))
@@ -184,7 +184,7 @@ private:
     mine->owner = me;
     mine->peer = peer;
     mine->tag = tag;
-    OMNIBAL_ASSIGN_OR_RETURN(mine->ready, Event::after(compute));
+    OMNIBAL_ASSIGN_OR_RETURN(mine->ready, DriverEvent::after(compute));
     World::Key key = sends ? World::Key{me, peer, tag} : World::Key{peer, me, tag};
     Handle handle = next++;
     open[handle] = mine;
@@ -223,7 +223,7 @@ private:
             check(cudaMemcpyAsync(to.pieces[i].data, from.pieces[i].data, from.pieces[i].bytes,
                                   cudaMemcpyDeviceToDevice, copies->handle()),
                   "a message's copy"));
-    OMNIBAL_ASSIGN_OR_RETURN(mine.copied, Event::after(copies->handle()));
+    OMNIBAL_ASSIGN_OR_RETURN(mine.copied, DriverEvent::after(copies->handle()));
     theirs.copied = mine.copied;
     return Status::ok();
   }
@@ -256,10 +256,10 @@ private:
     for (const auto &[rank, event] : meeting.ready)
       OMNIBAL_RETURN_IF_ERROR(orderBehind(copies->handle(), *event));
     if (!sum.begin) {
-      OMNIBAL_ASSIGN_OR_RETURN(sum.begin, Event::after(copies->handle(), true));
+      OMNIBAL_ASSIGN_OR_RETURN(sum.begin, DriverEvent::after(copies->handle(), true));
     }
     OMNIBAL_RETURN_IF_ERROR(addShare(meeting, members));
-    OMNIBAL_ASSIGN_OR_RETURN(sum.end, Event::after(copies->handle(), true));
+    OMNIBAL_ASSIGN_OR_RETURN(sum.end, DriverEvent::after(copies->handle(), true));
     lock.lock();
     meeting.added[me] = sum.end;
     world->changed.notify_all();

@@ -6,7 +6,7 @@
 namespace omnibal::rt::cuda {
 namespace {
 
-using EventPointer = std::shared_ptr<Event>;
+using EventPointer = std::shared_ptr<DriverEvent>;
 
 /// Broadcasts in one group of NCCL's; there are limits of a few thousand.
 constexpr size_t mostInGroup = 512;
@@ -65,7 +65,7 @@ public:
   }
 
   Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> members,
-                          std::optional<Mark> after) override {
+                          std::optional<Event> after) override {
     std::vector<int> group(members.begin(), members.end());
     Handle handle = next++;
     auto operation = open[handle] = std::make_shared<Operation>();
@@ -73,7 +73,7 @@ public:
     OMNIBAL_ASSIGN_OR_RETURN(nccl::Communicator communicator, join(group, after));
     if (!communicator)
       return handle;
-    OMNIBAL_ASSIGN_OR_RETURN(operation->begun, Event::after(sums->handle(), true));
+    OMNIBAL_ASSIGN_OR_RETURN(operation->begun, DriverEvent::after(sums->handle(), true));
     OMNIBAL_RETURN_IF_ERROR(begin());
     for (const FloatRun &run : runs)
       if (run.elements > 0)
@@ -82,7 +82,7 @@ public:
                                     communicator, sums->handle()),
                  "a sum", communicator));
     OMNIBAL_RETURN_IF_ERROR(end("a sum", communicator));
-    OMNIBAL_ASSIGN_OR_RETURN(operation->done, Event::after(sums->handle(), true));
+    OMNIBAL_ASSIGN_OR_RETURN(operation->done, DriverEvent::after(sums->handle(), true));
     underWay.push_back(operation);
     return handle;
   }
@@ -110,7 +110,7 @@ public:
                    "a broadcast", communicator));
       OMNIBAL_RETURN_IF_ERROR(end("a broadcast", communicator));
     }
-    OMNIBAL_ASSIGN_OR_RETURN(operation->done, Event::after(sums->handle()));
+    OMNIBAL_ASSIGN_OR_RETURN(operation->done, DriverEvent::after(sums->handle()));
     underWay.push_back(operation);
     return handle;
   }
@@ -127,7 +127,7 @@ public:
 private:
   /// The group's communicator, when the stream of sums is behind `after`; null for a rank by
   /// itself.
-  Result<nccl::Communicator> join(const std::vector<int> &group, std::optional<Mark> after) {
+  Result<nccl::Communicator> join(const std::vector<int> &group, std::optional<Event> after) {
     if (group.size() == 1 && control.size() > 1)
       return nccl::Communicator(nullptr);
     nccl::Communicator communicator = ranks->of(group);
@@ -148,7 +148,7 @@ private:
     operation->tag = tag;
     operation->pieces.assign(pieces.begin(), pieces.end());
     // Sender: the data are made; receiver: the place is free.
-    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, Event::after(queue.stream));
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, DriverEvent::after(queue.stream));
     OMNIBAL_RETURN_IF_ERROR(orderBehind(messages->handle(), *ready));
     Handle handle = next++;
     open[handle] = operation;
@@ -175,7 +175,7 @@ private:
         OMNIBAL_RETURN_IF_ERROR(call(result, describe(*operation), world));
       }
     OMNIBAL_RETURN_IF_ERROR(end("a group of messages", world));
-    OMNIBAL_ASSIGN_OR_RETURN(EventPointer done, Event::after(messages->handle()));
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer done, DriverEvent::after(messages->handle()));
     for (OperationPointer &operation : group) {
       operation->done = done;
       underWay.push_back(std::move(operation));
@@ -213,7 +213,7 @@ private:
   }
 
   bool finishStream(const Stream &stream) {
-    auto end = Event::after(stream.handle());
+    auto end = DriverEvent::after(stream.handle());
     return end && (*end)->wait(queue.deadline, "the end of its messages");
   }
 

@@ -13,14 +13,15 @@ struct RankStream {
   int device = 0;
   cudaStream_t stream = nullptr;
   Communicator::Milliseconds deadline{};
-  /// The event of a mark.
-  std::function<std::shared_ptr<Event>(Mark)> markEvent;
+  /// The driver event of an event.
+  std::function<std::shared_ptr<DriverEvent>(Event)> markEvent;
   /// When an event that has been reached and is timed was, on any stream of the device.
-  std::function<Clock::time_point(const Event &)> timeOf;
+  std::function<Clock::time_point(const DriverEvent &)> timeOf;
 
-  /// Reached when the queue has got to the mark, or to its present end.
-  Result<std::shared_ptr<Event>> eventOf(std::optional<Mark> mark) const {
-    return mark ? Result<std::shared_ptr<Event>>(markEvent(*mark)) : Event::after(stream);
+  /// Reached when the queue has got to the event, or to its present end.
+  Result<std::shared_ptr<DriverEvent>> eventOf(std::optional<Event> event) const {
+    return event ? Result<std::shared_ptr<DriverEvent>>(markEvent(*event))
+                 : DriverEvent::after(stream);
   }
 };
 

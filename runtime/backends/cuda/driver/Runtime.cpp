@@ -19,30 +19,30 @@ Status check(cudaError_t error, const std::string &what) {
               cudaGetErrorString(error)};
 }
 
-Result<std::shared_ptr<Event>> Event::create(bool timed) {
-  std::shared_ptr<Event> made(new Event);
+Result<std::shared_ptr<DriverEvent>> DriverEvent::create(bool timed) {
+  std::shared_ptr<DriverEvent> made(new DriverEvent);
   OMNIBAL_RETURN_IF_ERROR(
       check(cudaEventCreateWithFlags(&made->event, timed ? 0 : cudaEventDisableTiming),
             "making an event"));
   return made;
 }
 
-Result<std::shared_ptr<Event>> Event::after(cudaStream_t stream, bool timed) {
+Result<std::shared_ptr<DriverEvent>> DriverEvent::after(cudaStream_t stream, bool timed) {
   OMNIBAL_ASSIGN_OR_RETURN(auto made, create(timed));
   OMNIBAL_RETURN_IF_ERROR(made->record(stream));
   return made;
 }
 
-Event::~Event() {
+DriverEvent::~DriverEvent() {
   if (event)
     (void)cudaEventDestroy(event);
 }
 
-Status Event::record(cudaStream_t stream) {
+Status DriverEvent::record(cudaStream_t stream) {
   return check(cudaEventRecord(event, stream), "recording an event");
 }
 
-Result<bool> Event::reached() const {
+Result<bool> DriverEvent::reached() const {
   cudaError_t error = cudaEventQuery(event);
   if (error == cudaErrorNotReady)
     return false;
@@ -50,7 +50,7 @@ Result<bool> Event::reached() const {
   return true;
 }
 
-Status Event::wait(Communicator::Milliseconds deadline, const char *what) const {
+Status DriverEvent::wait(Communicator::Milliseconds deadline, const char *what) const {
   // Polled, not blocked in CUDA: a device that hangs must not take the rank with it.
   auto begin = Clock::now();
   for (int64_t round = 0;; ++round) {
@@ -72,7 +72,7 @@ Status Event::wait(Communicator::Milliseconds deadline, const char *what) const 
   }
 }
 
-Status orderBehind(cudaStream_t stream, const Event &event) {
+Status orderBehind(cudaStream_t stream, const DriverEvent &event) {
   return check(cudaStreamWaitEvent(stream, event.handle(), 0), "waiting for an event");
 }
 

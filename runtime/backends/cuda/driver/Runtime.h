@@ -24,14 +24,14 @@ void watchWaits(WaitWatch *watch);
 /// `what` (a noun) failed, with CUDA's name and text of the error.
 Status check(cudaError_t error, const std::string &what);
 
-class Event {
+class DriverEvent {
 public:
   /// `timed`: may be asked for its time, costs a little more.
-  static Result<std::shared_ptr<Event>> create(bool timed);
+  static Result<std::shared_ptr<DriverEvent>> create(bool timed);
   /// Created and recorded.
-  static Result<std::shared_ptr<Event>> after(cudaStream_t stream, bool timed = false);
-  ~Event();
-  Event(const Event &) = delete;
+  static Result<std::shared_ptr<DriverEvent>> after(cudaStream_t stream, bool timed = false);
+  ~DriverEvent();
+  DriverEvent(const DriverEvent &) = delete;
 
   Status record(cudaStream_t stream);
   /// Waits on the host. DeadlineExceeded names `what`.
@@ -40,12 +40,12 @@ public:
   cudaEvent_t handle() const { return event; }
 
 private:
-  Event() = default;
+  DriverEvent() = default;
   cudaEvent_t event = nullptr;
 };
 
 /// Work enqueued on `stream` from here on comes after `event`.
-Status orderBehind(cudaStream_t stream, const Event &event);
+Status orderBehind(cudaStream_t stream, const DriverEvent &event);
 
 class Stream {
 public:

@@ -20,7 +20,7 @@ Result<int64_t> RingOrder::reserve(int64_t size) {
   }
 }
 
-void RingOrder::close(int64_t begin, int64_t size, std::shared_ptr<Event> done) {
+void RingOrder::close(int64_t begin, int64_t size, std::shared_ptr<DriverEvent> done) {
   inUse.push_back({begin, std::move(done)});
   head = begin + size;
 }
@@ -34,8 +34,8 @@ Result<std::unique_ptr<Staging>> Staging::create(cudaStream_t stream, int64_t by
   return made;
 }
 
-Result<std::shared_ptr<Event>> Staging::close(int64_t begin, int64_t bytes) {
-  OMNIBAL_ASSIGN_OR_RETURN(auto done, Event::after(stream));
+Result<std::shared_ptr<DriverEvent>> Staging::close(int64_t begin, int64_t bytes) {
+  OMNIBAL_ASSIGN_OR_RETURN(auto done, DriverEvent::after(stream));
   order.close(begin, bytes, done);
   return done;
 }
@@ -63,7 +63,7 @@ Status Staging::download(void *to, const void *from, int64_t bytes) {
   // The next piece travels while the last one is moved out of the ring.
   struct Piece {
     int64_t at, offset, bytes;
-    std::shared_ptr<Event> come;
+    std::shared_ptr<DriverEvent> come;
   };
   std::deque<Piece> under;
   auto take = [&]() -> Status {
@@ -107,12 +107,12 @@ Status Prefetcher::upload(void *to, int64_t bytes, const std::function<Status(st
   OMNIBAL_RETURN_IF_ERROR(check(cudaMemcpyAsync(device->data() + at, host->data() + at, bytes,
                                                 cudaMemcpyHostToDevice, copies->handle()),
                                 "a copy to the device"));
-  OMNIBAL_ASSIGN_OR_RETURN(auto come, Event::after(copies->handle()));
+  OMNIBAL_ASSIGN_OR_RETURN(auto come, DriverEvent::after(copies->handle()));
   OMNIBAL_RETURN_IF_ERROR(orderBehind(compute, *come));
   OMNIBAL_RETURN_IF_ERROR(
       check(cudaMemcpyAsync(to, device->data() + at, bytes, cudaMemcpyDeviceToDevice, compute),
             "a copy within the device"));
-  OMNIBAL_ASSIGN_OR_RETURN(auto placed, Event::after(compute));
+  OMNIBAL_ASSIGN_OR_RETURN(auto placed, DriverEvent::after(compute));
   order.close(at, RingOrder::roundUp(bytes), std::move(placed));
   return Status::ok();
 }

@@ -16,7 +16,7 @@ public:
   /// Room for `size` bytes in one piece, at most half of the ring; its place is the result. Waits
   /// only where the ring is full.
   Result<int64_t> reserve(int64_t size);
-  void close(int64_t begin, int64_t size, std::shared_ptr<Event> done);
+  void close(int64_t begin, int64_t size, std::shared_ptr<DriverEvent> done);
   /// Of the start and size of segments: copies begin at whole memory lines.
   static int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
   int64_t size() const { return bytes; }
@@ -24,7 +24,7 @@ public:
 private:
   struct Segment {
     int64_t begin;
-    std::shared_ptr<Event> done;
+    std::shared_ptr<DriverEvent> done;
   };
   std::deque<Segment> inUse; ///< oldest first
   int64_t head = 0;          ///< where the next segment begins if there is room
@@ -48,7 +48,7 @@ public:
 private:
   explicit Staging(RingOrder order) : order(std::move(order)) {}
   /// The segment is free again when the stream has got here.
-  Result<std::shared_ptr<Event>> close(int64_t begin, int64_t bytes);
+  Result<std::shared_ptr<DriverEvent>> close(int64_t begin, int64_t bytes);
 
   std::unique_ptr<PinnedBuffer> ring;
   RingOrder order;

@@ -16,7 +16,7 @@ Status settle(cudaStream_t stream) {
   OMNIBAL_RETURN_IF_ERROR(check(cudaStreamIsCapturing(stream, &status), "looking at a stream"));
   if (status != cudaStreamCaptureStatusNone)
     return Status::ok();
-  OMNIBAL_ASSIGN_OR_RETURN(auto event, Event::after(stream));
+  OMNIBAL_ASSIGN_OR_RETURN(auto event, DriverEvent::after(stream));
   return event->wait(patience, "the end of the work before a measurement");
 }
 
@@ -26,8 +26,8 @@ Result<std::unique_ptr<Stopwatch>> Stopwatch::create() {
       check(cudaThreadExchangeStreamCaptureMode(&made->mode), "preparing a measurement"));
   made->relaxed = true;
   OMNIBAL_ASSIGN_OR_RETURN(made->queue, Stream::create());
-  OMNIBAL_ASSIGN_OR_RETURN(made->begin, Event::create(true));
-  OMNIBAL_ASSIGN_OR_RETURN(made->end, Event::create(true));
+  OMNIBAL_ASSIGN_OR_RETURN(made->begin, DriverEvent::create(true));
+  OMNIBAL_ASSIGN_OR_RETURN(made->end, DriverEvent::create(true));
   return made;
 }
 

@@ -33,7 +33,7 @@ private:
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   bool relaxed = false;
   std::unique_ptr<Stream> queue;
-  std::shared_ptr<Event> begin, end;
+  std::shared_ptr<DriverEvent> begin, end;
 };
 
 } // namespace omnibal::rt::cuda

@@ -183,14 +183,14 @@ Result<bool> FusedAttention::run(const AttentionShape &shape, const AttentionDat
   const std::vector<Operand> operands = operandsOf(shape, data, backward);
   if (!suits(shape, data, operands))
     return false;
-  Prepared &site = prepare(formOf(shape, operands, load, ordered, backward));
-  if (!site.plan)
+  Prepared &chosen = prepare(formOf(shape, operands, load, ordered, backward));
+  if (!chosen.plan)
     return false;
-  const RaggedShape ragged = raggedOf(shape, data, site.form, site.pieces);
-  auto memory = workspace(ragged.bytes() + site.plan->workspaceBytes());
+  const RaggedShape ragged = raggedOf(shape, data, chosen.form, chosen.pieces);
+  auto memory = workspace(ragged.bytes() + chosen.plan->workspaceBytes());
   if (!memory) {
     logOnce("attention runs on our own kernels: " + memory.status().message());
-    site.plan = nullptr;
+    chosen.plan = nullptr;
     return false;
   }
   auto *lines = reinterpret_cast<int32_t *>(*memory);
@@ -200,20 +200,20 @@ Result<bool> FusedAttention::run(const AttentionShape &shape, const AttentionDat
   const int64_t pieces =
       shape.segmentRows > 0
           ? roundUp(shape.tokens / shape.segmentRows, ragged.samples) / ragged.samples
-          : site.pieces;
+          : chosen.pieces;
   AttentionCall call;
   call.workspace = *memory + ragged.bytes();
-  for (int64_t part = 0; part < site.headParts; ++part) {
+  for (int64_t part = 0; part < chosen.headParts; ++part) {
     for (const Operand &o : operands) {
-      const int64_t head = part * (isOfKeys(o.tensor) ? site.form.keyHeads : site.form.heads);
+      const int64_t head = part * (isOfKeys(o.tensor) ? chosen.form.keyHeads : chosen.form.heads);
       call.data[o.tensor] = static_cast<std::byte *>(o.data) + 2 * head * o.strides->head;
     }
-    call.data[TensorLse] = data.lse + part * site.form.heads * shape.lseHead;
+    call.data[TensorLse] = data.lse + part * chosen.form.heads * shape.lseHead;
     for (int64_t piece = 0; piece < pieces; ++piece) {
       call.lengths = lines + piece * (ragged.tensors + 1) * ragged.line();
       for (int t = 0; t < ragged.tensors; ++t)
         call.offsets[t] = call.lengths + (t + 1) * ragged.line();
-      OMNIBAL_RETURN_IF_ERROR(site.plan->run(call).context(library->description()));
+      OMNIBAL_RETURN_IF_ERROR(chosen.plan->run(call).context(library->description()));
     }
   }
   return true;

@@ -1,21 +1,21 @@
 //===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks -----===//
 #include "runtime/backends/host/kernels/AttentionOperands.h"
-#include "runtime/device/AttentionSite.h"
+#include "runtime/device/BoundAttention.h"
 #include <algorithm>
 #include <limits>
 
 namespace omnibal::rt {
 namespace {
 
-class AttentionKernel final : public HostKernel, private AttentionSite {
+class AttentionKernel final : public HostKernel, private BoundAttention {
 public:
-  AttentionKernel(SiteReader &site, const KernelSite &description, bool backward)
-      : HostKernel(description), AttentionSite(site, backward), backward(backward),
+  AttentionKernel(CallReader &call, const BoundCall &description, bool backward)
+      : HostKernel(description), BoundAttention(call, backward), backward(backward),
         mask(static_cast<MaskKind>(maskIndex)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
-    AttentionTask common = taskOf<AttentionSite>(*this, views, backward);
+    AttentionTask common = taskOf<BoundAttention>(*this, views, backward);
     common.mask = mask;
     common.window = window;
     common.softcap = softcap;
@@ -229,9 +229,9 @@ private:
 
 template <bool backward> class Attention {
 public:
-  static Result<std::unique_ptr<Kernel>> create(const KernelSite &site) {
-    SiteReader reader(site);
-    auto kernel = std::make_unique<AttentionKernel>(reader, site, backward);
+  static Result<std::unique_ptr<Kernel>> create(const BoundCall &call) {
+    CallReader reader(call);
+    auto kernel = std::make_unique<AttentionKernel>(reader, call, backward);
     OMNIBAL_RETURN_IF_ERROR(reader.finish());
     return std::unique_ptr<Kernel>(std::move(kernel));
   }

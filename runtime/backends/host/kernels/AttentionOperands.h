@@ -21,25 +21,25 @@ inline void fillHeads(const TensorView &view, int64_t begin, int64_t end, float 
         heads.at(t, h)[f * heads.feature] = value;
 }
 
-/// Operands and sizes of AttentionSite or CrossAttentionSite; the mask and the rows are the
+/// Operands and sizes of BoundAttention or BoundCrossAttention; the mask and the rows are the
 /// caller's.
-template <typename Site>
-AttentionTask taskOf(const Site &site, std::span<const TensorView> views, bool backward) {
+template <typename Call>
+AttentionTask taskOf(const Call &call, std::span<const TensorView> views, bool backward) {
   AttentionTask task;
-  task.q = headsOf(views[site.q]);
-  task.k = headsOf(views[site.k]);
-  task.v = headsOf(views[site.v]);
-  task.out = headsOf(views[site.out]);
-  task.lse = headsOf(views[site.lse]);
+  task.q = headsOf(views[call.q]);
+  task.k = headsOf(views[call.k]);
+  task.v = headsOf(views[call.v]);
+  task.out = headsOf(views[call.out]);
+  task.lse = headsOf(views[call.lse]);
   if (backward) {
-    task.dout = headsOf(views[site.dout]);
-    task.dq = headsOf(views[site.dq]);
-    task.dk = headsOf(views[site.dk]);
-    task.dv = headsOf(views[site.dv]);
+    task.dout = headsOf(views[call.dout]);
+    task.dq = headsOf(views[call.dq]);
+    task.dk = headsOf(views[call.dk]);
+    task.dv = headsOf(views[call.dv]);
   }
-  task.size = views[site.q].shape[2];
-  task.valueSize = views[site.v].shape[2];
-  task.scale = site.scale;
+  task.size = views[call.q].shape[2];
+  task.valueSize = views[call.v].shape[2];
+  task.scale = call.scale;
   return task;
 }
 

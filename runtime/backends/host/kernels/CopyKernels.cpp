@@ -95,10 +95,10 @@ void convertTyped(const TensorView &dst, const TensorView &src, bool accumulate,
 
 class CopyKernel final : public HostKernel {
 public:
-  CopyKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
-    src = site.operand("src");
-    dst = site.operand("dst");
-    accumulate = site.flag("accumulate", false);
+  CopyKernel(CallReader &call, const BoundCall &description) : HostKernel(description) {
+    src = call.operand("src");
+    dst = call.operand("dst");
+    accumulate = call.flag("accumulate", false);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
@@ -166,9 +166,9 @@ template <typename T> void fillTyped(const TensorView &dst, double value, Thread
 
 class FillKernel final : public HostKernel {
 public:
-  FillKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
-    dst = site.operand("dst");
-    value = site.number("value", 0);
+  FillKernel(CallReader &call, const BoundCall &description) : HostKernel(description) {
+    dst = call.operand("dst");
+    value = call.number("value", 0);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

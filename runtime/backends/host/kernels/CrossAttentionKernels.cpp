@@ -6,7 +6,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/kernels/AttentionOperands.h"
-#include "runtime/device/CrossAttentionSite.h"
+#include "runtime/device/BoundCrossAttention.h"
 #include <algorithm>
 #include <limits>
 
@@ -18,17 +18,17 @@ struct CrossSegment {
   int64_t keyBegin, keyEnd; ///< not empty
 };
 
-class CrossAttentionKernel final : public HostKernel, private CrossAttentionSite {
+class CrossAttentionKernel final : public HostKernel, private BoundCrossAttention {
 public:
-  CrossAttentionKernel(SiteReader &site, const KernelSite &description, bool backward)
-      : HostKernel(description), CrossAttentionSite(site, backward), backward(backward) {}
+  CrossAttentionKernel(CallReader &call, const BoundCall &description, bool backward)
+      : HostKernel(description), BoundCrossAttention(call, backward), backward(backward) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     std::vector<int32_t> low, high;
     OMNIBAL_ASSIGN_OR_RETURN(const auto segments, findSegments(views, low, high));
     fillUnseen(views, segments);
-    AttentionTask common = taskOf<CrossAttentionSite>(*this, views, backward);
+    AttentionTask common = taskOf<BoundCrossAttention>(*this, views, backward);
     common.mask = MaskKind::Listed;
     common.low = low.data();
     common.high = high.data();
@@ -177,9 +177,9 @@ private:
 
 template <bool backward> class CrossAttention {
 public:
-  static Result<std::unique_ptr<Kernel>> create(const KernelSite &site) {
-    SiteReader reader(site);
-    auto kernel = std::make_unique<CrossAttentionKernel>(reader, site, backward);
+  static Result<std::unique_ptr<Kernel>> create(const BoundCall &call) {
+    CallReader reader(call);
+    auto kernel = std::make_unique<CrossAttentionKernel>(reader, call, backward);
     OMNIBAL_RETURN_IF_ERROR(reader.finish());
     return std::unique_ptr<Kernel>(std::move(kernel));
   }

@@ -77,10 +77,10 @@ protected:
 
 class CrossEntropy final : public LossKernel {
 public:
-  CrossEntropy(SiteReader &site, const KernelSite &description)
-      : LossKernel(description), logits(site.operand("logits")), targets(site.operand("targets")),
-        loss(site.operand("loss")), dlogits(site.optionalOperand("dlogits")),
-        prediction(site.optionalOperand("prediction")) {}
+  CrossEntropy(CallReader &call, const BoundCall &description)
+      : LossKernel(description), logits(call.operand("logits")), targets(call.operand("targets")),
+        loss(call.operand("loss")), dlogits(call.optionalOperand("dlogits")),
+        prediction(call.optionalOperand("prediction")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &x = views[logits];
@@ -118,18 +118,18 @@ private:
 
 class LinearCrossEntropy final : public LossKernel {
 public:
-  LinearCrossEntropy(SiteReader &site, const KernelSite &description) : LossKernel(description) {
-    hidden = site.operand("hidden");
-    weight = site.operand("weight");
-    targets = site.operand("targets");
-    loss = site.operand("loss");
-    scratch = site.operand("scratch");
-    bias = site.optionalOperand("bias");
-    dhidden = site.optionalOperand("dhidden");
-    dweight = site.optionalOperand("dweight");
-    dbias = site.optionalOperand("dbias");
-    prediction = site.optionalOperand("prediction");
-    scale = static_cast<float>(site.number("scale", 1));
+  LinearCrossEntropy(CallReader &call, const BoundCall &description) : LossKernel(description) {
+    hidden = call.operand("hidden");
+    weight = call.operand("weight");
+    targets = call.operand("targets");
+    loss = call.operand("loss");
+    scratch = call.operand("scratch");
+    bias = call.optionalOperand("bias");
+    dhidden = call.optionalOperand("dhidden");
+    dweight = call.optionalOperand("dweight");
+    dbias = call.optionalOperand("dbias");
+    prediction = call.optionalOperand("prediction");
+    scale = static_cast<float>(call.number("scale", 1));
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

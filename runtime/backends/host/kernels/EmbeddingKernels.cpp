@@ -100,9 +100,9 @@ protected:
 
 class Embedding final : public RowKernel {
 public:
-  Embedding(SiteReader &site, const KernelSite &description)
-      : RowKernel(description), table(site.operand("table")), ids(site.operand("ids")),
-        out(site.operand("out")) {}
+  Embedding(CallReader &call, const BoundCall &description)
+      : RowKernel(description), table(call.operand("table")), ids(call.operand("ids")),
+        out(call.operand("out")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[table], "table", -1, -1));
@@ -121,9 +121,9 @@ private:
 
 class EmbeddingBackward final : public RowKernel {
 public:
-  EmbeddingBackward(SiteReader &site, const KernelSite &description)
-      : RowKernel(description), dout(site.operand("dout")), ids(site.operand("ids")),
-        dtable(site.operand("dtable")), padding(site.integer("padding", -1)) {}
+  EmbeddingBackward(CallReader &call, const BoundCall &description)
+      : RowKernel(description), dout(call.operand("dout")), ids(call.operand("ids")),
+        dtable(call.operand("dtable")), padding(call.integer("padding", -1)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dtable], "dtable", -1, -1));
@@ -146,9 +146,9 @@ private:
 
 class ImageMerge final : public RowKernel {
 public:
-  ImageMerge(SiteReader &site, const KernelSite &description)
-      : RowKernel(description), text(site.operand("text")), features(site.operand("features")),
-        imageRows(site.operand("image_rows")), out(site.operand("out")) {}
+  ImageMerge(CallReader &call, const BoundCall &description)
+      : RowKernel(description), text(call.operand("text")), features(call.operand("features")),
+        imageRows(call.operand("image_rows")), out(call.operand("out")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[out], "out", -1, -1));
@@ -173,9 +173,9 @@ private:
 
 class ImageMergeBackward final : public RowKernel {
 public:
-  ImageMergeBackward(SiteReader &site, const KernelSite &description)
-      : RowKernel(description), dout(site.operand("dout")), imageRows(site.operand("image_rows")),
-        dtext(site.optionalOperand("dtext")), dfeatures(site.optionalOperand("dfeatures")) {}
+  ImageMergeBackward(CallReader &call, const BoundCall &description)
+      : RowKernel(description), dout(call.operand("dout")), imageRows(call.operand("image_rows")),
+        dtext(call.optionalOperand("dtext")), dfeatures(call.optionalOperand("dfeatures")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dout], "dout", -1, -1));

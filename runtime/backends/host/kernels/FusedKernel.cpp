@@ -7,22 +7,22 @@ namespace {
 
 class FusedKernel final : public HostKernel {
 public:
-  FusedKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
+  FusedKernel(CallReader &call, const BoundCall &description) : HostKernel(description) {
     for (const std::string &name : description.operands)
-      site.operand(name); // any names
-    const std::string symbol = site.text("symbol", "");
-    rows = site.extent("rows", {});
-    grain = site.integer("grain", 64);
-    sizes = site.extents("sizes");
-    if (symbol.empty() || !site.has("rows"))
-      site.fail("attributes 'symbol' and 'rows' are needed");
+      call.operand(name); // any names
+    const std::string symbol = call.text("symbol", "");
+    rows = call.extent("rows", {});
+    grain = call.integer("grain", 64);
+    sizes = call.extents("sizes");
+    if (symbol.empty() || !call.has("rows"))
+      call.fail("attributes 'symbol' and 'rows' are needed");
     if (grain <= 0)
-      site.fail("attribute 'grain' must be positive");
+      call.fail("attribute 'grain' must be positive");
     if (description.symbol && !symbol.empty())
       function =
           reinterpret_cast<Function>(description.symbol(description.library, symbol.c_str()));
     if (!function && !symbol.empty())
-      site.fail("the program's generated code has no symbol '" + symbol + "'");
+      call.fail("the program's generated code has no symbol '" + symbol + "'");
   }
 
   Status run(std::span<const TensorView> views, int64_t tiles, int64_t tokens,

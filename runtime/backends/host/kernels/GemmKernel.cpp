@@ -2,16 +2,16 @@
 #include "runtime/backends/host/kernels/Gemm.h"
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/MatrixProduct.h"
-#include "runtime/device/GemmSite.h"
+#include "runtime/device/BoundGemm.h"
 #include <algorithm>
 
 namespace omnibal::rt {
 namespace {
 
-class GemmKernel final : public HostKernel, private GemmSite {
+class GemmKernel final : public HostKernel, private BoundGemm {
 public:
-  GemmKernel(SiteReader &site, const KernelSite &description)
-      : HostKernel(description), GemmSite(site) {}
+  GemmKernel(CallReader &call, const BoundCall &description)
+      : HostKernel(description), BoundGemm(call) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));

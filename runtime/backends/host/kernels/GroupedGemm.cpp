@@ -28,9 +28,9 @@ int64_t integerAt(const TensorView &v, int64_t i) {
 
 class GroupRows final : public HostKernel {
 public:
-  GroupRows(SiteReader &site, const KernelSite &description)
-      : HostKernel(description), ids(site.operand("ids")), order(site.operand("order")),
-        borders(site.operand("borders")) {}
+  GroupRows(CallReader &call, const BoundCall &description)
+      : HostKernel(description), ids(call.operand("ids")), order(call.operand("order")),
+        borders(call.operand("borders")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &from = views[ids];
@@ -102,9 +102,9 @@ private:
 /// What both products share: operands, and the parts of a group's rows.
 class GroupedKernel : public HostKernel {
 public:
-  GroupedKernel(SiteReader &site, const KernelSite &description)
-      : HostKernel(description), a(site.operand("a")), b(site.operand("b")),
-        order(site.operand("order")), borders(site.operand("borders")), c(site.operand("c")) {}
+  GroupedKernel(CallReader &call, const BoundCall &description)
+      : HostKernel(description), a(call.operand("a")), b(call.operand("b")),
+        order(call.operand("order")), borders(call.operand("borders")), c(call.operand("c")) {}
 
 protected:
   /// Checks an operand with a row for each entry of the order.

@@ -14,9 +14,9 @@ std::string printShape(const TensorView &view);
 
 class HostKernel : public Kernel {
 public:
-  explicit HostKernel(const KernelSite &site) : where("kernel '" + site.kernel + "'") {
-    if (!site.label.empty())
-      where += " (" + site.label + ")";
+  explicit HostKernel(const BoundCall &call) : where("kernel '" + call.kernel + "'") {
+    if (!call.label.empty())
+      where += " (" + call.label + ")";
   }
 
 protected:

@@ -1,7 +1,7 @@
 //===- RecurrentKernels.cpp - `gated_delta` and its gradient: checks and tasks ------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Recurrent.h"
-#include "runtime/device/RecurrentSite.h"
+#include "runtime/device/BoundRecurrent.h"
 #include <algorithm>
 
 namespace omnibal::rt {
@@ -11,14 +11,14 @@ Heads rowsOf(const TensorView &v) {
   return {dataOf<float>(v), v.strides[0], v.strides[1], v.rank > 2 ? v.strides[2] : 0};
 }
 
-template <bool backward> class GatedDelta final : public HostKernel, private GatedDeltaSite {
+template <bool backward> class GatedDelta final : public HostKernel, private BoundGatedDelta {
 public:
-  GatedDelta(SiteReader &site, const KernelSite &description)
-      : HostKernel(description), GatedDeltaSite(site, backward) {}
+  GatedDelta(CallReader &call, const BoundCall &description)
+      : HostKernel(description), BoundGatedDelta(call, backward) {}
 
-  static Result<std::unique_ptr<Kernel>> create(const KernelSite &site) {
-    SiteReader reader(site);
-    auto kernel = std::make_unique<GatedDelta>(reader, site);
+  static Result<std::unique_ptr<Kernel>> create(const BoundCall &call) {
+    CallReader reader(call);
+    auto kernel = std::make_unique<GatedDelta>(reader, call);
     OMNIBAL_RETURN_IF_ERROR(reader.finish());
     return std::unique_ptr<Kernel>(std::move(kernel));
   }

@@ -184,10 +184,10 @@ void reduceOfKind(ReduceKind kind, const TensorView &dst, const TensorView &src,
 
 class ReduceKernel final : public HostKernel {
 public:
-  ReduceKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
-    pairs = site.operandPairs("src", "dst");
-    kind = static_cast<ReduceKind>(site.choice("kind", {"sum", "mean", "max", "min", "prod"}));
-    accumulate = site.flag("accumulate", false);
+  ReduceKernel(CallReader &call, const BoundCall &description) : HostKernel(description) {
+    pairs = call.operandPairs("src", "dst");
+    kind = static_cast<ReduceKind>(call.choice("kind", {"sum", "mean", "max", "min", "prod"}));
+    accumulate = call.flag("accumulate", false);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

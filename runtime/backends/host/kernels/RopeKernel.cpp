@@ -9,14 +9,14 @@ namespace {
 
 class RopeKernel final : public HostKernel {
 public:
-  RopeKernel(SiteReader &site, const KernelSite &description) : HostKernel(description) {
-    x = site.operand("x");
-    positions = site.operand("positions");
-    cosine = site.operand("cos");
-    sine = site.operand("sin");
-    out = site.operand("out");
-    interleaved = site.flag("interleaved", false);
-    inverse = site.flag("inverse", false);
+  RopeKernel(CallReader &call, const BoundCall &description) : HostKernel(description) {
+    x = call.operand("x");
+    positions = call.operand("positions");
+    cosine = call.operand("cos");
+    sine = call.operand("sin");
+    out = call.operand("out");
+    interleaved = call.flag("interleaved", false);
+    inverse = call.flag("inverse", false);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

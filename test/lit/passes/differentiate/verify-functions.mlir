@@ -748,10 +748,10 @@ func.func @main() -> tensor<2xf32> {
 }
 omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
-func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved", omnibal.wide}) {
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved", omnibal.float32}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
-// expected-error @below {{function_c11: saved 0 is not wide, in another function of the layer it is}}
+// expected-error @below {{function_c11: saved 0 may be stored in bfloat16, in another function of the layer it stays in float32}}
 func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
   return %1 : tensor<2xf32>
 }
@@ -777,19 +777,19 @@ omnibal.parameter @p : tensor<2xf32>
 omnibal.parameter @q : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
-  // expected-error @below {{function_c11: input 0 is not wide here, as an output of body it is}}
+  // expected-error @below {{function_c11: input 0 may be stored in bfloat16 here, as an output of body it stays in float32}}
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>
   return %l : tensor<2xf32>
 }
 omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
-func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output", omnibal.wide}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output", omnibal.float32}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
-func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output", omnibal.wide}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
+func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output", omnibal.float32}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
   return %1 : tensor<2xf32>
 }
-func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output", omnibal.wide}) {
+func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output", omnibal.float32}) {
   return %0 : tensor<2xf32>
 }
 func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
@@ -825,8 +825,8 @@ func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
   return %0 : tensor<2xf32>
 }
-// expected-error @below {{function_c11: parameter 0 is no float32 activation, so it cannot be wide}}
-func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter", omnibal.wide}) {
+// expected-error @below {{function_c11: parameter 0 is no float32 activation, so `omnibal.float32` has no meaning on it}}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter", omnibal.float32}) {
   return
 }
 func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {

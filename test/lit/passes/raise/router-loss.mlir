@@ -46,9 +46,9 @@ module attributes {omnibal.router_loss_coefficient = 0.25 : f64} {
   // CALLS: call_layer "language.layers.0" language @language_1
   // CALLS: call_layer "language.layers.1" language @language_1
   // CALLS-LABEL: func.func @language_1.backward(
-  // CALLS-SAME: tensor<4xf32> {omnibal.index = 1 : i64, omnibal.role = "grad_output", omnibal.wide}
+  // CALLS-SAME: tensor<4xf32> {omnibal.float32, omnibal.index = 1 : i64, omnibal.role = "grad_output"}
   // CALLS-LABEL: func.func @head_0.backward(
-  // CALLS-SAME: tensor<4xf32> {omnibal.index = 1 : i64, omnibal.role = "grad_input", omnibal.wide}
+  // CALLS-SAME: tensor<4xf32> {omnibal.float32, omnibal.index = 1 : i64, omnibal.role = "grad_input"}
   // CALLS-SAME: tensor<f32> {omnibal.index = 3 : i64, omnibal.role = "router_loss"}
   // CALLS: omnibal.batch_value "router_loss_weight" : tensor<f32>
   // CALLS-LABEL: func.func @head_0.evaluate(

@@ -80,7 +80,7 @@ private:
     plan::PlanOptions options;
     options.device = *cost::findDevice(c.bfloat16 ? "h100" : "cpu");
     if (c.bfloat16)
-      options.numbers = cost::mixedPrecision();
+      options.precision = cost::mixedPrecision();
     options.method = c.method;
     options.remat = c.remat;
     options.schedule = c.schedule;
@@ -96,8 +96,8 @@ private:
     buildProgramPipeline(passes);
     ASSERT_TRUE(succeeded(passes.run(*copy)));
     exporter::ExportOptions exporting;
-    exporting.target = options.numbers.target;
-    exporting.compute = options.numbers.compute;
+    exporting.target = options.precision.target;
+    exporting.compute = options.precision.compute;
     exporting.tilesCap = c.tiles;
     exporting.tokensCap = c.tokens;
     auto exported = exporter::exportProgram(*copy, exporting);

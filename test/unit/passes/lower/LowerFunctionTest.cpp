@@ -158,8 +158,8 @@ std::string withTanh(const omnibal::test::TemporaryFolder &folder) {
 TEST(LowerFunction, ProductsOfCudaTakeGradientsOfGeluAndBias) {
   const omnibal::test::TemporaryFolder folder;
   const std::string path = withTanh(folder);
-  LoweredModule wide = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda");
-  LoweredModule narrow = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda", "bfloat16");
+  LoweredModule inFloat32 = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda");
+  LoweredModule inBFloat16 = LoweredModule::fromLayers(path, "keep", 4, 20, "cuda", "bfloat16");
   LoweredModule host = LoweredModule::fromLayers(path, "keep", 4, 20);
   auto count = [](const LoweredModule &module, const std::string &name,
                   const std::string &operand) {
@@ -169,20 +169,20 @@ TEST(LowerFunction, ProductsOfCudaTakeGradientsOfGeluAndBias) {
         found += call.kernel == "gemm" && other == operand;
     return found;
   };
-  for (const std::string &name : wide.functions()) {
+  for (const std::string &name : inFloat32.functions()) {
     for (auto [tiles, tokens] : {std::pair(0, 5), {1, 1}, {4, 20}})
-      wide.check(name, tiles, tokens);
-    narrow.check(name, 3, 14, 0.03);
+      inFloat32.check(name, tiles, tokens);
+    inBFloat16.check(name, 3, 14, 0.03);
   }
-  EXPECT_EQ(count(wide, "vision_1.forward", "pre"), 1);
-  EXPECT_EQ(count(wide, "vision_1.backward", "at"), 1);
+  EXPECT_EQ(count(inFloat32, "vision_1.forward", "pre"), 1);
+  EXPECT_EQ(count(inFloat32, "vision_1.backward", "at"), 1);
   // Of fc1; that of the merged projection is summed where it is put together.
-  EXPECT_EQ(count(wide, "vision_1.backward", "sum_a"), 1);
+  EXPECT_EQ(count(inFloat32, "vision_1.backward", "sum_a"), 1);
   for (const char *operand : {"pre", "at", "sum_a", "sum_b"})
     EXPECT_EQ(count(host, "vision_1.forward", operand) + count(host, "vision_1.backward", operand),
               0)
         << operand;
-  const omnibal::rt::Function &f = narrow.function("vision_1.backward");
+  const omnibal::rt::Function &f = inBFloat16.function("vision_1.backward");
   for (const omnibal::rt::KernelCall &call : f.calls)
     for (const auto &[operand, view] : call.operands) {
       if (call.kernel == "gemm" && operand == "sum_a") {
@@ -207,16 +207,16 @@ TEST(LowerFunction, StorageOfATransformerBlock) {
           found.insert(f.buffers[view.buffer].dtype);
     return found;
   };
-  const std::set<DType> narrow{DType::BF16}, wide{DType::F32};
+  const std::set<DType> inBFloat16{DType::BF16}, inFloat32{DType::F32};
   for (const char *operand : {"a", "b", "c", "bias", "residual"})
-    EXPECT_EQ(dtypes("gemm", operand), narrow) << operand;
+    EXPECT_EQ(dtypes("gemm", operand), inBFloat16) << operand;
   for (const char *operand : {"q", "k", "v", "out"})
-    EXPECT_EQ(dtypes("attention", operand), narrow) << operand;
+    EXPECT_EQ(dtypes("attention", operand), inBFloat16) << operand;
   // Statistics and angles stay in float32; the saved log-sum-exp was not marked, so it is rounded.
-  EXPECT_EQ(dtypes("attention", "lse"), wide);
-  EXPECT_EQ(dtypes("rope", "cos"), wide);
-  EXPECT_EQ(dtypes("rope", "x"), narrow);
-  EXPECT_EQ(dtypes("fused", "out0"), narrow);
+  EXPECT_EQ(dtypes("attention", "lse"), inFloat32);
+  EXPECT_EQ(dtypes("rope", "cos"), inFloat32);
+  EXPECT_EQ(dtypes("rope", "x"), inBFloat16);
+  EXPECT_EQ(dtypes("fused", "out0"), inBFloat16);
   for (int32_t i = 0; i < f.formals; ++i)
     EXPECT_EQ(f.buffers[i].dtype,
               f.buffers[i].role == omnibal::rt::Role::Batch ? DType::I32 : DType::BF16);

@@ -146,7 +146,7 @@ std::vector<Function> functions(int64_t cap) {
 /// The function on bfloat16 activations and parameters: its calls work on float32 temporaries, to
 /// which and from which formals are copied.
 Function narrowed(Function f, int64_t cap) {
-  auto isNarrow = [](const Buffer &b) {
+  auto isBFloat16 = [](const Buffer &b) {
     return b.role == Role::Parameter || b.role == Role::Input || b.role == Role::Output ||
            b.role == Role::Saved || b.role == Role::GradOutput || b.role == Role::GradInput;
   };
@@ -157,7 +157,7 @@ Function narrowed(Function f, int64_t cap) {
   };
   std::vector<KernelCall> before, after;
   for (int32_t i = 0; i < f.formals; ++i) {
-    if (!isNarrow(f.buffers[i]))
+    if (!isBFloat16(f.buffers[i]))
       continue;
     auto wide = static_cast<int32_t>(f.buffers.size());
     bool written = isWritten(f.buffers[i]);
@@ -179,11 +179,11 @@ Function narrowed(Function f, int64_t cap) {
   return f;
 }
 
-Parameter parameter(const char *name, bool narrow, int64_t &at) {
+Parameter parameter(const char *name, bool inBFloat16, int64_t &at) {
   Parameter q;
   q.name = name;
   q.shape = {W, C};
-  if (narrow) {
+  if (inBFloat16) {
     q.dtype = DType::BF16;
     q.masterOffset = at;
     at += aligned(W * C * 4);
@@ -397,9 +397,9 @@ Program tinyProgram(const TinyOptions &o) {
     stage.id = s;
     int64_t at = 0;
     if (part.first)
-      stage.parameters.push_back(parameter("table", o.narrow, at));
+      stage.parameters.push_back(parameter("table", o.inBFloat16, at));
     if (part.last && (!o.tied || !part.first))
-      stage.parameters.push_back(parameter(o.tied ? "table" : "weight", o.narrow, at));
+      stage.parameters.push_back(parameter(o.tied ? "table" : "weight", o.inBFloat16, at));
     if (o.tied && o.stages > 1) {
       stage.parameters[0].sharedGroup = 0;
       stage.parameters[0].counted = part.first;
@@ -415,7 +415,7 @@ Program tinyProgram(const TinyOptions &o) {
     stage.arenaBytes = at;
     p.stageList.push_back(stage);
   }
-  if (o.narrow)
+  if (o.inBFloat16)
     makeNarrow(p, capOf(o));
   return p;
 }

@@ -18,7 +18,7 @@ struct TinyOptions {
   bool split = false; ///< backward in two halves, the second of a micro-batch after the next one's
                       ///< first
   int32_t rowBucket = 1;
-  bool narrow = false; ///< parameters, activations and their gradients lie in bfloat16
+  bool inBFloat16 = false; ///< parameters, activations and their gradients lie in bfloat16
 };
 
 constexpr int64_t tinyVocabulary = 11, tinyWidth = 6, tinyTokensCap = 24;

@@ -14,11 +14,11 @@ TEST(Verifier, AcceptsEveryLayout) {
       for (int replicas : {1, 2})
         for (bool tied : {false, true})
           for (bool split : {false, true})
-            for (bool narrow : {false, true}) {
+            for (bool inBFloat16 : {false, true}) {
               Status status = verifyProgram(
-                  tinyProgram({stages, microbatches, replicas, tied, split, 1, narrow}));
+                  tinyProgram({stages, microbatches, replicas, tied, split, 1, inBFloat16}));
               EXPECT_TRUE(status) << stages << " " << microbatches << " " << tied << " " << split
-                                  << " " << narrow << ": " << status.message();
+                                  << " " << inBFloat16 << ": " << status.message();
             }
 }
 

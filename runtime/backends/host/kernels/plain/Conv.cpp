@@ -10,21 +10,21 @@ class ConvKernel final : public PlainKernel {
 public:
   enum Kind { Forward, InputGrad, WeightGrad };
 
-  ConvKernel(SiteReader &site, const KernelSite &description) : PlainKernel(description) {
+  ConvKernel(CallReader &call, const BoundCall &description) : PlainKernel(description) {
     kind = description.kernel == "conv"              ? Forward
            : description.kernel == "conv_input_grad" ? InputGrad
                                                      : WeightGrad;
     const char *result = "result";
-    input = site.operand(kind == InputGrad ? result : "input");
-    weight = site.operand(kind == WeightGrad ? result : "weight");
-    output = site.operand(kind == Forward ? result : "grad");
-    bias = kind == Forward ? site.optionalOperand("bias") : -1;
-    strides = site.integers("strides");
-    pads = site.integers("pads");
-    dilations = site.integers("dilations");
-    group = site.integer("group", 1);
+    input = call.operand(kind == InputGrad ? result : "input");
+    weight = call.operand(kind == WeightGrad ? result : "weight");
+    output = call.operand(kind == Forward ? result : "grad");
+    bias = kind == Forward ? call.optionalOperand("bias") : -1;
+    strides = call.integers("strides");
+    pads = call.integers("pads");
+    dilations = call.integers("dilations");
+    group = call.integer("group", 1);
     if (group < 1)
-      site.fail("attribute 'group' must be positive");
+      call.fail("attribute 'group' must be positive");
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

@@ -21,10 +21,10 @@ Binary binaryOf(const std::string &name) {
 
 class UnaryKernel final : public PlainKernel {
 public:
-  UnaryKernel(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), operand(site.operand("operand")), result(site.operand("result")),
+  UnaryKernel(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), operand(call.operand("operand")), result(call.operand("result")),
         op(unaryOf(description.kernel)) {
-    if (op == Unary::Gelu && site.flag("tanh", false))
+    if (op == Unary::Gelu && call.flag("tanh", false))
       op = Unary::GeluTanh;
   }
 
@@ -49,19 +49,19 @@ private:
 /// lhs and rhs; for the derivatives of activations: operand and grad.
 class BinaryKernel final : public PlainKernel {
 public:
-  BinaryKernel(SiteReader &site, const KernelSite &description) : PlainKernel(description) {
+  BinaryKernel(CallReader &call, const BoundCall &description) : PlainKernel(description) {
     const std::string &name = description.kernel;
     const bool slope = name.ends_with("_grad");
-    lhs = site.operand(slope ? "operand" : "lhs");
-    rhs = site.operand(slope ? "grad" : "rhs");
-    result = site.operand("result");
+    lhs = call.operand(slope ? "operand" : "lhs");
+    rhs = call.operand(slope ? "grad" : "rhs");
+    result = call.operand("result");
     op = binaryOf(name);
     if (name == "compare")
       op = static_cast<Binary>(static_cast<int>(Binary::Equal) +
-                               site.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
-    if (name == "gelu_grad" && site.flag("tanh", false))
+                               call.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
+    if (name == "gelu_grad" && call.flag("tanh", false))
       op = Binary::GeluTanhGrad;
-    if (name == "mod" && site.flag("fmod", false))
+    if (name == "mod" && call.flag("fmod", false))
       op = Binary::Fmod;
   }
 
@@ -88,10 +88,10 @@ private:
 
 class SelectKernel final : public PlainKernel {
 public:
-  SelectKernel(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), condition(site.operand("condition")),
-        onTrue(site.operand("onTrue")), onFalse(site.operand("onFalse")),
-        result(site.operand("result")) {}
+  SelectKernel(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), condition(call.operand("condition")),
+        onTrue(call.operand("onTrue")), onFalse(call.operand("onFalse")),
+        result(call.operand("result")) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &to = views[result];

@@ -28,8 +28,8 @@ void combine(Reduction reduction, const TensorView &to, int64_t target, const Te
                                              : std::min(old, x));
 }
 
-Reduction readReduction(SiteReader &site) {
-  return static_cast<Reduction>(site.choice("reduction", {"none", "add", "mul", "max", "min"}));
+Reduction readReduction(CallReader &call) {
+  return static_cast<Reduction>(call.choice("reduction", {"none", "add", "mul", "max", "min"}));
 }
 
 /// An index outside of its dimension, for messages.
@@ -112,9 +112,9 @@ private:
 
 class IndexKernel : public PlainKernel {
 public:
-  IndexKernel(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), input(site.operand("input")), indices(site.operand("indices")),
-        result(site.operand("result")) {}
+  IndexKernel(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), input(call.operand("input")), indices(call.operand("indices")),
+        result(call.operand("result")) {}
 
 protected:
   /// to[position] = from[where(position)] for all positions of `to`.
@@ -137,8 +137,8 @@ protected:
 
 class Gather final : public IndexKernel {
 public:
-  Gather(SiteReader &site, const KernelSite &description)
-      : IndexKernel(site, description), axis(site.integer("axis", 0)) {}
+  Gather(CallReader &call, const BoundCall &description)
+      : IndexKernel(call, description), axis(call.integer("axis", 0)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &which = views[indices], &to = views[result];
@@ -155,8 +155,8 @@ private:
 
 class GatherND final : public IndexKernel {
 public:
-  GatherND(SiteReader &site, const KernelSite &description)
-      : IndexKernel(site, description), batchDims(site.integer("batch_dims", 0)) {}
+  GatherND(CallReader &call, const BoundCall &description)
+      : IndexKernel(call, description), batchDims(call.integer("batch_dims", 0)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &which = views[indices], &to = views[result];
@@ -174,8 +174,8 @@ private:
 
 class GatherElements final : public IndexKernel {
 public:
-  GatherElements(SiteReader &site, const KernelSite &description)
-      : IndexKernel(site, description), axis(site.integer("axis", 0)) {}
+  GatherElements(CallReader &call, const BoundCall &description)
+      : IndexKernel(call, description), axis(call.integer("axis", 0)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &which = views[indices], &to = views[result];
@@ -193,9 +193,9 @@ private:
 /// Scatters run on one thread: updates may meet, and their order counts.
 class ScatterKernel : public IndexKernel {
 public:
-  ScatterKernel(SiteReader &site, const KernelSite &description)
-      : IndexKernel(site, description), updates(site.operand("updates")),
-        reduction(readReduction(site)) {}
+  ScatterKernel(CallReader &call, const BoundCall &description)
+      : IndexKernel(call, description), updates(call.operand("updates")),
+        reduction(readReduction(call)) {}
 
 protected:
   Status copyInput(std::span<const TensorView> views, ThreadPool &pool) const {
@@ -243,8 +243,8 @@ public:
 
 class ScatterElements final : public ScatterKernel {
 public:
-  ScatterElements(SiteReader &site, const KernelSite &description)
-      : ScatterKernel(site, description), axis(site.integer("axis", 0)) {}
+  ScatterElements(CallReader &call, const BoundCall &description)
+      : ScatterKernel(call, description), axis(call.integer("axis", 0)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &which = views[indices], &from = views[updates], &to = views[result];
@@ -262,9 +262,9 @@ private:
 
 class Trilu final : public PlainKernel {
 public:
-  Trilu(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), input(site.operand("input")), k(site.optionalOperand("k")),
-        result(site.operand("result")), upper(site.flag("upper", true)) {}
+  Trilu(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), input(call.operand("input")), k(call.optionalOperand("k")),
+        result(call.operand("result")), upper(call.flag("upper", true)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
@@ -290,9 +290,9 @@ private:
 /// Places of the largest (or smallest) values of each line, of equal ones the first.
 class TopK final : public PlainKernel {
 public:
-  TopK(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), input(site.operand("input")), result(site.operand("result")),
-        k(site.requiredInteger("k")), smallest(site.flag("smallest", false)) {}
+  TopK(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), input(call.operand("input")), result(call.operand("result")),
+        k(call.requiredInteger("k")), smallest(call.flag("smallest", false)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
@@ -342,10 +342,10 @@ private:
 
 class Range final : public PlainKernel {
 public:
-  Range(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), start(site.operand("start")), delta(site.operand("delta")),
-        result(site.operand("result")) {
-    site.optionalOperand("limit"); // the result's size says it
+  Range(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), start(call.operand("start")), delta(call.operand("delta")),
+        result(call.operand("result")) {
+    call.optionalOperand("limit"); // the result's size says it
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

@@ -19,9 +19,9 @@ TensorView without(const TensorView &view, int first, int last) {
 
 class Softmax final : public PlainKernel {
 public:
-  Softmax(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), input(site.operand("input")), result(site.operand("result")),
-        axis(site.integer("axis", -1)), logarithm(description.kernel == "log_softmax") {}
+  Softmax(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), input(call.operand("input")), result(call.operand("result")),
+        axis(call.integer("axis", -1)), logarithm(description.kernel == "log_softmax") {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
@@ -54,12 +54,12 @@ private:
 /// layer_norm and rms_norm over dimensions [axis, rank); scale and bias broadcast from the right.
 class Norm final : public PlainKernel {
 public:
-  Norm(SiteReader &site, const KernelSite &description)
+  Norm(CallReader &call, const BoundCall &description)
       : PlainKernel(description), centered(description.kernel == "layer_norm"),
-        input(site.operand("input")),
-        scale(centered ? site.operand("scale") : site.optionalOperand("scale")),
-        bias(centered ? site.optionalOperand("bias") : -1), result(site.operand("result")),
-        axis(site.integer("axis", -1)), epsilon(site.number("epsilon", 1e-5)) {}
+        input(call.operand("input")),
+        scale(centered ? call.operand("scale") : call.optionalOperand("scale")),
+        bias(centered ? call.optionalOperand("bias") : -1), result(call.operand("result")),
+        axis(call.integer("axis", -1)), epsilon(call.number("epsilon", 1e-5)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
@@ -114,11 +114,11 @@ private:
 
 class CumSum final : public PlainKernel {
 public:
-  CumSum(SiteReader &site, const KernelSite &description)
-      : PlainKernel(description), input(site.operand("input")), result(site.operand("result")),
-        axisOperand(site.optionalOperand("axisOperand")),
-        axis(axisOperand < 0 ? site.requiredInteger("axis") : site.integer("axis", 0)),
-        exclusive(site.flag("exclusive", false)), reverse(site.flag("reverse", false)) {}
+  CumSum(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), input(call.operand("input")), result(call.operand("result")),
+        axisOperand(call.optionalOperand("axisOperand")),
+        axis(axisOperand < 0 ? call.requiredInteger("axis") : call.integer("axis", 0)),
+        exclusive(call.flag("exclusive", false)), reverse(call.flag("reverse", false)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];

@@ -36,14 +36,14 @@ TEST(CudaBackend, NothingRunsBeforeItIsWaitedFor) {
   ASSERT_TRUE(opened);
   fake::addKernel("code", "touch", 1, [&](dim3, dim3, const auto &) { ran = true; });
   ASSERT_TRUE((*opened)->loadCode("code"));
-  KernelSite site;
-  site.kernel = "fused";
-  site.attributes = {{"symbol", "touch"}, {"rows", 1}};
-  auto kernel = (*opened)->createKernel(site);
+  BoundCall call;
+  call.kernel = "fused";
+  call.attributes = {{"symbol", "touch"}, {"rows", 1}};
+  auto kernel = (*opened)->createKernel(call);
   ASSERT_TRUE(kernel) << kernel.status().message();
   ThreadPool pool(1);
   EXPECT_OK((*kernel)->run({}, 0, 0, pool));
-  Mark end = (*opened)->mark();
+  Event end = (*opened)->recordEvent();
   EXPECT_FALSE(ran);
   EXPECT_OK((*opened)->reach(end));
   EXPECT_TRUE(ran);
@@ -97,7 +97,7 @@ TEST(CudaBackend, SaysWhatItTakesBesideTheArena) {
   EXPECT_EQ(totalOf(rank.backend->workspaceOf()), 4096);
   EXPECT_OK(rank.backend->prefetch(rank.floats(0), 4, [](std::byte *) { return Status::ok(); }));
   EXPECT_EQ(bytesOf("batch values"), 4096); // as expected
-  KernelSite sum;
+  BoundCall sum;
   sum.kernel = "reduce";
   sum.operands = {"src", "dst"};
   sum.attributes = {{"kind", "sum"}};
@@ -170,10 +170,10 @@ TEST(CudaBackend, TimesGrowAlongTheQueue) {
   fake::reset();
   FakeRank rank;
   auto before = Clock::now();
-  rank.backend->forgetMarks();
-  Mark a = rank.backend->mark();
+  rank.backend->forgetEvents();
+  Event a = rank.backend->recordEvent();
   EXPECT_OK(rank.run("fill", {{"dst", rank.row(0, 4000)}}));
-  Mark b = rank.backend->mark();
+  Event b = rank.backend->recordEvent();
   EXPECT_OK(rank.backend->finish());
   EXPECT_GE(rank.backend->timeOf(a), before);
   EXPECT_GT(rank.backend->timeOf(b), rank.backend->timeOf(a));

@@ -43,15 +43,15 @@ struct FakeRank {
   Status run(const std::string &kernel,
              const std::vector<std::pair<std::string, TensorView>> &operands,
              nlohmann::json attributes = nlohmann::json::object(), int64_t tokens = 0) {
-    KernelSite site;
-    site.kernel = kernel;
-    site.attributes = std::move(attributes);
+    BoundCall call;
+    call.kernel = kernel;
+    call.attributes = std::move(attributes);
     std::vector<TensorView> views;
     for (const auto &[name, view] : operands) {
-      site.operands.push_back(name);
+      call.operands.push_back(name);
       views.push_back(view);
     }
-    OMNIBAL_ASSIGN_OR_RETURN(auto made, backend->createKernel(site));
+    OMNIBAL_ASSIGN_OR_RETURN(auto made, backend->createKernel(call));
     return made->run(views, 0, tokens, pool);
   }
   TensorView row(int64_t offset, int64_t count) {

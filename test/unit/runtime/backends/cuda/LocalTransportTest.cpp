@@ -172,19 +172,19 @@ TEST(CudaLocalTransport, TellsWhenASumWasPerformed) {
   fake::reset();
   std::barrier met(2);
   asRanks(2, [&](int me, FakeRank &rank, Transport &transport) {
-    rank.backend->forgetMarks();
+    rank.backend->forgetEvents();
     FloatRun runs[] = {{rank.floats(0), 100}, {rank.floats(800), 30}};
     auto handle = transport.startSum(runs, std::vector<int>{0, 1}, std::nullopt);
     ASSERT_TRUE(handle);
     auto clock = transport.clockOf(*handle);
     ASSERT_TRUE(clock);
-    const Mark asked = rank.backend->mark();
+    const Event asked = rank.backend->recordEvent();
     met.arrive_and_wait();
     std::this_thread::sleep_for(std::chrono::milliseconds(30)); // the fake performs it below
     const auto waited = Clock::now();
     met.arrive_and_wait();
     EXPECT_OK(transport.wait(*handle));
-    const Mark behind = rank.backend->mark();
+    const Event behind = rank.backend->recordEvent();
     EXPECT_OK(rank.backend->reach(behind));
     const TimeSpan span = clock();
     EXPECT_LE(span.begin, span.end);

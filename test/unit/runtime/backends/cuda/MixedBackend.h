@@ -23,7 +23,7 @@ public:
   Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
              ThreadPool &) override {
     if (trouble == Trouble::Waits) {
-      OMNIBAL_ASSIGN_OR_RETURN(auto event, Event::after(stream));
+      OMNIBAL_ASSIGN_OR_RETURN(auto event, DriverEvent::after(stream));
       OMNIBAL_RETURN_IF_ERROR(event->wait(std::chrono::seconds(20), "a kernel"));
     } else if (trouble == Trouble::Allocates) {
       OMNIBAL_RETURN_IF_ERROR(PinnedBuffer::allocate(16).status());
@@ -63,16 +63,16 @@ public:
       : inner(std::move(backend)), stream(stream), trouble(trouble),
         afterLaunch(std::move(afterLaunch)) {}
 
-  bool immediate() const override { return inner->immediate(); }
+  bool isSynchronous() const override { return inner->isSynchronous(); }
   std::vector<WorkspaceUse> workspaceOf() const override { return inner->workspaceOf(); }
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return inner->allocateArena(bytes, guarded);
   }
   Status loadCode(const std::string &path) override { return inner->loadCode(path); }
-  Result<std::unique_ptr<Kernel>> createKernel(const KernelSite &site) override {
-    OMNIBAL_ASSIGN_OR_RETURN(auto kernel, createHostKernel(site));
+  Result<std::unique_ptr<Kernel>> createKernel(const BoundCall &call) override {
+    OMNIBAL_ASSIGN_OR_RETURN(auto kernel, createHostKernel(call));
     return std::unique_ptr<Kernel>(
-        std::make_unique<EnqueuedKernel>(std::move(kernel), site.kernel, stream, trouble));
+        std::make_unique<EnqueuedKernel>(std::move(kernel), call.kernel, stream, trouble));
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
                                                    const RankGroups &groups) override {
@@ -89,10 +89,10 @@ public:
     return inner->upload(to, from, bytes);
   }
   Status zero(void *to, int64_t bytes) override { return inner->zero(to, bytes); }
-  Result<Readback> startRead(const void *from, int64_t bytes) override {
+  Result<HostCopy> startRead(const void *from, int64_t bytes) override {
     return inner->startRead(from, bytes);
   }
-  void release(const Readback &readback) override { inner->release(readback); }
+  void release(const HostCopy &readback) override { inner->release(readback); }
   Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
     return inner->adamW(tensors, options);
   }
@@ -113,7 +113,7 @@ public:
   Status addLosses(std::span<const float> losses, LossKind kind) override {
     return inner->addLosses(losses, kind);
   }
-  Result<Readback> finishSums(std::span<const FloatRun> gradients, Transport &transport,
+  Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
     return inner->finishSums(gradients, transport, options);
   }
@@ -127,11 +127,11 @@ public:
       afterLaunch();
     return status;
   }
-  Mark mark() override { return inner->mark(); }
-  Status reach(Mark mark) override { return inner->reach(mark); }
-  Clock::time_point timeOf(Mark mark) const override { return inner->timeOf(mark); }
-  void forgetMarks() override { inner->forgetMarks(); }
-  void forgetMarksBefore(Mark mark) override { inner->forgetMarksBefore(mark); }
+  Event recordEvent() override { return inner->recordEvent(); }
+  Status reach(Event event) override { return inner->reach(event); }
+  Clock::time_point timeOf(Event event) const override { return inner->timeOf(event); }
+  void forgetEvents() override { inner->forgetEvents(); }
+  void forgetEventsBefore(Event event) override { inner->forgetEventsBefore(event); }
 
 private:
   std::unique_ptr<Backend> inner;

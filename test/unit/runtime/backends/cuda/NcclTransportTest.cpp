@@ -123,7 +123,7 @@ TEST_F(CudaNccl, SumsOfGroupsBeginAtTheirMarks) {
         if (std::find(group.begin(), group.end(), me) == group.end())
           continue;
         rank.put(0, numbers(me, 1001));
-        Mark complete = rank.backend->mark();
+        Event complete = rank.backend->recordEvent();
         rank.put(8192, numbers(100 + me, 64)); // goes on beside the sum
         FloatRun runs[] = {{rank.floats(0), 1000}, {rank.floats(4000), 1}, {rank.floats(0), 0}};
         auto handle = transport.startSum(runs, group, complete);
@@ -180,7 +180,7 @@ TEST_F(CudaNccl, TellsWhenASumWasPerformed) {
   std::atomic<Clock::time_point> came;
   asRanks(2, {{0, 1}}, [&](int me, FakeRank &rank, Transport &transport, Communicator &control) {
     const std::vector<int> both = {0, 1};
-    rank.backend->forgetMarks();
+    rank.backend->forgetEvents();
     if (me == 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(60));
       came = Clock::now();
@@ -193,7 +193,7 @@ TEST_F(CudaNccl, TellsWhenASumWasPerformed) {
     auto clock = transport.clockOf(*handle);
     EXPECT_TRUE(clock);
     EXPECT_OK(transport.wait(*handle));
-    const Mark behind = rank.backend->mark();
+    const Event behind = rank.backend->recordEvent();
     EXPECT_OK(rank.backend->reach(behind));
     const TimeSpan span = clock();
     if (me == 0) {

@@ -24,13 +24,13 @@ void *lookUp(void *, const char *name) {
 } // namespace
 
 TEST(Fused, CallsTheSymbolForEachGrainOfRows) {
-  KernelSite site;
-  site.kernel = "fused";
-  site.operands = {"in0", "out0", "partial0"};
-  site.attributes = {
+  BoundCall call;
+  call.kernel = "fused";
+  call.operands = {"in0", "out0", "partial0"};
+  call.attributes = {
       {"symbol", "add_size"}, {"rows", {1, 0, 2}}, {"grain", 4}, {"sizes", {7, {0, 3, 0}}}};
-  site.symbol = lookUp;
-  auto kernel = createHostKernel(site);
+  call.symbol = lookUp;
+  auto kernel = createHostKernel(call);
   ASSERT_TRUE(kernel.isOk()) << kernel.status().message();
   Tensor<float> x({11}), y({11}), partial({3});
   x.fill([](int64_t i) { return float(i); });
@@ -42,7 +42,7 @@ TEST(Fused, CallsTheSymbolForEachGrainOfRows) {
   EXPECT_EQ(partial[0], 6);
   EXPECT_EQ(partial[1], 22);
   EXPECT_EQ(partial[2], 27);
-  site.attributes["symbol"] = "missing";
-  EXPECT_NE(createHostKernel(site).status().message().find("no symbol 'missing'"),
+  call.attributes["symbol"] = "missing";
+  EXPECT_NE(createHostKernel(call).status().message().find("no symbol 'missing'"),
             std::string::npos);
 }

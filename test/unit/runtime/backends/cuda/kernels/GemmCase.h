@@ -24,8 +24,8 @@ struct GemmTensors {
 /// operands, the device's operands are stored as they were before.
 class GemmCase {
 public:
-  /// `narrow`: c, residual, pre and at are bfloat16 as well as a, b and bias (`bf16`).
-  GemmCase(GemmTensors drawn, bool bf16, bool narrow, std::mt19937 &random)
+  /// `inBFloat16`: c, residual, pre and at are bfloat16 as well as a, b and bias (`bf16`).
+  GemmCase(GemmTensors drawn, bool bf16, bool inBFloat16, std::mt19937 &random)
       : tensors(rounded(std::move(drawn), bf16)), accumulate(random() % 4 == 0),
         activation(accumulate ? 0 : static_cast<int>(random() % 6)), alpha(random() % 2 ? 1 : 0.5f),
         withAt(activation > 0 && random() % 2), withBias(may() && random() % 2),
@@ -33,8 +33,8 @@ public:
         withSumA(isOne() && random() % 3 == 0), withSumB(isOne() && random() % 3 == 0),
         hostSumA(randomTensor(random, {rows()})), hostSumB(randomTensor(random, {columns()})),
         a(tensors.a.memory, bf16), b(tensors.b.memory, bf16), bias(tensors.bias.memory, bf16),
-        c(tensors.c.memory, narrow), residual(tensors.residual.memory, narrow),
-        pre(tensors.pre.memory, narrow), at(tensors.at.memory, narrow),
+        c(tensors.c.memory, inBFloat16), residual(tensors.residual.memory, inBFloat16),
+        pre(tensors.pre.memory, inBFloat16), at(tensors.at.memory, inBFloat16),
         sumA(hostSumA.memory, false), sumB(hostSumB.memory, false) {
     Operands operands = {{"a", tensors.a.view}, {"b", tensors.b.view}, {"c", tensors.c.view}};
     if (withBias)

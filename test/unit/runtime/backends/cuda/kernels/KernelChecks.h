@@ -27,22 +27,22 @@ inline float fromBf16(uint16_t x) {
 
 /// Storage of a tensor's memory (gaps included) as float32 or bfloat16, for a launch.
 struct Stored {
-  std::vector<float> wide;
-  std::vector<uint16_t> narrow;
-  bool isNarrow;
+  std::vector<float> inFloat32;
+  std::vector<uint16_t> inBFloat16;
+  bool isBFloat16;
 
-  Stored(const std::vector<float> &values, bool bf16) : isNarrow(bf16) {
+  Stored(const std::vector<float> &values, bool bf16) : isBFloat16(bf16) {
     if (!bf16)
-      wide = values;
+      inFloat32 = values;
     else
       for (float x : values)
-        narrow.push_back(roundToBf16(x));
+        inBFloat16.push_back(roundToBf16(x));
   }
-  void *data() { return isNarrow ? static_cast<void *>(narrow.data()) : wide.data(); }
-  cuda::Element type() const { return isNarrow ? cuda::Element::BF16 : cuda::Element::F32; }
-  float at(int64_t i) const { return isNarrow ? fromBf16(narrow[i]) : wide[i]; }
+  void *data() { return isBFloat16 ? static_cast<void *>(inBFloat16.data()) : inFloat32.data(); }
+  cuda::Element type() const { return isBFloat16 ? cuda::Element::BF16 : cuda::Element::F32; }
+  float at(int64_t i) const { return isBFloat16 ? fromBf16(inBFloat16[i]) : inFloat32[i]; }
   std::pair<void *, size_t> bytes() {
-    return {data(), isNarrow ? narrow.size() * 2 : wide.size() * 4};
+    return {data(), isBFloat16 ? inBFloat16.size() * 2 : inFloat32.size() * 4};
   }
 };
 

@@ -104,7 +104,7 @@ TEST(CudaRows, Float32TableIntoBfloat16) {
                                   nullptr);
   });
   for (int64_t i = 0; i < 50 * 24; ++i)
-    ASSERT_EQ(out.narrow[i], roundToBf16(table.at(ids[i / 24], i % 24)));
+    ASSERT_EQ(out.inBFloat16[i], roundToBf16(table.at(ids[i / 24], i % 24)));
 }
 
 TEST(CudaRows, ImageMergeAndItsGradientsLikeTheHost) {

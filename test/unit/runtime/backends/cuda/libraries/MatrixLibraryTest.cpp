@@ -362,18 +362,18 @@ TEST_F(MatrixLibraryTest, SaysWhyThereIsNone) {
 
 /// Before the arena is allocated, and not while work is recorded.
 TEST_F(MatrixLibraryTest, KernelsThatMultiplyTakeTheWorkspaceWhenTheyAreCreated) {
-  KernelSite product, head;
+  BoundCall product, head;
   product.kernel = "gemm";
   product.operands = {"a", "b", "c"};
   head.kernel = "linear_cross_entropy";
   head.operands = {"hidden", "weight", "targets", "loss", "scratch"};
-  for (const KernelSite &site : {product, head}) {
+  for (const BoundCall &call : {product, head}) {
     cuda::WorkspaceLedger own;
     cuda::Libraries libraries("a device", 90, directStream(), &own);
     cuda::KernelContext context{directStream(), nullptr, &libraries};
-    auto kernel = cuda::createDeviceKernel(site, context);
+    auto kernel = cuda::createDeviceKernel(call, context);
     ASSERT_TRUE(kernel) << kernel.status().message();
-    ASSERT_EQ(own.list().size(), 1u) << site.kernel;
+    ASSERT_EQ(own.list().size(), 1u) << call.kernel;
     EXPECT_EQ(own.list()[0].bytes, cuda::productWorkspaceBytes);
   }
 }

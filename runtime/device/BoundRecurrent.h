@@ -1,19 +1,19 @@
-//===- RecurrentSite.h - Operands and attributes of a call of the gated delta rule -----------===//
+//===- BoundRecurrent.h - Operands and attributes of a call of the gated delta rule -----------===//
 //
 // One reading of the contract (docs/kernels.md) for all backends.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_DEVICE_RECURRENTSITE_H
-#define RUNTIME_DEVICE_RECURRENTSITE_H
+#ifndef RUNTIME_DEVICE_BOUNDRECURRENT_H
+#define RUNTIME_DEVICE_BOUNDRECURRENT_H
 
-#include "runtime/device/SiteReader.h"
+#include "runtime/device/CallReader.h"
 
 namespace omnibal::rt {
 
 /// Indices of the operands of `gated_delta` or `gated_delta_backward`, -1 for those that the call
-/// lacks. What does not fit together is an error of `site`.
-struct GatedDeltaSite {
-  GatedDeltaSite(SiteReader &site, bool backward);
+/// lacks. What does not fit together is an error of `call`.
+struct BoundGatedDelta {
+  BoundGatedDelta(CallReader &call, bool backward);
 
   /// Empty, or what is wrong with the shapes and strides of the operands.
   std::string problemWith(std::span<const TensorView> views, bool backward) const;
@@ -25,4 +25,4 @@ struct GatedDeltaSite {
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DEVICE_RECURRENTSITE_H
+#endif // RUNTIME_DEVICE_BOUNDRECURRENT_H

@@ -1,4 +1,5 @@
-//===- NarrowValues.h - Which float32 values may lie in bfloat16 -----------------------------===//
+//===- BFloat16Values.h - Which float32 values may lie in bfloat16
+//-----------------------------===//
 //
 // The IR computes in float32 everywhere. A program that computes in bfloat16 keeps values in
 // bfloat16 between its kernels where their precision is that of activations: what depends on
@@ -7,8 +8,8 @@
 // what depends on positions and constants only (rotary angles) stay in float32.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef DIALECTS_OMNIBAL_RULES_NARROWVALUES_H
-#define DIALECTS_OMNIBAL_RULES_NARROWVALUES_H
+#ifndef DIALECTS_OMNIBAL_RULES_BFLOAT16VALUES_H
+#define DIALECTS_OMNIBAL_RULES_BFLOAT16VALUES_H
 
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "llvm/ADT/DenseSet.h"
@@ -17,17 +18,18 @@ namespace omnibal {
 
 /// Unit attribute on arguments and results of the functions of a layer: an activation that stays in
 /// float32 whatever the program computes in. Both sides of a call carry it.
-constexpr llvm::StringLiteral wideAttrName = "omnibal.wide";
+constexpr llvm::StringLiteral float32AttrName = "omnibal.float32";
 
 bool isFloat32(mlir::Value value);
 
-/// `narrow` and those results of `ops` (in program order) that may lie in bfloat16 if `narrow` do.
-llvm::DenseSet<mlir::Value> findNarrowValues(llvm::ArrayRef<mlir::Operation *> ops,
-                                             llvm::ArrayRef<mlir::Value> narrow);
+/// `inBFloat16` and those results of `ops` (in program order) that may lie in bfloat16 if
+/// `inBFloat16` do.
+llvm::DenseSet<mlir::Value> findBFloat16Values(llvm::ArrayRef<mlir::Operation *> ops,
+                                               llvm::ArrayRef<mlir::Value> inBFloat16);
 
 /// Whether an argument or result of a layer's function, with these attributes, is stored in
 /// bfloat16 where a program computes in it.
-bool isNarrowFormal(mlir::DictionaryAttr attributes, mlir::Type type);
+bool isBFloat16Formal(mlir::DictionaryAttr attributes, mlir::Type type);
 
 } // namespace omnibal
-#endif // DIALECTS_OMNIBAL_RULES_NARROWVALUES_H
+#endif // DIALECTS_OMNIBAL_RULES_BFLOAT16VALUES_H

@@ -1,4 +1,4 @@
-#include "dialects/omnibal/rules/NarrowValues.h"
+#include "dialects/omnibal/rules/BFloat16Values.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -13,7 +13,7 @@ bool omnibal::isFloat32(Value value) {
 namespace {
 
 /// Results that stay wide whatever the op reads.
-bool isAlwaysWide(OpResult value) {
+bool isAlwaysFloat32(OpResult value) {
   return llvm::TypeSwitch<Operation *, bool>(value.getOwner())
       .Case<ReduceOp, LinearWeightGradOp, GroupedLinearWeightGradOp, EmbeddingGradOp,
             ConvWeightGradOp>([](Operation *) { return true; })
@@ -25,45 +25,46 @@ bool isAlwaysWide(OpResult value) {
       .Default([](Operation *) { return false; });
 }
 
-void addResults(Operation *op, llvm::DenseSet<Value> &narrow);
+void addResults(Operation *op, llvm::DenseSet<Value> &inBFloat16);
 
 /// Results of a fused group are what its body yields.
-void addFused(FusedOp op, llvm::DenseSet<Value> &narrow) {
+void addFused(FusedOp op, llvm::DenseSet<Value> &inBFloat16) {
   Block &body = op.getBody().front();
   for (auto [inside, outside] : llvm::zip_equal(body.getArguments(), op.getInputs()))
-    if (narrow.contains(outside))
-      narrow.insert(inside);
+    if (inBFloat16.contains(outside))
+      inBFloat16.insert(inside);
   for (Operation &inner : body.without_terminator())
-    addResults(&inner, narrow);
+    addResults(&inner, inBFloat16);
   for (auto [result, yielded] :
        llvm::zip_equal(op.getResults(), body.getTerminator()->getOperands()))
-    if (narrow.contains(yielded))
-      narrow.insert(result);
+    if (inBFloat16.contains(yielded))
+      inBFloat16.insert(result);
 }
 
-void addResults(Operation *op, llvm::DenseSet<Value> &narrow) {
+void addResults(Operation *op, llvm::DenseSet<Value> &inBFloat16) {
   if (auto fused = dyn_cast<FusedOp>(op))
-    return addFused(fused, narrow);
-  if (llvm::none_of(op->getOperands(), [&](Value operand) { return narrow.contains(operand); }))
+    return addFused(fused, inBFloat16);
+  if (llvm::none_of(op->getOperands(), [&](Value operand) { return inBFloat16.contains(operand); }))
     return;
   for (OpResult result : op->getResults())
-    if (isFloat32(result) && !isAlwaysWide(result))
-      narrow.insert(result);
+    if (isFloat32(result) && !isAlwaysFloat32(result))
+      inBFloat16.insert(result);
 }
 
 } // namespace
 
-llvm::DenseSet<Value> omnibal::findNarrowValues(ArrayRef<Operation *> ops, ArrayRef<Value> narrow) {
-  llvm::DenseSet<Value> found(narrow.begin(), narrow.end());
+llvm::DenseSet<Value> omnibal::findBFloat16Values(ArrayRef<Operation *> ops,
+                                                  ArrayRef<Value> inBFloat16) {
+  llvm::DenseSet<Value> found(inBFloat16.begin(), inBFloat16.end());
   for (Operation *op : ops)
     addResults(op, found);
   return found;
 }
 
-bool omnibal::isNarrowFormal(DictionaryAttr attributes, Type type) {
+bool omnibal::isBFloat16Formal(DictionaryAttr attributes, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   auto role = attributes ? attributes.getAs<StringAttr>("omnibal.role") : StringAttr();
-  if (!tensor || !tensor.getElementType().isF32() || !role || attributes.contains(wideAttrName))
+  if (!tensor || !tensor.getElementType().isF32() || !role || attributes.contains(float32AttrName))
     return false;
   return llvm::StringSwitch<bool>(role)
       .Cases({"parameter", "input", "output", "saved", "held", "grad_output", "grad_input"}, true)

@@ -1,14 +1,14 @@
-#include "runtime/backends/cuda/driver/Marks.h"
+#include "runtime/backends/cuda/driver/EventLog.h"
 
 namespace omnibal::rt::cuda {
 
-Mark Marks::add() {
-  std::shared_ptr<Event> event;
+Event EventLog::add() {
+  std::shared_ptr<DriverEvent> event;
   Status status;
   if (!spare.empty()) {
     event = std::move(spare.back());
     spare.pop_back();
-  } else if (auto made = Event::create(true)) {
+  } else if (auto made = DriverEvent::create(true)) {
     event = *std::move(made);
   } else {
     status = std::move(made).status();
@@ -21,24 +21,24 @@ Mark Marks::add() {
   return {first + static_cast<int64_t>(events.size()) - 1};
 }
 
-const Event *Marks::at(Mark mark) const {
-  const int64_t index = mark.value - first;
+const DriverEvent *EventLog::at(Event event) const {
+  const int64_t index = event.value - first;
   return index >= 0 && index < static_cast<int64_t>(events.size()) ? events[index].get() : nullptr;
 }
 
-Status Marks::reach(Mark mark) const {
+Status EventLog::reach(Event event) const {
   OMNIBAL_RETURN_IF_ERROR(health);
-  const Event *event = at(mark);
-  return event ? event->wait(deadline, "the end of its work")
-               : Status(Code::Internal, "a mark is waited for that was forgotten");
+  const DriverEvent *recorded = at(event);
+  return recorded ? recorded->wait(deadline, "the end of its work")
+                  : Status(Code::Internal, "an event is waited for that was forgotten");
 }
 
-Clock::time_point Marks::timeOf(Mark mark) const {
-  const Event *event = at(mark);
-  return event ? timeOf(*event) : anchored;
+Clock::time_point EventLog::timeOf(Event event) const {
+  const DriverEvent *recorded = at(event);
+  return recorded ? timeOf(*recorded) : anchored;
 }
 
-Clock::time_point Marks::timeOf(const Event &event) const {
+Clock::time_point EventLog::timeOf(const DriverEvent &event) const {
   float milliseconds = 0;
   if (!anchor || !health || &event == anchor.get() ||
       cudaEventElapsedTime(&milliseconds, anchor->handle(), event.handle()) != cudaSuccess)
@@ -47,7 +47,7 @@ Clock::time_point Marks::timeOf(const Event &event) const {
                         std::chrono::duration<double, std::milli>(milliseconds));
 }
 
-Status Marks::restart() {
+Status EventLog::restart() {
   for (auto &event : events)
     if (event && event != anchor)
       spare.push_back(std::move(event));
@@ -56,19 +56,19 @@ Status Marks::restart() {
   if (anchor)
     spare.push_back(std::move(anchor));
   anchor.reset();
-  Mark start = add();
+  Event start = add();
   OMNIBAL_RETURN_IF_ERROR(reach(start));
   anchor = events.front();
   anchored = Clock::now();
   return Status::ok();
 }
 
-void Marks::forgetBefore(Mark mark) {
-  if (!at(mark))
+void EventLog::forgetBefore(Event event) {
+  if (!at(event))
     return;
-  anchored = timeOf(mark);
-  std::shared_ptr<Event> next = events[mark.value - first];
-  for (; first < mark.value; ++first) {
+  anchored = timeOf(event);
+  std::shared_ptr<DriverEvent> next = events[event.value - first];
+  for (; first < event.value; ++first) {
     if (events.front() && events.front() != anchor)
       spare.push_back(std::move(events.front()));
     events.pop_front();

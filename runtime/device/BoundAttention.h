@@ -1,20 +1,20 @@
-//===- AttentionSite.h - Operands and attributes of an attention call -----------------------===//
+//===- BoundAttention.h - Operands and attributes of an attention call -----------------------===//
 //
 // One reading of the contract (docs/kernels.md) for all backends.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_DEVICE_ATTENTIONSITE_H
-#define RUNTIME_DEVICE_ATTENTIONSITE_H
+#ifndef RUNTIME_DEVICE_BOUNDATTENTION_H
+#define RUNTIME_DEVICE_BOUNDATTENTION_H
 
-#include "runtime/device/SiteReader.h"
+#include "runtime/device/CallReader.h"
 
 namespace omnibal::rt {
 
 /// Indices of the operands of `attention` or `attention_backward`, -1 for those that the call
 /// lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. What does not fit
-/// together is an error of `site`.
-struct AttentionSite {
-  AttentionSite(SiteReader &site, bool backward);
+/// together is an error of `call`.
+struct BoundAttention {
+  BoundAttention(CallReader &call, bool backward);
 
   int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types, sinks = -1;
   float scale, softcap;
@@ -23,4 +23,4 @@ struct AttentionSite {
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DEVICE_ATTENTIONSITE_H
+#endif // RUNTIME_DEVICE_BOUNDATTENTION_H

@@ -1,29 +1,29 @@
-#include "runtime/device/RecurrentSite.h"
+#include "runtime/device/BoundRecurrent.h"
 #include <algorithm>
 
 namespace omnibal::rt {
 
-GatedDeltaSite::GatedDeltaSite(SiteReader &site, bool backward)
-    : q(site.operand("q")), k(site.operand("k")), v(site.operand("v")),
-      decay(site.operand("decay")), beta(site.operand("beta")),
-      borders(site.optionalOperand("cu_seqlens")),
-      scale(static_cast<float>(site.number("scale", 1))),
-      segmentRows(site.integer("segment_rows", 0)) {
+BoundGatedDelta::BoundGatedDelta(CallReader &call, bool backward)
+    : q(call.operand("q")), k(call.operand("k")), v(call.operand("v")),
+      decay(call.operand("decay")), beta(call.operand("beta")),
+      borders(call.optionalOperand("cu_seqlens")),
+      scale(static_cast<float>(call.number("scale", 1))),
+      segmentRows(call.integer("segment_rows", 0)) {
   if (backward) {
-    dout = site.operand("dout");
-    dq = site.operand("dq");
-    dk = site.operand("dk");
-    dv = site.operand("dv");
-    ddecay = site.operand("ddecay");
-    dbeta = site.operand("dbeta");
+    dout = call.operand("dout");
+    dq = call.operand("dq");
+    dk = call.operand("dk");
+    dv = call.operand("dv");
+    ddecay = call.operand("ddecay");
+    dbeta = call.operand("dbeta");
   } else {
-    out = site.operand("out");
+    out = call.operand("out");
   }
   if ((segmentRows > 0) == (borders >= 0))
-    site.fail("either operand 'cu_seqlens' or a positive attribute 'segment_rows' must be given");
+    call.fail("either operand 'cu_seqlens' or a positive attribute 'segment_rows' must be given");
 }
 
-std::string GatedDeltaSite::problemWith(std::span<const TensorView> views, bool backward) const {
+std::string BoundGatedDelta::problemWith(std::span<const TensorView> views, bool backward) const {
   const int64_t tokens = views[q].shape[0], heads = views[q].shape[1];
   auto wrong = [&](int operand, int rank, int64_t size) {
     const TensorView &view = views[operand];

@@ -1,22 +1,22 @@
-#include "runtime/device/SiteReader.h"
+#include "runtime/device/CallReader.h"
 #include <algorithm>
 
 namespace omnibal::rt {
 
-int SiteReader::optionalOperand(const std::string &name) {
+int CallReader::optionalOperand(const std::string &name) {
   knownOperands.insert(name);
-  auto found = std::find(site.operands.begin(), site.operands.end(), name);
-  return found == site.operands.end() ? -1 : static_cast<int>(found - site.operands.begin());
+  auto found = std::find(call.operands.begin(), call.operands.end(), name);
+  return found == call.operands.end() ? -1 : static_cast<int>(found - call.operands.begin());
 }
 
-int SiteReader::operand(const std::string &name) {
+int CallReader::operand(const std::string &name) {
   int position = optionalOperand(name);
   if (position < 0)
     fail("operand '" + name + "' is missing");
   return std::max(position, 0);
 }
 
-std::vector<int> SiteReader::operands(const std::string &name) {
+std::vector<int> CallReader::operands(const std::string &name) {
   std::vector<int> positions;
   if (int single = optionalOperand(name); single >= 0)
     positions.push_back(single);
@@ -29,7 +29,7 @@ std::vector<int> SiteReader::operands(const std::string &name) {
   return positions;
 }
 
-std::vector<std::pair<int, int>> SiteReader::operandPairs(const std::string &first,
+std::vector<std::pair<int, int>> CallReader::operandPairs(const std::string &first,
                                                           const std::string &second) {
   std::vector<std::pair<int, int>> pairs{{operand(first), operand(second)}};
   for (int i = 1;; ++i) {
@@ -45,19 +45,19 @@ std::vector<std::pair<int, int>> SiteReader::operandPairs(const std::string &fir
   }
 }
 
-const nlohmann::json *SiteReader::find(const std::string &name) {
+const nlohmann::json *CallReader::find(const std::string &name) {
   knownAttributes.insert(name);
-  if (!site.attributes.is_object())
+  if (!call.attributes.is_object())
     return nullptr;
-  auto found = site.attributes.find(name);
-  return found == site.attributes.end() ? nullptr : &*found;
+  auto found = call.attributes.find(name);
+  return found == call.attributes.end() ? nullptr : &*found;
 }
 
-bool SiteReader::has(const std::string &attribute) const {
-  return site.attributes.is_object() && site.attributes.contains(attribute);
+bool CallReader::has(const std::string &attribute) const {
+  return call.attributes.is_object() && call.attributes.contains(attribute);
 }
 
-bool SiteReader::flag(const std::string &name, bool byDefault) {
+bool CallReader::flag(const std::string &name, bool byDefault) {
   const nlohmann::json *value = find(name);
   if (!value)
     return byDefault;
@@ -71,7 +71,7 @@ bool SiteReader::flag(const std::string &name, bool byDefault) {
   return byDefault;
 }
 
-double SiteReader::number(const std::string &name, double byDefault) {
+double CallReader::number(const std::string &name, double byDefault) {
   const nlohmann::json *value = find(name);
   if (!value)
     return byDefault;
@@ -90,7 +90,7 @@ double SiteReader::number(const std::string &name, double byDefault) {
   return byDefault;
 }
 
-int64_t SiteReader::integer(const std::string &name, int64_t byDefault) {
+int64_t CallReader::integer(const std::string &name, int64_t byDefault) {
   const nlohmann::json *value = find(name);
   if (!value)
     return byDefault;
@@ -100,13 +100,13 @@ int64_t SiteReader::integer(const std::string &name, int64_t byDefault) {
   return byDefault;
 }
 
-int64_t SiteReader::requiredInteger(const std::string &name) {
+int64_t CallReader::requiredInteger(const std::string &name) {
   if (!has(name))
     fail("attribute '" + name + "' is missing");
   return integer(name, 0);
 }
 
-std::vector<int64_t> SiteReader::integers(const std::string &name, std::vector<int64_t> byDefault) {
+std::vector<int64_t> CallReader::integers(const std::string &name, std::vector<int64_t> byDefault) {
   const nlohmann::json *value = find(name);
   if (!value)
     return byDefault;
@@ -120,7 +120,7 @@ std::vector<int64_t> SiteReader::integers(const std::string &name, std::vector<i
   return list;
 }
 
-int SiteReader::choice(const std::string &name, std::initializer_list<const char *> choices) {
+int CallReader::choice(const std::string &name, std::initializer_list<const char *> choices) {
   const nlohmann::json *value = find(name);
   if (!value)
     return 0;
@@ -135,7 +135,7 @@ int SiteReader::choice(const std::string &name, std::initializer_list<const char
   return 0;
 }
 
-std::string SiteReader::text(const std::string &name, const std::string &byDefault) {
+std::string CallReader::text(const std::string &name, const std::string &byDefault) {
   const nlohmann::json *value = find(name);
   if (!value)
     return byDefault;
@@ -145,7 +145,7 @@ std::string SiteReader::text(const std::string &name, const std::string &byDefau
   return byDefault;
 }
 
-Result<Extent> SiteReader::parseExtent(const nlohmann::json &value, const std::string &name) {
+Result<Extent> CallReader::parseExtent(const nlohmann::json &value, const std::string &name) {
   auto isInteger = [](const nlohmann::json &item) { return item.is_number_integer(); };
   if (value.is_number_integer())
     return Extent{value.get<int64_t>(), 0, 0};
@@ -155,7 +155,7 @@ Result<Extent> SiteReader::parseExtent(const nlohmann::json &value, const std::s
                  "' must be an integer or [constant, per tile, per token], not " + value.dump());
 }
 
-Extent SiteReader::extent(const std::string &name, Extent byDefault) {
+Extent CallReader::extent(const std::string &name, Extent byDefault) {
   const nlohmann::json *value = find(name);
   if (!value)
     return byDefault;
@@ -167,7 +167,7 @@ Extent SiteReader::extent(const std::string &name, Extent byDefault) {
   return *parsed;
 }
 
-std::vector<Extent> SiteReader::extents(const std::string &name) {
+std::vector<Extent> CallReader::extents(const std::string &name) {
   const nlohmann::json *value = find(name);
   std::vector<Extent> list;
   if (!value)
@@ -187,23 +187,23 @@ std::vector<Extent> SiteReader::extents(const std::string &name) {
   return list;
 }
 
-void SiteReader::fail(const std::string &message) {
+void CallReader::fail(const std::string &message) {
   if (error.isOk())
     error = invalid(message);
 }
 
-Status SiteReader::finish() {
+Status CallReader::finish() {
   if (error.isOk())
-    for (const std::string &name : site.operands)
+    for (const std::string &name : call.operands)
       if (!knownOperands.count(name))
         fail("has no operand '" + name + "'");
-  if (error.isOk() && site.attributes.is_object())
-    for (const auto &[name, value] : site.attributes.items())
+  if (error.isOk() && call.attributes.is_object())
+    for (const auto &[name, value] : call.attributes.items())
       if (!knownAttributes.count(name))
         fail("has no attribute '" + name + "'");
-  std::string where = "kernel '" + site.kernel + "'";
-  if (!site.label.empty())
-    where += " (" + site.label + ")";
+  std::string where = "kernel '" + call.kernel + "'";
+  if (!call.label.empty())
+    where += " (" + call.label + ")";
   return std::move(error).context(where);
 }
 

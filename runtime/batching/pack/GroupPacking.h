@@ -1,6 +1,7 @@
-//===- Plan.h - Our packer -------------------------------------------------------------------===//
-#ifndef RUNTIME_BATCHING_PACK_PLAN_H
-#define RUNTIME_BATCHING_PACK_PLAN_H
+//===- GroupPacking.h - Our packer
+//-------------------------------------------------------------------===//
+#ifndef RUNTIME_BATCHING_PACK_GROUPPACKING_H
+#define RUNTIME_BATCHING_PACK_GROUPPACKING_H
 
 #include "runtime/batching/pack/LowerBound.h"
 #include "runtime/batching/rows/Grouping.h"
@@ -14,4 +15,4 @@ LoadedGroups planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, 
                         Bound &bound);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_BATCHING_PACK_PLAN_H
+#endif // RUNTIME_BATCHING_PACK_GROUPPACKING_H

@@ -1,19 +1,19 @@
-//===- GemmSite.h - Operands and attributes of a `gemm` call --------------------------------===//
+//===- BoundGemm.h - Operands and attributes of a `gemm` call --------------------------------===//
 //
 // One reading of the contract (docs/kernels.md) for all backends.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_DEVICE_GEMMSITE_H
-#define RUNTIME_DEVICE_GEMMSITE_H
+#ifndef RUNTIME_DEVICE_BOUNDGEMM_H
+#define RUNTIME_DEVICE_BOUNDGEMM_H
 
-#include "runtime/device/SiteReader.h"
+#include "runtime/device/CallReader.h"
 
 namespace omnibal::rt {
 
 /// Indices of the call's operands, -1 for those that it lacks. `activation` counts none, gelu,
-/// gelu_tanh, silu, quick_gelu, relu. What cannot be combined is an error of `site`.
-struct GemmSite {
-  explicit GemmSite(SiteReader &site);
+/// gelu_tanh, silu, quick_gelu, relu. What cannot be combined is an error of `call`.
+struct BoundGemm {
+  explicit BoundGemm(CallReader &call);
 
   int a, b, c, bias, residual, pre, at, sumA, sumB;
   bool accumulate;
@@ -22,4 +22,4 @@ struct GemmSite {
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DEVICE_GEMMSITE_H
+#endif // RUNTIME_DEVICE_BOUNDGEMM_H

@@ -1,6 +1,6 @@
-//===- SiteReader.h - Checks a call site's operand names and attributes ------------------===//
-#ifndef RUNTIME_DEVICE_SITEREADER_H
-#define RUNTIME_DEVICE_SITEREADER_H
+//===- CallReader.h - Checks a call call's operand names and attributes ------------------===//
+#ifndef RUNTIME_DEVICE_CALLREADER_H
+#define RUNTIME_DEVICE_CALLREADER_H
 
 #include "runtime/device/Kernel.h"
 #include <initializer_list>
@@ -10,11 +10,11 @@
 
 namespace omnibal::rt {
 
-/// Reads what a kernel expects of its site. The first mistake is kept; finish() returns it, or that
+/// Reads what a kernel expects of its call. The first mistake is kept; finish() returns it, or that
 /// of a name nobody asked for.
-class SiteReader {
+class CallReader {
 public:
-  explicit SiteReader(const KernelSite &site) : site(site) {}
+  explicit CallReader(const BoundCall &call) : call(call) {}
 
   /// Position of a required operand; 0 (and an error) if it is missing.
   int operand(const std::string &name);
@@ -47,10 +47,10 @@ private:
   const nlohmann::json *find(const std::string &name);
   Result<Extent> parseExtent(const nlohmann::json &value, const std::string &name);
 
-  const KernelSite &site;
+  const BoundCall &call;
   std::set<std::string> knownOperands, knownAttributes;
   Status error;
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DEVICE_SITEREADER_H
+#endif // RUNTIME_DEVICE_CALLREADER_H

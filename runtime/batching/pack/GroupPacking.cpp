@@ -1,4 +1,4 @@
-#include "runtime/batching/pack/Plan.h"
+#include "runtime/batching/pack/GroupPacking.h"
 #include "runtime/batching/pack/BestFit.h"
 #include "runtime/batching/pack/Isf.h"
 #include "runtime/batching/pack/LpPacking.h"
@@ -15,9 +15,9 @@ constexpr int64_t isfWork = int64_t(1) << 25;
 /// Groups that left-over samples are tried with, beside those that are known to have room.
 constexpr int64_t otherGroups = 1 << 16;
 
-class Planner {
+class GroupPacker {
 public:
-  Planner(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random)
+  GroupPacker(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random)
       : lengths(lengths), caps(caps), ranks(ranks), random(random), histogram(lengths, caps) {
     // A cap over the sum of all is none; tables are as large as the caps.
     this->caps = {clamped(caps.tiles, histogram.totalTiles()),
@@ -175,7 +175,7 @@ private:
 
 LoadedGroups planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random,
                         Bound &bound) {
-  return Planner(lengths, caps, ranks, random).run(bound);
+  return GroupPacker(lengths, caps, ranks, random).run(bound);
 }
 
 } // namespace omnibal::rt

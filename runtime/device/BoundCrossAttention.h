@@ -1,19 +1,19 @@
-//===- CrossAttentionSite.h - Operands and attributes of attention to pictures --------------===//
+//===- BoundCrossAttention.h - Operands and attributes of attention to pictures --------------===//
 //
 // One reading of the contract (docs/kernels.md) for all backends.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_DEVICE_CROSSATTENTIONSITE_H
-#define RUNTIME_DEVICE_CROSSATTENTIONSITE_H
+#ifndef RUNTIME_DEVICE_BOUNDCROSSATTENTION_H
+#define RUNTIME_DEVICE_BOUNDCROSSATTENTION_H
 
-#include "runtime/device/SiteReader.h"
+#include "runtime/device/CallReader.h"
 
 namespace omnibal::rt {
 
 /// Indices of the operands of `cross_attention` or `cross_attention_backward`, -1 for those that
 /// the call lacks.
-struct CrossAttentionSite {
-  CrossAttentionSite(SiteReader &site, bool backward);
+struct BoundCrossAttention {
+  BoundCrossAttention(CallReader &call, bool backward);
 
   int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, begins, ends;
   float scale;
@@ -21,4 +21,4 @@ struct CrossAttentionSite {
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_DEVICE_CROSSATTENTIONSITE_H
+#endif // RUNTIME_DEVICE_BOUNDCROSSATTENTION_H
