@@ -20,9 +20,11 @@ inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
 inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
 inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
 inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
-/// Bytes a stage, as a dense array on the module, that a plan leaves free of what it counts.
+/// This attribute of the module is a dense array with the bytes of each stage that a plan leaves
+/// free of what it counts.
 inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
-/// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
+/// The load of each micro-batch: an array of dictionaries from layer kind to a decimal factor as
+/// text.
 inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
 
 /// Whether `name` is a way to rematerialize: "keep", "full", or "selective-N" with N >= 1.
@@ -34,7 +36,7 @@ struct PlannedAction {
   int64_t microbatch = 0;
   int64_t chunk = 0;
 };
-/// The words of one stage's text; none if a word is not one ("F0.0").
+/// Returns the words of one stage's text, or none if a word is not one ("F0.0").
 std::optional<llvm::SmallVector<PlannedAction>> parsePlannedActions(llvm::StringRef text);
 std::string printPlannedActions(llvm::ArrayRef<PlannedAction> actions);
 } // namespace omnibal

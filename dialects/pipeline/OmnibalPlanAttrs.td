@@ -125,7 +125,7 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
   let summary = "Which stage runs which chunk, and by which schedule";
   let description = [{
     The choices that concern the whole module, written by the planner on the module as
-    `omnibal.plan`; cuts and rematerialisation stand on the layers (`omnibal.chunk`,
+    `omnibal.plan`; cuts and rematerialization stand on the layers (`omnibal.chunk`,
     `omnibal.remat`). `chunk_stages` has the stage of each chunk.
 
     `actions`, where present, is what each stage computes in a training step, in order, in place of

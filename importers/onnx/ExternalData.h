@@ -38,7 +38,7 @@ public:
   std::shared_ptr<const rt::SafetensorsFile> safetensors;
 };
 
-/// Where a tensor's data lies.
+/// Says where a tensor's data lies.
 struct ExternalRange {
   std::string location; ///< as written in the model
   int64_t offset = 0, length = 0;

@@ -56,7 +56,7 @@ private:
   llvm::StringMap<const FunctionProto *> functions;
   llvm::StringMap<mlir::Value> made;    ///< of initializers
   llvm::StringMap<std::string> unbuilt; ///< outputs that are not taken, and of which node
-  // Of the node being built, for buildBranch.
+  // The scope and frame of the node being built, for buildBranch.
   Scope *currentScope = nullptr;
   const Frame *currentFrame = nullptr;
 };

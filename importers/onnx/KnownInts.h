@@ -14,7 +14,8 @@ namespace omnibal::onnx {
 class KnownInts {
 public:
   using Ints = llvm::SmallVector<int64_t, 4>;
-  /// None if even the number of elements is unknown (or is large: no shape).
+  /// Returns the known integers; none if even the number of elements is unknown (or is large: no
+  /// shape).
   std::optional<Ints> get(mlir::Value value);
   /// All elements, or none.
   std::optional<Ints> getAll(mlir::Value value);

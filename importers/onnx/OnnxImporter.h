@@ -33,7 +33,7 @@ struct ImportOptions {
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(llvm::StringRef path, const ImportOptions &options, mlir::MLIRContext &context);
 
-/// Reads a file that holds one serialised TensorProto, as the ONNX test data does. Element types
+/// Reads a file that holds one serialized TensorProto, as the ONNX test data does. Element types
 /// are those of imported graphs: every integer i64, float16 and bfloat16 f32.
 mlir::FailureOr<mlir::DenseElementsAttr> importOnnxTensor(llvm::StringRef path,
                                                           mlir::MLIRContext &context);

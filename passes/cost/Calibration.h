@@ -1,8 +1,9 @@
 //===- Calibration.h - Measured times of layer functions ---------------------------------===//
 //
-// What `omnibal-run --calibrate` found out about a machine (docs/planner.md): the time of every
-// function of a program as a function of the micro-batch's load, and what messages cost. Functions
-// go by the digest of what they compute, so that a table serves every program with equal layers.
+// A calibration is what `omnibal-run --calibrate` found out about a machine (docs/planner.md): the
+// time of every function of a program as a function of the micro-batch's load, and what messages
+// cost. A function's key is the digest of what it computes, so that a table serves every program
+// with equal layers.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_COST_CALIBRATION_H

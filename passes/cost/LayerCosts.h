@@ -35,32 +35,33 @@ struct LayerTimes {
   int64_t forwardNs = 0, inputGradNs = 0, weightGradNs = 0;
   int64_t backwardNs() const { return inputGradNs + weightGradNs; }
 };
-/// The place where a layer's times are made: measured ones where there are, else the device's
-/// roofline over its functions' work.
+/// Returns a layer's times: measured ones if they exist, else the device's roofline over its
+/// functions' work. No other place makes them.
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options);
 
 /// What one more tile, token and squared token cost the model under any choice of options.
 class UnitCostTable {
 public:
-  /// `remat`: one option a layer; empty: "keep" everywhere.
+  /// Returns the unit costs; `remat` has one option per layer, or is empty for "keep" everywhere.
   UnitCosts of(const std::vector<std::string> &remat) const;
-  /// Factors of a micro-batch by the times of each kind's layers, relative to those at `full`, with
-  /// everything kept.
+  /// Returns the factors of a micro-batch by the times of each kind's layers, relative to those at
+  /// `full`, with everything kept.
   planner::LoadFactors factorsOf(const GroupLoad &microbatch, const MicrobatchLoad &full) const;
   /// Layers and options (as "layer, option") whose functions no table has; only where one is used.
   llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
 
 private:
   friend class CostAnnotator;
-  /// By probe (no load, tiles, tokens, squares), layer and option: forward and backward, ns.
+  /// The ns of forward and backward for each probe (no load, tiles, tokens, squares), layer and
+  /// option.
   std::vector<std::vector<std::map<std::string, int64_t>>> ns;
   std::vector<std::string> kinds; ///< by layer
 };
 
 /// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):
-/// `omnibal.cost` and `omnibal.buffers` on layers, `omnibal.cost` on parameters. Sizes are those of
-/// the functions that the layers would have under each of their options, lowered. Reports on the
-/// module; nothing is written if that fails.
+/// `omnibal.cost` and `omnibal.buffers` on layers, and `omnibal.cost` on parameters. Sizes are
+/// those of the functions that the layers would have under each of their options, lowered. Errors
+/// are reported at the module; nothing is written then.
 llvm::FailureOr<UnitCostTable> annotateCosts(mlir::ModuleOp module, const CostOptions &options);
 
 } // namespace omnibal::cost

@@ -23,7 +23,7 @@ int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
   return elements * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
 }
 
-/// Of a buffer that holds an argument or a result.
+/// Returns the bytes of a buffer that holds an argument or a result.
 int64_t bytesOfFormal(Type type, DictionaryAttr attributes, MicrobatchLoad load,
                       int64_t floatBytes) {
   bool inFloat32 = attributes && attributes.contains(float32AttrName);

@@ -34,15 +34,15 @@ struct SecondHalf {
   int64_t bytes() const { return saved + held + gradients + activations; }
 };
 
-/// On a layer with costs: a dictionary from the name of an option to its SecondHalf's saved, held
-/// and gradients and to the temporaries of a half, as an array. Bytes of the whole are `split` of
-/// the option.
+/// This attribute of a layer with costs is a dictionary from the name of an option to an array with
+/// its SecondHalf's saved, held and gradients and the temporaries of a half. The bytes of the whole
+/// are `split` of the option.
 constexpr llvm::StringLiteral halvesAttrName = "omnibal.halves";
 
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
   MicrobatchLoad load; ///< that the rest is stated for
-  /// Of the layer's functions (FunctionDigest.h); empty where there is none.
+  /// The digests of the layer's functions (FunctionDigest.h), empty where there is no function.
   std::string forwardDigest, backwardDigest, inputGradDigest, weightGradDigest;
   Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
@@ -52,10 +52,10 @@ struct LayerFacts {
   int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
 };
 
-/// One entry a call, in order. Where a backward has halves, their work is inputGrad and weightGrad;
-/// else backward work whose result is needed for the gradient of an input counts as inputGrad, the
-/// rest as weightGrad. An element of a float activation is `floatBytes` wide unless it stays in
-/// float32; digests are of functions by these kernels (digestKernels()).
+/// Returns one entry per call, in order. Where a backward has halves, their work is inputGrad and
+/// weightGrad; otherwise backward work whose result is needed for the gradient of an input counts
+/// as inputGrad, and the rest as weightGrad. An element of a float activation is `floatBytes` wide
+/// unless it stays in float32; digests are those of functions by these kernels (digestKernels()).
 std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const analysis::CallGraph &graph,
                                        MicrobatchLoad load, int64_t floatBytes = 4,
                                        const std::string &kernels = "float32");

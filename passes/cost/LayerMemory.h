@@ -17,9 +17,9 @@ struct LayerMemory {
   std::map<std::string, int64_t> constants;     ///< of all functions
 };
 
-/// Lowers the functions of every layer of `module` (form C) and reads what they hold; one entry a
-/// call, in order, for the target and as it computes there. Rewrites the functions' saved values.
-/// Reports on the functions.
+/// Lowers the functions of every layer of `module` (form C) and reads what they hold; the result
+/// has one entry per call, in order, for the target and as it computes there. Rewrites the
+/// functions' saved values. Errors are reported at the functions.
 llvm::FailureOr<std::vector<LayerMemory>>
 readLayerMemory(mlir::ModuleOp module, const analysis::CallGraph &graph, MicrobatchLoad load,
                 const std::string &target, const std::string &compute);

@@ -7,11 +7,11 @@
 
 namespace omnibal::cost {
 
-/// A function that the table knows takes the time measured, any other one its roofline time times
-/// what measured functions take of theirs.
+/// A function that the table knows takes the measured time. Any other function takes its roofline
+/// time, scaled by the ratio of measured functions to theirs.
 class MeasuredTimes {
 public:
-  /// `halves`: the schedule may run the backward in halves, whose own times then count.
+  /// With `halves` the schedule may run the backward in halves, whose own times then count.
   explicit MeasuredTimes(Calibration table, bool halves = false)
       : table(std::move(table)), halves(halves) {}
 
@@ -21,7 +21,7 @@ public:
   /// A backward that was measured as a whole is divided as its halves were or, where these were not
   /// measured, as the roofline says.
   LayerTimes of(const LayerFacts &facts, const LayerTimes &roofline) const;
-  /// Whether forward and backward, or its halves, were measured.
+  /// True if forward and backward, or its halves, were measured.
   bool knows(const LayerFacts &facts) const;
   /// Measured / roofline, over all functions compared; 1 where nothing is known.
   double scale() const { return roofline > 0 ? measured / roofline : 1; }
@@ -29,9 +29,9 @@ public:
 private:
   /// Nanoseconds at the facts' load, or none.
   std::optional<double> timeOf(const std::string &digest, const MicrobatchLoad &load) const;
-  /// Of both halves of the backward, if every one that there is was measured.
+  /// Returns the times of both halves of the backward, if every half that exists was measured.
   std::optional<std::pair<double, double>> halvesOf(const LayerFacts &facts) const;
-  /// Of the whole backward, as one function or as two.
+  /// Returns the time of the whole backward, as one function or as two.
   std::optional<double> backwardOf(const LayerFacts &facts) const;
 
   Calibration table;

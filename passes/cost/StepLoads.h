@@ -33,22 +33,22 @@ struct UnitCosts {
   }
 };
 
-/// Full caps with the data's mean of squared lengths a token, so that attention costs what it does
-/// on samples of this data and not on one of full length.
+/// Returns full caps with the data's mean of squared lengths per token, so that attention costs
+/// what it does on samples of this data and not on one of full length.
 MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap);
 
-/// The `microbatches` consecutive rows of the full training step whose work is the median (of an
-/// even number the lower one). Each micro-batch has the largest tiles and
-/// the largest tokens of its row's replicas. Where there is no full step: the first, filled with
-/// empty micro-batches.
+/// Returns the `microbatches` consecutive rows of the full training step whose work is the median
+/// (of an even number of steps the lower one). Each micro-batch has the largest tiles and the
+/// largest tokens of its row's replicas. If there is no full step, the result is the first step,
+/// filled with empty micro-batches.
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
                                    const UnitCosts &costs);
 
-/// A share of a full micro-batch as a factor: in ten-thousandths, rounded up.
+/// Returns a share of a full micro-batch as a factor: in ten-thousandths, rounded up.
 planner::Decimal factorOf(double share);
 
-/// Vision and projector by tiles, language and head by tokens, in ten-thousandths of the caps,
-/// rounded up. A cap of 0 gives no factor.
+/// Returns factors for vision and projector by tiles and for language and head by tokens, in
+/// ten-thousandths of the caps, rounded up. A cap of 0 gives no factor.
 planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, int64_t tokensCap);
 
 } // namespace omnibal::cost

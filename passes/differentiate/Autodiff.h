@@ -8,7 +8,7 @@
 
 namespace omnibal {
 
-/// Values of `ops` that change (differentiably) with one of `active`, those included.
+/// Returns the values of `ops` that change (differentiably) with one of `active`, including those.
 llvm::DenseSet<mlir::Value> findActiveValues(llvm::ArrayRef<mlir::Operation *> ops,
                                              llvm::ArrayRef<mlir::Value> active);
 

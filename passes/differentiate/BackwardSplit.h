@@ -1,10 +1,10 @@
 //===- BackwardSplit.h - The two halves of a layer's backward ----------------------------===//
 //
 // I, the first half, computes what other layers wait for: gradients of inputs, and the loss. W, the
-// second, computes gradients of parameters that can wait, some time later. What is worth waiting
-// for is a matrix product: the gradient of a vector (a bias, a norm's scale) is one reduction of
-// values that I has at hand, so it stays there; so does the gradient of a parameter that comes out
-// of an op of I anyway.
+// second half, computes gradients of parameters that can wait, some time later. Only matrix
+// products are worth postponing: the gradient of a vector (a bias, a norm's scale) is one reduction
+// of values that I has at hand, so it stays in I; so does the gradient of a parameter that an op of
+// I yields anyway.
 //
 // W's products read activations and gradients inside the layer. Each is either still there (kept
 // from forward on, or a gradient of an output), or held from I to W, or computed again from such
@@ -35,10 +35,12 @@ struct BackwardSplit {
   llvm::SetVector<mlir::Value> read; ///< what W starts from, besides `available`
 };
 
-/// Where `urgent` is empty everything waits, and W is the whole backward (`read` is then empty).
+/// Splits a backward. If `urgent` is empty, everything waits and W is the whole backward (`read` is
+/// then empty).
 mlir::FailureOr<BackwardSplit> splitBackward(const BackwardQuery &query);
 
-/// What `results` are computed from, up to and with block arguments and the values of `stop`.
+/// Returns what `results` are computed from, up to and including block arguments and the values of
+/// `stop`.
 llvm::DenseSet<mlir::Value> collectSlice(llvm::ArrayRef<mlir::Value> results,
                                          const llvm::SetVector<mlir::Value> &stop);
 

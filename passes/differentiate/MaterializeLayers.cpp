@@ -65,7 +65,7 @@ private:
     return success();
   }
 
-  /// By the actions of `omnibal.plan`, where there is one.
+  /// Finds the chunks whose backward is split, by the actions of `omnibal.plan` if there is one.
   LogicalResult findSplitChunks() {
     auto plan = module->getAttrOfType<PlanAttr>(planAttrName);
     if (!plan)

@@ -19,7 +19,8 @@ public:
 
   /// Weight of the cheapest cut; at least `infinite` if there is none of finite weight.
   int64_t solve(int source, int sink);
-  /// After solve: nodes on the sink's side of the cheapest cut that lies nearest to the sink.
+  /// Returns, after solve, the nodes on the sink's side of the cheapest cut that lies nearest to
+  /// the sink.
   std::vector<bool> sinkSide(int sink) const;
 
 private:

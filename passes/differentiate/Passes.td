@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
-  let summary = "Turn layers into calls of functions shared by equal layers";
+  let summary = "Turns layers into calls of functions shared by equal layers";
   let description = [{
     Input: form L or P with a loss; output: form C (docs/contract-compiler.md). Layers are equal if
     their bodies are, the same parameters train, the same inputs and outputs take part in
@@ -22,10 +22,10 @@ def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
 }
 
 def SelectRemat : Pass<"omnibal-select-remat", "::mlir::ModuleOp"> {
-  let summary = "Decide for all layers alike whether backward recomputes them";
+  let summary = "Decides for all layers alike whether backward recomputes them";
   let description = [{
     Input: form L. Writes `omnibal.remat` on every layer that has none yet: "keep" (backward keeps
-    what is dear to recompute), "full" (only the layer's inputs are kept), or "selective-N" between
+    what is expensive to recompute), "full" (only the layer's inputs are kept), or "selective-N" between
     them (SavedValues.h; an error later where a layer has fewer).
     A plan decides layer by layer instead; `omnibal-materialize-layers` acts on the attribute.
   }];
@@ -35,7 +35,7 @@ def SelectRemat : Pass<"omnibal-select-remat", "::mlir::ModuleOp"> {
 }
 
 def VerifyFunctions : Pass<"omnibal-verify-functions", "::mlir::ModuleOp"> {
-  let summary = "Check that the functions of form C fit together";
+  let summary = "Checks that the functions of form C fit together";
   let description = [{
     Roles and indices of arguments and results are known, unique and complete; forward and backward
     agree on what is saved; every backward of @main gets the gradients that it reads from the layers

@@ -35,7 +35,7 @@ FailureOr<int64_t> nominalBytes(Value value) {
   return bytes;
 }
 
-/// Of a dear op; samples of a quarter of the nominal tokens each.
+/// Returns the work of an expensive op; samples have a quarter of the nominal tokens each.
 int64_t nominalWork(Operation *op) {
   OpCost cost = cast<CostOpInterface>(op).getCost();
   int64_t flops = cost.flops.evaluate(nominalTiles, nominalTokens) +
@@ -44,7 +44,7 @@ int64_t nominalWork(Operation *op) {
   return flops / flopsPerByte + cost.bytes.evaluate(nominalTiles, nominalTokens);
 }
 
-/// By position in the block: arguments first.
+/// Compares by position in the block; arguments come first.
 bool definedBefore(Value a, Value b) {
   auto argumentA = dyn_cast<BlockArgument>(a), argumentB = dyn_cast<BlockArgument>(b);
   if (argumentA || argumentB)
@@ -126,7 +126,7 @@ private:
     bool held = query.held.contains(cone[i]);
     return bytes[i] * (keepWeight + (held ? -1 : op && isView(op) ? 1 : 0)) + 1;
   }
-  /// Of a cheap op.
+  /// Returns the cost of recomputing a value by a cheap op.
   int64_t recomputeCost(size_t i) const {
     Operation *op = cone[i].getDefiningOp();
     bool free = isView(op) || op->getNumOperands() == 0 || query.uncomputed.contains(cone[i]);

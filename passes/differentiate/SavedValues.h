@@ -1,23 +1,23 @@
 //===- SavedValues.h - What backward keeps of a layer's forward --------------------------===//
 //
-// Backward needs values of forward. Parameters, constants and values of the micro-batch are there
-// anyway; other values are either kept from forward on or recomputed from kept ones. A choice is a
-// minimum cut between what cannot be recomputed and what is needed:
+// Backward needs values of forward. Parameters, constants and values of the micro-batch are always
+// available; other values are either kept from forward on or recomputed from kept ones. A choice is
+// a minimum cut between what cannot be recomputed and what is needed:
 //
 //   keeping a value costs 32 a byte (one more a byte for a view: it would have to be copied),
 //   recomputing one by a cheap op costs 1 a byte of it (0 for a view),
 //   running a dear op again (a product, attention) costs its FLOPs / 128 and its bytes,
 //
-// the first two times a price of memory. At the lowest price no dear op runs again: that is "keep".
-// Examples that come out of it: of gelu(x) and x only x is kept; norms are recomputed from the
-// residual stream; of silu(g) * u, g and u are kept; rotated queries are kept, not the ones before.
-// As the price rises the cut moves towards the layer's inputs; where it moves are the further
-// choices "selective-1", "selective-2" ... (corners of the convex hull of memory and work, found as
-// in Eisner and Severance 1976, at most three: those whose loss would cost most). "full" keeps the
-// layer's inputs alone. With sizes taken at `nominalTiles` and `nominalTokens`, and 128 FLOPs
-// taking as long as a byte (between 5 of a CPU in float32 and about 150 to 300 of GPUs in
-// bfloat16), the choices depend neither on caps nor on data nor on a device: a name means the same
-// everywhere.
+// where the first two are multiplied by a price of memory. At the lowest price no expensive op runs
+// again: that is "keep". Some examples of the result: of gelu(x) and x only x is kept; norms are
+// recomputed from the residual stream; of silu(g) * u, g and u are kept; rotated queries are kept
+// instead of those before the rotation. As the price rises the cut moves towards the layer's
+// inputs. The places to which it moves are the further choices "selective-1", "selective-2" ...
+// (corners of the convex hull of memory and work, found as in Eisner and Severance 1976, at most
+// three: those whose loss would cost most). "full" keeps only the layer's inputs. Sizes are taken
+// at `nominalTiles` and `nominalTokens`, and 128 FLOPs are assumed to take as long as a byte (the
+// figure is between 5 for a CPU in float32 and about 150 to 300 for GPUs in bfloat16). So the
+// choices depend neither on caps nor on data nor on a device, and a name means the same everywhere.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_DIFFERENTIATE_SAVEDVALUES_H

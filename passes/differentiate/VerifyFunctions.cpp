@@ -358,7 +358,7 @@ private:
 
   SmallVector<CallLayerOp> calls;
   std::map<StringRef, std::map<std::string, Interface>> layers; ///< by layer_fn and purpose
-  /// Of activations, saved and held values, by layer_fn: whether they stay in float32.
+  /// Says for activations, saved and held values, by layer_fn, whether they are wide.
   using Widths = std::map<std::pair<std::string, int64_t>, bool>;
   std::map<StringRef, Widths> widthsOf;
   Widths *widths = nullptr; ///< of the layer that is being read

@@ -16,13 +16,13 @@ struct FrontOptions {
   std::string freezeMatch;
 };
 
-/// Form I to form L with a loss: specialise, raise, find layers, freeze, attach the loss.
+/// Takes form I to form L with a loss: specialize, raise, find layers, freeze, attach the loss.
 void buildFrontPipeline(mlir::OpPassManager &passes, const FrontOptions &options);
-/// Form P to form C, verified.
+/// Takes form P to form C and verifies it.
 void buildFunctionsPipeline(mlir::OpPassManager &passes);
 
-/// Form P with costs to form C with the messages and actions of its plan: what passes/export reads.
-/// The plan is verified first. Registered as `omnibal-program`.
+/// Takes form P with costs to form C with the messages and actions of its plan, which passes/export
+/// reads. The plan is verified first. It is registered as `omnibal-program`.
 void buildProgramPipeline(mlir::OpPassManager &passes);
 
 /// Registers every pass and named pipeline of omnibal (omnibal-opt, tests).

@@ -33,7 +33,8 @@ struct ExportedProgram {
 /// functions. Reports on the module's diagnostics.
 llvm::FailureOr<ExportedProgram> exportProgram(mlir::ModuleOp module, const ExportOptions &options);
 
-/// The generated code, none where no function needs any. Reports on the kernels' module.
+/// Returns the generated code, or none if no function needs any. Errors are reported at the
+/// kernels' module.
 llvm::FailureOr<rt::GeneratedCode> compileKernels(const ExportedProgram &exported);
 
 } // namespace omnibal::exporter

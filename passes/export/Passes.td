@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def ExportProgramPass : Pass<"omnibal-export-program", "::mlir::ModuleOp"> {
-  let summary = "Write the program directory of a module with its schedule";
+  let summary = "Writes the program directory of a module with its schedule";
   let description = [{
     Input: form C with stages and messages (after omnibal-materialize-schedule, or written by hand).
     Lowers every layer function, lays out the memory of every stage and writes `output`. The module

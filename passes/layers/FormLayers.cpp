@@ -41,7 +41,7 @@ private:
   llvm::DenseMap<Operation *, size_t> layerOf;
   llvm::DenseMap<Value, Value> formed;
   llvm::DenseSet<Value> moved;
-  // Of the layer at hand.
+  // These belong to the current layer.
   llvm::SetVector<Operation *> ordered;
   llvm::SetVector<Value> inputs, parameters;
 };

@@ -15,8 +15,8 @@ struct LayerPlan {
   llvm::SetVector<mlir::Operation *> ops;
 };
 
-/// What depends on token ids or pictures. The rest (parameters, constants, positions) is copied
-/// into every layer that reads it and defines no cut.
+/// The ops that depend on token ids or pictures. All others (parameters, constants, positions) are
+/// copied into every layer that reads them and define no cut.
 class ContentOps {
 public:
   explicit ContentOps(mlir::func::FuncOp function);
@@ -27,16 +27,16 @@ public:
   }
   /// Content ops that the values are computed from, in block order.
   llvm::SetVector<mlir::Operation *> backwardFrom(llvm::ArrayRef<mlir::Value> values) const;
-  /// Those that the logits need.
+  /// Returns the ops that the logits need.
   const llvm::SetVector<mlir::Operation *> &all() const { return ops; }
-  /// Those that only the routers' loss needs: they take part in no search for layers.
+  /// Returns the ops that only the routers' loss needs; they take no part in the search for layers.
   const llvm::SetVector<mlir::Operation *> &besideLogits() const { return beside; }
 
 private:
   llvm::SetVector<mlir::Operation *> ops, beside; ///< in block order
 };
 
-/// Whether the op is attention, or the softmax of attention among as many rows that stayed
+/// True if the op is attention, or the softmax of an attention among as many rows that stayed
 /// products.
 bool attends(mlir::Operation *op);
 

@@ -1,7 +1,7 @@
 //===- ModuleWords.h - Words of module paths that tell a part of the model ---------------===//
 //
-// The one place in importers/ and passes/ that knows what modules are called. It decides nothing:
-// NameCheck warns where names and the graph's structure disagree.
+// This is the one place in importers/ and passes/ that knows what modules are called. It decides
+// nothing: NameCheck warns if names and the graph's structure disagree.
 //
 //===-------------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LAYERS_MODULEWORDS_H

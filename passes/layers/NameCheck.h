@@ -6,8 +6,8 @@
 
 namespace omnibal::layers {
 
-/// Warns where a parameter's or module's name says another part of the model than the layer in
-/// which the graph places it. Changes nothing: names decide nothing.
+/// Warns if a parameter's or module's name suggests another part of the model than the layer in
+/// which the graph places it. It changes nothing, because names decide nothing.
 void warnAboutNames(llvm::ArrayRef<LayerPlan> layers, const ContentOps &content);
 
 } // namespace omnibal::layers

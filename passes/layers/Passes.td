@@ -7,15 +7,15 @@ include "mlir/Pass/PassBase.td"
 def FormLayersPass : Pass<"omnibal-form-layers", "::mlir::ModuleOp"> {
   let summary = "Groups the ops of form R into layers (form L)";
   let description = [{
-    Parts by the graph: what feeds image_merge is vision, its tail after the last repeated block the
-    projector, the rest language. Layers are cut at values through which everything flows and found
-    as repeated structure.
+    The graph decides the parts: what feeds image_merge is vision, its tail after the last repeated
+    block is the projector, and the rest is language. Layers are cut at values through which
+    everything flows, and found as repeated structure.
   }];
   let dependentDialects = ["::omnibal::OmnibalDialect"];
 }
 
 def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
-  let summary = "Mark parameters that do not train";
+  let summary = "Marks parameters that do not train";
   let description = [{
     Input: form L. Sets `frozen` on the parameters that layers of the named parts use (vision,
     projector, language; embedding and head belong to language) and on those whose name the regular
@@ -29,7 +29,7 @@ def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
 }
 
 def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
-  let summary = "Give the head its loss and its prediction";
+  let summary = "Gives the head its loss and its prediction";
   let description = [{
     Input: form L whose last layer (kind head) yields logits [1, N, W]. Afterwards the head has the
     outputs logits, loss [N] and prediction i32 [N], named by `omnibal.outputs`, and @main returns

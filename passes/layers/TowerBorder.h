@@ -6,7 +6,7 @@
 
 namespace omnibal::layers {
 
-/// Number of the vision part's segments that belong to the tower, from the graph alone.
+/// Returns how many of the vision part's segments belong to the tower, from the graph alone.
 ///
 /// The tower ends with its last block, or with the norm that follows it: features keep the width of
 /// the blocks up to there, and rows are at most dropped (a class token). Whatever gives features

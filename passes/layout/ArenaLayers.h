@@ -18,7 +18,7 @@ struct ArenaTensor {
 struct ArenaLayer {
   int64_t chunk = 0;
   int64_t ownSaved = 0; ///< without inputs and outputs
-  /// Of the second half of its backward; all that is saved where nothing more is known.
+  /// The bytes of the second half of its backward; all that is saved if nothing more is known.
   int64_t lateSaved = 0, held = 0, half = 0;
   bool readsGradientLate = false;
   int64_t forward = 0, backward = 0, inference = 0, results = 0, predictions = 0;
@@ -31,7 +31,7 @@ struct ArenaLayers {
   std::vector<ArenaTensor> tensors;
 };
 
-/// From the attributes that omnibal-annotate-costs writes.
+/// Reads the attributes that omnibal-annotate-costs writes.
 ArenaLayers readArenaLayers(LayerGraph &graph, const planner::Plan &plan);
 
 } // namespace omnibal::layout

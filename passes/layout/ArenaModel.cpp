@@ -62,7 +62,7 @@ private:
     return lists;
   }
 
-  /// In the order of schedule::collectMessages.
+  /// Finds messages in the order of schedule::collectMessages.
   void findMessages(Mode mode) {
     messages.clear();
     messageOf.clear();

@@ -1,8 +1,8 @@
 //===- ModeLayout.h - Regions, bindings and actions of every stage in one mode -----------===//
 //
-// A mode is what the program does in one use: train, evaluate, or forward (inference). For each
-// stage it decides where every activation, saved value, gradient, message and batch value lies,
-// from the uses that the action list makes of them.
+// A mode is what the program does in one use: train, evaluate, or forward (predict). This code
+// decides for each stage where every activation, saved value, gradient, message and batch value
+// lies, by the uses that the action list makes of them.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LAYOUT_MODELAYOUT_H
@@ -20,7 +20,7 @@ using analysis::Edge;
 /// Functions of one call's layer, as indices into ProgramParts::functions; -1 = none.
 struct CalleeFunctions {
   int64_t forward = -1, evaluate = -1, inference = -1;
-  /// Those that actions run: a backward, or its halves, or both.
+  /// The functions that actions run: a backward, or its halves, or both.
   int64_t backward = -1, inputGrad = -1, weightGrad = -1;
 
   std::array<int64_t, 3> gradients() const { return {backward, inputGrad, weightGrad}; }

@@ -25,8 +25,9 @@ struct Placement {
   int64_t bytes = 0;            ///< largest end
 };
 
-/// Greedy by size (largest first, ties by position): each block goes to the lowest gap that is free
-/// during its whole life (Pisarchyk and Lee 2020, "greedy by size for offset calculation").
+/// Assigns offsets greedily by size (largest first, ties by position): each block goes to the
+/// lowest gap that is free during its whole life (Pisarchyk and Lee 2020, "greedy by size for
+/// offset calculation").
 Placement assignOffsets(const std::vector<Block> &blocks);
 
 } // namespace omnibal::layout

@@ -18,7 +18,7 @@ struct Schedule {
   std::vector<Message> messages;
   std::map<std::string, int32_t> messageIds;        ///< by the name of the transfer
   std::map<StageMode, std::vector<StageOp>> stages; ///< one a stage
-  /// Kinds of runs of each chunk in a training step, where an action runs them.
+  /// The kinds of runs of each chunk in a training step that some action runs.
   std::map<int64_t, std::set<RunKind>> runs;
 };
 
@@ -27,11 +27,11 @@ struct Schedule {
 /// of each other; what the actions do with them is checked with the program.
 llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const analysis::CallGraph &graph);
 
-/// The action of a program that does such a run.
+/// Returns the action of a program that does such a run.
 rt::ActionKind actionOf(RunKind kind);
 
-/// The actions of `op` in the program's terms: chunks and messages by their ids, shared parameters
-/// by the groups and gradient reductions by the buckets of `stage`.
+/// Returns the actions of `op` in the program's terms: chunks and messages by their ids, shared
+/// parameters by the groups and gradient reductions by the buckets of `stage`.
 llvm::FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &schedule,
                                                      const rt::Stage &stage);
 

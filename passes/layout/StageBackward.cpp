@@ -16,7 +16,7 @@ bool StageLayout::isRun(int64_t chunk, rt::ActionKind kind) const {
          llvm::any_of(runs->second, [&](RunKind run) { return actionOf(run) == kind; });
 }
 
-/// Of a whole backward, or of its first half: what gives gradients of inputs.
+/// Builds a whole backward, or its first half: what gives gradients of inputs.
 std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
                                        std::vector<rt::LayerCall> &out) {
   CallList list{{}, {}, kind, chunk.id};
@@ -94,7 +94,7 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
   return "";
 }
 
-/// Where a backward finds what forward left; nothing for other roles.
+/// Says where a backward finds what forward left; nothing for other roles.
 std::string StageLayout::keptLocation(int64_t call, const lower::Formal &formal,
                                       rt::Location &out) const {
   const Call &site = parts.graph.calls[call];

@@ -1,5 +1,4 @@
-//===- StageTimeline.h - When a stage's runs and messages happen
-//------------------------------------===//
+//===- StageTimeline.h - When a stage's runs and messages happen -----------------------------===//
 #ifndef PASSES_LAYOUT_STAGETIMELINE_H
 #define PASSES_LAYOUT_STAGETIMELINE_H
 

@@ -60,11 +60,12 @@ public:
   bool empty() const;
   /// Symbols in the order of the library (sorted).
   std::vector<std::string> symbols() const;
-  /// The bytes of kernels.so for `cpu`: "x86-64-v3" or "native"; of GPU kernels too, for the tests'
-  /// emulated device. Reports on the context's diagnostics. Legal for an empty library too.
+  /// Returns the bytes of kernels.so for `cpu`: "x86-64-v3" or "native"; also of GPU kernels, for
+  /// the tests' emulated device. Errors are reported to the context's diagnostics. The library may
+  /// be empty.
   llvm::FailureOr<std::string> compileSharedObject(llvm::StringRef cpu);
-  /// GPU kernels as a fat binary of cubins and PTX where `toolkit` (a folder; empty: CUDA_HOME,
-  /// PATH, the usual place) has ptxas and fatbinary, else as PTX, with a notice.
+  /// Returns GPU kernels as a fat binary of cubins and PTX if `toolkit` (a folder; empty:
+  /// CUDA_HOME, PATH, the usual place) has ptxas and fatbinary, else as PTX, with a notice.
   llvm::FailureOr<rt::GeneratedCode> compileForGpu(llvm::StringRef toolkit);
   llvm::FailureOr<std::string> compileToPtx();
   static constexpr const char *oldestGpu = "sm_80";

@@ -7,8 +7,9 @@ include "mlir/Pass/PassBase.td"
 def ExpandAttention : Pass<"omnibal-expand-attention", "::mlir::func::FuncOp"> {
   let summary = "Writes attention that the kernel does not take as matrix products and a softmax";
   let description = [{
-    That is: with a mask of values, or of other keys than the queries' own tokens (cached ones). Sizes must be constants. Training has no such attention: raising knows the masks of
-    models by kind.
+    Such attention has a mask of values, or keys other than the queries' own tokens (cached ones).
+    Sizes must be constants. Training has no such attention: raising knows the masks of models by
+    kind.
   }];
 }
 
@@ -19,7 +20,7 @@ def ExpandShifts : Pass<"omnibal-expand-shifts", "::mlir::func::FuncOp"> {
 def ExpandNorms : Pass<"omnibal-expand-norms", "::mlir::func::FuncOp"> {
   let summary = "Writes rms_norm, layer_norm, softmax and log_softmax as reductions and elementwise ops";
   let description = [{
-    So that fusion sees one kind of thing. Softmax along another axis than the last, or along one whose
+    Fusion then sees one kind of op. Softmax along another axis than the last, or along one whose
     size is not known at compile time, stays a call.
   }];
 }

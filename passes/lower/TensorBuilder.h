@@ -38,7 +38,7 @@ public:
     return ReduceOp::create(builder, loc, type, input, mlir::Value(), kind,
                             builder.getDenseI64ArrayAttr(axes), true, false);
   }
-  /// Same elements, another shape; the value itself if the shape is the same.
+  /// Gives the elements another shape; the result is the value itself if the shape is the same.
   mlir::Value reshape(mlir::Value input, llvm::ArrayRef<SymbolicDim> shape) {
     auto type = makeTensorType(builder.getContext(), shape, typeOf(input).getElementType());
     if (type == input.getType())

@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
-  let summary = "Decide the stage and the rematerialisation of every layer from their costs";
+  let summary = "Decides the stage and the rematerialization of every layer from their costs";
   let description = [{
     Input: form L with costs (omnibal-annotate-costs, or by hand). Reads them, `omnibal.cluster` and
     `omnibal.loads` as a planning problem, cuts by `method` or takes the cuts of `plan`, recomputes
@@ -28,7 +28,7 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
 }
 
 def VerifyPlan : Pass<"omnibal-verify-plan", "::mlir::ModuleOp"> {
-  let summary = "Check a plan against the costs that it was made for";
+  let summary = "Checks a plan against the costs that it was made for";
   let description = [{
     Input: form P with costs. Reads problem and plan from the attributes and checks them by rules
     that share no code with the search (plan_c1 .. plan_c9 in docs/planner.md). Each violation is an
@@ -38,10 +38,10 @@ def VerifyPlan : Pass<"omnibal-verify-plan", "::mlir::ModuleOp"> {
 }
 
 def PartitionStages : Pass<"omnibal-partition-stages", "::mlir::ModuleOp"> {
-  let summary = "Decide the stage and the rematerialisation of every layer";
+  let summary = "Decides the stage and the rematerialization of every layer";
   let description = [{
-    Input: form L with a loss (after omnibal-attach-loss). omnibal-annotate-costs,
-    omnibal-search-plan and omnibal-verify-plan in one, for a cluster of `stages` equal ones.
+    Input: form L with a loss (after omnibal-attach-loss). Runs omnibal-annotate-costs,
+    omnibal-search-plan and omnibal-verify-plan in one, for a cluster of `stages` equal stages.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "Pipeline stages">,

@@ -6,13 +6,14 @@
 
 namespace omnibal::plan {
 
-/// The problem that the plan answers: its schedule, and its options where they were not for the
-/// search to decide.
+/// Returns the problem that the plan answers: its schedule, and its options if the search did not
+/// decide them.
 planner::Problem problemOf(const StagePlan &planned);
 
-/// Analysis remarks of category `omnibal-partition`: at the first layer of each chunk its figures
-/// (`stage`) and what limits it, with the next best place of the cut (`cut`); at @main what more
-/// memory or another stage would buy (`resources`). Costs nothing where no one asks for remarks.
+/// Emits analysis remarks of category `omnibal-partition`: at the first layer of each chunk its
+/// figures (`stage`) and what limits it, with the next best place of the cut (`cut`); at @main what
+/// more memory or another stage would gain (`resources`). It costs nothing if no one asks for
+/// remarks.
 void explainPlan(mlir::ModuleOp module, const StagePlan &planned);
 
 } // namespace omnibal::plan

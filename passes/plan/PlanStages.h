@@ -27,8 +27,9 @@ struct PlannedModule : StagePlan {
   llvm::SmallVector<std::pair<std::string, std::string>> unmeasured;
 };
 
-/// annotateCosts, `omnibal.cluster`, the loads of the data's typical step, searchStages: what
-/// omnibal-annotate-costs and omnibal-search-plan do, in one. Reports on the module.
+/// Does what omnibal-annotate-costs and omnibal-search-plan do, in one: annotateCosts,
+/// `omnibal.cluster`, the loads of the data's typical step, searchStages. Errors are reported at
+/// the module.
 llvm::FailureOr<PlannedModule> planStages(mlir::ModuleOp module, const PlanOptions &options);
 
 } // namespace omnibal::plan

@@ -8,20 +8,23 @@
 
 namespace omnibal::plan {
 
-/// The stages as `omnibal.cluster` of the module.
+/// Writes the stages as `omnibal.cluster` of the module.
 void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
-/// Factors of each micro-batch as `omnibal.loads`; none: the attribute goes.
+/// Writes the factors of each micro-batch as `omnibal.loads`; without factors the attribute is
+/// removed.
 void writeLoads(mlir::ModuleOp module, const std::vector<planner::LoadFactors> &loads);
 
-/// Layers, options, edges, cluster and loads of a module in form L with costs
+/// Reads layers, options, edges, cluster and loads of a module in form L with costs
 /// (omnibal-annotate-costs). A parameter that several layers use counts with the first of them.
-/// Micro-batches and schedule are left for the caller, who knows them from an option or a plan.
-/// Reports what is missing where it is missing, in the name of `pass`.
+/// Micro-batches and schedule are left to the caller, who knows them from an option or a plan. What
+/// is missing is reported where it is missing, in the name of `pass`.
 llvm::FailureOr<planner::Problem> readProblem(mlir::ModuleOp module, llvm::StringRef pass);
 
-/// Decisions as `omnibal.chunk` and `omnibal.remat` on layers and `omnibal.plan` on the module.
+/// Writes decisions as `omnibal.chunk` and `omnibal.remat` on layers and `omnibal.plan` on the
+/// module.
 void writePlan(mlir::ModuleOp module, const planner::Problem &problem, const planner::Plan &plan);
-/// And back. Reports layers without them, and chunks that do not hold consecutive layers.
+/// Reads the plan back from the attributes. Reports layers without them, and chunks that do not
+/// hold consecutive layers.
 llvm::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module, llvm::StringRef pass);
 
 } // namespace omnibal::plan

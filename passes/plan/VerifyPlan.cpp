@@ -77,7 +77,8 @@ private:
     return success();
   }
 
-  /// At the layer that the rule is about, or the first one of the stage, else at the module.
+  /// Reports at the layer that the rule is about, or at the first one of the stage, else at the
+  /// module.
   void report(const planner::Violation &violation, const planner::Plan &plan) {
     std::optional<int64_t> layer = violation.layer;
     for (size_t c = 0; violation.stage && !layer && c < plan.chunkStage.size(); ++c)

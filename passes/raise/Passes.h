@@ -11,7 +11,7 @@ namespace omnibal {
 #define GEN_PASS_REGISTRATION
 #include "passes/raise/Passes.h.inc"
 
-/// Form S to form R: the raising passes in their order. `tokens` is the cap Qt.
+/// Takes form S to form R by the raising passes in their order. `tokens` is the cap of tokens.
 void buildRaisePipeline(mlir::OpPassManager &manager, int64_t tokens);
 /// Registers the passes above and the pipeline "omnibal-raise" with its option `tokens`.
 void registerRaisePasses();

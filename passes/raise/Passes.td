@@ -13,7 +13,7 @@ def SelectLogitsPass : RaisingPass<"omnibal-select-logits"> {
   let description = [{
     Exporters return caches and hidden states as well. The logits are the result with that name,
     else the float result of shape [1, N, static] that most of the graph feeds. They come first; the
-    balancing loss of routers is the result `router_loss`, a number, and goes where
+    balancing loss of routers is the result `router_loss`, a number, and is dropped if
     `omnibal.router_loss_coefficient` on the module is 0.
   }];
 }
@@ -35,8 +35,8 @@ def RaiseEmbeddingPass : RaisingPass<"omnibal-raise-embedding"> {
 def RaiseExpertsPass : RaisingPass<"omnibal-raise-experts"> {
   let summary = "Products with a matrix looked up for each row become grouped_linear";
   let description = [{
-    Mixtures of experts, exported as matrices[ids] times rows: what computes the experts that a row
-    chose, and no others.
+    Mixtures of experts are exported as matrices[ids] times rows. The result computes the experts
+    that a row chose, and no others.
   }];
 }
 def RaisePatchConvPass : RaisingPass<"omnibal-raise-patch-conv"> {
@@ -51,8 +51,8 @@ def RaiseImageMergePass : RaisingPass<"omnibal-raise-image-merge"> {
 def ClassifyInputsPass : RaisingPass<"omnibal-classify-inputs"> {
   let summary = "Marks each graph input with its role: ids, positions, mask, types, image, token";
   let description = [{
-    By use, not by name: ids are what rows of an embedding are looked up by; positions reach
-    rotary angles or a table of positions; the other token inputs only reach masks.
+    Roles follow from use and not from names: ids look up rows of an embedding, positions reach
+    rotary angles or a table of positions, and the other token inputs only reach masks.
   }];
 }
 def RaiseAttentionPass : RaisingPass<"omnibal-raise-attention"> {

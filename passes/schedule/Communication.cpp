@@ -28,7 +28,7 @@ StepKind convert(planner::ActionKind kind) {
   return StepKind::Forward;
 }
 
-/// Where every action stands: stage and position in its list.
+/// Says where every action stands: stage and position in its list.
 using Places = std::map<Key, std::pair<size_t, size_t>>;
 
 Places findPlaces(const Lists &compute) {
@@ -41,7 +41,7 @@ Places findPlaces(const Lists &compute) {
   return places;
 }
 
-/// By chunk, the messages that the forward (0) or the backward (1) there needs or makes.
+/// For each chunk, the messages that the forward (0) or the backward (1) there needs or makes.
 using ByChunk = std::map<std::pair<bool, int64_t>, std::vector<const Message *>>;
 
 /// How long an action takes for the order of messages: recomputation and imbalance are not known

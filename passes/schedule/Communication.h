@@ -24,18 +24,19 @@ struct Step {
   int64_t index = 0; ///< the chunk, or the id of the message
 };
 
-/// Empty, or which stages wait for each other for ever when they run `compute` in order, each
-/// action as soon as what `dependencies` bring it is there. Dependencies are messages that may also
-/// join chunks of one stage; the stages of their ends are not read.
+/// Returns which stages wait for each other forever when they run `compute` in order, each action
+/// as soon as what `dependencies` bring it has arrived; empty if none do. Dependencies are messages
+/// that may also join chunks of one stage; the stages of their ends are not read.
 std::string findDeadlock(const std::vector<std::vector<planner::Action>> &compute,
                          const std::vector<Message> &dependencies);
 
-/// Puts communication between the compute actions of every stage; these must be able to finish.
+/// Puts communication between the compute actions of every stage, which must be able to finish.
 ///
-/// Every message has one time: when the action that makes its data ends, but not before the action
-/// two before the one that reads it has ended there. (Times are those of a run in which every
-/// action starts as soon as it can, a backward taking twice as long as the others.) Both ends start
-/// the message before their first action that does not start earlier, receives before sends, so:
+/// Every message has one time: when the action that makes its data ends, but not before the end, on
+/// the receiver, of the action two before the one that reads it. (Times are those of a run in which
+/// every action starts as soon as it can, and a backward takes twice as long as the others.) Both
+/// ends start the message before their first action that does not start earlier, receives before
+/// sends, so:
 ///
 /// * A stage holds the buffers of at most two actions' messages that it has not begun to read, and
 ///   a receive is awaited right before the action that reads it.

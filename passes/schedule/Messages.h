@@ -18,8 +18,9 @@ struct Message {
 /// Whether the backward of `call` yields the gradient of its input `input`.
 bool givesInputGradient(const analysis::Call &call, int64_t input);
 
-/// For every pair of chunks on different stages that an edge joins: one message per direction, in
-/// the order of the edges. `chunkStage` has one stage a chunk; gradients only where asked for.
+/// Returns the messages for every pair of chunks on different stages that an edge joins: one per
+/// direction, in the order of the edges. `chunkStage` has one stage per chunk; gradients are sent
+/// only if asked for.
 std::vector<Message> collectMessages(const analysis::CallGraph &graph,
                                      llvm::ArrayRef<int64_t> chunkStage, bool gradients);
 

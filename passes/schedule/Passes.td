@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def MaterializeSchedule : Pass<"omnibal-materialize-schedule", "::mlir::ModuleOp"> {
-  let summary = "Write what every stage does as ops";
+  let summary = "Writes what every stage does as ops";
   let description = [{
     Input: form C whose calls carry `omnibal.chunk`, and `omnibal.plan` on the module. Adds an
     `omnibal.transfer` for every message between chunks and an `omnibal.stage` for every stage and

@@ -1,4 +1,4 @@
-//===- Passes.td - Specialisation: form I to form S --------------------------------------===//
+//===- Passes.td - Specialization: form I to form S --------------------------------------===//
 #ifndef PASSES_SPECIALIZE_PASSES_TD
 #define PASSES_SPECIALIZE_PASSES_TD
 

@@ -28,7 +28,7 @@ bool isIota(ArrayRef<int64_t> permutation) {
   return true;
 }
 
-/// Where a slice starts on one axis, in [0, size]. Fails where that is not a constant.
+/// Returns where a slice starts on one axis, in [0, size]. Fails if that is not a constant.
 FailureOr<int64_t> startOf(SliceOp op, int64_t axis, const SymbolicDim &size,
                            const SymbolicDim &start, int64_t step) {
   // The last N of N + 2 rows start at 2, as the last N of N start at 0.

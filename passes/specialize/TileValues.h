@@ -19,7 +19,7 @@ public:
 
   /// Looks at an op whose types are final and whose operands have been visited.
   void visit(mlir::Operation *op, const SymbolicContents &contents);
-  /// The result of `op` as one row, repeated for each tile; null if it is not.
+  /// Returns the result of `op` as one row, repeated for each tile; null if it is not that.
   mlir::Value repeatedRow(mlir::OpBuilder &builder, mlir::Operation *op) const;
   /// Elements of a small integer tensor as expressions in V, where they are affine.
   std::optional<SymbolicShape> affine(mlir::Value value) const;
@@ -27,12 +27,12 @@ public:
   bool listsAllTiles(mlir::Value value) const;
   /// True if every element of the boolean, one for each tile, is true.
   bool choosesAllTiles(mlir::Value value) const;
-  /// Another value, or none, takes the place of `from`.
+  /// Puts another value, or none, in the place of `from`.
   void replace(mlir::Value from, mlir::Value to);
 
 private:
   static constexpr std::array<int64_t, 3> tileCounts{2, 3, 5};
-  /// The value for each of the numbers of tiles. Of a splat only one element, without dimensions.
+  /// The value for each of the numbers of tiles. A splat has only one element and no dimensions.
   struct Probed {
     std::array<HostTensor, 3> tensors;
     bool splat = false;

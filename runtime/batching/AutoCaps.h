@@ -1,8 +1,9 @@
 //===- AutoCaps.h - Caps by predicted step time ----------------------------------------------===//
 //
-// Larger groups waste less on what every micro-batch costs anyway and leave less room unused; they
-// need more memory, and fewer of them fill a pipeline worse. Instead of trial runs each pair of
-// caps that fits the memory is tried on a part of the samples: balanced, and its time predicted.
+// Larger groups waste less on the fixed cost of a micro-batch and leave less room unused. But they
+// need more memory, and fewer of them fill a pipeline worse. Instead of making trial runs, the
+// search balances a part of the samples for each pair of caps that fits the memory, and predicts
+// the time.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_AUTOCAPS_H
@@ -56,8 +57,8 @@ struct AutoCaps {
   std::string explanation;               ///< lines: the choice, what rules others out
 };
 
-/// Errors: no cost, not exactly one target, invalid numbers, a sample that alone needs more than
-/// the memory limit (named).
+/// Chooses caps. These are errors: no cost, not exactly one target, invalid numbers, and a sample
+/// that alone needs more than the memory limit (which is named).
 Result<AutoCaps> chooseCaps(const SampleLengths &lengths, const AutoCapsOptions &options);
 
 } // namespace omnibal::rt

@@ -78,8 +78,8 @@ std::vector<uint32_t> packable(const SampleLengths &lengths, const std::vector<i
   return samples;
 }
 
-/// As the published `group_random` sampler: sorted by tokens in units of 512, neighbors are a
-/// row; rows in random order.
+/// Makes rows as the published `group_random` sampler does: groups are sorted by tokens in units of
+/// 512, neighbors are a row, and rows are in random order.
 std::vector<uint32_t> isfRows(const GroupLoads &loads, int32_t ranks, Random random) {
   std::vector<uint64_t> items(loads.tokens.size()), scratch;
   for (size_t g = 0; g < items.size(); ++g)

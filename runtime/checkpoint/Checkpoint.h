@@ -23,13 +23,14 @@
 
 namespace omnibal::rt {
 
-/// What a run needs besides tensors; the same on all ranks.
+/// The state of a run apart from its tensors; it is the same on all ranks.
 struct RunState {
   int64_t step = 0;         ///< steps completed
   int64_t dataPosition = 0; ///< steps of the current epoch consumed
   uint64_t seed = 0;
-  /// The layout and settings that make the continuation bit-equal (stages, cuts, data-parallel
-  /// ranks, learning-rate schedule, ...). open() does not judge it; the caller compares.
+  /// The layout and settings that make the continuation equal bit by bit (stages, cuts,
+  /// data-parallel ranks, learning-rate schedule, ...). open() does not judge it; the caller
+  /// compares.
   nlohmann::json settings = nlohmann::json::object();
 };
 
@@ -41,8 +42,8 @@ struct CheckpointWriteOptions {
   int keep = 2;       ///< complete checkpoints left on the disk, at least 1
 };
 
-/// Every rank of the run calls this. `tensors`: this stage's, named as described above.
-/// After an error the earlier checkpoints are untouched.
+/// Saves a checkpoint; every rank of the run calls this. `tensors` are those of this rank's stage,
+/// named as described above. After an error the earlier checkpoints are untouched.
 Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
                       const std::vector<NamedTensor> &tensors, const Agreement &agree);
 
@@ -56,13 +57,13 @@ struct Manifest; // Manifest.h
 
 class Checkpoint {
 public:
-  /// `path`: a checkpoint folder (the newest complete and undamaged step is taken; `notices` says
-  /// which were passed over and why) or one step's folder (then a defect is an error). Every file's
-  /// size and checksum is verified.
+  /// Opens a checkpoint. `path` is a checkpoint folder (the newest complete and undamaged step is
+  /// taken; `notices` says which were passed over and why) or one step's folder (then a defect is
+  /// an error). Every file's size and checksum is verified.
   static Result<Checkpoint> open(const std::string &path,
                                  std::vector<std::string> *notices = nullptr);
-  /// One step's folder that another rank has opened: a file is verified when something of it is
-  /// read.
+  /// Opens one step's folder that another rank has opened: a file is verified when something of it
+  /// is read.
   static Result<Checkpoint> openVerified(const std::string &folder);
 
   const RunState &state() const { return run; }

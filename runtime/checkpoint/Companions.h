@@ -11,14 +11,15 @@
 
 namespace omnibal::rt {
 
-/// Names, sorted, of the files in the folder that Transformers reads to build model, tokenizer and
-/// processor.
+/// Returns the sorted names of the files in the folder that Transformers reads to build model,
+/// tokenizer and processor.
 std::vector<std::string> companionsOf(const FolderFiles &source);
-/// Contents of one of them. `type`: of the weights that will lie beside the copy; the model's
-/// configuration names it. None: the source's.
+/// Returns the contents of one of them. `type` is the type of the weights that will lie next to the
+/// copy, which the model's configuration names; without it the configuration keeps the source's
+/// type.
 Result<std::string> readCompanion(const FolderFiles &source, const std::string &name,
                                   std::optional<StoredType> type);
-/// Copies them to another folder, each file atomically; a folder onto itself changes nothing but
+/// Copies them to another folder, each file atomically; copying a folder onto itself changes only
 /// the named type.
 Status copyCompanions(const FolderFiles &source, const std::string &to,
                       std::optional<StoredType> type);

@@ -17,14 +17,14 @@ struct Manifest {
   static Result<Manifest> parse(const std::string &text, const std::string &label);
 };
 
-/// "step-00000042".
+/// Returns a name such as "step-00000042".
 std::string stepName(int64_t step);
-/// The number in such a name, else -1.
+/// Returns the number in such a name, or -1.
 int64_t stepOf(const std::string &name);
 
 /// Size and checksum of a file.
 Result<ManifestFile> measureFile(const std::string &folder, const std::string &name);
-/// DataLoss unless the file of a step's folder is as listed.
+/// Returns DataLoss unless the file of a step's folder is as listed.
 Status verifyFile(const std::string &folder, const ManifestFile &file);
 Result<Manifest> readManifest(const std::string &folder);
 /// Reads a step's manifest and compares every file with it.

@@ -137,7 +137,7 @@ Status writeCopied(const StoredTensor &tensor, StoredType type, Placed place) {
   return Status::ok();
 }
 
-/// Where each tensor lies.
+/// Says where each tensor lies.
 struct PlaceInFiles {
   size_t file = 0, tensor = 0;
 };

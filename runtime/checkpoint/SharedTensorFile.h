@@ -1,7 +1,7 @@
 //===- SharedTensorFile.h - Safetensors files written by many ranks ----------------------===//
 //
-// The leader lays the files out; every rank writes its own tensors at their places; the files
-// appear under their names when all have agreed. Ranks must see the same file system.
+// The leader lays out the files, and every rank writes its own tensors at their places. The files
+// appear under their names when all ranks have agreed. Ranks must see the same file system.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_SHAREDTENSORFILE_H
@@ -22,25 +22,26 @@ struct SharedTensorFile {
 };
 
 /// What goes into the files. A tensor is written in the type that the layout says, rounded to
-/// nearest even; one that has this type already is taken over byte by byte.
+/// nearest even; a tensor that has this type already is copied byte by byte.
 struct SharedTensors {
   std::vector<NamedTensor> mine; ///< copies of one tensor on several ranks: let one rank pass it
   std::vector<const StoredTensor *> copied; ///< that the leader takes from the source's files
 };
 
-/// The file's bytes before it has its name.
+/// Returns the temporary path that holds the file's bytes before it has its name.
 std::string temporaryOf(const SharedTensorFile &file);
 /// Gives finished files their names.
 Status nameFinished(const std::vector<SharedTensorFile> &files);
 
-/// Every rank calls this; those that write anything with the same `files` and `metadata`. Space for
-/// all files is reserved before the first tensor is written. `commit` is called by the leader when
-/// all files are complete and on the disk. After an error the temporaries are gone.
+/// Writes the files; every rank calls this, and those that write anything pass the same `files` and
+/// `metadata`. Space for all files is reserved before the first tensor is written. The leader calls
+/// `commit` when all files are complete and on the disk. After an error the temporary files are
+/// gone.
 Status writeSharedTensorFiles(const std::vector<SharedTensorFile> &files,
                               const std::map<std::string, std::string> &metadata,
                               const SharedTensors &tensors, bool leads, const Agreement &agree,
                               const std::function<Status()> &commit);
-/// One file of what ranks hold.
+/// Writes one file of what ranks hold.
 Status writeSharedTensorFile(const SharedTensorFile &file, const std::vector<NamedTensor> &mine,
                              bool leads, const Agreement &agree);
 

@@ -7,11 +7,12 @@
 
 namespace omnibal::rt {
 
-/// Called by every rank with its own outcome; returns success only where all succeeded, after all
-/// have called (a barrier), else the error of a failed rank. Ranks may be threads or processes.
+/// Every rank calls this with its own outcome. It returns, after all have called (a barrier),
+/// success if all succeeded, and otherwise the error of a failed rank. Ranks may be threads or
+/// processes.
 using Agreement = std::function<Status(Status mine)>;
 
-/// For a run of one rank.
+/// The agreement of a run with one rank.
 inline Status agreeAlone(Status mine) { return mine; }
 
 } // namespace omnibal::rt

@@ -63,8 +63,8 @@ std::vector<int> Communicator::everyone() const {
   return ranks;
 }
 
-/// In rounds of `shareElements` a rank: everyone sends each rank its share, that rank adds the
-/// shares in rank order and sends the sum back to all.
+/// Sums in rounds of `shareElements` per rank: everyone sends each rank its share, and that rank
+/// adds the shares in rank order and sends the sum back to all.
 template <typename T> Status Communicator::sum(std::span<T> data, std::span<const int> ranks) {
   int64_t members = ranks.size();
   auto found = std::find(ranks.begin(), ranks.end(), rank());

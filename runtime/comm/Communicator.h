@@ -24,7 +24,7 @@ struct Activity {
   int64_t step = -1; ///< from 0
   int32_t stage = 0;
   int32_t microbatch = -1;
-  const char *action = "starting"; ///< a string that lives for ever
+  const char *action = "starting"; ///< a string that lives forever
 };
 /// "step 3": what people read counts steps from 1, as progress and checkpoints do.
 std::string stepForPeople(int64_t step);
@@ -47,7 +47,7 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Start a message of several pieces; sender and receiver name the same number of pieces of the
+  /// Starts a message of several pieces; sender and receiver name the same number of pieces of the
   /// same sizes. Messages of one pair and tag match in the order of their calls. The memory belongs
   /// to the communicator until wait(). Tags of callers are not negative.
   Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) {
@@ -59,7 +59,7 @@ public:
   /// Ends an operation. DeadlineExceeded names the peer that did not come; Aborted carries the
   /// reason of the rank that failed first.
   virtual Status wait(Handle handle) = 0;
-  /// Lets messages under way advance; cheap.
+  /// Lets messages under way advance; the call is cheap.
   virtual void progress() {}
   /// Makes every present and future operation of all ranks fail with this reason (the first one
   /// counts). After it returns nothing touches the memory of this rank's messages. A rank calls it
@@ -67,24 +67,25 @@ public:
   virtual void abort(const Status &reason) = 0;
   /// Tells the other ranks (where the transport can) what this rank does now.
   virtual void announce(const Activity &activity) {}
-  /// What is known of a rank's last announcement; empty where the transport carries none.
+  /// Returns what is known about a rank's last announcement; empty if the transport carries none.
   virtual std::string activityOf(int rank) { return {}; }
-  /// Without waiting: the reason if the ranks have been aborted or one of them was lost.
+  /// Returns, without waiting, the reason if the ranks have been aborted or one of them was lost.
   virtual Status health() { return Status::ok(); }
 
-  /// Sums over `ranks` (ascending, this rank among them), element by element in the order of ranks;
-  /// all get the same bits.
+  /// Sums over `ranks` (ascending, this rank among them), element by element in the order of ranks,
+  /// so that all get the same bits.
   Status allReduce(std::span<float> data, std::span<const int> ranks);
   Status allReduce(std::span<double> data, std::span<const int> ranks);
-  /// What `root`, one of the ranks, has there comes to all of them.
+  /// Gives all ranks what `root`, one of them, has there.
   Status broadcast(std::span<std::byte> data, int root, std::span<const int> ranks);
-  /// The same of a text, whose length only the root knows; over all ranks.
+  /// Does the same with a text, whose length only the root knows, over all ranks.
   Status broadcast(std::string &text, int root);
   Status barrier(std::span<const int> ranks);
-  /// An error on all ranks unless all of them give the same value; `what` (a plural) for messages.
+  /// Returns an error on all ranks unless all of them give the same value; `what` (a plural) is for
+  /// messages.
   Status checkEqual(uint64_t value, const std::string &what);
-  /// Success where all ranks call it with success; else all get the error of the lowest rank that
-  /// failed by itself (not with code Aborted), with code Aborted on the others.
+  /// Returns success if all ranks call it with success. Otherwise all get the error of the lowest
+  /// rank that failed by itself (not with code Aborted), with code Aborted on the other ranks.
   Status agree(Status mine);
   std::vector<int> everyone() const;
 

@@ -8,8 +8,8 @@
 
 namespace omnibal::rt {
 
-/// Rank 0 gets the texts of all ranks in their order, the others an empty list. All ranks call it
-/// while no message of a program is under way.
+/// Returns the texts of all ranks in their order on rank 0 and an empty list on the others. All
+/// ranks call it while no message of a program is under way.
 Result<std::vector<std::string>> gatherTexts(Communicator &communicator, std::string mine);
 
 } // namespace omnibal::rt

@@ -1,9 +1,9 @@
 //===- StepSums.h - What ranks tell each other at the end of a step --------------------------===//
 //
 // Every rank has three sums of a step: its loss, its gradients' squared norm and its routers'
-// balancing loss. All ranks get all of
-// them through a sum of float32 values: a double travels as four numbers of 16 bits in its rank's
-// slot, the others add zeros, so it arrives with its bits. Plain code, for hosts and devices.
+// balancing loss. All ranks get all of them through a sum of float32 values: a double travels as
+// four numbers of 16 bits in its rank's slot, and the other ranks add zeros there, so it arrives
+// with its bits. This is plain code for hosts and devices.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_COMM_STEPSUMS_H
@@ -52,7 +52,7 @@ OMNIBAL_EVERYWHERE inline StepSums decodeSums(const float *slot) {
   return {decodeDouble(slot), decodeDouble(slot + 4), decodeDouble(slot + 8)};
 }
 
-/// Over the ranks, in their order.
+/// Returns the sums over the ranks, in their order.
 OMNIBAL_EVERYWHERE inline StepSums totalOf(const float *slots, int ranks) {
   StepSums total;
   for (int r = 0; r < ranks; ++r) {
@@ -64,9 +64,9 @@ OMNIBAL_EVERYWHERE inline StepSums totalOf(const float *slots, int ranks) {
   return total;
 }
 
-/// What an update multiplies the sums of gradients with, as PyTorch's clip_grad_norm_ does after
-/// the division by the number of labels; not a number if a sum is none, so that nothing is updated.
-/// clip <= 0: off.
+/// Returns what an update multiplies the sums of gradients by, as PyTorch's clip_grad_norm_ does
+/// after the division by the number of labels. It is not a number if a sum is none, so that nothing
+/// is updated. clip <= 0: off.
 OMNIBAL_EVERYWHERE inline float updateScale(const StepSums &total, double labels, double clip) {
   constexpr double clipEpsilon = 1e-6; // keeps the factor finite where the norm is 0
   const double undefined =             // 0 for finite sums

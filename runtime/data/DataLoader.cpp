@@ -9,7 +9,7 @@ namespace {
 /// itself bounds the decoded tiles.
 constexpr int64_t stepsAhead = 3;
 
-/// Of decoded pictures of their own sizes: units are much smaller than tiles.
+/// The most bytes of decoded pictures of their own sizes: units are much smaller than tiles.
 constexpr int64_t pictureBytesAhead = int64_t{256} << 20;
 
 LoaderOptions loaderOptions(const Program &program, const DataLoaderOptions &options) {

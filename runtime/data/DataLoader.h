@@ -1,5 +1,4 @@
-//===- DataLoader.h - The micro-batches of one replica, read and decoded ahead
-//------------------===//
+//===- DataLoader.h - The micro-batches of one replica, read and decoded ahead ---------------===//
 #ifndef RUNTIME_DATA_DATALOADER_H
 #define RUNTIME_DATA_DATALOADER_H
 
@@ -22,8 +21,9 @@ struct DataLoaderOptions {
   DataPosition position; ///< the epoch that holds firstStep
 };
 
-/// Every rank has its own: all of them read the samples' tokens, only those with `pixels` decode.
-/// Only the replica's samples are read. While a step runs, the next ones are read and decoded.
+/// Every rank has its own loader: all of them read the samples' tokens, and only those with
+/// `pixels` decode pictures. Only the replica's samples are read. While a step runs, the next ones
+/// are read and decoded.
 class DataLoader final : public MicrobatchSource {
 public:
   DataLoader(std::shared_ptr<const Dataset> dataset, const Preprocess &preprocess,
@@ -36,7 +36,7 @@ public:
 
   /// The epoch that holds the step that get() belongs to.
   DataPosition position() const { return reader->position(currentStep); }
-  /// Of the groups of that epoch.
+  /// Returns the checksum of the groups of that epoch.
   Result<uint64_t> checksum() { return reader->checksum(currentStep); }
   LoaderCounters counters() const { return loader.counters(); }
 
@@ -54,9 +54,10 @@ private:
   std::vector<std::unique_ptr<PackedMicrobatch>> taken;
 };
 
-/// Whether any chunk of the stage reads pixel_values in this mode.
+/// True if any chunk of the stage reads pixel_values in this mode.
 bool readsPixels(const Stage &stage, const std::string &mode);
-/// How many decoded tiles a feeder's loader holds at most beside those of one micro-batch.
+/// Returns how many decoded tiles a data loader's prefetcher holds at most, in addition to those of
+/// one micro-batch.
 int64_t tilesAhead(const Program &program);
 PackingRules packingRules(const Program &program);
 SampleRules sampleRules(const Program &program);

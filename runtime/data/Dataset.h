@@ -36,21 +36,22 @@ struct Sample {
   int64_t tokens() const { return static_cast<int64_t>(inputIds.size()); }
 };
 
-/// What the program demands of a sample; 0 or -1 = not checked.
+/// What the program demands of a sample; 0 or -1: not checked.
 struct SampleRules {
   int64_t vocabulary = 0; ///< ids and labels lie in [0, vocabulary), labels may be -100
-  /// As often in input_ids as tiles * tokensPerTile; with a grid in runs of the pictures' units.
+  /// This id occurs in input_ids tiles * tokensPerTile times; with a grid it occurs in runs of the
+  /// pictures' units.
   int64_t imageTokenId = -1;
   int64_t tokensPerTile = 0;
   int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
   std::vector<std::string> tokenInputs;  ///< must be present in KEY.json
-  /// Of these, token types of attention that sees its prefix both ways: 0s, then 1s.
+  /// Those of them that are token types of attention that sees its prefix both ways: 0s, then 1s.
   std::vector<std::string> prefixInputs;
 };
 /// InvalidArgument with the sample's key, the field and what to do.
 Status checkSample(const Sample &sample, const SampleRules &rules);
 
-/// What a caller takes of KEY.json: less memory where the file holds more.
+/// What a caller needs of KEY.json; this takes less memory if the file holds more.
 struct SampleNeeds {
   const std::vector<std::string> *tokenInputs = nullptr; ///< null: whatever could be one
   int64_t tokensCap = -1; ///< a sample of more tokens is an error; -1: any number
@@ -58,8 +59,8 @@ struct SampleNeeds {
 
 class Dataset {
 public:
-  /// `shards`: tar files, or folders whose *.tar are taken in the order of their names.
-  /// With `grid` pictures have their own sizes, and tiles are units of it.
+  /// Opens a data set. `shards` are tar files, or folders whose *.tar are taken in the order of
+  /// their names. With `grid` pictures have their own sizes, and tiles are units of it.
   static Result<std::shared_ptr<const Dataset>>
   open(const std::vector<std::string> &shards,
        const std::optional<PictureGrid> &grid = std::nullopt);
@@ -82,7 +83,7 @@ public:
                      float *out) const;
   /// Bytes of the largest picture file.
   int64_t largestPicture() const;
-  /// With a grid: all pictures of a sample as patches, [tiles, patches of a unit, values].
+  /// Decodes, with a grid, all pictures of a sample as patches, [tiles, patches of a unit, values].
   Status decodePatches(int64_t index, const Preprocess &preprocess, float *out) const;
   /// "shard.tar: key", for error messages.
   std::string describe(int64_t index) const;

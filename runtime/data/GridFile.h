@@ -8,14 +8,14 @@
 
 namespace omnibal::rt {
 
-/// Reads patch_size, merge_size and temporal_patch_size; nothing where there is no merge_size, as
-/// for models whose pictures have one size. Windows and tables of positions are the model's and not
-/// in the file.
+/// Reads patch_size, merge_size and temporal_patch_size; the result is nothing if there is no
+/// merge_size, as for models whose pictures have one size. Windows and tables of positions belong
+/// to the model and are not in the file.
 Result<std::optional<PictureGrid>> readPictureGrid(const std::string &path);
 Result<std::optional<PictureGrid>> parsePictureGrid(const std::string &json,
                                                     const std::string &label);
 
-/// Whether the file at `path` and the program's grid mean the same units.
+/// Checks that the file at `path` and the program's grid mean the same units.
 Status checkSameUnits(const std::string &path, const PictureGrid &program);
 
 } // namespace omnibal::rt

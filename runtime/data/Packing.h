@@ -52,7 +52,7 @@ struct PackedMicrobatch {
   std::vector<int32_t> cuSeqlens; ///< [N + 1]: borders, then N again and again
   std::map<std::string, std::vector<int32_t>> tokenInputs; ///< [N]; seen pictures, too
   std::vector<int64_t> borders;                            ///< samples + 1
-  /// With a grid: its values by their names, position_ids too.
+  /// The values of the grid by their names, position_ids included, if there is a grid.
   PictureInputs pictureInputs;
   std::vector<float> pixels; ///< [V, ...]; empty where nobody reads them
 };
@@ -64,9 +64,9 @@ Load loadOf(const PackedMicrobatch &batch);
 /// Errors name the sample, the field and what to do.
 Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const PackingRules &rules);
 
-/// Consecutive samples with these (tiles, tokens) cut into micro-batches within the caps; indices
-/// into `loads`. For evaluation, where balance does not matter. An oversized sample is the caller's
-/// to refuse.
+/// Cuts consecutive samples with these (tiles, tokens) into micro-batches within the caps and
+/// returns indices into `loads`. This is for evaluation, where balance does not matter. The caller
+/// refuses a sample that is too large.
 std::vector<std::vector<int64_t>> cutInOrder(std::span<const std::pair<int64_t, int64_t>> loads,
                                              int64_t tilesCap, int64_t tokensCap);
 

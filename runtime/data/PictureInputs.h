@@ -1,8 +1,9 @@
 //===- PictureInputs.h - What follows from the sizes of a micro-batch's pictures ----------===//
 //
 // Models of dynamic resolution compute positions, windows and segments of patches from the
-// pictures' sizes. That is done here, on the host, so that the program's sizes stay affine in V and
-// N; names and meanings are those of docs/program.md, values those of Transformers, bit for bit.
+// pictures' sizes. This code does so on the host, so that the program's sizes stay affine in V and
+// N. Names and meanings are those of docs/program.md, and values are those of Transformers, bit for
+// bit.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_PICTUREINPUTS_H
@@ -28,8 +29,8 @@ PictureInputs pictureInputs(std::span<const PictureUnits> pictures, const Pictur
 
 /// Temporal, row and column position of each token.
 using TokenPositions = std::array<std::vector<int32_t>, 3>;
-/// Appends those of one sample, from 0 on. Its image tokens must be those of its pictures
-/// (checkImageTokens); without image tokens all three count the tokens.
+/// Appends the positions of one sample, which begin at 0. Its image tokens must be those of its
+/// pictures (checkImageTokens); without image tokens all three positions count the tokens.
 void appendPositions(std::span<const int32_t> inputIds, int64_t imageTokenId,
                      std::span<const PictureUnits> pictures, TokenPositions &out);
 

@@ -42,7 +42,8 @@ public:
   Prefetcher(const Prefetcher &) = delete;
   Prefetcher &operator=(const Prefetcher &) = delete;
 
-  /// Sample numbers of the next micro-batch (may be empty). Never blocks.
+  /// Announces the sample numbers of the next micro-batch, of which there may be none. Never
+  /// blocks.
   void announce(std::vector<int64_t> samples);
   /// The oldest micro-batch not yet taken. DeadlineExceeded names its samples; the first error in
   /// announced order is returned, and again on every later call.

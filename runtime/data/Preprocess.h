@@ -17,7 +17,7 @@ namespace omnibal::rt {
 class Preprocess {
 public:
   /// Reads do_rescale, rescale_factor, do_normalize, image_mean and image_std; a missing field has
-  /// Hugging Face's default (rescale by 1/255; no normalisation unless a mean is given).
+  /// Hugging Face's default (rescale by 1/255; no normalization unless a mean is given).
   static Result<Preprocess> read(const std::string &path);
   static Result<Preprocess> parse(const std::string &json, const std::string &label);
 

@@ -2,7 +2,7 @@
 //
 // Where pictures are keys of attention, a token sees those of the last run of image tokens that
 // begins at it or before it, as far as the run goes up to it. A token before all of them sees all
-// pictures of its sample: its scores are not masked at all.
+// pictures of its sample, because its scores are not masked at all.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_SEENPICTURES_H

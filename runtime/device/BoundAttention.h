@@ -11,8 +11,8 @@
 namespace omnibal::rt {
 
 /// Indices of the operands of `attention` or `attention_backward`, -1 for those that the call
-/// lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. What does not fit
-/// together is an error of `call`.
+/// lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. Operands and
+/// attributes that do not fit together are an error of `call`.
 struct BoundAttention {
   BoundAttention(CallReader &call, bool backward);
 

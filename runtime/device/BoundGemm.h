@@ -11,7 +11,7 @@
 namespace omnibal::rt {
 
 /// Indices of the call's operands, -1 for those that it lacks. `activation` counts none, gelu,
-/// gelu_tanh, silu, quick_gelu, relu. What cannot be combined is an error of `call`.
+/// gelu_tanh, silu, quick_gelu, relu. Operands that cannot be combined are an error of `call`.
 struct BoundGemm {
   explicit BoundGemm(CallReader &call);
 

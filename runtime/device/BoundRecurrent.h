@@ -15,7 +15,7 @@ namespace omnibal::rt {
 struct BoundGatedDelta {
   BoundGatedDelta(CallReader &call, bool backward);
 
-  /// Empty, or what is wrong with the shapes and strides of the operands.
+  /// Returns what is wrong with the shapes and strides of the operands, or an empty string.
   std::string problemWith(std::span<const TensorView> views, bool backward) const;
 
   int q, k, v, decay, beta, out = -1, borders;

@@ -8,11 +8,11 @@
 
 namespace omnibal::rt {
 
-/// Whose borders an operand `cu_seqlens` holds: of the samples' tokens, or of the patches of
-/// pictures of their own sizes, by segment or by window.
+/// Says whose borders an operand `cu_seqlens` holds: those of the samples' tokens, or of the
+/// patches of pictures of their own sizes, by segment or by window.
 enum class Borders { Samples, Segments, Windows };
 
-/// By the name of the batch value that the operand views.
+/// Returns the borders that a batch value of this name holds.
 constexpr Borders bordersNamed(std::string_view batchValue) {
   return batchValue == "image_segment_cu_seqlens"  ? Borders::Segments
          : batchValue == "image_window_cu_seqlens" ? Borders::Windows
@@ -24,7 +24,8 @@ struct Pieces {
   int64_t count = -1, longest = -1;
 };
 
-/// Kernels may do less for it, or choose by it how they do it. -1: not known.
+/// What is known about a micro-batch. Kernels may do less because of it, or choose by it how they
+/// work. -1: not known.
 struct Load {
   int64_t labels = -1;                ///< tokens with a target
   int64_t samples = -1;               ///< there are at most so many, rounded up: sampleBucket
@@ -38,8 +39,8 @@ struct Load {
   }
 };
 
-/// Powers of two, 4 at least: few values, so that what is prepared or recorded for one serves
-/// often.
+/// Rounds up to a power of two, at least 4. There are few such values, so what is prepared or
+/// recorded for one serves often.
 constexpr int64_t sampleBucket(int64_t samples) {
   int64_t bucket = 4;
   while (bucket < samples)
@@ -47,7 +48,7 @@ constexpr int64_t sampleBucket(int64_t samples) {
   return bucket;
 }
 
-/// Powers of two and the middles between them, 128 at least.
+/// Rounds up to a power of two or to the middle between two of them, at least 128.
 constexpr int64_t lengthBucket(int64_t tokens) {
   int64_t bucket = 128;
   while (bucket < tokens)
@@ -55,8 +56,9 @@ constexpr int64_t lengthBucket(int64_t tokens) {
   return bucket;
 }
 
-/// Of rising borders from 0 on; the last may repeat, which makes no pieces. Empty pieces before it
-/// count: who reads only the borders of so many pieces must not miss a later one.
+/// Returns the pieces between rising borders that begin at 0. The last border may repeat, which
+/// makes no pieces. Empty pieces before it count, because a reader of only that many borders must
+/// not miss a later piece.
 template <typename Integer> constexpr Pieces piecesOf(std::span<const Integer> borders) {
   int64_t count = 0, longest = 0;
   for (size_t i = 1; i < borders.size(); ++i) {

@@ -1,8 +1,9 @@
 //===- Optimizer.h - AdamW and the sums around it, over many tensors ---------------------===//
 //
-// What a backend offers beside kernels; the executor's update and scalar reduction call it. All
-// tensors of a call are treated as one sequence of fixed blocks that depends on the sizes only, so
-// no result depends on the number of threads. Pointers need the alignment of float only.
+// These are functions that a backend offers in addition to kernels; the executor's update and
+// scalar reduction call them. All tensors of a call are treated as one sequence of fixed blocks
+// that depends on the sizes only, so no result depends on the number of threads. Pointers need only
+// the alignment of float.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DEVICE_OPTIMIZER_H
@@ -40,13 +41,15 @@ struct FloatRun {
   int64_t elements = 0;
 };
 
-/// PyTorch's AdamW: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) + eps).
+/// Computes PyTorch's AdamW: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) +
+/// eps).
 void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool);
 
-/// Every copy that there is = its parameter, rounded.
+/// Writes every copy that exists as its parameter, rounded.
 void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool);
 
-/// Sum of squares in double: blocks of fixed size, added in order of run and position.
+/// Returns the sum of squares in double: blocks of fixed size are added in order of run and
+/// position.
 double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool);
 
 /// Multiplies every value.

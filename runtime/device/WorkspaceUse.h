@@ -1,5 +1,4 @@
-//===- WorkspaceUse.h - Device memory of a rank that is not its arena
-//----------------------------===//
+//===- WorkspaceUse.h - Device memory of a rank that is not its arena ------------------------===//
 #ifndef RUNTIME_DEVICE_WORKSPACEUSE_H
 #define RUNTIME_DEVICE_WORKSPACEUSE_H
 
@@ -37,8 +36,8 @@ inline int64_t batchRingBytes(int64_t bytesOfStep) {
   const int64_t bytes = std::clamp(2 * bytesOfStep + leastBatchRing, leastBatchRing, mostBatchRing);
   return (bytes + 255) / 256 * 256;
 }
-/// One of the optimizer's lists: tensors, and blocks of them with partial sums of a norm. In four
-/// parts that begin at multiples of 256.
+/// One of the optimizer's lists holds tensors, and blocks of them with partial sums of a norm. It
+/// has four parts that begin at multiples of 256.
 inline constexpr int64_t updateBlockElements = 16384;
 inline int64_t updateListBytes(int64_t tensors, int64_t blocks) {
   return 56 * tensors + 24 * blocks + 4 * 256;

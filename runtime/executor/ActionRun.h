@@ -23,21 +23,23 @@ public:
         replica(replica), source(source), sink(sink), trace(trace), clock(clock) {}
 
   Status compute(const Action &a);
-  /// Waits for all work so far and does what was left open until then: results, the trace.
+  /// Waits for all work so far and does what was postponed until then: results and the trace.
   Status settle();
-  /// Stands for a message that was received: numbers of an activation's or a gradient's size.
+  /// Takes the place of receiving a message: writes numbers of the size of an activation or a
+  /// gradient.
   Status pretendToReceive(const Action &a, std::span<const float> numbers);
   Status communicate(const Action &a);
 
 private:
-  /// `begin`: the end of the layer call before, where they are timed.
+  /// Runs the layers of an action. `begin` is the end of the layer call before, if layer calls are
+  /// timed.
   Status runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
                    const PackedMicrobatch &batch, Event &begin);
   std::byte *address(const PreparedBinding &b, int32_t microbatch) const;
   Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
   Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
-  /// Hands a result to the sink, now or when it has come from the device; training has none: its
-  /// losses are added up where they are.
+  /// Hands a result to the sink, now or when it has come from the device. Training has no results:
+  /// its losses are added up where they are.
   Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
               const PackedMicrobatch &batch);
   Status deliver();

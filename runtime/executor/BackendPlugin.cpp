@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a plugin may lie, best first.
+/// Returns where a plugin may lie, the best place first.
 std::vector<fs::path> candidates(const std::string &file) {
   std::vector<fs::path> list;
   if (const char *folder = std::getenv("OMNIBAL_PLUGINS"); folder && *folder)
@@ -31,7 +31,7 @@ Result<BackendKind *> open(const std::string &target) {
       looked += (looked.empty() ? "" : ", ") + path.string();
       continue;
     }
-    // For ever: its code may run until the process ends.
+    // It stays open forever: its code may run until the process ends.
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       const char *why = dlerror();

@@ -7,10 +7,10 @@
 
 namespace omnibal::rt {
 
-/// The kind of device for a program's target: "host" is built in, any other is a plugin
-/// libomnibal_TARGET.so in $OMNIBAL_PLUGINS, beside the program that runs, or in ../lib from there.
-/// Opened once a process. InvalidArgument: no such target; Unavailable: the plugin is absent or
-/// finds no usable device.
+/// Returns the kind of device for a program's target; it is opened once per process. "host" is
+/// built in; any other kind is a plugin libomnibal_TARGET.so in $OMNIBAL_PLUGINS, next to the
+/// program that runs, or in ../lib from there. InvalidArgument: there is no such target;
+/// Unavailable: the plugin is absent or finds no usable device.
 Result<BackendKind *> backendForTarget(const std::string &target);
 
 } // namespace omnibal::rt

@@ -48,7 +48,7 @@ Dependence dependenceOf(const Function &function) {
   return found;
 }
 
-/// Where the calls' operands lie for a micro-batch, as far as it depends on that.
+/// Returns where the calls' operands lie for a micro-batch, as far as that depends on it.
 std::vector<int64_t> offsetsOf(const Program &program, const Mode &mode,
                                const std::vector<LayerCall> &calls, const Segment &segment,
                                int32_t microbatch) {

@@ -1,5 +1,4 @@
-//===- CapturedGraphs.h - Work that repeats is enqueued as one piece
-//------------------------------===//
+//===- CapturedGraphs.h - Work that repeats is enqueued as one piece -------------------------===//
 #ifndef RUNTIME_EXECUTOR_CAPTUREDGRAPHS_H
 #define RUNTIME_EXECUTOR_CAPTUREDGRAPHS_H
 
@@ -16,14 +15,14 @@ namespace omnibal::rt {
 /// labels, and on the samples' or the pictures' borders.
 struct Segment {
   size_t begin = 0, end = 0; ///< layer calls
-  /// What its work depends on.
+  /// Says what the work of the segment depends on.
   bool tiles = false, tokens = false, labels = false, samples = false, pictures = false;
-  /// By micro-batch: a number that micro-batches with equal addresses share.
+  /// For each micro-batch, a number that micro-batches with equal addresses share.
   std::vector<int32_t> places;
 };
 
 /// Cuts a list of layer calls so that a recording of vision layers serves every N, and one of
-/// language layers every V; and behind the calls of `ends`.
+/// language layers every V. It also cuts behind the calls of `ends`.
 std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
                                      const std::vector<LayerCall> &calls,
                                      const std::set<size_t> &ends = {});
@@ -32,13 +31,15 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
 /// the buckets of the number and of the longest of samples, pictures' segments and their windows.
 using GraphKey = std::array<int64_t, 13>;
 
-/// `number`: of the segment in the action's phase; `rows`: N as kernels see it; `bySamples`:
-/// whether kernels go by the samples (Backend::goesBySamples).
+/// Returns the key of a segment. `number` is the segment's number in the action's phase, `rows` is
+/// N as kernels see it, and `bySamples` says whether kernels depend on the samples
+/// (Backend::goesBySamples).
 GraphKey graphKey(const Action &action, size_t number, const Segment &segment, int64_t tiles,
                   int64_t rows, const Load &load, bool bySamples);
 
-/// CapturedGraphs by what they depend on. The first time work runs as it is, the second time it is
-/// recorded, then repeated; what was not used for longest goes first.
+/// Holds captured graphs by what they depend on. Work runs as it is the first time, is recorded the
+/// second time, and is repeated from then on. The graph that was not used for longest is dropped
+/// first.
 class CapturedGraphs {
 public:
   Status run(const GraphKey &key, const void *mode, Backend &backend,
@@ -55,7 +56,7 @@ private:
   Status record(Entry &entry, Backend &backend, const std::function<Status()> &work);
   void makeRoom(int most);
 
-  /// Remembered, with those seen once.
+  /// The number of keys that are remembered, including those seen once.
   static constexpr int64_t rememberedKeys = 256, keysAGraph = 8;
   List entries; ///< the last used first
   std::map<std::pair<const void *, GraphKey>, List::iterator> byKey;

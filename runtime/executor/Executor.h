@@ -2,7 +2,7 @@
 //
 // prepare() does everything that can fail because of the program or the machine: kernels, arena,
 // addresses. initialize() loads the weights. After that a step only executes actions: it allocates
-// nothing in the arena's name and decides nothing by the data.
+// nothing for the arena and makes no decision that depends on data.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_EXECUTOR_EXECUTOR_H
@@ -23,7 +23,7 @@ namespace omnibal::rt {
 struct ExecutorOptions {
   int threads = 1;
   bool guarded = false; ///< the arena; guards are checked after every action
-  /// Of the program's target; outlives the executor.
+  /// The backend of the program's target; it outlives the executor.
   BackendKind *backend = &hostBackendKind();
   int localRank = -1; ///< as in BackendOptions
 };
@@ -33,8 +33,8 @@ struct ExecutorOptions {
 using ResultSink = std::function<Status(int32_t microbatch, const BatchValue &result,
                                         const std::byte *data, const PackedMicrobatch &batch)>;
 
-/// Told how long a layer call of a computing action took. The time of a chunk's first call includes
-/// writing the batch values that the action reads.
+/// Called with how long a layer call of a computing action took. The time of a chunk's first call
+/// includes writing the batch values that the action reads.
 using LayerClock =
     std::function<void(const LayerCall &call, ActionKind kind, Clock::duration duration)>;
 
@@ -51,11 +51,11 @@ struct StepOptions {
   std::function<Status(double labelTokens)> beforeUpdate;
 };
 
-/// The same on all ranks except for the times.
+/// The result of a step; it is the same on all ranks except for the times.
 struct StepResult {
   double loss = 0, gradientNorm = 0; ///< as PyTorch's; norm before clipping
-  /// What the loss is made of: the mean loss of a label token, and as many times as the program
-  /// says the mean balancing loss of a micro-batch with tokens.
+  /// The parts of the loss: the mean loss of a label token, and the mean balancing loss of a
+  /// micro-batch with tokens, which counts as many times as the program says.
   double tokenLoss = 0, routerLoss = 0;
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
   int64_t paddedTokens = 0; ///< that kernels worked on beside `tokens` (row buckets)
@@ -71,41 +71,42 @@ struct StepUnderWay; // ExecutorInternal.h
 
 class Executor {
 public:
-  /// Ranks are replica * stages + stage. `program` and `communicator` outlive the executor.
+  /// Prepares a rank, whose number is replica * stages + stage. `program` and `communicator`
+  /// outlive the executor.
   static Result<std::unique_ptr<Executor>>
   prepare(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options);
   ~Executor();
 
-  /// Whether this rank reads a parameter's values from files: where several hold it, the first
-  /// replica's and, of one that stages share, the first stage's does.
+  /// True if this rank reads a parameter's values from files. If several ranks hold it, the first
+  /// replica reads it; if stages share it, the first stage does.
   bool reads(const Parameter &parameter) const;
-  /// Whether this rank reads any files of weights.
+  /// True if this rank reads any files of weights.
   bool readsWeights() const { return theReplica == 0; }
-  /// Connects the ranks, which all call it; loads this stage's parameters and constants; gradients
-  /// and moments become zero. `weights` are looked at where readsWeights(). An error of one rank is
-  /// one of all.
+  /// Connects the ranks, which all call it, and loads this stage's parameters and constants;
+  /// gradients and moments become zero. `weights` are looked at where readsWeights(). An error of
+  /// one rank is an error of all.
   Status initialize(const TensorFiles &weights);
-  /// Parameters, and the optimizer's moments, that reads() names this rank for go to all other
+  /// Sends parameters, and the optimizer's moments, for which reads() names this rank to all other
   /// ranks that hold them; all ranks call it.
   Status shareParameters(bool moments);
 
-  /// Mode "train": a whole step with its epilogue (Epilogue.cpp).
+  /// Runs a whole step of mode "train" with its epilogue (Epilogue.cpp).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
-  /// The same in two halves, so that the host may be a step ahead of its device: enqueues a step;
-  /// nothing of `source` is needed afterwards.
+  /// Runs a step in two halves, so that the host may be a step ahead of its device. This half
+  /// enqueues a step; nothing of `source` is needed afterwards.
   Status startStep(MicrobatchSource &source, const StepOptions &options);
   /// Waits for the oldest step that was started. If its loss or norm is not a finite number, that
-  /// is the error, and neither that step nor a later one has updated anything.
+  /// is an error, and neither that step nor a later one has updated anything.
   Result<StepResult> finishStep();
   int stepsUnderWay() const;
-  /// Any mode without an epilogue.
+  /// Runs any mode without an epilogue.
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
 
-  /// The same with small numbers as parameters, for rehearsals without weights.
+  /// Does the same with small numbers as parameters, for rehearsals without weights.
   Status initializeForRehearsal();
-  /// The computing actions of mode "train" in their order, without messages (what would be received
-  /// is filled with small numbers) and without an epilogue: nothing waits for another rank, no
-  /// parameter changes. For measuring.
+  /// Runs the computing actions of mode "train" in their order, for measuring. There are no
+  /// messages (what would be received is filled with small numbers) and no epilogue, so nothing
+  /// waits for another rank and no parameter changes.
   Result<Rehearsal> rehearse(MicrobatchSource &source, const LayerClock &clock);
   /// The part of the arena that holds nothing between runs.
   std::span<std::byte> scratch(); ///< device memory
@@ -115,9 +116,9 @@ public:
   int stage() const { return theStage; }
   int replica() const { return theReplica; }
   const Stage &stageInfo() const;
-  /// Address in the arena, which is device memory (Backend.h); offset -1 gives null.
+  /// Returns an address in the arena, which is device memory (Backend.h); offset -1 gives null.
   float *at(int64_t offset);
-  /// After float32 values of parameters were changed from outside: what kernels read follows.
+  /// Updates what kernels read after float32 values of parameters were changed from outside.
   Status refreshCopies();
   int64_t adamStep() const { return updates; }
   void setAdamStep(int64_t count) { updates = count; }
@@ -125,13 +126,13 @@ public:
 
   /// Records the next runs into `trace` until it is reset with null.
   void setTrace(Trace *trace) { tracing = trace; }
-  /// The last actions, newest last, for messages about failures.
+  /// Returns the last actions, the newest last, for messages about failures.
   std::string recentActions() const;
 
   struct Impl; // ExecutorInternal.h
 
 private:
-  /// In the order in which they are made; they go in the reverse order.
+  /// The members are in the order in which they are made; they are destroyed in the reverse order.
   struct Device {
     std::unique_ptr<ThreadPool> pool;
     std::unique_ptr<Backend> backend;

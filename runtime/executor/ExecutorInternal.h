@@ -39,13 +39,13 @@ struct Completion {
   size_t layer;
   int32_t bucket;
 };
-/// By the action's kind, index and micro-batch.
+/// The key is the action's kind, index and micro-batch.
 using Completions = std::map<std::tuple<ActionKind, int32_t, int32_t>, std::vector<Completion>>;
 
 struct PreparedMode {
   const Mode *mode = nullptr;
-  /// Kernels run for N rounded up to a multiple of this: the program's, or 1 where a message or a
-  /// result has its tokens in another than the leading dimension.
+  /// Kernels run for N rounded up to a multiple of this: the program's row bucket, or 1 if a
+  /// message or a result has its tokens in a dimension other than the leading one.
   int64_t rowBucket = 1;
   int64_t rows(int64_t tokens) const { return (tokens + rowBucket - 1) / rowBucket * rowBucket; }
   std::vector<std::array<PreparedPhase, 4>> chunks; ///< by ActionKind Forward..WeightGrad
@@ -55,7 +55,8 @@ struct PreparedMode {
 /// The sets of ranks that add up gradients: the stages of each shared parameter, the replicas of
 /// each stage.
 RankGroups rankGroups(const Program &program);
-/// Buckets with a parameter of several stages are left out: these add up first.
+/// Finds where buckets are complete. Buckets with a parameter of several stages are left out,
+/// because the stages add these up first.
 Completions findCompletions(const Stage &stage, const Mode &mode);
 
 PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
@@ -71,8 +72,8 @@ struct BatchData {
   int64_t padding = 0;  ///< values of 4 bytes that follow a line in the program's buffer,
   int32_t padValue = 0; ///< each this: tokens that belong to no sample
 };
-/// For kernels that run for `rows` tokens; an error if the micro-batch has no such value of that
-/// size.
+/// Returns the data of a value for kernels that run for `rows` tokens, or an error if the
+/// micro-batch has no such value of that size.
 Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &batch, int64_t rows);
 
 /// A training step whose work is enqueued, until its numbers are asked for.
@@ -105,7 +106,7 @@ struct Executor::Impl {
   std::vector<char> provided;                                       ///< batch value x micro-batch
   std::map<std::pair<int32_t, int32_t>, Transport::Handle> handles; ///< transfer, micro-batch
   std::vector<std::pair<Event, Event>> busy; ///< begin and end of the computing actions
-  /// Where a bucket's gradients were complete, by its number; and the sums that have begun.
+  /// For each bucket's number, where its gradients were complete; and the sums that have begun.
   std::map<int32_t, Event> complete;
   std::vector<Transport::Handle> sums;
   std::function<TimeSpan()> sumClock; ///< of the action's sum, where a trace asks for it

@@ -20,8 +20,8 @@ public:
   static Result<FunctionTable> prepare(const LoadedProgram &program,
                                        const std::vector<int32_t> &used, Backend &backend);
 
-  /// Enqueues a function. `formals`: address of each formal; temporaries lie at `workspace`.
-  /// `trace`, if not null, gets a span a kernel call.
+  /// Enqueues a function. `formals` has the address of each formal, and temporaries lie at
+  /// `workspace`. `trace`, if not null, gets a span per kernel call.
   Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
              int64_t tiles, int64_t tokens, ThreadPool &pool, Backend &backend, Trace *trace);
 

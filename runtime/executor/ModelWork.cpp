@@ -19,7 +19,7 @@ bool isHeavy(const KernelCall &call) {
          call.kernel.starts_with("conv");
 }
 
-/// By the names of docs/kernels.md.
+/// True if an operand of this name (docs/kernels.md) is written.
 bool isWritten(std::string_view operand) {
   return operand == "c" || operand == "pre" || operand == "lse" || operand == "loss" ||
          operand == "result" || operand == "prediction" || operand.starts_with("out") ||

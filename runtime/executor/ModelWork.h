@@ -1,9 +1,10 @@
 //===- ModelWork.h - Floating-point operations of a program's micro-batches -------------------===//
 //
-// What a model needs, whatever a backend does for it: 2 M N K a matrix product, 2 (D + Dv) a pair
-// of tokens that a head's attention sees forward and twice that backward, 2 a weight and output of
-// a convolution, 2 L W C for the logits of L labels and for either gradient. Recomputation, padding
-// and everything of lower order are not counted.
+// Counts what a model needs, whatever a backend does for it: 2 M N K for a matrix product, 2 (D +
+// Dv) for a pair of tokens that a head's attention sees in the forward and twice that in the
+// backward, 2 for a weight and output of a convolution, and 2 L W C for the logits of L labels and
+// the same for either gradient. Recomputation, padding and everything of lower order are not
+// counted.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_EXECUTOR_MODELWORK_H
@@ -15,14 +16,14 @@
 
 namespace omnibal::rt {
 
-/// Of the functions of a program.
+/// The floating-point operations of the functions of a program.
 class ModelWork {
 public:
   explicit ModelWork(const Program &program);
 
-  /// Of one call of a function for a micro-batch.
+  /// Returns those of one call of a function for a micro-batch.
   double of(int32_t function, const PackedMicrobatch &batch) const;
-  /// Of all computing actions of a mode for one of its micro-batches.
+  /// Returns those of all computing actions of a mode for one of its micro-batches.
   double of(const Mode &mode, int32_t microbatch, const PackedMicrobatch &batch) const;
 
 private:

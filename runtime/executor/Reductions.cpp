@@ -19,7 +19,7 @@ const std::vector<LayerCall> &callsOf(const Chunk &chunk, ActionKind kind) {
   }
 }
 
-/// Where a gradient is added to for the last time: position of the action and of its layer.
+/// Says where a gradient is added to for the last time: position of the action and of its layer.
 struct Last {
   int64_t action = -1;
   size_t layer = 0;
@@ -28,7 +28,7 @@ struct Last {
   }
 };
 
-/// By parameter.
+/// Returns the last additions by parameter.
 std::map<int32_t, Last> lastAdditions(const Mode &mode) {
   std::map<int32_t, Last> last;
   for (size_t k = 0; k < mode.actions.size(); ++k) {

@@ -4,8 +4,8 @@
 namespace omnibal::rt {
 namespace {
 
-/// Of both signs, none near zero: kernels meet no denormal numbers, which would be slow. Their
-/// count is odd, so that rows differ.
+/// The numbers have both signs, and none is near zero: kernels meet no denormal numbers, which
+/// would be slow. Their count is odd, so that rows differ.
 std::vector<float> smallNumbers(float scale) {
   std::vector<float> numbers(4099);
   uint32_t state = 1;

@@ -32,7 +32,7 @@ struct PictureGrid {
   bool operator==(const PictureGrid &) const = default;
 };
 
-/// Of one picture; both sides at least 1.
+/// The units of one picture; both sides are at least 1.
 struct PictureUnits {
   int64_t rows = 0, columns = 0;
   int64_t count() const { return rows * columns; }
@@ -50,7 +50,8 @@ struct PictureInput {
   DType dtype = DType::I32;
   std::vector<Extent> shape;
 };
-/// By the names of docs/program.md; nothing for other names, and for what the grid does not have.
+/// Returns the value of that name (docs/program.md), or nothing for other names and for what the
+/// grid does not have.
 std::optional<PictureInput> pictureInput(std::string_view name, const PictureGrid &grid);
 
 } // namespace omnibal::rt

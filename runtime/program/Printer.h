@@ -7,8 +7,8 @@
 
 namespace omnibal::rt {
 
-/// Settings; per function its kernel calls with shapes in V and N; per stage its memory, parameters
-/// and, for every mode, chunks, transfers and actions.
+/// Prints the settings, the kernel calls of every function with shapes in V and N, and for every
+/// stage its memory, parameters and, for every mode, chunks, transfers and actions.
 std::string printProgram(const Program &program);
 
 std::string printFunction(const Function &function);

@@ -1,8 +1,8 @@
 //===- Program.h - The compiled training program as plain data ---------------------------===//
 //
-// What joins compiler and runtime (docs/program.md). Plain structs, no behaviour beyond
-// evaluation of sizes; reading, writing, verification and printing live beside this file.
-// Units: sizes and offsets are bytes unless a name says elements; strides are elements.
+// A program is the interface between compiler and runtime (docs/program.md). These are plain
+// structs that do no more than evaluate sizes; the files next to this one read, write, verify and
+// print them. Sizes and offsets are bytes unless a name says elements; strides are elements.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PROGRAM_PROGRAM_H
@@ -67,12 +67,13 @@ struct Function {
   int32_t formals = 0;
   int64_t workspaceBytes = 0; ///< at the caps
   std::vector<KernelCall> calls;
-  /// Of what the function computes, whoever calls it and whatever it is named: the key of measured
-  /// times (docs/planner.md). Empty for helpers.
+  /// A digest of what the function computes, whoever calls it and whatever its name: the key of
+  /// measured times (docs/planner.md). It is empty for helpers.
   std::string digest;
 };
 
-/// Where the actual of a formal lies. Address = arena + base(space, index, micro-batch) + offset.
+/// Says where the actual argument of a formal lies: at address arena + base(space, index,
+/// micro-batch) + offset.
 enum class Space {
   Parameter, ///< index: Stage::parameters
   Gradient,  ///< index: Stage::parameters
@@ -101,9 +102,9 @@ struct Region {
   std::vector<int64_t> offsets; ///< into the arena
 };
 
-/// Names around the balancing loss of routers: what the head gives, a number a micro-batch; the
-/// number that it is multiplied with in the sum of a step's losses; 1 for tokens, 0 for rows that
-/// are none.
+/// Names that belong to the balancing loss of routers: the result of the head, one number per
+/// micro-batch; its factor in the sum of a step's losses; and a value that is 1 for tokens and 0
+/// for rows that are none.
 inline constexpr const char *routerLossResult = "router_loss",
                             *routerLossWeightValue = "router_loss_weight",
                             *realTokensValue = "real_tokens";
@@ -173,9 +174,9 @@ struct Mode {
   std::vector<Chunk> chunks;
   std::vector<Transfer> transfers; ///< those this stage sends or receives
   std::vector<Action> actions;
-  /// modes "train" and "evaluate": results (name "loss" f32 [N], "prediction" i32 [N],
-  /// "router_loss" f32 []);
-  /// mode "forward": graph outputs under their ONNX names. Only where this stage makes them.
+  /// The results that this stage makes. In modes "train" and "evaluate" they are "loss" f32 [N],
+  /// "prediction" i32 [N] and "router_loss" f32 []; in mode "forward" they are graph outputs under
+  /// their ONNX names.
   std::vector<BatchValue> results;
 };
 
@@ -194,11 +195,11 @@ struct Parameter {
       count *= size;
     return count;
   }
-  /// Into the arena; -1 = none. A trainable parameter that kernels read in BF16 has its float32
-  /// values, which the optimizer changes, at masterOffset.
+  /// Offsets into the arena; -1 stands for none. A trainable parameter that kernels read in BF16
+  /// has its float32 values, which the optimizer changes, at masterOffset.
   int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1, moment2Offset = -1,
           masterOffset = -1;
-  /// Of a trainable parameter: its float32 values.
+  /// The offset of a trainable parameter's float32 values.
   int64_t weightOffset() const { return masterOffset >= 0 ? masterOffset : dataOffset; }
 };
 
@@ -224,7 +225,7 @@ struct Stage {
   std::map<std::string, Mode> modes;
 };
 
-/// Facts about the model that the feeder needs.
+/// Facts about the model that the data loader needs.
 struct ModelInfo {
   int64_t imageTokenId = -1; ///< -1: no image merge
   int64_t tokensPerTile = 0;
@@ -232,10 +233,11 @@ struct ModelInfo {
   std::vector<std::string> tokenInputs;  ///< further per-token inputs by ONNX name (token_type_ids)
   std::vector<std::string> prefixInputs; ///< those of them that tell a prefix from what follows
   int64_t vocabulary = 0;
-  /// What the balancing loss of routers counts beside the mean loss of a token; 0: there is none.
+  /// The factor with which the balancing loss of routers is added to the mean loss of a token; 0:
+  /// there is none.
   double routerLossCoefficient = 0;
-  /// Of a model of dynamic resolution: V counts units of this grid, tileShape is that of a unit
-  /// ([patches, values of a patch]), and tokensPerTile is 1.
+  /// The grid of a model of dynamic resolution: V counts its units, tileShape is the shape of a
+  /// unit ([patches, values of a patch]), and tokensPerTile is 1.
   std::optional<PictureGrid> grid;
 };
 
@@ -243,8 +245,8 @@ struct Program {
   int32_t version = 1;
   std::string target = "host";
   std::string compute = "float32"; ///< numbers of activations and products: float32 | bfloat16
-  /// What generated code is for: x86-64-v3 | native (the CPU's name then); of a cuda program the
-  /// oldest device.
+  /// The CPU that generated code is for: x86-64-v3, or native (then the CPU's name); for a cuda
+  /// program the oldest device.
   std::string cpu;
   std::string model; ///< file name of the source model
   int64_t tilesCap = 0, tokensCap = 0;

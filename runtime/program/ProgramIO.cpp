@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *functionsFile = "functions.json", *stagesFile = "stages.json",
                      *constantsFile = "constants.safetensors";
-/// At most one of them.
+/// A program has at most one of these files.
 constexpr const char *codeFiles[] = {"kernels.so", "kernels.fatbin", "kernels.ptx"};
 
 json describeFile(const std::string &bytes) {

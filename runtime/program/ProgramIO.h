@@ -30,8 +30,8 @@ struct ConstantTensor {
   std::string bytes; ///< dense, little endian
 };
 
-/// Generated code: kernels.so (for the host), kernels.fatbin or kernels.ptx (for CUDA devices). No
-/// file name: there is none.
+/// Generated code: kernels.so for the host, kernels.fatbin or kernels.ptx for CUDA devices. Without
+/// a file name there is no code.
 struct GeneratedCode {
   std::string file, bytes;
 };

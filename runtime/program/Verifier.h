@@ -1,7 +1,7 @@
 //===- Verifier.h - Is this program safe to run? -----------------------------------------===//
 //
-// Nothing a program says is believed: docs/program.md lists the rules p1, p2, ...; messages start
-// with the rule's label. After success the executor needs no check of its own.
+// The verifier believes nothing that a program says. docs/program.md lists the rules p1, p2, ...;
+// messages start with the rule's label. After success the executor needs no checks of its own.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PROGRAM_VERIFIER_H
@@ -12,10 +12,12 @@
 
 namespace omnibal::rt {
 
-/// All rules. The code is DataLoss: a program that fails was damaged or built by a faulty compiler.
+/// Checks all rules. The code is DataLoss: a program that fails was damaged or built by a faulty
+/// compiler.
 Status verifyProgram(const Program &program);
 
-/// The parts, in the order in which verifyProgram runs them; each relies on the ones before.
+/// These are the parts, in the order in which verifyProgram runs them; each relies on the ones
+/// before.
 Status verifyStructure(const Program &program); ///< p1-p5: indices, offsets and sizes
 Status
 verifyActions(const Program &program);       ///< p6-p8, p11: action lists and their order, deadlock

@@ -1,5 +1,4 @@
-//===- VerifyMessageOrder.cpp - Rule p11: messages one after the other
-//-------------------------===//
+//===- VerifyMessageOrder.cpp - Rule p11: messages one after the other -----------------------===//
 //
 // A transport such as NCCL performs a rank's messages on one queue. Those that the list starts next
 // to each other are a group: it begins when the rank's work before it is done and the groups before

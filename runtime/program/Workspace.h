@@ -7,14 +7,14 @@
 
 namespace omnibal::rt {
 
-/// The most that the batch values of a training step have.
+/// Returns the most bytes that the batch values of a training step have.
 int64_t batchBytesOfStep(const Program &program, const Stage &stage);
 
-/// Of the lists of tensors that a device's optimizer keeps, at most.
+/// Returns the most bytes that the lists of tensors have which a device's optimizer keeps.
 int64_t updateListBytes(const Stage &stage);
 
-/// What the backend of the program's target takes by itself on a rank of the stage, at most; what a
-/// driver takes is not known. Empty for target host, whose memory is not counted.
+/// Returns what the backend of the program's target takes at most on a rank of the stage; what a
+/// driver takes is not known. The result is empty for target host, whose memory is not counted.
 std::vector<WorkspaceUse> workspaceOf(const Program &program, const Stage &stage);
 
 /// "33.6 MB of products, 1.0 MB of column sums".

@@ -1,9 +1,9 @@
 //===- AtomicFile.h - Files that are complete or invisible -------------------------------===//
 //
-// Data goes to a temporary beside the target; commit() flushes it to the disk, renames it over the
-// target and flushes the folder. Without commit() the temporary is removed and the target is as it
-// was. A full disk is an error with the file's name, found when space is reserved where the file
-// system allows that.
+// Data goes to a temporary file next to the target. commit() flushes it to the disk, renames it
+// over the target and flushes the folder. Without commit() the temporary file is removed and the
+// target is as it was. A full disk is an error with the file's name; where the file system can
+// reserve space, it is found then.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_SUPPORT_ATOMICFILE_H
@@ -43,9 +43,9 @@ private:
 Status writeFileAtomically(const std::string &path, std::string_view text);
 /// Flushes a folder's entries (renames, new files) to the disk.
 Status syncFolder(const std::string &path);
-/// The whole file; an error names it.
+/// Reads the whole file; an error names it.
 Result<std::string> readWholeFile(const std::string &path);
-/// The rest of an open file; `path` names it in errors.
+/// Reads the rest of an open file; `path` names it in errors.
 Result<std::string> readWholeFile(int descriptor, const std::string &path);
 
 } // namespace omnibal::rt

@@ -71,7 +71,7 @@ FileDescriptor openBeneath(const std::string &folder, const std::string &name) {
   return FileDescriptor(static_cast<int>(fd));
 }
 
-/// Of a path without links: what is left of it below `folder`; empty if it lies elsewhere.
+/// Returns what is left of a path without links below `folder`; empty if it lies elsewhere.
 std::string below(const fs::path &target, const std::string &folder) {
   std::error_code error;
   fs::path root = fs::canonical(folder, error);

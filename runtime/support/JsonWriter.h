@@ -1,7 +1,7 @@
 //===- JsonWriter.h - JSON in the order of the calls ---------------------------------------===//
 //
-// Nothing is kept but the text, so that large files cost their size once. Doubles have 17 digits:
-// read back they are the same.
+// The writer keeps nothing but the text, so that large files cost their size once. Doubles have 17
+// digits, so they are the same when read back.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_SUPPORT_JSONWRITER_H

@@ -48,7 +48,7 @@ struct StoredTensor {
 bool isFloat(StoredType type);
 
 /// Takes the pages of elements [first, first + count) out of the process's memory; reading them
-/// again reads the file. So a pass over a checkpoint takes no memory in proportion to it.
+/// again reads the file. A pass over a checkpoint therefore takes no memory in proportion to it.
 void releasePages(const StoredTensor &tensor, int64_t first, int64_t count);
 /// Elements of a tensor that are read at once before their pages are released.
 int64_t elementsAtOnce(const StoredTensor &tensor);
@@ -72,7 +72,7 @@ public:
   /// `label` names the file in errors.
   static Result<std::shared_ptr<const SafetensorsFile>> open(FileDescriptor file,
                                                              std::string label);
-  /// Over bytes that someone else mapped; they must outlive the result. `label` names them in
+  /// Reads bytes that someone else mapped and that must outlive the result. `label` names them in
   /// errors.
   static Result<std::shared_ptr<const SafetensorsFile>> view(std::span<const std::byte> bytes,
                                                              std::string label);
@@ -81,7 +81,7 @@ public:
   SafetensorsFile &operator=(const SafetensorsFile &) = delete;
 
   const std::string &path() const { return label; }
-  /// In the order of their data.
+  /// The tensors in the order of their data.
   const std::vector<StoredTensor> &tensors() const { return list; }
   /// Null if there is none of that name.
   const StoredTensor *find(std::string_view name) const;
@@ -144,7 +144,7 @@ struct SafetensorsLayout {
   std::vector<int64_t> offsets; ///< from the start of the file, one per tensor
   int64_t fileBytes = 0;
 };
-/// In the given order, without gaps.
+/// Lays the tensors out in the given order, without gaps.
 Result<SafetensorsLayout> layOut(const std::vector<TensorHeader> &tensors,
                                  const std::map<std::string, std::string> &metadata = {});
 

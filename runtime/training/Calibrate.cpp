@@ -46,7 +46,7 @@ double median(std::vector<double> values) {
   return (upper + *std::max_element(values.begin(), middle)) / 2;
 }
 
-/// The same micro-batch every time.
+/// Gives the same micro-batch every time.
 class OneMicrobatch final : public MicrobatchSource {
 public:
   OneMicrobatch(const Program &program, const LoadShape &shape, double labelsPerToken,
@@ -325,8 +325,8 @@ private:
     return Status::ok();
   }
 
-  /// Of the replicas of a stage; with one replica, of all ranks. Stated so that
-  /// 2(d-1) latency + 2(d-1)/d bytes / speed is what was measured.
+  /// Measures the reduction over the replicas of a stage, or with one replica over all ranks. The
+  /// result is stated so that 2(d-1) latency + 2(d-1)/d bytes / speed is what was measured.
   Status measureReduction() {
     const Program &p = s.program();
     std::vector<int> ranks;

@@ -19,7 +19,7 @@
 namespace omnibal::rt {
 namespace {
 
-/// Of models whose tokens attend to pictures, as their processor gives it.
+/// The input of models whose tokens attend to pictures, as their processor gives it.
 const std::string seenPicturesInput = "cross_attention_mask";
 
 struct Row {
@@ -56,7 +56,8 @@ int64_t placeholdersOf(const Program &p, const Row &row) {
                                  : std::count(row.ids.begin(), row.ids.end(), p.info.imageTokenId);
 }
 
-/// The same with pictures of their own sizes: each row has as many as make up its placeholders.
+/// Does the same with pictures of their own sizes: each row has as many as make up its
+/// placeholders.
 Status assignPictures(const Program &p, const std::string &path, Inputs &in) {
   size_t next = 0;
   for (Row &row : in.list) {

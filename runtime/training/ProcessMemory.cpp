@@ -19,11 +19,12 @@ constexpr int64_t KiB = 1024, MiB = 1024 * KiB;
 
 /// Blocks from this size on come from the system and go back to it.
 constexpr int64_t blockFromSystem = 256 * KiB;
-/// Of a thread: its stack, and the free space between small blocks that it allocated.
+/// The memory of a thread: its stack, and the free space between small blocks that it allocated.
 constexpr int64_t perThread = 1 * MiB;
 /// An arena begins at a huge page, and its last one may reach beyond it.
 constexpr int64_t hugePage = 2 * MiB;
-/// Of collectives, for each rank; and of a transport between processes, for itself and each peer.
+/// The memory of collectives for each rank; and that of a transport between processes, for itself
+/// and each peer.
 constexpr int64_t stagingOfMember = 256 * KiB, transportOwn = 32 * MiB, chunkOfPeer = 2 * MiB;
 /// Groups of a later epoch and what composing them takes.
 constexpr int64_t epochOfSample = 64;

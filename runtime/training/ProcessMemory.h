@@ -1,8 +1,8 @@
 //===- ProcessMemory.h - The most memory that a process of a run will have resident ----------===//
 //
-// Told before the first step and never exceeded: what the process has when its ranks begin, read
-// from /proc, and what each of them takes then, by what the program, the data and the flags say.
-// For target host; of a device's driver nothing is known.
+// A run prints this before the first step and never exceeds it: what the process has when its ranks
+// begin, read from /proc, and what each of them takes then, by what the program, the data and the
+// flags say. It is known for target host only; nothing is known about a device's driver.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_TRAINING_PROCESSMEMORY_H
@@ -14,7 +14,7 @@
 namespace omnibal::rt {
 
 /// Makes the C library give large blocks back to the system as soon as they are freed, whatever was
-/// allocated before. Once, before threads begin.
+/// allocated before. Call it once, before threads begin.
 void returnFreedMemory();
 
 /// What the process has before its ranks begin.

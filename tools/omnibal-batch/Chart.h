@@ -34,7 +34,7 @@ std::string rowRanges(const Loads &before, const Loads &after, const Quantity &q
 
 /// 1234567 as "1,234,567".
 std::string withCommas(int64_t number);
-/// As few digits as tell the value: "0.0123", "4.5", "1,234".
+/// Returns as few digits as tell the value: "0.0123", "4.5", "1,234".
 std::string shortNumber(double value);
 
 } // namespace omnibal::rt

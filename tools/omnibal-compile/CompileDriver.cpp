@@ -282,12 +282,12 @@ private:
   bool isHost() const { return options.target == "host"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
-  /// Of a stage: what its backend takes besides.
+  /// Returns what a stage's backend takes outside the arena.
   int64_t besideArena(size_t stage) const {
     return rt::totalOf(rt::workspaceOf(exported.program, exported.program.stageList[stage]));
   }
 
-  /// Of a stage: the program's arena.
+  /// Returns the bytes of a stage's arena.
   int64_t memoryOf(size_t stage) const { return exported.program.stageList[stage].arenaBytes; }
 
   TableFacts tableFacts() const {

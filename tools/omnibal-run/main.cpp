@@ -184,7 +184,7 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
   return options.evaluate ? evaluate(session, *data) : train(session, *data);
 }
 
-/// Of the program's bytes: the manifest holds the checksums of the other files.
+/// Identifies the program's bytes: the manifest holds the checksums of the other files.
 uint64_t identityOf(const LoadedProgram &loaded) {
   std::ifstream manifest(loaded.directory + "/manifest.json", std::ios::binary);
   return fnv1a(std::string(std::istreambuf_iterator<char>(manifest), {}));

@@ -98,8 +98,8 @@ private:
     }
   }
 
-  /// Of equal parts of the step, a digit (base 36) each for forward, recomputation, backward and
-  /// weight gradient.
+  /// Returns for equal parts of the step a digit (base 36) each for forward, recomputation,
+  /// backward and weight gradient.
   std::string sharesOf(size_t r) const {
     size_t columns = std::min(mostShareColumns, mostShares / (4 * stages.size()));
     std::vector<std::array<double, 4>> parts(columns, std::array<double, 4>{});

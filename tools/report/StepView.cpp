@@ -17,7 +17,7 @@ struct Flow {
   bool sends = false, returns = false; ///< whatever the load
 };
 
-/// By chunk, for one load.
+/// Sums for each chunk, for one load.
 struct LoadSums {
   std::vector<int64_t> recomputeNs, savedBytes, splitBytes;
   std::map<Pair, Flow> flows; ///< between chunks of different stages

@@ -26,7 +26,7 @@ struct MemoryPoint {
 
 struct StageView {
   std::vector<int64_t> recomputeNs; ///< by action: the part of it that is recomputation
-  std::vector<MemoryPoint> memory;  ///< as rule 6 of docs/planner.md counts, ascending in time
+  std::vector<MemoryPoint> memory;  ///< as rule 5 of docs/planner.md counts, ascending in time
   int64_t reductionNs = 0;          ///< of gradients over replicas, after the last action
 };
 

@@ -7,7 +7,7 @@
 
 namespace omnibal::analysis {
 
-/// An activation between layers (or a result of the head).
+/// An activation that passes between layers, or a result of the head.
 struct Edge {
   int64_t producer = 0;        ///< call
   int64_t output = 0;          ///< index among the producer's outputs

@@ -7,13 +7,15 @@
 
 namespace omnibal::analysis {
 
-/// Equal for functions of form C that do the same work: ops, their attributes, how they are
-/// connected, types, the roles of arguments and results, and whose kernels do it (digestKernels()).
-/// Names, locations and the contents of constants (and their sizes: tables by position grow with
-/// the cap of tokens) do not count. 32 hexadecimal digits.
+/// Returns 32 hexadecimal digits that are equal for functions of form C that do the same work: the
+/// digest covers ops, their attributes, how they are connected, types, the roles of arguments and
+/// results, and whose kernels do the work (digestKernels()). Names, locations and the contents of
+/// constants do not count; nor do the sizes of constants, because tables by position grow with the
+/// cap of tokens.
 std::string digestOf(mlir::func::FuncOp function, llvm::StringRef kernels = "float32");
 
-/// The kernels of a target that compute in `compute`: times of one say nothing of another.
+/// Names the kernels of a target that compute in `compute`: times of one set of kernels say nothing
+/// about another.
 inline std::string digestKernels(const std::string &target, const std::string &compute) {
   return target == "host" ? compute : target + " " + compute;
 }

@@ -7,10 +7,10 @@
 
 namespace omnibal {
 
-/// What an output of a layer is; `omnibal.outputs` says it once a loss is attached.
+/// What an output of a layer is. `omnibal.outputs` says it once a loss is attached.
 enum class OutputKind { Output, Loss, Prediction, RouterLoss };
 OutputKind getOutputKind(LayerOp layer, unsigned output);
-/// As `omnibal.outputs` and the roles of functions' results have it.
+/// Returns the name that `omnibal.outputs` and the roles of functions' results use.
 llvm::StringRef nameOf(OutputKind kind);
 
 struct LayerGraph {
@@ -21,7 +21,8 @@ struct LayerGraph {
   /// The parameter that operand `number` of `layer`'s parameters reads.
   ParameterOp getParameter(LayerOp layer, unsigned number) const;
 
-  /// Checks form L (docs/contract-compiler.md); what is missing is a diagnostic of `pass`.
+  /// Checks form L (docs/contract-compiler.md) and reports what is missing as a diagnostic of
+  /// `pass`.
   static mlir::FailureOr<LayerGraph> get(mlir::ModuleOp module, llvm::StringRef pass);
 
 private:

@@ -8,7 +8,7 @@
 
 namespace omnibal {
 
-/// Value modulo the width of an integer type (booleans: != 0).
+/// Returns the value modulo the width of an integer type (booleans: != 0).
 int64_t wrapInteger(int64_t value, mlir::Type type);
 
 /// One op with its operand values; evaluators append to `results`.
@@ -20,15 +20,16 @@ struct Evaluation {
 
   const HostTensor &operand(unsigned i) const { return *operands[i]; }
   mlir::Type elementType(unsigned result = 0) const;
-  /// A zero-filled result of this shape with the element type that the op declares.
+  /// Appends a zero-filled result of this shape with the element type that the op declares.
   HostTensor &addResult(llvm::ArrayRef<int64_t> shape);
-  /// The declared shape of result i for the interpreter's V and N; a diagnostic if it is open.
+  /// Returns the declared shape of a result for the interpreter's V and N; reports a diagnostic if
+  /// it is open.
   llvm::FailureOr<llvm::SmallVector<int64_t>> declaredShape(unsigned result = 0) const;
-  /// The value among `values` that is operand `value` of the op.
+  /// Returns the value among `values` that is operand `value` of the op.
   const HostTensor *valueOf(mlir::Value value) const;
 };
 
-/// Each evaluates the ops of its theme; none for other ops.
+/// Each function evaluates the ops of its theme and returns none for other ops.
 std::optional<llvm::LogicalResult> evaluateElementwise(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateLayout(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateIndexing(Evaluation &e);
@@ -42,7 +43,8 @@ std::optional<llvm::LogicalResult> evaluateRecurrent(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateLoss(Evaluation &e);
 std::optional<llvm::LogicalResult> evaluateStructure(Evaluation &e);
 
-/// body(offsets) for every index of `shape` in row-major order; offsets[k] advances by strides[k].
+/// Calls body(offsets) for every index of `shape` in row-major order; offsets[k] advances by
+/// strides[k].
 template <typename Body>
 void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<llvm::SmallVector<int64_t>> strides,
                   llvm::MutableArrayRef<int64_t> offsets, Body body) {
@@ -69,10 +71,11 @@ void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<llvm::SmallVecto
   }
 }
 
-/// Strides of `shape` as seen from `result` under NumPy broadcasting (0 where it repeats).
+/// Returns the strides of `shape` as seen from `result` under NumPy broadcasting (0 where it
+/// repeats).
 llvm::SmallVector<int64_t> broadcastStrides(llvm::ArrayRef<int64_t> shape,
                                             llvm::ArrayRef<int64_t> result);
-/// Joint shape under broadcasting, or failure.
+/// Returns the joint shape under broadcasting, or failure.
 llvm::FailureOr<llvm::SmallVector<int64_t>> broadcastShape(llvm::ArrayRef<int64_t> a,
                                                            llvm::ArrayRef<int64_t> b);
 /// result[i] = source[offset + i * strides]: transpose, expand, slice.

@@ -9,8 +9,8 @@
 
 namespace omnibal {
 
-/// Row-major. Floating elements lie in `floats` (as doubles, whatever the element type), integers
-/// and booleans in `ints`; the other vector is empty.
+/// A dense row-major tensor. Floating-point elements are in `floats` (as doubles, whatever the
+/// element type), integers and booleans in `ints`; the other vector is empty.
 struct HostTensor {
   llvm::SmallVector<int64_t> shape;
   mlir::Type elementType;
@@ -18,13 +18,13 @@ struct HostTensor {
   std::vector<int64_t> ints;
 
   HostTensor() = default;
-  /// Zeros.
+  /// Makes a tensor of zeros.
   HostTensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
 
   bool isFloat() const { return llvm::isa<mlir::FloatType>(elementType); }
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   int64_t size() const;
-  /// Element i as a double; exact for integers up to 2^53.
+  /// Returns element i as a double, which is exact for integers up to 2^53.
   double at(int64_t i) const { return isFloat() ? floats[i] : static_cast<double>(ints[i]); }
   /// Stores into element i; integers truncate, booleans become 0 or 1.
   void set(int64_t i, double value);
@@ -35,10 +35,11 @@ int64_t elementCount(llvm::ArrayRef<int64_t> shape);
 /// Row-major strides of a shape.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
-/// Elements of a constant; fails (no diagnostic) for an attribute whose data is not present or
-/// whose element type is neither integer nor float.
+/// Returns the elements of a constant; fails (without a diagnostic) for an attribute whose data is
+/// not present or whose element type is neither integer nor float.
 llvm::FailureOr<HostTensor> fromAttribute(mlir::ElementsAttr attribute);
-/// A constant of the tensor's own shape and element type (float64 values round to the type).
+/// Returns a constant of the tensor's own shape and element type (float64 values are rounded to the
+/// type).
 mlir::DenseElementsAttr toAttribute(const HostTensor &tensor);
 
 } // namespace omnibal

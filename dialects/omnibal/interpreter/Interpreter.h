@@ -1,9 +1,9 @@
 //===- Interpreter.h - Reference interpreter of the dialect ------------------------------===//
 //
-// Evaluates any op of the dialect on the host: the judge of every lowering, the folder of shape,
-// mask and position subgraphs, and the means to check gradient rules. Correct before fast; the
-// runtime never links it. Integers are exact; floats are computed in float64 and, unless
-// `float64` is set, rounded to float32 after every op.
+// The interpreter evaluates any op of the dialect on the host. It is the reference for every
+// lowering, folds subgraphs of shapes, masks and positions, and checks gradient rules. It is made
+// to be correct and not fast, and the runtime never links it. Integers are exact; floats are
+// computed in float64 and, unless `float64` is set, rounded to float32 after every op.
 //
 //===-------------------------------------------------------------------------------------------------===//
 #ifndef DIALECTS_OMNIBAL_INTERPRETER_INTERPRETER_H
@@ -35,17 +35,18 @@ public:
   /// from the `value` of the omnibal.parameter op, if it has one.
   llvm::StringMap<HostTensor> parameters;
 
-  /// One op on given operand values (one per operand of `op`). Fails with a diagnostic at the op.
+  /// Evaluates one op on given operand values (one per operand of `op`). Fails with a diagnostic at
+  /// the op.
   llvm::FailureOr<llvm::SmallVector<HostTensor>>
   evaluateOp(mlir::Operation *op, llvm::ArrayRef<const HostTensor *> operands);
 
-  /// The value, evaluating what it depends on, in one block. Values in `bindings` are taken as they
-  /// are (graph inputs, cut points); every value computed on the way is added to it. Fails with a
-  /// diagnostic if a block argument that is needed is not bound.
+  /// Evaluates the value and what it depends on, in one block. Values in `bindings` are taken as
+  /// they are (graph inputs, cut points), and every value computed on the way is added to it. Fails
+  /// with a diagnostic if a block argument that is needed is not bound.
   llvm::FailureOr<HostTensor> evaluate(mlir::Value value, Bindings &bindings);
 
-  /// All ops of a block up to its terminator; returns the terminator's operands. Block arguments
-  /// are bound to `arguments`.
+  /// Runs all ops of a block up to its terminator and returns the terminator's operands. Block
+  /// arguments are bound to `arguments`.
   llvm::FailureOr<llvm::SmallVector<HostTensor>> run(mlir::Block &block,
                                                      llvm::ArrayRef<HostTensor> arguments);
   llvm::FailureOr<llvm::SmallVector<HostTensor>> run(mlir::func::FuncOp function,

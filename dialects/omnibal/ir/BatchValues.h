@@ -8,8 +8,8 @@
 
 namespace omnibal {
 
-/// What the runtime derives from the sizes of a sample's pictures for models of dynamic resolution
-/// (docs/data.md). Graph inputs of these names, or `_ids` in place of `_cu_seqlens`.
+/// The runtime derives these from the sizes of a sample's pictures for models of dynamic resolution
+/// (docs/data.md). Graph inputs have these names, or `_ids` in place of `_cu_seqlens`.
 constexpr llvm::StringLiteral pictureFacts[] = {
     "image_position_ids",   "image_segment_cu_seqlens", "image_window_cu_seqlens",
     "image_window_index",   "image_window_inverse",     "image_interp_indices",
@@ -17,23 +17,25 @@ constexpr llvm::StringLiteral pictureFacts[] = {
 };
 inline bool isPictureFact(llvm::StringRef name) { return llvm::is_contained(pictureFacts, name); }
 
-/// On a batch_value of borders: no segment has more rows.
+/// On a batch_value of borders this attribute says that no segment has more rows.
 constexpr llvm::StringLiteral segmentRowsAttrName = "omnibal.segment_rows";
 
-/// One axis of a token's positions along several, given with the samples: `position_ids_0`, ...
-/// Models of dynamic resolution have `position_ids` instead, which the runtime derives.
+/// A graph input of this name is one axis of a token's positions along several axes, which are
+/// given with the samples: `position_ids_0`, ... Models of dynamic resolution have `position_ids`
+/// instead, which the runtime derives.
 constexpr llvm::StringLiteral axisOfPositionsPrefix = "position_ids_";
 inline bool isAxisOfPositions(llvm::StringRef name) {
   return name.starts_with(axisOfPositionsPrefix);
 }
 
-/// Graph input [batch, tokens, pictures] of models whose tokens attend to pictures: 1 where a token
-/// sees a picture. The runtime derives it as what follows below, one number a token.
+/// This graph input [batch, tokens, pictures] belongs to models whose tokens attend to pictures; it
+/// is 1 where a token sees a picture. The runtime derives it as the values below, one number per
+/// token.
 constexpr llvm::StringLiteral seenPicturesInput = "cross_attention_mask";
 constexpr llvm::StringLiteral seenPictures[] = {"image_begins", "image_ends", "image_seen"};
 
-/// Where rows lie and what they are near to: it says nothing about words or pictures, so layers
-/// read it as they read constants.
+/// True for values that say where rows lie and what they are near to. They say nothing about words
+/// or pictures, so layers read them as they read constants.
 inline bool isFactOfRows(llvm::StringRef name) {
   return name == "positions" || name == "position_ids" || name == "cu_seqlens" ||
          name == "image_rows" || name == realTokens || isAxisOfPositions(name) ||

@@ -10,11 +10,11 @@ namespace omnibal {
 /// element types. Fails with a diagnostic at the op, if shapes do not fit or are not known.
 llvm::LogicalResult inferResultTypes(mlir::Operation *op);
 
-/// createOp<AddOp>(builder, loc, a, b): arguments are the op's operands, then its attributes, as in
-/// OpT::create without the result types. For ops whose result type follows from operands and
-/// attributes (not reshape, expand, slice, pad, cast, *_grad scatter ops: give those their type).
-/// Shapes must fit: the caller has checked them, so a misfit is a bug in the caller; it shows as a
-/// diagnostic and as invalid IR, which the verifier after the pass reports.
+/// createOp<AddOp>(builder, loc, a, b) takes the op's operands, then its attributes, as OpT::create
+/// does, but no result types. It is for ops whose result type follows from operands and attributes;
+/// give reshape, expand, slice, pad, cast and *_grad scatter ops their type. The caller has checked
+/// that shapes fit, so a misfit is a bug in the caller; it shows as a diagnostic and as invalid IR,
+/// which the verifier after the pass reports.
 template <typename OpT, typename... Args>
 OpT createOp(mlir::OpBuilder &builder, mlir::Location loc, Args &&...args) {
   // Replaced below; any ranked tensor type passes through the generated builder.

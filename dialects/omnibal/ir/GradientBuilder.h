@@ -16,7 +16,7 @@ public:
   }
   mlir::Value add(mlir::Value x, mlir::Value y) { return create<AddOp>(x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return create<SubOp>(x, y); }
-  /// Product; a factor that is a constant of ones is left out.
+  /// Builds a product; a factor that is a constant of ones is left out.
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, double factor) { return mul(x, scalar(x, factor)); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return create<DivOp>(x, y); }
@@ -53,9 +53,9 @@ bool isFilledWith(mlir::Value tensor, double value);
 
 } // namespace omnibal
 
-/// Head of a gradient rule: `g` holds the gradients of the results, `gradients` (already of the
-/// right length, all null) takes those of the operands; needs(i) says whether anyone wants operand
-/// i's.
+/// Begins a gradient rule: `g` holds the gradients of the results, and `gradients` (already of the
+/// right length, all null) takes those of the operands; needs(i) says whether anyone wants the
+/// gradient of operand i.
 #define OMNIBAL_GRADIENT_RULE(OP)                                                                  \
   static llvm::LogicalResult gradientsOf##OP(                                                      \
       omnibal::OP op, omnibal::GradientBuilder &b, mlir::ValueRange g,                             \

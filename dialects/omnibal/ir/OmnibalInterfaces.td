@@ -40,7 +40,7 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
 def ShapeInferenceOpInterface : OpInterface<"ShapeInferenceOpInterface"> {
   let cppNamespace = "::omnibal";
   let description = [{
-    Result shapes from operand shapes, affine in (V, N). Used by specialisation and by verifiers.
+    Result shapes from operand shapes, affine in (V, N). Used by specialization and by verifiers.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -69,7 +69,7 @@ def RematerializableOpInterface : OpInterface<"RematerializableOpInterface"> {
   let description = "What recomputing the op's results in backward means.";
   let methods = [
     InterfaceMethod<[{True if a result is cheaper to recompute from the operands than to keep
-      (views, elementwise chains, norms): bandwidth bound work only.}],
+      (views, elementwise chains, norms): work that is bound by bandwidth only.}],
       "bool", "isCheapToRecompute", (ins)>
   ];
 }

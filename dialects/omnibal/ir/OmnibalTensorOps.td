@@ -121,7 +121,7 @@ def BatchValueOp : Omnibal_Op<"batch_value", [Pure]> {
 }
 
 //--- Layout ------------------------------------------------------------------------------------------
-// Shape operands exist straight after import; specialisation drops them once the result type says it.
+// Shape operands exist straight after import; specialization drops them once the result type says it.
 
 def ReshapeOp : Omnibal_PureOp<"reshape", [Diff]> {
   let summary = "Same elements, row-major; `shape` may hold one -1 and, unless allow_zero, 0 = copy";
@@ -173,7 +173,7 @@ def TileOp : Omnibal_PureOp<"tile", [Diff]> {
   let results = (outs AnyRankedTensor:$result);
 }
 
-//--- Shapes and ranges (folded away by specialisation) -----------------------------------------------------
+//--- Shapes and ranges (folded away by specialization) -----------------------------------------------------
 
 def ShapeOp : Omnibal_PureOp<"shape"> {
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$start, OptionalAttr<I64Attr>:$end);

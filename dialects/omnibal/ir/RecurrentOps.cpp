@@ -1,5 +1,4 @@
-//===- RecurrentOps.cpp - Ops that carry a state from token to token: shapes, costs, gradients
-//--===//
+//===- RecurrentOps.cpp - Ops that carry a state from token to token: shapes, costs, gradients ===//
 #include "dialects/omnibal/ir/GradientBuilder.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
 

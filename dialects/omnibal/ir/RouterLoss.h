@@ -6,14 +6,17 @@
 
 namespace omnibal {
 
-/// The graph's output beside the logits: a number, the balancing loss of a micro-batch.
+/// The graph's second output after the logits: one number, the balancing loss of a micro-batch.
 constexpr llvm::StringLiteral routerLossOutput = "router_loss";
-/// On the module: how many times it counts beside the mean loss of a token.
+/// This attribute of the module is the factor with which the balancing loss is added to the mean
+/// loss of a token.
 constexpr llvm::StringLiteral routerLossCoefficientAttrName = "omnibal.router_loss_coefficient";
 
-/// Batch value, a number: the gradient of the step's sum of losses by the balancing loss.
+/// This batch value is one number, the gradient of the step's sum of losses with respect to the
+/// balancing loss.
 constexpr llvm::StringLiteral routerLossWeight = "router_loss_weight";
-/// Batch value [N]: 1 for the tokens of the micro-batch, 0 for rows that belong to nobody.
+/// This batch value [N] is 1 for the tokens of the micro-batch and 0 for rows that belong to no
+/// sample.
 constexpr llvm::StringLiteral realTokens = "real_tokens";
 
 } // namespace omnibal

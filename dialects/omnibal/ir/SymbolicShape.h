@@ -8,7 +8,7 @@
 
 namespace omnibal {
 
-/// constant + perTile * V + perToken * N.
+/// A dimension of size constant + perTile * V + perToken * N.
 struct SymbolicDim {
   int64_t constant = 0, perTile = 0, perToken = 0;
   SymbolicDim() = default;
@@ -34,19 +34,21 @@ struct SymbolicDim {
 };
 using SymbolicShape = llvm::SmallVector<SymbolicDim, 4>;
 
-/// Product if it is affine (at most one factor not static), else none.
+/// Returns the product if it is affine (at most one factor is not static), else none.
 std::optional<SymbolicDim> multiply(const SymbolicDim &a, const SymbolicDim &b);
-/// Exact quotient if it is affine with integer coefficients, else none (divisor 0: none).
+/// Returns the exact quotient if it is affine with integer coefficients, else none (also for
+/// divisor 0).
 std::optional<SymbolicDim> divideExactly(const SymbolicDim &a, const SymbolicDim &b);
-/// Product of all dimensions (1 for an empty list), if affine.
+/// Returns the product of all dimensions (1 for an empty list), if it is affine.
 std::optional<SymbolicDim> product(llvm::ArrayRef<SymbolicDim> dims);
 
-/// Dimensions of a type; none if a dynamic dimension has no expression in the encoding.
+/// Returns the dimensions of a type, or none if a dynamic dimension has no expression in the
+/// encoding.
 std::optional<SymbolicShape> getSymbolicShape(mlir::RankedTensorType type);
-/// tensor type with these dimensions; the encoding is present only if a dimension is dynamic.
+/// Returns a tensor type with these dimensions; it has an encoding only if a dimension is dynamic.
 mlir::RankedTensorType makeTensorType(mlir::MLIRContext *context, llvm::ArrayRef<SymbolicDim> shape,
                                       mlir::Type elementType);
-/// "17*V", "N", "4*V + N", "48".
+/// Returns a text such as "17*V", "N", "4*V + N" or "48".
 std::string toString(const SymbolicDim &dim);
 
 } // namespace omnibal

@@ -1,5 +1,4 @@
-//===- Indexing.cpp - Arg*, Gather, Scatter, NonZero, TopK, Trilu
-//------------------------------===//
+//===- Indexing.cpp - Arg*, Gather, Scatter, NonZero, TopK, Trilu ----------------------------===//
 #include "importers/onnx/OpTable.h"
 
 using namespace mlir;

@@ -19,7 +19,7 @@ struct Rules {
   bool excludeOutside = false;
 };
 
-/// Where output position i lies among the inputs.
+/// Returns where output position i lies among the inputs.
 double origin(const Rules &rules, int64_t i, int64_t inputs, int64_t outputs, double scale) {
   if (rules.coordinates == "align_corners")
     return outputs == 1 ? 0 : double(i) * double(inputs - 1) / (double(inputs) * scale - 1);

@@ -10,8 +10,8 @@
 
 namespace omnibal::lower {
 
-/// Walks a function after omnibal-fuse in program order. View ops change places only; every other
-/// op appends calls. The emit* methods live in one file a theme (Emit*.cpp).
+/// Walks a function after omnibal-fuse in program order. View ops only change places; every other
+/// op appends calls. The emit* methods are in one file per theme (Emit*.cpp).
 class CallBuilder {
 public:
   CallBuilder(mlir::func::FuncOp fn, KernelLibrary &kernels, const LoweringOptions &options)
@@ -25,7 +25,7 @@ private:
   llvm::LogicalResult addFormals();
   llvm::LogicalResult emit(mlir::Operation *op);
   llvm::LogicalResult bindResults(mlir::func::ReturnOp op);
-  /// Whether all of `value` can be added to the gradient at `target` by the call that computes it.
+  /// True if all of `value` can be added to the gradient at `target` by the call that computes it.
   bool markAccumulated(mlir::Value value, const Place &target);
   void replaceRoot(int from, int to);
 
@@ -40,27 +40,28 @@ private:
   Place fresh(mlir::Value value) {
     return fresh(elementType(value), shapeOf(value), storage.isBFloat16(value));
   }
-  /// A dense copy.
+  /// Returns a dense copy.
   Place materialize(const Place &place, mlir::Operation *op);
   rt::DType dtypeAt(const Place &place) const { return list.roots[place.root].dtype; }
-  /// The place itself, or a copy in float32 or bfloat16 where it lies in the other.
+  /// Returns the place itself, or a copy in float32 or bfloat16 if it is stored in the other.
   Place as(rt::DType dtype, const Place &place, mlir::Operation *op);
-  /// bfloat16 if one of the operands lies in it, else float32.
+  /// Returns bfloat16 if one of the operands is stored in it, else float32.
   rt::DType floatTypeOf(mlir::ValueRange operands);
-  /// reshape(), after a copy if strides cannot say it.
+  /// Does reshape(), after a copy if strides cannot express it.
   Place reshaped(const Place &place, llvm::ArrayRef<SymbolicDim> shape, mlir::Operation *op);
-  /// The place itself if its last dimension has unit stride, else a copy.
+  /// Returns the place itself if its last dimension has unit stride, else a copy.
   Place unitStride(const Place &place, mlir::Operation *op);
-  /// [.., C] as [product of .., C] with unit stride.
+  /// Returns [.., C] as [product of .., C] with unit stride.
   Place matrix(mlir::Value value, mlir::Operation *op);
-  /// All elements in one dimension.
+  /// Returns all elements in one dimension.
   Place flat(mlir::Value value, mlir::Operation *op);
-  /// On target cuda the operand `workspace` of a call: `words` of 4 bytes for each of `rows`.
+  /// Adds, on target cuda, the operand `workspace` of a call: `words` of 4 bytes for each of
+  /// `rows`.
   void addWorkspace(std::vector<std::pair<std::string, Place>> &operands, SymbolicDim rows,
                     int64_t words);
   Place batchValue(llvm::StringRef name, mlir::Value value);
   llvm::FailureOr<Place> constant(ConstantOp op);
-  /// A temporary whose last reader is `op`.
+  /// True for a temporary whose last reader is `op`.
   bool diesAt(const Place &place, mlir::Operation *op);
 
   Call &call(mlir::Operation *op, llvm::StringRef kernel,
@@ -82,11 +83,11 @@ private:
   llvm::LogicalResult emitReduce(ReduceOp op);
   llvm::LogicalResult emitGemm(GemmOp op);   // EmitGemm.cpp
   llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp
-  /// What blocks of generated kernels have left of gradients of parameters, at the function's end:
-  /// one launch where each sum for itself would take no longer.
+  /// Emits, at the function's end, the sums of what blocks of generated kernels have left of
+  /// gradients of parameters, in one launch, which takes no longer than a single sum would.
   void emitGradientSums(mlir::Operation *op);
   FusedAccess accessInput(FusedOp op, unsigned index, Place &place);
-  /// [1, H, L] as [L, H].
+  /// Returns [1, H, L] as [L, H].
   Place statisticsByToken(const Place &place, mlir::Operation *op);
   template <typename OpT> void setCross(OpT op, Call &call);
   llvm::LogicalResult emitCrossAttention(CrossAttentionOp op); // EmitCrossAttention.cpp
@@ -107,15 +108,15 @@ private:
   llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
   llvm::LogicalResult emitPlain(mlir::Operation *op); // EmitPlain.cpp
 
-  /// [.., C] as [rows, C], or as it is where strides can only say so.
+  /// Returns [.., C] as [rows, C], or as it is if only that can be expressed by strides.
   Place rowsOf(mlir::Value value, mlir::Operation *op);
-  /// [B, H, L, D] as [B * L, H, D].
+  /// Returns [B, H, L, D] as [B * L, H, D].
   Place tokenMajor(const Place &place, mlir::Operation *op);
-  /// [B, H, L] as [B * L, H].
+  /// Returns [B, H, L] as [B * L, H].
   Place perToken(const Place &place, mlir::Operation *op);
-  /// Memory for a [B, H, L, ..] result that lies as [B, L, H, ..].
+  /// Returns memory for a [B, H, L, ..] result that lies as [B, L, H, ..].
   Place freshTokenMajor(mlir::Value value);
-  /// Where a gradient goes: into the formal (accumulated) or a zeroed temporary.
+  /// Returns where a gradient goes: into the formal (accumulated) or into a zeroed temporary.
   Place gradientTarget(mlir::Value value, mlir::Operation *op);
 
   mlir::func::FuncOp fn;

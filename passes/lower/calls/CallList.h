@@ -38,7 +38,7 @@ struct CallList {
 inline rt::Extent toExtent(const SymbolicDim &dim) {
   return {dim.constant, dim.perTile, dim.perToken};
 }
-/// As kernels read it: a number, or [constant, per tile, per token].
+/// Returns the dimension as kernels read it: a number, or [constant, per tile, per token].
 nlohmann::json toJson(const SymbolicDim &dim);
 
 /// Gives temporaries offsets in the workspace (64-byte aligned, sizes at the caps with rows rounded

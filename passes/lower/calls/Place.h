@@ -1,7 +1,7 @@
 //===- Place.h - Strided windows with symbolic sizes -------------------------------------===//
 //
-// Where a tensor value lies: a window of a root (a buffer to be). Reshapes, transposes, slices and
-// expansions only change the window.
+// A place says where a tensor value lies: in a window of a root, which will become a buffer.
+// Reshapes, transposes, slices and expansions only change the window.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LOWER_CALLS_PLACE_H
@@ -20,16 +20,16 @@ struct Place {
   size_t rank() const { return shape.size(); }
 };
 
-/// Dense row-major strides; none if a stride is not affine.
+/// Returns dense row-major strides; none if a stride is not affine.
 std::optional<SymbolicShape> denseStrides(llvm::ArrayRef<SymbolicDim> shape);
-/// Row-major without gaps from offset 0.
+/// True if the place is row-major without gaps from offset 0.
 bool isDense(const Place &place);
-/// Dimensions [from, to) are contiguous among themselves, the last one with stride 1.
+/// True if dimensions [from, to) are contiguous among themselves, the last one with stride 1.
 bool isContiguous(const Place &place, size_t from, size_t to);
-/// The same elements in another shape, if strides can say it.
+/// Returns the same elements in another shape, if strides can express it.
 std::optional<Place> reshape(const Place &place, llvm::ArrayRef<SymbolicDim> shape);
 Place permute(const Place &place, llvm::ArrayRef<int64_t> permutation);
-/// NumPy broadcast to `shape`: stride 0 in the dimensions that grow.
+/// Returns the NumPy broadcast to `shape`, with stride 0 in the dimensions that grow.
 Place broadcast(const Place &place, llvm::ArrayRef<SymbolicDim> shape);
 
 } // namespace omnibal::lower

@@ -1,8 +1,9 @@
 //===- Storage.h - Whether a value of a function lies in float32 or bfloat16 -------------===//
 //
-// Every float value of the IR is computed in float32; a program that computes in bfloat16 keeps
+// Every float value of the IR is computed in float32; a program that computes in bfloat16 stores
 // activations and parameters in bfloat16 between kernels (dialects/omnibal/rules/BFloat16Values.h).
-// The formals of a function say by role and attribute how they lie; what is between them follows.
+// Role and attribute of a function's formals say how they are stored, and the storage of the values
+// in between follows.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LOWER_CALLS_STORAGE_H
@@ -17,11 +18,11 @@ namespace omnibal::lower {
 
 class Storage {
 public:
-  /// Of a function whose ops are those that calls are made of (after omnibal-fuse).
+  /// Takes a function whose ops are those that calls are made of (after omnibal-fuse).
   Storage(mlir::func::FuncOp fn, llvm::StringRef compute);
 
   bool isBFloat16(mlir::Value value) const { return inBFloat16.contains(value); }
-  /// Of formals.
+  /// Tells whether a formal is stored in bfloat16.
   bool isBFloat16(mlir::DictionaryAttr attributes, mlir::Type type) const {
     return enabled && isBFloat16Formal(attributes, type);
   }

@@ -148,8 +148,8 @@ void absorbAddition(AddOp add) {
   rebuild(add, gemm, bias, Value(), Activation::None);
 }
 
-/// Of the library of target cuda. For others it would take a kernel behind the product, as a fused
-/// group does, which may hold more.
+/// True if the library of target cuda has this epilogue. For other targets it would take a kernel
+/// behind the product, as a fused group does, which may hold more.
 bool hasEpilogue(Operation *op) {
   auto gelu = dyn_cast<GeluOp>(op);
   return (gelu && gelu.getTanh()) || isa<ReluOp>(op);

@@ -1,7 +1,7 @@
 //===- FusedAnalysis.h - In which loops over a row's columns a fused group runs ----------===//
 //
-// What is the same for every target: a row is passed over once for each level of row reductions (a
-// norm: once for the statistics, once for the result).
+// This analysis is the same for every target: a row is passed over once for each level of row
+// reductions (a norm: once for the statistics, once for the result).
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LOWER_TRANSFORMS_FUSEDANALYSIS_H

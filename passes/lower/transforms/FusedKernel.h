@@ -9,9 +9,9 @@
 
 namespace omnibal::lower {
 
-/// Where an operand's data for row r lies: the row number is split into digits (outermost first,
-/// sizes of all but the first matter), each with a stride in elements. No digits: every row sees
-/// the same.
+/// Says where an operand's data for row r lies: the row number is split into digits (outermost
+/// first; the sizes of all except the first matter), each with a stride in elements. Without digits
+/// every row sees the same data.
 struct RowAddress {
   struct Digit {
     SymbolicDim size, stride;
@@ -45,8 +45,9 @@ struct FusedKernel {
   std::string key() const;
 };
 
-/// How input number `index` is seen by the body. Of a partial operand `rowDims` are the result's
-/// row dimensions and `operandDims` the operand's dimensions that move with them (-1: broadcast).
+/// Says how the body sees input number `index`. For a partial operand, `rowDims` are the row
+/// dimensions of the result and `operandDims` the operand's dimensions that move with them (-1:
+/// broadcast).
 struct InputShape {
   Extent2D extent = Extent2D::None;
   bool partial = false;
@@ -56,13 +57,13 @@ struct InputShape {
 InputShape describeInput(FusedOp op, unsigned index);
 /// Extent of result `index`, and whether it is a sum over rows.
 FusedAccess describeOutput(FusedOp op, unsigned index);
-/// Of the fused op.
+/// Returns the iteration space of the fused op.
 IterationSpace spaceOf(FusedOp op);
 
 /// Appends the kernel as function `symbol` (ABI: docs/kernels.md, `fused`) to `module`.
 llvm::LogicalResult emitFusedKernel(const FusedKernel &kernel, llvm::StringRef symbol,
                                     mlir::ModuleOp module);
-/// Replaces math ops by arithmetic that vectorises, for float32 (about 2 ulp), in the whole module.
+/// Replaces math ops by arithmetic that vectorizes, for float32 (about 2 ulp), in the whole module.
 llvm::LogicalResult expandMath(mlir::ModuleOp module);
 
 } // namespace omnibal::lower

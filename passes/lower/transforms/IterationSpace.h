@@ -28,7 +28,7 @@ enum class Extent2D {
   Single  ///< one
 };
 
-/// What a value of this shape is in `space`.
+/// Returns what a value of this shape is in `space`.
 Extent2D classify(llvm::ArrayRef<SymbolicDim> shape, const IterationSpace &space);
 
 /// How an op sees its operand: like classify, but by alignment with the result; `Partial` = full in
@@ -50,13 +50,14 @@ struct OpFit {
   llvm::SmallVector<SymbolicDim, 4> rowDims; ///< of an op with a partial operand
 };
 
-/// Ops that can be part of a fused group.
+/// True for ops that can be part of a fused group.
 bool isFusible(mlir::Operation *op);
-/// Nothing to compute: reshape, expand.
+/// True for ops that compute nothing: reshape, expand.
 bool isFree(mlir::Operation *op);
-/// None if `op` cannot run in `space`.
+/// Returns how `op` runs in `space`, or none if it cannot.
 std::optional<OpFit> fit(mlir::Operation *op, const IterationSpace &space);
-/// Spaces in which the op computes one number an element (at least one for an elementwise op).
+/// Returns the spaces in which the op computes one number per element (at least one for an
+/// elementwise op).
 llvm::SmallVector<IterationSpace> candidateSpaces(mlir::Operation *op);
 
 } // namespace omnibal::lower

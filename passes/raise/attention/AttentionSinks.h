@@ -14,10 +14,10 @@ struct SinkScores {
 };
 std::optional<SinkScores> matchSinkScores(mlir::Value joined);
 
-/// Whether a part of the weights is all but their last column, that of the sinks.
+/// True if a part of the weights is all except their last column, which is that of the sinks.
 bool dropsSinkColumn(SliceOp part);
 
-/// x where the scores are x - max(x): what is the same for all keys changes no softmax.
+/// Returns x if the scores are x - max(x): what is the same for all keys changes no softmax.
 mlir::Value stripLargestScore(mlir::Value scores);
 
 } // namespace omnibal::raise

@@ -74,8 +74,8 @@ std::vector<ProbeInputs> probesFor(Value mask, const std::map<int64_t, int64_t> 
   return probes;
 }
 
-/// For constants too large to evaluate whole masks, small ones at the same distances, from `least`
-/// on; none where they are too far apart.
+/// Returns, for constants that are too large to evaluate whole masks, small ones at the same
+/// distances, from `least` on; none if they are too far apart.
 std::map<int64_t, int64_t> substitutesFor(Value mask, int64_t least) {
   constexpr int64_t widest = 16;
   std::map<int64_t, int64_t> result;

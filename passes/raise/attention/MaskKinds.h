@@ -39,30 +39,31 @@ public:
   /// `user` is the op that applies the mask, for messages.
   llvm::FailureOr<MaskClass> classify(mlir::Value mask, mlir::Operation *user);
 
-  /// A mask of attention among vision rows, [4V, 4V] say: the graph input whose equal numbers see
-  /// each other (pictures or windows), or an error.
+  /// Classifies a mask of attention among vision rows, [4V, 4V] say: returns the graph input whose
+  /// equal numbers see each other (pictures or windows), or an error.
   llvm::FailureOr<unsigned> classifySegments(mlir::Value mask, mlir::Operation *user);
 
-  /// An error at `user` unless every element of `control`, which depends on masks and positions, is
-  /// `expected` for every sample: `user` then does nothing.
+  /// Reports an error at `user` unless every element of `control`, which depends on masks and
+  /// positions, is `expected` for every sample: `user` then does nothing.
   llvm::LogicalResult requireEverywhere(mlir::Value control, bool expected, mlir::Operation *user);
 
-  /// The graph inputs that the masks seen so far hide tokens by: 1 for every token of a sample.
+  /// Returns the graph inputs by which the masks seen so far hide tokens: they are 1 for every
+  /// token of a sample.
   Dependence::Set paddingInputs() const { return padding; }
 
 private:
   llvm::FailureOr<MaskClass> evaluateAndClassify(mlir::Value mask, mlir::Operation *user);
-  /// A mask of positions alone.
+  /// Classifies a mask that depends on positions alone.
   llvm::FailureOr<MaskClass> classifyPlain(mlir::Value mask, mlir::Operation *user);
-  /// A mask that depends on the token types of graph input `types`.
+  /// Classifies a mask that depends on the token types of graph input `types`.
   llvm::FailureOr<MaskClass> classifyByTypes(mlir::Value mask, unsigned types,
                                              mlir::Operation *user);
   using Substitutes = std::map<int64_t, int64_t>;
   llvm::FailureOr<MaskClass> classifyByTypes(mlir::Value mask, unsigned types,
                                              mlir::Operation *user, const Substitutes &constants);
-  /// What the mask shows with these inputs; none where it cannot be evaluated or is no mask.
+  /// Returns what the mask shows with these inputs; none if it cannot be evaluated or is no mask.
   std::optional<Sight> look(mlir::Value mask, ProbeInputs inputs, mlir::Operation *user);
-  /// At all lengths and positions at which it may change, with `pattern` again and again as
+  /// Looks at all lengths and positions at which the mask may change, with `pattern` repeated as
   /// `types`.
   llvm::FailureOr<std::vector<Sight>> lookEverywhere(mlir::Value mask, mlir::Operation *user,
                                                      std::optional<unsigned> types,

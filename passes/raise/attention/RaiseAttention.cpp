@@ -424,7 +424,7 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
       return op->emitError() << describe(op) << ": the attention mask depends on token ids or "
                              << "pictures, which is not supported";
     if (!overTokens && (dependence.of(found.mask) & ~Dependence::sizes) == 0) {
-      // The same for every picture (rows that fill it up): products around a softmax.
+      // The mask is the same for every picture (rows that fill it up): products around a softmax.
       if (auto attention = dyn_cast<AttentionOp>(op))
         decomposeAttention(attention);
       return success();

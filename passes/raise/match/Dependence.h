@@ -22,7 +22,7 @@ Role roleOf(mlir::func::FuncOp function, unsigned argument);
 void setRole(mlir::func::FuncOp function, unsigned argument, Role role);
 llvm::StringRef inputName(mlir::func::FuncOp function, unsigned argument);
 
-/// For every value the graph inputs, parameters and sizes that it is computed from.
+/// Knows for every value the graph inputs, parameters and sizes that it is computed from.
 class Dependence {
 public:
   using Set = uint64_t;
@@ -33,7 +33,8 @@ public:
   explicit Dependence(mlir::func::FuncOp function);
   /// Computes what a value added later depends on, too.
   Set of(mlir::Value value);
-  /// Neither parameters, token ids nor pictures: masks, positions, rotary tables.
+  /// True if the value depends on neither parameters, token ids nor pictures: masks, positions,
+  /// rotary tables.
   bool isAuxiliary(mlir::Value value) {
     Set set = of(value);
     return set != 0 && (set & content) == 0;

@@ -17,7 +17,7 @@ public:
   bool reshape(llvm::ArrayRef<SymbolicDim> shape);
   void transpose(llvm::ArrayRef<int64_t> permutation);
 
-  /// At most reshape, transpose, reshape from `source`; no op where nothing moves.
+  /// Builds at most reshape, transpose, reshape from `source`, and no op where nothing moves.
   mlir::Value emit(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value source) const;
   /// Number of ops that emit creates.
   int cost() const;
@@ -27,7 +27,7 @@ private:
     SymbolicDim size;
     int64_t sourceRank; ///< sorts factors by their place in the source
   };
-  /// At most three steps; an empty shape or permutation is left out.
+  /// The chain has at most three steps; an empty shape or permutation is left out.
   struct Steps {
     std::optional<SymbolicShape> first;
     llvm::SmallVector<int64_t> permutation;
@@ -45,9 +45,9 @@ private:
   llvm::SmallVector<llvm::SmallVector<Factor>> target;
 };
 
-/// The root of the value's chain of reshapes and transposes, and the chain.
+/// Returns the root of the value's chain of reshapes and transposes, and the chain.
 std::pair<mlir::Value, LayoutChain> chainOf(mlir::Value value);
-/// The value by its shortest chain from the root; itself if that is not shorter.
+/// Returns the value by its shortest chain from the root, or itself if that is not shorter.
 mlir::Value shortenLayout(mlir::OpBuilder &builder, mlir::Value value);
 
 } // namespace omnibal::raise

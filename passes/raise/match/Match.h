@@ -16,12 +16,12 @@ inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
 /// An axis attribute that may count from the end.
 inline bool isLastAxis(int64_t axis, int64_t rank) { return axis == -1 || axis == rank - 1; }
 
-/// The number that a constant holds in every element, also behind reshape, expand and cast.
+/// Returns the number that a constant holds in every element, also behind reshape, expand and cast.
 std::optional<double> splatConstant(mlir::Value value);
 /// True if the value is that number, up to float32 rounding.
 bool isConstant(mlir::Value value, double expected, double relative = 1e-6);
 
-/// Operands of a commutative op as (other, constant), whichever way round they are.
+/// Returns the operands of a commutative op as (other, constant), in whichever order they are.
 template <typename OpT>
 std::optional<std::pair<mlir::Value, double>> matchWithConstant(mlir::Value value) {
   auto op = value.getDefiningOp<OpT>();
@@ -42,25 +42,25 @@ struct Product {
 };
 Product productOf(mlir::Value value);
 
-/// x if the value is x * x.
+/// Returns x if the value is x * x.
 mlir::Value matchSquare(mlir::Value value);
 
 /// True if the value is computed from parameters and constants alone (no batch, no graph input).
 bool isParameterLike(mlir::Value value);
-/// As isParameterLike, and a parameter is among them.
+/// True if the value is parameter-like (isParameterLike) and reads a parameter.
 bool readsParameter(mlir::Value value);
 
-/// The value with another shape; itself if it has it.
+/// Returns the value with another shape, or itself if it has that shape.
 mlir::Value reshapeTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                       llvm::ArrayRef<SymbolicDim> shape);
 mlir::Value transposed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                        llvm::ArrayRef<int64_t> permutation);
-/// Cast to the element type, nothing where it is that already.
+/// Casts to the element type; does nothing if the value has it already.
 mlir::Value castTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                    mlir::Type elementType);
 
-/// Calls `visit` for every op of the function's block in order. The op may be replaced but not
-/// erased by `visit`; dead ops go when all are visited.
+/// Calls `visit` for every op of the function's block in order. `visit` may replace the op but not
+/// erase it; dead ops are removed when all are visited.
 void forEachOp(mlir::func::FuncOp function, llvm::function_ref<void(mlir::Operation *)> visit);
 
 } // namespace omnibal::raise

@@ -7,14 +7,15 @@
 
 namespace omnibal::raise {
 
-/// Ops of the function's block that the logits, its first result, do not need.
+/// Returns the ops of the function's block that the logits, its first result, do not need.
 llvm::DenseSet<mlir::Operation *> opsBesideLogits(mlir::func::FuncOp function);
 
-/// Whether the op sums over the tokens of the micro-batch alone, as `omnibal-raise-router-loss`
+/// True if the op sums over the tokens of the micro-batch alone, as `omnibal-raise-router-loss`
 /// leaves it.
 bool sumsRealTokens(ReduceOp op);
 
-/// The dimension of the op's input that it reduces and whose size depends on N or V; none without.
+/// Returns the dimension of the op's input that it reduces and whose size depends on N or V; none
+/// if there is none.
 std::optional<int64_t> reducedRows(ReduceOp op);
 
 } // namespace omnibal::raise

@@ -6,11 +6,12 @@
 
 namespace omnibal::rt::cuda {
 
-/// On device `device` of this process; the calling thread is the one that uses the backend.
+/// Opens the backend on device `device` of this process; the calling thread is the one that uses
+/// the backend.
 Result<std::unique_ptr<Backend>> openCudaBackend(int device, const BackendOptions &options);
 
-/// The kind with the first visible device. Unavailable tells no driver, an old driver, no device
-/// and a device that is too old apart.
+/// Returns the kind with the first visible device. An Unavailable error distinguishes no driver, an
+/// old driver, no device, and a device that is too old.
 Result<std::unique_ptr<BackendKind>> findCudaDevice();
 
 } // namespace omnibal::rt::cuda

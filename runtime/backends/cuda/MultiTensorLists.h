@@ -1,5 +1,4 @@
-//===- MultiTensorLists.h - Lists of tensors that the optimizer's kernels read on the device
-//-------===//
+//===- MultiTensorLists.h - Lists of tensors that the optimizer's kernels read on the device ===//
 #ifndef RUNTIME_BACKENDS_CUDA_MULTITENSORLISTS_H
 #define RUNTIME_BACKENDS_CUDA_MULTITENSORLISTS_H
 

@@ -1,5 +1,4 @@
-//===- Sums.h - A step's losses, its norm and the scale of its update in device memory
-//----------===//
+//===- Sums.h - A step's losses, its norm and the scale of its update in device memory -------===//
 #ifndef RUNTIME_BACKENDS_CUDA_SUMS_H
 #define RUNTIME_BACKENDS_CUDA_SUMS_H
 
@@ -22,7 +21,7 @@ private:
   static constexpr int64_t lossesAt = 0, scaleAt = 16, stateBytes = 24;
 
   Sums() = default;
-  /// Of the tokens, then of the routers.
+  /// The losses of the tokens, then those of the routers.
   double *losses() { return reinterpret_cast<double *>(memory->data() + lossesAt); }
 
   cudaStream_t stream = nullptr;

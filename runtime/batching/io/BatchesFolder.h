@@ -19,14 +19,14 @@
 
 namespace omnibal::rt {
 
-/// As on the command line: "plan", "isf", ...; "error", "own-group", "skip".
+/// Returns the name that the command line uses: "plan", "isf", ...; "error", "own-group", "skip".
 const char *name(BatchMethod method);
 const char *name(Oversize oversize);
 std::optional<BatchMethod> batchMethodNamed(std::string_view name);
 std::optional<Oversize> oversizeNamed(std::string_view name);
 
-/// Several data sets in given shares; not set: one data set, every sample once an epoch. Samples of
-/// all data sets are numbered in one go, in the order of `sizes`.
+/// Several data sets in given shares; if it is not set, there is one data set, with every sample
+/// once per epoch. Samples of all data sets are numbered in one sequence, in the order of `sizes`.
 struct Mix {
   std::vector<int64_t> sizes;  ///< samples of each data set
   std::vector<double> weights; ///< share of an epoch's samples, relative to the others'
@@ -48,32 +48,33 @@ struct BatchesRecord {
 /// lengths and the options.
 nlohmann::ordered_json describe(const BatchesRecord &record, const Batches &batches);
 
-/// Writes the four files; creates the folder. On an error nothing of an older set of files is
-/// mixed with new ones under a batches.json.
+/// Creates the folder and writes the four files. After an error, no batches.json stands over a
+/// mixture of old and new files.
 Status writeBatchesFolder(const std::string &folder, const SampleLengths &lengths,
                           const Batches &batches, const nlohmann::ordered_json &description);
 
-/// What composes a folder's batches anew, for other epochs too.
+/// What is needed to compose a folder's batches again, also for other epochs.
 struct Composition {
   SampleLengths lengths;
   BatchOptions options;
   Mix mix;
 };
-/// The batches of epoch composition.options.epoch + later; numbers count in composition.lengths.
+/// Returns the batches of epoch composition.options.epoch + later; numbers refer to
+/// composition.lengths.
 Result<Batches> compose(const Composition &composition, int64_t later);
 
-/// The samples of an epoch of a mix: entry i is sample numbers[i] of `lengths`. A data set larger
-/// than its share is gone through in several epochs, a smaller one is repeated within one.
+/// The samples of an epoch of a mix: entry i is sample numbers[i] of `lengths`. A data set that is
+/// larger than its share is used over several epochs, and a smaller one is repeated within one.
 struct MixedEpoch {
   SampleLengths lengths;
   std::vector<int64_t> numbers;
 };
 Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint64_t seed,
                              int64_t epoch);
-/// Batches of a drawn epoch's entries become batches of the samples themselves.
+/// Turns batches of a drawn epoch's entries into batches of the samples themselves.
 void renumber(const MixedEpoch &drawn, Batches &batches);
 
-/// From batches.json and lengths.npy; errors name file and field.
+/// Reads batches.json and lengths.npy; errors name file and field.
 Result<Composition> readComposition(const std::string &folder);
 
 } // namespace omnibal::rt

@@ -6,11 +6,11 @@
 
 namespace omnibal::rt {
 
-/// Looks at the result alone, not at how it came about: every sample in exactly one group (skipped
-/// ones in none), no group above the caps but a sample alone that is itself above them, the number
-/// of groups a multiple of the ranks, empty groups only where every other group has one sample
-/// (there are too few to fill the last row), the oversized samples listed in order. Internal, with
-/// the group's or sample's number, otherwise.
+/// Checks the result alone, not how it came about: every sample is in exactly one group (skipped
+/// ones in none); no group is above the caps except a sample alone that is itself above them; the
+/// number of groups is a multiple of the ranks; groups are empty only if every other group has one
+/// sample (there are too few to fill the last row); and the oversized samples are listed in order.
+/// Otherwise it returns an Internal error with the number of the group or sample.
 Status checkBatches(const SampleLengths &lengths, const BatchOptions &options,
                     const Batches &batches);
 

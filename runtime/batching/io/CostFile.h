@@ -21,17 +21,17 @@ struct CostFile {
   bool hasMemory = false;
 };
 
-/// Numbers of at least 0; absent ones are 0 (stages 1); one of the first three is above 0. Other
-/// keys are errors.
+/// Reads a cost file. Numbers are at least 0, absent ones are 0 (stages 1), and one of the first
+/// three is above 0. Other keys are errors.
 Result<CostFile> readCostFile(const std::string &path);
 
-/// Where there is no cost file, for the choice of caps only: the orders of magnitude of a model of
-/// 0.3 billion parameters for pictures (24 layers of width 1024, 1025 positions a tile) and 1.8
-/// billion for language (24 layers of width 2048), trained in 16 bit at 400 TFLOP/s. Time: 6 FLOPs
-/// a parameter and position, 6 * width a layer for a squared length (causal attention). Memory:
-/// what the layers keep for the backward pass (32 bytes a position and unit of width for pictures;
-/// 12 * width + 4 * keys' width + 6 * inner width for language) and the logits; nothing fixed, so a
-/// memory limit is one for activations.
+/// These costs serve the choice of caps where there is no cost file. They are the orders of
+/// magnitude of a model of 0.3 billion parameters for pictures (24 layers of width 1024, 1025
+/// positions per tile) and 1.8 billion for language (24 layers of width 2048), trained in 16 bits
+/// at 400 TFLOP/s. The time is 6 FLOPs per parameter and position, and 6 * width per layer for a
+/// squared length (causal attention). The memory is what the layers keep for the backward pass (32
+/// bytes per position and unit of width for pictures; 12 * width + 4 * keys' width + 6 * inner
+/// width for language) and the logits. Nothing is fixed, so a memory limit is one for activations.
 CostFile referenceCosts();
 
 } // namespace omnibal::rt

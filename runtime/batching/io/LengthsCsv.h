@@ -5,9 +5,9 @@
 // after the header is sample n, from 0. The file is read in blocks, so a pipe will do and memory
 // holds the lengths only.
 //
-// An error names file and line: no or two columns of a name, another number of fields than the
-// header's, an empty line before the last sample, a quote that is not closed, a value that is no
-// whole number from 0 to 2^31 - 1.
+// These are errors, which name file and line: no column or two columns of a name, another number of
+// fields than the header's, an empty line before the last sample, a quote that is not closed, and a
+// value that is no whole number from 0 to 2^31 - 1.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_IO_LENGTHSCSV_H
@@ -28,9 +28,9 @@ public:
   LengthsReader &operator=(LengthsReader &&) noexcept;
   ~LengthsReader();
 
-  /// Appends up to `most` samples; the number appended, 0 at the end of the file.
+  /// Appends up to `most` samples and returns their number, which is 0 at the end of the file.
   Result<int64_t> read(int64_t most, SampleLengths &out);
-  /// Bytes of the file taken so far, and its size (0: not known).
+  /// Returns the bytes of the file read so far, and its size (0: not known).
   int64_t bytesRead() const;
   int64_t bytesTotal() const;
 
@@ -40,8 +40,8 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// The whole table; no sample at all is an error. `progress` is called now and then with the bytes
-/// read and their total (0: not known).
+/// Reads the whole table; a table without samples is an error. `progress` is called now and then
+/// with the bytes read and their total (0: not known).
 Result<SampleLengths>
 readLengthsCsv(const std::string &path,
                const std::function<void(int64_t read, int64_t total)> &progress = {});

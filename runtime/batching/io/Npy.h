@@ -1,9 +1,9 @@
 //===- Npy.h - Arrays in NumPy's file format ------------------------------------------------===//
 //
-// Little-endian int64 with one dimension and int32 with two (rows of `columns` values), versions 1
-// to 3 of the format. Reading goes straight into the result and checks sizes before memory is
-// taken; writing goes through blocks, so an array is in memory once. A written file is complete or
-// invisible (AtomicFile).
+// Supported are little-endian int64 with one dimension and int32 with two (rows of `columns`
+// values), in versions 1 to 3 of the format. Reading goes straight into the result and checks sizes
+// before it allocates memory. Writing goes through blocks, so an array is in memory once. A written
+// file is complete or invisible (AtomicFile).
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_IO_NPY_H
@@ -19,11 +19,12 @@
 
 namespace omnibal::rt {
 
-/// A one-dimensional int64 array. DataLoss with the file's name for anything else.
+/// Reads a one-dimensional int64 array; DataLoss with the file's name for anything else.
 Result<std::vector<int64_t>> readNpy(const std::string &path);
 
-/// A two-dimensional int32 array with `columns` columns, in blocks of whole rows: `take` gets each
-/// block and the number of its first row; `begin` (may be empty) gets the number of rows first.
+/// Reads a two-dimensional int32 array with `columns` columns, in blocks of whole rows: `take` gets
+/// each block and the number of its first row; `begin` (may be empty) gets the number of rows
+/// first.
 Status readNpyRows(const std::string &path, int64_t columns,
                    const std::function<Status(int64_t rows)> &begin,
                    const std::function<Status(int64_t row, std::span<const int32_t>)> &take);
@@ -31,14 +32,14 @@ Status readNpyRows(const std::string &path, int64_t columns,
 /// Writes an array piece by piece under a temporary name; commit() makes the file appear.
 class NpyWriter {
 public:
-  /// int64 [count].
+  /// Begins an array int64 [count].
   static Result<NpyWriter> int64(const std::string &path, int64_t count);
-  /// int32 [rows, columns].
+  /// Begins an array int32 [rows, columns].
   static Result<NpyWriter> int32(const std::string &path, int64_t rows, int64_t columns);
 
   Status append(std::span<const int64_t> values) { return write(values.data(), values.size(), 8); }
   Status append(std::span<const int32_t> values) { return write(values.data(), values.size(), 4); }
-  /// Internal error unless exactly the announced values were appended.
+  /// Returns an Internal error unless exactly the announced values were appended.
   Status commit();
 
 private:

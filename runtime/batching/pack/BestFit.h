@@ -20,10 +20,10 @@ class OpenGroups {
 public:
   OpenGroups(Caps caps, LoadWeights weights);
 
-  /// `group` has this room left.
+  /// Adds `group`, which has this room left.
   void insert(uint32_t group, int32_t tiles, int32_t tokens);
-  /// Takes the group out that has the least room left once this sample is in it; -1 if none has
-  /// room.
+  /// Removes and returns the group that has the least room left once this sample is in it; -1 if
+  /// none has room.
   int64_t take(int32_t tiles, int32_t tokens);
 
 private:
@@ -32,7 +32,7 @@ private:
     uint64_t any = 0; ///< words that are not 0
     uint64_t bits[words] = {};
   };
-  /// First token class >= `from` with a group; -1: none.
+  /// Returns the first token class >= `from` with a group; -1: none.
   static int32_t firstFrom(const Line &line, int32_t from);
 
   LoadWeights weights;
@@ -41,9 +41,10 @@ private:
   std::vector<std::vector<uint32_t>> groups; ///< [line][token class]
 };
 
-/// Adds samples to groups with room, the largest first, each where it leaves the least room; opens
-/// groups where there is none. `tiles` and `tokens` are the sums of the groups; `open` are the
-/// groups to try. The grouping is rebuilt: numbers of groups stay, new ones come after them.
+/// Adds samples to groups with room, the largest first, each where it leaves the least room, and
+/// opens groups where there is none. `tiles` and `tokens` are the sums of the groups; `open` are
+/// the groups to try. The grouping is rebuilt: numbers of groups stay, and new groups come after
+/// them.
 void bestFit(const SampleLengths &lengths, Caps caps, LoadWeights weights,
              const std::vector<uint32_t> &open, std::vector<uint32_t> samples, Grouping &grouping,
              std::vector<uint32_t> &tiles, std::vector<uint32_t> &tokens);

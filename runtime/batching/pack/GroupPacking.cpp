@@ -137,7 +137,7 @@ private:
     }
   }
 
-  /// As balance() has it for the method ISF: the result is the same as there.
+  /// Returns what balance() uses for the method ISF, so that the result is the same as there.
   Random isfRandom() const { return start; }
 
   /// Samples of no tiles and no tokens: the same number for each group.

@@ -1,5 +1,4 @@
-//===- GroupPacking.h - Our packer
-//-------------------------------------------------------------------===//
+//===- GroupPacking.h - Our packer -----------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_PACK_GROUPPACKING_H
 #define RUNTIME_BATCHING_PACK_GROUPPACKING_H
 
@@ -9,8 +8,9 @@
 
 namespace omnibal::rt {
 
-/// Groups of all samples within the caps (at least one), as few as it can, and the bound on their
-/// number. `ranks` groups more or less do not matter: the result is made a multiple of it.
+/// Returns groups of all samples within the caps (at least one), as few as it can, and the bound on
+/// their number. `ranks` groups more or less do not matter, because the result is made a multiple
+/// of it.
 LoadedGroups planGroups(const SampleLengths &lengths, Caps caps, int32_t ranks, Random random,
                         Bound &bound);
 

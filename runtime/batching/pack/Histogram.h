@@ -7,8 +7,8 @@
 
 namespace omnibal::rt {
 
-/// Samples of one length. Where lengths are so diverse that exact ones are too many, lengths are
-/// rounded down to a multiple of the histogram's units.
+/// The samples of one length. If lengths are so diverse that there are too many exact ones, they
+/// are rounded down to a multiple of the histogram's units.
 struct Cell {
   int32_t tiles = 0, tokens = 0;
   int64_t count = 0;
@@ -18,9 +18,9 @@ struct Cell {
 class Histogram {
 public:
   Histogram() = default;
-  /// Of the samples within the caps.
+  /// Makes the histogram of the samples within the caps.
   Histogram(const SampleLengths &lengths, Caps caps);
-  /// Of these exact lengths; cellOf is not available.
+  /// Makes the histogram of these exact lengths; cellOf is not available then.
   explicit Histogram(std::vector<Cell> cells);
 
   const std::vector<Cell> &cells() const { return theCells; }

@@ -1,10 +1,10 @@
 //===- Isf.h - Iterative sampling and filtering ----------------------------------------------===//
 //
-// The packer of OmniBal (arXiv 2407.20761), the baseline: next-fit of a permutation, groups that
-// are full enough are kept, the members of the others are permuted and packed again. Without the
-// defects of the published code: no sample is lost, "full" is `>=` in both modalities, it stops
-// when all groups are kept, and the round with the fewest groups is the result (more rounds can
-// pack worse).
+// This is the packer of OmniBal (arXiv 2407.20761), the baseline. It takes a permutation by
+// next-fit, keeps the groups that are full enough, and permutes and packs the members of the other
+// groups again. It differs from the published code where that has defects: no sample is lost,
+// "full" is `>=` in both modalities, it stops when all groups are kept, and the round with the
+// fewest groups is the result (more rounds can pack worse).
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_PACK_ISF_H

@@ -25,17 +25,17 @@ class Knapsack {
 public:
   Knapsack(std::vector<KnapsackItem> items, int32_t tilesCap, int32_t tokensCap);
 
-  /// Values (>= 0; the best pattern's below 2^30) for the questions below.
+  /// Takes the values (>= 0; the best pattern's is below 2^30) for the questions below.
   void solve(const std::vector<int32_t> &values);
-  /// Of the best pattern within these capacities.
+  /// Returns the value of the best pattern within these capacities.
   int32_t best(int32_t tiles, int32_t tokens) const { return table[tiles * width + tokens]; }
   int32_t best() const { return table.back(); }
-  /// A best pattern; -1: any, else one that holds this item.
+  /// Returns a best pattern; -1: any, else one that holds this item.
   Pattern pattern(int64_t item = -1) const;
   /// Value of the best pattern that holds this item.
   int32_t bestWith(uint32_t item) const;
 
-  /// Additions of one `solve`.
+  /// Returns the number of additions of one `solve`.
   int64_t work() const { return static_cast<int64_t>(table.size()) * items.size(); }
 
 private:

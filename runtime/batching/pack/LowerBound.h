@@ -13,14 +13,16 @@ struct Bound {
   std::string method; ///< as Batches::boundMethod
 };
 
-/// Total load over cap, and samples of which no two (or few) fit together, in tiles and in tokens:
-/// Martello and Toth's bound L2 for bin packing, over all thresholds.
+/// Returns the bound that follows from the total load over the cap, and from samples of which no
+/// two (or few) fit together, in tiles and in tokens: Martello and Toth's bound L2 for bin packing,
+/// over all thresholds.
 Bound simpleBound(const Histogram &histogram, Caps caps);
 
-/// The better of `other` and the configuration LP's bound: values for all lengths, made from the
-/// types' prices and scaled so that no group that fits is worth more than one; the sum of all
-/// samples' values then is at most the number of groups. In whole numbers, so it holds exactly;
-/// lengths are rounded down as far as the work of the knapsack asks for.
+/// Returns the better of `other` and the configuration LP's bound. That bound gives values to all
+/// lengths, made from the types' prices and scaled so that no group that fits is worth more than
+/// one; the sum of all samples' values is then at most the number of groups. It is computed in
+/// whole numbers, so it holds exactly; lengths are rounded down as far as the work of the knapsack
+/// requires.
 Bound configurationBound(const Histogram &histogram, Caps caps, const SampleTypes &types,
                          const std::vector<double> &prices, Bound other);
 

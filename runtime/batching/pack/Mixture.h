@@ -15,11 +15,12 @@ struct MixedSample {
   bool operator==(const MixedSample &) const = default;
 };
 
-/// The `total` samples of an epoch: data set i has the share weights[i] of them (to the nearest
-/// whole number). Each data set is gone through again and again, in a new order every time, on from
-/// where the epoch before stopped: at any time all its samples were used equally often, but for
-/// one. A function of the arguments alone. Errors: as many weights as sizes are needed, at least
-/// one; none negative, not all 0; an empty data set with a weight.
+/// Returns the `total` samples of an epoch: data set i has the share weights[i] of them (to the
+/// nearest whole number). Each data set is used again and again, in a new order every time, and
+/// continues where the epoch before stopped, so that at any time the numbers of uses of its samples
+/// differ by at most one. The result is a function of the arguments alone. There must be as many
+/// weights as sizes and at least one; no weight is negative, not all are 0, and an empty data set
+/// with a weight is an error.
 Result<std::vector<MixedSample>> mixedEpoch(const std::vector<int64_t> &sizes,
                                             const std::vector<double> &weights, int64_t total,
                                             uint64_t seed, int64_t epoch);
@@ -29,9 +30,9 @@ Result<std::vector<MixedSample>> mixedEpoch(const std::vector<int64_t> &sizes,
 class WeightedTurns {
 public:
   explicit WeightedTurns(std::vector<double> weights);
-  /// -1: no data set is left.
+  /// Returns the data set of the next sample; -1: no data set is left.
   int32_t next();
-  /// The data set has ended; the others keep their ratios.
+  /// Tells that the data set has ended; the others keep their ratios.
   void end(int32_t source);
 
 private:

@@ -17,12 +17,12 @@ struct Expansion {
   std::vector<uint32_t> withoutLoad;   ///< samples of 0 tiles and 0 tokens; they fit anywhere
 };
 
-/// Multiplies patterns of types out: pattern p becomes uses[p] groups. A type's samples are dealt
-/// to the patterns so that each gets a fair share of short and long ones. Where tokens can pass the
-/// cap, long samples are put together with short ones, so that the sums of a pattern's groups come
-/// close to the sum of the types' means, and the last sample of all such groups is chosen by the
-/// room that they have left, whatever its type. Patterns may hold a type more often than there
-/// are samples; the groups then hold fewer.
+/// Expands patterns of types: pattern p becomes uses[p] groups. A type's samples are dealt to the
+/// patterns so that each gets a fair share of short and long ones. Where tokens can pass the cap,
+/// long samples are put together with short ones, so that the sums of a pattern's groups come close
+/// to the sum of the types' means; the last sample of all such groups is chosen by the room that
+/// they have left, whatever its type. Patterns may hold a type more often than there are samples;
+/// the groups then hold fewer.
 Expansion expandPatterns(const SampleLengths &lengths, Caps caps, const Histogram &histogram,
                          const SampleTypes &types, const std::vector<Pattern> &patterns,
                          const std::vector<int64_t> &uses, Random random);

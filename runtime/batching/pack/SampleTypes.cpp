@@ -6,7 +6,7 @@
 namespace omnibal::rt {
 namespace {
 
-/// None of the cell's samples has any.
+/// True if none of the cell's samples has any load.
 bool hasNoLoad(const Histogram &histogram, const Cell &cell) {
   return cell.tiles == 0 && cell.tokens == 0 && histogram.tileUnit() == 1 &&
          histogram.tokenUnit() == 1;

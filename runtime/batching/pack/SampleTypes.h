@@ -28,9 +28,9 @@ struct TypeChoice {
   int32_t unit = 1;     ///< of tokens
 };
 
-/// Types as narrow as the choice allows, half of the tokens' cap at most. Where it can be had their
-/// mean is little below a multiple of the unit: rounded up to one it loses nothing. Samples of 0
-/// tiles and 0 tokens have the type `withoutLoad`.
+/// Makes types as narrow as the choice allows, of at most half of the tokens' cap. If possible
+/// their mean is a little below a multiple of the unit, so that rounding it up loses nothing.
+/// Samples of 0 tiles and 0 tokens have the type `withoutLoad`.
 SampleTypes makeTypes(const Histogram &histogram, Caps caps, TypeChoice choice);
 
 } // namespace omnibal::rt

@@ -11,7 +11,7 @@ namespace omnibal::rt {
 /// The most samples of one call; numbers fit 32 bits, which halves the memory.
 constexpr int64_t mostSamples = (int64_t(1) << 31) - 1;
 
-/// What the sums of a group may reach. At most 2^31 - 1 each: sums of groups fit 32 bits.
+/// The largest sums that a group may have. Each is at most 2^31 - 1, so sums of groups fit 32 bits.
 struct Caps {
   int32_t tiles = 0, tokens = 0;
 };

@@ -10,12 +10,13 @@
 
 namespace omnibal::rt {
 
-/// A key in the upper, a value in the lower 32 bits.
+/// Packs a key into the upper and a value into the lower 32 bits.
 inline uint64_t keyed(uint32_t key, uint32_t value) {
   return static_cast<uint64_t>(key) << 32 | value;
 }
 
-/// Stable, ascending by the key alone; linear time, `scratch` gets as large as `items`.
+/// Sorts stably and ascending by the key alone, in linear time; `scratch` becomes as large as
+/// `items`.
 inline void radixSort(uint64_t *items, size_t n, std::vector<uint64_t> &scratch) {
   constexpr int bits = 11;
   uint32_t seen = 0;

@@ -17,7 +17,7 @@ namespace omnibal::rt {
 class Random {
 public:
   explicit Random(uint64_t seed) : state(seed) {}
-  /// A stream of its own for each (seed, epoch, purpose).
+  /// Makes a separate stream for each (seed, epoch, purpose).
   Random(uint64_t seed, int64_t epoch, uint64_t purpose) : state(seed) {
     state = next() ^ static_cast<uint64_t>(epoch);
     state = next() ^ purpose;
@@ -30,10 +30,10 @@ public:
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return z ^ (z >> 31);
   }
-  /// 0 .. n - 1; n at most 2^32. Off from uniform by less than n / 2^32, for one draw instead of a
-  /// loop.
+  /// Returns a number in 0 .. n - 1; n is at most 2^32. It is off from uniform by less than n /
+  /// 2^32, for one draw instead of a loop.
   uint64_t below(uint64_t n) { return (next() >> 32) * n >> 32; }
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
   template <typename T> void shuffle(T *values, size_t n) {

@@ -21,21 +21,21 @@ struct GroupLoads {
 
 /// Sums of the groups' samples.
 LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping);
-/// Sets loads.cost from the samples and the other loads; empty where no cost is set.
+/// Sets loads.cost from the samples and the other loads; it stays empty if no cost is set.
 void addCosts(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost,
               GroupLoads &loads);
 
-/// Order of the groups so that `ranks` neighbors carry equal loads. A multiple of ranks groups;
-/// among equal ones the order is mixed.
+/// Returns an order of the groups in which `ranks` neighbors carry equal loads. The number of
+/// groups is a multiple of ranks; the order of equal groups is mixed.
 std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random random);
 
-/// Order of the rows of `order`, stratified by their mean tokens per sample: any eight
-/// consecutive rows have one of each eighth of the rows, chosen so that their means agree. Ranks
-/// of a row are shuffled.
+/// Orders the rows of `order`, stratified by their mean tokens per sample: any eight consecutive
+/// rows have one of each eighth of the rows, chosen so that their means agree. The ranks of a row
+/// are shuffled.
 void orderRows(const Grouping &grouping, const GroupLoads &loads, int32_t ranks, Random random,
                std::vector<uint32_t> &order);
 
-/// Rows in random order; groups stay in their row.
+/// Puts the rows in random order; groups stay in their row.
 void shuffleRows(int32_t ranks, Random random, std::vector<uint32_t> &order);
 
 } // namespace omnibal::rt

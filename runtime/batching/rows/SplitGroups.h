@@ -6,9 +6,9 @@
 
 namespace omnibal::rt {
 
-/// Splits groups until their number is a multiple of `ranks`; takes groups that fall into equal
-/// halves first, because the halves end up in one row. Where no group is left that has two
-/// samples, empty groups are added.
+/// Splits groups until their number is a multiple of `ranks`. It first takes groups that fall into
+/// equal halves, because the halves end up in one row. If no group with two samples is left, it
+/// adds empty groups.
 void splitToMultiple(const SampleLengths &lengths, int32_t ranks, Caps caps, LoadedGroups &groups);
 
 } // namespace omnibal::rt

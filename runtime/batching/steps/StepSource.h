@@ -24,8 +24,8 @@ struct DataPosition {
   int64_t epoch = 0, firstStep = 0;
 };
 
-/// The groups of an epoch after the first (1, 2, ...): a deterministic function, the same on all
-/// ranks. Called on a thread of its own.
+/// Returns the groups of an epoch after the first (1, 2, ...): a deterministic function, the same
+/// on all ranks. It is called on a thread of its own.
 using Compose = std::function<Result<Batches>(int64_t epoch)>;
 
 class StepReader;
@@ -35,8 +35,8 @@ public:
   struct Layout {
     int64_t microbatches = 1, replicas = 1; ///< M and D
   };
-  /// `first`: the groups of epoch 0. `identity`: anything beside them that decides what later
-  /// epochs look like; part of the fingerprint.
+  /// Makes a source. `first` has the groups of epoch 0. `identity` is anything else that decides
+  /// what later epochs look like; it is part of the fingerprint.
   static std::shared_ptr<StepSource> create(Batches first, Layout layout, Compose compose = nullptr,
                                             uint64_t identity = 0);
 
@@ -48,14 +48,16 @@ public:
   /// the same function, see StepReader::checksum).
   uint64_t fingerprint() const { return print; }
 
-  /// The samples of one replica from `start` on; nothing is asked of steps from `end` on.
+  /// Returns a reader of the samples of one replica from `start` on; steps from `end` on are not
+  /// asked for.
   std::unique_ptr<StepReader> reader(int64_t replica, DataPosition start, int64_t end);
 
 private:
   friend class StepReader;
   struct Epoch;
   StepSource(Batches first, Layout layout, Compose compose, uint64_t identity);
-  /// The epoch's groups, perhaps still under way; composed again where nobody holds them any more.
+  /// Returns the epoch's groups, which may still be being composed; they are composed again if
+  /// nobody holds them any more.
   std::shared_ptr<Epoch> epoch(int64_t number);
 
   Layout layout;
@@ -73,15 +75,16 @@ public:
   StepReader(std::shared_ptr<StepSource> source, int64_t replica, DataPosition start, int64_t end);
   ~StepReader();
 
-  /// Whether samples() of this step gives its answer without waiting.
+  /// True if samples() of this step answers without waiting.
   bool ready(int64_t step);
-  /// Sample numbers of a micro-batch; waits where the epoch is still being composed.
+  /// Returns the sample numbers of a micro-batch; waits while the epoch is still being composed.
   Result<std::vector<int64_t>> samples(int64_t step, int64_t microbatch);
-  /// The epoch that holds the step, the next one for the step after an epoch's last. `step` is one
-  /// of the last few that were asked for, or the one after them.
+  /// Returns the epoch that holds the step, or the next one for the step after an epoch's last.
+  /// `step` is one of the last few that were asked for, or the one after them.
   DataPosition position(int64_t step) const;
-  /// Of the groups of the epoch that holds the step, one of the last few; waits where they are not
-  /// composed yet. Ranks compare it: another build or machine might compose otherwise.
+  /// Returns the checksum of the groups of the epoch that holds the step, which is one of the last
+  /// few; waits if they are not composed yet. Ranks compare it, because another build or machine
+  /// might compose other groups.
   Result<uint64_t> checksum(int64_t step);
 
 private:
@@ -89,8 +92,8 @@ private:
     int64_t epoch = 0;
     uint64_t checksum = 0; ///< once the groups are known
   };
-  /// Makes `current` the epoch that holds the step; false where that would mean to wait and `wait`
-  /// is not wanted.
+  /// Makes `current` the epoch that holds the step; returns false if that would mean waiting and
+  /// `wait` is false.
   Result<bool> advance(int64_t step, bool wait);
   void enter(DataPosition position);
 

@@ -14,13 +14,13 @@ namespace omnibal::rt {
 /// Number of the sample with a key, -1 if there is none.
 using FindSample = std::function<int64_t(std::string_view key)>;
 
-/// steps.jsonl: one {"groups": [[key, ...], ...]} a line, each with M * D groups. Empty lines are
-/// skipped. Every epoch is the whole file. Errors name file and line.
+/// Reads steps.jsonl, which has one {"groups": [[key, ...], ...]} per line, each with M * D groups.
+/// Empty lines are skipped. Every epoch is the whole file. Errors name file and line.
 Result<std::shared_ptr<StepSource>>
 readStepsFile(const std::string &path, StepSource::Layout layout, const FindSample &find);
 
-/// samples.npy and groups.npy of a folder: offsets that ascend and span the samples, at least one
-/// group. `lowerBound` and `oversize` of the result are not filled.
+/// Reads samples.npy and groups.npy of a folder: offsets ascend and span the samples, and there is
+/// at least one group. `lowerBound` and `oversize` of the result are not filled.
 Result<Batches> readGroups(const std::string &folder);
 
 /// What the program and the data set of a run say about its samples.
@@ -35,15 +35,16 @@ struct BatchesUse {
 
 struct Composition; // BatchesFolder.h
 
-/// readGroups() of a folder with lengths: ranks and caps against the program, every group's load
-/// against the caps.
+/// Does readGroups() for a folder with lengths, and checks ranks and caps against the program and
+/// every group's load against the caps.
 Result<Batches> readCheckedGroups(const std::string &folder, const Composition &composition,
                                   const BatchesUse &use);
 
-/// The folder of omnibal-batch. Where it has lengths.npy and the settings in batches.json, epochs
-/// after the first are balance() of them with the epochs that follow; otherwise the groups repeat.
-/// Checked before anything runs: ranks and caps against the program, numbers, tiles and count of
-/// the samples against the data set, the load of every group against the caps.
+/// Opens the folder of omnibal-batch. If it has lengths.npy and the settings in batches.json,
+/// epochs after the first are balance() of them with the numbers of these epochs; otherwise the
+/// groups repeat. These checks are made before anything runs: ranks and caps against the program,
+/// numbers, tiles and count of the samples against the data set, and the load of every group
+/// against the caps.
 Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const BatchesUse &use);
 
 } // namespace omnibal::rt

@@ -18,7 +18,8 @@ namespace omnibal::rt {
 struct StreamSource {
   std::string name;  ///< for messages
   double weight = 1; ///< share of the samples, relative to the other sources'
-  /// Appends up to `most` samples, in the source's order; the number appended, 0 at the end.
+  /// Appends up to `most` samples in the source's order and returns their number, which is 0 at the
+  /// end.
   std::function<Result<int64_t>(int64_t most, SampleLengths &out)> read;
 };
 
@@ -36,11 +37,11 @@ struct StreamWindow {
 
 class BalancedStream {
 public:
-  /// Errors: no source, no weight, a window below 1.
+  /// Makes a stream; no source, no weight, or a window below 1 is an error.
   static Result<BalancedStream> create(std::vector<StreamSource> sources, StreamOptions options);
 
-  /// The next window; one without samples at the end. Where a source ends the others go on in
-  /// their ratios; the last window is shorter. The result is a function of the options, the
+  /// Returns the next window, and one without samples at the end. When a source ends, the others go
+  /// on in their ratios; the last window is shorter. The result is a function of the options, the
   /// window's number and its samples. Errors of a source and of balance() name source and sample.
   Result<StreamWindow> next();
 

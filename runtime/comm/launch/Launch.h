@@ -12,11 +12,11 @@ namespace omnibal::rt {
 
 struct RankContext {
   Communicator &communicator;
-  /// The rank is alone in its process, as this one of the machine; -1: it is one thread of several,
-  /// or nobody told.
+  /// The number of this process on the machine if the rank is alone in it; -1: it is one thread of
+  /// several, or nobody told.
   int localRank = -1;
-  /// What messages under way may still touch: given here before an error is returned, it goes after
-  /// the other ranks have been told.
+  /// What messages under way may still touch. It is put here before an error is returned, and
+  /// released after the other ranks have been told.
   std::shared_ptr<void> kept = nullptr;
 };
 
@@ -25,7 +25,7 @@ using RankBody = std::function<Status(RankContext &context)>;
 
 struct LaunchOptions {
   int ranks = 1;
-  /// Of what is run: processes with different ones do not belong together.
+  /// Identifies what is run: processes with different identities do not belong together.
   uint64_t identity = 0;
 };
 
@@ -34,7 +34,8 @@ struct LaunchOptions {
 /// the others.
 int launch(const LaunchEnvironment &place, const LaunchOptions &options, const RankBody &body);
 
-/// All ranks succeed, or all get the error of the lowest rank that failed.
+/// Returns an agreement in which all ranks succeed, or all get the error of the lowest rank that
+/// failed.
 Agreement agreementOver(Communicator &communicator);
 
 } // namespace omnibal::rt

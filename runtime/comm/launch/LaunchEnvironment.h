@@ -1,5 +1,4 @@
-//===- LaunchEnvironment.h - Who started this process, as which rank
-//--------------------------------===//
+//===- LaunchEnvironment.h - Who started this process, as which rank -------------------------===//
 #ifndef RUNTIME_COMM_LAUNCH_LAUNCHENVIRONMENT_H
 #define RUNTIME_COMM_LAUNCH_LAUNCHENVIRONMENT_H
 
@@ -32,7 +31,7 @@ using Environment = std::function<const char *(const char *name)>;
 
 /// InvalidArgument names the variable that is missing or no number.
 Result<LaunchEnvironment> readLaunchEnvironment(const Environment &environment);
-/// Of this process.
+/// Reads the launch environment of this process.
 Result<LaunchEnvironment> readLaunchEnvironment();
 
 /// The first machine of a Slurm node list: "a[3-5,9],b" gives "a3".

@@ -40,7 +40,7 @@ public:
     largestTag = found ? *bound : 32767;
   }
   ~MpiCommunicator() override {
-    // After a failure the job is being aborted; finalising would wait for the others.
+    // After a failure the job is being aborted; finalizing would wait for the others.
     if (!failed)
       MPI_Finalize();
   }

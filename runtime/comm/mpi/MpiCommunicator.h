@@ -7,8 +7,9 @@
 
 namespace omnibal::rt {
 
-/// Initializes MPI; the communicator finalises it. Once a process. Unavailable if this build has no
-/// MPI. abort() ends the whole job with exit code 1: callers print their message first.
+/// Initializes MPI, which the communicator finalizes; a process calls this once. The result is
+/// Unavailable if this build has no MPI. abort() ends the whole job with exit code 1, so callers
+/// print their message first.
 Result<std::unique_ptr<Communicator>>
 createMpiCommunicator(Communicator::Milliseconds deadline = Communicator::defaultDeadline);
 

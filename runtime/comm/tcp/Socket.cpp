@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// For one attempt to connect.
+/// The time for one attempt to connect.
 constexpr milliseconds attempt{5000};
 
 /// Waits for `events`; false when the time is over.

@@ -29,13 +29,13 @@ public:
   int get() const { return descriptor; }
   explicit operator bool() const { return descriptor >= 0; }
 
-  /// On all addresses of this machine; port 0 takes a free one. `chosen` gets the port.
+  /// Listens on all addresses of this machine; port 0 takes a free one. `chosen` gets the port.
   static Result<Socket> listen(int port, int &chosen);
   /// Tries again until somebody listens there; DeadlineExceeded holds why nobody could be reached.
   static Result<Socket> connect(const std::string &host, int port, Time::time_point until);
   Result<Socket> accept(Time::time_point until) const;
 
-  /// All of it, or false: the connection or the time is over.
+  /// Sends all bytes, or returns false if the connection is lost or the time is over.
   bool sendAll(const void *data, size_t bytes, Time::time_point until) const;
   bool receiveAll(void *data, size_t bytes, Time::time_point until) const;
   SocketAddress peer() const;

@@ -22,7 +22,7 @@ using tcp::Peer;
 
 /// How often this rank tells what it does, if that has changed.
 constexpr milliseconds announcements{200};
-/// For a last word to go out.
+/// The time for a last word to go out.
 constexpr milliseconds parting{1000};
 
 class TcpCommunicator final : public Communicator {

@@ -1,7 +1,7 @@
 //===- TcpCommunicator.h - One process a rank, over TCP ---------------------------------------===//
 //
-// For launchers without MPI. A thread of its own reads and writes the sockets, so messages advance,
-// and bad news arrives, while the rank computes.
+// This communicator serves launchers without MPI. A thread of its own reads and writes the sockets,
+// so messages advance, and bad news arrives, while the rank computes.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_COMM_TCP_TCPCOMMUNICATOR_H
@@ -17,7 +17,8 @@ struct TcpOptions {
   TcpPlace place;
   Communicator::Milliseconds deadline = Communicator::defaultDeadline;
   /// Called from the communicator's thread when another rank has failed or was lost and this one
-  /// has neither called abort() nor ended within `patience`: it hangs, and nobody else can end it.
+  /// has neither called abort() nor ended within `patience`: this rank hangs, and nobody else can
+  /// end it.
   std::function<void(const std::string &doing, const Status &reason)> abandoned;
   Communicator::Milliseconds patience{5000};
 };

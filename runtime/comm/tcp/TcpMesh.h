@@ -15,9 +15,9 @@ struct TcpPlace {
   uint64_t run = 0; ///< the same on all ranks of a run, another in other runs
 };
 
-/// A connection to each other rank, blocking; that of this rank is none. `names` gets their
-/// addresses for messages. DeadlineExceeded names the ranks that did not come, InvalidArgument a
-/// rank that came twice or belongs to another run.
+/// Returns a blocking connection to each other rank; the one of this rank is none. `names` gets
+/// their addresses for messages. DeadlineExceeded names the ranks that did not come,
+/// InvalidArgument a rank that came twice or belongs to another run.
 Result<std::vector<Socket>> connectMesh(const TcpPlace &place, Communicator::Milliseconds deadline,
                                         std::vector<std::string> &names);
 

@@ -8,9 +8,9 @@ namespace omnibal::rt::tcp {
 namespace {
 
 constexpr int64_t chunkBytes = int64_t{1} << 20;
-/// Of what is read or written in one go; others want the lock too.
+/// The most bytes that are read or written at once; others want the lock too.
 constexpr int64_t turnBytes = int64_t{1} << 20;
-/// Of frames that are no chunk; more is no omnibal-run.
+/// The most bytes of frames that are no chunk; a sender of more is no omnibal-run.
 constexpr int64_t largestFrame = int64_t{1} << 24;
 
 Status disagreement(const Operation &operation, const std::string &name) {

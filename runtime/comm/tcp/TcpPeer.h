@@ -1,9 +1,9 @@
 //===- TcpPeer.h - The connection to one other rank -------------------------------------------===//
 //
-// Messages are sent for receivers that wait: a receive tells the sender its sizes (Ready), the
-// sender answers with the bytes, in chunks between which other frames may go. So a send that nobody
-// receives never ends, however small it is, and bytes go from the sender's memory to the
-// receiver's.
+// Messages are sent only to receivers that wait: a receive tells the sender its sizes (Ready), and
+// the sender answers with the bytes, in chunks between which other frames may go. So a send that
+// nobody receives never ends, however small it is, and bytes go directly from the sender's memory
+// to the receiver's.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_COMM_TCP_TCPPEER_H
@@ -86,7 +86,8 @@ private:
   void start(const OperationPointer &operation, const Waiting &ready);
   void queue(const FrameHeader &header, const void *body);
   void queueChunk();
-  /// Of the first frame; the number of bytes, 0 if the socket takes none, -1 if it is lost.
+  /// Writes bytes of the first frame and returns their number: 0 if the socket takes none, -1 if it
+  /// is lost.
   int64_t writeSome();
   bool readSome(News &news, int64_t &bytes);
   bool take(News &news);

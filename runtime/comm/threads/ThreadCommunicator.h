@@ -8,8 +8,9 @@
 
 namespace omnibal::rt {
 
-/// The communicators of `ranks` threads that share nothing else. Zero-buffer: bytes go from the
-/// sender's memory to the receiver's when both have called, and only then a send ends.
+/// Returns the communicators of `ranks` threads that share nothing else. Messages have no buffers:
+/// bytes go from the sender's memory to the receiver's when both have called, and only then does a
+/// send end.
 std::vector<std::unique_ptr<Communicator>>
 createThreadCommunicators(int ranks,
                           Communicator::Milliseconds deadline = Communicator::defaultDeadline);

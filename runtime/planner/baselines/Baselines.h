@@ -15,10 +15,11 @@ struct Baseline {
   std::string problem;      ///< why there is none
 };
 
-/// Plans of the problem's schedule (1f1b where that is "auto") by published and common rules. Where
-/// a rule says nothing of recomputation, each stage recomputes the least that fits, found exactly:
-/// what is compared is the cuts. With several chunks a stage, rules cut as many stages as there are
-/// chunks. Empty where there are fewer layers than that. `seconds` bounds all of them together.
+/// Returns plans of the problem's schedule (1f1b if that is "auto") by published and common rules.
+/// If a rule says nothing about recomputation, each stage recomputes the least that fits, found
+/// exactly, so that the cuts are what is compared. With several chunks per stage, rules cut as many
+/// stages as there are chunks. The result is empty if there are fewer layers than that. `seconds`
+/// bounds all of them together.
 ///
 ///   equal-layers       the same number of layers a stage
 ///   equal-parameters   the least largest parameter bytes of a stage

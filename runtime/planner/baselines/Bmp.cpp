@@ -96,7 +96,7 @@ private:
     return m;
   }
 
-  /// Where cut `number` of the anchor may go.
+  /// Returns where cut `number` of the anchor may go.
   std::vector<int64_t> placesOf(const Cuts &anchor, int64_t number) const {
     std::vector<int64_t> places;
     if (number == 0 || number == task.chunks)

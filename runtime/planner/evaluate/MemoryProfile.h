@@ -8,13 +8,13 @@
 namespace omnibal::planner {
 
 /// The activations that one chunk of a stage holds at once, at most, as its action list orders its
-/// micro-batches (rule 6 of docs/planner.md): saved bytes from F on, split bytes from I to W.
+/// micro-batches (rule 5 of docs/planner.md): saved bytes from F on, split bytes from I to W.
 class MemoryProfile {
 public:
   /// `actions`: a stage's list; those of `chunk` count.
   MemoryProfile(const PlanningModel &model, const std::vector<Action> &actions, int64_t chunk);
 
-  /// For a problem with one load.
+  /// Returns what is held, for a problem with one load.
   __int128 held(int64_t saved, int64_t split) const {
     __int128 most = 0;
     for (const Moment &m : moments)
@@ -22,7 +22,7 @@ public:
                                 static_cast<__int128>(split) * m.split);
     return most;
   }
-  /// Bytes by load.
+  /// Returns what is held, with bytes by load.
   int64_t held(const std::vector<int64_t> &saved, const std::vector<int64_t> &split) const;
 
 private:

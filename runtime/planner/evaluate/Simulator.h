@@ -21,7 +21,7 @@ struct Timeline {
 };
 
 /// Runs the plan's action lists: each stage in list order, each action as early as its inputs
-/// allow; transfers overlap with everything; memory is what rule 6 of docs/planner.md counts.
+/// allow; transfers overlap with everything; memory is what rule 5 of docs/planner.md counts.
 Timeline simulate(const Problem &problem, const Plan &plan);
 
 } // namespace omnibal::planner

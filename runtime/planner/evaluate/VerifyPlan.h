@@ -14,7 +14,7 @@ struct Violation {
   std::optional<int64_t> layer; ///< the first one that it is about
   std::string text;             ///< a sentence
 
-  /// For people.
+  /// Returns the violation as a text for people.
   std::string message() const { return rule + ": " + text; }
 };
 

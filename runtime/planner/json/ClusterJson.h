@@ -9,7 +9,7 @@
 
 namespace omnibal::planner {
 
-/// Assumed where no link is described: 10 us and 10 GB/s.
+/// The link that is assumed where none is described: 10 us and 10 GB/s.
 constexpr Link defaultLink{10'000, 10'000'000'000};
 
 /// Reads `stages`, `memory_bytes` (a number, or a list of one or `stages` numbers), `link` and

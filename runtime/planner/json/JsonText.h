@@ -7,14 +7,16 @@
 
 namespace omnibal::planner {
 
-/// Parses `text` with the runtime's reader, which refuses a key twice in one object. Refused too:
-/// an empty text, nesting deeper than 64, more than 250,000 objects or 5,000,000 lists. A byte
-/// order mark is skipped. Numbers keep the digits that are written. Messages begin with `where`.
+/// Parses `text` with the runtime's reader, which refuses a key that occurs twice in one object. It
+/// also refuses an empty text, nesting deeper than 64, and more than 250,000 objects or 5,000,000
+/// lists. A byte order mark is skipped. Numbers keep the digits that are written. Messages begin
+/// with `where`.
 rt::Result<nlohmann::json> parseJson(std::string_view text, const std::string &where);
 
 /// The same from a file; "cannot be read" where it cannot.
 rt::Result<nlohmann::json> readJson(const std::string &path);
-/// With the same checks, numbers with a fraction as doubles: for values that are handed on.
+/// Parses with the same checks, but reads numbers with a fraction as doubles; for values that are
+/// handed on.
 rt::Result<nlohmann::json> parsePlainJson(std::string_view text, const std::string &where);
 rt::Result<nlohmann::json> readPlainJson(const std::string &path);
 

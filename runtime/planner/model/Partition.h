@@ -6,14 +6,16 @@
 
 namespace omnibal::planner {
 
-/// Each returns stages + 1 cuts, every stage non-empty; requires stages <= layers.
+/// Each function returns stages + 1 cuts, with every stage non-empty, and requires stages <=
+/// layers.
 
-/// Layer counts differ by at most one; the earlier stages get the larger share.
+/// Cuts so that layer counts differ by at most one; the earlier stages get the larger share.
 std::vector<int64_t> cutsByLayerCount(const Problem &problem);
-/// Contiguous stages whose largest parameter bytes are as small as possible.
+/// Cuts into contiguous stages whose largest parameter bytes are as small as possible.
 std::vector<int64_t> cutsByParameters(const Problem &problem);
-/// Contiguous stages whose largest forward + backward time is as small as possible
-/// ("profile-greedy" of the baselines: it sees neither memory nor transfers nor the schedule).
+/// Cuts into contiguous stages whose largest forward + backward time is as small as possible
+/// ("profile-greedy" of the baselines, which takes neither memory nor transfers nor the schedule
+/// into account).
 std::vector<int64_t> cutsByTime(const Problem &problem);
 
 } // namespace omnibal::planner

@@ -21,7 +21,7 @@ inline constexpr std::string_view actionLetters = "FBIW"; ///< in the order of A
 
 constexpr char letterOf(ActionKind kind) { return actionLetters[static_cast<size_t>(kind)]; }
 
-/// None for any other letter.
+/// Returns the action of a letter, or none for any other letter.
 constexpr std::optional<ActionKind> actionOf(char letter) {
   size_t place = actionLetters.find(letter);
   return place == actionLetters.npos ? std::nullopt : std::optional(static_cast<ActionKind>(place));

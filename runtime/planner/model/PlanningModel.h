@@ -1,8 +1,8 @@
 //===- PlanningModel.h - A problem as arrays for the searches -------------------------------===//
 //
-// What the searches read millions of times: loads resolved to integers, prefix sums, the bytes that
-// cross a cut. Micro-batches with equal factors share one load; with one load alone all of them are
-// alike.
+// This model holds what the searches read millions of times: loads resolved to integers, prefix
+// sums, and the bytes that cross a cut. Micro-batches with equal factors share one load; if there
+// is only one load, all micro-batches are alike.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_MODEL_PLANNINGMODEL_H
@@ -36,7 +36,8 @@ struct PlanningModel {
   std::vector<int64_t> paramSum, gradSum;  ///< prefix sums, layers + 1
   std::vector<std::vector<int>> edgesInto; ///< by layer, numbers of edges that end there
 
-  /// Whether nothing feeds the layer, though it is not the first: a source beside the chain.
+  /// True if nothing feeds the layer although it is not the first: it is a source next to the
+  /// chain.
   bool isSource(int64_t layer) const { return layer > 0 && edgesInto[layer].empty(); }
   /// Bytes that a stage may use; `unreachable` where there is no limit.
   int64_t memoryOf(int64_t stage) const;
@@ -46,7 +47,7 @@ struct PlanningModel {
   }
   int64_t reductionNs(int64_t bytes) const;
   int64_t transferNs(int64_t bytes) const;
-  /// Micro-batches whose activations a stage of gpipe or 1f1b holds at once, at most.
+  /// Returns how many micro-batches' activations a stage of gpipe or 1f1b holds at once, at most.
   int64_t inFlight(int64_t stage) const;
   bool isGpipe() const { return problem.schedule == "gpipe"; }
 };

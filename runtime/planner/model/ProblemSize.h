@@ -6,10 +6,10 @@
 
 namespace omnibal::planner {
 
-/// Why a problem is too large to be planned, empty if it is not. In one that passes, all times of
-/// all layers, transfers and reductions together, and all sizes together, are at most 2^59, so that
-/// no sum of a search or a simulation leaves int64; memory limits are at most 2^60; and all actions
-/// of a plan can be listed.
+/// Returns why a problem is too large to be planned, or an empty string. In a problem that passes,
+/// all times of all layers, transfers and reductions together, and all sizes together, are at most
+/// 2^59, so that no sum of a search or a simulation leaves int64. Memory limits are at most 2^60,
+/// and all actions of a plan can be listed.
 std::string tooLarge(const Problem &problem);
 
 } // namespace omnibal::planner

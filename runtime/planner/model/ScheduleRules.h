@@ -7,22 +7,23 @@
 
 namespace omnibal::planner {
 
-/// For people: the schedules that scheduleActions knows.
+/// The schedules that scheduleActions knows, as a text for people.
 inline constexpr const char *scheduleNames = "gpipe, 1f1b, interleaved:V, zb-h1";
 
-/// Chunks a stage of a named schedule: V of "interleaved:V" (1 .. 64, no leading zero), otherwise
-/// 1; none if the name is not known. "auto" is no rule: there the search writes the lists.
+/// Returns the chunks per stage of a named schedule: V of "interleaved:V" (1 .. 64, no leading
+/// zero), otherwise 1, and none if the name is not known. "auto" is no rule: there the search
+/// writes the lists.
 std::optional<int64_t> chunksPerStage(const std::string &schedule);
 
 /// The stage of each chunk: chunk c is on stage c mod stages.
 std::vector<int64_t> stagesInTurn(int64_t chunks, int64_t stages);
 
-/// One micro-batch after the other, forward through all chunks and back: than which nothing needs
-/// less memory.
+/// Returns lists that run one micro-batch after the other, forward through all chunks and back; no
+/// schedule needs less memory.
 std::vector<std::vector<Action>> oneAtATime(int64_t chunks, int64_t stages, int64_t microbatches);
 
-/// Action lists of a named schedule for `stages` stages and `microbatches` micro-batches; chunk c
-/// is on stage c mod stages. None if the name is not known.
+/// Returns the action lists of a named schedule for `stages` stages and `microbatches`
+/// micro-batches, with chunk c on stage c mod stages; none if the name is not known.
 ///
 /// gpipe (Huang et al. 2019), stages 2, micro-batches 3:
 ///     stage 0: F0 F1 F2          B0 B1 B2

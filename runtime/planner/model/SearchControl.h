@@ -17,7 +17,7 @@ public:
   using Clock = std::chrono::steady_clock;
   explicit SearchControl(double seconds) : start(Clock::now()), seconds(seconds) {}
 
-  /// Counts work. False once a limit is reached; from then on always.
+  /// Counts work and returns false once a limit is reached, and from then on always.
   bool spend(int64_t units) {
     used += units;
     if (used >= nextLook) {
@@ -31,10 +31,11 @@ public:
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
   double secondsLeft() const { return seconds - elapsed(); }
   int64_t spent() const { return used; }
-  /// Work that may be spent from now on, on top of what was spent.
+  /// Allows this much work from now on, in addition to what was spent.
   void allow(int64_t units) { budget = std::min(used + units, total); }
   void allowAll() { budget = total; }
-  /// The same, also for whoever calls allow() in between; ends what an earlier call allowed.
+  /// Does the same, also for whoever calls allow() in between, and ends what an earlier call
+  /// allowed.
   void allowInTotal(int64_t units) { budget = total = used + units; }
 
 private:

@@ -1,8 +1,8 @@
 //===- RematChoices.h - What layers may recompute on a stage, worst choices left out ---------===//
 //
-// Given cuts and action order, the step never decreases when a duration grows. So of all choices of
-// options for the layers of a stage that fit its stage, only those matter that no other one beats
-// in the recomputation of every load; with equal micro-batches that is one.
+// With given cuts and action order, the step never decreases when a duration grows. So of all
+// choices of options for the layers of a stage that fit its memory, only those matter that no other
+// one beats in the recomputation of every load; with equal micro-batches that is one.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_REMAT_REMATCHOICES_H
@@ -21,10 +21,10 @@ class RematChoices {
 public:
   virtual ~RematChoices() = default;
 
-  /// What layers [begin, end) may do as `chunk` if its stage has no other one; empty if they cannot
-  /// fit.
+  /// Returns what layers [begin, end) may do as `chunk` if its stage has no other one; empty if
+  /// they cannot fit.
   const std::vector<RematChoice> &of(int64_t chunk, int64_t begin, int64_t end);
-  /// Option numbers of the layers for one of these.
+  /// Returns the option numbers of the layers for one of these choices.
   virtual std::vector<int> options(int64_t chunk, int64_t begin, int64_t end,
                                    const RematChoice &choice) = 0;
 
@@ -32,7 +32,7 @@ protected:
   RematChoices(const PlanningModel &model, const std::vector<int64_t> &chunkStage,
                const std::vector<std::vector<Action>> &actions);
   virtual std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) = 0;
-  /// Chunks that can hold layers [begin, ..): first and last.
+  /// Returns the first and last chunk that can hold layers [begin, ..).
   std::pair<int64_t, int64_t> chunksFrom(int64_t begin) const;
   int64_t limitOf(int64_t chunk) const { return model.memoryOf(chunkStage[chunk]); }
 
@@ -49,11 +49,11 @@ private:
   std::vector<std::vector<std::vector<Answer>>> answers; ///< by chunk, begin, length
 };
 
-/// For problems with one load, and with several; `actions` per stage.
+/// Makes the choices for problems with one load or with several; `actions` has one list per stage.
 std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control,
                                                const std::vector<int64_t> &chunkStage,
                                                const std::vector<std::vector<Action>> &actions);
-/// Under the model's own schedule, which must have one chunk a stage.
+/// Makes the choices under the model's own schedule, which must have one chunk per stage.
 std::unique_ptr<RematChoices> makeRematChoices(const PlanningModel &model, SearchControl &control);
 
 } // namespace omnibal::planner

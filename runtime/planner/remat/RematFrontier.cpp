@@ -45,7 +45,7 @@ bool beats(const Point &a, const Point &b) {
          a.workspaceBytes <= b.workspaceBytes && a.splitBytes <= b.splitBytes;
 }
 
-/// The same in all four, one by one.
+/// Does the same in all four numbers, one by one.
 void keepUndominated(std::vector<Point> &points, bool splits, SearchControl &control) {
   if (!splits)
     return keepUndominatedOfOneSplit(points);

@@ -9,10 +9,11 @@
 namespace omnibal::planner {
 
 /// Once the time limit has stopped the search, choices go on from this many points of a run of
-/// layers: each is valid, and nothing is concluded from those that are missing.
+/// layers. Each is valid, and nothing is concluded from those that are missing.
 constexpr size_t pointsAfterStop = 16;
 
-/// As many of `count` points, evenly over their order; the first and the last are among them.
+/// Returns that many of `count` points, evenly over their order; the first and the last are among
+/// them.
 inline std::vector<size_t> someOf(size_t count) {
   std::vector<size_t> some;
   for (size_t i = 0; i < pointsAfterStop; ++i)
@@ -20,7 +21,7 @@ inline std::vector<size_t> someOf(size_t count) {
   return some;
 }
 
-/// Whether no number of one load's or micro-batch's exceeds the other's.
+/// True if no number of the first list exceeds the other's.
 inline bool noneAbove(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
 }

@@ -43,7 +43,7 @@ public:
 
   const ActionLists &lists() const { return given; }
   int64_t chunks() const { return static_cast<int64_t>(given.chunkStage.size()); }
-  /// Every action after all that it can wait for.
+  /// Returns every action after all those that it can wait for.
   const std::vector<Place> &order() const { return places; }
   /// The chunks of a stage, in order.
   const std::vector<int64_t> &chunksOf(int64_t stage) const { return chunksOfStage[stage]; }
@@ -53,7 +53,7 @@ public:
   const std::vector<Holding> &holdings(int64_t stage) const;
   bool splits() const { return anySplit; }
 
-  /// What the simulator computes.
+  /// Returns the step that the simulator computes.
   int64_t step(const ChunkTimes &times);
 
 private:
@@ -70,8 +70,8 @@ private:
   std::vector<int32_t> firstIn, firstOut, outgoing, slots;
 };
 
-/// The times of chunks under these cuts but for recomputation, which is added to inputGrad by the
-/// caller.
+/// Sets the times of chunks under these cuts, without recomputation, which the caller adds to
+/// inputGrad.
 void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkStage,
               const std::vector<int64_t> &cuts, ChunkTimes &times);
 

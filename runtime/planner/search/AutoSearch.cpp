@@ -95,7 +95,7 @@ private:
            static_cast<int64_t>(model.problem.givenCuts.size()) == chunks + 1;
   }
 
-  /// Where memory rules out every named schedule: a micro-batch at a time.
+  /// Searches where memory rules out every named schedule: a micro-batch at a time.
   void searchOneAtATime() {
     for (int64_t perStage = 1; perStage <= mostChunks && seeds.empty(); ++perStage) {
       int64_t chunks = model.stages * perStage;

@@ -6,10 +6,11 @@
 
 namespace omnibal::planner {
 
-/// For the schedule "auto": never worse than what searchFixed finds of the named schedules with up
-/// to `mostChunks` chunks a stage. From their cuts, list scheduling makes action lists to measure,
-/// for which cuts and options are then improved, and so on in turn. The bound holds for any action
-/// lists (WorkBound.h). None if nothing was found, or if nothing fits (`explainInfeasible`).
+/// Searches for the schedule "auto". The result is never worse than what searchFixed finds for the
+/// named schedules with up to `mostChunks` chunks per stage. From their cuts, list scheduling makes
+/// tailored action lists, for which cuts and options are then improved, and so on in turn. The
+/// bound holds for any action lists (WorkBound.h). The result is none if nothing was found, or if
+/// nothing fits (`explainInfeasible`).
 std::optional<SearchOutcome> searchAuto(const PlanningModel &model, SearchControl &control);
 
 } // namespace omnibal::planner

@@ -1,5 +1,4 @@
-//===- ChunkInfeasibility.h - Why chunks that share a stage do not fit
-//------------------------------------===//
+//===- ChunkInfeasibility.h - Why chunks that share a stage do not fit -----------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_CHUNKINFEASIBILITY_H
 #define RUNTIME_PLANNER_SEARCH_CHUNKINFEASIBILITY_H
 
@@ -8,9 +7,9 @@
 
 namespace omnibal::planner {
 
-/// For a schedule with several chunks a stage, each of which would fit alone (`explainInfeasible`
-/// is empty), where a search has seen that no cuts fit: how many bytes more on every stage are
-/// enough.
+/// Says for a schedule with several chunks per stage how many bytes more on every stage are enough.
+/// Each chunk would fit alone (`explainInfeasible` is empty), but a search has seen that no cuts
+/// fit.
 std::string explainInfeasibleChunks(const Problem &problem, SearchControl &control);
 
 } // namespace omnibal::planner

@@ -196,8 +196,8 @@ int64_t ChunkSearch::playWith(PathMixtureBound &with, std::vector<int64_t> cuts,
   return lowest;
 }
 
-/// The same of plans where the only source is alone in a chunk, whichever that is: its actions are
-/// left out, and the chain goes past it.
+/// Returns the same bound for plans where the only source is alone in a chunk, whichever that is:
+/// its actions are left out, and the chain goes past it.
 int64_t ChunkSearch::boundOfLoneSource(int64_t enough) {
   int64_t least = workBound(model, order.chunks() == model.stages ? 1 : 0);
   if (least >= enough || game.sourceLayers().size() != 1)

@@ -8,27 +8,28 @@
 
 namespace omnibal::planner {
 
-/// For action lists that are given, with any number of chunks a stage and split backwards.
+/// Searches for given action lists, with any number of chunks per stage and split backwards.
 ///
-/// Bound: the game of PathMixtureBound, and the work that some stage must take (WorkBound.h).
-/// Search: local search from the cuts that the game and simple rules come upon; then depth first
-/// over the cuts, entering only what the mixture of ways does not rule out. When that ends, the
-/// best plan is optimal.
+/// The bound is the game of PathMixtureBound, and the work that some stage must take (WorkBound.h).
+/// The search is a local search from the cuts that the game and simple rules find, and then goes
+/// depth first over the cuts, entering only what the mixture of paths does not rule out. When that
+/// ends, the best plan is optimal.
 class ChunkSearch {
 public:
   ChunkSearch(const PlanningModel &model, ActionLists lists, SearchControl &control);
 
-  /// Local search alone, from these cuts.
+  /// Runs the local search alone, from these cuts.
   void improveFrom(const std::vector<int64_t> &cuts);
-  /// False if nothing was found: nothing fits, unless the control is exhausted.
+  /// Runs the search. Returns false if nothing was found: nothing fits, unless the control is
+  /// exhausted.
   bool run(Effort effort);
 
   int64_t bestStep() const { return best; }
   int64_t lowerBound() const { return bound; }
-  /// Whether every plan was seen or ruled out.
+  /// True if every plan was seen or ruled out.
   bool complete() const { return sawAll; }
   const std::vector<int64_t> &bestCuts() const { return bestCutsSoFar; }
-  /// Option number of every layer.
+  /// Returns the option number of every layer.
   const std::vector<int> &bestOptions() const { return bestOptionsSoFar; }
   const ActionLists &lists() const { return order.lists(); }
 

@@ -8,31 +8,31 @@
 
 namespace omnibal::planner {
 
-/// Searches one chunk a stage.
+/// Searches schedules with one chunk per stage.
 ///
-/// Bound: ways through the schedule that every plan contains, such as: to stage s, all of its work,
-/// and back. The least step that none of them exceeds is found by bisection over a dynamic
-/// programme on (stage, first layer), which carries the least such ways (PathLabel). Search: depth
-/// first from the first stage, entering only what the same programme, run from the last stage, can
-/// complete below the best plan so far, and what the timed prefix does not rule out; complete plans
-/// are timed exactly. When it ends, the best plan is optimal.
+/// The bound follows from paths through the schedule that every plan contains, such as: to stage s,
+/// all of its work, and back. Bisection finds the least step that none of them exceeds, over a
+/// dynamic program on (stage, first layer) that carries the shortest such paths (Front). The search
+/// goes depth first from the first stage. It enters only what the same dynamic program, run from
+/// the last stage, can complete below the best plan so far, and what the timed prefix does not rule
+/// out; complete plans are timed exactly. When it ends, the best plan is optimal.
 class CutSearch {
 public:
   CutSearch(const PlanningModel &model, SearchControl &control);
 
-  /// False if nothing was found: nothing fits the memory, unless the control is exhausted.
-  /// `quick`: without the search for a proof.
+  /// Runs the search. Returns false if nothing was found: nothing fits the memory, unless the
+  /// control is exhausted. `quick` leaves out the search for a proof.
   bool run(bool quick = false);
 
   int64_t bestStep() const { return best; }
   int64_t lowerBound() const { return bound; }
   const std::vector<int64_t> &bestCuts() const { return bestPlan.cuts; }
-  /// Option number of every layer.
+  /// Returns the option number of every layer.
   std::vector<int> bestOptions();
 
 private:
-  /// Layers [begin, end) as one stage with one choice. Sums over micro-batches; `ahead` = forwards
-  /// before the first backward.
+  /// Layers [begin, end) as one stage with one choice. The numbers are sums over micro-batches;
+  /// `ahead` counts forwards before the first backward.
   struct Stage {
     int64_t begin = 0, end = 0;
     const RematChoice *choice = nullptr;
@@ -45,14 +45,14 @@ private:
     int64_t forwards = 0, laterBackwards = 0; ///< all forwards; all backwards but the first
     int64_t reduction = 0;
   };
-  /// What joins a stage to the next one, as far as the first layer of that tells (or its second
-  /// one, where the first is a source such as an embedding, which nothing feeds).
+  /// What joins a stage to the next one, as far as the next stage's first layer tells (or its
+  /// second one, if the first is a source such as an embedding, which nothing feeds).
   struct Joint {
     bool feeds = false, returns = false;
     int64_t firstThere = 0, lastThere = 0, firstBack = 0, lastBack = 0; ///< by micro-batch
   };
-  /// Longest ways known when stages 0 .. s - 1 are, up to stage s's input; each but `fill` and
-  /// `last` together with the way back from stage s to the end of an earlier stage.
+  /// The longest paths that are known when stages 0 .. s - 1 are, up to stage s's input. Each
+  /// except `fill` and `last` includes the way back from stage s to the end of an earlier stage.
   struct PathLabel {
     int64_t fill = 0; ///< first micro-batch
     int64_t last = 0; ///< last micro-batch
@@ -107,8 +107,8 @@ private:
   Candidate bestPlan, path;
   int64_t target = 0;          ///< what a plan must not exceed to be of interest
   int64_t completionLimit = 0; ///< what `completion` was made for
-  /// By stage and first layer: the least front that any cuts reach, each part by itself, and the
-  /// largest with which the rest can still stay below a limit.
+  /// For each stage and first layer, the least front that any cuts reach, each part by itself, and
+  /// the largest with which the rest can still stay below a limit.
   std::vector<std::vector<PathLabel>> least, completion;
   std::vector<std::vector<int64_t>> chainNs;     ///< by load, layer: from it to the end and back
   std::vector<std::vector<int64_t>> cheapestCut; ///< by load, layer: least transfer of a later cut

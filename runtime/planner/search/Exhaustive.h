@@ -8,10 +8,11 @@
 
 namespace omnibal::planner {
 
-/// The best plan of gpipe or 1f1b, one chunk a stage, found by trying all cuts and all choices of
-/// options that fit, each timed by the simulator; none if nothing fits. Of the choices for a stage
-/// only those are left out that another one equals or beats in memory and recomputation of every
-/// micro-batch. Shares no code with the searches. Slow: for tests and small problems.
+/// Returns the best plan of gpipe or 1f1b with one chunk per stage, or none if nothing fits. It
+/// tries all cuts and all choices of options that fit, each timed by the simulator, and leaves out
+/// only choices for a stage that another one equals or beats in memory and recomputation of every
+/// micro-batch. It shares no code with the searches. It is slow and meant for tests and small
+/// problems.
 std::optional<Plan> solveExhaustively(const Problem &problem);
 
 } // namespace omnibal::planner

@@ -18,21 +18,22 @@ struct StageTimes {
   std::vector<Feed> feeds;
 };
 
-/// What feeds what under these cuts (cuts of stages 0 .. cuts.size() - 2, which need not reach the
-/// last layer), sorted by (to, from); `times.feeds` is overwritten.
+/// Finds what feeds what under these cuts (cuts of stages 0 .. cuts.size() - 2, which need not
+/// reach the last layer), sorted by (to, from); `times.feeds` is overwritten.
 void findFeeds(const PlanningModel &model, const std::vector<int64_t> &cuts, StageTimes &times);
 
 /// The longest path through a fixed action order: what the simulator computes, without its maps, in
-/// a few nanoseconds an action.
+/// a few nanoseconds per action.
 class FixedOrder {
 public:
   FixedOrder(const PlanningModel &model);
 
   int64_t step(const StageTimes &times);
 
-  /// The same for the first `stages` stages alone, when what lies behind them answers each
+  /// Returns the same for the first `stages` alone, if what lies behind them answers each
   /// micro-batch of the last of them after `echo[load]` and is never busy with another one: no plan
-  /// that begins with these stages is faster. Empty: there is no answer to wait for.
+  /// that begins with these stages is faster. An empty `echo` means that there is no answer to wait
+  /// for.
   int64_t stepOfPrefix(const StageTimes &times, int64_t stages, const std::vector<int64_t> &echo);
 
 private:

@@ -8,7 +8,7 @@
 
 namespace omnibal::planner {
 
-/// What a search came to, whichever it was.
+/// The result of a search of either kind.
 struct SearchOutcome {
   std::vector<int64_t> cuts;
   std::vector<int> options; ///< by layer
@@ -27,8 +27,8 @@ enum class Effort {
   Quick, ///< a good plan
 };
 
-/// The model's schedule must be a named one with enough layers for its chunks. None if no plan was
-/// found; `nothingFits` then says whether there is none.
+/// Searches for the model's schedule, which must be a named one with enough layers for its chunks.
+/// The result is none if no plan was found; `nothingFits` then says whether there is none.
 std::optional<SearchOutcome> searchFixed(const PlanningModel &model, SearchControl &control,
                                          Effort effort, bool *nothingFits = nullptr);
 

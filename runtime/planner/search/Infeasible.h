@@ -7,10 +7,10 @@
 
 namespace omnibal::planner {
 
-/// Empty if some cuts fit when every layer keeps as little as it can. Else the proof: the stage and
-/// the layer for which no place is left, the bytes that are missing there, and how many bytes a
-/// stage, or how many stages, would be enough. After `seconds` it leaves out the latter, or is
-/// empty.
+/// Returns an empty string if some cuts fit when every layer keeps as little as it can. Otherwise
+/// it returns the proof: the stage and the layer for which no place is left, the bytes that are
+/// missing there, and how many bytes per stage, or how many stages, would be enough. After
+/// `seconds` it leaves out the latter, or is empty.
 std::string explainInfeasible(const PlanningModel &model, double seconds);
 
 } // namespace omnibal::planner

@@ -16,11 +16,11 @@ struct ChunkLoads {
 };
 
 struct ListPolicy {
-  /// Forwards that stage r may be ahead of its backwards, over all its chunks.
+  /// How many forwards stage r may be ahead of its backwards, over all its chunks.
   std::vector<int64_t> ahead;
   bool deepestFirst = false; ///< of forwards that are ready; otherwise in rounds of P micro-batches
-  /// A stage that knows of its next I or F to come starts a W before it if that delays it by at
-  /// most this share of the W.
+  /// A stage that knows its next I or F starts a W before it if that delays it by at most this
+  /// share of the W.
   double delay = 0.5;
 };
 
@@ -29,11 +29,12 @@ struct MadeLists {
   int64_t stepNs = 0;
 };
 
-/// List scheduling: in the order of time, each stage does the backward (I) of the earliest
-/// micro-batch that is ready, otherwise a forward for which there is room, otherwise a W, as zero
-/// bubble schedules do (Qi et al. 2024, arXiv 2401.10241). There is always room to finish the
-/// micro-batches that have begun, the earliest one first (the banker's rule), so that no stage ever
-/// waits for memory for ever. None where even one micro-batch at a time does not fit.
+/// Makes action lists by list scheduling. In the order of time, each stage does the backward (I) of
+/// the earliest micro-batch that is ready, otherwise a forward for which there is room, otherwise a
+/// W, as zero-bubble schedules do (Qi et al. 2024, arXiv 2401.10241). There is always room to
+/// finish the micro-batches that have begun, the earliest one first (the banker's rule), so that no
+/// stage waits for memory forever. The result is none if even one micro-batch at a time does not
+/// fit.
 std::optional<MadeLists> makeLists(const PlanningModel &model, const ChunkLoads &loads,
                                    const ListPolicy &policy);
 

@@ -67,7 +67,7 @@ void PathMixtureBound::findJoints() {
         (model.isSource(e - 1) || e - 1 < lastSilent ? 0 : inputGrad[e] - inputGrad[e - 1]);
 }
 
-/// Of every action the ones right before it on a way.
+/// Finds for every action the ones right before it on a path.
 void PathMixtureBound::linkActions() {
   const auto &places = order.order();
   std::vector<int32_t> forwardAt(order.chunks() * model.microbatches, -1), backwardAt = forwardAt;

@@ -1,22 +1,22 @@
-//===- PathMixtureBound.h - A bound for given action lists and any cuts
-//------------------------------===//
+//===- PathMixtureBound.h - A bound for given action lists and any cuts ----------------------===//
 //
-// The step is the longest way through the actions. A mixture of ways, each with a share, is never
+// The step is the longest path through the actions. A mixture of paths, each with a share, is never
 // longer than that, whatever the cuts; and its length is a sum over the chunks of
 //
 //     (times that the mixture passes the chunk's F, I, W) x (time of F, I, W)
 //
-// so that the cuts for which it is shortest are found by dynamic programming: a bound on the step
-// of every plan. The longest way under those cuts is then mixed in with a growing memory of the
-// earlier ones (fictitious play of a game between ways and cuts), and so on.
+// so that dynamic programming finds the cuts for which it is shortest: a bound on the step of every
+// plan. The longest path under those cuts is then mixed in with a growing memory of the earlier
+// ones (fictitious play of a game between paths and cuts), and so on.
 //
-// Ways follow a stage's list from action to action, go up from F of a chunk to F of the next one,
+// Paths follow a stage's list from action to action, go up from F of a chunk to F of the next one,
 // and down from B or I of a chunk to that of the one before. Where a frozen front gives no gradient
-// back, a way ends there: so that this can be said chunk by chunk, ways go down only after they
+// back, a path ends there. So that this can be said chunk by chunk, paths go down only after they
 // went up for the last time.
 //
-// Layers that nothing feeds (an embedding behind the vision part, say) stand beside the chain; a
-// chunk of such layers alone breaks it, and cuts with one are left to the caller's other bounds.
+// Layers that nothing feeds (an embedding behind the vision part, say) stand next to the chain. A
+// chunk of such layers alone breaks it, and the caller's other bounds take care of cuts with such a
+// chunk.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H
@@ -30,13 +30,13 @@ namespace omnibal::planner {
 
 class PathMixtureBound {
 public:
-  /// `remat`: choices of each chunk by itself.
+  /// Makes the bound; `remat` has the choices of each chunk by itself.
   PathMixtureBound(const PlanningModel &model, const ActionOrder &order, RematChoices &remat,
                    SearchControl &control);
 
-  /// False where some layer is fed, but not by the layer before it: then there is no bound.
+  /// False if some layer is fed, but not by the layer before it: then there is no bound.
   bool usable() const { return chained; }
-  /// Whether some chunk can be a source alone.
+  /// True if some chunk can be a source alone.
   bool hasSources() const { return !sources.empty(); }
   const std::vector<int64_t> &sourceLayers() const { return sources; }
   bool hasSourcesFrom(int64_t layer) const { return hasSources() && sources.back() >= layer; }
@@ -45,14 +45,14 @@ public:
     int64_t bound = 0;         ///< of all cuts whose chunks stay below the limit
     std::vector<int64_t> cuts; ///< that reach it; empty: there are none
   };
-  /// Cuts under which the mixture is shortest, among those where no stage is busy longer than
-  /// `limit` with one of its chunks, what it waits for first included.
+  /// Returns the cuts under which the mixture is shortest, among those where no stage is busy
+  /// longer than `limit` with one of its chunks, including what it waits for first.
   Answer respond(int64_t limit);
-  /// Mixes the longest way under these cuts in, with this share.
+  /// Mixes in the longest path under these cuts, with this share.
   void learn(const std::vector<int64_t> &cuts, double share);
 
-  /// For searches: what the mixture says at least of layers [begin, ..) as chunks `chunk` ..., and
-  /// of layers [begin, end) as `chunk`; after respond().
+  /// Returns, for searches, what the mixture says at least about layers [begin, ..) as chunks
+  /// `chunk` ..., and about layers [begin, end) as `chunk`; call it after respond().
   double rest(int64_t chunk, int64_t begin) const { return least[chunk][begin]; }
   double costOf(int64_t chunk, int64_t begin, int64_t end);
   bool isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit);
@@ -64,8 +64,8 @@ private:
     bool returns = false;
     std::vector<int64_t> there, back;
   };
-  /// How often ways pass what; index [chunk * loads + load]. Of the second kind is what comes after
-  /// a way's first step down, where those are told apart.
+  /// How often paths pass what; the index is [chunk * loads + load]. The second kind is what comes
+  /// after a path's first step down, where the two are distinguished.
   struct Passes {
     std::vector<double> forward[2], inputGrad[2], weightGrad[2], up, down;
     std::vector<double> reduction; ///< by stage
@@ -89,7 +89,7 @@ private:
   std::vector<Joint> joints;      ///< by the layer after the cut
   std::vector<int64_t> chain;     ///< by layer: forward of the first micro-batch up to it
   std::vector<int64_t> chainBack; ///< by layer: input gradients of the last one before it
-  /// By chunk and load: W after the chunk's last I or B.
+  /// For each chunk and load, W after the chunk's last I or B.
   std::vector<std::vector<int64_t>> trailing;
   std::vector<int32_t> onStage, above, below; ///< by place: the ones before it; -1: none
   std::vector<char> isLast;                   ///< by place: its stage's last action

@@ -17,23 +17,23 @@ struct PlanReasons {
   int64_t slowestStage = 0;     ///< the one that idles least
   int64_t tightestStage = -1;   ///< of those that recompute something, least memory left; -1: none
   std::vector<OtherPlace> cuts; ///< by chunk but the first
-  /// The step with 1 GB more on the tightest stage, and with one stage more; none where that was
-  /// not asked (no stage is tight, no layer left for it) or not found in time.
+  /// The step with 1 GB more on the tightest stage, and with one stage more; none if that was not
+  /// asked (no stage is tight, no layer is left for it) or was not found in time.
   std::optional<int64_t> moreMemoryNs, moreStagesNs;
 };
 
 constexpr int64_t moreMemoryBytes = 1'000'000'000;
 
-/// Searches the neighborhood of a complete plan: `reach` places either side of each cut, and the
+/// Searches the neighborhood of a complete plan: `reach` places on either side of each cut, and the
 /// problem with more memory and with another stage, a second at most for each of these. `timeline`
 /// is the plan's.
 PlanReasons explainPlan(const Problem &problem, const Plan &plan, const Timeline &timeline,
                         int64_t reach = 3);
 
-/// One sentence about a chunk of the plan, for people.
+/// Returns one sentence about a chunk of the plan, for people.
 std::string describeChunk(const Problem &problem, const Plan &plan, const Timeline &timeline,
                           const PlanReasons &reasons, size_t chunk);
-/// What more memory or another stage would buy; empty if nothing is known.
+/// Returns what more memory or another stage would gain; empty if nothing is known.
 std::string describeResources(const Plan &plan, const PlanReasons &reasons);
 
 } // namespace omnibal::planner

@@ -8,10 +8,10 @@
 
 namespace omnibal::planner {
 
-/// For a search that found nothing in its time: the best of a few simple cuts (the given ones where
-/// they may not vary), every layer of a stage with its first option or, where that does not fit,
-/// the one that saves least. Timed by the simulator; none where none of these fits. Under "auto" it
-/// runs the lists of 1f1b.
+/// Returns a plan for a search that found nothing in its time: the best of a few simple cuts (the
+/// given ones if they may not vary), where every layer of a stage has its first option or, if that
+/// does not fit, the one that saves least. The simulator times the plans. The result is none if
+/// none of these fits. Under "auto" it runs the lists of 1f1b.
 std::optional<Plan> quickPlan(const Problem &problem);
 
 } // namespace omnibal::planner

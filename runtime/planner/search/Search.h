@@ -13,9 +13,9 @@ struct SearchOptions {
 };
 
 struct SearchResult {
-  /// Timed by the simulator; none if no plan fits, or none was found in time.
+  /// The plan, timed by the simulator; none if no plan fits, or none was found in time.
   std::optional<Plan> plan;
-  /// Why there is no plan: what does not fit, where, by how many bytes, and what would help.
+  /// Says why there is no plan: what does not fit, where, by how many bytes, and what would help.
   std::string problem;
   int64_t lowerBoundNs = 0; ///< no valid plan of the problem takes less
   bool provedOptimal = false;
@@ -25,17 +25,17 @@ struct SearchResult {
 
   /// (step - bound) / bound.
   double gap() const;
-  /// What the plan's file says of the search.
+  /// Returns what the plan's file says about the search.
   PlanSearch facts() const;
 };
 
-/// The best cuts, options and, for the schedule "auto", action lists. There is no plan for a
-/// problem whose numbers cannot be added up (ProblemSize.h), wherever it comes from. The same
+/// Returns the best cuts, options and, for the schedule "auto", action lists. There is no plan for
+/// a problem whose numbers cannot be added up (ProblemSize.h), wherever it comes from. The same
 /// problem gives the same plan on any machine unless the time limit stopped the search.
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options);
 
 /// Fills in what a plan by hand leaves open: chunk stages and actions by the schedule, options by
-/// the search with the plan's cuts. Returns why that is not possible, empty if it was.
+/// the search with the plan's cuts. Returns why that is not possible, or an empty string.
 std::string completePlan(const Problem &problem, Plan &plan, const SearchOptions &options = {});
 
 } // namespace omnibal::planner

@@ -74,7 +74,7 @@ std::vector<StageChoices::Point> StageChoices::extended(const std::vector<Point>
   return longer;
 }
 
-/// Those of the layer with the point's last option.
+/// Adds the bytes of the layer with the point's last option.
 void StageChoices::addBytes(int64_t stage, size_t chunk, int64_t layer, Point &point) const {
   size_t loads = model.loads.size();
   if (loads == 1) {

@@ -1,8 +1,7 @@
-//===- StageChoices.h - What a stage with several chunks may recompute
-//-------------------------===//
+//===- StageChoices.h - What a stage with several chunks may recompute -----------------------===//
 //
-// The chunks of a stage share its memory, so their layers are chosen together. Of all choices that
-// fit, those matter that no other one beats in the recomputation of every chunk and load.
+// The chunks of a stage share its memory, so their layers are chosen together. Among all choices
+// that fit, only those matter that no other one beats in the recomputation of every chunk and load.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_STAGECHOICES_H

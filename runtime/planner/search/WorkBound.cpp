@@ -20,7 +20,7 @@ std::vector<int64_t> workOfLayers(const PlanningModel &model) {
   return work;
 }
 
-/// Of the k P + 1 longest layers one stage has k + 1 at least.
+/// One stage has at least k + 1 of the k P + 1 longest layers.
 int64_t byPigeonholes(std::vector<int64_t> work, int64_t stages) {
   std::sort(work.begin(), work.end(), std::greater<>());
   int64_t most = 0, count = static_cast<int64_t>(work.size());
@@ -64,7 +64,7 @@ int64_t sumOfFills(const PlanningModel &model) {
 int64_t longestRoundTrip(const PlanningModel &model) {
   int64_t most = 0;
   for (const LoadModel &load : model.loads) {
-    // By layer: to the end of its forward; from the start of its backward on.
+    // For each layer, the time to the end of its forward, and from the start of its backward on.
     std::vector<int64_t> there(model.layers, 0), back(model.layers, 0);
     for (int64_t l = 0; l < model.layers; ++l) {
       int64_t inputGrad = load.inputGradSum[l + 1] - load.inputGradSum[l];

@@ -1,5 +1,4 @@
-//===- WorkBound.h - What some stage must do in any plan
-//---------------------------------------===//
+//===- WorkBound.h - What some stage must do in any plan -------------------------------------===//
 #ifndef RUNTIME_PLANNER_SEARCH_WORKBOUND_H
 #define RUNTIME_PLANNER_SEARCH_WORKBOUND_H
 
@@ -7,9 +6,9 @@
 
 namespace omnibal::planner {
 
-/// A bound on the step of every plan, whatever its cuts, chunks, options and action lists: however
-/// layers are dealt out, some stage does at least this much in a step, or one micro-batch's way
-/// there and back takes that long. `emptied`: stages that are known to do nothing.
+/// Returns a bound on the step of every plan, whatever its cuts, chunks, options and action lists:
+/// however layers are distributed, some stage does at least this much in a step, or the path of one
+/// micro-batch there and back takes that long. `emptied` are stages that are known to do nothing.
 int64_t workBound(const PlanningModel &model, int64_t emptied = 0);
 
 } // namespace omnibal::planner

@@ -1,5 +1,4 @@
-//===- FakeState.h - What the fake device holds
-//------------------------------------------------===//
+//===- FakeState.h - What the fake device holds ----------------------------------------------===//
 #ifndef TEST_SUPPORT_FAKE_CUDA_FAKESTATE_H
 #define TEST_SUPPORT_FAKE_CUDA_FAKESTATE_H
 

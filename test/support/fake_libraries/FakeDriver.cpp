@@ -1,5 +1,4 @@
-//===- FakeDriver.cpp - libcuda.so.1 for cuDNN where no driver is
-//------------------------------===//
+//===- FakeDriver.cpp - libcuda.so.1 for cuDNN where no driver is ----------------------------===//
 //
 // Enough for cuDNN to choose and compile kernels for a device that is only described to it: code is
 // "loaded", nothing can be launched. Also what cuDNN's headers ask CUDA's runtime.

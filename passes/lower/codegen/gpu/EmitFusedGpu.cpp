@@ -432,7 +432,7 @@ private:
     Value safe;   ///< the first column, or one that exists
     Value inside; ///< none: it always does
   };
-  /// Of a tile that begins at column `from` (none: the only one).
+  /// Sets the columns of a tile that begins at column `from` (none: the only tile).
   void setColumns(Value from) {
     columns.clear();
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
@@ -523,7 +523,7 @@ private:
     scope[{value, chunk}] = result;
     return result;
   }
-  /// As setColumns, before the rows.
+  /// Does the same as setColumns, before the rows.
   Value fixedColumn(int64_t chunk) {
     const int64_t offset = chunk * shape.rowThreads * shape.vector;
     Value column = offset == 0 ? firstColumn : add(firstColumn, constant(offset));

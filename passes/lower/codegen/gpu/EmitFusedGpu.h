@@ -29,7 +29,7 @@ public:
   mlir::Value isZero(mlir::Value x) {
     return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::eq, x, constant(0));
   }
-  /// Either may be null: always true.
+  /// Builds the conjunction of x and y; a null value is always true.
   mlir::Value both(mlir::Value x, mlir::Value y);
   mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) {
     return mlir::arith::SelectOp::create(b, condition, x, y);

@@ -204,7 +204,7 @@ FailureOr<std::string> assemble(ModuleOp module, const Assembler &tools, StringR
       return failure();
     bind.push_back(("--image3=kind=elf,sm=" + arch + ",file=").str() + folder.file(name));
   }
-  // For devices that are newer than these.
+  // The PTX serves devices that are newer than these.
   bind.push_back("--image3=kind=ptx,sm=80,file=" + folder.file("kernels.ptx"));
   return runTool(module, folder, "joining the generated kernels", tools.fatbinary, bind,
                  "kernels.fatbin");

@@ -8,19 +8,18 @@
 
 namespace omnibal::lower {
 
-/// Dialects and translations that GPU kernels need.
+/// Registers the dialects and translations that GPU kernels need.
 void prepareGpuContext(mlir::MLIRContext *context);
-/// An empty gpu.module in `module`.
+/// Makes an empty gpu.module in `module`.
 mlir::gpu::GPUModuleOp makeGpuModule(mlir::ModuleOp module);
 
-/// PTX of the gpu.module in `module`, which is used up.
+/// Returns PTX of the gpu.module in `module`, which is used up.
 llvm::FailureOr<std::string> compilePtx(mlir::ModuleOp module);
-/// The same as a fat binary where the toolkit's assembler is found. Used up too.
+/// Returns the same as a fat binary if the toolkit's assembler is found; the module is used up too.
 llvm::FailureOr<rt::GeneratedCode> compileForDevices(mlir::ModuleOp module,
                                                      llvm::StringRef toolkit);
-/// The same kernels as host functions `void symbol(void **parameters)` that ask a table of
-/// functions
-/// (`omnibal_device`, docs/lowering.md) for what a device's thread knows and waits for.
+/// Returns the same kernels as host functions `void symbol(void **parameters)` that ask a table of
+/// functions (`omnibal_device`, docs/lowering.md) for what a device's thread knows and waits for.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> emulateKernels(mlir::ModuleOp module);
 
 } // namespace omnibal::lower

@@ -81,8 +81,8 @@ Held heldOf(const FusedKernel &kernel, const FusedAnalysis &analysis) {
   return held;
 }
 
-/// As many as registers allow and memory needs: little is under way where the blocks of a
-/// multiprocessor wait for their rows' sums.
+/// Returns as many blocks as registers allow and memory needs: little is under way where the blocks
+/// of a multiprocessor wait for their rows' sums.
 int64_t residentBlocksOf(const GpuShape &shape, const Held &held) {
   const int64_t columns = shape.chunks * shape.vector;
   const int64_t fit = std::min(processorRegisters / (shape.threads * held.registers(columns)),

@@ -1,9 +1,9 @@
 //===- GpuShape.h - How the threads of a GPU share a fused kernel ------------------------===//
 //
-// A row's columns are spread over a warp's part, a warp or several warps; short rows share a block.
-// A thread has `chunks` vectors of `vector` neighboring columns of a tile, all in registers, so
-// that a row that fits one tile is read once however many loops it takes. Groups without rows to
-// speak of run over their elements as one line.
+// A row's columns are spread over a part of a warp, a warp or several warps; short rows share a
+// block. A thread has `chunks` vectors of `vector` neighboring columns of a tile, all in registers,
+// so that a row that fits one tile is read once however many loops it takes. Groups whose rows do
+// not matter run over their elements as one line.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_LOWER_CODEGEN_GPU_GPUSHAPE_H
@@ -27,7 +27,7 @@ struct GpuShape {
 
   int64_t tileCols() const { return rowThreads * chunks * vector; }
   int64_t rowWarps() const { return (rowThreads + 31) / 32; }
-  /// Whether a thread passes over its row tile by tile.
+  /// True if a thread passes over its row tile by tile.
   bool loops() const { return tiles > 1 && !split; }
   /// Partial rows that a kernel which sums over `rows` rows leaves.
   int64_t partialRows(int64_t rows) const;

@@ -13,8 +13,8 @@ class TargetMachine;
 
 namespace omnibal::lower {
 
-/// Optimises `code` for `target` and gives it as an object file or as text. Reports on `module`;
-/// `unable` is the message of a target that cannot write that.
+/// Optimizes `code` for `target` and returns it as an object file or as text. Errors are reported
+/// at `module`; `unable` is the message of a target that cannot write that.
 llvm::FailureOr<std::string> generateCode(mlir::ModuleOp module, llvm::Module &code,
                                           llvm::TargetMachine &target, llvm::CodeGenFileType type,
                                           llvm::StringRef unable);

@@ -25,8 +25,8 @@ private:
   std::error_code error;
 };
 
-/// Runs `program`, which writes `output` in `folder`; gives its bytes. `what` begins the message on
-/// `module` when it fails.
+/// Runs `program`, which writes `output` in `folder`, and returns its bytes. `what` begins the
+/// message at `module` when it fails.
 llvm::FailureOr<std::string> runTool(mlir::ModuleOp module, const TemporaryFolder &folder,
                                      llvm::StringRef what, const std::string &program,
                                      const std::vector<std::string> &arguments,

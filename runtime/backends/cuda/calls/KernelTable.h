@@ -21,7 +21,8 @@ struct KernelContext {
   const ProgramCode *code = nullptr; ///< null where the program has none
   Libraries *libraries = nullptr;    ///< null: our own kernels alone
   const Load *load = nullptr;        ///< of the micro-batch; null: nothing is known
-  /// Where the rank's kernels keep partial sums; made by the first that needs it. Null: nowhere.
+  /// The memory where the rank's kernels keep partial sums; the first kernel that needs it makes
+  /// it. Null: there is none.
   std::unique_ptr<DeviceBuffer> *partials = nullptr;
   WorkspaceLedger *own = nullptr; ///< null: nobody asks
 };
@@ -50,15 +51,15 @@ protected:
   /// Checks that two operands have one shape.
   Status same(const TensorView &view, const char *name, const TensorView &other,
               const char *otherName) const;
-  /// Makes sure, while the kernel is made, that partials() is there.
+  /// Makes sure, while the kernel is created, that partials() exists.
   void needPartials(CallReader &call);
   /// Scratch memory of launchColumnSum; null where the context has no place for it.
   float *partials() const;
   /// Enqueues a matrix product.
   Status multiply(const GemmShape &shape, const GemmData &data) const;
 
-  /// Memory of one launch, aligned to 16 bytes: the operand's (-1: there is none), which must hold
-  /// it, or else device memory in the order of the stream.
+  /// Memory of one launch, aligned to 16 bytes: the operand's, which must hold it, or (-1: there is
+  /// no operand) device memory in the order of the stream.
   struct Scratch {
     std::byte *data;
     std::unique_ptr<DeviceBuffer> own;
@@ -92,7 +93,7 @@ void addPlainRowKernels(DeviceKernelTable &table);
 void addRecurrentKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
 
-/// InvalidArgument names the kernel and what is missing or wrong.
+/// Creates a kernel; an InvalidArgument error names the kernel and what is missing or wrong.
 Result<std::unique_ptr<Kernel>> createDeviceKernel(const BoundCall &call,
                                                    const KernelContext &context);
 

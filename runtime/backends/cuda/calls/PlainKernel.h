@@ -14,12 +14,12 @@ class PlainKernel : public DeviceKernel {
 protected:
   using DeviceKernel::DeviceKernel;
 
-  /// The view with the result's rank and shape, NumPy style.
+  /// Returns the view with the result's rank and shape, as NumPy broadcasts.
   Result<PlainView> broadcast(const TensorView &view, const TensorView &to) const;
-  /// The same of an optional operand (-1: a view without data).
+  /// Returns the same for an optional operand (-1: a view without data).
   Result<PlainView> broadcast(std::span<const TensorView> views, int operand,
                               const TensorView &to) const;
-  /// An axis in [0, rank), negative ones counted from the end.
+  /// Returns an axis in [0, rank); negative ones count from the end.
   Result<int> axisOf(int64_t axis, const TensorView &view) const;
 };
 

@@ -34,7 +34,7 @@ struct Meeting {
   int left = 0; ///< ranks that have read everything
 };
 
-/// Of messages that make a broadcast; those of callers are not negative.
+/// The tag of messages that make a broadcast; those of callers are not negative.
 constexpr int64_t broadcastTag = -1;
 
 struct World {
@@ -145,7 +145,7 @@ public:
     return handle;
   }
 
-  /// Of this rank's share.
+  /// Returns the clock of this rank's share.
   std::function<TimeSpan()> clockOf(Handle handle) override {
     auto found = sums.find(handle);
     if (found == sums.end() || !found->second.end)

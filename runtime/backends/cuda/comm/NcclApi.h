@@ -1,8 +1,8 @@
 //===- NcclApi.h - What of NCCL's interface is used -------------------------------------------===//
 //
-// The facts of nccl.h that hold from NCCL 2.18 on, so that the plugin builds without NCCL and takes
-// whichever version the machine has. The configuration has the layout of version 2.14, which says
-// so in its fields and which later versions read.
+// These are the facts of nccl.h that hold from NCCL 2.18 on, so that the plugin builds without NCCL
+// and uses whichever version the machine has. The configuration has the layout of version 2.14,
+// which its fields say and which later versions read.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_COMM_NCCLAPI_H

@@ -7,8 +7,8 @@
 
 namespace omnibal::rt::cuda {
 
-/// libnccl.so.2, opened once a process (SharedLibrary.h). Unavailable says where it was looked for,
-/// or that it is too old.
+/// Returns libnccl.so.2, which is opened once per process (SharedLibrary.h). Unavailable says where
+/// it was looked for, or that it is too old.
 Result<const nccl::Functions *> openNccl();
 
 } // namespace omnibal::rt::cuda

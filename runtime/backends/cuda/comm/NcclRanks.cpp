@@ -9,9 +9,9 @@
 namespace omnibal::rt::cuda {
 namespace {
 
-/// For the rank whose fault it is to say so, after NCCL has noticed.
+/// Time for the rank that caused a failure to say so, after NCCL has noticed.
 constexpr std::chrono::seconds moment{2};
-/// For communicators to come to an end; then they are aborted.
+/// Time for communicators to come to an end; then they are aborted.
 constexpr std::chrono::seconds ending{10};
 
 /// Rank 0's id for all, or why there is none.

@@ -15,7 +15,7 @@ namespace omnibal::rt::cuda {
 /// eye on the control communicator.
 class NcclRanks {
 public:
-  /// All ranks call it with the same groups, each with a device of its own.
+  /// Connects; all ranks call it with the same groups, each with a device of its own.
   static Result<std::unique_ptr<NcclRanks>> connect(Communicator &control, const RankStream &queue,
                                                     const RankGroups &groups);
   /// Aborts what has not been finished.
@@ -24,20 +24,20 @@ public:
 
   const nccl::Functions &api() const { return *functions; }
   nccl::Communicator world() const { return all; }
-  /// Of a group, or null.
+  /// Returns the communicator of a group, or null.
   nccl::Communicator of(const std::vector<int> &ranks) const;
 
-  /// `what` (a noun) failed, with NCCL's words.
+  /// Checks a result; on failure the error says that `what` (a noun) failed, with NCCL's words.
   Status check(nccl::Result result, const std::string &what, nccl::Communicator communicator) const;
   /// Waits until a call that began on this communicator is over.
   Status settle(nccl::Result result, const std::string &what,
                 nccl::Communicator communicator) const;
-  /// What came up in the background, in this rank or another; the ranks that failed first are
-  /// given a moment to say why.
+  /// Returns what came up in the background, in this rank or another; the ranks that failed first
+  /// are given a moment to say why.
   Status health() const;
-  /// All ranks together: nothing is under way any more.
+  /// Finishes on all ranks together; nothing is under way any more.
   Status finish();
-  /// At once and alone: kernels that wait for other ranks end.
+  /// Aborts at once and without other ranks: kernels that wait for other ranks end.
   void abort();
 
 private:

@@ -6,9 +6,9 @@
 
 namespace omnibal::rt::cuda {
 
-/// All ranks call it. Threads of one process share its device and copy within it; ranks in several
-/// processes have a device each and use NCCL. OMNIBAL_CUDA_TRANSPORT=nccl takes NCCL in any case,
-/// also for one rank alone.
+/// Opens the transport; all ranks call it. Threads of one process share its device and copy within
+/// it; ranks in several processes have a device each and use NCCL. OMNIBAL_CUDA_TRANSPORT=nccl uses
+/// NCCL in any case, also for one rank alone.
 Result<std::unique_ptr<Transport>> openRankTransport(Communicator &control, const RankStream &queue,
                                                      const RankGroups &groups);
 

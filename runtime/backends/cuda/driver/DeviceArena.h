@@ -7,8 +7,8 @@
 
 namespace omnibal::rt::cuda {
 
-/// `staging` works on `stream`; both outlive the arena. There must be room for what `own` still
-/// expects.
+/// Allocates the arena. `staging` works on `stream`, and both outlive the arena. There must be room
+/// for what `own` still expects.
 Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, cudaStream_t stream,
                                                    Staging &staging, const WorkspaceLedger &own);
 

@@ -1,5 +1,4 @@
-//===- EventLog.h - Places in a stream and when it got there
-//-------------------------------------===//
+//===- EventLog.h - Places in a stream and when it got there ---------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_DRIVER_EVENTLOG_H
 #define RUNTIME_BACKENDS_CUDA_DRIVER_EVENTLOG_H
 
@@ -21,7 +20,7 @@ public:
   Event add();
   Status reach(Event event) const;
   Clock::time_point timeOf(Event event) const;
-  /// Of an event of any stream of the device.
+  /// Returns the time of an event of any stream of the device.
   Clock::time_point timeOf(const DriverEvent &event) const;
   /// Starts again, with a wait for the device that dates the anchor.
   Status restart();

@@ -1,5 +1,4 @@
-//===- GraphCapture.h - Work of a stream as a CUDA graph
-//-----------------------------------------===//
+//===- GraphCapture.h - Work of a stream as a CUDA graph -------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_DRIVER_GRAPHCAPTURE_H
 #define RUNTIME_BACKENDS_CUDA_DRIVER_GRAPHCAPTURE_H
 
@@ -7,12 +6,12 @@
 
 namespace omnibal::rt::cuda {
 
-/// How many graphs a rank keeps: OMNIBAL_CUDA_GRAPHS (0: none are made), else 128.
+/// Returns how many graphs a rank keeps: OMNIBAL_CUDA_GRAPHS (0: none are made), else 128.
 int graphsFromEnvironment();
 
-/// From here on what this thread enqueues on the stream is captured.
+/// Captures from here on what this thread enqueues on the stream.
 Status startCapture(cudaStream_t stream);
-/// Null if something in it cannot be captured; nothing of it was performed.
+/// Returns the graph, or null if something in it cannot be captured; nothing of it was performed.
 Result<std::unique_ptr<CapturedGraph>> finishCapture(cudaStream_t stream);
 Status launchGraph(CapturedGraph &work, cudaStream_t stream);
 

@@ -6,7 +6,7 @@
 
 namespace omnibal::rt::cuda {
 
-/// One line on stderr; the same text once a process, however many ranks say it.
+/// Writes one line to stderr; the same text appears once per process, however many ranks say it.
 void logOnce(const std::string &text);
 
 } // namespace omnibal::rt::cuda

@@ -6,7 +6,7 @@
 
 namespace omnibal::rt::cuda {
 
-/// A cubin, a fat binary, or PTX, which the driver then compiles.
+/// The code of a program: a cubin, a fat binary, or PTX, which the driver then compiles.
 class ProgramCode {
 public:
   static Result<std::unique_ptr<ProgramCode>> load(const std::string &path);

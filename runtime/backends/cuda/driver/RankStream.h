@@ -1,5 +1,4 @@
-//===- RankStream.h - What transports need of a rank's queue
-//-----------------------------------===//
+//===- RankStream.h - What transports need of a rank's queue ---------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_DRIVER_RANKSTREAM_H
 #define RUNTIME_BACKENDS_CUDA_DRIVER_RANKSTREAM_H
 

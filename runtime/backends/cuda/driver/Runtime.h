@@ -8,27 +8,29 @@
 
 namespace omnibal::rt::cuda {
 
-/// What a rank's waits for the device look at besides the device: a stream may wait for another
-/// rank, which may be gone. One a thread, as a rank's backend is called from one.
+/// What a rank's waits for the device look at in addition to the device: a stream may wait for
+/// another rank, which may be gone. There is one per thread, because a rank's backend is called
+/// from one.
 class WaitWatch {
 public:
   virtual ~WaitWatch() = default;
   /// An error ends the wait.
   virtual Status check() = 0;
-  /// What is outstanding, for the message of a wait that took too long; or nothing.
+  /// Returns what is outstanding, for the message of a wait that took too long; or nothing.
   virtual std::string late() = 0;
 };
-/// Null: nothing more is looked at.
+/// Sets what waits look at; null: nothing more than the device.
 void watchWaits(WaitWatch *watch);
 
-/// `what` (a noun) failed, with CUDA's name and text of the error.
+/// Checks a result; on failure the error says that `what` (a noun) failed, with CUDA's name and
+/// text of the error.
 Status check(cudaError_t error, const std::string &what);
 
 class DriverEvent {
 public:
-  /// `timed`: may be asked for its time, costs a little more.
+  /// Creates an event. A `timed` one may be asked for its time and costs a little more.
   static Result<std::shared_ptr<DriverEvent>> create(bool timed);
-  /// Created and recorded.
+  /// Creates an event and records it.
   static Result<std::shared_ptr<DriverEvent>> after(cudaStream_t stream, bool timed = false);
   ~DriverEvent();
   DriverEvent(const DriverEvent &) = delete;
@@ -44,7 +46,7 @@ private:
   cudaEvent_t event = nullptr;
 };
 
-/// Work enqueued on `stream` from here on comes after `event`.
+/// Orders work that is enqueued on `stream` from here on behind `event`.
 Status orderBehind(cudaStream_t stream, const DriverEvent &event);
 
 class Stream {

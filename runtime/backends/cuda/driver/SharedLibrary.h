@@ -1,8 +1,9 @@
 //===- SharedLibrary.h - Finds and opens NVIDIA's libraries at run time -----------------------===//
 //
-// The plugin links none of them: it starts without, and says what it did not find. A library is
-// looked for in the folders of OMNIBAL_CUDA_LIBRARIES (separated by ':'), where the loader looks,
-// under CUDA_HOME, and in the wheels of the python3 on PATH. OMNIBAL_CUDA_LIBRARIES=none: nowhere.
+// The plugin links none of these libraries: it starts without them, and says what it did not find.
+// A library is looked for in the folders of OMNIBAL_CUDA_LIBRARIES (separated by ':'), where the
+// loader looks, under CUDA_HOME, and in the wheels of the python3 on PATH. With
+// OMNIBAL_CUDA_LIBRARIES=none it is looked for nowhere.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_DRIVER_SHAREDLIBRARY_H
@@ -17,12 +18,12 @@ namespace omnibal::rt::cuda {
 
 class SharedLibrary {
 public:
-  /// `wheel`: the library's folder in the wheels, as in nvidia/WHEEL/lib. NotFound says where it
-  /// was looked for, or what the loader says of the first file that exists.
+  /// Opens a library. `wheel` is its folder in the wheels, as in nvidia/WHEEL/lib. NotFound says
+  /// where it was looked for, or what the loader says about the first file that exists.
   static Result<std::unique_ptr<SharedLibrary>> open(const std::string &name,
                                                      const std::string &wheel);
-  /// One that is built with the plugin: in the folders of OMNIBAL_CUDA_LIBRARIES, then in `folder`.
-  /// NotFound with an empty message: there is none.
+  /// Opens a library that is built with the plugin, from the folders of OMNIBAL_CUDA_LIBRARIES,
+  /// then from `folder`. NotFound with an empty message: there is none.
   static Result<std::unique_ptr<SharedLibrary>> openOurs(const std::string &name,
                                                          const std::string &folder);
   ~SharedLibrary();
@@ -40,7 +41,7 @@ public:
 
 private:
   SharedLibrary() = default;
-  /// The first of `files` that opens; one equal to `name` is the loader's to find.
+  /// Opens the first of `files` that can be opened; one equal to `name` is for the loader to find.
   static Result<std::unique_ptr<SharedLibrary>> openFirst(const std::vector<std::string> &files,
                                                           const std::string &name);
   Status look(const char *symbol, void *&address) const;
@@ -48,7 +49,7 @@ private:
   std::string file;
 };
 
-/// Folders in which a library of `wheel` is looked for besides the loader's own.
+/// Returns the folders in which a library of `wheel` is looked for in addition to the loader's own.
 std::vector<std::string> libraryFolders(const std::string &wheel);
 
 } // namespace omnibal::rt::cuda

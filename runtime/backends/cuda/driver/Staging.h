@@ -13,11 +13,11 @@ public:
   RingOrder(int64_t bytes, Communicator::Milliseconds deadline)
       : bytes(bytes), deadline(deadline) {}
 
-  /// Room for `size` bytes in one piece, at most half of the ring; its place is the result. Waits
-  /// only where the ring is full.
+  /// Reserves room for `size` bytes in one piece, at most half of the ring, and returns its place.
+  /// Waits only if the ring is full.
   Result<int64_t> reserve(int64_t size);
   void close(int64_t begin, int64_t size, std::shared_ptr<DriverEvent> done);
-  /// Of the start and size of segments: copies begin at whole memory lines.
+  /// Rounds up the start and size of segments, so that copies begin at whole memory lines.
   static int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
   int64_t size() const { return bytes; }
 
@@ -56,8 +56,8 @@ private:
   Communicator::Milliseconds deadline{};
 };
 
-/// Values that travel to the device beside the work of `compute`: on a stream of their own into a
-/// ring of device memory, and from there, in the order of `compute`, to their place.
+/// Brings values to the device during the work of `compute`: on a separate stream into a ring of
+/// device memory, and from there, in the order of `compute`, to their place.
 class Prefetcher {
 public:
   static constexpr int64_t leastBytes = leastBatchRing, mostBytes = mostBatchRing;

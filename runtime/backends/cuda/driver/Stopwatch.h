@@ -1,7 +1,7 @@
 //===- Stopwatch.h - How long a launch takes -------------------------------------------------===//
 //
-// On a stream of its own. While the stopwatch lives, the thread may allocate and wait although
-// another of its streams records a graph.
+// A stopwatch runs on a stream of its own. While it lives, the thread may allocate and wait
+// although another of its streams records a graph.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_DRIVER_STOPWATCH_H
@@ -13,7 +13,7 @@
 
 namespace omnibal::rt::cuda {
 
-/// Waits for the stream's work, unless it records a graph: that has not begun.
+/// Waits for the stream's work, unless the stream records a graph, whose work has not begun.
 Status settle(cudaStream_t stream);
 
 class Stopwatch {
@@ -23,7 +23,8 @@ public:
   Stopwatch(const Stopwatch &) = delete;
 
   cudaStream_t stream() const { return queue->handle(); }
-  /// Seconds of one launch: the least of a few rounds. Nothing where `launch` says false.
+  /// Returns the seconds of one launch, the least of a few rounds; nothing if `launch` returns
+  /// false.
   Result<std::optional<double>> time(const std::function<bool()> &launch);
 
 private:

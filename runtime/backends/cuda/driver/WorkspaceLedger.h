@@ -1,5 +1,4 @@
-//===- WorkspaceLedger.h - What a rank takes of its device beside the arena
-//-------------------------===//
+//===- WorkspaceLedger.h - What a rank takes of its device beside the arena ------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_DRIVER_WORKSPACELEDGER_H
 #define RUNTIME_BACKENDS_CUDA_DRIVER_WORKSPACELEDGER_H
 
@@ -8,13 +7,13 @@
 
 namespace omnibal::rt::cuda {
 
-/// Whoever allocates device memory that stays says so here: what it will take as early as it knows
-/// (when its kernels are created, before the arena), and what it has taken. A figure that depends
-/// on the program alone also belongs into runtime/program/Workspace.cpp, so that plans leave
-/// room.
+/// Whoever allocates device memory that stays reports it here: what it will take, as early as it
+/// knows (when its kernels are created, before the arena), and what it has taken. A figure that
+/// depends on the program alone also belongs into runtime/program/Workspace.cpp, so that plans
+/// leave room.
 class WorkspaceLedger {
 public:
-  /// At most so many bytes will be taken for `what`.
+  /// Announces that at most this many bytes will be taken for `what`.
   void expect(const std::string &what, int64_t bytes) {
     int64_t &expected = uses[what].expected;
     expected = std::max(expected, bytes);
@@ -28,7 +27,7 @@ public:
         list.push_back({what, bytes});
     return list;
   }
-  /// Not taken yet.
+  /// Returns the bytes that were announced and are not taken yet.
   int64_t outstanding() const {
     int64_t sum = 0;
     for (const auto &[what, use] : uses)

@@ -1,8 +1,9 @@
 //===- Attention.h - softmax(scale q k^T + mask) v over packed samples, and its gradients ----===//
 //
-// Any head size, grouped queries, any feature strides; no T x T matrix exists. Storage is float32
-// or bfloat16, all arithmetic float32. A block owns what it writes and walks what it reads in
-// order, so the same input gives the same bits. Docs: docs/kernels.md, `attention`.
+// The kernels take any head size, grouped queries and any feature strides; no T x T matrix exists.
+// Storage is float32 or bfloat16, and all arithmetic is float32. A block owns what it writes and
+// walks what it reads in order, so the same input gives the same bits. Docs: docs/kernels.md,
+// `attention`.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTION_H
@@ -13,7 +14,8 @@
 
 namespace omnibal::rt::cuda {
 
-/// In the order of the attribute `mask`; Listed: the keys of each query are given.
+/// The kinds are in the order of the attribute `mask`. With Listed, the keys of each query are
+/// given.
 enum class AttentionMask { Full, Causal, Sliding, Prefix, Blocks, Chunked, Listed };
 
 struct AttentionShape {

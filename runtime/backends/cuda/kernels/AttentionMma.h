@@ -1,10 +1,9 @@
-//===- AttentionMma.h - Attention's tile products on the tensor cores
-//--------------------------===//
+//===- AttentionMma.h - Attention's tile products on the tensor cores ------------------------===//
 //
-// bfloat16, up to 256 features, masks full, causal and sliding, no capped scores. A warp owns one
-// or two groups of 16 rows (queries, or keys in their gradients) and walks over tiles of 64 other
-// rows in shared memory. Scores are float32; probabilities and their gradients are rounded to
-// bfloat16 as factors of the second product.
+// These kernels take bfloat16, up to 256 features, the masks full, causal and sliding, and scores
+// that are not capped. A warp owns one or two groups of 16 rows (queries, or keys in their
+// gradients) and walks over tiles of 64 other rows in shared memory. Scores are float32;
+// probabilities and their gradients are rounded to bfloat16 as factors of the second product.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_ATTENTIONMMA_H
@@ -183,7 +182,7 @@ template <int rows> struct VisibleRows {
   }
 };
 
-/// Whether the tensor cores' kernels take the problem.
+/// Returns whether the tensor cores' kernels take the problem.
 inline bool onTensorCores(const AttentionShape &s, const AttentionData &d, bool backward) {
   auto fits = [](const void *data, const HeadStrides &h) {
     return h.feature == 1 && h.token % 8 == 0 && h.head % 8 == 0 && isAligned(data, 16);
@@ -204,7 +203,7 @@ struct AttentionWorkspace {
   float *delta;      ///< [tokens, heads]
 };
 
-/// cudaErrorInvalidConfiguration where the device's blocks have too little shared memory.
+/// Returns cudaErrorInvalidConfiguration if the device's blocks have too little shared memory.
 cudaError_t launchTensorAttention(const AttentionShape &shape, const AttentionData &data,
                                   cudaStream_t stream);
 cudaError_t launchTensorGradients(const AttentionShape &shape, const AttentionData &data,

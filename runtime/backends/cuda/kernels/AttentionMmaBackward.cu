@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(threads, features <= 64    ? 3
   writeRows<features>(d.dq, s.dq, head, ownRow + warp * groupRows, tokens, s.size, factor, sums[0]);
 }
 
-/// Of the queries in a tile.
+/// What is known of the queries in a tile.
 struct QuerySide {
   Segment keys[otherRows];
   float lse[otherRows], delta[otherRows];

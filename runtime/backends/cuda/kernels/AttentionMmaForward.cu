@@ -1,5 +1,4 @@
-//===- AttentionMmaForward.cu - A block 128 queries of a head (64 of 256 features)
-//------------------------===//
+//===- AttentionMmaForward.cu - A block 128 queries of a head (64 of 256 features) -----------===//
 //
 // The values of a tile are copied while its scores are computed, the next tile's keys while the
 // values are added.
@@ -11,7 +10,8 @@ namespace omnibal::rt::cuda {
 namespace {
 
 constexpr int threads = 128;
-/// Of rows a warp: what it reads of keys and values serves 32 queries, where registers allow.
+/// The groups of rows per warp: what it reads of keys and values serves 32 queries, where registers
+/// allow.
 template <int features> constexpr int groupsOf = features <= 128 ? 2 : 1;
 template <int features> constexpr int rowsOf = threads / 32 * groupsOf<features> * groupRows;
 

@@ -18,7 +18,7 @@ struct ColumnSumShape {
 /// Float32 values of scratch memory that a launch may use, whatever its shape.
 constexpr int64_t columnSumScratch = int64_t(1) << 18;
 
-/// Whether it is worth two launches; otherwise launchReduce serves.
+/// Returns whether it is worth two launches; otherwise launchReduce serves.
 constexpr bool columnSumServes(const ColumnSumShape &s) {
   return s.rows >= 2048 && s.cols > 0 && s.cols <= columnSumScratch / 8;
 }

@@ -41,7 +41,7 @@ __device__ __forceinline__ To combine(const To *old, From value) {
   }
 }
 
-/// Where line `line` of the outer dimensions begins.
+/// Returns where line `line` of the outer dimensions begins.
 __device__ __forceinline__ void lineOffsets(const StridedPair &p, int64_t line, int64_t &to,
                                             int64_t &from) {
   to = from = 0;

@@ -13,8 +13,9 @@ struct CopyShape {
   bool accumulate = false; ///< to += from
 };
 
-/// Equal types, or float32 and bfloat16 in either direction (rounded to nearest even); bool does
-/// not accumulate: cudaErrorInvalidValue otherwise. bfloat16 is added in float32.
+/// Copies between equal types, or between float32 and bfloat16 in either direction (rounded to
+/// nearest even). bool does not accumulate. Anything else is cudaErrorInvalidValue. bfloat16 is
+/// added in float32.
 cudaError_t launchCopy(const CopyShape &shape, void *to, const void *from, cudaStream_t stream);
 
 struct FillShape {

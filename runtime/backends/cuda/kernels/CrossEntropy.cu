@@ -35,7 +35,7 @@ __device__ __forceinline__ CrossEntropyRow mergeWarp(CrossEntropyRow row) {
   return row;
 }
 
-/// The same in every thread of the block.
+/// Returns the same in every thread of the block.
 __device__ CrossEntropyRow mergeBlock(CrossEntropyRow row) {
   __shared__ CrossEntropyRow parts[threads / 32];
   const int lane = threadIdx.x % 32;

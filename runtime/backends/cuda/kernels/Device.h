@@ -1,7 +1,7 @@
 //===- Device.h - What the .cu files share: packs, conversions, sums over warps and blocks ---===//
 //
-// Included by .cu files only. They compile with nvcc, and as C++ against the emulated toolkit of
-// test/support/cuda_emulation; a launch is written OMNIBAL_LAUNCH for that reason.
+// Only .cu files include this header. They compile with nvcc, and as C++ against the emulated
+// toolkit of test/support/cuda_emulation; for that reason a launch is written OMNIBAL_LAUNCH.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_DEVICE_H
@@ -70,8 +70,8 @@ template <typename T> __device__ __forceinline__ T warpSum(T x) {
   return x;
 }
 
-/// The sum over a block of `threads` threads in one dimension, in every thread; a tree whose shape
-/// is fixed. All threads call it.
+/// Returns the sum over a block of `threads` threads in one dimension, in every thread, by a tree
+/// whose shape is fixed. All threads call it.
 template <int threads, typename T> __device__ T blockSum(T x) {
   static_assert(threads % 32 == 0 && threads <= 1024);
   __shared__ T parts[threads / 32];

@@ -1,7 +1,8 @@
 //===- Gemm.h - Plain matrix products with what follows them ----------------------------------===//
 //
-// For what a library declines (strides, alignment) and for checking one: any strides, float32
-// arithmetic on the ordinary cores, one order of summation for every shape.
+// This kernel computes what a library declines (strides, alignment) and serves to check one. It
+// takes any strides and computes in float32 on the ordinary cores, with one order of summation for
+// every shape.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_GEMM_H
@@ -45,8 +46,9 @@ struct GemmData {
   float *partials = nullptr; ///< for the sums: columnSumScratch values, or null
 };
 
-/// c = activation(alpha a b + bias) + residual; pre = what the activation gets. With `at`: c =
-/// alpha a b * the activation's derivative there. residual may be c. Not the sums.
+/// Computes c = activation(alpha a b + bias) + residual, and pre = the argument of the activation.
+/// With `at`, it computes c = alpha a b * the derivative of the activation there. residual may be
+/// c. It does not compute the sums.
 cudaError_t launchGemm(const GemmShape &shape, const GemmData &data, cudaStream_t stream);
 
 /// Which steps after a product are still to be done.

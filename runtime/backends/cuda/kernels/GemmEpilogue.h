@@ -26,7 +26,7 @@ __device__ __forceinline__ float activate(GemmActivation kind, float x) {
   return x;
 }
 
-/// Of the activation, at x.
+/// Returns the derivative of the activation at x.
 __device__ __forceinline__ float derivative(GemmActivation kind, float x) {
   switch (kind) {
   case GemmActivation::None:
@@ -51,7 +51,7 @@ __device__ __forceinline__ float derivative(GemmActivation kind, float x) {
   return 1.f;
 }
 
-/// Where batch `index` of an operand begins.
+/// Returns where batch `index` of an operand begins.
 __device__ __forceinline__ int64_t offsetOf(const GemmShape &s, const GemmShape::Operand &operand,
                                             int64_t index) {
   int64_t offset = 0;

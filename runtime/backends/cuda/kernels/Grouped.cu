@@ -1,6 +1,6 @@
 //===- Grouped.cu - A block 64 x 64 results, a thread 4 x 4 of them ----------------------------===//
 //
-// For float32 and for what the tensor cores decline (GroupedMma.cu).
+// These kernels serve float32 and what the tensor cores decline (GroupedMma.cu).
 //
 // Forward, a block has 64 neighbors in the order of groups and goes through the groups that they
 // are of; what a group's matrix gives is kept of its own rows. So no block needs to know how many

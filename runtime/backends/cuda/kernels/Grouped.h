@@ -1,7 +1,7 @@
 //===- Grouped.h - Rows in groups and products with the matrix of each group ------------------===//
 //
-// How rows fall into groups is known on the device alone: launches depend on the number of rows,
-// never on the groups' sizes.
+// Only the device knows how rows fall into groups: launches depend on the number of rows, and never
+// on the groups' sizes.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_GROUPED_H

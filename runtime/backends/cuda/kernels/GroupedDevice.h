@@ -1,5 +1,4 @@
-//===- GroupedDevice.h - Where rows lie and of which group they are, on the device
-//-------------===//
+//===- GroupedDevice.h - Where rows lie and of which group they are, on the device -----------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_GROUPEDDEVICE_H
 #define RUNTIME_BACKENDS_CUDA_KERNELS_GROUPEDDEVICE_H
 
@@ -35,8 +34,8 @@ __device__ __forceinline__ void forGroups(const int32_t *borders, int64_t groups
   }
 }
 
-/// The same products in bfloat16 on the tensor cores; false, and nothing is launched, where
-/// operands do not lie in packs of 16 bytes.
+/// Launches the same products in bfloat16 on the tensor cores; returns false, and launches nothing,
+/// if operands do not lie in packs of 16 bytes.
 bool launchGroupedGemmMma(const GroupedShape &shape, const int32_t *order, const int32_t *borders,
                           const void *a, const void *b, void *c, cudaStream_t stream);
 bool launchGroupedGemmBackwardMma(const GroupedGradShape &shape, const int32_t *order,

@@ -1,9 +1,9 @@
 //===- Plain.h - Plain kernels: any element types, shapes and strides, not fast ---------------===//
 //
-// For the ops of the dialect that have no kernel of their own (docs/kernels.md). As on the host,
-// floating-point numbers are read as double, the rest as int64, and rounded once when written; no
-// result depends on the order of threads. Indices are not checked: what lies outside reads as 0 and
-// is not written.
+// These kernels serve the ops of the dialect that have no kernel of their own (docs/kernels.md). As
+// on the host, floating-point numbers are read as double, the rest as int64, and rounded once when
+// written; no result depends on the order of threads. Indices are not checked: what lies outside
+// reads as 0 and is not written.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_PLAIN_H

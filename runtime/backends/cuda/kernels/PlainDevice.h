@@ -95,7 +95,7 @@ __device__ inline void storeReal(const PlainView &v, int64_t offset, double valu
   }
 }
 
-/// Between views of one type.
+/// Copies an element between views of one type.
 __device__ inline void copyElement(const PlainView &from, int64_t source, const PlainView &to,
                                    int64_t target) {
   if (isReal(to.type))

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(plainThreads)
   }
 }
 
-/// Where each update goes: an offset in `to`, or -1.
+/// Writes where each update goes: an offset in `to`, or -1.
 __global__ void __launch_bounds__(plainThreads)
     targets(int64_t count, PlainIndex index, PlainView to, PlainView updates, int64_t *target) {
   OMNIBAL_FOR_ELEMENTS(i, count) {

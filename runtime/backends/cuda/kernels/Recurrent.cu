@@ -121,7 +121,7 @@ __device__ __forceinline__ void clearRows(void *base, const HeadStrides &h, int6
     rows[(from + i / size) * h.token + i % size] = fromFloat<T>(0.f);
 }
 
-/// Where the last segment ends.
+/// Returns where the last segment ends.
 __device__ __forceinline__ int64_t lastBorder(const GatedDeltaShape &s, const int32_t *borders) {
   return s.segmentRows > 0 ? s.tokens : s.borderCount > 0 ? borders[s.borderCount - 1] : 0;
 }

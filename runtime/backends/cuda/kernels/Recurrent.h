@@ -1,8 +1,8 @@
 //===- Recurrent.h - Linear attention by the gated delta rule, and its gradients -------------===//
 //
-// Token by token, over packed samples or equal segments. Storage is float32 or bfloat16, all
-// arithmetic and all sums float32. A block owns what it writes and adds in order, so the same input
-// gives the same bits. Docs: docs/kernels.md, `gated_delta`.
+// The kernels go token by token, over packed samples or equal segments. Storage is float32 or
+// bfloat16, and all arithmetic and all sums are float32. A block owns what it writes and adds in
+// order, so the same input gives the same bits. Docs: docs/kernels.md, `gated_delta`.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_RECURRENT_H

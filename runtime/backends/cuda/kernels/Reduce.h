@@ -9,8 +9,9 @@ namespace omnibal::rt::cuda {
 
 enum class ReduceKind { Sum, Mean, Max, Min, Prod };
 
-/// `to` has stride 0 in the reduced dimensions. Equal types, or bfloat16 into float32; bfloat16 is
-/// reduced in float32. Over no terms: the neutral element, the mean 0, and nothing if accumulating.
+/// `to` has stride 0 in the reduced dimensions. The types are equal, or bfloat16 is reduced into
+/// float32; bfloat16 is reduced in float32. Over no terms the result is the neutral element (0 for
+/// the mean), and nothing is added if accumulating.
 struct ReduceShape {
   StridedPair strides;
   Element to = Element::F32, from = Element::F32;

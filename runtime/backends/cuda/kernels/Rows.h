@@ -19,9 +19,10 @@ struct SelectShape {
   Element chosenType = Element::F32; ///< the same, or F32 into BF16
 };
 
-/// out[i] = chosen[index[i]] where index[i] >= 0, otherwise other[i]. Zeros stand for a `chosen` or
-/// `other` that is null; `other` may be `out`. Embedding: other null. Image merge: chosen features,
-/// other text. Its gradient of the text: chosen null, other the gradient.
+/// Writes out[i] = chosen[index[i]] where index[i] >= 0, otherwise other[i]. Zeros stand for a
+/// `chosen` or `other` that is null; `other` may be `out`. In an embedding other is null. In an
+/// image merge chosen is the features and other the text; in its gradient of the text chosen is
+/// null and other the gradient.
 cudaError_t launchSelectRows(const SelectShape &shape, const int32_t *index, const void *chosen,
                              const void *other, void *out, cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 //===- StepSums.h - A step's loss and the scale of its update, without the host ---------------===//
 //
-// runtime/comm/StepSums.h in device memory, so that the host need not wait for a step's numbers
-// before it enqueues the update and the next step.
+// This is runtime/comm/StepSums.h in device memory, so that the host need not wait for a step's
+// numbers before it enqueues the update and the next step.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_STEPSUMS_H

@@ -62,8 +62,8 @@ struct StridedPair {
     std::swap(to[a], to[b]);
     std::swap(from[a], from[b]);
   }
-  /// The same elements with dimensions of size 1 dropped, ordered by the strides of `to` (those of
-  /// `from` where equal), and merged where both allow it. At least one dimension remains.
+  /// Returns the same elements with dimensions of size 1 dropped, ordered by the strides of `to`
+  /// (those of `from` where equal), and merged where both allow it. At least one dimension remains.
   StridedPair simplified() const {
     StridedPair p;
     for (int d = 0; d < rank; ++d)

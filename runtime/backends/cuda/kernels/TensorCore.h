@@ -1,5 +1,4 @@
-//===- TensorCore.h - Matrix products of a warp, and copies into shared memory behind its back
-//-===//
+//===- TensorCore.h - Matrix products of a warp, and copies into shared memory behind its back ===//
 //
 // mma.sync m16n8k16 with bfloat16 factors and float32 sums, for compute capability 8.0 and newer.
 // Lane l has row l / 4 (and 8 further) and columns l % 4 * 2, + 1 of a result [16, 8].
@@ -40,8 +39,9 @@ __device__ __forceinline__ unsigned sharedAddress(const void *pointer) {
 }
 #endif
 
-/// Four 8 x 8 matrices of bfloat16; lane l gives the address of row l % 8 of matrix l / 8. Of each,
-/// lane l gets row l / 4, columns l % 4 * 2, + 1; transposed: column l / 4, those two rows.
+/// Loads four 8 x 8 matrices of bfloat16; lane l gives the address of row l % 8 of matrix l / 8. Of
+/// each matrix, lane l gets row l / 4, columns l % 4 * 2, + 1; if transposed, it gets column l / 4
+/// of those two rows.
 template <bool transposed>
 __device__ __forceinline__ void loadMatrices(uint32_t (&to)[4], const unsigned char *row) {
 #ifdef OMNIBAL_CUDA_EMULATION

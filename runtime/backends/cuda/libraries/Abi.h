@@ -1,7 +1,7 @@
 //===- Abi.h - The part of cuBLASLt's binary interface that the backend calls -----------------===//
 //
-// Our own declarations, so that every build has the library's part and none needs its headers.
-// CublasAbiCheck.cpp compares them with NVIDIA's where those are installed.
+// These are our own declarations, so that every build has the library's part and none needs its
+// headers. CublasAbiCheck.cpp compares them with NVIDIA's if those are installed.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_ABI_H

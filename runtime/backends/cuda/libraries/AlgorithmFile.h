@@ -1,9 +1,9 @@
 //===- AlgorithmFile.h - Measured choices of algorithms, kept between runs --------------------===//
 //
-// One file of OMNIBAL_CUDA_ALGORITHMS, or $XDG_CACHE_HOME/omnibal/cuda-algorithms.json (without
-// XDG_CACHE_HOME in ~/.cache); with OMNIBAL_CUDA_ALGORITHMS=off nothing is measured or kept. What
-// is in the file is used as it is, so one file means one choice for every rank and every run. All
-// ranks of a process share one object; processes take turns by a lock beside the file.
+// The file is that of OMNIBAL_CUDA_ALGORITHMS, or $XDG_CACHE_HOME/omnibal/cuda-algorithms.json
+// (without XDG_CACHE_HOME in ~/.cache); with OMNIBAL_CUDA_ALGORITHMS=off nothing is measured or
+// kept. What is in the file is used as it is, so one file means one choice for every rank and every
+// run. All ranks of a process share one object; processes take turns by a lock next to the file.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_ALGORITHMFILE_H
@@ -28,14 +28,15 @@ class AlgorithmFile {
 public:
   using Measure = std::function<Result<MeasuredAlgorithm>()>;
 
-  /// That of this process; null if measuring is off.
+  /// Returns the file of this process, or null if measuring is off.
   static std::shared_ptr<AlgorithmFile> shared();
-  /// Empty: kept in memory only. A damaged file counts as empty, with a notice.
+  /// With an empty path the algorithms are kept in memory only. A damaged file counts as empty,
+  /// with a notice.
   explicit AlgorithmFile(std::string path);
 
   bool knows(const std::string &key);
-  /// What is known under `key`, or what `measure` finds, which is then written. Failing to write
-  /// is a notice: the choice holds for this process.
+  /// Returns what is known under `key`, or what `measure` finds, which is then written. Failing to
+  /// write is a notice: the choice holds for this process.
   Result<MeasuredAlgorithm> get(const std::string &key, const Measure &measure);
 
 private:

@@ -27,7 +27,7 @@ enum AttentionTensor {
   TensorDv,
   attentionTensors
 };
-/// Of a forward call; a backward call has all.
+/// The number of tensors of a forward call; a backward call has all.
 constexpr int forwardTensors = TensorLse + 1;
 
 /// Whether a tensor has the key heads.

@@ -1,8 +1,8 @@
 //===- AttentionLibrary.h - A library of fused attention, opened at run time ------------------===//
 //
-// libomnibal_cudnn.so is one, by cuDNN's graph API. It is a shared object of its own, since only
-// that API's C++ headers can describe attention: where they are absent it is not built, and our own
-// kernels serve. Docs: docs/cuda.md, "Attention by cuDNN".
+// libomnibal_cudnn.so is such a library, by cuDNN's graph API. It is a separate shared object,
+// because only that API's C++ headers can describe attention: if they are absent it is not built,
+// and our own kernels serve. Docs: docs/cuda.md, "Attention by cuDNN".
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_ATTENTIONLIBRARY_H
@@ -39,8 +39,8 @@ struct AttentionDevice {
   cudaStream_t stream = nullptr;
   int capability = 0;  ///< 90 for 9.0
   std::string runtime; ///< the file of CUDA's runtime that the backend runs on
-  /// Not empty: there is no device; plans are made for the one that this JSON describes (cuDNN's
-  /// serialised device properties), and cannot run.
+  /// If this is not empty, there is no device: plans are made for the device that this JSON
+  /// describes (cuDNN's serialized device properties) and cannot run.
   std::string properties;
 };
 

@@ -1,5 +1,4 @@
-//===- CudnnAttention.cpp - libomnibal_cudnn.so: attention by cuDNN's graph API
-//----------------===//
+//===- CudnnAttention.cpp - libomnibal_cudnn.so: attention by cuDNN's graph API --------------===//
 //
 // The one file that sees cuDNN's headers. cuDNN itself is opened when the first rank asks; the
 // headers then call what has been opened.

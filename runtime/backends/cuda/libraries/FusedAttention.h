@@ -18,19 +18,21 @@
 
 namespace omnibal::rt::cuda {
 
-/// OMNIBAL_CUDA_ATTENTION: "cudnn" (the default), "cudnn-unordered" (gradients by additions in any
-/// order: less memory, other bits in every run) or "own". Others are a notice and the default.
+/// The values of OMNIBAL_CUDA_ATTENTION: "cudnn" (the default), "cudnn-unordered" (gradients by
+/// additions in any order: less memory, other bits in every run) or "own". Others give a notice and
+/// the default.
 enum class AttentionWish { Library, LibraryUnordered, Own };
 AttentionWish attentionWish();
 
 class FusedAttention {
 public:
-  /// Of one launch, beside the arena. A gradient that needs more is computed in several launches,
-  /// of fewer samples or of a part of the heads.
+  /// The most workspace of one launch, outside the arena. A gradient that needs more is computed in
+  /// several launches, of fewer samples or of a part of the heads.
   static constexpr int64_t mostWorkspace = int64_t{576} << 20;
   static constexpr int64_t mostPieces = 8, mostLaunches = 16;
-  /// What the library takes for a form's gradient, about: the gradient of the scores (ordered) or
-  /// sums of the queries' gradients, those of keys and values for each query head, a number a row.
+  /// Returns about what the library takes for a form's gradient: the gradient of the scores
+  /// (ordered) or sums of the queries' gradients, those of keys and values for each query head, and
+  /// one number per row.
   static int64_t expectedWorkspace(const AttentionForm &form);
 
   /// `own` may be null.
@@ -39,8 +41,8 @@ public:
       : library(std::move(library)), ordered(ordered), stream(stream), own(own) {}
 
   std::string description() const { return library->description(); }
-  /// Enqueues the call, all of it, or does nothing (false) where the library is not to do it.
-  /// `load`: of the micro-batch; null: nothing is known.
+  /// Enqueues the whole call, or does nothing (false) if the library is not to do it. `load` is
+  /// that of the micro-batch; null: nothing is known.
   Result<bool> run(const AttentionShape &shape, const AttentionData &data, const Load *load,
                    bool backward);
 
@@ -54,7 +56,8 @@ private:
 
   Prepared &prepare(const AttentionForm &form);
   static bool divide(const AttentionForm &form, Prepared &prepared);
-  /// The last one, or a larger one; all stay, since recorded work holds their addresses.
+  /// Returns the last workspace, or a larger one; all stay, because recorded work holds their
+  /// addresses.
   Result<std::byte *> workspace(int64_t bytes);
 
   std::unique_ptr<AttentionLibrary> library;

@@ -8,21 +8,22 @@
 
 namespace omnibal::rt::cuda {
 
-/// Each is opened when the first kernel asks for it. Where one is absent our own kernels serve,
-/// which a notice says.
+/// Each library is opened when the first kernel asks for it. If one is absent, our own kernels
+/// serve, and a notice says so.
 class Libraries {
 public:
   /// `capability`: 90 for 9.0. `own` may be null.
   Libraries(std::string device, int capability, cudaStream_t stream, WorkspaceLedger *own = nullptr)
       : device(std::move(device)), capability(capability), stream(stream), own(own) {}
 
-  /// A kernel will multiply: its library takes its memory now, before the arena does.
+  /// Announces that a kernel will multiply: its library takes its memory now, before the arena
+  /// does.
   void expectProducts() { (void)matrix(); }
 
-  /// launchGemm and launchGemmSums, or whatever does the same faster.
+  /// Does what launchGemm and launchGemmSums do, or uses whatever does the same faster.
   Status multiply(const GemmShape &shape, const GemmData &data);
 
-  /// Attention by a library, or nothing (false) where that is our own kernels' to do.
+  /// Computes attention by a library, or does nothing (false) if our own kernels are to do it.
   Result<bool> attend(const AttentionShape &shape, const AttentionData &data, const Load *load,
                       bool backward);
   /// Whether a library has been asked for attention.

@@ -304,8 +304,8 @@ Result<MeasuredAlgorithm> MatrixLibrary::measureRest(const ProductPlan &plan,
   return MeasuredAlgorithm{{}, *seconds};
 }
 
-/// On a stream of its own, into memory of its own: the operands may be in use, and a graph may be
-/// being recorded.
+/// Measures on a separate stream, into separate memory: the operands may be in use, and a graph may
+/// be being recorded.
 Result<MeasuredAlgorithm> MatrixLibrary::measure(const ProductPlan &plan, const Prepared &p,
                                                  const std::vector<lt::Heuristic> &offered) {
   const Product &product = plan.product;

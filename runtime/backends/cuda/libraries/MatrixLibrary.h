@@ -3,9 +3,10 @@
 // For each distinct product the library's heuristics offer some algorithms; the fastest on the real
 // shape is measured once and kept (AlgorithmFile.h). Only algorithms that add in a fixed order take
 // part: split sums in float32 in the workspace, none in place. So the same file gives the same
-// bits. Float32 products stay in float32 unless OMNIBAL_CUDA_TF32=1. An epilogue that fewer
-// algorithms have (gradients of GELU and bias, GELU with its argument kept) is used where it was
-// measured to be faster than a plain product and a kernel of our own, which the file keeps too.
+// bits. Float32 products stay in float32 unless OMNIBAL_CUDA_TF32=1. Some epilogues are available
+// in fewer algorithms (gradients of GELU and bias, GELU with its argument kept). Such an epilogue
+// is used if it was measured to be faster than a plain product and a kernel of our own, which the
+// file keeps too.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_MATRIXLIBRARY_H
@@ -21,11 +22,12 @@ namespace omnibal::rt::cuda {
 
 class MatrixLibrary {
 public:
-  /// Of a rank, for split sums; beside its arena.
+  /// The workspace of a rank for split sums, outside its arena.
   static constexpr int64_t workspaceBytes =
       productWorkspaceBytes - mostSums * int64_t{sizeof(float)};
 
-  /// Unavailable or NotFound says why there is none. `device` is the device's name.
+  /// Opens the library; Unavailable or NotFound says why there is none. `device` is the device's
+  /// name.
   static Result<std::unique_ptr<MatrixLibrary>> open(const std::string &device,
                                                      cudaStream_t stream);
   ~MatrixLibrary();
@@ -33,7 +35,7 @@ public:
 
   /// "cuBLASLt 13.1.0"
   std::string description() const;
-  /// Enqueues the product, all of it, or does nothing (false) where the library declines.
+  /// Enqueues the whole product, or does nothing (false) if the library declines.
   Result<bool> run(const GemmShape &shape, const GemmData &data);
 
 private:

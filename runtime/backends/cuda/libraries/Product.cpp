@@ -98,7 +98,7 @@ std::optional<Lines> linesOf(RowStrides s, int64_t rows, int64_t cols) {
   return std::nullopt;
 }
 
-/// The same for an operand that must have its dense lines where c has them.
+/// Does the same for an operand that must have its dense lines where c has them.
 std::optional<int64_t> lineLike(const Lines &c, RowStrides s, int64_t rows, int64_t cols) {
   const RowStrides turned = c.columns ? RowStrides{s.col, s.row} : s;
   const int64_t lines = c.columns ? cols : rows, length = c.columns ? rows : cols;

@@ -57,13 +57,13 @@ struct ProductPlan {
 
 enum class Epilogues { All, Ordinary }; ///< Ordinary: none that isSpecial()
 
-/// Nothing where the library cannot do the product: then launchGemm does. Batches of one weight
-/// become one product.
+/// Plans the product, or returns nothing if the library cannot do it; launchGemm does then. Batches
+/// of one weight become one product.
 std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &data,
                                        Epilogues allowed = Epilogues::All);
 
-/// What an algorithm is kept under: sizes rounded up in steps of an eighth of their power of two
-/// (64 at least), so that micro-batches of about equal size share it.
+/// Returns the key under which an algorithm is kept: sizes are rounded up in steps of an eighth of
+/// their power of two (64 at least), so that micro-batches of about equal size share it.
 std::string algorithmKey(const Product &product);
 
 } // namespace omnibal::rt::cuda

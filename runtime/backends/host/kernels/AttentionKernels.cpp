@@ -154,7 +154,8 @@ private:
       }
   }
 
-  /// The same under the chunked mask: those before it from the beginning of its chunk on.
+  /// Does the same under the chunked mask: finds those before a token from the beginning of its
+  /// chunk on.
   void findChunks(int64_t tokens, const Segments &samples, std::vector<int32_t> &low,
                   std::vector<int32_t> &high) const {
     low.assign(tokens, 0);

@@ -141,7 +141,8 @@ private:
     fillKeys(keys);
   }
 
-  /// By segment, key head and, forward, ranges of queries and of the heads of a group.
+  /// Splits the work by segment, key head and, in the forward, ranges of queries and of the heads
+  /// of a group.
   std::vector<AttentionTask> split(std::span<const TensorView> views,
                                    const std::vector<CrossSegment> &segments,
                                    const AttentionTask &common, int64_t &scratchFloats) const {

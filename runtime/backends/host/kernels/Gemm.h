@@ -1,8 +1,8 @@
 //===- Gemm.h - Matrix products on the threads of a rank ---------------------------------===//
 //
 // The right side is packed once for all rows, tiles of the result are shared among the threads, and
-// the vectorised epilogue follows on a tile while it is in cache. The inner loops are our own
-// (vector/MatrixProduct.cpp): docs/performance.md compares them with libraries.
+// the vectorized epilogue follows on a tile while it is in cache. The inner loops are our own
+// (vector/MatrixProduct.cpp); docs/performance.md compares them with libraries.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_KERNELS_GEMM_H
@@ -26,7 +26,7 @@ struct Matrix {
   }
 };
 
-/// Whether the matrix consists of dense lines that do not overlap: rows or columns.
+/// True if the matrix consists of dense lines that do not overlap: rows or columns.
 bool isDense(const Matrix &matrix);
 
 /// A product with what follows it: c = alpha * a * b, or += with `accumulate`. All three isDense().
@@ -49,10 +49,10 @@ struct Tiling {
   int64_t tasks() const { return rowTiles * colTiles; }
 };
 
-/// Brings c to unit column stride; true if that meant transposing everything (a and b change
-/// sides).
+/// Brings c to unit column stride; returns true if that meant transposing everything (a and b
+/// change sides).
 bool normalize(Product &product);
-/// `copies`: products of this shape that run beside it.
+/// Chooses a tiling; `copies` is the number of products of this shape that run at the same time.
 Tiling chooseTiling(const Product &product, int64_t copies);
 /// Computes one tile of a normalized product. `scratch` takes packed parts of a and b, and the tile
 /// itself if an activation must not overwrite a residual that lies in c. `panels`: the whole packed
@@ -60,7 +60,7 @@ Tiling chooseTiling(const Product &product, int64_t copies);
 Status multiplyTile(const Product &product, const Tiling &tiling, int64_t tile,
                     std::span<float> scratch, const float *panels = nullptr);
 std::span<float> scratchOf(ThreadPool &pool, int worker);
-/// The whole product on the pool.
+/// Computes the whole product on the pool.
 Status multiply(Product product, ThreadPool &pool);
 
 } // namespace omnibal::rt

@@ -1,7 +1,7 @@
 //===- StridedLoop.h - Walking several strided tensors of one shape together -------------===//
 //
-// Dimensions of size 1 go, the others are ordered by the strides of operand 0 (longest first) and
-// merged where all operands allow it. What remains is an outer index and an inner line.
+// Dimensions of size 1 are dropped, and the others are ordered by the strides of operand 0 (longest
+// first) and merged where all operands allow it. What remains is an outer index and an inner line.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_KERNELS_STRIDEDLOOP_H
@@ -21,7 +21,8 @@ template <int operands> struct StridedLoop {
   int64_t strides[operands][TensorView::maxRank + 1] = {};
   using Offsets = std::array<int64_t, operands>;
 
-  /// All views have the same shape. `keepOrder`: dimensions stay in the order of the views.
+  /// Builds the loop. All views have the same shape. With `keepOrder` dimensions stay in the order
+  /// of the views.
   static StridedLoop build(const std::array<const TensorView *, operands> &views,
                            bool keepOrder = false) {
     StridedLoop loop;

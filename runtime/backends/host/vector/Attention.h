@@ -1,7 +1,8 @@
 //===- Attention.h - Blocked attention of a segment's queries to keys of one head --------===//
 //
-// A task owns all it writes: forward a range of queries of some query heads that share a key head,
-// backward all queries and keys of a segment for one key head. So no result depends on threads.
+// A task owns everything that it writes: in the forward a range of queries of some query heads that
+// share a key head, in the backward all queries and keys of a segment for one key head. So no
+// result depends on threads.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_ATTENTION_H
@@ -13,7 +14,8 @@
 
 namespace omnibal::rt {
 
-/// In the order of the attribute `mask`; Listed: the keys of each query are given.
+/// The kinds are in the order of the attribute `mask`. With Listed, the keys of each query are
+/// given.
 enum class MaskKind { Full, Causal, Sliding, Prefix, Blocks, Chunked, Listed };
 
 /// [tokens, heads, features] in memory.

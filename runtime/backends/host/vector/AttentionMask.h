@@ -15,7 +15,7 @@ OMNIBAL_INLINE int32_t typeOf(const AttentionTask &t, int64_t token) {
   return t.types[token * t.typeStride];
 }
 
-/// Whether a key block holds a token that the prefix rule shows to all.
+/// True if a key block holds a token that the prefix rule shows to all.
 static bool hasPrefixKey(const AttentionTask &t, int64_t keyBegin, int64_t keyEnd) {
   if (t.mask != MaskKind::Prefix)
     return false;
@@ -25,12 +25,12 @@ static bool hasPrefixKey(const AttentionTask &t, int64_t keyBegin, int64_t keyEn
   return false;
 }
 
-/// Whether tokens look back as far as the window, where the keys that they see are not listed.
+/// True if tokens look back as far as the window, and the keys that they see are not listed.
 OMNIBAL_INLINE bool isWindowed(const AttentionTask &t) {
   return t.mask == MaskKind::Sliding || (t.mask == MaskKind::Prefix && t.window > 0);
 }
 
-/// As below, where the keys that tokens see are listed.
+/// Does the same as the function below where the keys that tokens see are listed.
 static Visible visibleByReach(const AttentionTask &t, int64_t q0, int64_t q1, int64_t k0,
                               int64_t k1) {
   bool any = false, all = true;
@@ -60,7 +60,7 @@ OMNIBAL_INLINE Visible visible(const AttentionTask &t, int64_t q0, int64_t q1, i
   return all ? Visible::All : Visible::Some;
 }
 
-/// Whether in this block pairs need computing only where the key is not after the query.
+/// True if in this block pairs need computing only where the key is not after the query.
 OMNIBAL_INLINE bool onlyPast(const AttentionTask &t, Visible sight, bool prefixKeys) {
   return sight == Visible::Some && t.mask != MaskKind::Full && t.mask != MaskKind::Blocks &&
          t.mask != MaskKind::Listed && !prefixKeys;
@@ -81,7 +81,7 @@ struct Reach {
   VecI low, high;
 };
 
-/// Of the queries from `token` on, one a lane; `token` is within the segment.
+/// Returns the reach of the queries from `token` on, one per lane; `token` is within the segment.
 OMNIBAL_INLINE Reach reachOfLanes(const AttentionTask &t, int64_t token) {
   if (t.low) {
     int32_t low[lanes], high[lanes];
@@ -101,7 +101,7 @@ OMNIBAL_INLINE Reach reachOfLanes(const AttentionTask &t, int64_t token) {
   return {VecI{}, query + 1};
 }
 
-/// Of one query, the same in all lanes.
+/// Returns the reach of one query, the same in all lanes.
 OMNIBAL_INLINE Reach reachOf(const AttentionTask &t, int64_t token) {
   const VecI query = VecI{} + static_cast<int32_t>(token - t.begin);
   if (t.low)
@@ -111,7 +111,7 @@ OMNIBAL_INLINE Reach reachOf(const AttentionTask &t, int64_t token) {
   return {VecI{}, query + 1};
 }
 
-/// Whether a query sees all keys of the prefix.
+/// True if a query sees all keys of the prefix.
 OMNIBAL_INLINE bool seesPrefix(const AttentionTask &t, int64_t token) {
   return typeOf(t, token) >= 0 && typeOf(t, token) <= t.lastType;
 }

@@ -9,8 +9,9 @@ namespace omnibal::rt {
 
 enum class Activation { None, Gelu, GeluTanh, Silu, QuickGelu, Relu };
 
-/// c = activation(source + bias) + residual over a tile; pre = source + bias. Null = absent. With
-/// `at`: c = source * derivative of the activation at `at`, and nothing else.
+/// The epilogue computes c = activation(source + bias) + residual over a tile, and pre = source +
+/// bias. A null operand is absent. With `at` it computes c = source * derivative of the activation
+/// at `at`, and nothing else.
 struct Epilogue {
   int64_t rows = 0, cols = 0;
   const float *source = nullptr; ///< may be c
@@ -19,10 +20,10 @@ struct Epilogue {
   const float *residual = nullptr;
   float *pre = nullptr;
   const float *at = nullptr;
-  /// Of a row.
+  /// The strides from row to row.
   int64_t sourceStride = 0, cStride = 0, residualStride = 0, preStride = 0, atStride = 0;
-  /// Of a column of residual, pre and at (source and c: 1); of bias: exactly one of the two is not
-  /// 0, unless there is one element.
+  /// The strides from column to column of residual, pre and at; those of source and c are 1.
+  /// Exactly one of the two strides of bias is not 0, unless there is one element.
   int64_t residualColStride = 1, preColStride = 1, atColStride = 1;
   int64_t biasRowStride = 0, biasColStride = 1;
   Activation activation = Activation::None;

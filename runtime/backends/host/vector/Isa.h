@@ -11,7 +11,7 @@
 namespace omnibal::rt {
 
 enum class Isa { Generic, Avx2, Avx512 };
-/// The best instruction set that this processor has, or the one of the environment variable
+/// Returns the best instruction set that this processor has, or the one of the environment variable
 /// OMNIBAL_ISA (generic, avx2) if that is less.
 Isa hostIsa();
 

@@ -18,7 +18,8 @@ constexpr int rowStep = tileRows / 3;
 
 constexpr int64_t roundTo(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-/// Where A's values lie: rowStride and depthStride in elements; 0 = given at run time.
+/// Says where A's values lie: rowStride and depthStride are in elements; 0 means that they are
+/// given at run time.
 template <int rowStride, int depthStride> struct Layout {
   static constexpr int row = rowStride, depth = depthStride;
 };

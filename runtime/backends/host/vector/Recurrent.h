@@ -1,6 +1,6 @@
 //===- Recurrent.h - The gated delta rule over one segment and head -----------------------===//
 //
-// The columns of a state go their ways by themselves: a forward task has some of them, a backward
+// The columns of a state are independent of each other: a forward task has some of them, a backward
 // task all, one after the other, because gradients of queries and keys are sums over columns.
 //
 //===-------------------------------------------------------------------------------------------===//

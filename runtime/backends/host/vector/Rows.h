@@ -1,4 +1,4 @@
-//===- Rows.h - Vectorised passes over one row -------------------------------------------===//
+//===- Rows.h - Vectorized passes over one row -------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_ROWS_H
 #define RUNTIME_BACKENDS_HOST_VECTOR_ROWS_H
 

@@ -1,8 +1,8 @@
 //===- VectorMath.h - Vectors of floats for sources compiled once per instruction set ----===//
 //
-// Included only by the files in this folder. Everything here has internal linkage: the same source
-// is compiled for several instruction sets, and shared inline functions would mix them up. For the
-// same reason these files include no header with inline code beyond the C library's.
+// Only the files in this folder include this header. Everything here has internal linkage: the same
+// source is compiled for several instruction sets, and shared inline functions would mix them up.
+// For the same reason these files include no header with inline code beyond the C library's.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_VECTORMATH_H

@@ -1,5 +1,4 @@
-//===- RandomGroupsTest.cpp - Fused groups that nobody wrote, on the host and as GPU kernels
-//---===//
+//===- RandomGroupsTest.cpp - Fused groups that nobody wrote, on the host and as GPU kernels ===//
 #include "test/unit/passes/lower/LoweredRun.h"
 #include <random>
 

@@ -166,7 +166,7 @@ class PlainKernel : public HostKernel {
 protected:
   using HostKernel::HostKernel;
 
-  /// The view with the result's rank and shape, NumPy style.
+  /// Returns the view with the result's rank and shape, as NumPy broadcasts.
   Result<TensorView> broadcast(const TensorView &view, const TensorView &to) const {
     TensorView wide = to;
     wide.data = view.data;
@@ -184,7 +184,7 @@ protected:
     return wide;
   }
 
-  /// An axis in [0, rank), negative ones counted from the end.
+  /// Returns an axis in [0, rank); negative ones count from the end.
   Result<int> axisOf(int64_t axis, const TensorView &view) const {
     const int64_t positive = axis < 0 ? axis + view.rank : axis;
     if (positive < 0 || positive >= view.rank)
@@ -198,7 +198,7 @@ protected:
   }
 };
 
-/// index in [0, size) with negative ones from the end, or -1.
+/// Returns an index in [0, size), with negative ones counted from the end, or -1.
 inline int64_t wrapIndex(int64_t index, int64_t size) {
   const int64_t positive = index < 0 ? index + size : index;
   return positive >= 0 && positive < size ? positive : -1;
