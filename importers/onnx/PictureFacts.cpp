@@ -18,6 +18,12 @@ constexpr int64_t largestSide = 4096;
 
 struct PictureFacts {
   int64_t patch = 0, merge = 0, temporal = 0, window = 0, gridSide = 0;
+  std::string interpolation = "bilinear"; ///< or "bicubic"
+  bool alignCorners = true;
+
+  bool isBicubic() const { return interpolation == "bicubic"; }
+  /// Entries of the learned table that a patch is made of.
+  int64_t taps() const { return isBicubic() ? 16 : 4; }
 };
 
 /// Graph inputs as the importer made them.
@@ -96,6 +102,17 @@ PictureFacts fromConfiguration(const llvm::json::Object &vision) {
   return facts;
 }
 
+PictureFacts fromOwn(const llvm::json::Object &pictures) {
+  PictureFacts facts{numberOf(pictures, {"patch"}, 0), numberOf(pictures, {"merge"}, 1),
+                     numberOf(pictures, {"temporal"}, 1), numberOf(pictures, {"window"}, 0),
+                     numberOf(pictures, {"grid_side"}, 0)};
+  if (auto interpolation = pictures.getString("interpolation"))
+    facts.interpolation = interpolation->str();
+  if (auto corners = pictures.getBoolean("align_corners"))
+    facts.alignCorners = *corners;
+  return facts;
+}
+
 FailureOr<PictureFacts> readFacts(StringRef modelPath, StringRef input, Location where) {
   auto beside = [&](StringRef name) {
     SmallString<256> path(llvm::sys::path::parent_path(modelPath));
@@ -108,9 +125,7 @@ FailureOr<PictureFacts> readFacts(StringRef modelPath, StringRef input, Location
     return failure();
   if (*own)
     if (const llvm::json::Object *pictures = (*own)->getObject("pictures"))
-      return PictureFacts{numberOf(*pictures, {"patch"}, 0), numberOf(*pictures, {"merge"}, 1),
-                          numberOf(*pictures, {"temporal"}, 1), numberOf(*pictures, {"window"}, 0),
-                          numberOf(*pictures, {"grid_side"}, 0)};
+      return fromOwn(*pictures);
   if (*theirs)
     if (const llvm::json::Object *vision = (*theirs)->getObject("vision_config"))
       return fromConfiguration(*vision);
@@ -139,6 +154,27 @@ LogicalResult attachImageToken(ModuleOp module, StringRef modelPath) {
   Builder builder(module.getContext());
   module->setAttr("omnibal.image_token_id", builder.getI64IntegerAttr(*token));
   module->setAttr("omnibal.tokens_per_tile", builder.getI64IntegerAttr(1));
+  return success();
+}
+
+/// The graph's own shapes say how many entries of the table a patch is made of.
+LogicalResult checkTaps(const PictureFacts &facts, Inputs &inputs, Location where) {
+  if (facts.interpolation != "bilinear" && !facts.isBicubic())
+    return notSupported(where) << "omnibal.json beside the model gives '" << facts.interpolation
+                               << "' as interpolation of the table of positions; it must be "
+                               << "bilinear or bicubic";
+  for (StringRef name : {"image_interp_indices", "image_interp_weights"}) {
+    auto input = inputs.find(name);
+    if (!input)
+      continue;
+    RankedTensorType type = inputs.typeOf(*input);
+    if (type.getRank() != 2 || type.getDimSize(1) != facts.taps())
+      return notSupported(where)
+             << "the graph input '" << name << "' has type " << type << ", but " << facts.taps()
+             << " entries of the table of positions make a patch by " << facts.interpolation
+             << " interpolation; omnibal.json beside the model says which it is (`pictures`: "
+             << "`interpolation`, `align_corners`)";
+  }
   return success();
 }
 
@@ -179,7 +215,8 @@ LogicalResult attachPictureFacts(ModuleOp module, StringRef modelPath) {
     return success();
   Location where = module.getLoc();
   auto facts = readFacts(modelPath, fact, where);
-  if (failed(facts) || failed(check(*facts, inputs, where)))
+  if (failed(facts) || failed(check(*facts, inputs, where)) ||
+      failed(checkTaps(*facts, inputs, where)))
     return failure();
   // A configuration may name what the graph does not use.
   bool windows = inputs.find("image_window_index") || inputs.find("image_window_ids");
@@ -188,12 +225,16 @@ LogicalResult attachPictureFacts(ModuleOp module, StringRef modelPath) {
   auto number = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
-  module->setAttr(
-      "omnibal.pictures",
-      builder.getDictionaryAttr({number("patch", facts->patch), number("merge", facts->merge),
-                                 number("temporal", facts->temporal),
-                                 number("window", windows ? facts->window : 0),
-                                 number("grid_side", table ? facts->gridSide : 0)}));
+  SmallVector<NamedAttribute> entries = {
+      number("patch", facts->patch), number("merge", facts->merge),
+      number("temporal", facts->temporal), number("window", windows ? facts->window : 0),
+      number("grid_side", table ? facts->gridSide : 0)};
+  if (table && facts->isBicubic())
+    entries.push_back(
+        builder.getNamedAttr("interpolation", builder.getStringAttr(facts->interpolation)));
+  if (table && !facts->alignCorners)
+    entries.push_back(builder.getNamedAttr("align_corners", builder.getBoolAttr(false)));
+  module->setAttr("omnibal.pictures", builder.getDictionaryAttr(entries));
   return success();
 }
 

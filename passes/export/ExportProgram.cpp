@@ -5,6 +5,7 @@
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "passes/layout/PersistentLayout.h"
 #include "passes/schedule/GradientBuckets.h"
+#include "runtime/program/Names.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -171,6 +172,10 @@ private:
       auto side = [&](StringRef name) { return pictures.getAs<IntegerAttr>(name).getInt(); };
       info.grid = rt::PictureGrid{side("patch"), side("merge"), side("temporal"), side("window"),
                                   side("grid_side")};
+      if (auto name = pictures.getAs<StringAttr>("interpolation"))
+        info.grid->interpolation = rt::fromName<rt::Interpolation>(name.getValue()).value();
+      if (auto corners = pictures.getAs<BoolAttr>("align_corners"))
+        info.grid->alignCorners = corners.getValue();
       info.tileShape = {info.grid->patchesPerUnit(), info.grid->valuesPerPatch()};
     }
     llvm::StringSet<> extra;

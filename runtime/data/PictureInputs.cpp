@@ -62,24 +62,42 @@ std::vector<int32_t> inverseOf(const std::vector<int32_t> &order) {
   return inverse;
 }
 
-/// The two entries of a table's axis around a patch, and their weights. The operations and their
-/// order are Transformers': another order gives other bits.
-struct AxisTaps {
-  int32_t at[2];
-  float weight[2];
+/// An entry of a table's axis near a patch, and its weight.
+struct Tap {
+  int64_t at;
+  float weight;
 };
 
-std::vector<AxisTaps> axisTaps(int64_t size, int64_t side) {
-  std::vector<AxisTaps> taps;
+/// Where patch i of `size` lies on the table's axis, in entries. Here and below the operations and
+/// their order are Transformers': another order gives other bits.
+float placeOnTable(int64_t i, int64_t size, const PictureGrid &grid) {
+  const float at = static_cast<float>(i);
+  if (grid.alignCorners)
+    return at * static_cast<float>(grid.gridSide - 1) /
+           static_cast<float>(std::max<int64_t>(size - 1, 1));
+  return (at + 0.5f) * static_cast<float>(grid.gridSide) / static_cast<float>(size) - 0.5f;
+}
+
+float weightAt(float distance, Interpolation interpolation) {
+  if (interpolation == Interpolation::Bilinear)
+    return std::max(1.0f - distance, 0.0f);
+  constexpr float a = -0.75f;
+  if (distance <= 1.0f)
+    return ((a + 2) * distance - (a + 3)) * distance * distance + 1;
+  return ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a;
+}
+
+/// For each of `size` patches the entries of the table's axis that it is made of.
+std::vector<std::vector<Tap>> axisTaps(int64_t size, const PictureGrid &grid) {
+  const int64_t count = grid.tapsPerAxis(), first = 1 - count / 2;
+  std::vector<std::vector<Tap>> taps(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) {
-    const float source = static_cast<float>(i) * static_cast<float>(side - 1) /
-                         static_cast<float>(std::max<int64_t>(size - 1, 1));
-    const float floor = std::floor(source), part = source - floor;
-    AxisTaps &tap = taps.emplace_back();
-    for (int k = 0; k < 2; ++k) {
-      const float distance = std::fabs(part - static_cast<float>(k));
-      tap.at[k] = static_cast<int32_t>(std::min(static_cast<int64_t>(floor) + k, side - 1));
-      tap.weight[k] = std::max(1.0f - distance, 0.0f);
+    const float source = placeOnTable(i, size, grid), floor = std::floor(source);
+    for (int64_t k = first; k < first + count; ++k) {
+      const int64_t at = static_cast<int64_t>(floor) + k;
+      taps[size_t(i)].push_back(
+          {std::clamp<int64_t>(at, 0, grid.gridSide - 1),
+           weightAt(std::fabs(source - floor - static_cast<float>(k)), grid.interpolation)});
     }
   }
   return taps;
@@ -87,14 +105,13 @@ std::vector<AxisTaps> axisTaps(int64_t size, int64_t side) {
 
 void appendInterpolation(const PictureUnits &picture, const PictureGrid &grid,
                          std::vector<int32_t> &indices, std::vector<float> &weights) {
-  const std::vector<AxisTaps> rows = axisTaps(picture.rows * grid.merge, grid.gridSide),
-                              columns = axisTaps(picture.columns * grid.merge, grid.gridSide);
+  const auto rows = axisTaps(picture.rows * grid.merge, grid),
+             columns = axisTaps(picture.columns * grid.merge, grid);
   eachPatch(picture, grid.merge, [&](int64_t row, int64_t column) {
-    const AxisTaps &r = rows[size_t(row)], &c = columns[size_t(column)];
-    for (int i = 0; i < 2; ++i)
-      for (int j = 0; j < 2; ++j) {
-        indices.push_back(static_cast<int32_t>(r.at[i] * grid.gridSide + c.at[j]));
-        weights.push_back(r.weight[i] * c.weight[j]);
+    for (const Tap &r : rows[size_t(row)])
+      for (const Tap &c : columns[size_t(column)]) {
+        indices.push_back(static_cast<int32_t>(r.at * grid.gridSide + c.at));
+        weights.push_back(r.weight * c.weight);
       }
   });
 }

@@ -24,6 +24,10 @@ template <> struct Words<ActionKind> {
       "send",    "wait_send", "reduce_shared", "reduce_gradients", "reduce_scalars", "update"};
 };
 
+template <> struct Words<Interpolation> {
+  static constexpr std::array<const char *, 2> list = {"bilinear", "bicubic"};
+};
+
 template <typename E> const char *word(E value) {
   return Words<E>::list[static_cast<size_t>(value)];
 }
@@ -33,6 +37,7 @@ template <typename E> const char *word(E value) {
 const char *nameOf(Role role) { return word(role); }
 const char *nameOf(Space space) { return word(space); }
 const char *nameOf(ActionKind kind) { return word(kind); }
+const char *nameOf(Interpolation interpolation) { return word(interpolation); }
 
 template <typename E> std::optional<E> fromName(std::string_view name) {
   for (size_t i = 0; i < Words<E>::list.size(); ++i)
@@ -44,6 +49,7 @@ template std::optional<DType> fromName<DType>(std::string_view);
 template std::optional<Role> fromName<Role>(std::string_view);
 template std::optional<Space> fromName<Space>(std::string_view);
 template std::optional<ActionKind> fromName<ActionKind>(std::string_view);
+template std::optional<Interpolation> fromName<Interpolation>(std::string_view);
 
 std::string toString(const Extent &extent) {
   std::string text;

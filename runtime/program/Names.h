@@ -12,6 +12,7 @@ namespace omnibal::rt {
 const char *nameOf(Role role);
 const char *nameOf(Space space);
 const char *nameOf(ActionKind kind);
+const char *nameOf(Interpolation interpolation);
 
 /// The value of that name; empty if there is none.
 template <typename E> std::optional<E> fromName(std::string_view name);

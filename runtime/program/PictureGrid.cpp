@@ -55,9 +55,9 @@ std::optional<PictureInput> pictureInput(std::string_view name, const PictureGri
   if (grid.window > 0 && (name == "image_window_index" || name == "image_window_inverse"))
     return PictureInput{DType::I32, {units}};
   if (grid.gridSide > 0 && name == "image_interp_indices")
-    return PictureInput{DType::I32, {patches, {4, 0, 0}}};
+    return PictureInput{DType::I32, {patches, {grid.tapsPerPatch(), 0, 0}}};
   if (grid.gridSide > 0 && name == "image_interp_weights")
-    return PictureInput{DType::F32, {patches, {4, 0, 0}}};
+    return PictureInput{DType::F32, {patches, {grid.tapsPerPatch(), 0, 0}}};
   return std::nullopt;
 }
 

@@ -17,18 +17,27 @@
 
 namespace omnibal::rt {
 
+/// How a learned table of positions is resampled to the patches of a picture: by the hat function,
+/// or by Keys' cubic convolution with a = -3/4. Entries beyond the table are those of its border.
+enum class Interpolation { Bilinear, Bicubic };
+
 struct PictureGrid {
   int64_t patch = 0;    ///< side of a patch, pixels
   int64_t merge = 1;    ///< side of a unit, patches
   int64_t temporal = 1; ///< times that a still picture stands in a patch
   int64_t window = 0;   ///< side of an attention window, pixels; 0: none
   int64_t gridSide = 0; ///< side of the learned table of positions; 0: none
+  Interpolation interpolation = Interpolation::Bilinear; ///< of that table
+  bool alignCorners = true; ///< corner patches lie on the table's corners, not half a patch inside
 
   int64_t unitPixels() const { return patch * merge; } ///< side of a unit
   int64_t patchesPerUnit() const { return merge * merge; }
   int64_t valuesPerPatch() const { return 3 * temporal * patch * patch; }
   int64_t valuesPerUnit() const { return patchesPerUnit() * valuesPerPatch(); }
   int64_t windowUnits() const { return window / merge / patch; } ///< side of a window
+  /// Entries of the table along one axis that a patch is made of.
+  int64_t tapsPerAxis() const { return interpolation == Interpolation::Bicubic ? 4 : 2; }
+  int64_t tapsPerPatch() const { return tapsPerAxis() * tapsPerAxis(); }
   bool operator==(const PictureGrid &) const = default;
 };
 

@@ -149,7 +149,8 @@ std::string printProgram(const Program &p) {
     if (grid->window > 0)
       out << ", windows of " << grid->window << " pixels";
     if (grid->gridSide > 0)
-      out << ", table of " << grid->gridSide << " x " << grid->gridSide << " positions";
+      out << ", table of " << grid->gridSide << " x " << grid->gridSide << " positions, "
+          << nameOf(grid->interpolation) << (grid->alignCorners ? " on corners" : "");
     out << "\n";
   }
   if (p.info.routerLossCoefficient != 0)

@@ -110,11 +110,16 @@ json write(const Mode &m) {
            })}};
 }
 json write(const PictureGrid &g) {
-  return {{"patch", g.patch},
-          {"merge", g.merge},
-          {"temporal", g.temporal},
-          {"window", g.window},
-          {"grid_side", g.gridSide}};
+  json grid = {{"patch", g.patch},
+               {"merge", g.merge},
+               {"temporal", g.temporal},
+               {"window", g.window},
+               {"grid_side", g.gridSide}};
+  if (g.interpolation != PictureGrid().interpolation)
+    grid["interpolation"] = nameOf(g.interpolation);
+  if (g.alignCorners != PictureGrid().alignCorners)
+    grid["align_corners"] = g.alignCorners;
+  return grid;
 }
 json write(const Stage &s) {
   json modes = json::object();
@@ -329,9 +334,15 @@ Stage readStage(Field f) {
   return s;
 }
 PictureGrid readGrid(Field f) {
-  f.onlyKeys({"patch", "merge", "temporal", "window", "grid_side"});
-  return {f["patch"].integer(), f["merge"].integer(), f["temporal"].integer(),
-          f["window"].integer(), f["grid_side"].integer()};
+  f.onlyKeys(
+      {"patch", "merge", "temporal", "window", "grid_side", "interpolation", "align_corners"});
+  PictureGrid grid{f["patch"].integer(), f["merge"].integer(), f["temporal"].integer(),
+                   f["window"].integer(), f["grid_side"].integer()};
+  if (f.has("interpolation"))
+    grid.interpolation = readName<Interpolation>(f["interpolation"], "interpolation");
+  if (f.has("align_corners"))
+    grid.alignCorners = f["align_corners"].flag();
+  return grid;
 }
 void readSettings(Field f, Program &p) {
   p.target = f["target"].text();

@@ -65,7 +65,8 @@ int64_t pictureNumbers(const Program &program) {
   const auto &grid = program.info.grid;
   if (!grid)
     return 0;
-  const int64_t axes = 3, ofUnit = 4, ofPatch = grid->gridSide > 0 ? 10 : 2;
+  const int64_t axes = 3, ofUnit = 4;
+  const int64_t ofPatch = 2 + (grid->gridSide > 0 ? 2 * grid->tapsPerPatch() : 0);
   return 2 * axes * program.tokensCap +
          2 * program.tilesCap * (ofUnit + ofPatch * grid->patchesPerUnit());
 }

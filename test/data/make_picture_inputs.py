@@ -3,7 +3,8 @@
 
     python make_picture_inputs.py        (needs torch, transformers 5.23, safetensors)
 
-Case K has K.grid (patch, merge, temporal, window in pixels, side of the table of positions), K.pictures
+Case K has K.grid (patch, merge, temporal, window in pixels, side of the table of positions, 1 where that is resampled by
+cubic interpolation, 1 where corners lie on corners), K.pictures
 ([pictures, 2], sizes in units), K.input_ids (two samples of text and pictures, id 4 is the image token),
 K.samples (first token of each sample, then the end), and the results under the names of docs/program.md.
 """
@@ -17,7 +18,8 @@ from transformers.vision_utils import (get_vision_cu_seqlens, get_vision_interpo
                                        get_vision_position_ids, get_vision_window_index)
 
 IMAGE = 4
-GRIDS = [(4, 2, 2, 16, 0), (14, 2, 2, 112, 48), (16, 2, 2, 0, 7), (14, 1, 1, 0, 27), (14, 3, 2, 130, 1)]
+GRIDS = [(4, 2, 2, 16, 0, 0, 1), (14, 2, 2, 112, 48, 0, 1), (16, 2, 2, 0, 7, 0, 1), (14, 1, 1, 0, 27, 0, 1),
+         (14, 3, 2, 130, 1, 0, 1), (14, 2, 2, 0, 24, 1, 0), (16, 1, 1, 0, 5, 1, 1), (14, 3, 1, 0, 9, 0, 0)]
 PICTURES = [(1, 1), (2, 5), (4, 4), (5, 3), (1, 6), (7, 2)]
 
 
@@ -35,7 +37,7 @@ def positions(rows):
 
 
 def case(number, grid):
-    patch, merge, _, window, side = grid
+    patch, merge, _, window, side, cubic, corners = grid
     sizes = PICTURES[number % 2:] + PICTURES[:number % 2]
     thw = torch.tensor([[1, h * merge, w * merge] for h, w in sizes])
     cut = 2 + number % 3
@@ -58,7 +60,7 @@ def case(number, grid):
         result.update(image_window_index=index, image_window_inverse=torch.argsort(index), image_window_cu_seqlens=borders)
     if side:
         indices, weights = get_vision_interpolation_indices_and_weights(
-            thw, side, mode="bilinear", align_corners=True, spatial_merge_size=merge)
+            thw, side, mode="bicubic" if cubic else "bilinear", align_corners=bool(corners), spatial_merge_size=merge)
         result.update(image_interp_indices=indices, image_interp_weights=weights)
     return {f"{number}.{name}": (value if value.is_floating_point() else value.to(torch.int32)).contiguous()
             for name, value in result.items()}

@@ -279,9 +279,20 @@ class Constructs(MadeUpModule):
             owner = types.SimpleNamespace(get_rope_index=lambda input_ids: (torch.arange(3) * step, None))
             self.assertEqual(samples.rope_positions(owner, dict(input_ids=[1], other=[2])).dtype, kind)
 
-    def test_lengths_are_for_attention_only(self):
-        with self.assertRaisesRegex(tracing.ExportError, "beside attention"):
-            grids.Segments(torch.arange(3))[1:]
+    def test_lengths_of_pictures_are_numbers_of_segments(self):
+        """The picture of each patch, from cumulative lengths of any number of pictures."""
+        def pictures_of(lengths, count):
+            return (torch.arange(count)[None] >= lengths.cumsum(0)[:, None]).sum(0)
+
+        def forward(ids):
+            borders = grids.Segments(ids)
+            return pictures_of(borders[1:] - borders[:-1], ids.shape[0])
+        shapes = ({0: torch.export.Dim.DYNAMIC},)
+        program = torch.export.export(Traced(forward), (torch.tensor([0, 0, 0, 1, 2, 2]),), dynamic_shapes=(shapes,), strict=False)
+        for ids in ([0, 1, 1, 1, 1, 2, 3, 3], [0, 0]):
+            self.assertEqual(program.module()(torch.tensor(ids)).tolist(), ids)
+        lengths = grids.Segments(torch.tensor([0, 0, 0, 1]))[1:] - grids.Segments(torch.tensor([0, 0, 0, 1]))[:-1]
+        self.assertEqual(lengths.tolist(), [3, 1, 0, 0])
 
 
 def sizes_used(x, sizes):
@@ -368,6 +379,50 @@ class Sizes(MadeUpModule):
         x = torch.randn(1, 3, 4, 6)
         for got, wanted in zip(program.module()(x), resampled(x)):
             torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+
+    def sampled(self, corners=False, shift=0.5):
+        """A table of positions sampled at a place for each patch, by places that follow from the picture's size."""
+        def sample(table, rows, columns, height, width):
+            places = torch.stack([(columns + shift) / width * 2 - 1, (rows + shift) / height * 2 - 1], dim=-1)[None, :, None]
+            return torch.nn.functional.grid_sample(table, places, mode="bicubic", padding_mode="border", align_corners=corners)
+        return sample
+
+    def test_a_table_sampled_at_places_is_a_sum_of_its_entries(self):
+        pictures_, merge, side = [(2, 3), (4, 1)], 2, 5
+        values, settings = {}, {}
+        positions = derivation.derived(pictures_, merge)["image_position_ids"]
+        height, width = (torch.cat([torch.full((r * c * merge ** 2,), merge * (r, c)[axis]) for r, c in pictures_]) for axis in (0, 1))
+        table = torch.randn(1, 3, side, side)
+        given = (table, positions[:, 0], positions[:, 1], height, width)
+        with grids.recorded(values, settings):
+            wanted = self.sampled()(*given)
+        self.assertEqual(settings["table"], derivation.Table(side, "bicubic", False))
+        taps = derivation.taps(pictures_, merge, settings["table"])
+        self.assertTrue(grids.same_samples(settings["table"], *values["places"], taps))
+        with grids.recorded(moved := {}, {}):
+            self.sampled(shift=0.25)(*given)
+        self.assertFalse(grids.same_samples(settings["table"], *moved["places"], taps))
+        rows = grids.sampled_table(table, values["places"][0])
+        torch.testing.assert_close((rows[taps[0]] * taps[1][..., None]).sum(1).T[None, :, :, None], wanted, atol=1e-5, rtol=1e-5)
+        with self.assertRaisesRegex(ExportError, "several tables"), grids.recorded(values, settings):
+            self.sampled(corners=True)(*given)
+
+    def test_other_ways_to_sample_a_table_are_refused(self):
+        places = torch.rand(1, 7, 1, 2)
+        for options, reason in ((dict(padding_mode="zeros"), "with zeros beyond"), (dict(padding_mode="border", mode="nearest"), "by nearest")):
+            with self.assertRaisesRegex(ExportError, reason), grids.recorded({}, {}):
+                torch.nn.functional.grid_sample(torch.randn(1, 3, 4, 4), places, **options)
+        with grids.recorded(values := {}, settings := {}):  # a picture, not a table
+            torch.nn.functional.grid_sample(torch.randn(2, 3, 4, 4), torch.rand(2, 7, 1, 2))
+        self.assertEqual((values, settings), ({}, {}))
+
+    def test_numbers_that_the_outputs_depend_on(self):
+        def forward(x):
+            used, unused = torch.tensor([2, 3]), torch.tensor([4, 5])
+            x * unused.sum()
+            return x + used.sum()
+        program = torch.export.export(Traced(forward), (torch.zeros(3),), strict=False)
+        self.assertEqual([value.tolist() for value in grids.constants_used(program)], [[2, 3]])
 
     def test_large_tables_are_interpolated_along_each_axis(self):
         x = torch.randn(1, 2, 12, 9)
@@ -502,7 +557,7 @@ class Sizes(MadeUpModule):
         from transformers import vision_utils
         pictures_, merge = [(2, 3), (5, 1), (4, 4)], 2
         grid = torch.tensor([[1, rows * merge, columns * merge] for rows, columns in pictures_])
-        got = derivation.derived(pictures_, merge, window_units=2, table_side=7)
+        got = derivation.derived(pictures_, merge, window_units=2, table=derivation.Table(7))
         self.assertTrue(torch.equal(got["image_position_ids"], vision_utils.get_vision_position_ids(grid, merge)))
         index, borders = vision_utils.get_vision_window_index(grid, merge, 2 * merge * 14, 14)
         self.assertTrue(torch.equal(got["image_window_index"], index))
@@ -511,6 +566,10 @@ class Sizes(MadeUpModule):
         indices, weights = vision_utils.get_vision_interpolation_indices_and_weights(grid, 7, align_corners=True, spatial_merge_size=merge)
         self.assertTrue(torch.equal(got["image_interp_indices"], indices))
         self.assertTrue(torch.equal(got["image_interp_weights"], weights))
+        for mode, corners in (("bicubic", False), ("bicubic", True), ("bilinear", False)):
+            got = derivation.taps(pictures_, merge, derivation.Table(5, mode, corners))
+            wanted = vision_utils.get_vision_interpolation_indices_and_weights(grid, 5, mode, corners, merge)
+            self.assertTrue(all(map(torch.equal, got, wanted)), (mode, corners))
 
 
 def router_loss(token_loss, aux_loss, coefficient):

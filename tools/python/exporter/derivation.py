@@ -1,6 +1,13 @@
 """What omnibal-run derives from the sizes of pictures (runtime/data/PictureInputs.cpp), to find out whether a model
 derives the same."""
+import collections
+
 import torch
+
+# A learned table of positions, side x side, and how it is resampled to the patches of a picture: "bilinear" or "bicubic",
+# with the patches at the corners on the table's corners or half a patch inside. Beyond the table is its border.
+Table = collections.namedtuple("Table", "side interpolation align_corners", defaults=("bilinear", True))
+TAPS = {"bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}  # entries of an axis around a place
 
 
 def each_patch(rows, columns, merge):
@@ -24,26 +31,36 @@ def window_order(pictures, side):
     return torch.tensor(order), torch.tensor(numbers)
 
 
-def axis_taps(size, side):
-    """The two entries of a table's axis around each patch, and their weights."""
-    source = torch.arange(size, dtype=torch.float32) * (side - 1) / max(size - 1, 1)
-    floor = source.floor()
-    at = torch.stack([floor.long(), (floor.long() + 1).clamp(max=side - 1)], dim=1)
-    part = source - floor
-    return at, torch.stack([1 - part, 1 - (part - 1).abs()], dim=1).clamp(min=0)
+def tap_weights(distance, interpolation):
+    """The hat function, or Keys' cubic convolution with a = -3/4. Another order of operations gives other bits."""
+    if interpolation == "bilinear":
+        return (1 - distance).clamp(min=0)
+    a = -0.75
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return torch.where(distance <= 1, near, far)
 
 
-def taps(pictures, merge, side):
+def axis_taps(size, table):
+    """The entries of a table's axis around each patch, and their weights."""
+    at, side = torch.arange(size, dtype=torch.float32), table.side
+    source = at * (side - 1) / max(size - 1, 1) if table.align_corners else (at + 0.5) * side / size - 0.5
+    floor, offsets = source.floor(), torch.tensor(TAPS[table.interpolation])
+    distance = (source[:, None] - floor[:, None] - offsets).abs()
+    return (floor.long()[:, None] + offsets).clamp(0, side - 1), tap_weights(distance, table.interpolation)
+
+
+def taps(pictures, merge, table):
     indices, weights = [], []
     for rows, columns in pictures:
-        (row_at, row_weight), (column_at, column_weight) = (axis_taps(n * merge, side) for n in (rows, columns))
+        (row_at, row_weight), (column_at, column_weight) = (axis_taps(n * merge, table) for n in (rows, columns))
         for row, column in each_patch(rows, columns, merge):
-            indices.append((row_at[row][:, None] * side + column_at[column][None]).flatten())
+            indices.append((row_at[row][:, None] * table.side + column_at[column][None]).flatten())
             weights.append((row_weight[row][:, None] * column_weight[column][None]).flatten())
     return torch.stack(indices), torch.stack(weights)
 
 
-def derived(pictures, merge, window_units=0, table_side=0):
+def derived(pictures, merge, window_units=0, table=None):
     """{graph input: value} of a row of pictures, each given by its units (rows, columns)."""
     patches = [each_patch(rows, columns, merge) for rows, columns in pictures]
     result = {"image_position_ids": torch.tensor([place for picture in patches for place in picture]),
@@ -52,8 +69,8 @@ def derived(pictures, merge, window_units=0, table_side=0):
         order, numbers = window_order(pictures, window_units)
         result.update(image_window_index=order, image_window_inverse=torch.argsort(order),
                       image_window_ids=numbers.repeat_interleave(merge ** 2))
-    if table_side:
-        result["image_interp_indices"], result["image_interp_weights"] = taps(pictures, merge, table_side)
+    if table:
+        result["image_interp_indices"], result["image_interp_weights"] = taps(pictures, merge, table)
     return result
 
 

@@ -23,6 +23,7 @@ DERIVED = {
     "get_vision_window_index": ("image_window_index", "image_window_ids"),
     "get_vision_interpolation_indices_and_weights": ("image_interp_indices", "image_interp_weights"),
 }
+INTERPOLATED = DERIVED["get_vision_interpolation_indices_and_weights"]
 BORDERS = ("image_segment_ids", "image_window_ids")  # given as cumulative lengths
 OF_UNITS = ("image_window_index", "image_window_inverse")
 ORDER = ("image_position_ids", "image_segment_ids", "image_window_index", "image_window_inverse", "image_window_ids",
@@ -50,37 +51,90 @@ def derived_values(replacement):
         yield
 
 
-SETTINGS = ("window_size", "num_grid_per_side")  # arguments of the functions of DERIVED
+def table_of(side, mode, align_corners, padding):
+    if mode not in derivation.TAPS or padding != "border":
+        raise ExportError(f"a table of positions is resampled by {mode} interpolation with {padding} beyond its border")
+    return derivation.Table(side, mode, bool(align_corners))
+
+
+def sampled_table(table, places):
+    """The rows [entries, width] of a square table that is resampled at one place for each patch; None for other tensors."""
+    square = table.dim() == 4 and len(table) == 1 and table.shape[-2] == table.shape[-1]
+    if not square or places.dim() != 4 or len(places) != 1 or places.shape[2] != 1:
+        return None
+    return table[0].permute(1, 2, 0).flatten(0, 1)
+
+
+@contextlib.contextmanager
+def sampling(replacement):
+    """`grid_sample` of a table of positions becomes replacement(original)."""
+    import torch
+    functional = torch.nn.functional
+    with mock.patch.object(functional, "grid_sample", replacement(functional.grid_sample)):
+        yield
 
 
 @contextlib.contextmanager
 def recorded(values, settings):
-    """Keeps what the functions of DERIVED return, and the settings that they are given."""
+    """Keeps what the functions of DERIVED return and where tables are sampled, and the settings that say how."""
+    def note_table(*given):
+        table = table_of(*given)
+        if settings.setdefault("table", table) != table:
+            raise ExportError("several tables of positions are resampled, each in a way of its own")
+
+    def note(name, given):
+        if "window_size" in given:
+            settings["window_size"] = given["window_size"]
+        if name == "get_vision_interpolation_indices_and_weights":
+            note_table(*(given[n] for n in ("num_grid_per_side", "mode", "align_corners", "padding")))
+
     def replacement(name, original):
         def call(*arguments, **options):
-            given = inspect.signature(original).bind(*arguments, **options).arguments
-            settings.update({setting: given[setting] for setting in SETTINGS if setting in given})
+            bound = inspect.signature(original).bind(*arguments, **options)
+            bound.apply_defaults()
+            note(name, bound.arguments)
             result = original(*arguments, **options)
             parts = result if isinstance(result, tuple) else (result,)
             for graph_input, part in zip(DERIVED[name], parts):
                 values[graph_input] = ids_of(part) if graph_input in BORDERS else part
             return result
         return call
-    with derived_values(replacement):
+
+    def keeping_places(original):
+        def call(table, places, mode="bilinear", padding_mode="zeros", align_corners=False):
+            if sampled_table(table, places) is not None:
+                note_table(table.shape[-1], mode, align_corners, padding_mode)
+                values.setdefault("places", []).append(places)
+            return original(table, places, mode, padding_mode, align_corners)
+        return call
+    with derived_values(replacement), sampling(keeping_places):
         yield
     if "image_window_index" in values:
         import torch
         values["image_window_inverse"] = torch.argsort(values["image_window_index"])
 
 
+def same_samples(table, places, taps):
+    """Whether sampling a table at those places is what the taps give."""
+    import torch
+    values = torch.randn(1, 4, table.side, table.side, generator=torch.Generator().manual_seed(1))
+    wanted = torch.nn.functional.grid_sample(values, places, table.interpolation, "border", table.align_corners)[0, :, :, 0].T
+    indices, weights = taps
+    return len(indices) == len(wanted) and torch.allclose(
+        (sampled_table(values, places)[indices] * weights[..., None]).sum(1), wanted, atol=1e-4)
+
+
 class Segments:
-    """Stands where a model has cumulative lengths of segments: numbers of the segments, which attention alone takes."""
+    """Stands where a model has cumulative lengths of segments: numbers of the segments, as attention takes them."""
 
     def __init__(self, ids):
         self.ids = ids
 
     def __getitem__(self, place):
-        raise ExportError("lengths of pictures are used in the graph beside attention")
+        """Lengths beside attention: as many as there are patches, those behind the last segment being 0."""
+        import torch
+        numbers = torch.arange(self.ids.shape[0] + 1)
+        return (self.ids[None] < numbers[:, None]).sum(1)[place]
 
 
 def attend_in_segments(module, query, key, value, attention_mask=None, scaling=None, cu_seq_lens_q=None, **options):
@@ -111,6 +165,15 @@ def fed(model, given):
             return parts if len(parts) > 1 else parts[0]
         return call
 
+    def by_taps(original):
+        def call(table, places, mode="bilinear", padding_mode="zeros", align_corners=False):
+            rows = sampled_table(table, places)
+            if rows is None or INTERPOLATED[0] not in given:
+                return original(table, places, mode, padding_mode, align_corners)
+            indices, weights = (given[name] for name in INTERPOLATED)
+            return (torch.nn.functional.embedding(indices, rows) * weights[..., None]).sum(1).T[None, :, :, None]
+        return call
+
     argsort, split = torch.argsort, torch.split
 
     def inverse(value, *arguments, **options):
@@ -124,6 +187,7 @@ def fed(model, given):
     kept = vision._attn_implementation
     with contextlib.ExitStack() as stack:
         stack.enter_context(derived_values(replacement))
+        stack.enter_context(sampling(by_taps))
         stack.enter_context(mock.patch.object(torch, "argsort", inverse))
         stack.enter_context(mock.patch.object(torch, "split", whole))
         for module in modelling_modules():
@@ -134,6 +198,20 @@ def fed(model, given):
             yield
         finally:
             vision._attn_implementation = kept
+
+
+def constants_used(program):
+    """Tensors of numbers that the outputs of a traced program depend on."""
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    seen, todo = set(), [output]
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo.extend(node.all_input_nodes)
+    names = {node.name for node in seen}
+    return [program.constants[spec.target] for spec in program.graph_signature.input_specs
+            if spec.arg.name in names and spec.target in program.constants]
 
 
 class GridFacts(Facts):
@@ -211,6 +289,12 @@ class GridFacts(Facts):
         if positions is not None:
             result["position_ids"] = positions
         result["pixel_values"] = inputs["pixel_values"]
+        if "places" in values:
+            units = [(rows // self.merge, columns // self.merge) for _, rows, columns in inputs["image_grid_thw"].tolist()]
+            taps = derivation.taps(units, self.merge, self.settings["table"])
+            if not all(same_samples(self.settings["table"], places, taps) for places in values["places"]):
+                raise ExportError(f"{type(self.model).__name__}: samples its table of positions at places of its own")
+            values.update(zip(INTERPOLATED, taps))
         result.update({name: values[name] for name in ORDER if name in values})
         return result
 
@@ -220,9 +304,8 @@ class GridFacts(Facts):
         for rows, padding in CHECKED:
             inputs = self.inputs(rows, padding)
             graph = self.graph_inputs(inputs)
-            side = self.settings.get("num_grid_per_side", 0)
             pictures = [picture for row in rows for picture in row]
-            expected = derivation.derived(pictures, self.merge, self.window_units(), side)
+            expected = derivation.derived(pictures, self.merge, self.window_units(), self.settings.get("table"))
             if "position_ids" in graph:
                 expected["position_ids"] = torch.stack([derivation.token_positions(ids, mask, self.token, row) for ids, mask, row in
                                                         zip(inputs["input_ids"], inputs["attention_mask"], rows)], dim=1)
@@ -240,7 +323,14 @@ class GridFacts(Facts):
         if any(isinstance(target, torch._ops.OpOverload) and "assert" not in str(target) and "constrain" not in str(target)
                for target in used):
             raise ExportError("sizes of pictures are used in the graph as numbers")
+        grid = self.traced_grid()
+        if any(torch.equal(grid, value) for value in constants_used(program) if value.shape == grid.shape):
+            raise ExportError("sizes of pictures are used in the graph beside what follows from them")
         return program
+
+    def traced_grid(self):
+        import torch
+        return torch.tensor([[1, h * self.merge, w * self.merge] for h, w in GRIDS[2] + GRIDS[1]])
 
     def traced(self):
         return self.graph_inputs(self.inputs([GRIDS[2], GRIDS[1]], padding=3))
@@ -262,20 +352,21 @@ class GridFacts(Facts):
     @contextlib.contextmanager
     def forward(self, model):
         """A function of the graph's inputs that returns logits."""
-        grid = [[1, h * self.merge, w * self.merge] for h, w in GRIDS[2] + GRIDS[1]]
         original = type(model).forward
 
         def forward(inputs):
-            import torch
             text = {n: v for n, v in inputs.items() if not n.startswith("image_")}
             derived = {n: v for n, v in inputs.items() if n.startswith("image_")}
             with fed(model, derived):
-                return original(model, **text, image_grid_thw=torch.tensor(grid), use_cache=False, return_dict=True).logits
+                return original(model, **text, image_grid_thw=self.traced_grid(), use_cache=False, return_dict=True).logits
         yield forward
 
     def description(self):
         pictures = {"patch": self.patch, "merge": self.merge, "temporal": self.copies,
-                    "window": self.settings.get("window_size", 0), "grid_side": self.settings.get("num_grid_per_side", 0)}
+                    "window": self.settings.get("window_size", 0), "grid_side": 0}
+        if "table" in self.settings:
+            side, interpolation, align_corners = self.settings["table"]
+            pictures.update(grid_side=side, interpolation=interpolation, align_corners=align_corners)
         return {"image_token_id": self.token, "tokens_per_unit": 1, "pictures": pictures, "pixel_values_layout": "patches"}
 
     def __str__(self):

@@ -40,6 +40,35 @@ TEST(PictureInputs, InterpolationByHand) {
   EXPECT_EQ(inputs.interpWeights, (std::vector<float>{1, 0, 0, 0, 1, 0, 0, 0}));
 }
 
+TEST(PictureInputs, CubicInterpolationByHand) {
+  // A table of 4 x 4, half-pixel centers: the two rows of patches lie at 0.5 and 2.5, the column
+  // at 1.5. So all weights of an axis are those of the distances 1.5, 0.5, 0.5 and 1.5.
+  const PictureUnits picture[] = {{2, 1}};
+  PictureInputs inputs =
+      pictureInputs(picture, {4, 1, 1, 0, 4, Interpolation::Bicubic, /*alignCorners=*/false});
+  EXPECT_EQ(inputs.integers.at("image_interp_indices"),
+            (Ints{0, 1, 2, 3, 0, 1, 2,  3,  4,  5,  6,  7,  8,  9,  10, 11,    // rows -1, 0, 1, 2
+                  4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 12, 13, 14, 15})); // rows 1, 2, 3, 4
+  const float axis[] = {-0.09375f, 0.59375f, 0.59375f, -0.09375f};
+  ASSERT_EQ(inputs.interpWeights.size(), 32u);
+  for (size_t i = 0; i < 32; ++i)
+    EXPECT_EQ(inputs.interpWeights[i], axis[i / 4 % 4] * axis[i % 4]) << i;
+}
+
+TEST(PictureInputs, CubicInterpolationMeetsEntries) {
+  // As many patches as the table has entries, on each of them: distances 1, 0, 1 and 2.
+  const PictureUnits picture[] = {{3, 3}};
+  for (bool corners : {false, true}) {
+    PictureInputs inputs = pictureInputs(picture, {4, 1, 1, 0, 3, Interpolation::Bicubic, corners});
+    ASSERT_EQ(inputs.interpWeights.size(), 9u * 16);
+    for (int32_t patch = 0; patch < 9; ++patch)
+      for (size_t tap = 0; tap < 16; ++tap)
+        EXPECT_EQ(inputs.interpWeights[size_t(patch) * 16 + tap], tap == 5 ? 1.0f : 0.0f);
+    for (int32_t patch = 0; patch < 9; ++patch)
+      EXPECT_EQ(inputs.integers.at("image_interp_indices")[size_t(patch) * 16 + 5], patch);
+  }
+}
+
 TEST(PictureInputs, NoPictures) {
   PictureInputs inputs = pictureInputs({}, {4, 2, 2, 16, 5});
   for (const char *borders : {"image_segment_cu_seqlens", "image_window_cu_seqlens"})
@@ -88,7 +117,7 @@ TEST(PictureInputs, AsTransformersBitByBit) {
                ids = reference.integers(prefix + "input_ids"),
                starts = reference.integers(prefix + "samples");
     PackingRules rules;
-    rules.grid = PictureGrid{g[0], g[1], g[2], g[3], g[4]};
+    rules.grid = PictureGrid{g[0], g[1], g[2], g[3], g[4], Interpolation(g[5]), g[6] != 0};
     rules.imageTokenId = 4;
     rules.tokensPerTile = 1;
     rules.tilesCap = rules.tokensCap = 1000;
@@ -127,9 +156,9 @@ TEST(PictureInputs, AsTransformersBitByBit) {
     EXPECT_EQ(packed->pictureInputs.interpWeights,
               reference.read<float>(prefix + "image_interp_weights", DType::F32));
   }
-  EXPECT_EQ(cases, 5);
+  EXPECT_EQ(cases, 8);
   EXPECT_EQ(windows, 3);
-  EXPECT_EQ(tables, 4);
+  EXPECT_EQ(tables, 7);
 }
 
 TEST(PictureInputs, ImageTokensMustBeThoseOfThePictures) {

@@ -100,6 +100,19 @@ TEST_F(ProgramFiles, PicturesOfTheirOwnSizes) {
   EXPECT_EQ(settingsToJson(p)["info"]["pictures"].dump(),
             R"({"grid_side":7,"merge":2,"patch":4,"temporal":2,"window":16})");
   EXPECT_NE(printProgram(p).find("patches of 4 pixels"), std::string::npos);
+  EXPECT_NE(printProgram(p).find("7 x 7 positions, bilinear on corners\n"), std::string::npos);
+}
+
+TEST_F(ProgramFiles, TableResampledByCubicInterpolation) {
+  Program p = withConstant();
+  p.info.tokensPerTile = 1;
+  p.info.tileShape = {4, 96};
+  p.info.grid = PictureGrid{4, 2, 2, 0, 7, Interpolation::Bicubic, false};
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.grid, p.info.grid);
+  EXPECT_NE(printProgram(p).find("7 x 7 positions, bicubic\n"), std::string::npos);
 }
 
 TEST_F(ProgramFiles, CodeOfAnotherKindReplacesTheOld) {

@@ -253,6 +253,13 @@ const Broken cases[] = {
        addGrid(p);
        addValue(p, "image_position_ids", {{0, 1, 0}, {2, 0, 0}});
      }},
+    {"p12", "value \"image_interp_indices\": its type or shape is not that",
+     [](Program &p) {
+       PictureGrid &grid = addGrid(p);
+       grid.gridSide = 7;
+       grid.interpolation = Interpolation::Bicubic;
+       addValue(p, "image_interp_indices", {{0, 4, 0}, {4, 0, 0}});
+     }},
     {"p12", "its type or shape is not that",
      [](Program &p) {
        addGrid(p);
