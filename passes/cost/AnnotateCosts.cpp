@@ -1,8 +1,12 @@
 //===- AnnotateCosts.cpp - omnibal-annotate-costs -------------------------------------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/ProblemAttributes.h"
+#include "passes/cost/BatchLoads.h"
 #include "passes/cost/LayerCosts.h"
+#include "passes/cost/MeasuredTimes.h"
 #include "passes/cost/Passes.h"
+#include "runtime/planner/json/ClusterJson.h"
 
 using namespace mlir;
 
@@ -12,13 +16,26 @@ namespace omnibal {
 
 namespace {
 
+llvm::Error bad(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
 struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
   using AnnotateCostsBase::AnnotateCostsBase;
+  AnnotateCosts(const AnnotateCostsOptions &options, std::shared_ptr<cost::CostReport> report)
+      : AnnotateCostsBase(options), report(std::move(report)) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
     AnnotateCostsBase::getDependentDialects(registry);
     // Layers are lowered on the way.
     registry.insert<OmnibalDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+  }
+
+  /// A wrong file is found before the first pass of the pipeline runs.
+  LogicalResult initialize(MLIRContext *context) override {
+    if (llvm::Error error = readInputs())
+      return emitError(UnknownLoc::get(context), llvm::toString(std::move(error)));
+    return success();
   }
 
   void runOnOperation() override {
@@ -27,23 +44,103 @@ struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
   }
 
 private:
-  LogicalResult annotate() {
-    llvm::Expected<cost::Device> found = cost::findDevice(device.getValue());
+  llvm::Error readInputs() {
+    if (target != "host" && target != "cuda")
+      return bad("omnibal-annotate-costs: unknown target `" + target + "` (known: host, cuda)");
+    std::string precision = compute;
+    if (precision.empty())
+      precision = target == "cuda" ? "bfloat16" : "float32";
+    if (precision != "float32" && precision != "bfloat16")
+      return bad("omnibal-annotate-costs: cannot compute in `" + precision +
+                 "` (known: float32, bfloat16)");
+    if (tiles < 0 || tokens < 1 || microbatches < 1)
+      return bad("omnibal-annotate-costs: tiles must be >= 0, tokens and microbatches >= 1");
+    costs = {};
+    if (precision == "bfloat16")
+      costs.precision = cost::mixedPrecision();
+    costs.precision.target = target;
+    llvm::Expected<cost::Device> found = findDevice();
     if (!found)
-      return getOperation().emitError(llvm::toString(found.takeError()));
-    cost::CostOptions options;
-    options.device = std::move(*found);
-    if (target == "cuda")
-      options.precision = cost::mixedPrecision();
-    else if (target != "host")
-      return getOperation().emitError("omnibal-annotate-costs: unknown target `")
-             << target << "` (known: host, cuda)";
-    if (tiles < 0 || tokens < 1)
-      return getOperation().emitError("omnibal-annotate-costs: tiles must be >= 0, tokens >= 1");
-    options.load = {tiles, tokens};
-    return cost::annotateCosts(getOperation(), options);
+      return found.takeError();
+    costs.device = std::move(*found);
+    llvm::Expected<cost::Calibration> table =
+        cost::readCalibrations(*calibration, target, precision);
+    if (!table)
+      return table.takeError();
+    measured = std::move(*table);
+    return llvm::Error::success();
   }
+
+  llvm::Expected<cost::Device> findDevice() {
+    std::string name = device;
+    if (!cluster.empty()) {
+      rt::Result<planner::ClusterFile> file = planner::readClusterFile(cluster);
+      if (!file)
+        return bad(file.status().message());
+      if (!file->deviceObject.empty()) {
+        llvm::json::Value custom = llvm::cantFail(llvm::json::parse(file->deviceObject));
+        return cost::readDevice(*custom.getAsObject(), cluster + ".device");
+      }
+      if (name.empty())
+        name = file->deviceName;
+    }
+    return cost::findDevice(!name.empty() ? name : target == "cuda" ? "h100" : "cpu");
+  }
+
+  LogicalResult annotate() {
+    cost::CostOptions options = costs;
+    options.load = {tiles, tokens};
+    // Of its own in every run: it collects what the layers of this module are compared with.
+    if (!calibration.empty())
+      options.measured = std::make_shared<cost::MeasuredTimes>(measured, splitBackward);
+    cost::EpochLoads epoch;
+    if (!batches.empty()) {
+      if (failed(readEpoch(epoch)))
+        return failure();
+      options.load = cost::loadAtCaps(epoch, tiles, tokens);
+    }
+    FailureOr<cost::UnitCostTable> units = cost::annotateCosts(getOperation(), options);
+    if (failed(units))
+      return failure();
+    if (!batches.empty())
+      annotateLoads(epoch, *units, options.load);
+    if (report)
+      *report = {std::move(*units), options.device};
+    return success();
+  }
+
+  LogicalResult readEpoch(cost::EpochLoads &epoch) {
+    auto of = getOperation()->getAttrOfType<ClusterAttr>(clusterAttrName);
+    if (!of)
+      return getOperation().emitError("omnibal-annotate-costs: the module has no omnibal.cluster, "
+                                      "which says how many replicas share the batches; run "
+                                      "omnibal-attach-cluster before");
+    auto loads = cost::readBatchLoads(batches, of.getDataParallel(), tiles, tokens);
+    if (!loads)
+      return emitError(UnknownLoc::get(&getContext()), loads.status().message());
+    epoch = *std::move(loads);
+    return success();
+  }
+
+  void annotateLoads(const cost::EpochLoads &epoch, const cost::UnitCostTable &units,
+                     const cost::MicrobatchLoad &full) {
+    std::vector<planner::LoadFactors> loads;
+    for (const cost::GroupLoad &microbatch : cost::typicalStep(epoch, microbatches, units.of({})))
+      loads.push_back(calibration.empty() ? cost::factorsOf(microbatch, tiles, tokens)
+                                          : units.factorsOf(microbatch, full));
+    plan::writeLoads(getOperation(), loads);
+  }
+
+  cost::CostOptions costs; ///< without the load
+  cost::Calibration measured;
+  std::shared_ptr<cost::CostReport> report;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createAnnotateCosts(const AnnotateCostsOptions &options,
+                                          std::shared_ptr<cost::CostReport> report) {
+  return std::make_unique<AnnotateCosts>(options, std::move(report));
+}
+
 } // namespace omnibal

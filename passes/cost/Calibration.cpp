@@ -148,4 +148,24 @@ llvm::Expected<Calibration> readCalibration(llvm::StringRef path) {
   return parseCalibration((*buffer)->getBuffer(), path);
 }
 
+llvm::Expected<Calibration> readCalibrations(llvm::ArrayRef<std::string> paths,
+                                             llvm::StringRef target, llvm::StringRef compute) {
+  Calibration all;
+  for (const std::string &path : paths) {
+    auto table = readCalibration(path);
+    if (!table)
+      return table.takeError();
+    if (!target.empty() && !table->target.empty() &&
+        (table->target != target || table->compute != compute))
+      return bad(path + ": these are times of a program for target " + table->target + " in " +
+                 table->compute + ", but this one is for target " + target + " in " + compute +
+                 "; calibrate one compiled with --target " + target + " --dtype " + compute);
+    if (&path == &paths.front())
+      all = std::move(*table);
+    else
+      all.add(*table);
+  }
+  return all;
+}
+
 } // namespace omnibal::cost

@@ -9,6 +9,7 @@
 #ifndef PASSES_COST_CALIBRATION_H
 #define PASSES_COST_CALIBRATION_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <map>
@@ -49,6 +50,12 @@ struct Calibration {
 /// keys, missing ones, numbers out of range and digests that come twice are errors.
 llvm::Expected<Calibration> parseCalibration(llvm::StringRef text, llvm::StringRef where);
 llvm::Expected<Calibration> readCalibration(llvm::StringRef path);
+/// Several tables as one: the first that knows a function or a link counts. A table of a program
+/// for another target or in another precision is an error, since none of its times would be found;
+/// `target` empty: any.
+llvm::Expected<Calibration> readCalibrations(llvm::ArrayRef<std::string> paths,
+                                             llvm::StringRef target = "",
+                                             llvm::StringRef compute = "");
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_CALIBRATION_H

@@ -58,6 +58,12 @@ private:
   std::vector<std::string> kinds; ///< by layer
 };
 
+/// What omnibal-annotate-costs knows that stands in no attribute, for reports.
+struct CostReport {
+  UnitCostTable units;
+  Device device; ///< that the roofline is of
+};
+
 /// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):
 /// `omnibal.cost` and `omnibal.buffers` on layers, and `omnibal.cost` on parameters. Sizes are
 /// those of the functions that the layers would have under each of their options, lowered. Errors

@@ -11,6 +11,13 @@ namespace omnibal {
 #include "passes/cost/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "passes/cost/Passes.h.inc"
+
+namespace cost {
+struct CostReport;
+}
+/// The same pass, which also leaves in `report` what stands in no attribute.
+std::unique_ptr<mlir::Pass> createAnnotateCosts(const AnnotateCostsOptions &options,
+                                                std::shared_ptr<cost::CostReport> report);
 } // namespace omnibal
 
 #endif // PASSES_COST_PASSES_H

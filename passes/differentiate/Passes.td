@@ -21,19 +21,6 @@ def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
   ];
 }
 
-def SelectRemat : Pass<"omnibal-select-remat", "::mlir::ModuleOp"> {
-  let summary = "Decides for all layers alike whether backward recomputes them";
-  let description = [{
-    Input: form L. Writes `omnibal.remat` on every layer that has none yet: "keep" (backward keeps
-    what is expensive to recompute), "full" (only the layer's inputs are kept), or "selective-N" between
-    them (SavedValues.h; an error later where a layer has fewer).
-    A plan decides layer by layer instead; `omnibal-materialize-layers` acts on the attribute.
-  }];
-  let options = [
-    Option<"choice", "choice", "std::string", "\"keep\"", "keep, selective-N or full">
-  ];
-}
-
 def VerifyFunctions : Pass<"omnibal-verify-functions", "::mlir::ModuleOp"> {
   let summary = "Checks that the functions of form C fit together";
   let description = [{

@@ -1,7 +1,10 @@
 //===- Pipelines.cpp - The named pipelines -----------------------------------------------===//
 #include "passes/driver/Pipelines.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "passes/cost/Passes.h"
 #include "passes/differentiate/Passes.h"
+#include "passes/driver/CompileRecord.h"
+#include "passes/driver/Passes.h"
 #include "passes/export/Passes.h"
 #include "passes/layers/Passes.h"
 #include "passes/lower/Lowering.h"
@@ -9,38 +12,135 @@
 #include "passes/raise/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/specialize/Passes.h"
+#include "runtime/device/WorkspaceUse.h"
 
 using namespace mlir;
 
 namespace omnibal {
+namespace {
 
-void buildFrontPipeline(OpPassManager &passes, const FrontOptions &options) {
+/// A member of the record, which lives as long as any pass that writes it.
+template <typename T>
+std::shared_ptr<T> share(const std::shared_ptr<CompileRecord> &record, T CompileRecord::*member) {
+  return std::shared_ptr<T>(record, &((*record).*member));
+}
+
+llvm::SmallVector<std::string>
+listOf(const mlir::detail::PassOptions::ListOption<std::string> &option) {
+  return {option.begin(), option.end()};
+}
+
+void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
+              const PlanningOptions &planning, std::shared_ptr<cost::CostReport> report) {
+  // The cluster first: its replicas say how the data's batches are shared.
+  AttachClusterOptions cluster;
+  cluster.cluster = planning.cluster;
+  cluster.stages = planning.stages;
+  cluster.dataParallel = planning.dataParallel;
+  cluster.memoryLimitBytes = planning.memoryLimitBytes;
+  cluster.calibration = listOf(planning.calibration);
+  passes.addPass(createAttachCluster(cluster));
+
+  AnnotateCostsOptions costs;
+  costs.tiles = caps.tiles;
+  costs.tokens = caps.tokens;
+  costs.target = target.target;
+  costs.compute = target.compute;
+  costs.device = planning.device;
+  costs.cluster = planning.cluster;
+  costs.calibration = listOf(planning.calibration);
+  costs.splitBackward = planning.schedule == "zb-h1" || planning.schedule == "auto";
+  costs.batches = planning.batches;
+  costs.microbatches = planning.microbatches;
+  passes.addPass(createAnnotateCosts(costs, std::move(report)));
+}
+
+void addSearch(OpPassManager &passes, const PlanningOptions &planning,
+               std::shared_ptr<plan::StagePlan> found) {
+  SearchPlanOptions search;
+  search.method = planning.method;
+  search.remat = planning.remat;
+  search.schedule = planning.schedule;
+  search.microbatches = planning.microbatches;
+  search.plan = planning.plan;
+  passes.addPass(createSearchPlan(search, std::move(found)));
+}
+
+template <typename PassOptionsT> PassOptionsT programOptions(const CompileOptions &options) {
+  PassOptionsT program;
+  program.model = options.model;
+  program.target = options.target;
+  program.compute = options.compute;
+  program.cpu = options.cpu;
+  program.emulated = options.emulated;
+  program.tiles = options.tiles;
+  program.tokens = options.tokens;
+  return program;
+}
+
+} // namespace
+
+void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
+                             const TrainingOptions &training) {
   // Shapes first: everything later reads sizes from types.
   passes.addPass(createSpecializePass());
-  buildRaisePipeline(passes, options.tokens);
+  buildRaisePipeline(passes, caps.tokens, training.routerLossCoefficient);
   passes.addPass(createFormLayersPass());
   // Freezing names parts, so it needs layers; the loss follows because the gradient's reach,
   // which decides what is saved, depends on both.
-  if (!options.freezeParts.empty() || !options.freezeMatch.empty()) {
+  if (!training.freeze.empty() || !training.freezeMatch.empty()) {
     FreezeOptions freeze;
-    freeze.parts.assign(options.freezeParts.begin(), options.freezeParts.end());
-    freeze.match = options.freezeMatch;
+    freeze.parts = listOf(training.freeze);
+    freeze.match = training.freezeMatch;
     passes.addPass(createFreeze(freeze));
   }
   passes.addPass(createAttachLoss());
 }
 
-void buildFunctionsPipeline(OpPassManager &passes) {
-  passes.addPass(createMaterializeLayers());
-  passes.addPass(createVerifyFunctions());
+void buildPlanStagesPipeline(OpPassManager &passes, const PlanStagesOptions &options) {
+  addCosts(passes, options, options, options, nullptr);
+  addSearch(passes, options, nullptr);
+  passes.addPass(createVerifyPlan());
 }
 
 void buildProgramPipeline(OpPassManager &passes) {
   // Whoever made the plan; what follows trusts it.
   passes.addPass(createVerifyPlan());
-  buildFunctionsPipeline(passes);
+  // Which functions are built depends on the plan: what is recomputed, whose backward is split.
+  passes.addPass(createMaterializeLayers());
+  passes.addPass(createVerifyFunctions());
   // Messages depend on which gradients the functions give, so they follow the functions.
   passes.addPass(createMaterializeSchedule());
+}
+
+void buildFittedProgramPipeline(OpPassManager &passes, const CompileOptions &options,
+                                const std::shared_ptr<CompileRecord> &record) {
+  // Costs depend on no plan, so they stand before the loop.
+  addCosts(passes, options, options, options, share(record, &CompileRecord::costs));
+  FitMemoryOptions fit;
+  // A plan by hand or a fixed recomputation leaves nothing to adapt.
+  fit.maxRounds = options.remat == "auto" && options.plan.empty() ? 4 : 1;
+  if (options.target == "cuda") // what every stage needs; the rest depends on the cuts
+    fit.headroom = rt::cuda::productWorkspaceBytes + rt::cuda::columnSumBytes;
+  passes.addPass(createFitMemory(fit, [&](OpPassManager &round) {
+    addSearch(round, options, share(record, &CompileRecord::plan));
+    buildProgramPipeline(round);
+    // Last, because it lowers every function for what the schedule runs.
+    round.addPass(createLayOutProgram(programOptions<LayOutProgramPassOptions>(options),
+                                      share(record, &CompileRecord::laidOut)));
+  }));
+}
+
+void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options,
+                          const std::shared_ptr<CompileRecord> &record) {
+  buildFindLayersPipeline(passes, options, options);
+  buildFittedProgramPipeline(passes, options, record);
+  if (options.output.empty())
+    return;
+  auto program = programOptions<ExportProgramPassOptions>(options);
+  program.output = options.output;
+  program.cudaToolkit = options.cudaToolkit;
+  passes.addPass(createExportProgram(program, share(record, &CompileRecord::laidOut)));
 }
 
 void registerAllPasses() {
@@ -52,11 +152,24 @@ void registerAllPasses() {
   registerOmnibalPlanPasses();
   registerOmnibalSchedulePasses();
   registerOmnibalExportPasses();
+  registerOmnibalDriverPasses();
   lower::registerLowerPasses();
+  PassPipelineRegistration<FindLayersOptions>(
+      "omnibal-find-layers", "Form I to form L with a loss",
+      [](OpPassManager &passes, const FindLayersOptions &options) {
+        buildFindLayersPipeline(passes, options, options);
+      });
+  PassPipelineRegistration<PlanStagesOptions>("omnibal-plan-stages",
+                                              "Form L with a loss to form P with costs, verified",
+                                              buildPlanStagesPipeline);
   PassPipelineRegistration<>("omnibal-program",
-                             "Form P with costs to form C with messages and actions, as "
-                             "omnibal-compile makes it of a plan",
+                             "Form P with costs to form C with messages and actions",
                              buildProgramPipeline);
+  PassPipelineRegistration<CompileOptions>(
+      "omnibal-compile", "Form I to a program directory: all that omnibal-compile does",
+      [](OpPassManager &passes, const CompileOptions &options) {
+        buildCompilePipeline(passes, options, std::make_shared<CompileRecord>());
+      });
 }
 
 } // namespace omnibal

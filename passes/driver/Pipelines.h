@@ -1,29 +1,122 @@
-//===- Pipelines.h - Registration of passes and named pipelines --------------------------===//
+//===- Pipelines.h - The compiler as pipelines of passes ---------------------------------===//
+//
+// Each phase is a registered pipeline, and so is the whole: what omnibal-compile runs, omnibal-opt
+// runs as `--omnibal-compile="tiles=4 tokens=64 output=program"`. docs/passes.md lists the passes
+// in this order.
+//
+//===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_DRIVER_PIPELINES_H
 #define PASSES_DRIVER_PIPELINES_H
 
 #include "mlir/Pass/PassManager.h"
-#include <cstdint>
+#include "mlir/Pass/PassOptions.h"
+#include <memory>
 #include <string>
-#include <vector>
 
 namespace omnibal {
 
-/// What the front half of the compiler needs to know.
-struct FrontOptions {
-  int64_t tokens = 0; ///< largest N: length of tables by position
-  std::vector<std::string> freezeParts;
-  std::string freezeMatch;
+// Groups of options, so that phases and the whole have the same ones.
+
+/// The largest micro-batch.
+struct CapsOptions : virtual mlir::detail::PassOptions {
+  Option<int64_t> tiles{*this, "tiles", llvm::cl::init(1),
+                        llvm::cl::desc("Largest number of tiles of a micro-batch")};
+  Option<int64_t> tokens{*this, "tokens", llvm::cl::init(128),
+                         llvm::cl::desc("Largest number of tokens of a micro-batch")};
 };
 
-/// Takes form I to form L with a loss: specialize, raise, find layers, freeze, attach the loss.
-void buildFrontPipeline(mlir::OpPassManager &passes, const FrontOptions &options);
-/// Takes form P to form C and verifies it.
-void buildFunctionsPipeline(mlir::OpPassManager &passes);
+/// What trains, and for what loss.
+struct TrainingOptions : virtual mlir::detail::PassOptions {
+  ListOption<std::string> freeze{*this, "freeze",
+                                 llvm::cl::desc("Do not train: vision, projector, language")};
+  Option<std::string> freezeMatch{
+      *this, "freeze-match",
+      llvm::cl::desc("Regular expression over names of parameters that do not train")};
+  Option<std::string> routerLossCoefficient{
+      *this, "router-loss-coefficient",
+      llvm::cl::desc("What the routers' loss counts, 0: nothing; empty: as the graph says")};
+};
 
-/// Takes form P with costs to form C with the messages and actions of its plan, which passes/export
-/// reads. The plan is verified first. It is registered as `omnibal-program`.
+/// Whose kernels compute, and in which numbers.
+struct TargetOptions : virtual mlir::detail::PassOptions {
+  Option<std::string> target{*this, "target", llvm::cl::init("host"),
+                             llvm::cl::desc("host or cuda")};
+  Option<std::string> compute{
+      *this, "compute",
+      llvm::cl::desc("float32 or bfloat16; empty: float32 on host, bfloat16 on cuda")};
+};
+
+/// What a plan is for, and what is decided of it beforehand.
+struct PlanningOptions : virtual mlir::detail::PassOptions {
+  Option<std::string> cluster{*this, "cluster", llvm::cl::desc("Cluster description (JSON file)")};
+  Option<int64_t> stages{*this, "stages", llvm::cl::init(1), llvm::cl::desc("Pipeline stages")};
+  Option<int64_t> dataParallel{*this, "data-parallel", llvm::cl::init(1),
+                               llvm::cl::desc("Replicas")};
+  Option<int64_t> memoryLimitBytes{*this, "memory-limit-bytes", llvm::cl::init(0),
+                                   llvm::cl::desc("Memory of one rank; 0: as the cluster says")};
+  Option<std::string> device{
+      *this, "device",
+      llvm::cl::desc("Entry of the device table; empty: as the cluster says, "
+                     "else cpu on host, h100 on cuda")};
+  ListOption<std::string> calibration{*this, "calibration",
+                                      llvm::cl::desc("Tables of omnibal-run --calibrate")};
+  Option<std::string> batches{*this, "batches", llvm::cl::desc("Folder of omnibal-batch")};
+  Option<std::string> method{*this, "method", llvm::cl::init("search"),
+                             llvm::cl::desc("search, layers, parameters or greedy")};
+  Option<std::string> remat{*this, "remat", llvm::cl::init("auto"),
+                            llvm::cl::desc("auto, none, full or selective-N")};
+  Option<std::string> schedule{*this, "schedule", llvm::cl::init("1f1b"),
+                               llvm::cl::desc("gpipe, 1f1b, interleaved:V, zb-h1 or auto")};
+  Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(4),
+                               llvm::cl::desc("Micro-batches of a step")};
+  Option<std::string> plan{*this, "plan", llvm::cl::desc("Plan by hand (JSON file)")};
+};
+
+/// The program directory.
+struct ProgramOptions : virtual mlir::detail::PassOptions {
+  Option<std::string> output{*this, "output",
+                             llvm::cl::desc("Program directory to write; empty: none")};
+  Option<std::string> model{*this, "model", llvm::cl::desc("Name of the model, for display")};
+  Option<std::string> cpu{*this, "cpu", llvm::cl::init("x86-64-v3"),
+                          llvm::cl::desc("Processor that generated code is for")};
+  Option<bool> emulated{
+      *this, "emulated", llvm::cl::init(false),
+      llvm::cl::desc("Code of a cuda program is for this processor and an emulated device")};
+  Option<std::string> cudaToolkit{*this, "cuda-toolkit",
+                                  llvm::cl::desc("Folder of ptxas and fatbinary; empty: found")};
+};
+
+struct FindLayersOptions : mlir::PassPipelineOptions<FindLayersOptions>,
+                           virtual CapsOptions,
+                           virtual TrainingOptions {};
+struct PlanStagesOptions : mlir::PassPipelineOptions<PlanStagesOptions>,
+                           virtual CapsOptions,
+                           virtual TargetOptions,
+                           virtual PlanningOptions {};
+struct CompileOptions : mlir::PassPipelineOptions<CompileOptions>,
+                        virtual CapsOptions,
+                        virtual TrainingOptions,
+                        virtual TargetOptions,
+                        virtual PlanningOptions,
+                        virtual ProgramOptions {};
+
+struct CompileRecord;
+
+/// `omnibal-find-layers`: form I to form L with a loss.
+void buildFindLayersPipeline(mlir::OpPassManager &passes, const CapsOptions &caps,
+                             const TrainingOptions &training);
+/// `omnibal-plan-stages`: form L with a loss to form P with costs, verified.
+void buildPlanStagesPipeline(mlir::OpPassManager &passes, const PlanStagesOptions &options);
+/// `omnibal-program`: form P with costs to form C with the messages and actions of its plan. The
+/// plan is verified first.
 void buildProgramPipeline(mlir::OpPassManager &passes);
+/// Form L with a loss to form C with messages and actions, within the memory limits, and laid out.
+void buildFittedProgramPipeline(mlir::OpPassManager &passes, const CompileOptions &options,
+                                const std::shared_ptr<CompileRecord> &record);
+/// `omnibal-compile`: form I to a program directory, all that omnibal-compile does with a model.
+/// What stands in no attribute is left in `record`.
+void buildCompilePipeline(mlir::OpPassManager &passes, const CompileOptions &options,
+                          const std::shared_ptr<CompileRecord> &record);
 
 /// Registers every pass and named pipeline of omnibal (omnibal-opt, tests).
 void registerAllPasses();

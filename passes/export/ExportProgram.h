@@ -27,6 +27,11 @@ struct ExportedProgram {
   std::shared_ptr<lower::KernelLibrary> kernels;
 };
 
+/// Where passes leave a program that was laid out: it is no part of the IR.
+struct ProgramSlot {
+  std::optional<ExportedProgram> program;
+};
+
 /// Lowers every layer function, lays out the memory of every stage in every mode and assembles the
 /// program. `module` is in form C with its schedule (omnibal-materialize-schedule): chunks, stages,
 /// micro-batches, messages and actions are what its attributes and ops say. Rewrites the layer

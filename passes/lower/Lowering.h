@@ -8,6 +8,7 @@
 #define PASSES_LOWER_LOWERING_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
 #include "runtime/program/ProgramIO.h"
 #include "llvm/Support/LogicalResult.h"
 #include <memory>
@@ -90,7 +91,9 @@ void layOutSavedValues(mlir::func::FuncOp writer, llvm::StringRef role,
 llvm::FailureOr<LoweredFunction> lowerFunction(mlir::func::FuncOp fn, KernelLibrary &kernels,
                                                const LoweringOptions &options);
 
-/// Registers the passes of this folder (omnibal-form-gemms, omnibal-fuse, ...).
+/// The passes of lowerFunction, in their order: `omnibal-lower`.
+void buildLowerPipeline(mlir::OpPassManager &functions, const std::string &target);
+/// Registers the passes of this folder (omnibal-form-gemms, omnibal-fuse, ...) and the pipeline.
 void registerLowerPasses();
 
 } // namespace omnibal::lower

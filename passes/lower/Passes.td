@@ -47,19 +47,4 @@ def Fuse : Pass<"omnibal-fuse", "::mlir::func::FuncOp"> {
   }];
 }
 
-def EmitGpuKernels : Pass<"omnibal-emit-gpu-kernels", "::mlir::ModuleOp"> {
-  let summary = "Appends the GPU kernels of the module's functions, for reading and tests";
-  let description = [{
-    Each function of form C is lowered as for a program of target cuda, and what generated kernels its fused
-    groups become stand in a gpu.module behind the functions, which stay as they are.
-  }];
-  let options = [
-    Option<"compute", "compute", "std::string", "\"float32\"", "float32 | bfloat16">,
-    Option<"tiles", "tiles", "int64_t", "4", "V that temporaries must hold">,
-    Option<"tokens", "tokens", "int64_t", "64", "N that temporaries must hold">];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
-    "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
-    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
-}
-
 #endif // PASSES_LOWER_PASSES_TD

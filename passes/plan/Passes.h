@@ -11,6 +11,13 @@ namespace omnibal {
 #include "passes/plan/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "passes/plan/Passes.h.inc"
+
+namespace plan {
+struct StagePlan;
+}
+/// The same pass, which also leaves in `found` what the plan is predicted to do.
+std::unique_ptr<mlir::Pass> createSearchPlan(const SearchPlanOptions &options,
+                                             std::shared_ptr<plan::StagePlan> found);
 } // namespace omnibal
 
 #endif // PASSES_PLAN_PASSES_H

@@ -3,8 +3,8 @@
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
+#include "passes/common/ProblemAttributes.h"
 #include "passes/layout/ArenaModel.h"
-#include "passes/plan/ProblemAttributes.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/model/Partition.h"
 #include "runtime/planner/model/ProblemSize.h"
@@ -50,15 +50,15 @@ private:
     if (limits.size() == 1)
       limits.assign(result.problem.cluster.stages, limits.front());
     std::vector<int64_t> reserved(result.problem.cluster.stages, 0);
-    for (size_t r = 0; r < choices.reserveAlso.size(); ++r)
-      reserved[r] = choices.reserveAlso[r];
+    for (size_t r = 0; r < choices.headroom.size(); ++r)
+      reserved[r] = choices.headroom[r];
     for (int round = 1;; ++round) {
       takeOff(limits, reserved);
       if (failed(planOnce()))
         return failure();
       bool fits = true, fixed = choices.remat != "auto" || fixedByHand;
       for (size_t r = 0; r < limits.size(); ++r) {
-        int64_t also = choices.reserveAlso.empty() ? 0 : choices.reserveAlso[r];
+        int64_t also = choices.headroom.empty() ? 0 : choices.headroom[r];
         int64_t need = result.reservedBytes[r] + also;
         int64_t over = result.peakBytesAtCaps[r] + need - limits[r];
         reserved[r] = std::max(reserved[r], need);
@@ -121,6 +121,9 @@ private:
       return module.emitError("omnibal.loads has ")
              << result.problem.factors.size() << " micro-batches, the step "
              << choices.microbatches;
+    if (!choices.headroom.empty() && static_cast<int64_t>(choices.headroom.size()) != stages)
+      return module.emitError("omnibal.headroom has ")
+             << choices.headroom.size() << " numbers for " << stages << " stages";
     if (stages > layers)
       return module.emitError("infeasible: ")
              << stages << " stages for " << layers << " layers; at most " << layers

@@ -17,9 +17,9 @@ struct PlanChoices {
   std::string schedule = "1f1b"; ///< as planner::scheduleActions knows them
   int64_t microbatches = 4;
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
-  /// The bytes to reserve on each stage in addition to those that the arena's model finds; empty:
-  /// none.
-  std::vector<int64_t> reserveAlso = {};
+  /// By stage, bytes to leave free of a limit besides those that the arena's model finds (room for
+  /// workspaces outside the arena); empty: none.
+  std::vector<int64_t> headroom = {};
 };
 
 /// A plan and what it is predicted to do.

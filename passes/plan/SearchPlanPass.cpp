@@ -1,11 +1,10 @@
 //===- SearchPlanPass.cpp - omnibal-search-plan ---------------------------------------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/ProblemAttributes.h"
 #include "passes/plan/Passes.h"
 #include "passes/plan/PlanRemarks.h"
-#include "passes/plan/ProblemAttributes.h"
 #include "passes/plan/SearchPlan.h"
-#include "runtime/planner/json/ClusterJson.h"
 
 using namespace mlir;
 
@@ -17,6 +16,8 @@ namespace {
 
 struct SearchPlan : impl::SearchPlanBase<SearchPlan> {
   using SearchPlanBase::SearchPlanBase;
+  SearchPlan(const SearchPlanOptions &options, std::shared_ptr<plan::StagePlan> found)
+      : SearchPlanBase(options), found(std::move(found)) {}
 
   void runOnOperation() override {
     if (failed(search()))
@@ -25,29 +26,31 @@ struct SearchPlan : impl::SearchPlanBase<SearchPlan> {
 
 private:
   LogicalResult search() {
-    if (stages < 0)
-      return getOperation().emitError("omnibal-search-plan: stages must be >= 0");
-    if (stages > 0) {
-      planner::Cluster cluster;
-      cluster.stages = stages;
-      cluster.link = cluster.dataParallelLink = planner::defaultLink;
-      if (memoryLimitBytes > 0)
-        cluster.memoryBytes = {memoryLimitBytes};
-      plan::writeCluster(getOperation(), cluster);
-    }
     plan::PlanChoices choices;
     choices.method = method;
     choices.remat = remat;
     choices.schedule = schedule;
     choices.microbatches = microbatches;
     choices.planFile = plan;
-    FailureOr<plan::StagePlan> found = plan::searchStages(getOperation(), choices);
-    if (failed(found))
+    if (auto headroom = getOperation()->getAttrOfType<DenseI64ArrayAttr>(plan::headroomAttrName))
+      choices.headroom.assign(headroom.asArrayRef().begin(), headroom.asArrayRef().end());
+    FailureOr<plan::StagePlan> result = plan::searchStages(getOperation(), choices);
+    if (failed(result))
       return failure();
-    plan::explainPlan(getOperation(), *found);
+    plan::explainPlan(getOperation(), *result);
+    if (found)
+      *found = std::move(*result);
     return success();
   }
+
+  std::shared_ptr<plan::StagePlan> found;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createSearchPlan(const SearchPlanOptions &options,
+                                       std::shared_ptr<plan::StagePlan> found) {
+  return std::make_unique<SearchPlan>(options, std::move(found));
+}
+
 } // namespace omnibal

@@ -8,8 +8,8 @@
 #include "dialects/omnibal/analysis/LayerGraph.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/ProblemAttributes.h"
 #include "passes/plan/Passes.h"
-#include "passes/plan/ProblemAttributes.h"
 #include "runtime/planner/model/ProblemSize.h"
 
 using namespace mlir;

@@ -11,9 +11,11 @@ namespace omnibal {
 #define GEN_PASS_REGISTRATION
 #include "passes/raise/Passes.h.inc"
 
-/// Takes form S to form R by the raising passes in their order. `tokens` is the cap of tokens.
-void buildRaisePipeline(mlir::OpPassManager &manager, int64_t tokens);
-/// Registers the passes above and the pipeline "omnibal-raise" with its option `tokens`.
+/// Form S to form R: the raising passes in their order. `tokens` is the cap of a micro-batch;
+/// `routerLossCoefficient`, a number in text, stands in for the graph's; empty: the graph's.
+void buildRaisePipeline(mlir::OpPassManager &manager, int64_t tokens,
+                        const std::string &routerLossCoefficient = "");
+/// Registers the passes above and the pipeline "omnibal-raise" with these as options.
 void registerRaisePasses();
 
 } // namespace omnibal

@@ -13,9 +13,13 @@ def SelectLogitsPass : RaisingPass<"omnibal-select-logits"> {
   let description = [{
     Exporters return caches and hidden states as well. The logits are the result with that name,
     else the float result of shape [1, N, static] that most of the graph feeds. They come first; the
-    balancing loss of routers is the result `router_loss`, a number, and is dropped if
-    `omnibal.router_loss_coefficient` on the module is 0.
+    balancing loss of routers is the result `router_loss`, a number, and goes where
+    `omnibal.router_loss_coefficient` on the module is 0. The option of that name sets it.
   }];
+  let options = [
+    Option<"routerLossCoefficient", "router-loss-coefficient", "std::string", "\"\"",
+           "What the routers' loss counts, 0: nothing; empty: as the graph says">
+  ];
 }
 def ShortenLayoutPass : RaisingPass<"omnibal-shorten-layout"> {
   let summary = "Chains of reshape and transpose become at most reshape, transpose, reshape";

@@ -10,12 +10,16 @@ struct RaiseOptions : PassPipelineOptions<RaiseOptions> {
   Option<int64_t> tokens{
       *this, "tokens", llvm::cl::desc("Largest number of tokens of a micro-batch: rows of tables"),
       llvm::cl::init(4096)};
+  Option<std::string> routerLossCoefficient{
+      *this, "router-loss-coefficient",
+      llvm::cl::desc("What the routers' loss counts, 0: nothing; empty: as the graph says")};
 };
 } // namespace
 
-void buildRaisePipeline(OpPassManager &manager, int64_t tokens) {
+void buildRaisePipeline(OpPassManager &manager, int64_t tokens,
+                        const std::string &routerLossCoefficient) {
   // Less to look at: everything below works on the logits' part of the graph.
-  manager.addPass(createSelectLogitsPass());
+  manager.addPass(createSelectLogitsPass({routerLossCoefficient}));
   // Local forms, in any order. Embeddings come before inputs are classified: they tell the ids.
   manager.addPass(createShortenLayoutPass());
   manager.addPass(createRaiseNormsPass());
@@ -48,7 +52,7 @@ void registerRaisePasses() {
   static PassPipelineRegistration<RaiseOptions> pipeline(
       "omnibal-raise", "Form S to form R: attention, norms, rotary embeddings, image merge",
       [](OpPassManager &manager, const RaiseOptions &options) {
-        buildRaisePipeline(manager, options.tokens);
+        buildRaisePipeline(manager, options.tokens, options.routerLossCoefficient);
       });
 }
 

@@ -83,7 +83,19 @@ void keepResults(func::FuncOp function, ArrayRef<unsigned> kept) {
 }
 
 struct SelectLogitsPass : impl::SelectLogitsPassBase<SelectLogitsPass> {
+  using SelectLogitsPassBase::SelectLogitsPassBase;
+
   void runOnOperation() override {
+    if (double coefficient = 0; !routerLossCoefficient.empty()) {
+      if (StringRef(routerLossCoefficient).getAsDouble(coefficient) || coefficient < 0) {
+        getOperation().emitError("omnibal-select-logits: router-loss-coefficient must be a number "
+                                 ">= 0, not ")
+            << routerLossCoefficient;
+        return signalPassFailure();
+      }
+      getOperation()->setAttr(routerLossCoefficientAttrName,
+                              Builder(&getContext()).getF64FloatAttr(coefficient));
+    }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<unsigned> logits = findLogits(function);
       if (!logits) {

@@ -70,10 +70,9 @@ def rule_tables():
 
 def passes():
     sources = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp")
-    declared = set(re.findall(r'(?:Pass<|RaisingPass<|pipeline\(\s*)"(omnibal-[\w-]+)"', sources))
+    declared = set(re.findall(r'(?:Pass<|RaisingPass<|pipeline\(\s*|PassPipelineRegistration<\w*>\(\s*)"(omnibal-[\w-]+)"', sources))
     text = read("docs/passes.md")
     described = set(re.findall(r"^\| `(omnibal-[\w-]+)` \|", text, re.M))
-    described |= {"omnibal-raise"} & set(re.findall(r"`(omnibal-[\w-]+)`", text))
     labels = set(re.findall(r'"(function_c\d+):', read("passes/differentiate/VerifyFunctions.cpp")))
     return (compare("pass", declared, described) +
             compare("constraint", labels, set(re.findall(r"^\| (function_c\d+) \|", text, re.M))))
@@ -139,7 +138,7 @@ def texts():
 def flags():
     known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/*.sh", "test/bench/*/*.py", "test/lint/*.py", "test/gpu/*.py",
                           "test/e2e/node_tests/*.py", "examples/*/*.py")) | FOREIGN
-    passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp", "tools/omnibal-opt/main.cpp")
+    passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.*", "test/lib/*.cpp", "tools/omnibal-opt/main.cpp")
     known |= {"--" + name for name in re.findall(r'"([\w-]+)"', passes_known)}
     # Every one has these.
     known |= {"--help", "--version", "--pass-pipeline"}

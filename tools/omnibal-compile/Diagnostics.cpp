@@ -44,8 +44,11 @@ const char *severityText(DiagnosticSeverity severity) {
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string tool, std::string file)
     : handler(&context, [tool = std::move(tool), file = std::move(file)](Diagnostic &diagnostic) {
         auto print = [&](Diagnostic &part, const char *indent) {
-          llvm::errs() << indent << tool << ": " << severityText(part.getSeverity()) << ": " << file
-                       << ": " << whereText(part.getLocation()) << part.str() << "\n";
+          llvm::errs() << indent << tool << ": " << severityText(part.getSeverity()) << ": ";
+          // Without a location it is about another file than the model, which the message names.
+          if (!isa<UnknownLoc>(part.getLocation()))
+            llvm::errs() << file << ": " << whereText(part.getLocation());
+          llvm::errs() << part.str() << "\n";
         };
         print(diagnostic, "");
         for (Diagnostic &note : diagnostic.getNotes())

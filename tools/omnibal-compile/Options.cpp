@@ -110,6 +110,9 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
   app.add_option("--report", o.report, "write the plan as a self-contained HTML page");
   app.add_flag("--dry-run", o.dryRun, "plan and print only; write no program");
+  app.add_flag(
+      "--dump-pass-pipeline", o.dumpPassPipeline,
+      "print the passes that would run, as omnibal-opt --pass-pipeline takes them, and stop");
 }
 
 } // namespace

@@ -25,7 +25,7 @@ struct Options {
   std::string batches;
   std::vector<std::string> calibration;
   std::string emitProblem, emitBatchCost, trace, report;
-  bool dryRun = false;
+  bool dryRun = false, dumpPassPipeline = false;
 };
 
 /// Parses argv. Returns true when there is work to do; otherwise `exitCode` is what main returns

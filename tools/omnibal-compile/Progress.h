@@ -2,6 +2,8 @@
 #ifndef TOOLS_OMNIBAL_COMPILE_PROGRESS_H
 #define TOOLS_OMNIBAL_COMPILE_PROGRESS_H
 
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -31,6 +33,25 @@ private:
   std::string phase;
   bool shown;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+/// Shows the phases of the pipeline: each begins with a pass that begins nothing else.
+class PhaseProgress : public mlir::PassInstrumentation {
+public:
+  void runBeforePass(mlir::Pass *pass, mlir::Operation *) override {
+    static constexpr std::pair<llvm::StringLiteral, const char *> phases[] = {
+        {"omnibal-specialize", "finding layers"},
+        {"omnibal-attach-cluster", "planning and lowering"},
+        {"omnibal-export-program", "compiling and writing"}};
+    for (const auto &[first, name] : phases)
+      if (pass->getArgument() == first) {
+        phase.reset(); // its line ends before the next begins
+        phase.emplace(name);
+      }
+  }
+
+private:
+  std::optional<Progress> phase;
 };
 
 } // namespace omnibal::compile

@@ -47,7 +47,7 @@ std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t e
   return text;
 }
 
-std::string stageTable(const plan::PlannedModule &planned, const TableFacts &facts) {
+std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) {
   std::string text;
   llvm::raw_string_ostream out(text);
   const planner::Plan &plan = planned.plan;
@@ -56,7 +56,7 @@ std::string stageTable(const plan::PlannedModule &planned, const TableFacts &fac
                        "tiles, {5} tokens; predicted for {6}, {7}\n",
                        problem.cluster.stages, problem.cluster.dataParallel, problem.microbatches,
                        plan.schedule, facts.caps.tiles, facts.caps.tokens, facts.device,
-                       planned.assumption);
+                       facts.assumption);
   std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
                                                  "recomputed", "memory", "reserved", "limit",
                                                  "bubble", "layers"}};

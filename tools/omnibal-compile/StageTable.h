@@ -2,14 +2,16 @@
 #ifndef TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 #define TOOLS_OMNIBAL_COMPILE_STAGETABLE_H
 
-#include "passes/plan/PlanStages.h"
+#include "passes/cost/LayerFacts.h"
+#include "passes/plan/SearchPlan.h"
 #include "runtime/device/WorkspaceUse.h"
 
 namespace omnibal::compile {
 
 /// What the table says beside the plan.
 struct TableFacts {
-  std::string device; ///< and the type of its numbers, for people
+  std::string device;     ///< and the type of its numbers, for people
+  std::string assumption; ///< about the micro-batches' load
   cost::MicrobatchLoad caps;
   std::vector<int64_t> memoryBytes;                  ///< by stage
   std::vector<int64_t> limitBytes;                   ///< by stage; empty: none
@@ -18,7 +20,7 @@ struct TableFacts {
 
 /// One line a stage: layers, parameters, predicted forward and backward time, recomputation, memory
 /// against the limit, bubble.
-std::string stageTable(const plan::PlannedModule &planned, const TableFacts &facts);
+std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts);
 
 /// "vision.layers.0-11" for consecutive numbered layers.
 std::string layerRange(const planner::Problem &problem, int64_t begin, int64_t end);

@@ -14,6 +14,12 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#ifdef OMNIBAL_INCLUDE_TESTS
+namespace omnibal::test {
+void registerTestPasses(); // test/lib: no product source includes it
+}
+#endif
+
 namespace {
 
 llvm::cl::OptionCategory importCategory("Options for ONNX models");
@@ -72,6 +78,9 @@ int main(int argc, char **argv) {
   registry.insert<omnibal::OmnibalDialect, omnibal::PlanDialect, mlir::func::FuncDialect,
                   mlir::arith::ArithDialect, mlir::math::MathDialect>();
   omnibal::registerAllPasses();
+#ifdef OMNIBAL_INCLUDE_TESTS
+  omnibal::test::registerTestPasses();
+#endif
   mlir::registerTransformsPasses(); // canonicalize, cse, symbol-dce ...
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "omnibal optimiser and pass tester; reads MODEL.onnx, .mlir and .mlirbc\n",

@@ -4,7 +4,7 @@
 // RUN: FileCheck %s --check-prefix=CALLS < %t.keep
 // RUN: FileCheck %s --check-prefix=KEEP < %t.keep
 // RUN: FileCheck %s --check-prefix=HEAD < %t.keep
-// RUN: omnibal-opt %inputs/form-l.mlir --omnibal-attach-loss --omnibal-select-remat="choice=full" --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=FULL
+// RUN: omnibal-opt %inputs/form-l.mlir --omnibal-attach-loss --test-select-remat="choice=full" --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=FULL
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-freeze="parts=vision" --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=VISION
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-freeze="parts=vision,language" --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=LANGUAGE
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-freeze="match=vision.1.norm1$" --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=UNEQUAL

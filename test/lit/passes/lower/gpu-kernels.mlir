@@ -1,5 +1,5 @@
-// RUN: omnibal-opt %s --split-input-file --omnibal-emit-gpu-kernels | FileCheck %s -enable-var-scope
-// RUN: omnibal-opt %s --split-input-file --omnibal-emit-gpu-kernels=compute=bfloat16 | FileCheck %s -enable-var-scope --check-prefix=BF16
+// RUN: omnibal-opt %s --split-input-file --test-emit-gpu-kernels | FileCheck %s -enable-var-scope
+// RUN: omnibal-opt %s --split-input-file --test-emit-gpu-kernels=compute=bfloat16 | FileCheck %s -enable-var-scope --check-prefix=BF16
 
 #n = affine_map<(d0, d1) -> (1, d1, 1024)>
 !x = tensor<1x?x1024xf32, #n>

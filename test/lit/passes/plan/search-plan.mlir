@@ -13,18 +13,18 @@
 // CHECK: layer "c" {{.*}}omnibal.chunk = 1 : i64, {{.*}}omnibal.remat = "keep"}
 // CHECK: layer "d" {{.*}}omnibal.chunk = 1 : i64, {{.*}}omnibal.remat = "keep"}
 
-// RUN: omnibal-opt %s --omnibal-search-plan="stages=2 microbatches=4 method=layers remat=full" | FileCheck %s --check-prefix=FULL
+// RUN: omnibal-opt %s --omnibal-attach-cluster="stages=2" --omnibal-search-plan="microbatches=4 method=layers remat=full" | FileCheck %s --check-prefix=FULL
 // FULL-COUNT-4: omnibal.remat = "full"
-// RUN: omnibal-opt %s --omnibal-search-plan="stages=4 microbatches=4" | FileCheck %s --check-prefix=FOUR
+// RUN: omnibal-opt %s --omnibal-attach-cluster="stages=4" --omnibal-search-plan="microbatches=4" | FileCheck %s --check-prefix=FOUR
 // FOUR: chunk_stages = [0, 1, 2, 3]
 // FOUR-COUNT-4: omnibal.remat = "keep"
 // With 3200 bytes nothing is recomputed; one less is too few.
-// RUN: omnibal-opt %s --omnibal-search-plan="stages=2 microbatches=4 method=layers memory-limit-bytes=3200" | FileCheck %s --check-prefix=ENOUGH
+// RUN: omnibal-opt %s --omnibal-attach-cluster="stages=2 memory-limit-bytes=3200" --omnibal-search-plan="microbatches=4 method=layers" | FileCheck %s --check-prefix=ENOUGH
 // ENOUGH-COUNT-4: omnibal.remat = "keep"
-// RUN: omnibal-opt %s --omnibal-search-plan="stages=2 microbatches=4 method=layers memory-limit-bytes=3199" | FileCheck %s --check-prefix=SHORT
+// RUN: omnibal-opt %s --omnibal-attach-cluster="stages=2 memory-limit-bytes=3199" --omnibal-search-plan="microbatches=4 method=layers" | FileCheck %s --check-prefix=SHORT
 // SHORT: omnibal.remat = "full"
 
-// RUN: not omnibal-opt %s --omnibal-search-plan="stages=2 memory-limit-bytes=90" 2>&1 | FileCheck %s --check-prefix=TOO-BIG
+// RUN: not omnibal-opt %s --omnibal-attach-cluster="stages=2 memory-limit-bytes=90" --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=TOO-BIG
 // TOO-BIG: infeasible: layer a fits no stage even alone, even with everything recomputed
 // RUN: sed '/layer "b"/ s/forward = 10/forward = 600000000000000000/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=TIMES
 // RUN: sed '/layer "b"/ s/forward = 10/forward = 600000000000000000/' %s | not omnibal-opt --omnibal-search-plan="method=layers" 2>&1 | FileCheck %s --check-prefix=TIMES

@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/layers/Passes.h"
+#include "test/lib/TestPasses.h"
 #include "test/unit/passes/differentiate/FormC.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -46,7 +47,7 @@ protected:
     passes.addPass(createAttachLoss());
     if (StringRef(GetParam().remat).starts_with("selective"))
       selectWhereKnown();
-    passes.addPass(createSelectRemat({GetParam().remat == "full" ? "full" : "keep"}));
+    passes.addPass(test::createSelectRemat(GetParam().remat == "full" ? "full" : "keep"));
     passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
     passes.addPass(createVerifyFunctions());
     ASSERT_TRUE(succeeded(passes.run(*module)));

@@ -11,6 +11,7 @@
 #include "passes/driver/Pipelines.h"
 #include "passes/layers/Passes.h"
 #include "runtime/data/Dataset.h"
+#include "test/lib/TestPasses.h"
 #include "test/unit/passes/differentiate/FormC.h"
 #include <fstream>
 #include <gtest/gtest.h>
@@ -47,11 +48,11 @@ protected:
     ASSERT_TRUE(succeeded(imported));
     module = std::move(*imported);
     PassManager passes(&context);
-    FrontOptions front;
-    front.tokens = 512;
-    front.freezeParts = GetParam().freeze;
-    buildFrontPipeline(passes, front);
-    passes.addPass(createSelectRemat({GetParam().remat}));
+    FindLayersOptions layers;
+    layers.tokens = 512;
+    layers.freeze = ArrayRef<std::string>(GetParam().freeze);
+    buildFindLayersPipeline(passes, layers, layers);
+    passes.addPass(test::createSelectRemat(GetParam().remat));
     passes.addPass(createMaterializeLayers({/*splitBackward=*/true}));
     passes.addPass(createVerifyFunctions());
     ASSERT_TRUE(succeeded(passes.run(*module)));

@@ -7,10 +7,9 @@
 //===----------------------------------------------------------------------------------------===//
 #include "importers/onnx/OnnxImporter.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/driver/CompileRecord.h"
 #include "passes/driver/Pipelines.h"
-#include "passes/export/ExportProgram.h"
-#include "passes/plan/PlanStages.h"
-#include "runtime/planner/json/ClusterJson.h"
+#include "runtime/program/Workspace.h"
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <iostream>
@@ -27,13 +26,14 @@ struct Case {
   int64_t tiles, tokens, stages;
   std::string schedule = "1f1b", remat = "none", method = "layers";
   int64_t microbatches = 4;
-  double limitShare = 0; ///< of the largest arena without recomputation; 0: no limit
+  /// Of the largest arena without recomputation, besides workspaces; 0: no limit.
+  double limitShare = 0;
   bool bfloat16 = false; ///< on target cuda
 };
 
 class Memory {
 public:
-  Memory(const std::string &file, std::vector<std::string> freeze) {
+  Memory(const std::string &file, const std::vector<std::string> &freeze) {
     DialectRegistry registry;
     registry.insert<OmnibalDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
     context.appendDialectRegistry(registry);
@@ -42,10 +42,10 @@ public:
     EXPECT_TRUE(succeeded(imported));
     module = std::move(*imported);
     PassManager passes(&context);
-    FrontOptions front;
-    front.tokens = 1024;
-    front.freezeParts = std::move(freeze);
-    buildFrontPipeline(passes, front);
+    FindLayersOptions layers;
+    layers.tokens = 1024;
+    layers.freeze = ArrayRef<std::string>(freeze);
+    buildFindLayersPipeline(passes, layers, layers);
     EXPECT_TRUE(succeeded(passes.run(*module)));
   }
 
@@ -58,7 +58,8 @@ public:
       free.remat = "none";
       free.limitShare = 0;
       plan(free, 0, predicted, real, reserved);
-      limit = static_cast<int64_t>(c.limitShare * *std::max_element(real.begin(), real.end()));
+      limit = static_cast<int64_t>(c.limitShare * *std::max_element(real.begin(), real.end())) +
+              largestWorkspace;
     }
     plan(c, limit, predicted, real, reserved);
     for (size_t r = 0; r < real.size(); ++r) {
@@ -77,42 +78,35 @@ private:
   void plan(const Case &c, int64_t limit, std::vector<int64_t> &predicted,
             std::vector<int64_t> &real, std::vector<int64_t> &reserved) {
     OwningOpRef<ModuleOp> copy(module->clone());
-    plan::PlanOptions options;
-    options.device = *cost::findDevice(c.bfloat16 ? "h100" : "cpu");
-    if (c.bfloat16)
-      options.precision = cost::mixedPrecision();
+    CompileOptions options;
+    options.target = c.bfloat16 ? "cuda" : "host";
     options.method = c.method;
     options.remat = c.remat;
     options.schedule = c.schedule;
     options.microbatches = c.microbatches;
-    options.load = {c.tiles, c.tokens};
-    options.cluster.stages = c.stages;
-    options.cluster.link = options.cluster.dataParallelLink = planner::defaultLink;
-    if (limit)
-      options.cluster.memoryBytes = {limit};
-    auto planned = plan::planStages(*copy, options);
-    ASSERT_TRUE(succeeded(planned));
+    options.tiles = c.tiles;
+    options.tokens = c.tokens;
+    options.stages = c.stages;
+    options.memoryLimitBytes = limit;
+    auto record = std::make_shared<CompileRecord>();
     PassManager passes(&context);
-    buildProgramPipeline(passes);
+    buildFittedProgramPipeline(passes, options, record);
     ASSERT_TRUE(succeeded(passes.run(*copy)));
-    exporter::ExportOptions exporting;
-    exporting.target = options.precision.target;
-    exporting.compute = options.precision.compute;
-    exporting.tilesCap = c.tiles;
-    exporting.tokensCap = c.tokens;
-    auto exported = exporter::exportProgram(*copy, exporting);
-    ASSERT_TRUE(succeeded(exported));
     predicted.clear();
     real.clear();
-    reserved = planned->reservedBytes;
-    for (const rt::Stage &stage : exported->program.stageList) {
-      predicted.push_back(planned->peakBytesAtCaps[real.size()] + reserved[real.size()]);
+    reserved = record->plan.reservedBytes;
+    largestWorkspace = 0;
+    const rt::Program &program = record->laidOut.program->program;
+    for (const rt::Stage &stage : program.stageList) {
+      largestWorkspace = std::max(largestWorkspace, rt::totalOf(rt::workspaceOf(program, stage)));
+      predicted.push_back(record->plan.peakBytesAtCaps[real.size()] + reserved[real.size()]);
       real.push_back(stage.arenaBytes);
     }
   }
 
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
+  int64_t largestWorkspace = 0; ///< of a stage of the last plan, beside its arena
 };
 
 std::string data(const std::string &file) { return std::string(OMNIBAL_TEST_DATA "/") + file; }

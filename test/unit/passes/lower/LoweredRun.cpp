@@ -8,6 +8,7 @@
 #include "passes/differentiate/Passes.h"
 #include "passes/layers/Passes.h"
 #include "passes/lower/codegen/llvm/ToolRun.h"
+#include "test/lib/TestPasses.h"
 #include "test/support/FunctionRun.h"
 #include <cmath>
 #include <cstdlib>
@@ -77,7 +78,7 @@ LoweredModule LoweredModule::fromLayers(const std::string &file, const std::stri
   module = parseSourceFile<ModuleOp>(file, &result.state->context);
   PassManager passes(&result.state->context);
   passes.addPass(createAttachLoss());
-  passes.addPass(createSelectRemat({remat}));
+  passes.addPass(test::createSelectRemat(remat));
   passes.addPass(createMaterializeLayers());
   if (!module || failed(passes.run(*module)))
     throw std::runtime_error("no functions from " + file);

@@ -1,12 +1,13 @@
-#include "tools/omnibal-compile/BatchLoads.h"
+//===- BatchLoads.cpp --------------------------------------------------------------------===//
+#include "passes/cost/BatchLoads.h"
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/batching/steps/Steps.h"
 #include <filesystem>
 
-namespace omnibal::compile {
+namespace omnibal::cost {
 
-rt::Result<cost::EpochLoads> readBatchLoads(const std::string &folder, int64_t replicas,
-                                            int64_t tilesCap, int64_t tokensCap) {
+rt::Result<EpochLoads> readBatchLoads(const std::string &folder, int64_t replicas, int64_t tilesCap,
+                                      int64_t tokensCap) {
   std::error_code ignored;
   for (const char *name : {"lengths.npy", "batches.json"})
     if (!std::filesystem::exists(std::filesystem::path(folder) / name, ignored))
@@ -20,12 +21,12 @@ rt::Result<cost::EpochLoads> readBatchLoads(const std::string &folder, int64_t r
   use.tokensCap = tokensCap;
   use.samples = composition.lengths.size();
   OMNIBAL_ASSIGN_OR_RETURN(rt::Batches batches, rt::readCheckedGroups(folder, composition, use));
-  cost::EpochLoads result;
+  EpochLoads result;
   result.replicas = replicas;
   result.source = folder;
   const rt::SampleLengths &lengths = composition.lengths;
   for (int64_t g = 0; g < batches.groups(); ++g) {
-    cost::GroupLoad &group = result.groups.emplace_back();
+    GroupLoad &group = result.groups.emplace_back();
     for (int64_t i = batches.offsets[g]; i < batches.offsets[g + 1]; ++i) {
       int64_t tokens = lengths.tokens[batches.samples[i]];
       group.tiles += lengths.tiles[batches.samples[i]];
@@ -36,10 +37,4 @@ rt::Result<cost::EpochLoads> readBatchLoads(const std::string &folder, int64_t r
   return result;
 }
 
-std::string batchCostJson(const cost::UnitCosts &costs) {
-  nlohmann::ordered_json object = {
-      {"tile_ns", costs.tileNs}, {"token_ns", costs.tokenNs}, {"square_ns", costs.squareNs}};
-  return object.dump() + "\n";
-}
-
-} // namespace omnibal::compile
+} // namespace omnibal::cost

@@ -1,4 +1,5 @@
-#include "passes/plan/ProblemAttributes.h"
+//===- ProblemAttributes.cpp ----------------------------------------------------------------===//
+#include "passes/common/ProblemAttributes.h"
 #include "dialects/omnibal/analysis/LayerGraph.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"

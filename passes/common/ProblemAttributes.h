@@ -1,6 +1,6 @@
 //===- ProblemAttributes.h - Between attributes and the planner's structs -------------------===//
-#ifndef PASSES_PLAN_PROBLEMATTRIBUTES_H
-#define PASSES_PLAN_PROBLEMATTRIBUTES_H
+#ifndef PASSES_COMMON_PROBLEMATTRIBUTES_H
+#define PASSES_COMMON_PROBLEMATTRIBUTES_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/planner/model/Plan.h"
@@ -8,7 +8,14 @@
 
 namespace omnibal::plan {
 
-/// Writes the stages as `omnibal.cluster` of the module.
+/// On the module, a dense array by stage: bytes of its limit that a search leaves free besides what
+/// it finds itself.
+inline constexpr llvm::StringLiteral headroomAttrName = "omnibal.headroom";
+/// On the module, dense arrays by stage: what the program that was laid out needs.
+inline constexpr llvm::StringLiteral arenaAttrName = "omnibal.arena";
+inline constexpr llvm::StringLiteral workspaceAttrName = "omnibal.workspace"; ///< beside the arena
+
+/// The ranks as `omnibal.cluster` of the module.
 void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
 /// Writes the factors of each micro-batch as `omnibal.loads`; without factors the attribute is
 /// removed.
@@ -28,4 +35,4 @@ void writePlan(mlir::ModuleOp module, const planner::Problem &problem, const pla
 llvm::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module, llvm::StringRef pass);
 
 } // namespace omnibal::plan
-#endif // PASSES_PLAN_PROBLEMATTRIBUTES_H
+#endif // PASSES_COMMON_PROBLEMATTRIBUTES_H

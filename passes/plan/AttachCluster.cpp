@@ -1,0 +1,85 @@
+//===- AttachCluster.cpp - omnibal-attach-cluster -------------------------------------------===//
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/ProblemAttributes.h"
+#include "passes/cost/Calibration.h"
+#include "passes/plan/Passes.h"
+#include "runtime/planner/json/ClusterJson.h"
+
+using namespace mlir;
+
+namespace omnibal {
+#define GEN_PASS_DEF_ATTACHCLUSTER
+#include "passes/plan/Passes.h.inc"
+
+namespace {
+
+llvm::Error bad(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+struct AttachCluster : impl::AttachClusterBase<AttachCluster> {
+  using AttachClusterBase::AttachClusterBase;
+
+  /// A wrong file is found before the first pass of the pipeline runs.
+  LogicalResult initialize(MLIRContext *context) override {
+    llvm::Error error = describe();
+    if (!error)
+      error = useMeasuredLinks();
+    if (error)
+      return emitError(UnknownLoc::get(context), llvm::toString(std::move(error)));
+    return success();
+  }
+
+  void runOnOperation() override { plan::writeCluster(getOperation(), described.cluster); }
+
+private:
+  llvm::Error describe() {
+    described = {};
+    planner::Cluster &to = described.cluster;
+    if (stages < 1 || dataParallel < 1 || memoryLimitBytes < 0)
+      return bad("omnibal-attach-cluster: stages and data-parallel must be >= 1, "
+                 "memory-limit-bytes >= 0");
+    if (cluster.empty()) {
+      to.stages = stages;
+      to.dataParallel = dataParallel;
+      to.link = to.dataParallelLink = planner::defaultLink;
+    } else {
+      rt::Result<planner::ClusterFile> file = planner::readClusterFile(cluster);
+      if (!file)
+        return bad(file.status().message());
+      described = *std::move(file);
+      if (stages != 1 && to.stages != stages)
+        return bad(cluster + ": `stages` is " + llvm::Twine(to.stages) + ", --stages says " +
+                   llvm::Twine(stages));
+      if (dataParallel != 1 && to.dataParallel != dataParallel)
+        return bad(cluster + ": `data_parallel.size` is " + llvm::Twine(to.dataParallel) +
+                   ", --data-parallel says " + llvm::Twine(dataParallel));
+    }
+    if (memoryLimitBytes)
+      to.memoryBytes = {memoryLimitBytes};
+    // From here on every stage has a limit of its own, or none has.
+    if (to.memoryBytes.size() == 1)
+      to.memoryBytes.resize(to.stages, to.memoryBytes.front());
+    return llvm::Error::success();
+  }
+
+  /// They stand in for the default links; what the cluster's file says wins.
+  llvm::Error useMeasuredLinks() {
+    llvm::Expected<cost::Calibration> table = cost::readCalibrations(*calibration);
+    if (!table)
+      return table.takeError();
+    auto use = [](const std::optional<cost::MeasuredLink> &measured, bool given,
+                  planner::Link &link) {
+      if (measured && !given)
+        link = {measured->latencyNs, measured->bytesPerSecond};
+    };
+    use(table->link, described.givesLink, described.cluster.link);
+    use(table->dataParallel, described.givesDataParallelLink, described.cluster.dataParallelLink);
+    return llvm::Error::success();
+  }
+
+  planner::ClusterFile described;
+};
+
+} // namespace
+} // namespace omnibal

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""omnibal-compile is one pipeline: it runs the passes that docs/passes.md lists, in that order, and omnibal-opt makes the
+same program of the pipeline's name and of its text.
+
+    pass_order_test.py BIN_FOLDER DATA_FOLDER [unittest options]
+"""
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, DATA = sys.argv[1:3]
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "passes.md")
+MODEL = os.path.join(DATA, "tiny-internvl", "model.onnx")
+
+
+def call(tool, *arguments):
+    command = [os.path.join(BIN, tool), *map(str, arguments)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    if result.returncode != 0:
+        raise AssertionError(f"exit {result.returncode} from {' '.join(command)}\n{result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+def passes_of(pipeline):
+    """Names of passes in a pipeline's text, each where it comes first."""
+    return list(dict.fromkeys(re.findall(r"[(,=\s](omnibal-[\w-]+)", pipeline)))
+
+
+def listed():
+    """Passes in the order of docs/passes.md, as two lists: the module's and the functions'."""
+    with open(PAGE, encoding="utf-8") as file:
+        text = file.read()
+    sections = re.split(r"^## ", text, flags=re.M)
+    rows = {section.splitlines()[0]: re.findall(r"^\| `(omnibal-[\w-]+)` \|", section, re.M) for section in sections}
+    rows.pop("Pipelines")
+    functions = [name for title, names in rows.items() if title.startswith("Lower:") for name in names]
+    return [name for title, names in rows.items() if not title.startswith("Lower:") for name in names], functions
+
+
+class PassOrder(unittest.TestCase):
+    def setUp(self):
+        self.work = tempfile.mkdtemp(prefix="omnibal-passes-")
+        self.addCleanup(shutil.rmtree, self.work)
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def dump(self, *flags):
+        return call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, *flags, "--dump-pass-pipeline").strip()
+
+    def test_the_page_lists_what_runs_in_its_order(self):
+        of_modules, of_functions = listed()
+        self.assertGreater(len(of_modules), 30)
+        self.assertEqual(passes_of(self.dump("--freeze", "vision", "-o", self.path("program"))), of_modules)
+        empty = self.path("empty.mlir")
+        with open(empty, "w"):
+            pass
+        dumped = subprocess.run([os.path.join(BIN, "omnibal-opt"), empty, "--omnibal-lower", "--dump-pass-pipeline"],
+                                stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=60, check=True).stderr
+        self.assertEqual(passes_of(dumped), of_functions)
+
+    def test_a_dry_run_only_leaves_the_export_out(self):
+        whole, dry = self.dump("-o", self.path("program")), self.dump("--dry-run")
+        self.assertEqual(passes_of(whole), passes_of(dry) + ["omnibal-export-program"])
+
+    def same(self, one, other):
+        names = sorted(os.listdir(self.path(one)))
+        self.assertEqual(names, sorted(os.listdir(self.path(other))))
+        _, different, errors = filecmp.cmpfiles(self.path(one), self.path(other), names, shallow=False)
+        self.assertEqual((different, errors), ([], []))
+
+    def test_omnibal_opt_makes_the_same_program(self):
+        for number, (flags, options) in enumerate((
+                (["--stages", 2, "--freeze", "vision"], "stages=2 freeze=vision"),
+                (["--stages", 2, "--schedule", "zb-h1", "--remat", "full"], "stages=2 schedule=zb-h1 remat=full"),
+                # So little that the search recomputes: the loop around it has limits to compare with.
+                (["--stages", 2, "--memory-limit-bytes", 30000000], "stages=2 memory-limit-bytes=30000000"),
+                (["--target", "cuda", "--gpu-code", "emulated", "--dtype", "float32", "--memory-limit-bytes", 200000000],
+                 "target=cuda emulated=1 compute=float32 memory-limit-bytes=200000000"))):
+            with self.subTest(flags=flags):
+                tool, name, text = (self.path(f"{kind}{number}") for kind in ("tool", "name", "text"))
+                call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, *flags, "-o", tool)
+                call("omnibal-opt", MODEL, f"--omnibal-compile=tiles=24 tokens=420 model=model.onnx output={name} {options}",
+                     "-o", os.devnull)
+                self.same(tool, name)
+                call("omnibal-opt", MODEL, "--pass-pipeline=" + self.dump(*flags, "-o", text), "-o", os.devnull)
+                self.same(tool, text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

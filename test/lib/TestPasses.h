@@ -1,0 +1,22 @@
+//===- TestPasses.h - Passes that only tests run --------------------------------------------===//
+#ifndef TEST_LIB_TESTPASSES_H
+#define TEST_LIB_TESTPASSES_H
+
+#include "mlir/Pass/Pass.h"
+#include <memory>
+#include <string>
+
+namespace omnibal::test {
+
+/// `test-select-remat`: writes `omnibal.remat` ("keep", "selective-N" or "full") on every layer
+/// that has none yet, in place of a plan.
+std::unique_ptr<mlir::Pass> createSelectRemat(std::string choice = "keep");
+/// `test-emit-gpu-kernels`: appends the kernels that a module's functions become for target cuda,
+/// in a gpu.module; the functions stay as they are.
+std::unique_ptr<mlir::Pass> createEmitGpuKernels();
+
+/// For omnibal-opt in builds with tests.
+void registerTestPasses();
+
+} // namespace omnibal::test
+#endif // TEST_LIB_TESTPASSES_H
