@@ -82,10 +82,14 @@ template <typename PassOptionsT> PassOptionsT programOptions(const CompileOption
 
 void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
                              const TrainingOptions &training) {
+  // Each form is checked where it is reached, in release builds too: what follows trusts it.
+  passes.addPass(createVerifyImported());
   // Shapes first: everything later reads sizes from types.
   passes.addPass(createSpecializePass());
+  passes.addPass(createVerifySpecialized());
   buildRaisePipeline(passes, caps.tokens, training.routerLossCoefficient);
   passes.addPass(createFormLayersPass());
+  passes.addPass(createVerifyLayers());
   // Freezing names parts, so it needs layers; the loss follows because the gradient's reach,
   // which decides what is saved, depends on both.
   if (!training.freeze.empty() || !training.freezeMatch.empty()) {

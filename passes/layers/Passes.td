@@ -14,6 +14,14 @@ def FormLayersPass : Pass<"omnibal-form-layers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::omnibal::OmnibalDialect"];
 }
 
+def VerifyLayers : Pass<"omnibal-verify-layers", "::mlir::ModuleOp"> {
+  let summary = "Check form L: @main is layers, in order, and nothing else";
+  let description = [{
+    Names, kinds and order of layers, what they read and yield, what @main returns. Constraints are
+    numbered (layers_c1 ...) in VerifyLayers.cpp.
+  }];
+}
+
 def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
   let summary = "Marks parameters that do not train";
   let description = [{

@@ -4,6 +4,14 @@
 
 include "mlir/Pass/PassBase.td"
 
+def VerifyImported : Pass<"omnibal-verify-imported", "::mlir::ModuleOp"> {
+  let summary = "Check form I: what the importer gives, or who writes it by hand";
+  let description = [{
+    Names of inputs and outputs, types without encoding, parameters that are there; no op of a later
+    form. Constraints are numbered (imported_c1 ...) in VerifyImported.cpp.
+  }];
+}
+
 def SpecializePass : Pass<"omnibal-specialize", "::mlir::ModuleOp"> {
   let summary = "Binds graph inputs to (V, N), makes every type static or affine, folds constants";
   let description = [{
@@ -20,6 +28,14 @@ def SpecializePass : Pass<"omnibal-specialize", "::mlir::ModuleOp"> {
     Option<"foldLimit", "fold-limit-elements", "int64_t", /*default=*/"1048576",
            "Largest constant that folding creates, in elements">
   ];
+}
+
+def VerifySpecialized : Pass<"omnibal-verify-specialized", "::mlir::ModuleOp"> {
+  let summary = "Check form S: sizes are known in V and N, and types and attributes say them";
+  let description = [{
+    Apart from what follows from the places of a nonzero. Constraints are numbered
+    (specialized_c1 ...) in VerifySpecialized.cpp.
+  }];
 }
 
 #endif // PASSES_SPECIALIZE_PASSES_TD
