@@ -71,8 +71,11 @@ public:
 private:
   /// A loss is where the sweep begins: its gradient op gives losses and gradients in one pass.
   LogicalResult visitLoss(Operation *op) {
-    if (gradients.loss)
-      return op->emitOpError("is the second loss of its layer");
+    if (gradients.loss) {
+      InFlightDiagnostic error = op->emitOpError("is the second loss of its layer");
+      error.attachNote(gradients.loss.getLoc()) << "the other loss";
+      return error;
+    }
     if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
       auto gradient = CrossEntropyGradOp::create(builder, op->getLoc(), loss.getLoss().getType(),
                                                  loss.getLogits().getType(), loss.getLogits(),

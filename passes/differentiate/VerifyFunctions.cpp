@@ -144,12 +144,16 @@ private:
         continue;
       auto here = widthOf(call, "input", i),
            there = widthOf(from, "output", cast<OpResult>(input).getResultNumber());
-      if (here && there && here != there)
-        return call.emitOpError() << "function_c11: input " << i
-                                  << (*here ? " stays in float32 here"
-                                            : " may be stored in bfloat16 here")
-                                  << ", as an output of " << from.getName() << " it "
-                                  << (*there ? "stays in float32" : "may be stored in bfloat16");
+      if (here && there && here != there) {
+        InFlightDiagnostic error = call.emitOpError()
+                                   << "function_c11: input " << i
+                                   << (*here ? " stays in float32 here"
+                                             : " may be stored in bfloat16 here")
+                                   << ", as an output of " << from.getName() << " it "
+                                   << (*there ? "stays in float32" : "may be stored in bfloat16");
+        error.attachNote(from.getLoc()) << "the call that makes it";
+        return error;
+      }
     }
     return success();
   }
@@ -247,6 +251,12 @@ private:
   //--- One call
   //----------------------------------------------------------------------------------------
 
+  /// The error of a call, with a note at the function that it is about.
+  static LogicalResult at(func::FuncOp function, InFlightDiagnostic error) {
+    error.attachNote(function.getLoc()) << "the function";
+    return error;
+  }
+
   StringRef outputKind(CallLayerOp call, unsigned output) {
     auto kinds = call->getAttrOfType<ArrayAttr>("omnibal.outputs");
     return kinds ? cast<StringAttr>(kinds[output]).getValue() : "output";
@@ -258,16 +268,19 @@ private:
     for (StringRef purpose : {"forward", "evaluate", "inference"}) {
       Interface &interface = interfaces[purpose.str()];
       if (interface.arguments.size() != formals)
-        return call.emitOpError() << "function_c3: @" << interface.function.getName() << " takes "
-                                  << interface.arguments.size() << " values, the call has "
-                                  << formals << " inputs and parameters";
+        return at(interface.function, call.emitOpError()
+                                          << "function_c3: @" << interface.function.getName()
+                                          << " takes " << interface.arguments.size()
+                                          << " values, the call has " << formals
+                                          << " inputs and parameters");
       for (unsigned i = 0, end = call->getNumResults(); i < end; ++i) {
         StringRef kind = outputKind(call, i);
         bool isRead = llvm::any_of(call->getResult(i).getUsers(), llvm::IsaPred<CallLayerOp>);
         bool needed = kind == "output" ? isRead || purpose == "inference" : purpose == "evaluate";
         if (needed && !interface.results.count({kind.str(), i}))
-          return call.emitOpError() << "function_c5: @" << interface.function.getName()
-                                    << " does not yield " << kind << " " << i;
+          return at(interface.function, call.emitOpError()
+                                            << "function_c5: @" << interface.function.getName()
+                                            << " does not yield " << kind << " " << i);
       }
     }
     auto backward = interfaces.find("backward");
@@ -287,14 +300,16 @@ private:
     for (Formals *formals : {&backward.arguments, &backward.results})
       for (const auto &[key, type] : *formals)
         if (StringRef(key.first).contains("grad") && typeOf(key.first, key.second) != type)
-          return call.emitOpError() << "function_c6: " << key.first << " " << key.second << " of @"
-                                    << backward.function.getName() << " is " << type
-                                    << ", the call has " << typeOf(key.first, key.second);
+          return at(backward.function,
+                    call.emitOpError() << "function_c6: " << key.first << " " << key.second
+                                       << " of @" << backward.function.getName() << " is " << type
+                                       << ", the call has " << typeOf(key.first, key.second));
     for (const auto &[key, type] : backward.arguments)
       if (key.first == "grad_output" && !isGradientGiven(call->getResult(key.second)))
-        return call.emitOpError() << "function_c7: @" << backward.function.getName()
-                                  << " reads the gradient of output " << key.second
-                                  << ", which no call below gives";
+        return at(backward.function, call.emitOpError()
+                                         << "function_c7: @" << backward.function.getName()
+                                         << " reads the gradient of output " << key.second
+                                         << ", which no call below gives");
     return success();
   }
 

@@ -78,9 +78,13 @@ LogicalResult LayerBuilder::build(const LayerPlan &plan, size_t index) {
   SmallVector<Value> operands;
   for (Value input : inputs) {
     Value value = formed.lookup(input);
-    if (!value)
-      return function.emitError() << "layer '" << plan.name << "' reads a value of a later layer, "
-                                  << describe(input.getDefiningOp());
+    if (!value) {
+      InFlightDiagnostic error = function.emitError()
+                                 << "layer '" << plan.name << "' reads a value of a later layer, "
+                                 << describe(input.getDefiningOp());
+      error.attachNote(input.getLoc()) << "the value is made here";
+      return error;
+    }
     operands.push_back(value);
   }
   SmallVector<Type> types;

@@ -50,9 +50,14 @@ private:
         return op.emitOpError("carries output ")
                << output << " of " << layer << ", of which chunk " << to << " needs no "
                << (gradient ? "gradient" : "value");
-      if (!carried.insert({gradient, from, to, edge}).second)
-        return op.emitOpError("carries output ")
-               << output << " of " << layer << ", which another message carries too";
+      auto [first, fresh] = carried.try_emplace({gradient, from, to, edge}, op);
+      if (!fresh) {
+        InFlightDiagnostic error = op.emitOpError("carries output ")
+                                   << output << " of " << layer
+                                   << ", which another message carries too";
+        error.attachNote(first->second.getLoc()) << "the other message";
+        return error;
+      }
       message.edges.push_back(edge);
     }
     result.messageIds[op.getSymName().str()] = message.id;
@@ -122,7 +127,8 @@ private:
   ModuleOp module;
   const analysis::CallGraph &graph;
   Schedule result;
-  std::set<Need> needed, carried;
+  std::set<Need> needed;
+  std::map<Need, TransferOp> carried; ///< by which message
 };
 
 /// Turns the ops of one stage into actions, in order.

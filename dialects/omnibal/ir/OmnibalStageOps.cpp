@@ -22,8 +22,12 @@ LogicalResult TransferOp::verify() {
     return emitOpError() << "transfer_c2: has " << getLayers().size() << " layers and "
                          << getOutputs().size() << " outputs; needs one of each a value";
   for (auto other : (*this)->getParentOfType<ModuleOp>().getOps<TransferOp>())
-    if (other != *this && other.getId() == getId())
-      return emitOpError() << "transfer_c4: @" << other.getSymName() << " also has id " << getId();
+    if (other != *this && other.getId() == getId()) {
+      InFlightDiagnostic error = emitOpError() << "transfer_c4: @" << other.getSymName()
+                                               << " also has id " << getId();
+      error.attachNote(other.getLoc()) << "the other message";
+      return error;
+    }
   return success();
 }
 
@@ -192,9 +196,14 @@ private:
       return op->emitOpError() << "stage_c6: stage " << stage.getIndex() << " does not "
                                << (sends ? "send " : "receive ") << name;
     Key key{sends, name.getValue(), microbatch};
-    if (starts ? !started.insert(key).second : !open.erase(key))
-      return op->emitOpError() << "stage_c2: " << name << " of micro-batch " << microbatch
-                               << (starts ? " starts a second time" : " has not been started");
+    if (starts ? !started.insert({key, op}).second : !open.erase(key)) {
+      InFlightDiagnostic error = op->emitOpError()
+                                 << "stage_c2: " << name << " of micro-batch " << microbatch
+                                 << (starts ? " starts a second time" : " has not been started");
+      if (starts)
+        error.attachNote(started.at(key)->getLoc()) << "it starts here";
+      return error;
+    }
     if (starts)
       open[key] = op;
     bool ran = ranFor(transfer, chunk, microbatch);
@@ -218,8 +227,7 @@ private:
   SymbolTableCollection &symbols;
   int lastPhase = 0;
   std::set<std::tuple<RunKind, int64_t, int64_t>> done; ///< kind, chunk, micro-batch
-  std::set<Key> started;
-  std::map<Key, Operation *> open;
+  std::map<Key, Operation *> started, open;
 };
 } // namespace
 
@@ -231,8 +239,12 @@ LogicalResult StageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (stage < 0 || stage >= plan.getStages())
     return emitOpError() << "stage_c5: stage " << stage << " of " << plan.getStages();
   for (auto other : (*this)->getParentOfType<ModuleOp>().getOps<StageOp>())
-    if (other != *this && other.getIndex() == getIndex() && other.getMode() == getMode())
-      return emitOpError() << "stage_c5: @" << other.getSymName() << " also is stage " << stage
-                           << " in mode " << stringifyStageMode(getMode());
+    if (other != *this && other.getIndex() == getIndex() && other.getMode() == getMode()) {
+      InFlightDiagnostic error = emitOpError()
+                                 << "stage_c5: @" << other.getSymName() << " also is stage "
+                                 << stage << " in mode " << stringifyStageMode(getMode());
+      error.attachNote(other.getLoc()) << "the other stage";
+      return error;
+    }
   return StageChecker(*this, plan, symbols).run();
 }

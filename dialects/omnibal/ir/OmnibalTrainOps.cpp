@@ -111,13 +111,19 @@ static LogicalResult verifyRole(CallLayerOp call, func::FuncOp function, StringR
     auto index = dyn_cast_or_null<IntegerAttr>(attribute(position, "omnibal.index"));
     if (!name || name != role || !index)
       continue;
-    if (index.getInt() < 0 || index.getInt() >= static_cast<int64_t>(actuals.size()))
-      return call.emitOpError() << "call_layer_c3: @" << function.getName() << " needs " << role
-                                << " " << index.getInt() << ", the call has " << actuals.size();
-    if (actuals[index.getInt()] != type)
-      return call.emitOpError() << "call_layer_c3: " << role << " " << index.getInt() << " of @"
-                                << function.getName() << " is " << type << ", the call gives "
-                                << actuals[index.getInt()];
+    const bool exists =
+        index.getInt() >= 0 && index.getInt() < static_cast<int64_t>(actuals.size());
+    if (exists && actuals[index.getInt()] == type)
+      continue;
+    InFlightDiagnostic error = call.emitOpError() << "call_layer_c3: ";
+    if (exists)
+      error << role << " " << index.getInt() << " of @" << function.getName() << " is " << type
+            << ", the call gives " << actuals[index.getInt()];
+    else
+      error << "@" << function.getName() << " needs " << role << " " << index.getInt()
+            << ", the call has " << actuals.size();
+    error.attachNote(function.getLoc()) << "the function";
+    return error;
   }
   return success();
 }

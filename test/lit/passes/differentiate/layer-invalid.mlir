@@ -114,6 +114,7 @@ func.func @main() {
 
 // -----
 
+// expected-note @below {{the function}}
 func.func @f(%x: tensor<3xf32> {omnibal.role = "input", omnibal.index = 0 : i64}) { return }
 omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main(%x: tensor<2xf32>) {
@@ -124,6 +125,7 @@ func.func @main(%x: tensor<2xf32>) {
 
 // -----
 
+// expected-note @below {{the function}}
 func.func @f(%x: tensor<3xf32> {omnibal.role = "parameter", omnibal.index = 1 : i64}) { return }
 omnibal.layer_fn @l forward(@f) evaluate(@f) inference(@f)
 func.func @main() {

@@ -198,6 +198,7 @@ func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0 : tensor<2xf32>
 }
+// expected-note @below {{the function}}
 func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}) {
   return
 }
@@ -248,6 +249,7 @@ func.func @main() -> tensor<2xf32> {
 }
 omnibal.layer_fn @body forward(@body.forward) backward(@body.backward) evaluate(@body.evaluate) inference(@body.evaluate)
 omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(@head.evaluate) inference(@head.inference)
+// expected-note @below {{the function}}
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0 : tensor<2xf32>
 }
@@ -297,6 +299,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %0, %1, %0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
+// expected-note @below {{the function}}
 func.func @head.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
@@ -329,6 +332,7 @@ func.func @body.evaluate(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.rol
 func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
   return
 }
+// expected-note @below {{the function}}
 func.func @head.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}, %2: tensor<3xf32> {omnibal.index = 1 : i64, omnibal.role = "input"}) -> (tensor<3xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_input"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "loss"}) {
   return %2, %1, %0 : tensor<3xf32>, tensor<2xf32>, tensor<2xf32>
 }
@@ -354,6 +358,7 @@ omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
+// expected-note @below {{the function}}
 func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<3xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
   return %0 : tensor<2xf32>
 }
@@ -388,6 +393,7 @@ omnibal.layer_fn @head forward(@head.forward) backward(@head.backward) evaluate(
 func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}, tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}) {
   return %0, %0 : tensor<2xf32>, tensor<2xf32>
 }
+// expected-note @below {{the function}}
 func.func @body.backward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "saved"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "grad_output"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter_grad"}) {
   return %1 : tensor<2xf32>
 }
@@ -776,6 +782,7 @@ func.func @head.inference(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.ro
 omnibal.parameter @p : tensor<2xf32>
 omnibal.parameter @q : tensor<2xf32>
 func.func @main() -> tensor<2xf32> {
+  // expected-note @below {{the call that makes it}}
   %x = omnibal.call_layer "body" language @body inputs() parameters [@p] : () -> tensor<2xf32>
   // expected-error @below {{function_c11: input 0 may be stored in bfloat16 here, as an output of body it stays in float32}}
   %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@q] {omnibal.outputs = ["loss"]} : (tensor<2xf32>) -> tensor<2xf32>

@@ -239,6 +239,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 }
 // expected-error @below {{transfer_c4: @again also has id 0}}
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+// expected-note @below {{the other message}}
 omnibal.transfer @again activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
@@ -343,6 +344,7 @@ func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role
 omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
 omnibal.stage @stage_0 index 0 {
+  // expected-note @below {{it starts here}}
   omnibal.post_recv @back microbatch 0
   // expected-error @below {{stage_c2: @back of micro-batch 0 starts a second time}}
   omnibal.post_recv @back microbatch 0
@@ -604,6 +606,7 @@ omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
 // expected-error @below {{stage_c5: @stage_0 also is stage 0 in mode train}}
 omnibal.stage @other index 0 {
 }
+// expected-note @below {{the other stage}}
 omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
 }
