@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/Companions.h"
 #include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 namespace omnibal::rt {
@@ -67,8 +67,10 @@ Result<std::string> readCompanion(const FolderFiles &source, const std::string &
   OMNIBAL_ASSIGN_OR_RETURN(std::string contents, source.read(name));
   if (!type || name != "config.json")
     return contents;
-  auto config = nlohmann::ordered_json::parse(contents, nullptr, false);
-  if (!config.is_object())
+  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json checked, parseJson(contents, source.pathOf(name)));
+  // As it was read, but with its keys in the order of the file.
+  auto config = nlohmann::ordered_json::parse(contents);
+  if (!checked.is_object())
     return invalid(source.pathOf(name) + ": not a JSON object; the model's configuration is needed "
                                          "to name the type of the saved weights");
   setType(config, *type);

@@ -3,11 +3,11 @@
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/checkpoint/TensorBytes.h"
 #include "runtime/support/Float16.h"
+#include "runtime/support/Json.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string_view>
@@ -117,10 +117,11 @@ std::string indexText(const std::vector<SharedTensorFile> &files) {
 std::set<std::string> shardsOfIndex(const fs::path &folder) {
   std::set<std::string> names;
   auto text = readWholeFile((folder / indexName).string());
-  auto index = nlohmann::json::parse(text ? *text : "", nullptr, false);
-  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+  auto index = parseJson(text ? *text : "", indexName);
+  if (!index || !index->is_object() || !index->contains("weight_map") ||
+      !(*index)["weight_map"].is_object())
     return names;
-  for (const auto &[tensor, where] : index["weight_map"].items())
+  for (const auto &[tensor, where] : (*index)["weight_map"].items())
     if (where.is_string() && where.get<std::string>().find('/') == std::string::npos)
       names.insert(where.get<std::string>());
   return names;

@@ -1,11 +1,11 @@
 #include "runtime/program/ProgramIO.h"
-#include "runtime/program/JsonFields.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/Formats.h"
 #include "runtime/support/Json.h"
+#include "runtime/support/JsonField.h"
 #include <algorithm>
 #include <filesystem>
 #include <set>

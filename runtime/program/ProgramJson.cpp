@@ -4,9 +4,9 @@
 // short arrays, because there are many of them. docs/program.md describes every field.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/program/JsonFields.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/ProgramIO.h"
+#include "runtime/support/JsonField.h"
 
 namespace omnibal::rt {
 namespace {

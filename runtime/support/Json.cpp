@@ -1,4 +1,5 @@
 #include "runtime/support/Json.h"
+#include <cmath>
 #include <vector>
 
 namespace omnibal::rt {
@@ -89,6 +90,22 @@ Result<json> parseJson(std::string_view text, const std::string &where, const Js
   if (!json::sax_parse(text.begin(), text.end(), &builder))
     return std::move(builder.status);
   return std::move(builder.root);
+}
+
+std::optional<int64_t> integerOf(const json &value) {
+  if (value.is_number_unsigned()) {
+    auto number = value.get<uint64_t>();
+    constexpr auto largest = uint64_t{std::numeric_limits<int64_t>::max()};
+    return number <= largest ? std::optional<int64_t>(number) : std::nullopt;
+  }
+  if (value.is_number_integer())
+    return value.get<int64_t>();
+  if (value.is_number_float()) {
+    auto number = value.get<double>();
+    bool fits = std::abs(number) < 0x1p63 && number == std::trunc(number);
+    return fits ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 std::string keptDecimal(const json &value) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace omnibal::rt {
 
 /// What a reader admits, and how it wants numbers.
 struct JsonRules {
-  size_t mostNested = std::numeric_limits<size_t>::max();
+  /// What walks a value (printing it, say) calls itself, so no file may make that go deep.
+  size_t mostNested = 64;
   size_t mostObjects = std::numeric_limits<size_t>::max();
   size_t mostLists = std::numeric_limits<size_t>::max();
   std::string remedy; ///< ends the message about a text with more of them
@@ -26,6 +28,9 @@ struct JsonRules {
 /// line) stands in front of the message.
 Result<nlohmann::json> parseJson(std::string_view text, const std::string &where,
                                  const JsonRules &rules = {});
+
+/// A number whose value is an integer (25e9 is one); none if it is not, or leaves 64 bits.
+std::optional<int64_t> integerOf(const nlohmann::json &value);
 
 /// The text of a number kept by JsonRules::keepDecimals; empty for any other value.
 std::string keptDecimal(const nlohmann::json &value);

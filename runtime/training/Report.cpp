@@ -2,6 +2,7 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/program/Names.h"
 #include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -41,10 +42,11 @@ Result<int64_t> keepStepsBefore(const std::string &path, int64_t first) {
   OMNIBAL_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::create(path));
   int64_t damaged = 0;
   for (std::string line; std::getline(in, line);) {
-    auto value = nlohmann::json::parse(line, nullptr, false);
-    if (!value.is_object() || !value.contains("step") || !value["step"].is_number_integer()) {
+    auto value = parseJson(line, path);
+    if (!value || !value->is_object() || !value->contains("step") ||
+        !(*value)["step"].is_number_integer()) {
       ++damaged;
-    } else if (value["step"].get<int64_t>() < first) {
+    } else if ((*value)["step"].get<int64_t>() < first) {
       line += '\n';
       OMNIBAL_RETURN_IF_ERROR(out.write(line.data(), line.size()));
     }

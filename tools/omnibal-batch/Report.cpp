@@ -1,15 +1,14 @@
 #include "tools/omnibal-batch/Report.h"
+#include "runtime/support/NumberText.h"
 #include "tools/omnibal-batch/Chart.h"
 #include "tools/omnibal-batch/Summary.h"
+#include "tools/report/HtmlText.h"
 #include <algorithm>
-#include <cstdio>
 
 namespace omnibal::rt {
 namespace {
 
-constexpr const char *head = R"html(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>omnibal: balanced batches</title><style>
+constexpr const char *style = R"html(<style>
 :root{--text:#1f2328;--dim:#59636e;--page:#fff;--card:#f6f8fa;--line:#d1d9e0;--grid:#eaeef2;--s0:#c2703d;--s1:#3b6fd4;--cap:#8250df}
 @media(prefers-color-scheme:dark){:root{--text:#e6edf3;--dim:#9198a1;--page:#0d1117;--card:#161b22;--line:#3d444d;--grid:#232a33;--s0:#e0915c;--s1:#6f9bf0;--cap:#b794f6}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);max-width:1160px;margin:2em auto;padding:0 1.2em}
@@ -27,23 +26,14 @@ svg text.label{fill:var(--text);font-weight:600}
 .s0{fill:var(--s0)}.s1{fill:var(--s1)}.rest{fill:var(--line)}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25em 1em .25em 0;border-bottom:1px solid var(--line);text-align:right}
 td:first-child,th:first-child{text-align:left}
-</style></head><body>
-)html";
+</style>)html";
 
 constexpr const char *beforeLabel = "without balancing: random micro-batches";
 constexpr const char *afterLabel = "balanced";
 
-std::string decimal(double value, int digits) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-std::string percent(double value) {
-  char text[48];
-  double shown = 100 * value;
-  std::snprintf(text, sizeof text, shown != 0 && shown < 0.1 ? "%.2g %%" : "%.1f %%", shown);
-  return text;
-}
+using report::card;
+
+std::string percent(double share) { return rt::percent(share, 2); }
 
 /// What every group carries; a padded micro-batch computes its longest sample's length for each.
 struct GroupValues {
@@ -77,10 +67,6 @@ GroupValues groupValues(const SampleLengths &lengths, const Batches &batches,
   return values;
 }
 
-std::string card(const std::string &value, const std::string &text) {
-  return "<div class=\"card\"><b>" + value + "</b><span>" + text + "</span></div>\n";
-}
-
 std::string cards(const Batches &batches, const BatchesRecord &r) {
   std::string out = "<div class=\"cards\">\n";
   out += card(withCommas(batches.groups()),
@@ -97,8 +83,8 @@ std::string cards(const Batches &batches, const BatchesRecord &r) {
 }
 
 std::string row(const char *label, double before, double after) {
-  return std::string("<tr><td>") + label + "</td><td>" + decimal(before, 5) + "</td><td>" +
-         decimal(after, 5) + "</td></tr>\n";
+  return std::string("<tr><td>") + label + "</td><td>" + fixed(before, 5) + "</td><td>" +
+         fixed(after, 5) + "</td></tr>\n";
 }
 
 std::string numbers(const BatchesRecord &r) {
@@ -123,11 +109,11 @@ std::string groupsBar(const Batches &batches) {
       "<svg role=\"img\" aria-label=\"Groups and the lower bound\" viewBox=\"0 0 1110 "
       "64\">\n<rect class=\"rest\" x=\"0\" y=\"8\" width=\"1100\" height=\"18\" "
       "rx=\"3\"/>";
-  out += "<rect class=\"s1\" x=\"0\" y=\"8\" width=\"" + decimal(groups * scale, 2) +
-         "\" height=\"18\" rx=\"3\"/>\n<line class=\"cap\" x1=\"" + decimal(bound * scale, 2) +
-         "\" y1=\"2\" x2=\"" + decimal(bound * scale, 2) + "\" y2=\"34\"/>\n";
+  out += "<rect class=\"s1\" x=\"0\" y=\"8\" width=\"" + fixed(groups * scale, 2) +
+         "\" height=\"18\" rx=\"3\"/>\n<line class=\"cap\" x1=\"" + fixed(bound * scale, 2) +
+         "\" y1=\"2\" x2=\"" + fixed(bound * scale, 2) + "\" y2=\"34\"/>\n";
   bool leftward = bound * scale > 400;
-  out += "<text x=\"" + decimal(bound * scale + (leftward ? -4 : 4), 2) + "\" y=\"46\"" +
+  out += "<text x=\"" + fixed(bound * scale + (leftward ? -4 : 4), 2) + "\" y=\"46\"" +
          (leftward ? " text-anchor=\"end\"" : "") + ">lower bound " +
          withCommas(batches.lowerBound) + "</text>\n";
   return out + "</svg>\n";
@@ -151,12 +137,12 @@ std::string htmlReport(const SampleLengths &lengths, const Batches &batches,
   GroupValues after = groupValues(lengths, batches, o, afterLabel, false);
   GroupValues before =
       groupValues(lengths, unbalanced(lengths, batches, o.seed), o, beforeLabel, true);
-  std::string out = head;
-  out += "<h1>Balanced batches</h1>\n<p class=\"dim\">" + withCommas(record.samples) +
-         " samples, groups of at most " + withCommas(o.tilesCap) + " tiles and " +
-         withCommas(o.tokensCap) + " tokens, " + withCommas(o.ranks) + " ranks, " +
-         withCommas(batches.groups() / o.ranks) + " steps; method " + name(o.method) + ", seed " +
-         std::to_string(o.seed) + ", epoch " + std::to_string(o.epoch) + "</p>\n";
+  std::string out = report::beginPage("balanced batches", style, "Balanced batches");
+  out += "<p class=\"dim\">" + withCommas(record.samples) + " samples, groups of at most " +
+         withCommas(o.tilesCap) + " tiles and " + withCommas(o.tokensCap) + " tokens, " +
+         withCommas(o.ranks) + " ranks, " + withCommas(batches.groups() / o.ranks) +
+         " steps; method " + name(o.method) + ", seed " + std::to_string(o.seed) + ", epoch " +
+         std::to_string(o.epoch) + "</p>\n";
   out += cards(batches, record);
   out += "<h2>Groups</h2>\n<p class=\"dim\">" + withCommas(batches.groups()) + " groups, " +
          gapText(batches) + " above the number that no packing can be below (" +
@@ -178,7 +164,7 @@ std::string htmlReport(const SampleLengths &lengths, const Batches &batches,
                    "given coefficients.",
                    before.cost, after.cost, {"ms", false, 0});
   out += numbers(record);
-  return out + "</body></html>\n";
+  return out + report::endPage();
 }
 
 } // namespace omnibal::rt

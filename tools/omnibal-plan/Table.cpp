@@ -1,11 +1,16 @@
 #include "tools/omnibal-plan/Table.h"
-#include "runtime/planner/model/NumberText.h"
+#include "runtime/support/NumberText.h"
+#include "tools/report/TextTable.h"
 #include <map>
 
 namespace omnibal::plan {
 namespace {
 
 using namespace planner;
+using rt::fixed;
+using rt::gigabytes;
+using rt::milliseconds;
+using rt::percent;
 
 /// "first .. last" of every chunk on the stage.
 std::string layersOf(const Problem &problem, const Plan &plan, int64_t stage) {
@@ -34,19 +39,8 @@ std::string recomputed(const Plan &plan, int64_t stage) {
   return text.empty() ? "none" : text;
 }
 
-/// Columns two spaces apart, a line a row.
 std::string aligned(const std::vector<std::vector<std::string>> &rows) {
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto &row : rows)
-    for (size_t c = 0; c < row.size(); ++c)
-      widths[c] = std::max(widths[c], row[c].size());
-  std::string text;
-  for (const auto &row : rows) {
-    for (size_t c = 0; c < row.size(); ++c)
-      text += row[c] + std::string(c + 1 < row.size() ? widths[c] - row[c].size() + 2 : 0, ' ');
-    text += "\n";
-  }
-  return text;
+  return report::textTable(rows, report::Align::Left);
 }
 
 } // namespace
@@ -57,18 +51,18 @@ std::string table(const Problem &problem, const Plan &plan, const PlanSearch &se
   for (size_t r = 0; r < plan.stages.size(); ++r) {
     const StageFigures &stage = plan.stages[r];
     auto number = static_cast<int64_t>(r);
-    double idle = plan.stepNs > 0 ? 100.0 * stage.idleNs / plan.stepNs : 0;
+    double idle = plan.stepNs > 0 ? 1.0 * stage.idleNs / plan.stepNs : 0;
     rows.push_back(
         {std::to_string(r), layersOf(problem, plan, number), milliseconds(stage.forwardNs),
          milliseconds(stage.backwardNs), recomputed(plan, number),
-         gigabytes(stage.peakBytes) + " / " + gigabytes(stage.limitBytes), fixed(idle, 1) + " %"});
+         gigabytes(stage.peakBytes) + " / " + gigabytes(stage.limitBytes), percent(idle, 1)});
   }
   const char *proof = search.provedOptimal   ? "proved optimal"
                       : search.stoppedByTime ? "stopped by the time limit"
                                              : "not proved optimal";
   return aligned(rows) + "step " + milliseconds(plan.stepNs) + " ms, no plan takes less than " +
-         milliseconds(search.lowerBoundNs) + " ms (gap " + fixed(100 * search.gap, 3) + " %, " +
-         proof + "); " + std::to_string(problem.microbatches) + " micro-batches, " + plan.schedule +
+         milliseconds(search.lowerBoundNs) + " ms (gap " + percent(search.gap, 3) + ", " + proof +
+         "); " + std::to_string(problem.microbatches) + " micro-batches, " + plan.schedule +
          "; searched " + fixed(search.seconds, 2) + " s\n";
 }
 

@@ -2,10 +2,10 @@
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/json/ProblemJson.h"
-#include "runtime/planner/model/NumberText.h"
 #include "runtime/planner/search/Search.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/JsonWriter.h"
+#include "runtime/support/NumberText.h"
 #include "tools/omnibal-plan/Export.h"
 #include "tools/omnibal-plan/Options.h"
 #include "tools/omnibal-plan/Table.h"
@@ -36,7 +36,7 @@ bool isWritten(const std::string &path, const std::string &text) {
 /// Runs a phase that ends after the time limit at the latest.
 template <typename Phase>
 auto withProgress(const std::string &what, const Options &options, Phase phase) {
-  std::string limit = fixed(options.timeLimit, 0);
+  std::string limit = rt::fixed(options.timeLimit, 0);
   rt::Progress progress(what + " (at most " + limit + " s)", options.timeLimit);
   return phase();
 }

@@ -1,6 +1,7 @@
 //===- Report.cpp ------------------------------------------------------------------------===//
 #include "tools/report/Report.h"
-#include "runtime/planner/model/NumberText.h"
+#include "runtime/support/NumberText.h"
+#include "tools/report/HtmlText.h"
 #include "tools/report/ReportData.h"
 #include <algorithm>
 #include <map>
@@ -13,23 +14,12 @@ namespace {
 
 constexpr int64_t mostChunkRows = 1024;
 
-std::string escaped(const std::string &text) {
-  std::string result;
-  for (char c : text)
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  return result;
-}
+using report::escaped;
+using rt::fixed;
+using rt::gigabytes;
+using rt::milliseconds;
 
-std::string percent(double share) { return fixed(100 * share, 2) + " %"; }
+std::string percent(double share) { return rt::percent(share, 2); }
 
 class Page {
 public:
@@ -37,12 +27,13 @@ public:
       : input(input), problem(input.problem), plan(input.plan), timeline(input.timeline) {}
 
   std::string write() {
-    out << "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
-           "name=\"viewport\" content=\"width=device-width\">\n<title>omnibal: plan of "
-        << escaped(input.title) << "</title><style id=\"svg-style\">" << pictureStyle
-        << "</style><style>" << pageStyle << "</style></head><body>\n<h1>Plan of "
-        << escaped(input.title) << "</h1>\n<p class=\"dim\">" << problem.layers.size()
-        << " layers on " << plan.actions.size() << " stages";
+    const std::string title = "plan of " + input.title;
+    out << report::beginPage(title,
+                             std::string("<style id=\"svg-style\">") + pictureStyle +
+                                 "</style><style>" + pageStyle + "</style>",
+                             "P" + title.substr(1))
+        << "<p class=\"dim\">" << problem.layers.size() << " layers on " << plan.actions.size()
+        << " stages";
     if (problem.cluster.dataParallel > 1)
       out << " (times " << problem.cluster.dataParallel << " replicas)";
     out << ", " << problem.microbatches << " micro-batches, schedule " << escaped(plan.schedule)
@@ -54,14 +45,13 @@ public:
     if (!input.table.empty())
       out << "<h2>As a table</h2>\n<pre>" << escaped(input.table) << "</pre>\n";
     out << "<script>\nconst plan = " << reportData(input) << ";\n"
-        << pageScript << "</script>\n</body></html>\n";
+        << pageScript << "</script>\n"
+        << report::endPage();
     return std::move(out).str();
   }
 
 private:
-  void card(const std::string &value, const std::string &what) {
-    out << "<div class=\"card\"><b>" << value << "</b><span>" << what << "</span></div>\n";
-  }
+  void card(const std::string &value, const std::string &what) { out << report::card(value, what); }
 
   void cards() {
     double idle = 0, fullest = 0;

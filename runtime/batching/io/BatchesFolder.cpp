@@ -1,9 +1,8 @@
 #include "runtime/batching/io/BatchesFolder.h"
-#include "runtime/batching/io/Fields.h"
 #include "runtime/batching/io/Npy.h"
 #include "runtime/batching/pack/Mixture.h"
 #include "runtime/support/AtomicFile.h"
-#include "runtime/support/Json.h"
+#include "runtime/support/JsonField.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -55,51 +54,39 @@ Status appendLengths(NpyWriter &file, const SampleLengths &lengths) {
   return Status::ok();
 }
 
-Result<Mix> readMix(const json &object, const std::string &where) {
-  Fields fields(object, where);
-  const json &sizes = fields.at("sizes"), &weights = fields.at("weights");
+Mix readMix(JsonField object) {
   Mix mix;
-  mix.samples = fields.integer("samples", 1, INT64_MAX);
-  if (!sizes.is_array() || !weights.is_array() || sizes.size() != weights.size() || sizes.empty())
-    fields.fail("\"sizes\" and \"weights\" are not lists of the same length");
-  OMNIBAL_RETURN_IF_ERROR(fields.status);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!sizes[i].is_number_unsigned() || sizes[i].get<uint64_t>() >= uint64_t(1) << 31 ||
-        !weights[i].is_number())
-      return Status(Code::DataLoss,
-                    where + ": entry " + std::to_string(i) +
-                        " of \"sizes\" or \"weights\" is not a number of samples or "
-                        "a weight");
-    mix.sizes.push_back(sizes[i].get<int64_t>());
-    mix.weights.push_back(weights[i].get<double>());
-  }
+  mix.samples = object["samples"].integer(1);
+  mix.sizes = object["sizes"].list([](JsonField size) { return size.integer(0, INT32_MAX); });
+  mix.weights = object["weights"].list([](JsonField weight) { return weight.number(); });
+  if (mix.sizes.empty() || mix.sizes.size() != mix.weights.size())
+    object.fail("\"sizes\" and \"weights\" are not lists of the same length");
   return mix;
 }
 
-Result<BatchOptions> readOptions(const json &root, const std::string &path) {
-  Fields fields(root, path);
+BatchOptions readOptions(JsonField root) {
   BatchOptions options;
-  auto method = batchMethodNamed(fields.text("method"));
-  auto oversize = oversizeNamed(fields.text("oversize_policy"));
+  auto method = batchMethodNamed(root["method"].text());
+  auto oversize = oversizeNamed(root["oversize_policy"].text());
   if (!method)
-    fields.fail("\"method\" is none of plan, isf, random, sorted");
+    root["method"].fail("one of plan, isf, random, sorted is expected");
   if (!oversize)
-    fields.fail("\"oversize_policy\" is none of error, own-group, skip");
-  options.tilesCap = fields.integer("tiles_cap", 1, INT64_MAX);
-  options.tokensCap = fields.integer("tokens_cap", 1, INT64_MAX);
-  options.ranks = static_cast<int32_t>(fields.integer("ranks", 1, INT32_MAX));
-  const json &seed = fields.at("seed");
+    root["oversize_policy"].fail("one of error, own-group, skip is expected");
+  options.tilesCap = root["tiles_cap"].integer(1);
+  options.tokensCap = root["tokens_cap"].integer(1);
+  options.ranks = static_cast<int32_t>(root["ranks"].integer(1, INT32_MAX));
+  const json &seed = root["seed"].json();
   if (!seed.is_number_unsigned())
-    fields.fail("\"seed\" is not a whole number of at least 0");
-  options.epoch = fields.integer("epoch", 0, INT64_MAX);
-  if (root.is_object() && root.contains("cost")) {
-    Fields cost(root["cost"], path + ": cost");
-    options.cost.tileNs = cost.nonNegative("tile_ns");
-    options.cost.tokenNs = cost.nonNegative("token_ns");
-    options.cost.squareNs = cost.nonNegative("square_ns");
-    OMNIBAL_RETURN_IF_ERROR(cost.status);
+    root["seed"].fail("an integer of at least 0 is expected");
+  options.epoch = root["epoch"].integer(0);
+  if (root.has("cost")) {
+    JsonField cost = root["cost"];
+    options.cost.tileNs = cost["tile_ns"].number(0);
+    options.cost.tokenNs = cost["token_ns"].number(0);
+    options.cost.squareNs = cost["square_ns"].number(0);
   }
-  OMNIBAL_RETURN_IF_ERROR(fields.status);
+  if (root.failed())
+    return options;
   options.seed = seed.get<uint64_t>();
   options.method = *method;
   options.oversize = *oversize;
@@ -204,14 +191,15 @@ Result<Composition> readComposition(const std::string &folder) {
   OMNIBAL_RETURN_IF_ERROR(text.status());
   OMNIBAL_ASSIGN_OR_RETURN(json root, parseJson(*text, jsonPath));
   Composition result;
-  OMNIBAL_ASSIGN_OR_RETURN(result.options, readOptions(root, jsonPath));
-  Fields fields(root, jsonPath);
-  int64_t samples = fields.integer("samples", 0, INT64_MAX);
-  OMNIBAL_RETURN_IF_ERROR(fields.status);
-  if (root.contains("mix")) {
-    OMNIBAL_ASSIGN_OR_RETURN(result.mix, readMix(root["mix"], jsonPath + ": mix"));
+  Status error;
+  JsonField fields(root, jsonPath, error);
+  result.options = readOptions(fields);
+  int64_t samples = fields["samples"].integer(0);
+  if (fields.has("mix")) {
+    result.mix = readMix(fields["mix"]);
     samples = std::accumulate(result.mix.sizes.begin(), result.mix.sizes.end(), int64_t(0));
   }
+  OMNIBAL_RETURN_IF_ERROR(error);
   SampleLengths &lengths = result.lengths;
   auto begin = [&](int64_t rows) {
     if (rows != samples)

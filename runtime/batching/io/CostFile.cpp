@@ -1,7 +1,6 @@
 #include "runtime/batching/io/CostFile.h"
-#include "runtime/batching/io/Fields.h"
 #include "runtime/support/AtomicFile.h"
-#include "runtime/support/Json.h"
+#include "runtime/support/JsonField.h"
 
 namespace omnibal::rt {
 
@@ -18,24 +17,17 @@ Result<CostFile> readCostFile(const std::string &path) {
                                                        {"fixed_bytes", &file.memory.fixedBytes},
                                                        {"tile_bytes", &file.memory.tileBytes},
                                                        {"token_bytes", &file.memory.tokenBytes}};
-  if (!root.is_object())
-    return invalid(path + ": an object with tile_ns, token_ns and square_ns is expected");
-  Fields fields(root, path);
-  for (const auto &[key, ignored] : root.items()) {
-    bool known = key == "stages";
-    for (auto [name, value] : numbers)
-      if (key == name) {
-        known = true;
-        *value = fields.nonNegative(name);
-      }
-    if (!known)
-      return invalid(path + ": the field \"" + key +
-                     "\" is unknown; tile_ns, token_ns and square_ns are expected");
-  }
-  if (root.contains("stages"))
-    file.step.stages = static_cast<int32_t>(fields.integer("stages", 1, 1 << 20));
-  if (!fields.status)
-    return invalid(fields.status.message());
+  Status error;
+  JsonField fields(root, path, error);
+  fields.onlyKeys({"tile_ns", "token_ns", "square_ns", "microbatch_ns", "step_ns", "fixed_bytes",
+                   "tile_bytes", "token_bytes", "stages"});
+  for (auto [key, value] : numbers)
+    if (fields.has(key))
+      *value = fields[key].number(0);
+  if (fields.has("stages"))
+    file.step.stages = static_cast<int32_t>(fields["stages"].integer(1, 1 << 20));
+  if (!error)
+    return invalid(error.message());
   if (!cost.isSet())
     return invalid(path + ": one of tile_ns, token_ns and square_ns must be above 0");
   file.hasMemory = file.memory.tileBytes > 0 || file.memory.tokenBytes > 0;

@@ -1,8 +1,7 @@
 //===- JsonText.cpp ----------------------------------------------------------------------===//
 #include "runtime/planner/json/JsonText.h"
 #include "runtime/support/AtomicFile.h"
-#include <cmath>
-#include <limits>
+#include <cstdlib>
 
 namespace omnibal::planner {
 using nlohmann::json;
@@ -43,18 +42,8 @@ rt::Result<json> parsePlainJson(std::string_view text, const std::string &where)
 rt::Result<json> readPlainJson(const std::string &path) { return read(path, false); }
 
 std::optional<int64_t> integerOf(const json &value) {
-  constexpr int64_t largest = std::numeric_limits<int64_t>::max();
-  if (value.is_number_unsigned()) {
-    auto number = value.get<uint64_t>();
-    return number <= uint64_t{largest} ? std::optional<int64_t>(number) : std::nullopt;
-  }
-  if (value.is_number_integer())
-    return value.get<int64_t>();
-  if (value.is_number_float()) {
-    auto number = value.get<double>();
-    bool fits = std::abs(number) < 0x1p63 && number == std::trunc(number);
-    return fits ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
-  }
+  if (value.is_number())
+    return rt::integerOf(value);
   std::optional<Decimal> decimal = decimalOf(value);
   return decimal && decimal->scale == 0 ? std::optional(decimal->digits) : std::nullopt;
 }

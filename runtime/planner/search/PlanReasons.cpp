@@ -1,9 +1,11 @@
 #include "runtime/planner/search/PlanReasons.h"
-#include "runtime/planner/model/NumberText.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/Search.h"
+#include "runtime/support/NumberText.h"
 
 namespace omnibal::planner {
+using rt::fixed;
+using rt::milliseconds;
 namespace {
 
 constexpr double secondsForOne = 1;

@@ -144,15 +144,16 @@ TEST(BatchesFolder, BadDescriptionsNameTheField) {
     EXPECT_NE(read.status().message().find(part), std::string::npos) << read.status().message();
     EXPECT_NE(read.status().message().find("batches.json"), std::string::npos);
   };
-  expect("method", "best", "\"method\" is none of");
+  expect("method", "best", "batches.json.method: one of plan");
   expect("method", nullptr, "\"method\" is missing");
-  expect("tiles_cap", 0, "\"tiles_cap\" is not a whole number from 1");
-  expect("ranks", 1.5, "\"ranks\" is not a whole number");
-  expect("ranks", 3000000000, "\"ranks\" is not a whole number");
-  expect("seed", -1, "\"seed\"");
-  expect("epoch", "x", "\"epoch\"");
-  expect("oversize_policy", 1, "\"oversize_policy\"");
-  expect("cost", {{"tile_ns", -1}, {"token_ns", 0}, {"square_ns", 0}}, "cost: \"tile_ns\"");
+  expect("tiles_cap", 0, "tiles_cap: an integer of at least 1 is expected, not 0");
+  expect("ranks", 1.5, "ranks: an integer from 1 to 2147483647 is expected");
+  expect("ranks", 3000000000, "expected, not 3000000000");
+  expect("seed", -1, "batches.json.seed: ");
+  expect("epoch", "x", "batches.json.epoch: ");
+  expect("oversize_policy", 1, "batches.json.oversize_policy: a string");
+  expect("cost", {{"tile_ns", -1}, {"token_ns", 0}, {"square_ns", 0}},
+         "batches.json.cost.tile_ns: a number of at least 0.0 is expected");
   expect("samples", 6, "5 samples, but batches.json says 6");
   writeFile(folder / "batches.json", "[]");
   EXPECT_FALSE(readComposition(folder.path));
@@ -177,10 +178,11 @@ TEST(CostFile, GoodAndBad) {
   EXPECT_EQ(cost->step.cost.tokenNs, 0);
   EXPECT_EQ(cost->step.cost.squareNs, 0.5);
   for (auto [text, part] :
-       {std::pair{R"({"tile_ns": -1})", "\"tile_ns\" is not a number"},
-        std::pair{R"({"tile_ns": "1"})", "\"tile_ns\" is not a number"},
+       {std::pair{R"({"tile_ns": -1})", "cost.json.tile_ns: a number of at least"},
+        std::pair{R"({"tile_ns": "1"})", "cost.json.tile_ns: a number of at least"},
         std::pair{R"({"tile": 1})", "\"tile\" is unknown"}, std::pair{R"({})", "must be above 0"},
-        std::pair{R"([1])", "an object with"}, std::pair{R"({"tile_ns": 1,)", "not valid JSON"}}) {
+        std::pair{R"([1])", "an object is expected"},
+        std::pair{R"({"tile_ns": 1,)", "not valid JSON"}}) {
     writeFile(path, text);
     auto bad = readCostFile(path);
     ASSERT_FALSE(bad) << text;

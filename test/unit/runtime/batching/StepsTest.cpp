@@ -88,6 +88,9 @@ TEST_F(Steps, ErrorsNameTheLine) {
   expectPart(stepsError("{\"groups\": [[\"k1\"], [\"lost\"]]}"),
              "line 1: groups[1] names the sample \"lost\"");
   expectPart(stepsError("{\"groups\": [[1], []]}"), "line 1: groups[0] names the sample 1");
+  // Deep enough that whatever walks it by calling itself would end the process.
+  std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
+  expectPart(stepsError("{\"groups\": [" + deep + ", []]}"), "line 1: nested deeper than 64");
   expectPart(stepsError("[]"), "line 1: an object with an array \"groups\"");
   expectPart(stepsError("{\"groups\": [3, []]}"), "groups[0] is not an array");
   expectPart(stepsError("\n"), "there is no step");

@@ -1,5 +1,5 @@
 // JSON as it is read from others and written for others.
-#include "runtime/support/Json.h"
+#include "runtime/support/JsonField.h"
 #include "runtime/support/JsonWriter.h"
 #include <gtest/gtest.h>
 
@@ -50,6 +50,30 @@ TEST(Json, RulesAreLimits) {
             "f.json: too large: more than 2 objects or 4 lists; do less");
   EXPECT_EQ(errorOf("[[], [], [], []]", rules),
             "f.json: too large: more than 2 objects or 4 lists; do less");
+}
+
+TEST(Json, NothingNestsDeep) {
+  EXPECT_EQ(errorOf(std::string(64, '[') + std::string(64, ']')), "");
+  EXPECT_EQ(errorOf(std::string(1 << 22, '[')), "f.json: nested deeper than 64");
+}
+
+TEST(JsonField, ErrorsNameFieldAndRange) {
+  auto errorOf = [](const char *text, auto read) {
+    auto value = parseJson(text, "f.json");
+    Status error;
+    read(JsonField(*value, "f.json", error));
+    return error.message();
+  };
+  auto small = [](JsonField root) { return root["a"].integer(1, 9); };
+  EXPECT_EQ(errorOf(R"({"a": 9})", small), "");
+  EXPECT_EQ(errorOf(R"({"a": 0.3e1})", small), "");
+  EXPECT_EQ(errorOf(R"({"a": 10})", small), "f.json.a: an integer from 1 to 9 is expected, not 10");
+  EXPECT_EQ(errorOf(R"({"a": 2.5})", small), "f.json.a: an integer from 1 to 9 is expected");
+  EXPECT_EQ(errorOf(R"({})", small), "f.json: the field \"a\" is missing");
+  auto share = [](JsonField root) { return root["a"].number(0); };
+  EXPECT_EQ(errorOf(R"({"a": -1})", share), "f.json.a: a number of at least 0.0 is expected");
+  EXPECT_EQ(errorOf(R"({"b": 1})", [](JsonField root) { root.onlyKeys({"a", "c"}); }),
+            "f.json: the field \"b\" is unknown (known: a, c)");
 }
 
 TEST(JsonWriter, WritesInTheOrderOfTheCalls) {

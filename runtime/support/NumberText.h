@@ -1,12 +1,12 @@
 //===- NumberText.h - Numbers for people -----------------------------------------------------===//
-#ifndef RUNTIME_PLANNER_MODEL_NUMBERTEXT_H
-#define RUNTIME_PLANNER_MODEL_NUMBERTEXT_H
+#ifndef RUNTIME_SUPPORT_NUMBERTEXT_H
+#define RUNTIME_SUPPORT_NUMBERTEXT_H
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
-namespace omnibal::planner {
+namespace omnibal::rt {
 
 inline std::string fixed(double value, int decimals) {
   std::string text(static_cast<size_t>(std::snprintf(nullptr, 0, "%.*f", decimals, value)), ' ');
@@ -17,7 +17,11 @@ inline std::string fixed(double value, int decimals) {
 inline std::string milliseconds(int64_t ns, int decimals = 3) {
   return fixed(static_cast<double>(ns) / 1e6, decimals);
 }
+/// "12.5 %" of a share of 0.125.
+inline std::string percent(double share, int decimals) {
+  return fixed(100 * share, decimals) + " %";
+}
 inline std::string gigabytes(int64_t bytes) { return fixed(static_cast<double>(bytes) / 1e9, 3); }
 
-} // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_MODEL_NUMBERTEXT_H
+} // namespace omnibal::rt
+#endif // RUNTIME_SUPPORT_NUMBERTEXT_H

@@ -1,13 +1,12 @@
-//===- JsonFields.h - Strict reading of JSON: types, keys, one error with its path -------===//
-#ifndef RUNTIME_PROGRAM_JSONFIELDS_H
-#define RUNTIME_PROGRAM_JSONFIELDS_H
+//===- JsonField.h - Strict reading of JSON: types, keys, one error with its path -------===//
+#ifndef RUNTIME_SUPPORT_JSONFIELD_H
+#define RUNTIME_SUPPORT_JSONFIELD_H
 
-#include "runtime/support/Status.h"
+#include "runtime/support/Json.h"
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace omnibal::rt {
@@ -41,28 +40,29 @@ public:
     if (!value->is_object())
       return fail("an object is expected");
     for (const auto &[key, ignored] : value->items()) {
-      bool known = false;
-      for (const char *k : keys)
-        known |= key == k;
-      if (!known)
-        return fail("the field \"" + key + "\" is unknown");
+      if (std::any_of(keys.begin(), keys.end(), [&](const char *known) { return key == known; }))
+        continue;
+      std::string known;
+      for (const char *each : keys)
+        known += (known.empty() ? "" : ", ") + std::string(each);
+      return fail("the field \"" + key + "\" is unknown (known: " + known + ")");
     }
   }
 
+  /// A number whose value is an integer (25e9 is one).
   int64_t integer(int64_t low = std::numeric_limits<int64_t>::min(),
                   int64_t high = std::numeric_limits<int64_t>::max()) const {
-    bool tooLarge = value->is_number_unsigned() &&
-                    value->get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max());
-    if (!value->is_number_integer() || tooLarge) {
-      fail("an integer is expected");
-      return 0;
-    }
-    int64_t number = value->get<int64_t>();
-    if (number < low || number > high) {
-      fail(std::to_string(number) + " is out of range");
-      return 0;
-    }
-    return number;
+    std::optional<int64_t> number = integerOf(*value);
+    if (number && *number >= low && *number <= high)
+      return *number;
+    std::string range;
+    if (low > std::numeric_limits<int64_t>::min())
+      range = high < std::numeric_limits<int64_t>::max()
+                  ? " from " + std::to_string(low) + " to " + std::to_string(high)
+                  : " of at least " + std::to_string(low);
+    fail("an integer" + range + " is expected" +
+         (number ? ", not " + std::to_string(*number) : ""));
+    return std::max<int64_t>(low, 0);
   }
   int32_t small() const {
     return static_cast<int32_t>(
@@ -72,6 +72,18 @@ public:
     if (!value->is_number())
       fail("a number is expected");
     return value->is_number() ? value->get<double>() : 0;
+  }
+  /// From `low` on, and finite.
+  double number(double low, double high = std::numeric_limits<double>::max()) const {
+    double number = value->is_number() ? value->get<double>() : low - 1;
+    if (number >= low && number <= high)
+      return number;
+    auto text = [](double bound) { return nlohmann::json(bound).dump(); };
+    fail("a number " +
+         (high < std::numeric_limits<double>::max() ? "from " + text(low) + " to " + text(high)
+                                                    : "of at least " + text(low)) +
+         " is expected");
+    return low;
   }
   bool flag() const {
     if (!value->is_boolean())
@@ -120,4 +132,4 @@ private:
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_PROGRAM_JSONFIELDS_H
+#endif // RUNTIME_SUPPORT_JSONFIELD_H
