@@ -34,31 +34,6 @@ Status writeShard(const std::string &path, const std::vector<NamedTensor> &tenso
   return writer.finish();
 }
 
-/// Step folders below `folder`, newest first.
-std::vector<std::string> listSteps(const std::string &folder) {
-  std::vector<std::pair<int64_t, std::string>> found;
-  std::error_code error;
-  for (const auto &entry : fs::directory_iterator(folder, error))
-    if (int64_t step = stepOf(entry.path().filename().string()); step >= 0)
-      found.emplace_back(step, entry.path().filename().string());
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> names;
-  for (auto &[step, name] : found)
-    names.push_back(std::move(name));
-  return names;
-}
-
-/// Gives the finished folder its name. The same step may exist (written before a resume from an
-/// older one): then the two change names in one operation, so that there is always a complete one.
-Status takePlace(const std::string &incomplete, const std::string &final) {
-  if (::rename(incomplete.c_str(), final.c_str()) == 0)
-    return Status::ok();
-  if ((errno == ENOTEMPTY || errno == EEXIST) &&
-      ::renameat2(AT_FDCWD, incomplete.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0)
-    return Status::ok();
-  return {Code::Unavailable, final + ": renaming the folder failed: " + std::strerror(errno)};
-}
-
 /// The leader's part: manifest, the folder's final name, the pointer.
 Status commitStep(const CheckpointWriteOptions &options, const RunState &state,
                   const std::string &incomplete) {
@@ -70,32 +45,9 @@ Status commitStep(const CheckpointWriteOptions &options, const RunState &state,
   }
   OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(incomplete + "/manifest.json", manifest.print()));
   std::string name = stepName(state.step), final = options.folder + "/" + name;
-  OMNIBAL_RETURN_IF_ERROR(takePlace(incomplete, final));
+  OMNIBAL_RETURN_IF_ERROR(publishFolder(incomplete, final));
   OMNIBAL_RETURN_IF_ERROR(syncFolder(options.folder));
   return writeFileAtomically(options.folder + "/latest", name + "\n");
-}
-
-/// Removes checkpoints beyond the newest `keep` up to the one just written, and what killed runs
-/// left. What cannot be removed costs space only, so it is no error.
-void prune(const CheckpointWriteOptions &options, int64_t step) {
-  int left = std::max(1, options.keep);
-  std::error_code ignored;
-  for (const std::string &name : listSteps(options.folder)) {
-    if (stepOf(name) > step || --left >= 0)
-      continue;
-    // Out of sight first: a half-removed folder must not look like a checkpoint.
-    std::string path = options.folder + "/" + name;
-    fs::rename(path, path + ".removed", ignored);
-  }
-  std::vector<fs::path> leftovers;
-  for (const auto &entry : fs::directory_iterator(options.folder, ignored)) {
-    std::string suffix = entry.path().extension().string();
-    if ((suffix == ".removed" || suffix == ".incomplete") &&
-        stepOf(entry.path().stem().string()) >= 0)
-      leftovers.push_back(entry.path());
-  }
-  for (const fs::path &path : leftovers)
-    fs::remove_all(path, ignored);
 }
 
 } // namespace
@@ -125,7 +77,7 @@ Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &sta
   if (options.leads) {
     status = commitStep(options, state, incomplete);
     if (status)
-      prune(options, state.step);
+      pruneCheckpoints(options.folder, options.retention, state.step, options.obsolete);
   }
   return agree(std::move(status))
       .context("saving the checkpoint of step " + std::to_string(state.step));
@@ -158,7 +110,7 @@ Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::st
   if (!fs::is_directory(path, error))
     return Status(Code::NotFound, path + ": no such checkpoint folder");
   // `latest` tells which one was finished last; older ones are the fall-back.
-  std::vector<std::string> candidates = listSteps(path);
+  std::vector<std::string> candidates = listCheckpoints(path);
   if (auto latest = readWholeFile(path + "/latest")) {
     std::string name = latest->substr(0, latest->find('\n'));
     auto it = std::find(candidates.begin(), candidates.end(), name);
@@ -177,6 +129,14 @@ Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::st
   return Status(Code::DataLoss,
                 path + (candidates.empty() ? ": the folder holds no checkpoint (step-...)"
                                            : ": no checkpoint is complete:" + reasons));
+}
+
+std::vector<std::string> Checkpoint::tensors() const {
+  std::vector<std::string> names;
+  for (const Shard &shard : shards)
+    for (const StoredTensor &tensor : shard.file->tensors())
+      names.push_back(tensor.name);
+  return names;
 }
 
 Status Checkpoint::read(const NamedTensor &tensor) {

@@ -14,6 +14,7 @@
 #ifndef RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define RUNTIME_CHECKPOINT_CHECKPOINT_H
 
+#include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/NamedTensor.h"
 #include "runtime/support/Safetensors.h"
 #include <memory>
@@ -39,7 +40,9 @@ struct CheckpointWriteOptions {
   int stage = 0, stages = 1;
   bool writes = true; ///< false on data-parallel replicas other than the first
   bool leads = true;  ///< exactly one rank; must also write
-  int keep = 2;       ///< complete checkpoints left on the disk, at least 1
+  CheckpointRetention retention;
+  /// Checkpoints of an earlier run, which go once this one has one of its own.
+  std::vector<std::string> obsolete = {};
 };
 
 /// Saves a checkpoint; every rank of the run calls this. `tensors` are those of this rank's stage,
@@ -68,6 +71,8 @@ public:
 
   const RunState &state() const { return run; }
   const std::string &path() const { return folder; }
+  /// Names of all tensors, in no order.
+  std::vector<std::string> tensors() const;
   /// Fills `tensor` bit by bit; a missing tensor or another shape is an error.
   Status read(const NamedTensor &tensor);
 

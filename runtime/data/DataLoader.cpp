@@ -1,6 +1,7 @@
 #include "runtime/data/DataLoader.h"
 #include "runtime/data/SeenPictures.h"
 #include <algorithm>
+#include <iterator>
 
 namespace omnibal::rt {
 namespace {
@@ -23,6 +24,7 @@ LoaderOptions loaderOptions(const Program &program, const DataLoaderOptions &opt
   }
   result.tilesAhead = tilesAhead(program);
   result.rules = sampleRules(program);
+  result.standIns = options.standIns;
   return result;
 }
 
@@ -84,6 +86,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> data, const Preprocess &pr
 Status DataLoader::announce(int64_t step) {
   for (int32_t m = 0; m < options.microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<int64_t> samples, reader->samples(step, m));
+    std::erase_if(samples, [&](int64_t sample) { return options.leftOut.count(sample) > 0; });
     loader.announce(std::move(samples));
   }
   announcedSteps = step + 1;
@@ -101,6 +104,7 @@ void DataLoader::announceAhead() {
 
 void DataLoader::nextStep() {
   taken.clear();
+  badSamples.clear();
   ++currentStep;
   announceAhead();
 }
@@ -110,6 +114,7 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
     OMNIBAL_RETURN_IF_ERROR(announce(currentStep));
   while (static_cast<int32_t>(taken.size()) <= microbatch) {
     OMNIBAL_ASSIGN_OR_RETURN(LoadedBatch batch, loader.take(options.deadline));
+    std::move(batch.bad.begin(), batch.bad.end(), std::back_inserter(badSamples));
     std::vector<SampleView> views;
     for (const Sample &s : batch.samples) {
       SampleView view{s.key, s.inputIds, s.labels, {}, s.tiles, s.pictures};

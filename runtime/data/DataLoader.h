@@ -7,6 +7,7 @@
 #include "runtime/data/Prefetcher.h"
 #include "runtime/program/Program.h"
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace omnibal::rt {
@@ -17,8 +18,11 @@ struct DataLoaderOptions {
   int threads = 1;    ///< that read and decode
   std::chrono::milliseconds deadline{600'000};
   int64_t firstStep = 0;
-  int64_t lastStep = 0;  ///< one past
-  DataPosition position; ///< the epoch that holds firstStep
+  int64_t lastStep = 0;      ///< one past
+  DataPosition position;     ///< the epoch that holds firstStep
+  std::set<int64_t> leftOut; ///< samples that no micro-batch gets
+  /// Whether a sample that cannot be read is told by bad(), instead of being get()'s error.
+  bool standIns = false;
 };
 
 /// Every rank has its own loader: all of them read the samples' tokens, and only those with
@@ -33,6 +37,10 @@ public:
   /// Forgets the last step's micro-batches; the next get() belongs to the next step.
   void nextStep();
   Result<const PackedMicrobatch *> get(int32_t microbatch) override;
+
+  bool isDamaged() const override { return !badSamples.empty(); }
+  /// What could not be read of the step at hand so far.
+  const std::vector<BadSample> &bad() const { return badSamples; }
 
   /// The epoch that holds the step that get() belongs to.
   DataPosition position() const { return reader->position(currentStep); }
@@ -52,6 +60,7 @@ private:
   int64_t announcedSteps = 0; ///< number of the first step that is not announced
   int64_t currentStep = 0;
   std::vector<std::unique_ptr<PackedMicrobatch>> taken;
+  std::vector<BadSample> badSamples;
 };
 
 /// True if any chunk of the stage reads pixel_values in this mode.

@@ -12,6 +12,9 @@ class MicrobatchSource {
 public:
   virtual ~MicrobatchSource() = default;
   virtual Result<const PackedMicrobatch *> get(int32_t microbatch) = 0;
+  /// Whether something stands in a micro-batch that was got in place of what could not be read, so
+  /// that no rank may learn from this step.
+  virtual bool isDamaged() const { return false; }
 };
 
 } // namespace omnibal::rt

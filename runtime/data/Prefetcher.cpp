@@ -13,8 +13,8 @@ struct Batch {
   std::vector<int64_t> firstTile; ///< of each sample, in the batch
   LoadedBatch result;
   size_t remaining = 0;
-  size_t failedAt = SIZE_MAX; ///< the earliest sample in error
-  Status error;
+  std::vector<BadSample> bad; ///< in any order
+  bool unreadable = false;    ///< one of them is more than a picture
 };
 
 struct Task {
@@ -42,7 +42,9 @@ struct Prefetcher::State {
 
   void admit();
   void run();
-  Status load(Batch &batch, size_t sample);
+  Status read(Batch &batch, size_t sample);
+  Status decode(Batch &batch, size_t sample);
+  void load(const Task &task);
 };
 
 /// Moves announced micro-batches to the threads as far as the bounds allow. Needs the lock.
@@ -64,7 +66,7 @@ void Prefetcher::State::admit() {
   }
 }
 
-Status Prefetcher::State::load(Batch &batch, size_t s) {
+Status Prefetcher::State::read(Batch &batch, size_t s) {
   int64_t index = batch.indices[s];
   const SampleNeeds needs{&options.rules.tokenInputs, options.rules.tokensCap};
   Result<Sample> sample = dataset->sample(index, needs);
@@ -72,12 +74,43 @@ Status Prefetcher::State::load(Batch &batch, size_t s) {
     return std::move(sample).status();
   OMNIBAL_RETURN_IF_ERROR(checkSample(*sample, options.rules).context(dataset->describe(index)));
   batch.result.samples[s] = *std::move(sample);
+  return Status::ok();
+}
+
+Status Prefetcher::State::decode(Batch &batch, size_t s) {
+  const int64_t index = batch.indices[s];
   if (!options.pixels || dataset->tiles(index) == 0)
     return Status::ok();
   float *out = batch.result.pixels.data() + batch.firstTile[s] * tileValues;
   return dataset->grid()
              ? dataset->decodePatches(index, preprocess, out)
              : dataset->decodeTiles(index, preprocess, options.tileHeight, options.tileWidth, out);
+}
+
+/// Without the lock, except to leave what it found. An exception is an error of the sample: it may
+/// not end a thread, and with it the process.
+void Prefetcher::State::load(const Task &task) {
+  Batch &batch = *task.batch;
+  const int64_t index = batch.indices[task.sample];
+  bool wasRead = false;
+  Status status;
+  try {
+    status = read(batch, task.sample);
+    wasRead = status.isOk();
+    if (wasRead)
+      status = decode(batch, task.sample);
+  } catch (const std::exception &e) {
+    status = Status(Code::Unavailable, e.what()).context(dataset->describe(index));
+  }
+  if (status)
+    return;
+  if (wasRead) {
+    auto begin = batch.result.pixels.begin() + batch.firstTile[task.sample] * tileValues;
+    std::fill(begin, begin + dataset->tiles(index) * tileValues, 0.0f);
+  }
+  std::lock_guard lock(mutex);
+  batch.bad.push_back({index, std::move(status)});
+  batch.unreadable |= !wasRead;
 }
 
 void Prefetcher::State::run() {
@@ -89,15 +122,11 @@ void Prefetcher::State::run() {
     Task task = std::move(tasks.front());
     tasks.pop_front();
     lock.unlock();
-    Status status = load(*task.batch, task.sample);
+    load(task);
     lock.lock();
     ++counters.samples;
     if (options.pixels)
       counters.tiles += dataset->tiles(task.batch->indices[task.sample]);
-    if (!status && task.sample < task.batch->failedAt) {
-      task.batch->failedAt = task.sample;
-      task.batch->error = std::move(status);
-    }
     if (--task.batch->remaining == 0)
       done.notify_all();
   }
@@ -158,15 +187,21 @@ Result<LoadedBatch> Prefetcher::take(std::chrono::milliseconds deadline) {
     return Status(Code::DeadlineExceeded, "reading the samples " + names + " took more than " +
                                               std::to_string(deadline.count()) + " ms");
   }
-  if (batch->failedAt != SIZE_MAX) {
-    state->failure = batch->error;
+  auto placeOf = [&](const BadSample &bad) {
+    return std::find(batch->indices.begin(), batch->indices.end(), bad.sample);
+  };
+  std::sort(batch->bad.begin(), batch->bad.end(),
+            [&](const BadSample &a, const BadSample &b) { return placeOf(a) < placeOf(b); });
+  if (!batch->bad.empty() && !state->options.standIns) {
+    state->failure = batch->bad.front().reason;
     return state->failure;
   }
   state->active.pop_front();
   if (state->options.pixels)
     state->tilesHeld -= batch->result.tiles;
   state->admit();
-  LoadedBatch result = std::move(batch->result);
+  LoadedBatch result = batch->unreadable ? LoadedBatch() : std::move(batch->result);
+  result.bad = std::move(batch->bad);
   for (const Sample &sample : result.samples)
     result.tokens += sample.tokens();
   return result;

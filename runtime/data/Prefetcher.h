@@ -13,11 +13,20 @@
 
 namespace omnibal::rt {
 
+/// A sample that could not be read, and why.
+struct BadSample {
+  int64_t sample = 0;
+  Status reason;
+};
+
 struct LoadedBatch {
   std::vector<Sample> samples;   ///< in the announced order
   int64_t tiles = 0, tokens = 0; ///< sums over the samples
   /// [tiles, 3, height, width], of units [tiles, patches, values]; empty if not wanted.
   std::vector<float> pixels;
+  /// LoaderOptions::standIns: what could not be read. Where only a picture was at fault, zeros
+  /// stand in its place; else the micro-batch is empty. Either way all ranks find it of one size.
+  std::vector<BadSample> bad;
 };
 
 struct LoaderOptions {
@@ -27,6 +36,7 @@ struct LoaderOptions {
   int64_t tilesAhead = 256;  ///< decoded tiles held at most (one micro-batch always fits)
   int64_t batchesAhead = 64; ///< micro-batches read ahead at most
   SampleRules rules;         ///< checked for every sample
+  bool standIns = false;     ///< a sample in error is told with its micro-batch, instead of failing
 };
 
 /// What the threads have done so far.
@@ -46,7 +56,7 @@ public:
   /// blocks.
   void announce(std::vector<int64_t> samples);
   /// The oldest micro-batch not yet taken. DeadlineExceeded names its samples; the first error in
-  /// announced order is returned, and again on every later call.
+  /// announced order is returned, and again on every later call (unless there are stand-ins).
   Result<LoadedBatch> take(std::chrono::milliseconds deadline);
   LoaderCounters counters() const;
 

@@ -129,7 +129,7 @@ Status Executor::weighRouterLoss(MicrobatchSource &source, StepUnderWay &step) {
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
                                StepUnderWay &step) {
-  enum { Labels, Tokens, Padded, Tiles, Flops, Counts };
+  enum { Labels, Tokens, Padded, Tiles, Flops, Stops, Saves, Damaged, Counts };
   std::vector<double> counts(Counts);
   const PreparedMode &prepared = impl->modes.at("train");
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
@@ -142,9 +142,15 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
     counts[Padded] += static_cast<double>(prepared.rows(batch->tokens) - batch->tokens);
     counts[Tiles] += static_cast<double>(batch->tiles);
   }
+  counts[Stops] = options.stop;
+  counts[Saves] = options.save;
+  counts[Damaged] = source.isDamaged();
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), everyone));
   StepResult &result = step.result;
+  result.stop = counts[Stops] > 0;
+  result.save = counts[Saves] > 0;
+  result.dropped = counts[Damaged] > 0;
   result.labelTokens = std::llround(counts[Labels]);
   result.tokens = std::llround(counts[Tokens]);
   result.paddedTokens = std::llround(counts[Padded]);
@@ -152,9 +158,10 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.flops = counts[Flops];
   // Replicas hold the same sums of gradients by now: one of them counts.
   std::vector<FloatRun> counted = theReplica == 0 ? gradients(true) : std::vector<FloatRun>();
-  OMNIBAL_ASSIGN_OR_RETURN(step.sums, device.backend->finishSums(counted, *device.transport,
-                                                                 {everyone, communicator.rank(),
-                                                                  counts[Labels], options.clip}));
+  OMNIBAL_ASSIGN_OR_RETURN(
+      step.sums, device.backend->finishSums(counted, *device.transport,
+                                            {everyone, communicator.rank(), counts[Labels],
+                                             options.clip, !result.dropped}));
   return Status::ok();
 }
 
@@ -162,6 +169,9 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
 Status Executor::readSums(StepUnderWay &step) {
   Backend &backend = *device.backend;
   OMNIBAL_RETURN_IF_ERROR(backend.reach(step.sums.ready));
+  StepResult &result = step.result;
+  if (result.dropped)
+    return Status::ok();
   const int ranks = communicator.size();
   std::vector<float> slots(int64_t{ranks} * slotFloats);
   std::memcpy(slots.data(), step.sums.data, slots.size() * sizeof(float));
@@ -170,17 +180,19 @@ Status Executor::readSums(StepUnderWay &step) {
   for (bool ofLoss : {true, false})
     for (int r = 0; r < ranks; ++r) {
       StepSums sums = decodeSums(&slots[int64_t{r} * slotFloats]);
-      if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm))
-        return invalid(start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
-                       std::to_string(r) + " (stage " + std::to_string(r % loaded.program.stages) +
-                       ") is not a finite number; nothing was updated. Lower --lr, raise "
-                       "--warmup-steps, or check the data and the weights");
+      if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm)) {
+        result.undefined = start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
+                           std::to_string(r) + " (stage " +
+                           std::to_string(r % loaded.program.stages) +
+                           ") is not a finite number; nothing was updated. Lower --lr, raise "
+                           "--warmup-steps, or check the data and the weights";
+        return Status::ok();
+      }
     }
   StepSums total = totalOf(slots.data(), ranks);
   if (!std::isfinite(total.loss + total.routerLoss) || !std::isfinite(total.squaredNorm))
-    return invalid(start + "sum of loss or squared gradients over the ranks is not a finite "
-                           "number; nothing was updated. Lower --lr");
-  StepResult &result = step.result;
+    result.undefined = start + "sum of loss or squared gradients over the ranks is not a finite "
+                               "number; nothing was updated. Lower --lr";
   if (step.routedMicrobatches > 0)
     result.routerLoss = total.routerLoss / step.routedMicrobatches;
   if (result.labelTokens > 0) {
@@ -234,10 +246,15 @@ Status Executor::update(const StepOptions &options, const StepUnderWay &step) {
   if (options.beforeUpdate) {
     StepUnderWay seen = step;
     OMNIBAL_RETURN_IF_ERROR(readSums(seen)); // nothing is done with gradients that are none
+    if (!seen.result.undefined.empty())
+      return invalid(seen.result.undefined);
+    if (seen.result.dropped)
+      return device.backend->fillZero(gradients(false));
     OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(labels));
   }
-  // Without a label every gradient is zero, and AdamW would still decay: there is no update.
-  if (step.result.labelTokens == 0)
+  // Without a label every gradient is zero, and AdamW would still decay: there is no update. Nor is
+  // there one from data that nobody has.
+  if (step.result.labelTokens == 0 || step.result.dropped)
     return device.backend->fillZero(gradients(false));
   AdamWOptions adam = options.adamW;
   adam.step = ++updates;

@@ -99,7 +99,10 @@ std::span<std::byte> Executor::scratch() {
 
 Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptions &options) {
   OMNIBAL_RETURN_IF_ERROR(startStep(source, options));
-  return finishStep();
+  OMNIBAL_ASSIGN_OR_RETURN(StepResult result, finishStep());
+  if (!result.undefined.empty())
+    return invalid(result.undefined);
+  return result;
 }
 
 Status Executor::startStep(MicrobatchSource &source, const StepOptions &options) {
@@ -135,6 +138,10 @@ Result<StepResult> Executor::finishStep() {
                                      stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(measure(step));
   return step.result;
+}
+
+bool Executor::wasDropped() const {
+  return !impl->steps.empty() && impl->steps.back().result.dropped;
 }
 
 int Executor::stepsUnderWay() const { return static_cast<int>(impl->steps.size()); }

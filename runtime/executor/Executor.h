@@ -47,6 +47,8 @@ struct StepOptions {
   AdamWOptions adamW; ///< step and gradientScale are set by the executor
   double clip = 1.0;  ///< of the global norm; 0 or less = off
   int64_t step = 0;   ///< for messages
+  /// What this rank asks all ranks for; they hear of it with the step's counts.
+  bool stop = false, save = false;
   /// Called between the reductions and the update with the step's label count (0: no update).
   std::function<Status(double labelTokens)> beforeUpdate;
 };
@@ -58,6 +60,13 @@ struct StepResult {
   /// micro-batch with tokens, which counts as many times as the program says.
   double tokenLoss = 0, routerLoss = 0;
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
+  bool stop = false, save = false; ///< a rank asked for it (StepOptions)
+  /// Some rank's micro-batches were damaged (MicrobatchSource): nothing was updated, and loss and
+  /// norm mean nothing.
+  bool dropped = false;
+  /// Why nothing was updated: which sum is not a finite number. Nothing is updated in the steps
+  /// that were started after it either.
+  std::string undefined;
   int64_t paddedTokens = 0; ///< that kernels worked on beside `tokens` (row buckets)
   double bubble = 0;        ///< 1 - computing time / pipeline time, over all ranks
   double flops = 0;         ///< that the model needs for the step (ModelWork.h)
@@ -98,6 +107,8 @@ public:
   /// Waits for the oldest step that was started. If its loss or norm is not a finite number, that
   /// is an error, and neither that step nor a later one has updated anything.
   Result<StepResult> finishStep();
+  /// Of the step that was started last, before it has ended: StepResult::dropped.
+  bool wasDropped() const;
   int stepsUnderWay() const;
   /// Runs any mode without an epilogue.
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
+#include <utility>
 
 namespace omnibal::rt {
 namespace {
@@ -121,7 +122,7 @@ Status Reporter::open() {
   if (!session.leads() || path.empty())
     return Status::ok();
   std::error_code ignored;
-  bool append = !session.options.resume.empty();
+  bool append = first > 0;
   if (append && std::filesystem::exists(path, ignored)) {
     OMNIBAL_ASSIGN_OR_RETURN(int64_t damaged, keepStepsBefore(path, first));
     if (damaged > 0)
@@ -144,9 +145,9 @@ void Reporter::note(const std::string &text) {
   std::cerr << "omnibal-run: " << text << std::endl;
 }
 
-Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
+void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
   if (!session.leads())
-    return Status::ok();
+    return;
   const double seconds = r.stepSeconds;
   if (step >= first + warmUpSteps) {
     ++sums.steps;
@@ -156,7 +157,7 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
     sums.flops += r.flops;
   }
   double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
-  if (log.is_open()) {
+  if (log.is_open() && failure) {
     nlohmann::ordered_json line = {{"step", step},
                                    {"loss", r.loss},
                                    {"grad_norm", r.gradientNorm},
@@ -176,12 +177,14 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
       line["token_loss"] = r.tokenLoss;
       line["router_loss"] = r.routerLoss;
     }
+    if (!leftOut.empty())
+      line["skipped_samples"] = std::exchange(leftOut, {});
     if (session.peakFlops > 0 && seconds > 0)
       line["mfu"] = r.flops / (seconds * session.peakFlops);
     log << line.dump() << std::endl;
     if (!log)
-      return {Code::Unavailable,
-              session.options.log + ": writing the log failed; is the disk full?"};
+      failure = {Code::Unavailable,
+                 session.options.log + ": writing the log failed; is the disk full?"};
   }
   double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
   double left =
@@ -200,7 +203,6 @@ Status Reporter::step(int64_t step, const StepResult &r, double learningRate) {
   } else if (last || step == first || (step + 1) % std::max<int64_t>(1, total / 20) == 0) {
     std::cerr << text << std::endl;
   }
-  return Status::ok();
 }
 
 void Reporter::summarise() {

@@ -21,7 +21,11 @@ public:
   Reporter(const Session &session, int64_t firstStep, int64_t steps);
   ~Reporter();
   Status open();
-  Status step(int64_t step, const StepResult &result, double learningRate);
+  void step(int64_t step, const StepResult &result, double learningRate);
+  /// A sample that the next step goes without, for its line in the log.
+  void leaveOut(const std::string &key) { leftOut.push_back(key); }
+  /// The first error of writing the log; steps are told on the terminal all the same.
+  const Status &health() const { return failure; }
   /// What the steps after the first two were like.
   void summarise();
   void note(const std::string &text);
@@ -33,6 +37,8 @@ private:
   bool lineOpen = false;
   Clock::time_point begin = Clock::now();
   std::ofstream log;
+  Status failure;
+  std::vector<std::string> leftOut;
   struct Sums {
     int64_t steps = 0;
     double seconds = 0, tokens = 0, busy = 0, flops = 0;

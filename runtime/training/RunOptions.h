@@ -4,6 +4,7 @@
 
 #include "runtime/device/Optimizer.h"
 #include "runtime/support/Safetensors.h"
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,10 +29,16 @@ struct RunOptions {
   int64_t shardBytes = 5'000'000'000;
   bool overwrite = false;
   int64_t traceSteps = 1;
-  double peakTflops = 0; ///< of a device; 0: by its name
-  int threads = 0;       ///< 0: cores / ranks on this machine
-  std::string checkpoint, resume;
-  int64_t checkpointEvery = 0; ///< 0: only at the end
+  double peakTflops = 0;          ///< of a device; 0: by its name
+  int threads = 0;                ///< 0: cores / ranks on this machine
+  std::string checkpoint, resume; ///< resume "auto": what `checkpoint` holds, if anything
+  int64_t checkpointEvery = 0;    ///< steps; 0: by time
+  double checkpointMinutes = 10;  ///< where no steps are given; 0: only at the end
+  int keepCheckpoints = 2;
+  int64_t keepEvery = 0;
+  int64_t skipBadSamples = 0; ///< that many may be left out
+  double timeLimit = 0;       ///< seconds since `started`; 0: none
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;
   std::string forward, output;
   std::string calibrate; ///< table to write; nothing is trained

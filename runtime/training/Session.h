@@ -42,7 +42,8 @@ Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const P
 /// Threads that read and decode for this rank.
 int loaderThreads(const Session &session, const std::string &mode);
 
-Status train(Session &session, const DataSource &data);
+/// `stopped`: whether the run was asked to end before its last step, and did so with a checkpoint.
+Status train(Session &session, const DataSource &data, bool &stopped);
 Status evaluate(Session &session, const DataSource &data);
 Status forward(Session &session);
 /// Writes the table of --calibrate; `data` may hold no data set.

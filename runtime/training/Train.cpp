@@ -1,32 +1,32 @@
 //===- Train.cpp - The training loop of one rank --------------------------------------------===//
 #include "runtime/batching/steps/Steps.h"
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/CheckpointFolder.h"
+#include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
+#include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/StopSignals.h"
 #include "runtime/training/Report.h"
+#include "runtime/training/RunIdentity.h"
 #include "runtime/training/Session.h"
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
 
 namespace omnibal::rt {
 namespace {
 
 using nlohmann::json;
 
-/// The trainable parameters of all stages, each once, in stage order.
-std::vector<const Parameter *> trained(const Program &program) {
-  std::vector<const Parameter *> list;
-  for (const Stage &stage : program.stageList)
-    for (const Parameter &q : stage.parameters)
-      if (q.trainable && q.counted)
-        list.push_back(&q);
-  return list;
-}
+/// --resume with this value: from the newest checkpoint of --checkpoint, if there is one.
+constexpr const char *resumeAuto = "auto";
 
 /// What this rank writes of the trained tensors: the first replica writes each counted one.
 std::vector<NamedTensor> writtenHere(Session &s) {
@@ -56,37 +56,17 @@ std::vector<NamedTensor> stateTensors(Session &s, StateOf which) {
   return list;
 }
 
-/// Settings whose change would break a continuation bit by bit.
-json settingsOf(const Session &s, const DataSource &data, int64_t steps) {
-  const RunOptions &o = s.options;
-  json settings = {{"stages", s.program().stages},
-                   {"data_parallel", s.program().dataParallel},
-                   {"microbatches", s.program().microbatches},
-                   {"steps", steps},
-                   {"lr", o.learningRate},
-                   {"schedule_lr", static_cast<int>(o.schedule)},
-                   {"warmup_steps", o.warmupSteps},
-                   {"min_lr_ratio", o.minLearningRateRatio},
-                   {"betas", {o.adamW.beta1, o.adamW.beta2}},
-                   {"eps", o.adamW.epsilon},
-                   {"weight_decay", o.adamW.weightDecay},
-                   {"clip", o.clip},
-                   {"samples", checksumText((*data.steps)->fingerprint())}};
-  if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
-    settings["router_loss_coefficient"] = coefficient;
-  return settings;
-}
-
 class Training {
 public:
   Training(Session &session, const DataSource &data)
       : s(session), data(data), trace(session.communicator.rank(), session.executor->stage()) {}
 
-  Status run() {
+  Status run(bool &stopped) {
     int64_t listed = (*data.steps)->steps();
     total = s.options.steps > 0 ? s.options.steps : listed;
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
+    OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? claimFolder() : Status::ok()));
     OMNIBAL_RETURN_IF_ERROR(resume());
     // The third step is past all first-use costs.
     firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
@@ -99,6 +79,18 @@ public:
                      (s.options.batches.empty() ? ""
                                                 : " (new ones each epoch need lengths.npy and the "
                                                   "settings of omnibal-batch in the folder)"));
+    OMNIBAL_RETURN_IF_ERROR(trainSteps(stopped));
+    if (stopped)
+      return Status::ok();
+    reporter->summarise();
+    if (!s.options.save.empty())
+      OMNIBAL_RETURN_IF_ERROR(saveWeights());
+    return s.agree(reporter->health());
+  }
+
+private:
+  /// Reads ahead from the step on.
+  void openFeeder(int64_t step, DataPosition from) {
     DataLoaderOptions options;
     options.microbatches = s.program().microbatches;
     options.dataParallel = s.program().dataParallel;
@@ -106,27 +98,41 @@ public:
     options.pixels = readsPixels(s.executor->stageInfo(), "train");
     options.threads = loaderThreads(s, "train");
     options.deadline = deadlineFromEnvironment();
-    options.firstStep = first;
+    options.firstStep = step;
     options.lastStep = total;
-    options.position = position;
-    DataLoader feeder(data.dataset, data.preprocess, s.program(), *data.steps, options);
+    options.position = from;
+    options.leftOut = leftOut;
+    options.standIns = true;
+    feeder.reset(); // its threads end before others begin
+    feeder = std::make_unique<DataLoader>(data.dataset, data.preprocess, s.program(), *data.steps,
+                                          options);
+  }
+
+  Status trainSteps(bool &stopped) {
+    openFeeder(first, position);
     for (int64_t step = first; step < total; ++step) {
-      OMNIBAL_RETURN_IF_ERROR(agreeOnEpoch(feeder));
-      OMNIBAL_RETURN_IF_ERROR(runStep(feeder, step));
-      feeder.nextStep();
+      OMNIBAL_RETURN_IF_ERROR(agreeOnEpoch(*feeder));
+      OMNIBAL_RETURN_IF_ERROR(runStep(step));
+      feeder->nextStep();
       bool last = step + 1 == total;
       bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
-      if (!s.options.checkpoint.empty() && (last || due)) {
+      if (!s.options.checkpoint.empty() && (last || due || stop || save)) {
         OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-        OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1, feeder.position()));
+        OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1, feeder->position()));
+      }
+      if (stop) {
+        stopped = !last;
+        if (stopped)
+          return endEarly(step + 1);
+        break;
       }
     }
-    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-    reporter->summarise();
-    if (s.options.save.empty())
-      return Status::ok();
+    return finishSteps(0);
+  }
+
+  Status saveWeights() {
     std::vector<std::string> names;
-    for (const Parameter *q : trained(s.program()))
+    for (const Parameter *q : trainedParameters(s.program()))
       names.push_back(q->name);
     ModelFolderOptions saving{s.options.save, s.options.saveType, s.options.shardBytes};
     std::vector<std::string> notices;
@@ -138,7 +144,56 @@ public:
     return Status::ok();
   }
 
-private:
+  /// The steps so far are in a checkpoint.
+  Status endEarly(int64_t completed) {
+    OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->health())
+                                .context("the run ends after step " + std::to_string(completed) +
+                                         ", of which " + s.options.checkpoint +
+                                         " has a checkpoint"));
+    reporter->summarise();
+    const std::string signal = stopSignalName();
+    reporter->note("stopped after step " + std::to_string(completed) + " of " +
+                   std::to_string(total) + " (" +
+                   (outOfTime        ? "--time-limit"
+                    : signal.empty() ? "another rank's signal"
+                                     : signal) +
+                   "); the same command line with --resume auto goes on from its checkpoint");
+    return Status::ok();
+  }
+
+  /// The leader keeps other runs out of the folder, and this one away from what it does not
+  /// continue.
+  Status claimFolder() {
+    if (s.options.checkpoint.empty())
+      return Status::ok();
+    std::vector<std::string> notices;
+    OMNIBAL_ASSIGN_OR_RETURN(folder, CheckpointFolder::claim(s.options.checkpoint, &notices));
+    for (const std::string &notice : notices)
+      std::cerr << "omnibal-run: notice: " << notice << "\n";
+    const std::vector<std::string> present = folder.checkpoints();
+    if (present.empty() || continuesFolder())
+      return Status::ok();
+    if (!s.options.overwrite)
+      return invalid("--checkpoint: " + s.options.checkpoint +
+                     " holds checkpoints of another run, the newest of step " +
+                     std::to_string(stepOf(present.front())) +
+                     "; go on from it with --resume auto, choose another folder, or let this run "
+                     "replace them with --overwrite");
+    replaced = present;
+    return Status::ok();
+  }
+
+  /// Whether the run goes on from what its folder of checkpoints holds.
+  bool continuesFolder() const {
+    namespace fs = std::filesystem;
+    if (s.options.resume.empty() || s.options.resume == resumeAuto)
+      return !s.options.resume.empty();
+    std::error_code ignored;
+    const fs::path from = fs::weakly_canonical(s.options.resume, ignored);
+    const fs::path here = fs::weakly_canonical(s.options.checkpoint, ignored);
+    return from == here || from.parent_path() == here;
+  }
+
   /// Every rank composes later epochs by itself; different ones would train on wrong samples.
   Status agreeOnEpoch(DataLoader &feeder) {
     int64_t epoch = feeder.position().epoch;
@@ -156,6 +211,12 @@ private:
   Status resume() {
     if (s.options.resume.empty())
       return Status::ok();
+    if (s.options.resume == resumeAuto) {
+      std::string found = s.leads() && !folder.checkpoints().empty() ? "yes" : "";
+      OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(found, 0));
+      if (found.empty())
+        return Status::ok();
+    }
     std::optional<Checkpoint> saved;
     std::string path, state; // names of files are bytes, which JSON cannot hold
     OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? findCheckpoint(saved, path, state) : Status::ok()));
@@ -172,9 +233,13 @@ private:
 
   Status findCheckpoint(std::optional<Checkpoint> &saved, std::string &path, std::string &text) {
     std::vector<std::string> notices;
-    OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::open(s.options.resume, &notices));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        saved,
+        Checkpoint::open(s.options.resume == resumeAuto ? s.options.checkpoint : s.options.resume,
+                         &notices));
     for (const std::string &notice : notices)
       std::cerr << "omnibal-run: notice: " << notice << "\n";
+    OMNIBAL_RETURN_IF_ERROR(checkSameModel(*saved, s.program(), describeRun(s, data, total)));
     const RunState &state = saved->state();
     path = saved->path();
     text = json({{"step", state.step},
@@ -184,26 +249,27 @@ private:
     return Status::ok();
   }
 
-  /// What this rank was started with must be what the checkpoint was written with.
+  /// What the user changed since is told and taken; where the data is other, it begins anew.
   Status takeState(const std::string &path, const json &told) {
-    json now = settingsOf(s, data, total), then = told["settings"];
-    std::string written = then.contains("samples") ? then["samples"].dump() : "unknown";
-    if (written != now["samples"].dump())
-      return invalid(path + ": the checkpoint was written with other groups of samples (" +
-                     written + ") than " +
-                     (s.options.batches.empty() ? s.options.stepsFile : s.options.batches) +
-                     " gives for this data (" + now["samples"].dump() +
-                     "); continue with the same --data and steps file or batches folder");
-    for (const auto &[key, value] : now.items())
-      if (!then.contains(key) || then[key] != value)
-        return invalid(path + ": the checkpoint was written with " + key + " = " +
-                       (then.contains(key) ? then[key].dump() : "nothing") + ", but this run has " +
-                       value.dump() + "; use the same program and flags to continue bit by bit");
+    const json then = told["settings"];
+    const RunDifferences found = compareRuns(then, describeRun(s, data, total));
     first = told["step"].get<int64_t>();
     position = {then.value("epoch", int64_t{0}), first - told["data_position"].get<int64_t>()};
     if (position.epoch < 0 || position.firstStep < 0)
       return {Code::DataLoss, path + ": the position in the data is damaged"};
+    if (found.data)
+      position = {0, first};
+    if (first > total)
+      return invalid(path + ": the checkpoint is of step " + std::to_string(first) +
+                     ", this run has only " + std::to_string(total) + " (--steps)");
     s.executor->setAdamStep(then.value("updates", first));
+    if (!s.leads())
+      return Status::ok();
+    if (found.data)
+      std::cerr << "omnibal-run: notice: the groups of samples are other ones than the "
+                   "checkpoint's; they are read from their beginning\n";
+    for (const std::string &change : found.settings)
+      std::cerr << "omnibal-run: notice: changed since the checkpoint: " << change << "\n";
     return Status::ok();
   }
 
@@ -217,12 +283,73 @@ private:
     return Status::ok();
   }
 
-  Status runStep(DataLoader &feeder, int64_t step) {
+  /// Runs the step, again as long as some rank could not read all of its samples and they may be
+  /// left out.
+  Status runStep(int64_t step) {
+    for (;;) {
+      OMNIBAL_ASSIGN_OR_RETURN(const bool dropped, tryStep(step));
+      if (!dropped)
+        return Status::ok();
+      const DataPosition here = feeder->position();
+      OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+      OMNIBAL_RETURN_IF_ERROR(leaveOut(step, here));
+      openFeeder(step, here);
+    }
+  }
+
+  /// The samples that any rank could not read, if so many may be left out; else the run ends with a
+  /// checkpoint of the steps before.
+  Status leaveOut(int64_t step, DataPosition here) {
+    json mine = json::array();
+    for (const BadSample &bad : feeder->bad())
+      mine.push_back({bad.sample, bad.reason.message()});
+    OMNIBAL_ASSIGN_OR_RETURN(
+        auto texts,
+        gatherTexts(s.communicator, mine.dump(-1, ' ', false, json::error_handler_t::replace)));
+    std::string all = s.leads() ? json(texts).dump() : "";
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(all, 0));
+    std::map<int64_t, std::string> found; // the reason of the lowest rank counts
+    for (const auto &text : json::parse(all))
+      for (const auto &bad : json::parse(text.get<std::string>()))
+        found.emplace(bad[0].get<int64_t>(), bad[1].get<std::string>());
+    if (static_cast<int64_t>(leftOut.size() + found.size()) > s.options.skipBadSamples) {
+      Status reason(Code::DataLoss, stepForPeople(step) + ": " + found.begin()->second);
+      if (s.options.skipBadSamples > 0)
+        reason = std::move(reason).context("more than --skip-bad-samples " +
+                                           std::to_string(s.options.skipBadSamples));
+      return endWith(std::move(reason), step, here);
+    }
+    for (const auto &[sample, reason] : found) {
+      leftOut.insert(sample);
+      reporter->leaveOut(data.dataset->key(sample));
+      reporter->note("warning: " + stepForPeople(step) + ": a sample is left out (" +
+                     std::to_string(leftOut.size()) + " of at most " +
+                     std::to_string(s.options.skipBadSamples) + "): " + reason);
+    }
+    return Status::ok();
+  }
+
+  /// An error that all ranks found alike, after which the parameters are those of the steps before
+  /// `step`: these are kept.
+  Status endWith(Status error, int64_t step, DataPosition here) {
+    if (s.options.checkpoint.empty() || step == first)
+      return error;
+    if (step != savedStep)
+      OMNIBAL_RETURN_IF_ERROR(checkpoint(step, here));
+    return {error.code(), error.message() + "\n" + s.options.checkpoint +
+                              " has a checkpoint of the " + std::to_string(step) +
+                              " steps before it, from which --resume auto goes on"};
+  }
+
+  /// Whether nothing was learnt of it, because some rank could not read its samples.
+  Result<bool> tryStep(int64_t step) {
     StepOptions options;
     options.adamW = s.options.adamW;
     options.adamW.learningRate = learningRateAt(s.options, step, total);
     options.clip = s.options.clip;
     options.step = step;
+    options.stop = wantsStop();
+    options.save = wantsCheckpoint();
     if (step == 0 && !s.options.saveGradients.empty())
       options.beforeUpdate = [&](double count) { return saveGradients(count); };
     const bool traced = !s.options.trace.empty() && step >= firstTraced && step < endTraced;
@@ -232,27 +359,60 @@ private:
       trace.start();
       s.executor->setTrace(&trace);
     }
-    OMNIBAL_RETURN_IF_ERROR(explained(s.executor->startStep(feeder, options)));
-    started.push_back({step, options.adamW.learningRate});
+    const int64_t updates = s.executor->adamStep();
+    OMNIBAL_RETURN_IF_ERROR(explained(s.executor->startStep(*feeder, options)));
+    const bool dropped = s.executor->wasDropped();
+    started.push_back({step, options.adamW.learningRate, updates, feeder->position()});
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
         finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
-    if (!traced || step + 1 < endTraced)
-      return Status::ok();
-    s.executor->setTrace(nullptr);
-    return writeTrace(s, trace);
+    if (traced && step + 1 == endTraced && !dropped) {
+      s.executor->setTrace(nullptr);
+      OMNIBAL_RETURN_IF_ERROR(writeTrace(s, trace));
+    }
+    return dropped;
   }
 
   /// Reports steps until only so many are under way.
   Status finishSteps(size_t left) {
     while (started.size() > left) {
-      auto [step, learningRate] = started.front();
+      auto [step, learningRate, updates, here] = started.front();
       started.pop_front();
       auto result = s.executor->finishStep();
       OMNIBAL_RETURN_IF_ERROR(explained(result.status()));
-      OMNIBAL_RETURN_IF_ERROR(reporter->step(step, *result, learningRate));
+      if (!result->undefined.empty()) {
+        for (; !started.empty(); started.pop_front())
+          OMNIBAL_RETURN_IF_ERROR(explained(s.executor->finishStep().status()));
+        s.executor->setAdamStep(updates);
+        return endWith(invalid(result->undefined), step, here);
+      }
+      if (result->dropped)
+        continue;
+      stop |= result->stop;
+      save |= result->save;
+      longestStep = std::max(longestStep, result->stepSeconds);
+      reporter->step(step, *result, learningRate);
     }
     return Status::ok();
+  }
+
+  /// Whether this rank wants the step that it is about to start to be the run's last one.
+  bool wantsStop() {
+    if (s.options.checkpoint.empty())
+      return false;
+    if (s.leads() && s.options.timeLimit > 0) {
+      // The step that starts now, and the next one if this is not the last.
+      const double used = std::chrono::duration<double>(Clock::now() - s.options.started).count();
+      outOfTime |= used + 2 * longestStep + longestSave > s.options.timeLimit;
+    }
+    return outOfTime || stopWasRequested() || !reporter->health();
+  }
+
+  /// Whether the leader finds that it is time for a checkpoint.
+  bool wantsCheckpoint() const {
+    const double seconds = s.options.checkpointMinutes * 60;
+    return s.leads() && !s.options.checkpoint.empty() && s.options.checkpointEvery == 0 &&
+           seconds > 0 && std::chrono::duration<double>(Clock::now() - lastSave).count() >= seconds;
   }
 
   Status explained(Status status) const {
@@ -265,7 +425,7 @@ private:
 
   Status saveGradients(double count) {
     std::vector<TensorHeader> layout;
-    for (const Parameter *q : trained(s.program()))
+    for (const Parameter *q : trainedParameters(s.program()))
       layout.push_back({q->name, StoredType::F32, q->shape});
     // Copies: the sums themselves stay as they are for the update.
     std::vector<std::vector<float>> copies;
@@ -289,10 +449,11 @@ private:
   }
 
   Status checkpoint(int64_t completed, DataPosition epoch) {
+    const Clock::time_point begin = Clock::now();
     RunState state;
     state.step = completed;
     state.dataPosition = completed - epoch.firstStep;
-    state.settings = settingsOf(s, data, total);
+    state.settings = describeRun(s, data, total);
     state.settings["updates"] = s.executor->adamStep();
     state.settings["epoch"] = epoch.epoch;
     CheckpointWriteOptions options;
@@ -301,7 +462,16 @@ private:
     options.stages = s.program().stages;
     options.writes = s.executor->replica() == 0;
     options.leads = s.leads();
-    return saveCheckpoint(options, state, stateTensors(s, StateOf::Written), s.agree);
+    options.retention = {s.options.keepCheckpoints, s.options.keepEvery};
+    options.obsolete = replaced;
+    OMNIBAL_RETURN_IF_ERROR(
+        saveCheckpoint(options, state, stateTensors(s, StateOf::Written), s.agree));
+    replaced.clear();
+    savedStep = completed;
+    save = false;
+    lastSave = Clock::now();
+    longestSave = std::max(longestSave, std::chrono::duration<double>(lastSave - begin).count());
+    return Status::ok();
   }
 
   Session &s;
@@ -312,9 +482,20 @@ private:
   struct Started {
     int64_t step;
     double learningRate;
+    int64_t updates;   ///< before it
+    DataPosition here; ///< of its samples
   };
   static constexpr size_t stepsAhead = 1;
   std::deque<Started> started; ///< steps under way
+  std::unique_ptr<DataLoader> feeder;
+  std::set<int64_t> leftOut;         ///< samples that could not be read
+  int64_t savedStep = -1;            ///< of the last checkpoint
+  CheckpointFolder folder;           ///< the leader's
+  std::vector<std::string> replaced; ///< checkpoints of an earlier run that this one replaces
+  bool stop = false, save = false;   ///< what a rank asked for in a step that has ended
+  bool outOfTime = false;
+  Clock::time_point lastSave = Clock::now();
+  double longestStep = 0, longestSave = 0; ///< seconds
   Trace trace;
   int64_t firstTraced = 0, endTraced = 0;
   std::unique_ptr<Reporter> reporter;
@@ -339,6 +520,8 @@ Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const P
   return openBatches(options.batches, use);
 }
 
-Status train(Session &session, const DataSource &data) { return Training(session, data).run(); }
+Status train(Session &session, const DataSource &data, bool &stopped) {
+  return Training(session, data).run(stopped);
+}
 
 } // namespace omnibal::rt

@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Flags in the texts that belong to other people's programs.
 FOREIGN = {"--install", "--prefix", "--no-install-recommends", "--nproc-per-node",
            # of torchrun and srun
-           "--gpus-per-node", "--master-addr", "--master-port", "--mpi", "--nnodes", "--no-python", "--node-rank", "--ntasks-per-node",
+           "--gpus-per-node", "--master-addr", "--master-port", "--mpi", "--nnodes", "--no-python", "--node-rank", "--nodes", "--ntasks-per-node", "--open-mode", "--requeue", "--signal", "--time",
            # of cmake and lit
            "--build", "--filter", "--preset"}
 

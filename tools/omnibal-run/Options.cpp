@@ -52,6 +52,10 @@ std::string check(const RunOptions &o) {
     return "training needs either --steps-file or --batches";
   if (o.checkpointEvery > 0 && o.checkpoint.empty())
     return "--checkpoint-every needs --checkpoint FOLDER";
+  if (o.timeLimit > 0 && o.checkpoint.empty())
+    return "--time-limit needs --checkpoint FOLDER, for what was trained until then";
+  if (o.resume == "auto" && o.checkpoint.empty())
+    return "--resume auto needs --checkpoint FOLDER, where it looks";
   return "";
 }
 
@@ -155,7 +159,9 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
          "Weights of more bytes are saved in several files of at most so many, and an index")
       ->check(wholeNumber(1, manyBytes))
       ->capture_default_str();
-  app.add_flag("--overwrite", o.overwrite, "Let --save replace the weights that --weights reads");
+  app.add_flag("--overwrite", o.overwrite,
+               "Let --save replace the weights that --weights reads, and --checkpoint the "
+               "checkpoints of another run");
   app.add_option("--save-gradients", o.saveGradients,
                  "Gradients of the first step's mean loss, before clipping (.safetensors)");
   app.add_option("--threads", o.threads,
@@ -163,10 +169,32 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       ->check(wholeNumber(1, manyThreads));
   app.add_option("--checkpoint", o.checkpoint,
                  "Folder for checkpoints; one is written at the end too");
-  app.add_option("--checkpoint-every", o.checkpointEvery, "Steps between checkpoints")
+  auto *bySteps = app.add_option("--checkpoint-every", o.checkpointEvery,
+                                 "Steps between checkpoints (default: by time)")
+                      ->check(wholeNumber(1, manySteps));
+  app.add_option("--checkpoint-minutes", o.checkpointMinutes,
+                 "Minutes between checkpoints; 0 = only at the end")
+      ->check(number(0))
+      ->capture_default_str()
+      ->excludes(bySteps);
+  app.add_option("--keep", o.keepCheckpoints, "Newest checkpoints that stay on the disk")
+      ->check(wholeNumber(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--keep-every", o.keepEvery,
+                 "Checkpoints of every so many steps stay too, whatever their age")
       ->check(wholeNumber(1, manySteps));
+  app.add_option("--time-limit", o.timeLimit,
+                 "Seconds that the run may take: it ends with a checkpoint before them (exit code "
+                 "75, as after SIGTERM, SIGINT or SIGUSR1)")
+      ->check(number(0, true));
+  app.add_option("--skip-bad-samples", o.skipBadSamples,
+                 "Samples that may be left out because they cannot be read; each is named, and in "
+                 "the log of its step")
+      ->check(wholeNumber(0, manySteps))
+      ->capture_default_str();
   app.add_option("--resume", o.resume,
-                 "Folder of checkpoints (or one step's) to continue from, bit by bit");
+                 "Folder of checkpoints (or one step's) to continue from, bit by bit; auto: from "
+                 "the newest one in --checkpoint if there is one, else from the start");
   app.add_flag("--evaluate", o.evaluate,
                "Loss, token accuracy and share of answers entirely right");
   app.add_option("--forward", o.forward, "Run the graph on the inputs in this .safetensors file");

@@ -9,11 +9,13 @@
 #include "runtime/program/Printer.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/StopSignals.h"
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -52,6 +54,10 @@ int loaderThreads(const Session &session, const std::string &mode) {
 }
 
 namespace {
+
+/// Ended early with a checkpoint, as it was asked for: the same command line with --resume auto
+/// goes on. The number is BSD's EX_TEMPFAIL.
+constexpr int exitStopped = 75;
 
 int fail(const Status &status) {
   std::cerr << "omnibal-run: error: " << status.message() << std::endl;
@@ -129,13 +135,13 @@ Status openWeights(const RunOptions &options, const Program &program, int rank,
 
 /// How the ranks lie in processes.
 struct Processes {
-  bool alone = false;    ///< every rank has one of its own
-  ResidentMemory before; ///< of the one of all ranks
+  bool alone = false;                ///< every rank has one of its own
+  ResidentMemory before;             ///< of the one of all ranks
+  std::atomic<bool> stopped = false; ///< before the last step, as it was asked for
 };
 
 Status runRank(const RunOptions &options, const LoadedProgram &loaded, const DataSource *data,
-               int threads, BackendKind &backend, const Processes &processes,
-               RankContext &context) {
+               int threads, BackendKind &backend, Processes &processes, RankContext &context) {
   const ResidentMemory before = processes.alone ? residentMemory() : processes.before;
   Communicator &communicator = context.communicator;
   Agreement agree = agreementOver(communicator);
@@ -181,7 +187,13 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
     return calibrate(session, *data);
   if (!options.forward.empty())
     return forward(session);
-  return options.evaluate ? evaluate(session, *data) : train(session, *data);
+  if (options.evaluate)
+    return evaluate(session, *data);
+  bool stopped = false;
+  OMNIBAL_RETURN_IF_ERROR(train(session, *data, stopped));
+  if (stopped)
+    processes.stopped = true;
+  return Status::ok();
 }
 
 /// Identifies the program's bytes: the manifest holds the checksums of the other files.
@@ -231,9 +243,10 @@ int run(const RunOptions &options) {
   processes.alone = place->launcher != Launcher::None;
   if (!processes.alone)
     processes.before = residentMemory();
-  return launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {
+  const int code = launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {
     return runRank(options, *loaded, &data, threads, **backend, processes, context);
   });
+  return code == 0 && processes.stopped ? exitStopped : code;
 }
 
 } // namespace
@@ -246,6 +259,9 @@ int main(int argc, char **argv) {
     return exitCode;
   // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Without a folder for checkpoints nothing could be kept: signals end the run at once.
+  if (!options.checkpoint.empty())
+    omnibal::rt::catchStopSignals();
   omnibal::rt::returnFreedMemory();
   try {
     return omnibal::rt::run(options);

@@ -36,6 +36,8 @@ Result<std::span<float>> Sums::finish(const double *squaredNorm, Transport &tran
       check(launchEncodeSums(losses(), squaredNorm, options.rank, ranks, all.data(), stream),
             "a step's sums"));
   OMNIBAL_RETURN_IF_ERROR(transport.allReduce(all, options.ranks));
+  if (!options.updates)
+    return all;
   OMNIBAL_RETURN_IF_ERROR(
       check(launchUpdateScale(all.data(), ranks, options.labels, options.clip,
                               reinterpret_cast<float *>(memory->data() + scaleAt), stream),

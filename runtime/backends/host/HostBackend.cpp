@@ -140,8 +140,9 @@ public:
                slots.data() + static_cast<size_t>(options.rank) * slotFloats);
     lossOfStep = routerLossOfStep = 0;
     OMNIBAL_RETURN_IF_ERROR(transport.allReduce(slots, options.ranks));
-    stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
-                            options.labels, options.clip);
+    if (options.updates)
+      stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
+                              options.labels, options.clip);
     return HostCopy{reinterpret_cast<const std::byte *>(slots.data()), recordEvent()};
   }
 

@@ -36,7 +36,7 @@ CheckpointWriteOptions optionsOf(const std::string &folder, int rank) {
   options.stage = rank % 2;
   options.writes = rank < 2;
   options.leads = rank == 0;
-  options.keep = 2;
+  options.retention.newest = 2;
   return options;
 }
 

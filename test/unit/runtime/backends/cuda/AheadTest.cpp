@@ -54,6 +54,8 @@ protected:
         int64_t before = fake::hostWaits();
         OMNIBAL_ASSIGN_OR_RETURN(StepResult result, executor->finishStep());
         out.waitsInFinish += fake::hostWaits() - before;
+        if (!result.undefined.empty())
+          return invalid(result.undefined);
         out.steps.push_back(result);
       }
     }

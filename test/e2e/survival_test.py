@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""What is left of a run that is stopped or meets bad data, and that its command goes on from there:
+survival_test.py BIN_FOLDER DATA_FOLDER [unittest options]. What must come out is what runs give that nothing happened to."""
+import fcntl
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+BIN, DATA = sys.argv[1:3]
+MODEL = os.path.join(DATA, "tiny-internvl")
+STOPPED = 75
+
+
+class Survival(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.programs = tempfile.mkdtemp(prefix="omnibal-survival-")
+        cls.addClassCleanup(shutil.rmtree, cls.programs)
+        for name, flags in (("one", ()), ("two", ("--stages", "2")), ("replicas", ("--data-parallel", "2", "--microbatches", "2")),
+                            ("frozen", ("--freeze", "vision"))):
+            subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *flags,
+                            "-o", f"{cls.programs}/{name}"], check=True, stdout=subprocess.DEVNULL)
+        with open(f"{MODEL}/reference.json") as file:
+            cls.steps = [step["groups"] for step in json.load(file)["variants"]["train_all"]["steps"]]
+
+    def setUp(self):
+        self.work = tempfile.mkdtemp(prefix="omnibal-survival-")
+        self.addCleanup(shutil.rmtree, self.work)
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def write_steps(self, steps, name="steps.jsonl"):
+        with open(self.path(name), "w") as file:
+            file.writelines(json.dumps({"groups": groups}) + "\n" for groups in steps)
+        return self.path(name)
+
+    def command(self, *flags, program="one", data=None, steps=None):
+        return [f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", f"{MODEL}/model.safetensors", "--data",
+                data or f"{MODEL}/data-000000.tar", "--preprocess", f"{MODEL}/preprocessor_config.json", "--steps-file",
+                steps or self.write_steps(self.steps), *map(str, flags)]
+
+    def run_tool(self, *flags, code=0, says="", launcher=(), **options):
+        result = subprocess.run([*launcher, *self.command(*flags, **options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=120)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertIn(says, result.stderr)
+        return result.stderr
+
+    def weights(self, folder):
+        with open(os.path.join(self.path(folder), "model.safetensors"), "rb") as file:
+            return file.read()
+
+    def checkpoints(self, folder="ck"):
+        return sorted(int(name[5:]) for name in os.listdir(self.path(folder)) if name.startswith("step-"))
+
+    def stop(self, kind, *flags, launcher=(), **options):
+        """Sends a signal once some steps are logged; returns what the run said."""
+        log = self.path("stopped.jsonl")
+        if os.path.exists(log):
+            os.remove(log)
+        with open(self.path("said"), "w") as said:
+            job = subprocess.Popen([*launcher, *self.command("--log", log, "--steps", 100000, *flags, **options)], stderr=said,
+                                   stdout=said)
+        self.addCleanup(job.kill)
+        end = time.time() + 60
+        while not (os.path.exists(log) and os.path.getsize(log) > 600):
+            self.assertLess(time.time(), end)
+            self.assertIsNone(job.poll())
+            time.sleep(0.01)
+        job.send_signal(kind)
+        code = job.wait(60)
+        with open(self.path("said")) as said:
+            said = said.read()
+        self.assertEqual(code, STOPPED, said)
+        return said
+
+    def goes_on_as_if_nothing_happened(self, *flags, **options):
+        done = self.checkpoints()[-1]
+        total = done + 3
+        self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--steps", total, "--save", self.path("resumed"),
+                      *flags, says=f"continuing after step {done}", **options)
+        self.run_tool("--steps", total, "--save", self.path("whole"), *flags, **options)
+        self.assertTrue(self.weights("resumed") == self.weights("whole"), "the weights differ")
+
+    def test_signals_end_a_run_with_a_checkpoint(self):
+        for kind in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(kind=kind):
+                shutil.rmtree(self.path("ck"), ignore_errors=True)
+                said = self.stop(kind, "--checkpoint", self.path("ck"), "--save", self.path("early"), program="two")
+                self.assertIn(kind.name, said)
+                self.assertFalse(os.path.exists(self.path("early/model.safetensors")), "weights of an unfinished run were saved")
+        self.goes_on_as_if_nothing_happened(program="two")
+
+    def test_a_signal_to_mpirun_stops_all_ranks_at_one_step(self):
+        launcher = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+        self.stop(signal.SIGUSR1, "--checkpoint", self.path("ck"), launcher=launcher, program="two")
+        self.goes_on_as_if_nothing_happened(program="two")
+
+    def test_without_checkpoints_a_signal_ends_the_run_at_once(self):
+        log = self.path("log.jsonl")
+        job = subprocess.Popen(self.command("--log", log, "--steps", 100000), stderr=subprocess.DEVNULL)
+        self.addCleanup(job.kill)
+        while not (os.path.exists(log) and os.path.getsize(log) > 0):
+            time.sleep(0.01)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(job.wait(30), -signal.SIGTERM)
+
+    def test_time_limit(self):
+        begin = time.time()
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 100000, "--time-limit", 3, code=STOPPED, says="--time-limit")
+        self.assertLess(time.time() - begin, 3.5)
+        self.goes_on_as_if_nothing_happened()
+        self.run_tool("--time-limit", 3, code=2, says="--checkpoint")
+
+    def test_checkpoints_by_time_and_which_stay(self):
+        self.run_tool("--checkpoint", self.path("ck"), "--checkpoint-minutes", 1e-9, "--steps", 9, "--keep", 1, "--keep-every", 4)
+        self.assertEqual(self.checkpoints(), [4, 8, 9])
+        self.run_tool("--checkpoint", self.path("few"), "--checkpoint-minutes", 0, "--steps", 5)
+        self.assertEqual(self.checkpoints("few"), [5])
+
+    def test_a_folder_belongs_to_one_run(self):
+        ck = ("--checkpoint", self.path("ck"))
+        self.run_tool(*ck, "--resume", "auto", "--steps", 2)
+        self.run_tool(*ck, "--steps", 4, code=1, says="newest of step 2")
+        self.assertEqual(self.checkpoints(), [2])
+        self.run_tool(*ck, "--steps", 3, "--resume", self.path("ck/step-00000002"), says="continuing after step 2")
+        self.run_tool(*ck, "--steps", 1, "--overwrite")
+        self.assertEqual(self.checkpoints(), [1])
+        self.run_tool("--resume", "auto", code=2, says="--checkpoint")
+        with open(self.path("ck/lock")) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.run_tool(*ck, "--resume", "auto", code=1, says="another run writes its checkpoints here")
+
+    def test_a_checkpoint_whose_replacement_was_cut_short_is_found(self):
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 2)
+        os.rename(self.path("ck/step-00000002"), self.path("ck/step-00000002.replaced"))
+        self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--steps", 3, says="continuing after step 2")
+
+    def test_any_layout_goes_on(self):
+        """With no step left to train, what is saved is what was read."""
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 2, "--save", self.path("first"))
+        for program in ("two", "replicas"):
+            said = self.run_tool("--resume", self.path("ck"), "--steps", 2, "--save", self.path(program), program=program,
+                                 says="changed since the checkpoint")
+            self.assertIn("continuing after step 2", said)
+            self.assertTrue(self.weights(program) == self.weights("first"), program)
+
+    def test_what_a_user_changes_is_told(self):
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 2)
+        said = self.run_tool("--resume", self.path("ck"), "--steps", 3, "--lr", 5e-4, "--clip", 0.5)
+        for change in ("lr 0.0001 -> 0.0005", "clip 1.0 -> 0.5", "steps 2 -> 3"):
+            self.assertIn(change, said)
+        other = self.write_steps(list(reversed(self.steps)), "other.jsonl")
+        self.run_tool("--resume", self.path("ck"), "--steps", 3, steps=other, says="read from their beginning")
+
+    def test_trained_values_are_not_dropped(self):
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 2)
+        self.run_tool("--resume", self.path("ck"), "--steps", 3, program="frozen", code=1, says="would be lost")
+        self.run_tool("--checkpoint", self.path("part"), "--steps", 2, program="frozen")
+        self.run_tool("--resume", self.path("part"), "--steps", 3, code=1, says="did not train")
+
+    def test_other_frozen_weights_are_noticed(self):
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 2, "--save", self.path("trained"))
+        self.run_tool("--checkpoint", self.path("part"), "--steps", 2, program="frozen")
+        command = self.command("--resume", self.path("part"), "--steps", 3, program="frozen")
+        command[command.index("--weights") + 1] = self.path("trained")
+        result = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the weights that stay frozen are other ones", result.stderr)
+
+    def damaged_data(self, key, damage):
+        with tarfile.open(f"{MODEL}/data-000000.tar") as source, tarfile.open(self.path("data.tar"), "w") as target:
+            for member in source:
+                content = source.extractfile(member).read()
+                if member.name.startswith(key + "."):
+                    content = damage(member.name, content)
+                member.size = len(content)
+                target.addfile(member, io.BytesIO(content))
+        return self.path("data.tar")
+
+    def without(self, key):
+        return self.write_steps([[[sample for sample in group if sample != key] for group in groups] for groups in self.steps],
+                                "without.jsonl")
+
+    def first_used_late(self, at_least=2):
+        """A sample with a picture that no step before `at_least` needs, and the step that does."""
+        seen = set()
+        with tarfile.open(f"{MODEL}/data-000000.tar") as source:
+            pictured = {name.split(".")[0] for name in source.getnames() if not name.endswith(".json")}
+        for number, groups in enumerate(self.steps):
+            for group in groups:
+                for sample in group:
+                    if sample not in seen and number >= at_least and sample in pictured:
+                        return sample, number
+                    seen.add(sample)
+        self.fail("the fixture has no such sample")
+
+    def test_a_truncated_picture_costs_no_step(self):
+        key, step = self.first_used_late()
+        truncate = lambda name, content: content if name.endswith(".json") else content[:len(content) // 2]
+        data = self.damaged_data(key, truncate)
+        for program, launcher in (("one", ()), ("two", ()), ("replicas", ()),
+                                  ("two", ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"))):
+            with self.subTest(program=program, launcher=launcher):
+                shutil.rmtree(self.path("ck"), ignore_errors=True)
+                said = self.run_tool("--checkpoint", self.path("ck"), "--checkpoint-every", 1000, data=data, program=program,
+                                     launcher=launcher, code=1, says=key)
+                self.assertIn(f"step {step + 1}", said)
+                self.assertEqual(self.checkpoints(), [step])
+        # With leave to go on, the run is the one of steps without that sample.
+        log = self.path("log.jsonl")
+        self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--skip-bad-samples", 1, "--log", log, "--save",
+                      self.path("skipped"), data=data, program="two", says="a sample is left out (1 of at most 1)")
+        self.run_tool("--save", self.path("without"), program="two", steps=self.without(key))
+        self.assertTrue(self.weights("skipped") == self.weights("without"), "the weights differ")
+        with open(log) as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines if line.get("skipped_samples") == [key]], [step])
+
+    def test_unreadable_text_of_a_sample_costs_no_step(self):
+        key, step = self.first_used_late()
+        data = self.damaged_data(key, lambda name, content: content.replace(b"{", b"[", 1) if name.endswith(".json") else content)
+        log = self.path("log.jsonl")
+        result = subprocess.run(self.command("--checkpoint", self.path("ck"), "--log", log, data=data), stderr=subprocess.PIPE,
+                                text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(key, result.stderr)
+        if os.path.exists(log) and os.path.getsize(log):  # not found when the data was opened
+            self.assertEqual(self.checkpoints(), [step])
+
+    def test_a_loss_that_is_not_finite_costs_no_step(self):
+        said = self.run_tool("--checkpoint", self.path("ck"), "--lr", 1e30, "--clip", 0, code=1, says="not a finite number")
+        kept = self.checkpoints()
+        self.assertEqual(len(kept), 1)
+        self.assertIn(f"step {kept[0] + 1}: the", said)
+        self.run_tool("--lr", 1e30, "--clip", 0, "--steps", kept[0], "--save", self.path("whole"))
+        self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--lr", 1e30, "--clip", 0, "--steps", kept[0], "--save",
+                      self.path("kept"))
+        self.assertTrue(self.weights("kept") == self.weights("whole"), "the weights differ")
+
+    def test_a_log_on_a_full_disk_costs_no_step(self):
+        self.run_tool("--checkpoint", self.path("ck"), "--log", "/dev/full", code=1, says="is the disk full?")
+        self.assertEqual(len(self.checkpoints()), 1)
+        self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", says="continuing after step")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
