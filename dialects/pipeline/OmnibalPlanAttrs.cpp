@@ -9,6 +9,7 @@ using namespace mlir;
 using namespace omnibal;
 
 #include "dialects/pipeline/OmnibalPlanDialect.cpp.inc"
+#include "dialects/pipeline/OmnibalPlanEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/pipeline/OmnibalPlanAttrs.cpp.inc"
@@ -30,16 +31,9 @@ bool omnibal::isRematName(StringRef name) {
 
 LogicalResult RematOptionAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name,
                                       int64_t saved, int64_t recompute, int64_t workspace,
-                                      IntegerAttr split, IntegerAttr backward,
-                                      DenseI64ArrayAttr inputs, DenseI64ArrayAttr outputs) {
-  auto negative = [](DenseI64ArrayAttr list) {
-    return list && llvm::any_of(list.asArrayRef(), [](int64_t value) { return value < 0; });
-  };
-  if (name.empty() || std::min({saved, recompute, workspace}) < 0 ||
-      (split && split.getInt() < 0) || (backward && backward.getInt() < 0) || negative(inputs) ||
-      negative(outputs))
-    return emitError() << "option_c1: an option has a name; nanoseconds, bytes and numbers of "
-                          "inputs and outputs are >= 0";
+                                      IntegerAttr split) {
+  if (name.empty() || std::min({saved, recompute, workspace}) < 0 || (split && split.getInt() < 0))
+    return emitError() << "option_c1: an option has a name; nanoseconds and bytes are >= 0";
   return success();
 }
 
@@ -74,18 +68,29 @@ RematOptionAttr CostAttr::findOption(StringRef name) const {
   return {};
 }
 
-LogicalResult BuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t forward,
-                                  int64_t inference, int64_t results, int64_t predictions,
-                                  DictionaryAttr batch, DictionaryAttr backwardBatch,
-                                  DictionaryAttr constants) {
-  bool sound = std::min({forward, inference, results, predictions}) >= 0;
-  for (DictionaryAttr named : {batch, backwardBatch, constants})
-    for (NamedAttribute each : named ? named.getValue() : ArrayRef<NamedAttribute>()) {
-      auto bytes = dyn_cast<IntegerAttr>(each.getValue());
-      sound &= bytes && bytes.getType().isSignlessInteger(64) && bytes.getInt() >= 0;
-    }
-  if (!sound)
-    return emitError() << "buffers_c1: bytes of buffers are i64 and >= 0";
+LogicalResult FormalAttr::verify(function_ref<InFlightDiagnostic()> emitError, FormalRole role,
+                                 int64_t index, StringRef name, int64_t bytes) {
+  if (bytes < 0)
+    return emitError() << "formal_c1: bytes of a formal must be >= 0";
+  return success();
+}
+
+LogicalResult FunctionBuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                          int64_t workspace, ArrayAttr formals, UnitAttr products,
+                                          UnitAttr columnSums) {
+  if (workspace < 0 || !llvm::all_of(formals, llvm::IsaPred<FormalAttr>))
+    return emitError() << "function_buffers_c1: a function has a workspace >= 0 and formals that "
+                          "are #plan.formal";
+  return success();
+}
+
+LogicalResult BuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  DenseI64ArrayAttr outputs, FunctionBuffersAttr evaluate,
+                                  FunctionBuffersAttr inference, DictionaryAttr options) {
+  if (llvm::any_of(outputs.asArrayRef(), [](int64_t bytes) { return bytes < 0; }) ||
+      !llvm::all_of(options,
+                    [](NamedAttribute each) { return isa<OptionBuffersAttr>(each.getValue()); }))
+    return emitError() << "buffers_c1: bytes of outputs are >= 0, and options are #plan.functions";
   return success();
 }
 

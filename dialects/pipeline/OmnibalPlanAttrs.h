@@ -10,6 +10,8 @@
 
 #include "dialects/pipeline/OmnibalPlanDialect.h.inc"
 
+#include "dialects/pipeline/OmnibalPlanEnums.h.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/pipeline/OmnibalPlanAttrs.h.inc"
 
@@ -23,8 +25,9 @@ inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
 /// This attribute of the module is a dense array with the bytes of each stage that a plan leaves
 /// free of what it counts.
 inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
-/// The load of each micro-batch: an array of dictionaries from layer kind to a decimal factor as
-/// text.
+/// The target whose kernels the costs of a module are for: "host" (also without it) or "cuda".
+inline constexpr llvm::StringLiteral targetAttrName = "omnibal.target";
+/// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
 inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
 
 /// Whether `name` is a way to rematerialize: "keep", "full", or "selective-N" with N >= 1.

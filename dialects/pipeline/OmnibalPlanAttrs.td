@@ -4,6 +4,7 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
 
 def Plan_Dialect : Dialect {
   let name = "plan";
@@ -23,17 +24,13 @@ def RematOptionAttr : AttrDef<Plan_Dialect, "RematOption"> {
     What the layer holds from forward to backward (`saved`, bytes), the time that its backward takes
     longer than without recomputation (`recompute`, ns) and the temporaries of its calls
     (`workspace`, bytes). `split`, where it is there, is held in place of `saved` between the halves
-    of a split backward. Of `saved`, `inputs` and `outputs` name the activations that other layers
-    make or read as well.
+    of a split backward.
 
     Constraints:
     * (option_c1) the name is not empty, nothing is negative.
   }];
   let parameters = (ins StringRefParameter<>:$name, "int64_t":$saved, "int64_t":$recompute,
-                        "int64_t":$workspace, OptionalParameter<"::mlir::IntegerAttr">:$split,
-                        OptionalParameter<"::mlir::IntegerAttr">:$backward,
-                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$inputs,
-                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$outputs);
+                        "int64_t":$workspace, OptionalParameter<"::mlir::IntegerAttr">:$split);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -63,24 +60,80 @@ def CostAttr : AttrDef<Plan_Dialect, "Cost"> {
   }];
 }
 
-def BuffersAttr : AttrDef<Plan_Dialect, "Buffers"> {
-  let mnemonic = "buffers";
-  let summary = "What a layer needs of a stage's memory beside parameters and saved values";
+/// The words of runtime/program/Names.h.
+def FormalRole : I32EnumAttr<"FormalRole", "what a formal of a function stands for", [
+  I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
+  I32EnumAttrCase<"Saved", 2, "saved">, I32EnumAttrCase<"Held", 3, "held">,
+  I32EnumAttrCase<"GradOutput", 4, "grad_output">, I32EnumAttrCase<"GradInput", 5, "grad_input">,
+  I32EnumAttrCase<"Batch", 6, "batch">, I32EnumAttrCase<"Constant", 7, "constant">,
+  I32EnumAttrCase<"Result", 8, "result">]> {
+  let cppNamespace = "::omnibal";
+}
+
+def FormalAttr : AttrDef<Plan_Dialect, "Formal"> {
+  let mnemonic = "formal";
+  let summary = "The buffer that stands for one formal of a function";
   let description = [{
-    Bytes at the caps: temporaries of its forward, and of its call in evaluation and prediction; by
-    name, because layers of one stage share them, `constants` and the values of the micro-batch that
-    training reads (`batch`), of which the backward reads `backward_batch`; `results`, what a
-    micro-batch leaves until the end of the step (losses); `predictions`, the outputs of the graph
-    that it makes. Stands on a layer as `omnibal.buffers`.
+    Its role, the number of its kind (`index`) or, of values of the micro-batch, constants and
+    results, its `name`, and its bytes at the caps. Parameters and their gradients are left out: they
+    have their place however layers run.
 
     Constraints:
-    * (buffers_c1) nothing is negative, and the dictionaries hold i64;
-    * (buffers_c2) `omnibal.buffers` on a layer is a #plan.buffers.
+    * (formal_c1) bytes are not negative.
   }];
-  let parameters = (ins "int64_t":$forward, "int64_t":$inference, "int64_t":$results,
-                        "int64_t":$predictions, OptionalParameter<"::mlir::DictionaryAttr">:$batch,
-                        OptionalParameter<"::mlir::DictionaryAttr">:$backward_batch,
-                        OptionalParameter<"::mlir::DictionaryAttr">:$constants);
+  let parameters = (ins "::omnibal::FormalRole":$role, DefaultValuedParameter<"int64_t", "-1">:$index,
+                        StringRefParameter<"", "\"\"">:$name, "int64_t":$bytes);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def FunctionBuffersAttr : AttrDef<Plan_Dialect, "FunctionBuffers"> {
+  let mnemonic = "function";
+  let summary = "The memory that a call of a lowered function needs";
+  let description = [{
+    Bytes of its temporaries at the caps and the buffers of its formals, in order. `products` and
+    `column_sums` say that its kernels use the memory which a device's library of products or its sums
+    of columns keep beside the arena.
+
+    Constraints:
+    * (function_buffers_c1) the workspace is not negative, and formals are #plan.formal.
+  }];
+  let parameters = (ins "int64_t":$workspace, "::mlir::ArrayAttr":$formals,
+                        OptionalParameter<"::mlir::UnitAttr">:$products,
+                        OptionalParameter<"::mlir::UnitAttr">:$column_sums);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def OptionBuffersAttr : AttrDef<Plan_Dialect, "OptionBuffers"> {
+  let mnemonic = "functions";
+  let summary = "The functions that train a layer under one option";
+  let description = [{
+    Its forward and, where something trains, its backward, whole and in halves.
+  }];
+  let parameters = (ins "::omnibal::FunctionBuffersAttr":$forward,
+                        OptionalParameter<"::omnibal::FunctionBuffersAttr">:$backward,
+                        OptionalParameter<"::omnibal::FunctionBuffersAttr">:$input_grad,
+                        OptionalParameter<"::omnibal::FunctionBuffersAttr">:$weight_grad);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def BuffersAttr : AttrDef<Plan_Dialect, "Buffers"> {
+  let mnemonic = "buffers";
+  let summary = "What a layer's functions hold, from which the memory of a stage is laid out";
+  let description = [{
+    Bytes of each output at the caps, the functions of evaluation and prediction and, by the name of
+    each option, those of training (#plan.functions). Stands on a layer as `omnibal.buffers`.
+
+    Constraints:
+    * (buffers_c1) bytes are not negative, and options are #plan.functions;
+    * (buffers_c2) `omnibal.buffers` on a layer is a #plan.buffers, with bytes of each output and with
+      the options of its `omnibal.cost`.
+  }];
+  let parameters = (ins "::mlir::DenseI64ArrayAttr":$outputs,
+                        "::omnibal::FunctionBuffersAttr":$evaluate,
+                        "::omnibal::FunctionBuffersAttr":$inference,
+                        "::mlir::DictionaryAttr":$options);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -8,9 +8,6 @@
 
 namespace omnibal::plan {
 
-/// On the module, a dense array by stage: bytes of its limit that a search leaves free besides what
-/// it finds itself.
-inline constexpr llvm::StringLiteral headroomAttrName = "omnibal.headroom";
 /// On the module, dense arrays by stage: what the program that was laid out needs.
 inline constexpr llvm::StringLiteral arenaAttrName = "omnibal.arena";
 inline constexpr llvm::StringLiteral workspaceAttrName = "omnibal.workspace"; ///< beside the arena

@@ -81,7 +81,14 @@ UnitCosts UnitCostTable::of(const std::vector<std::string> &remat) const {
 class CostAnnotator {
 public:
   CostAnnotator(ModuleOp module, const CostOptions &options)
-      : module(module), options(options), builder(module.getContext()) {}
+      : module(module), options(options), builder(module.getContext()) {
+    lowering.target = options.precision.target;
+    lowering.compute = options.precision.compute;
+    lowering.tilesCap = options.load.tiles;
+    lowering.tokensCap =
+        lower::roundedTokens(options.load.tokens, lower::rowBucketOf(lowering.target));
+    lowering.rowBucket = 1;
+  }
 
   FailureOr<UnitCostTable> run() {
     if (!options.device.flops.count(options.precision.compute))
@@ -102,6 +109,7 @@ public:
     for (size_t i = 0; i < graph.layers.size(); ++i)
       annotateLayer(i);
     annotateParameters();
+    module->setAttr(targetAttrName, builder.getStringAttr(options.precision.target));
     return std::move(table);
   }
 
@@ -148,8 +156,7 @@ private:
       variant.probed.push_back(
           readLayerFacts(*variant.module, variant.graph, probe, width, kernels));
     // Last, because it changes how saved values lie.
-    auto memory = readLayerMemory(*variant.module, variant.graph, options.load,
-                                  options.precision.target, options.precision.compute);
+    auto memory = readLayerMemory(*variant.module, variant.graph, lowering);
     if (failed(memory))
       return failure();
     variant.memory = std::move(*memory);
@@ -192,17 +199,6 @@ private:
                                  builder.getDenseI64ArrayAttr(gradients),
                                  builder.getArrayAttr(list)));
     layer->setAttr(buffersAttrName, buffersOf(i));
-    layer->setAttr(halvesAttrName, halvesOf(i));
-  }
-
-  DictionaryAttr halvesOf(size_t i) {
-    SmallVector<NamedAttribute> halves;
-    for (const std::string &name : layerOptions[i])
-      if (const auto &half = variants.at(name).facts[i].secondHalf)
-        halves.push_back(builder.getNamedAttr(
-            name, builder.getDenseI64ArrayAttr({half->saved, half->held, half->gradients,
-                                                variants.at(name).memory[i].halfWorkspace})));
-    return builder.getDictionaryAttr(halves);
   }
 
   RematOptionAttr optionOf(const std::string &name, const LayerFacts &facts,
@@ -215,18 +211,17 @@ private:
     LayerTimes times = timesOf(facts, options);
     int64_t recompute = std::max<int64_t>(0, times.forwardNs + times.backwardNs() - keep.forwardNs -
                                                  keep.backwardNs());
-    auto list = [&](const std::vector<int64_t> &numbers) {
-      return numbers.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(numbers);
-    };
     return RematOptionAttr::get(
         module.getContext(), name, facts.savedBytes, recompute, workspace,
-        facts.secondHalf ? builder.getI64IntegerAttr(facts.secondHalf->bytes()) : IntegerAttr(),
-        builder.getI64IntegerAttr(memory.backwardWorkspace), list(facts.keptInputs),
-        list(facts.keptOutputs));
+        facts.secondHalfBytes ? builder.getI64IntegerAttr(*facts.secondHalfBytes) : IntegerAttr());
   }
 
-  int64_t widthOf(const analysis::Edge &edge) const {
-    return edge.isBFloat16 ? options.precision.activation : 4;
+  /// Of an activation at these caps.
+  int64_t bytesOf(const analysis::Edge &edge, int64_t tiles, int64_t tokens) const {
+    int64_t bytes = edge.isBFloat16 ? options.precision.activation : 4;
+    for (const SymbolicDim &dim : edge.shape)
+      bytes *= dim.evaluate(tiles, tokens);
+    return bytes;
   }
 
   /// Bytes of the layer's outputs, and of their gradients where a layer that reads them gives one.
@@ -235,9 +230,7 @@ private:
     SmallVector<int64_t> outputs, gradients;
     for (int64_t number : keep.graph.calls[i].outputs) {
       const analysis::Edge &edge = keep.graph.edges[number];
-      int64_t bytes = widthOf(edge);
-      for (const SymbolicDim &dim : edge.shape)
-        bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
+      int64_t bytes = bytesOf(edge, options.load.tiles, options.load.tokens);
       bool returns = llvm::any_of(edge.consumers, [&](std::pair<int64_t, int64_t> consumer) {
         return llvm::is_contained(keep.facts[consumer.first].inputGradients, consumer.second);
       });
@@ -249,25 +242,15 @@ private:
 
   BuffersAttr buffersOf(size_t i) {
     const Variant &keep = variants.at("keep");
-    const LayerMemory &memory = keep.memory[i];
-    int64_t predictions = 0;
+    SmallVector<int64_t> outputs;
     for (int64_t number : keep.graph.calls[i].outputs)
-      if (const analysis::Edge &edge = keep.graph.edges[number];
-          edge.isGraphOutput && edge.kind == "output") {
-        int64_t bytes = widthOf(edge);
-        for (const SymbolicDim &dim : edge.shape)
-          bytes *= dim.evaluate(options.load.tiles, options.load.tokens);
-        predictions += alignBuffer(bytes);
-      }
-    auto dictionary = [&](const std::map<std::string, int64_t> &bytes) {
-      SmallVector<NamedAttribute> entries;
-      for (const auto &[name, size] : bytes)
-        entries.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(size)));
-      return entries.empty() ? DictionaryAttr() : builder.getDictionaryAttr(entries);
-    };
-    return BuffersAttr::get(module.getContext(), memory.forwardWorkspace, memory.inferenceWorkspace,
-                            memory.results, predictions, dictionary(memory.batch),
-                            dictionary(memory.backwardBatch), dictionary(memory.constants));
+      outputs.push_back(bytesOf(keep.graph.edges[number], lowering.tilesCap, lowering.tokensCap));
+    SmallVector<NamedAttribute> training;
+    for (const std::string &name : layerOptions[i])
+      training.push_back(builder.getNamedAttr(name, variants.at(name).memory[i].training));
+    return BuffersAttr::get(module.getContext(), builder.getDenseI64ArrayAttr(outputs),
+                            keep.memory[i].evaluate, keep.memory[i].inference,
+                            builder.getDictionaryAttr(training));
   }
 
   /// Parameters that no gradient reaches count as frozen, as they will be.
@@ -287,6 +270,7 @@ private:
   ModuleOp module;
   const CostOptions &options;
   Builder builder;
+  lower::LoweringOptions lowering; ///< as the program's functions will be lowered
   LayerGraph graph;
   std::vector<SmallVector<std::string>> layerOptions; ///< by layer
   std::map<std::string, Variant> variants;            ///< by option

@@ -1,6 +1,7 @@
 #include "passes/cost/LayerFacts.h"
 #include "dialects/omnibal/analysis/FunctionDigest.h"
 #include "dialects/omnibal/rules/BFloat16Values.h"
+#include "passes/common/OffsetAssignment.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -27,7 +28,7 @@ int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
 int64_t bytesOfFormal(Type type, DictionaryAttr attributes, MicrobatchLoad load,
                       int64_t floatBytes) {
   bool inFloat32 = attributes && attributes.contains(float32AttrName);
-  return alignBuffer(bytesOf(type, load, inFloat32 ? 4 : floatBytes));
+  return alignUp(bytesOf(type, load, inFloat32 ? 4 : floatBytes));
 }
 
 void addWork(Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work) {
@@ -85,20 +86,11 @@ void addHalves(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64_t f
   };
   add(callee.getInputGrad(), facts.inputGrad);
   func::FuncOp second = add(callee.getWeightGrad(), facts.weightGrad);
-  facts.secondHalf.emplace();
-  for (unsigned i = 0, end = second ? second.getNumArguments() : 0; i < end; ++i) {
-    StringRef role = roleOfArgument(second, i);
-    int64_t bytes =
-        bytesOfFormal(second.getArgumentTypes()[i], second.getArgAttrDict(i), load, floatBytes);
-    if (role == "saved")
-      facts.secondHalf->saved += bytes;
-    else if (role == "held")
-      facts.secondHalf->held += bytes;
-    else if (role == "grad_output")
-      facts.secondHalf->gradients += bytes;
-    else if (role != "parameter")
-      facts.secondHalf->activations += bytes;
-  }
+  facts.secondHalfBytes = 0;
+  for (unsigned i = 0, end = second ? second.getNumArguments() : 0; i < end; ++i)
+    if (roleOfArgument(second, i) != "parameter")
+      *facts.secondHalfBytes +=
+          bytesOfFormal(second.getArgumentTypes()[i], second.getArgAttrDict(i), load, floatBytes);
 }
 
 LayerFacts factsOf(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64_t floatBytes,
@@ -130,10 +122,6 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64
     StringRef role = roleOfArgument(backward, argument.getArgNumber());
     DictionaryAttr attributes = backward.getArgAttrDict(argument.getArgNumber());
     int64_t bytes = bytesOfFormal(argument.getType(), attributes, load, floatBytes);
-    if (role == "input")
-      facts.keptInputs.push_back(indexOf(attributes));
-    if (role == "output")
-      facts.keptOutputs.push_back(indexOf(attributes));
     if (role == "saved" || role == "input" || role == "output")
       facts.savedBytes += bytes;
     if (role == "grad_output")

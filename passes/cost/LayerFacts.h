@@ -19,26 +19,6 @@ struct MicrobatchLoad {
   int64_t tileSquares() const { return tiles * tiles; }
 };
 
-/// Buffers are laid out at multiples of this many bytes.
-constexpr int64_t bufferAlignment = 64;
-constexpr int64_t alignBuffer(int64_t bytes) {
-  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
-}
-
-/// What the second half of a layer's backward reads, in bytes, parameters apart.
-struct SecondHalf {
-  int64_t saved = 0;       ///< saved values
-  int64_t held = 0;        ///< what the first half leaves
-  int64_t gradients = 0;   ///< of outputs
-  int64_t activations = 0; ///< inputs and outputs
-  int64_t bytes() const { return saved + held + gradients + activations; }
-};
-
-/// This attribute of a layer with costs is a dictionary from the name of an option to an array with
-/// its SecondHalf's saved, held and gradients and the temporaries of a half. The bytes of the whole
-/// are `split` of the option.
-constexpr llvm::StringLiteral halvesAttrName = "omnibal.halves";
-
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {
   MicrobatchLoad load; ///< that the rest is stated for
@@ -46,9 +26,10 @@ struct LayerFacts {
   std::string forwardDigest, backwardDigest, inputGradDigest, weightGradDigest;
   Work forward, inputGrad, weightGrad;
   int64_t savedBytes = 0; ///< saved values and the inputs and outputs that backward reads
-  std::optional<SecondHalf> secondHalf;         ///< none where the module has no halves
-  std::vector<int64_t> keptInputs, keptOutputs; ///< numbers of those inputs and outputs
-  std::vector<int64_t> inputGradients;          ///< inputs that backward gives a gradient of
+  /// What the second half of a backward reads, parameters apart; none where the module has no
+  /// halves.
+  std::optional<int64_t> secondHalfBytes;
+  std::vector<int64_t> inputGradients; ///< inputs that backward gives a gradient of
   int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
 };
 

@@ -2,27 +2,26 @@
 #ifndef PASSES_COST_LAYERMEMORY_H
 #define PASSES_COST_LAYERMEMORY_H
 
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/cost/LayerFacts.h"
 #include "passes/lower/Lowering.h"
 
 namespace omnibal::cost {
 
-/// Bytes at a load, of functions lowered for it.
+/// Its functions, as `omnibal.buffers` states them.
 struct LayerMemory {
-  int64_t forwardWorkspace = 0, backwardWorkspace = 0, inferenceWorkspace = 0;
-  int64_t halfWorkspace = 0;                    ///< the larger of the backward's halves
-  int64_t results = 0;                          ///< losses and the like, until the end of a step
-  std::map<std::string, int64_t> batch;         ///< values of the micro-batch that training reads
-  std::map<std::string, int64_t> backwardBatch; ///< of these, what backward reads
-  std::map<std::string, int64_t> constants;     ///< of all functions
+  FunctionBuffersAttr evaluate, inference;
+  OptionBuffersAttr training;
+  /// Temporaries of a call; of the backward as a whole.
+  int64_t forwardWorkspace = 0, backwardWorkspace = 0;
 };
 
-/// Lowers the functions of every layer of `module` (form C) and reads what they hold; the result
-/// has one entry per call, in order, for the target and as it computes there. Rewrites the
-/// functions' saved values. Errors are reported at the functions.
-llvm::FailureOr<std::vector<LayerMemory>>
-readLayerMemory(mlir::ModuleOp module, const analysis::CallGraph &graph, MicrobatchLoad load,
-                const std::string &target, const std::string &compute);
+/// Lowers the functions of every layer of `module` (form C) and reads what they hold at these caps
+/// and for this target; one entry a call, in order. Rewrites the functions' saved values. Reports
+/// on the functions.
+llvm::FailureOr<std::vector<LayerMemory>> readLayerMemory(mlir::ModuleOp module,
+                                                          const analysis::CallGraph &graph,
+                                                          const lower::LoweringOptions &options);
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_LAYERMEMORY_H

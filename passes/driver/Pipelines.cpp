@@ -4,7 +4,6 @@
 #include "passes/cost/Passes.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/driver/CompileRecord.h"
-#include "passes/driver/Passes.h"
 #include "passes/export/Passes.h"
 #include "passes/layers/Passes.h"
 #include "passes/lower/Lowering.h"
@@ -12,7 +11,6 @@
 #include "passes/raise/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/specialize/Passes.h"
-#include "runtime/device/WorkspaceUse.h"
 
 using namespace mlir;
 
@@ -119,20 +117,12 @@ void buildProgramPipeline(OpPassManager &passes) {
 
 void buildFittedProgramPipeline(OpPassManager &passes, const CompileOptions &options,
                                 const std::shared_ptr<CompileRecord> &record) {
-  // Costs depend on no plan, so they stand before the loop.
   addCosts(passes, options, options, options, share(record, &CompileRecord::costs));
-  FitMemoryOptions fit;
-  // A plan by hand or a fixed recomputation leaves nothing to adapt.
-  fit.maxRounds = options.remat == "auto" && options.plan.empty() ? 4 : 1;
-  if (options.target == "cuda") // what every stage needs; the rest depends on the cuts
-    fit.headroom = rt::cuda::productWorkspaceBytes + rt::cuda::columnSumBytes;
-  passes.addPass(createFitMemory(fit, [&](OpPassManager &round) {
-    addSearch(round, options, share(record, &CompileRecord::plan));
-    buildProgramPipeline(round);
-    // Last, because it lowers every function for what the schedule runs.
-    round.addPass(createLayOutProgram(programOptions<LayOutProgramPassOptions>(options),
-                                      share(record, &CompileRecord::laidOut)));
-  }));
+  addSearch(passes, options, share(record, &CompileRecord::plan));
+  buildProgramPipeline(passes);
+  // Last, because it lowers every function for what the schedule runs.
+  passes.addPass(createLayOutProgram(programOptions<LayOutProgramPassOptions>(options),
+                                     share(record, &CompileRecord::laidOut)));
 }
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options,
@@ -156,7 +146,6 @@ void registerAllPasses() {
   registerOmnibalPlanPasses();
   registerOmnibalSchedulePasses();
   registerOmnibalExportPasses();
-  registerOmnibalDriverPasses();
   lower::registerLowerPasses();
   PassPipelineRegistration<FindLayersOptions>(
       "omnibal-find-layers", "Form I to form L with a loss",

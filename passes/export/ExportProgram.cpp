@@ -3,11 +3,10 @@
 #include "dialects/omnibal/analysis/FunctionDigest.h"
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
-#include "passes/layout/PersistentLayout.h"
+#include "passes/layout/ProgramLayout.h"
 #include "passes/schedule/GradientBuckets.h"
 #include "runtime/program/Names.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -42,14 +41,12 @@ public:
     std::vector<rt::Stage> stages(parts.schedule.plan.getStages());
     for (size_t s = 0; s < stages.size(); ++s)
       stages[s].id = static_cast<int32_t>(s);
-    layout::layOutPersistent(parts, stages);
     if (llvm::none_of(parts.callees, [](const layout::CalleeFunctions &callee) {
           return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
         }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
-    for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference})
-      if (failed(layout::layOutMode(parts, purpose, stages)))
-        return failure();
+    if (failed(layout::layOutProgram(parts, stages)))
+      return failure();
     for (rt::Stage &stage : stages)
       schedule::placeGradientBuckets(stage, options.gradientBucketBytes);
     return assemble(std::move(stages));
@@ -69,27 +66,17 @@ private:
       auto [it, fresh] = done.try_emplace(name);
       if (fresh && failed(lowerCallee(call.callee, runs.at(name), it->second)))
         return failure();
-      parts.callees.push_back(it->second);
+      std::set<rt::ActionKind> kinds;
+      for (RunKind run : parts.schedule.runs[call.chunk])
+        kinds.insert(layout::actionOf(run));
+      parts.callees.push_back(it->second.ofRuns(kinds));
     }
     return success();
   }
 
-  func::FuncOp lookup(FlatSymbolRefAttr name) {
-    return name ? module.lookupSymbol<func::FuncOp>(name.getAttr()) : func::FuncOp();
-  }
-
   LogicalResult lowerCallee(LayerFnOp callee, const std::set<RunKind> &runs,
                             layout::CalleeFunctions &out) {
-    func::FuncOp forward = lookup(callee.getForwardAttr());
-    func::FuncOp inputGrad = lookup(callee.getInputGradAttr());
-    func::FuncOp weightGrad = lookup(callee.getWeightGradAttr());
-    SmallVector<func::FuncOp> readers;
-    for (func::FuncOp reader : {lookup(callee.getBackwardAttr()), inputGrad, weightGrad})
-      if (reader && !llvm::is_contained(readers, reader)) // a half may be the whole
-        readers.push_back(reader);
-    lower::layOutSavedValues(forward, "saved", readers);
-    if (inputGrad && weightGrad)
-      lower::layOutSavedValues(inputGrad, "held", weightGrad);
+    lower::layOutSavedValues(callee);
     auto lowerOne = [&](llvm::StringRef symbol, int64_t &index) -> LogicalResult {
       auto [it, fresh] = functionIndex.try_emplace(symbol.str(), parts.functions.size());
       index = it->second;
@@ -201,9 +188,8 @@ private:
           info.prefixInputs.push_back(name.str());
   }
 
-  /// What buffers hold.
   int64_t roundedTokens() const {
-    return static_cast<int64_t>(llvm::alignTo(options.tokensCap, options.rowBucket));
+    return lower::roundedTokens(options.tokensCap, options.rowBucket);
   }
 
   ModuleOp module;

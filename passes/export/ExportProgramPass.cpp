@@ -13,10 +13,6 @@ namespace omnibal {
 
 namespace {
 
-/// On a device, so that products, algorithms and recorded work repeat from micro-batch to
-/// micro-batch.
-constexpr int32_t deviceRowBucket = 64;
-
 /// What both passes have: the options of a program, and where it goes.
 template <typename Base> class ProgramPass : public Base {
 public:
@@ -44,7 +40,7 @@ protected:
     options.emulated = this->emulated;
     options.tilesCap = this->tiles;
     options.tokensCap = this->tokens;
-    options.rowBucket = host ? 1 : deviceRowBucket;
+    options.rowBucket = lower::rowBucketOf(options.target);
     // Of a copy, since lowering rewrites the layer functions.
     OwningOpRef<ModuleOp> copy(module.clone());
     return exporter::exportProgram(*copy, options);

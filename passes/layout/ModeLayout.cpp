@@ -1,23 +1,9 @@
-//===- ModeLayout.cpp - Messages, actions and regions of a mode --------------------------===//
+//===- ModeLayout.cpp - Messages and regions of a mode --------- --------------------------===//
 #include "passes/layout/ModeLayout.h"
 #include "passes/layout/StageLayout.h"
 
-using namespace mlir;
-
 namespace omnibal::layout {
 namespace {
-
-const char *modeName(StageMode purpose) {
-  switch (purpose) {
-  case StageMode::Train:
-    return "train";
-  case StageMode::Evaluate:
-    return "evaluate";
-  case StageMode::Inference:
-    return "forward";
-  }
-  return "";
-}
 
 /// Actions name chunks and transfers by their place in the mode's lists.
 void useLocalNumbers(rt::Mode &mode) {
@@ -36,35 +22,34 @@ void useLocalNumbers(rt::Mode &mode) {
 
 } // namespace
 
-int64_t bytesAtCaps(const ProgramParts &parts, const std::vector<rt::Extent> &shape,
-                    rt::DType dtype) {
-  int64_t elements = 1;
-  for (const rt::Extent &extent : shape)
-    elements *= extent.evaluate(parts.tilesCap, parts.tokensCap);
-  return elements * rt::byteSize(dtype);
+const char *modeName(StageMode purpose) {
+  switch (purpose) {
+  case StageMode::Train:
+    return "train";
+  case StageMode::Evaluate:
+    return "evaluate";
+  case StageMode::Inference:
+    return "forward";
+  }
+  return "";
 }
 
-LogicalResult layOutMode(ProgramParts &parts, StageMode purpose, std::vector<rt::Stage> &stages) {
-  std::vector<Message> messages;
-  for (const Message &message : parts.schedule.messages)
-    if (purpose == StageMode::Train || !message.gradient)
-      messages.push_back(message);
-  int64_t microbatches =
-      purpose == StageMode::Inference ? 1 : parts.schedule.plan.getMicrobatches();
-
+std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
+                                      std::vector<rt::Stage> &stages) {
+  if (work.purpose != StageMode::Train)
+    llvm::erase_if(work.messages,
+                   [](const schedule::Message &message) { return message.gradient; });
+  const std::vector<schedule::Message> &messages = work.messages;
   std::vector<StageLayout> layouts;
   for (rt::Stage &stage : stages) {
-    StageOp op = parts.schedule.stages.at(purpose)[stage.id];
-    FailureOr<std::vector<rt::Action>> actions = readActions(op, parts.schedule, stage);
-    if (failed(actions))
-      return failure();
-    layouts.emplace_back(parts, purpose, stage.id, messages);
-    if (std::string error = layouts.back().build(std::move(*actions), microbatches); !error.empty())
-      return op.emitError(error);
+    layouts.emplace_back(graph, work.purpose, stage.id, messages);
+    std::string error = layouts.back().build(std::move(work.actions[stage.id]), work.microbatches);
+    if (!error.empty())
+      return LayoutError{stage.id, error};
   }
   // Both ends of a message know their own half of each piece; join them.
   for (size_t i = 0; i < messages.size(); ++i) {
-    const Message &message = messages[i];
+    const schedule::Message &message = messages[i];
     StageLayout &sender = layouts[message.fromStage], &receiver = layouts[message.toStage];
     rt::Transfer transfer = sender.sendSide(i);
     rt::Transfer receiving = receiver.receiveSide(i);
@@ -80,9 +65,9 @@ LogicalResult layOutMode(ProgramParts &parts, StageMode purpose, std::vector<rt:
     stage.arenaBytes = std::max(stage.arenaBytes, end);
     stage.reservedBytes = std::max(stage.reservedBytes, layout.messageBytes());
     useLocalNumbers(layout.mode());
-    stage.modes[modeName(purpose)] = std::move(layout.mode());
+    stage.modes[modeName(work.purpose)] = std::move(layout.mode());
   }
-  return success();
+  return std::nullopt;
 }
 
 } // namespace omnibal::layout

@@ -1,6 +1,6 @@
 //===- PersistentLayout.cpp --------------------------------------------------------------===//
 #include "passes/layout/PersistentLayout.h"
-#include "passes/layout/OffsetAssignment.h"
+#include "passes/common/OffsetAssignment.h"
 #include <set>
 
 namespace omnibal::layout {
@@ -24,15 +24,14 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
 }
 
 /// Names of the parameters whose gradient some function yields.
-std::set<std::string> parametersWithGradient(const ProgramParts &parts) {
+std::set<std::string> parametersWithGradient(const ProgramParts &parts, const MemoryGraph &memory) {
   std::set<std::string> names;
-  for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
-    for (int64_t function : parts.callees[index].gradients())
+  for (auto [index, call] : llvm::enumerate(parts.graph.calls))
+    for (int64_t function : memory.calls[index].functions.gradients())
       if (function >= 0)
         for (const lower::Formal &formal : parts.functions[function].formals)
           if (formal.role == rt::Role::ParameterGrad)
             names.insert(call.parameters[formal.index]);
-  }
   return names;
 }
 
@@ -55,11 +54,11 @@ void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
 
 } // namespace
 
-void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages) {
-  std::set<std::string> withGradient = parametersWithGradient(parts);
+void layOutPersistent(const ProgramParts &parts, MemoryGraph &memory,
+                      std::vector<rt::Stage> &stages) {
+  std::set<std::string> withGradient = parametersWithGradient(parts, memory);
   std::map<std::string, std::vector<int64_t>> stagesOf;
-  parts.parameterIndex.assign(stages.size(), {});
-  parts.constantIndex.assign(stages.size(), {});
+  std::vector<std::map<std::string, int32_t>> numberOf(stages.size()); // by stage
   std::map<std::string, ParameterOp> ops;
   for (ParameterOp op : parts.graph.parameters)
     ops[op.getSymName().str()] = op;
@@ -68,29 +67,29 @@ void layOutPersistent(ProgramParts &parts, std::vector<rt::Stage> &stages) {
     int64_t s = parts.stageOf(call.chunk);
     rt::Stage &stage = stages[s];
     for (const std::string &name : call.parameters) {
-      auto [it, fresh] = parts.parameterIndex[s].try_emplace(name, stage.parameters.size());
+      auto [it, fresh] = numberOf[s].try_emplace(name, stage.parameters.size());
+      memory.calls[index].parameters.push_back(it->second);
       if (!fresh)
         continue;
       stage.parameters.push_back(describe(ops.at(name), withGradient, parts.compute));
       stagesOf[name].push_back(s);
     }
-    const CalleeFunctions &callee = parts.callees[index];
-    for (int64_t function : {callee.forward, callee.backward, callee.inputGrad, callee.weightGrad,
-                             callee.evaluate, callee.inference}) {
-      if (function < 0)
-        continue;
-      for (const lower::ConstantData &data : parts.functions[function].constants)
-        if (parts.constantIndex[s].try_emplace(data.name, stage.constants.size()).second)
-          stage.constants.push_back({data.name, data.dtype, data.shape, 0});
-    }
   }
+  std::map<std::string, const lower::ConstantData *> data;
+  for (const lower::LoweredFunction &function : parts.functions)
+    for (const lower::ConstantData &constant : function.constants)
+      data[constant.name] = &constant;
+  for (auto [s, constants] : llvm::enumerate(memory.findConstants(stages.size())))
+    for (const FormalMemory &constant : constants)
+      stages[s].constants.push_back(
+          {constant.name, data.at(constant.name)->dtype, data.at(constant.name)->shape, 0});
 
   int32_t group = 0;
   for (auto &[name, list] : stagesOf) {
     if (list.size() < 2)
       continue;
     for (int64_t s : list) {
-      rt::Parameter &parameter = stages[s].parameters[parts.parameterIndex[s].at(name)];
+      rt::Parameter &parameter = stages[s].parameters[numberOf[s].at(name)];
       parameter.sharedGroup = group;
       parameter.counted = s == list.front();
     }

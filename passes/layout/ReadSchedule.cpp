@@ -75,7 +75,8 @@ private:
   std::set<Need> collectNeeds() const {
     std::set<Need> needs;
     for (const Message &message :
-         schedule::collectMessages(graph, result.plan.getChunkStages(), /*gradients=*/true))
+         schedule::collectMessages(schedule::sharedValues(graph), result.plan.getChunkStages(),
+                                   /*gradients=*/true))
       for (int64_t edge : message.edges)
         needs.insert({message.gradient, message.fromChunk, message.toChunk, edge});
     return needs;

@@ -3,9 +3,11 @@
 
 namespace omnibal::layout {
 
-StageLayout::StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
+using schedule::Message;
+
+StageLayout::StageLayout(const MemoryGraph &graph, StageMode purpose, int64_t stage,
                          const std::vector<Message> &messages)
-    : parts(parts), purpose(purpose), stage(stage), messages(messages) {}
+    : graph(graph), purpose(purpose), stage(stage), messages(messages) {}
 
 std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbatches) {
   theMode.microbatches = static_cast<int32_t>(microbatches);
@@ -16,17 +18,17 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
         action.microbatch < microbatches)
       actionsOf[action.microbatch].push_back(static_cast<int64_t>(position));
   workRegion = addRegion("workspace", RegionKind::Work);
-  for (int64_t c = 0; c < parts.graph.chunks; ++c)
-    if (parts.stageOf(c) == stage) {
+  for (int64_t c = 0; c < graph.chunks(); ++c)
+    if (graph.chunkStage[c] == stage) {
       placeReceives(c);
       placeSends(c);
     }
-  for (int64_t c = 0; c < parts.graph.chunks; ++c) {
-    if (parts.stageOf(c) != stage)
+  for (int64_t c = 0; c < graph.chunks(); ++c) {
+    if (graph.chunkStage[c] != stage)
       continue;
     rt::Chunk chunk;
     chunk.id = static_cast<int32_t>(c);
-    for (const Call &call : parts.graph.calls)
+    for (const CallMemory &call : graph.calls)
       if (call.chunk == c)
         chunk.layers.push_back(call.name);
     if (std::string error = buildForward(chunk); !error.empty())
@@ -59,52 +61,24 @@ int64_t StageLayout::grow(int32_t region, int64_t bytes) {
   return offset;
 }
 
-int64_t StageLayout::bytesOf(const Edge &edge) const {
-  std::vector<rt::Extent> shape;
-  for (const SymbolicDim &dim : edge.shape)
-    shape.push_back({dim.constant, dim.perTile, dim.perToken});
-  return bytesAtCaps(parts, shape, parts.dtypeOf(edge));
-}
-
 int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
-  const CalleeFunctions &callee = parts.callees[call];
-  if (kind == rt::ActionKind::Backward)
-    return callee.backward;
-  if (kind == rt::ActionKind::InputGrad)
-    return callee.inputGrad;
-  if (kind == rt::ActionKind::WeightGrad)
-    return callee.weightGrad;
-  switch (purpose) {
-  case StageMode::Train:
-    return callee.forward;
-  case StageMode::Evaluate:
-    return callee.evaluate;
-  case StageMode::Inference:
-    return callee.inference;
-  }
-  return -1;
-}
-
-bool StageLayout::reads(int64_t function, rt::Role role, int64_t index) const {
-  if (purpose != StageMode::Train || function < 0)
-    return false;
-  return llvm::any_of(parts.functions[function].formals, [&](const lower::Formal &formal) {
-    return formal.role == role && formal.index == index;
-  });
+  return graph.calls[call].functions.of(kind, purpose);
 }
 
 bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) const {
-  return llvm::any_of(parts.callees[call].gradients(),
-                      [&](int64_t function) { return reads(function, role, index); });
+  return purpose == StageMode::Train &&
+         llvm::any_of(graph.calls[call].functions.gradients(),
+                      [&](int64_t function) { return graph.reads(function, role, index); });
 }
 
 bool StageLayout::readByWeightGrad(int64_t call, rt::Role role, int64_t index) const {
-  return reads(parts.callees[call].weightGrad, role, index);
+  return purpose == StageMode::Train &&
+         graph.reads(graph.calls[call].functions.weightGrad, role, index);
 }
 
 /// Whether the second half of a backward reads the value of the edge.
 bool StageLayout::outputReadByWeightGrad(int64_t edge) const {
-  const Edge &value = parts.graph.edges[edge];
+  const EdgeMemory &value = graph.edges[edge];
   return readByWeightGrad(value.producer, rt::Role::Output, value.output) ||
          llvm::any_of(value.consumers, [&](const std::pair<int64_t, int64_t> &consumer) {
            return readByWeightGrad(consumer.first, rt::Role::Input, consumer.second);
@@ -142,8 +116,7 @@ void StageLayout::placeReceives(int64_t chunk) {
     receiveRegion[i] = region;
     uses[region].receives.push_back(message.id);
     for (int64_t edge : messages[i].edges) {
-      rt::Location location{rt::Space::Region, region,
-                            grow(region, bytesOf(parts.graph.edges[edge]))};
+      rt::Location location{rt::Space::Region, region, grow(region, graph.edges[edge].bytes)};
       if (message.gradient)
         gradInLocation[{edge, message.fromChunk}] = location;
       else
@@ -155,27 +128,27 @@ void StageLayout::placeReceives(int64_t chunk) {
 /// What leaves the chunk (for another stage, or another chunk of this one) lies in one region per
 /// direction, so that it lives exactly as long as sends and later readers need it.
 void StageLayout::placeSends(int64_t chunk) {
-  for (auto [index, edge] : llvm::enumerate(parts.graph.edges)) {
-    int64_t producer = parts.graph.calls[edge.producer].chunk;
+  for (auto [index, edge] : llvm::enumerate(graph.edges)) {
+    int64_t producer = graph.calls[edge.producer].chunk;
     bool leaves = false, returns = false;
     for (auto [call, input] : edge.consumers) {
-      int64_t consumer = parts.graph.calls[call].chunk;
+      int64_t consumer = graph.calls[call].chunk;
       leaves |= producer == chunk && consumer != chunk;
       returns |= purpose == StageMode::Train && consumer == chunk && producer != chunk &&
-                 schedule::givesInputGradient(parts.graph.calls[call], input);
+                 graph.givesInputGradient(call, input);
     }
     if (leaves) {
       auto [it, fresh] = outRegion.try_emplace(chunk, -1);
       if (fresh)
         it->second = addRegion("out of " + std::to_string(chunk), RegionKind::Message);
-      valueLocation[index] = {rt::Space::Region, it->second, grow(it->second, bytesOf(edge))};
+      valueLocation[index] = {rt::Space::Region, it->second, grow(it->second, edge.bytes)};
     }
     if (returns) {
       auto [it, fresh] = gradOutRegion.try_emplace(chunk, -1);
       if (fresh)
         it->second = addRegion("gradients out of " + std::to_string(chunk), RegionKind::Message);
       gradOutLocation[{index, chunk}] = {rt::Space::Region, it->second,
-                                         grow(it->second, bytesOf(edge))};
+                                         grow(it->second, edge.bytes)};
     }
   }
   for (const Message &message : messages)
@@ -199,36 +172,32 @@ std::string StageLayout::forwardLocation(int64_t edge, int64_t chunk, rt::Locati
 
 std::string StageLayout::buildForward(rt::Chunk &chunk) {
   CallList list{{}, {}, rt::ActionKind::Forward, chunk.id};
-  for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
+  for (auto [index, call] : llvm::enumerate(graph.calls)) {
     if (call.chunk != chunk.id)
       continue;
     int64_t function = functionOf(index, rt::ActionKind::Forward);
     if (function < 0)
       return "internal error: layer " + call.name + " has no forward function";
     std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
-    const lower::LoweredFunction &lowered = parts.functions[function];
-    for (auto [position, formal] : llvm::enumerate(lowered.formals)) {
-      const rt::Buffer &buffer = lowered.function.buffers[position];
-      int64_t bytes = bytesAtCaps(parts, buffer.shape, buffer.dtype);
+    for (const FormalMemory &formal : graph.functions[function].formals) {
       if (formal.role == rt::Role::Saved) {
         bool late = readByWeightGrad(index, rt::Role::Saved, formal.index);
         special[{formal.role, formal.index}] = savedLocation[{index, formal.index}] =
-            keep(chunk.id, late, bytes);
+            keep(chunk.id, late, formal.bytes);
       }
       if (formal.role != rt::Role::Output)
         continue;
       int64_t edge = call.outputs[formal.index];
-      if (parts.graph.edges[edge].isGraphOutput) {
-        special[{formal.role, formal.index}] =
-            resultLocation(parts.graph.edges[edge].graphOutput, buffer);
+      if (const std::optional<std::string> &name = graph.edges[edge].result) {
+        special[{formal.role, formal.index}] = resultLocation(*name, formal.bytes);
         continue;
       }
       if (!valueLocation.count(edge)) {
         bool kept = readByBackward(index, rt::Role::Output, formal.index);
-        for (auto [consumer, input] : parts.graph.edges[edge].consumers)
+        for (auto [consumer, input] : graph.edges[edge].consumers)
           kept |= readByBackward(consumer, rt::Role::Input, input);
-        valueLocation[edge] =
-            kept ? keep(chunk.id, outputReadByWeightGrad(edge), bytes) : transient(list, bytes);
+        valueLocation[edge] = kept ? keep(chunk.id, outputReadByWeightGrad(edge), formal.bytes)
+                                   : transient(list, formal.bytes);
       }
       special[{formal.role, formal.index}] = valueLocation[edge];
     }
@@ -259,34 +228,33 @@ void StageLayout::touch(const rt::Location &location, const CallList &list) {
 
 std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
                               const std::map<std::pair<rt::Role, int64_t>, rt::Location> &special) {
-  const Call &site = parts.graph.calls[call];
-  const lower::LoweredFunction &lowered = parts.functions[function];
+  const CallMemory &site = graph.calls[call];
+  const FunctionMemory &callee = graph.functions[function];
   rt::LayerCall result;
   result.layer = site.name;
   result.function = static_cast<int32_t>(function);
   int64_t now = static_cast<int64_t>(list.calls.size());
-  for (auto [position, formal] : llvm::enumerate(lowered.formals)) {
-    const rt::Buffer &buffer = lowered.function.buffers[position];
+  for (const FormalMemory &formal : callee.formals) {
     rt::Location location;
     auto it = special.find({formal.role, formal.index});
     switch (formal.role) {
     case rt::Role::Parameter:
     case rt::Role::ParameterGrad:
       location = {formal.role == rt::Role::Parameter ? rt::Space::Parameter : rt::Space::Gradient,
-                  parts.parameterIndex[stage].at(site.parameters[formal.index]), 0};
+                  site.parameters[formal.index], 0};
       break;
     case rt::Role::Constant:
-      location = {rt::Space::Constant, parts.constantIndex[stage].at(formal.name), 0};
+      location = {rt::Space::Constant, graph.constantIndex[stage].at(formal.name), 0};
       break;
     case rt::Role::Batch:
-      location = batchLocation(formal, buffer);
+      location = batchLocation(formal);
       break;
     case rt::Role::Result:
-      location = resultLocation(formal.name, buffer);
+      location = resultLocation(formal.name, formal.bytes);
       break;
     default:
       if (it == special.end())
-        return "internal error: layer " + site.name + ", function " + lowered.function.name +
+        return "internal error: layer " + site.name + ", function " + callee.name +
                ": nothing to bind to " + formal.name;
       location = it->second;
     }
@@ -299,7 +267,7 @@ std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
     result.bindings.push_back(location);
   }
   // The function's own temporaries live during this call only.
-  list.blocks.push_back({lowered.function.workspaceBytes, now, now});
+  list.blocks.push_back({callee.workspaceBytes, now, now});
   result.workspaceRegion = workRegion;
   result.workspaceOffset = -static_cast<int64_t>(list.blocks.size());
   uses[workRegion].touched.insert({list.kind, list.chunk});
@@ -324,25 +292,23 @@ void StageLayout::finish(CallList &list, std::vector<rt::LayerCall> &out) {
   out = std::move(list.calls);
 }
 
-rt::Location StageLayout::batchLocation(const lower::Formal &formal, const rt::Buffer &buffer) {
+rt::Location StageLayout::batchLocation(const FormalMemory &formal) {
   auto it = batchValues.find(formal.name);
   if (it != batchValues.end())
     return it->second;
   int32_t region = addRegion("batch " + formal.name, RegionKind::Batch);
-  rt::Location location{rt::Space::Region, region,
-                        grow(region, bytesAtCaps(parts, buffer.shape, buffer.dtype))};
-  theMode.batchValues.push_back({formal.name, buffer.dtype, buffer.shape, region, location.offset});
+  rt::Location location{rt::Space::Region, region, grow(region, formal.bytes)};
+  theMode.batchValues.push_back({formal.name, {}, {}, region, location.offset});
   return batchValues[formal.name] = location;
 }
 
-rt::Location StageLayout::resultLocation(const std::string &name, const rt::Buffer &buffer) {
+rt::Location StageLayout::resultLocation(const std::string &name, int64_t bytes) {
   auto it = results.find(name);
   if (it != results.end())
     return it->second;
   int32_t region = addRegion("result " + name, RegionKind::Result);
-  rt::Location location{rt::Space::Region, region,
-                        grow(region, bytesAtCaps(parts, buffer.shape, buffer.dtype))};
-  theMode.results.push_back({name, buffer.dtype, buffer.shape, region, location.offset});
+  rt::Location location{rt::Space::Region, region, grow(region, bytes)};
+  theMode.results.push_back({name, {}, {}, region, location.offset});
   return results[name] = location;
 }
 
@@ -413,11 +379,6 @@ rt::Transfer StageLayout::sendSide(size_t i) const {
         message.gradient ? gradOutLocation.at({edge, message.fromChunk}) : valueLocation.at(edge);
     transfer.sendRegion = location.index;
     rt::Piece piece;
-    const Edge &value = parts.graph.edges[edge];
-    piece.name = parts.graph.calls[value.producer].name + "#" + std::to_string(value.output);
-    for (const SymbolicDim &dim : value.shape)
-      piece.shape.push_back({dim.constant, dim.perTile, dim.perToken});
-    piece.dtype = parts.dtypeOf(value);
     piece.sendOffset = location.offset;
     transfer.pieces.push_back(std::move(piece));
   }

@@ -2,18 +2,19 @@
 #ifndef PASSES_LAYOUT_STAGELAYOUT_H
 #define PASSES_LAYOUT_STAGELAYOUT_H
 
-#include "passes/layout/ModeLayout.h"
-#include "passes/layout/OffsetAssignment.h"
+#include "passes/common/OffsetAssignment.h"
+#include "passes/layout/MemoryGraph.h"
 #include <set>
 
 namespace omnibal::layout {
 
-/// Builds one stage's rt::Mode. Every region's lifetime follows from the actions that use it, so a
-/// region is as small as the schedule allows.
+/// Builds one stage's rt::Mode: regions, chunks with their calls, offsets. Every region's lifetime
+/// follows from the actions that use it, so a region is as small as the schedule allows. Types and
+/// shapes of values are left open, and a call that adds up gradients has -1 - edge as its function.
 class StageLayout {
 public:
-  StageLayout(ProgramParts &parts, StageMode purpose, int64_t stage,
-              const std::vector<Message> &messages);
+  StageLayout(const MemoryGraph &graph, StageMode purpose, int64_t stage,
+              const std::vector<schedule::Message> &messages);
 
   /// Decides locations and bindings for the stage's action list; returns an error text.
   std::string build(std::vector<rt::Action> actions, int64_t microbatches);
@@ -42,9 +43,7 @@ private:
 
   int32_t addRegion(std::string name, RegionKind kind);
   int64_t grow(int32_t region, int64_t bytes);
-  int64_t bytesOf(const Edge &edge) const;
   int64_t functionOf(int64_t call, rt::ActionKind kind) const;
-  bool reads(int64_t function, rt::Role role, int64_t index) const;
   bool readByBackward(int64_t call, rt::Role role, int64_t index) const;
   bool readByWeightGrad(int64_t call, rt::Role role, int64_t index) const;
   bool outputReadByWeightGrad(int64_t edge) const;
@@ -57,7 +56,7 @@ private:
   std::string buildBackward(rt::Chunk &chunk, rt::ActionKind kind, std::vector<rt::LayerCall> &out);
   std::string buildWeightGrad(rt::Chunk &chunk);
   bool isRun(int64_t chunk, rt::ActionKind kind) const;
-  std::string keptLocation(int64_t call, const lower::Formal &formal, rt::Location &out) const;
+  std::string keptLocation(int64_t call, const FormalMemory &formal, rt::Location &out) const;
   rt::Location gradInputLocation(CallList &list, int64_t edge, int64_t bytes);
   rt::Location transient(CallList &list, int64_t bytes);
   std::string bind(CallList &list, int64_t call, int64_t function,
@@ -65,15 +64,15 @@ private:
   void finish(CallList &list, std::vector<rt::LayerCall> &out);
   void touch(const rt::Location &location, const CallList &list);
   void addAccumulate(CallList &list, int64_t edge, rt::Location from, rt::Location into);
-  rt::Location batchLocation(const lower::Formal &formal, const rt::Buffer &buffer);
-  rt::Location resultLocation(const std::string &name, const rt::Buffer &buffer);
+  rt::Location batchLocation(const FormalMemory &formal);
+  rt::Location resultLocation(const std::string &name, int64_t bytes);
   std::string forwardLocation(int64_t edge, int64_t chunk, rt::Location &out) const;
   std::pair<int64_t, int64_t> lifetime(int32_t region, int64_t microbatch) const;
 
-  ProgramParts &parts;
+  const MemoryGraph &graph;
   StageMode purpose;
   int64_t stage;
-  const std::vector<Message> &messages;
+  const std::vector<schedule::Message> &messages;
   rt::Mode theMode;
   std::vector<RegionUse> uses; ///< parallel to theMode.regions
   int32_t workRegion = -1;

@@ -7,6 +7,7 @@
 #ifndef PASSES_LOWER_LOWERING_H
 #define PASSES_LOWER_LOWERING_H
 
+#include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/program/ProgramIO.h"
@@ -23,6 +24,24 @@ struct LoweringOptions {
   int64_t tilesCap = 0, tokensCap = 0; ///< V and N that temporaries must hold
   int32_t rowBucket = 64;              ///< row counts of temporaries are rounded up to this
 };
+
+inline rt::Extent toExtent(const SymbolicDim &dim) {
+  return {dim.constant, dim.perTile, dim.perToken};
+}
+inline std::vector<rt::Extent> toExtents(const SymbolicShape &shape) {
+  std::vector<rt::Extent> extents;
+  for (const SymbolicDim &dim : shape)
+    extents.push_back(toExtent(dim));
+  return extents;
+}
+
+/// Row counts of a target's kernels are rounded up to this, and its buffers hold them: so products,
+/// algorithms and recorded work repeat from micro-batch to micro-batch of a device.
+inline int32_t rowBucketOf(llvm::StringRef target) { return target == "host" ? 1 : 64; }
+/// What buffers hold of N.
+inline int64_t roundedTokens(int64_t tokens, int32_t rowBucket) {
+  return (tokens + rowBucket - 1) / rowBucket * rowBucket;
+}
 
 /// Data of a constant that a function reads; equal data has one name.
 struct ConstantData {
@@ -80,12 +99,10 @@ private:
   std::unique_ptr<Impl> state;
 };
 
-/// Makes the values that `writer` yields under `role` ("saved" of a forward, "held" of an
-/// input_grad) and that `readers` take lie as the kernels want them (token-major heads): inserts
-/// the transposes on both sides and changes the signatures. Call it once for each writer before
-/// lowerFunction.
-void layOutSavedValues(mlir::func::FuncOp writer, llvm::StringRef role,
-                       llvm::ArrayRef<mlir::func::FuncOp> readers);
+/// Makes what a layer's forward saves and its input_grad holds lie as the kernels want it
+/// (token-major heads): inserts the transposes where it is written and where it is read and changes
+/// the signatures. Call it once for each layer before lowerFunction.
+void layOutSavedValues(LayerFnOp layer);
 
 /// Lowers a copy of `fn` (which stays as it is): forms GEMMs, fuses, assigns buffers, emits calls.
 llvm::FailureOr<LoweredFunction> lowerFunction(mlir::func::FuncOp fn, KernelLibrary &kernels,

@@ -20,7 +20,7 @@ std::string figuresOf(const StagePlan &planned, size_t chunk, StringRef first) {
                        "idle {5} ns, peak {6} bytes, reserved {7} bytes",
                        chunk, first, plan.cuts[chunk + 1] - plan.cuts[chunk], stage.forwardNs,
                        stage.backwardNs, stage.idleNs, stage.peakBytes,
-                       planned.reservedBytes[plan.chunkStage[chunk]]);
+                       planned.reservedBytes(plan.chunkStage[chunk]));
 }
 
 } // namespace

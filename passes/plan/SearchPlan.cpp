@@ -4,7 +4,6 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/common/ProblemAttributes.h"
-#include "passes/layout/ArenaModel.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/model/Partition.h"
 #include "runtime/planner/model/ProblemSize.h"
@@ -30,15 +29,18 @@ public:
     result.problem = std::move(*problem);
     result.problem.schedule = choices.schedule;
     result.problem.microbatches = choices.microbatches;
-    if (failed(checkProblem()) || failed(planWithinLimits()))
+    memory = layout::PlannedMemory::read(module, "omnibal-search-plan");
+    if (failed(memory) || failed(checkProblem()) || failed(planWithinLimits()))
       return failure();
     result.plan.stepNs = result.timeline.stepNs;
     result.plan.stages = result.timeline.stages;
     result.rematFixed = choices.remat != "auto" || fixedByHand;
     countParameters();
     writePlan(module, result.problem, result.plan);
-    module->setAttr(reservedAttrName,
-                    Builder(module.getContext()).getDenseI64ArrayAttr(result.reservedBytes));
+    SmallVector<int64_t> reserved;
+    for (int64_t r = 0; r < result.problem.cluster.stages; ++r)
+      reserved.push_back(reservedOf(r));
+    module->setAttr(reservedAttrName, Builder(module.getContext()).getDenseI64ArrayAttr(reserved));
     return std::move(result);
   }
 
@@ -50,25 +52,25 @@ private:
     if (limits.size() == 1)
       limits.assign(result.problem.cluster.stages, limits.front());
     std::vector<int64_t> reserved(result.problem.cluster.stages, 0);
-    for (size_t r = 0; r < choices.headroom.size(); ++r)
-      reserved[r] = choices.headroom[r];
     for (int round = 1;; ++round) {
       takeOff(limits, reserved);
       if (failed(planOnce()))
         return failure();
       bool fits = true, fixed = choices.remat != "auto" || fixedByHand;
       for (size_t r = 0; r < limits.size(); ++r) {
-        int64_t also = choices.headroom.empty() ? 0 : choices.headroom[r];
-        int64_t need = result.reservedBytes[r] + also;
-        int64_t over = result.peakBytesAtCaps[r] + need - limits[r];
-        reserved[r] = std::max(reserved[r], need);
+        int64_t need = result.peakBytesAtCaps[r] + reservedOf(r), over = need - limits[r];
+        reserved[r] = std::max(reserved[r], reservedOf(r));
         if (over <= 0)
           continue;
-        if (fixed || round == mostRounds)
-          return module.emitError("infeasible: stage ")
-                 << r << " needs " << limits[r] + over << " bytes (" << need << " of them for "
-                 << "messages, batches and what else the plan does not count), " << over
-                 << " more than its limit; use more stages, --remat auto or a larger limit";
+        if (fixed || round == mostRounds) {
+          std::vector<rt::WorkspaceUse> &beside = result.memory[r].beside;
+          InFlightDiagnostic error = module.emitError("infeasible: stage ")
+                                     << r << " needs " << need << " bytes";
+          if (!beside.empty())
+            error << " (" << rt::describe(beside) << " beside its arena)";
+          return error << ", " << over << " more than its limit; use more stages, --remat auto or "
+                       << "a larger limit";
+        }
         fits = false;
       }
       if (fits)
@@ -77,6 +79,11 @@ private:
     takeOff(limits, reserved);
     result.timeline = planner::simulate(result.problem, result.plan); // with these limits
     return success();
+  }
+
+  /// What stage r needs beyond what rule 6 counts.
+  int64_t reservedOf(int64_t r) const {
+    return result.reservedBytes(r) + rt::totalOf(result.memory[r].beside);
   }
 
   void takeOff(const std::vector<int64_t> &limits, const std::vector<int64_t> &reserved) {
@@ -94,16 +101,13 @@ private:
     result.timeline = planner::simulate(result.problem, result.plan);
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error;
-    auto arenas = layout::predictArenas(module, result.problem, result.plan);
-    if (failed(arenas))
+    auto needed = memory->of(result.plan, result.problem.cluster.stages, choices.microbatches);
+    if (failed(needed))
       return failure();
+    result.memory = std::move(*needed);
     result.peakBytesAtCaps.clear();
-    result.reservedBytes.clear();
-    for (const planner::StageFigures &stage : planner::simulate(atCaps(), result.plan).stages) {
-      int64_t arena = (*arenas)[result.peakBytesAtCaps.size()];
+    for (const planner::StageFigures &stage : planner::simulate(atCaps(), result.plan).stages)
       result.peakBytesAtCaps.push_back(stage.peakBytes);
-      result.reservedBytes.push_back(std::max<int64_t>(0, arena - stage.peakBytes));
-    }
     return success();
   }
 
@@ -121,9 +125,6 @@ private:
       return module.emitError("omnibal.loads has ")
              << result.problem.factors.size() << " micro-batches, the step "
              << choices.microbatches;
-    if (!choices.headroom.empty() && static_cast<int64_t>(choices.headroom.size()) != stages)
-      return module.emitError("omnibal.headroom has ")
-             << choices.headroom.size() << " numbers for " << stages << " stages";
     if (stages > layers)
       return module.emitError("infeasible: ")
              << stages << " stages for " << layers << " layers; at most " << layers
@@ -330,6 +331,7 @@ private:
   ModuleOp module;
   const PlanChoices &choices;
   StagePlan result;
+  FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too
 };
 

@@ -32,8 +32,6 @@ private:
     choices.schedule = schedule;
     choices.microbatches = microbatches;
     choices.planFile = plan;
-    if (auto headroom = getOperation()->getAttrOfType<DenseI64ArrayAttr>(plan::headroomAttrName))
-      choices.headroom.assign(headroom.asArrayRef().begin(), headroom.asArrayRef().end());
     FailureOr<plan::StagePlan> result = plan::searchStages(getOperation(), choices);
     if (failed(result))
       return failure();

@@ -14,18 +14,8 @@ bool isBackward(planner::ActionKind kind) {
   return kind == planner::ActionKind::Backward || kind == planner::ActionKind::InputGrad;
 }
 
-StepKind convert(planner::ActionKind kind) {
-  switch (kind) {
-  case planner::ActionKind::Forward:
-    return StepKind::Forward;
-  case planner::ActionKind::Backward:
-    return StepKind::Backward;
-  case planner::ActionKind::InputGrad:
-    return StepKind::InputGrad;
-  case planner::ActionKind::WeightGrad:
-    return StepKind::WeightGrad;
-  }
-  return StepKind::Forward;
+rt::Action makeAction(rt::ActionKind kind, int64_t microbatch, int64_t index) {
+  return {kind, static_cast<int32_t>(microbatch), static_cast<int32_t>(index)};
 }
 
 /// Says where every action stands: stage and position in its list.
@@ -111,7 +101,7 @@ public:
       : compute(compute[stage]), ends(ends), places(places), messages(messages), stage(stage),
         slots(compute[stage].size() + 1) {}
 
-  std::vector<Step> run() {
+  std::vector<rt::Action> run() {
     ByChunk arriving, leaving;
     for (const Message &message : messages) {
       if (message.toStage == static_cast<int64_t>(stage))
@@ -128,18 +118,18 @@ public:
       for (const Message *message : leaving[key])
         addSend(k, *message);
     }
-    std::vector<Step> actions;
-    auto append = [&](const std::vector<Step> &list) {
+    std::vector<rt::Action> actions;
+    auto append = [&](const std::vector<rt::Action> &list) {
       actions.insert(actions.end(), list.begin(), list.end());
     };
     // One order at both ends of a pair.
-    auto appendStarts = [&](std::vector<std::pair<int64_t, Step>> &list) {
+    auto appendStarts = [&](std::vector<std::pair<int64_t, rt::Action>> &list) {
       std::sort(list.begin(), list.end(), [](const auto &x, const auto &y) {
         return std::tuple(x.first, x.second.index, x.second.microbatch) <
                std::tuple(y.first, y.second.index, y.second.microbatch);
       });
-      for (const auto &[time, step] : list)
-        actions.push_back(step);
+      for (const auto &[time, action] : list)
+        actions.push_back(action);
     };
     for (size_t k = 0; k <= compute.size(); ++k) {
       appendStarts(slots[k].posts);
@@ -147,7 +137,8 @@ public:
       append(slots[k].waitSends);
       append(slots[k].waitReceives);
       if (k < compute.size())
-        actions.push_back({convert(compute[k].kind), compute[k].microbatch, compute[k].chunk});
+        actions.push_back(
+            makeAction(actionOf(compute[k].kind), compute[k].microbatch, compute[k].chunk));
     }
     return actions;
   }
@@ -155,23 +146,25 @@ public:
 private:
   /// What comes before a compute action; the last one is the end of the list.
   struct Slot {
-    std::vector<std::pair<int64_t, Step>> posts, sends; ///< with the message's time
-    std::vector<Step> waitSends, waitReceives;
+    std::vector<std::pair<int64_t, rt::Action>> posts, sends; ///< with the message's time
+    std::vector<rt::Action> waitSends, waitReceives;
   };
 
   void addReceive(size_t k, const Message &message) {
     int64_t mb = compute[k].microbatch;
     size_t start = slotAt(whenBoth(message, mb));
-    slots[start].posts.push_back({whenBoth(message, mb), {StepKind::PostRecv, mb, message.id}});
-    slots[k].waitReceives.push_back({StepKind::WaitRecv, mb, message.id});
+    slots[start].posts.push_back(
+        {whenBoth(message, mb), makeAction(rt::ActionKind::PostRecv, mb, message.id)});
+    slots[k].waitReceives.push_back(makeAction(rt::ActionKind::WaitRecv, mb, message.id));
   }
 
   void addSend(size_t k, const Message &message) {
     int64_t mb = compute[k].microbatch;
     size_t start = slotAt(whenBoth(message, mb));
-    slots[start].sends.push_back({whenBoth(message, mb), {StepKind::Send, mb, message.id}});
+    slots[start].sends.push_back(
+        {whenBoth(message, mb), makeAction(rt::ActionKind::Send, mb, message.id)});
     size_t wait = std::max(waitPosition(k, message), std::min(start + 1, compute.size()));
-    slots[wait].waitSends.push_back({StepKind::WaitSend, mb, message.id});
+    slots[wait].waitSends.push_back(makeAction(rt::ActionKind::WaitSend, mb, message.id));
   }
 
   size_t waitPosition(size_t k, const Message &message) const {
@@ -220,6 +213,29 @@ private:
 
 } // namespace
 
+rt::ActionKind actionOf(planner::ActionKind kind) {
+  switch (kind) {
+  case planner::ActionKind::Forward:
+    return rt::ActionKind::Forward;
+  case planner::ActionKind::Backward:
+    return rt::ActionKind::Backward;
+  case planner::ActionKind::InputGrad:
+    return rt::ActionKind::InputGrad;
+  case planner::ActionKind::WeightGrad:
+    return rt::ActionKind::WeightGrad;
+  }
+  return rt::ActionKind::Forward;
+}
+
+Lists forwardOnly(llvm::ArrayRef<int64_t> chunkStages, int64_t stages, int64_t microbatches) {
+  Lists lists(stages);
+  for (int64_t begin = 0; begin < microbatches; begin += stages)
+    for (auto [chunk, stage] : llvm::enumerate(chunkStages))
+      for (int64_t m = begin; m < std::min(begin + stages, microbatches); ++m)
+        lists[stage].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
+  return lists;
+}
+
 std::string findDeadlock(const Lists &compute, const std::vector<Message> &dependencies) {
   std::vector<std::vector<int64_t>> ends = findEnds(compute, findPlaces(compute), dependencies);
   std::string stuck;
@@ -233,11 +249,11 @@ std::string findDeadlock(const Lists &compute, const std::vector<Message> &depen
   return stuck;
 }
 
-std::vector<std::vector<Step>> insertCommunication(const Lists &compute,
-                                                   const std::vector<Message> &messages) {
+std::vector<std::vector<rt::Action>> insertCommunication(const Lists &compute,
+                                                         const std::vector<Message> &messages) {
   Places places = findPlaces(compute);
   std::vector<std::vector<int64_t>> ends = findEnds(compute, places, messages);
-  std::vector<std::vector<Step>> lists;
+  std::vector<std::vector<rt::Action>> lists;
   for (size_t stage = 0; stage < compute.size(); ++stage)
     lists.push_back(StageExpansion(compute, ends, places, messages, stage).run());
   return lists;

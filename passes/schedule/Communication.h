@@ -4,25 +4,18 @@
 
 #include "passes/schedule/Messages.h"
 #include "runtime/planner/model/Plan.h"
+#include "runtime/program/Program.h"
 
 namespace omnibal::schedule {
 
-enum class StepKind {
-  Forward,
-  Backward,
-  InputGrad,
-  WeightGrad,
-  PostRecv,
-  WaitRecv,
-  Send,
-  WaitSend
-};
+/// The action of a program that does such a run.
+rt::ActionKind actionOf(planner::ActionKind kind);
 
-struct Step {
-  StepKind kind = StepKind::Forward;
-  int64_t microbatch = 0;
-  int64_t index = 0; ///< the chunk, or the id of the message
-};
+/// What each stage does of evaluation or prediction: every micro-batch through its chunks. As many
+/// micro-batches as there are stages go through a chunk before the stage's next one, so that the
+/// pipeline fills.
+std::vector<std::vector<planner::Action>> forwardOnly(llvm::ArrayRef<int64_t> chunkStages,
+                                                      int64_t stages, int64_t microbatches);
 
 /// Returns which stages wait for each other forever when they run `compute` in order, each action
 /// as soon as what `dependencies` bring it has arrived; empty if none do. Dependencies are messages
@@ -52,8 +45,8 @@ std::string findDeadlock(const std::vector<std::vector<planner::Action>> &comput
 /// the receiver has had it; where no backward follows, and for gradients, two compute actions
 /// later; in any case an action later than it is started. So the lists finish without any buffering
 /// of messages. Every stage derives its part from the same lists, so the order of each pair's
-/// messages agrees.
-std::vector<std::vector<Step>>
+/// messages agrees. The actions' `index` is a chunk or the id of a message.
+std::vector<std::vector<rt::Action>>
 insertCommunication(const std::vector<std::vector<planner::Action>> &compute,
                     const std::vector<Message> &messages);
 

@@ -13,8 +13,6 @@ namespace omnibal {
 
 namespace {
 using schedule::Message;
-using schedule::Step;
-using schedule::StepKind;
 
 struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> {
   using MaterializeScheduleBase::MaterializeScheduleBase;
@@ -23,12 +21,15 @@ struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> 
     if (failed(readInput()) || failed(expandSchedule()))
       return signalPassFailure();
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
-    messages = schedule::collectMessages(graph, plan.getChunkStages(), /*gradients=*/true);
+    messages = schedule::collectMessages(schedule::sharedValues(graph), plan.getChunkStages(),
+                                         /*gradients=*/true);
     for (const Message &message : messages)
       addTransfer(builder, message);
     addStages(builder, StageMode::Train, compute);
-    addStages(builder, StageMode::Evaluate, forwardOnly(plan.getMicrobatches()));
-    addStages(builder, StageMode::Inference, forwardOnly(1));
+    for (auto [mode, microbatches] : {std::pair(StageMode::Evaluate, plan.getMicrobatches()),
+                                      std::pair(StageMode::Inference, int64_t{1})})
+      addStages(builder, mode,
+                schedule::forwardOnly(plan.getChunkStages(), plan.getStages(), microbatches));
   }
 
 private:
@@ -61,24 +62,12 @@ private:
     SmallVector<int64_t> apart;
     for (int64_t c = 0; c < graph.chunks; ++c)
       apart.push_back(c);
-    std::string stuck =
-        schedule::findDeadlock(compute, schedule::collectMessages(graph, apart, true));
+    std::string stuck = schedule::findDeadlock(
+        compute, schedule::collectMessages(schedule::sharedValues(graph), apart, true));
     if (!stuck.empty())
       return getOperation().emitError("the actions of omnibal.plan wait for each other for ever: ")
              << stuck;
     return success();
-  }
-
-  /// Every micro-batch through the chunks of each stage. As many micro-batches as there are stages
-  /// go through a chunk before the stage's next one, so that the pipeline fills.
-  ActionLists forwardOnly(int64_t microbatches) {
-    ActionLists lists(plan.getStages());
-    int64_t group = plan.getStages();
-    for (int64_t begin = 0; begin < microbatches; begin += group)
-      for (auto [chunk, stage] : llvm::enumerate(plan.getChunkStages()))
-        for (int64_t m = begin; m < std::min(begin + group, microbatches); ++m)
-          lists[stage].push_back({planner::ActionKind::Forward, m, static_cast<int64_t>(chunk)});
-    return lists;
   }
 
   void addTransfer(OpBuilder &builder, const Message &message) {
@@ -124,7 +113,7 @@ private:
       Location loc = locationOf(index);
       auto stage = StageOp::create(builder, loc, prefix + std::to_string(index), index, mode);
       OpBuilder actions = OpBuilder::atBlockEnd(&stage.getBody().emplaceBlock());
-      for (const Step &step : steps)
+      for (const rt::Action &step : steps)
         addStep(actions, loc, step);
       if (mode == StageMode::Train)
         addStepEnd(actions, loc, index, shared);
@@ -150,32 +139,33 @@ private:
     AdamwUpdateOp::create(actions, loc);
   }
 
-  static void addRun(OpBuilder &actions, Location loc, RunKind kind, const Step &step) {
-    RunOp::create(actions, loc, kind, step.index, step.microbatch);
-  }
-
-  void addStep(OpBuilder &actions, Location loc, const Step &step) {
+  void addStep(OpBuilder &actions, Location loc, const rt::Action &step) {
+    auto addRun = [&](RunKind kind) {
+      RunOp::create(actions, loc, kind, step.index, step.microbatch);
+    };
     switch (step.kind) {
-    case StepKind::Forward:
-      return addRun(actions, loc, RunKind::Forward, step);
-    case StepKind::Backward:
-      return addRun(actions, loc, RunKind::Backward, step);
-    case StepKind::InputGrad:
-      return addRun(actions, loc, RunKind::InputGrad, step);
-    case StepKind::WeightGrad:
-      return addRun(actions, loc, RunKind::WeightGrad, step);
-    case StepKind::PostRecv:
+    case rt::ActionKind::Forward:
+      return addRun(RunKind::Forward);
+    case rt::ActionKind::Backward:
+      return addRun(RunKind::Backward);
+    case rt::ActionKind::InputGrad:
+      return addRun(RunKind::InputGrad);
+    case rt::ActionKind::WeightGrad:
+      return addRun(RunKind::WeightGrad);
+    case rt::ActionKind::PostRecv:
       PostRecvOp::create(actions, loc, names[step.index], step.microbatch);
       return;
-    case StepKind::WaitRecv:
+    case rt::ActionKind::WaitRecv:
       WaitRecvOp::create(actions, loc, names[step.index], step.microbatch);
       return;
-    case StepKind::Send:
+    case rt::ActionKind::Send:
       SendOp::create(actions, loc, names[step.index], step.microbatch);
       return;
-    case StepKind::WaitSend:
+    case rt::ActionKind::WaitSend:
       WaitSendOp::create(actions, loc, names[step.index], step.microbatch);
       return;
+    default:
+      llvm_unreachable("the end of a step is added apart");
     }
   }
 

@@ -5,7 +5,9 @@
 using namespace mlir;
 
 namespace omnibal::schedule {
+namespace {
 
+/// Whether the backward of `call` yields the gradient of its input `input`.
 bool givesInputGradient(const analysis::Call &call, int64_t input) {
   LayerFnOp callee = call.callee;
   if (!callee.getBackward())
@@ -21,7 +23,24 @@ bool givesInputGradient(const analysis::Call &call, int64_t input) {
   return false;
 }
 
-std::vector<Message> collectMessages(const analysis::CallGraph &graph,
+} // namespace
+
+std::vector<SharedValue> sharedValues(const analysis::CallGraph &graph) {
+  std::vector<SharedValue> values;
+  for (const analysis::Edge &edge : graph.edges) {
+    SharedValue &value = values.emplace_back();
+    value.chunk = graph.calls[edge.producer].chunk;
+    for (auto [call, input] : edge.consumers) {
+      const analysis::Call &reader = graph.calls[call];
+      // Only what leaves a chunk is asked for.
+      bool gives = reader.chunk != value.chunk && givesInputGradient(reader, input);
+      value.uses.push_back({reader.chunk, gives});
+    }
+  }
+  return values;
+}
+
+std::vector<Message> collectMessages(const std::vector<SharedValue> &values,
                                      llvm::ArrayRef<int64_t> chunkStage, bool gradients) {
   std::vector<Message> messages;
   std::map<std::tuple<bool, int64_t, int64_t>, size_t> known;
@@ -35,18 +54,16 @@ std::vector<Message> collectMessages(const analysis::CallGraph &graph,
       edges.push_back(edge);
   };
   for (bool gradient : {false, true})
-    for (auto [index, edge] : llvm::enumerate(graph.edges)) {
-      int64_t from = graph.calls[edge.producer].chunk;
-      for (auto [call, input] : edge.consumers) {
-        int64_t to = graph.calls[call].chunk;
+    for (auto [index, value] : llvm::enumerate(values))
+      for (const SharedValue::Use &use : value.uses) {
+        int64_t from = value.chunk, to = use.chunk;
         if (from == to || chunkStage[from] == chunkStage[to])
           continue;
         if (!gradient)
           add(false, from, to, index);
-        else if (gradients && givesInputGradient(graph.calls[call], input))
+        else if (gradients && use.givesGradient)
           add(true, to, from, index);
       }
-    }
   return messages;
 }
 

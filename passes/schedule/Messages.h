@@ -15,13 +15,21 @@ struct Message {
   std::vector<int64_t> edges = {}; ///< that travel together
 };
 
-/// Whether the backward of `call` yields the gradient of its input `input`.
-bool givesInputGradient(const analysis::Call &call, int64_t input);
+/// A value between layers, in the terms of chunks.
+struct SharedValue {
+  struct Use {
+    int64_t chunk = 0;
+    bool givesGradient = false; ///< the layer's backward yields a gradient of the value
+  };
+  int64_t chunk = 0; ///< that makes it
+  std::vector<Use> uses;
+};
+/// One an edge of the graph, in order.
+std::vector<SharedValue> sharedValues(const analysis::CallGraph &graph);
 
-/// Returns the messages for every pair of chunks on different stages that an edge joins: one per
-/// direction, in the order of the edges. `chunkStage` has one stage per chunk; gradients are sent
-/// only if asked for.
-std::vector<Message> collectMessages(const analysis::CallGraph &graph,
+/// For every pair of chunks on different stages that a value joins: one message per direction, in
+/// the order of the values. `chunkStage` has one stage a chunk; gradients only where asked for.
+std::vector<Message> collectMessages(const std::vector<SharedValue> &values,
                                      llvm::ArrayRef<int64_t> chunkStage, bool gradients);
 
 } // namespace omnibal::schedule

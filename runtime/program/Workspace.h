@@ -7,14 +7,27 @@
 
 namespace omnibal::rt {
 
-/// Returns the most bytes that the batch values of a training step have.
+/// What of a stage decides how much memory the backend for cuda takes beside the arena.
+struct WorkspaceFacts {
+  int64_t batchBytes = 0;                      ///< of the copies of a training step's batch values
+  int64_t updateTensors = 0, updateBlocks = 0; ///< that the optimizer changes
+  bool products = false, columnSums = false;   ///< some kernel of the program uses these
+
+  void addBatchValue(int64_t bytes, int64_t microbatches);
+  void addTrained(int64_t elements);
+  void addKernels(const Function &function);
+};
+
+/// The most that the batch values of a training step have.
 int64_t batchBytesOfStep(const Program &program, const Stage &stage);
 
 /// Returns the most bytes that the lists of tensors have which a device's optimizer keeps.
 int64_t updateListBytes(const Stage &stage);
 
-/// Returns what the backend of the program's target takes at most on a rank of the stage; what a
-/// driver takes is not known. The result is empty for target host, whose memory is not counted.
+/// What the backend of a target takes by itself on a rank, at most; what a driver takes is not
+/// known. Empty for target host, whose memory is not counted.
+std::vector<WorkspaceUse> workspaceOf(const std::string &target, const WorkspaceFacts &facts);
+/// On a rank of the stage.
 std::vector<WorkspaceUse> workspaceOf(const Program &program, const Stage &stage);
 
 /// "33.6 MB of products, 1.0 MB of column sums".

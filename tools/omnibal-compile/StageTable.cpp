@@ -2,13 +2,15 @@
 #include "tools/omnibal-compile/StageTable.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
+#include "runtime/support/NumberText.h"
+#include "tools/report/TextTable.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace omnibal::compile {
 namespace {
 
-std::string milliseconds(int64_t ns) { return llvm::formatv("{0:f2}", ns / 1e6).str(); }
+std::string milliseconds(int64_t ns) { return rt::milliseconds(ns, 2); }
 
 std::string countText(int64_t count) {
   if (count >= 1000000000)
@@ -78,7 +80,7 @@ std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) 
                     milliseconds(stage.backwardNs / microbatches),
                     llvm::formatv("{0} of {1}", recomputed, layers).str(),
                     rt::bytesToString(facts.memoryBytes[s]),
-                    rt::bytesToString(planned.reservedBytes[s]),
+                    rt::bytesToString(planned.reservedBytes(s)),
                     facts.limitBytes.empty() ? "none" : rt::bytesToString(facts.limitBytes[s]),
                     llvm::formatv("{0:f1}%", planned.timeline.stepNs
                                                  ? 100.0 * stage.idleNs / planned.timeline.stepNs
@@ -86,15 +88,7 @@ std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) 
                         .str(),
                     ranges});
   }
-  std::vector<size_t> width(rows.front().size(), 0);
-  for (const auto &row : rows)
-    for (size_t c = 0; c < row.size(); ++c)
-      width[c] = std::max(width[c], row[c].size());
-  for (const auto &row : rows) {
-    for (size_t c = 0; c + 1 < row.size(); ++c)
-      out << std::string(width[c] - row[c].size(), ' ') << row[c] << "  ";
-    out << row.back() << "\n";
-  }
+  out << report::textTable(rows, report::Align::Right);
   for (size_t s = 0; s < facts.beside.size(); ++s)
     if (!facts.beside[s].empty())
       out << "stage " << s << ": the backend takes "

@@ -104,8 +104,7 @@ private:
         continue;
       Edge &edge = graph.edges[it->second];
       edge.isGraphOutput = true;
-      auto name = main.getResultAttrOfType<StringAttr>(position, "omnibal.output");
-      edge.graphOutput = name ? name.getValue().str() : "output_" + std::to_string(position);
+      edge.graphOutput = nameOfResult(main, position);
     }
   }
 
@@ -116,6 +115,11 @@ private:
 };
 
 } // namespace
+
+std::string nameOfResult(func::FuncOp main, size_t position) {
+  auto name = main.getResultAttrOfType<StringAttr>(position, "omnibal.output");
+  return name ? name.str() : "output_" + std::to_string(position);
+}
 
 FailureOr<CallGraph> readCallGraph(ModuleOp module) { return Reader(module).run(); }
 

@@ -36,6 +36,9 @@ struct CallGraph {
   std::vector<ParameterOp> parameters; ///< those that a call uses, in order of first use
 };
 
+/// The ONNX name of a result of @main.
+std::string nameOfResult(mlir::func::FuncOp main, size_t position);
+
 /// Reads @main of a module in form C; chunks must be non-decreasing along the calls.
 llvm::FailureOr<CallGraph> readCallGraph(mlir::ModuleOp module);
 

@@ -47,6 +47,15 @@ static LogicalResult verifyCost(Operation *op) {
   if (buffers && !isa<BuffersAttr>(buffers))
     return op->emitOpError() << "buffers_c2: omnibal.buffers must be a #plan.buffers, not "
                              << buffers;
+  auto held = dyn_cast_or_null<BuffersAttr>(buffers);
+  if (held && held.getOutputs().size() != op->getNumResults())
+    return op->emitOpError() << "buffers_c2: omnibal.buffers must state bytes of "
+                             << op->getNumResults() << " outputs";
+  if (auto stated = dyn_cast_or_null<CostAttr>(cost); held && stated)
+    for (auto option : stated.getOptions().getAsRange<RematOptionAttr>())
+      if (!held.getOptions().contains(option.getName()))
+        return op->emitOpError() << "buffers_c2: omnibal.buffers lacks option \""
+                                 << option.getName() << "\" of omnibal.cost";
   return success();
 }
 

@@ -1,18 +1,11 @@
 //===- AssignBuffers.cpp - Offsets of temporaries from their lifetimes -------------------===//
+#include "passes/common/OffsetAssignment.h"
 #include "passes/lower/calls/CallList.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace omnibal::lower {
 namespace {
-
-constexpr int64_t alignment = 64;
-
-struct Temporary {
-  int root = -1;
-  int first = -1, last = -1; ///< calls that touch it
-  int64_t bytes = 0, offset = 0;
-};
 
 /// Bytes at the caps. The dimension that grows with V or N is rounded up to the bucket, so that a
 /// kernel may round its rows up too.
@@ -24,36 +17,6 @@ int64_t bytesOf(const Root &root, const LoweringOptions &options) {
         dim.isStatic() ? size : static_cast<int64_t>(llvm::alignTo(size, options.rowBucket));
   }
   return elements * rt::byteSize(root.dtype);
-}
-
-/// Largest first, each at the lowest offset that is free while it lives.
-int64_t assignOffsets(std::vector<Temporary> &temporaries) {
-  std::vector<Temporary *> order;
-  for (Temporary &temporary : temporaries)
-    order.push_back(&temporary);
-  llvm::stable_sort(order,
-                    [](const Temporary *a, const Temporary *b) { return a->bytes > b->bytes; });
-  std::vector<const Temporary *> placed;
-  int64_t total = 0;
-  for (Temporary *temporary : order) {
-    int64_t offset = 0;
-    for (const Temporary *other : placed) { // ascending offsets
-      bool together = temporary->first <= other->last && other->first <= temporary->last;
-      if (!together)
-        continue;
-      if (other->offset >= offset + temporary->bytes)
-        break;
-      offset = std::max(
-          offset, static_cast<int64_t>(llvm::alignTo(other->offset + other->bytes, alignment)));
-    }
-    temporary->offset = offset;
-    total = std::max(total, offset + temporary->bytes);
-    auto after = llvm::upper_bound(placed, temporary, [](const Temporary *a, const Temporary *b) {
-      return a->offset < b->offset;
-    });
-    placed.insert(after, temporary);
-  }
-  return static_cast<int64_t>(llvm::alignTo(total, alignment));
 }
 
 rt::View toView(const Place &place, llvm::ArrayRef<int> bufferOf) {
@@ -99,26 +62,25 @@ LoweredFunction assignBuffers(CallList list, const LoweringOptions &options) {
     result.formals.push_back(formal.formal);
   }
 
-  std::vector<Temporary> temporaries;
-  std::vector<int> temporaryOf(list.roots.size(), -1);
+  std::vector<Block> temporaries; // live from the first call that touches them to the last
+  std::vector<int> rootOf, temporaryOf(list.roots.size(), -1);
   for (auto [index, call] : llvm::enumerate(list.calls))
     for (const auto &[name, place] : call.operands) {
       if (bufferOf[place.root] >= 0)
         continue;
       int &number = temporaryOf[place.root];
+      auto now = static_cast<int64_t>(index);
       if (number < 0) {
-        number = temporaries.size();
-        Temporary temporary;
-        temporary.root = place.root;
-        temporary.first = index;
-        temporary.bytes = bytesOf(list.roots[place.root], options);
-        temporaries.push_back(temporary);
+        number = static_cast<int>(temporaries.size());
+        rootOf.push_back(place.root);
+        temporaries.push_back({bytesOf(list.roots[place.root], options), now, now});
       }
-      temporaries[number].last = index;
+      temporaries[number].last = now;
     }
-  function.workspaceBytes = assignOffsets(temporaries);
-  for (auto [number, temporary] : llvm::enumerate(temporaries))
-    addBuffer(temporary.root, "t" + std::to_string(number), rt::Role::Temporary, temporary.offset);
+  Placement placement = assignOffsets(temporaries);
+  function.workspaceBytes = placement.bytes;
+  for (auto [number, root] : llvm::enumerate(rootOf))
+    addBuffer(root, "t" + std::to_string(number), rt::Role::Temporary, placement.offsets[number]);
 
   for (Call &call : list.calls) {
     rt::KernelCall out;

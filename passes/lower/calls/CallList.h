@@ -34,11 +34,7 @@ struct CallList {
   std::vector<Call> calls;
   std::vector<ConstantData> constants;
 };
-
-inline rt::Extent toExtent(const SymbolicDim &dim) {
-  return {dim.constant, dim.perTile, dim.perToken};
-}
-/// Returns the dimension as kernels read it: a number, or [constant, per tile, per token].
+/// As kernels read it: a number, or [constant, per tile, per token].
 nlohmann::json toJson(const SymbolicDim &dim);
 
 /// Gives temporaries offsets in the workspace (64-byte aligned, sizes at the caps with rows rounded

@@ -49,9 +49,8 @@ void restoreArgument(func::FuncOp reader, StringRef role, int64_t index, Type ty
                                    reader.getResultTypes()));
 }
 
-} // namespace
-
-void layOutSavedValues(func::FuncOp writer, StringRef role, ArrayRef<func::FuncOp> readers) {
+/// Of the values that `writer` yields under `role`.
+void layOut(func::FuncOp writer, StringRef role, ArrayRef<func::FuncOp> readers) {
   if (readers.empty())
     return;
   auto last = cast<func::ReturnOp>(writer.getBody().front().getTerminator());
@@ -73,6 +72,23 @@ void layOutSavedValues(func::FuncOp writer, StringRef role, ArrayRef<func::FuncO
       restoreArgument(reader, role, saved, type, order);
   }
   writer.setType(FunctionType::get(writer.getContext(), writer.getArgumentTypes(), results));
+}
+
+} // namespace
+
+void layOutSavedValues(LayerFnOp layer) {
+  auto lookup = [&](FlatSymbolRefAttr name) {
+    return name ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(layer, name) : func::FuncOp();
+  };
+  func::FuncOp inputGrad = lookup(layer.getInputGradAttr());
+  func::FuncOp weightGrad = lookup(layer.getWeightGradAttr());
+  SmallVector<func::FuncOp> readers;
+  for (func::FuncOp reader : {lookup(layer.getBackwardAttr()), inputGrad, weightGrad})
+    if (reader && !llvm::is_contained(readers, reader)) // a half may be the whole
+      readers.push_back(reader);
+  layOut(lookup(layer.getForwardAttr()), "saved", readers);
+  if (inputGrad && weightGrad)
+    layOut(inputGrad, "held", weightGrad);
 }
 
 } // namespace omnibal::lower

@@ -41,13 +41,43 @@ func.func @main() {
 
 // -----
 
-// expected-error @below {{option_c1: an option has a name; nanoseconds, bytes and numbers of inputs and outputs are >= 0}}
+// expected-error @below {{option_c1: an option has a name; nanoseconds and bytes are >= 0}}
 module attributes {some = #plan.option<name = "keep", saved = -1, recompute = 0, workspace = 0>} {}
 
 // -----
 
-// expected-error @below {{buffers_c1: bytes of buffers are i64 and >= 0}}
-module attributes {some = #plan.buffers<forward = 0, inference = 0, results = 0, predictions = 0, batch = {ids = 1 : i32}>} {}
+// expected-error @below {{formal_c1: bytes of a formal must be >= 0}}
+module attributes {some = #plan.formal<role = batch, name = "ids", bytes = -1>} {}
+
+// -----
+
+// expected-error @below {{function_buffers_c1: a function has a workspace >= 0 and formals that are #plan.formal}}
+module attributes {some = #plan.function<workspace = 0, formals = [3 : i64]>} {}
+
+// -----
+
+// expected-error @below {{buffers_c1: bytes of outputs are >= 0, and options are #plan.functions}}
+module attributes {some = #plan.buffers<outputs = [8], evaluate = <workspace = 0, formals = []>, inference = <workspace = 0, formals = []>, options = {keep = 1 : i64}>} {}
+
+// -----
+
+func.func @main() {
+  // expected-error @below {{buffers_c2: omnibal.buffers must state bytes of 0 outputs}}
+  omnibal.layer "a" vision inputs() parameters() attributes {omnibal.buffers = #plan.buffers<outputs = [8], evaluate = <workspace = 0, formals = []>, inference = <workspace = 0, formals = []>, options = {}>} : () -> () {
+    omnibal.yield
+  }
+  return
+}
+
+// -----
+
+func.func @main() {
+  // expected-error @below {{buffers_c2: omnibal.buffers lacks option "keep" of omnibal.cost}}
+  omnibal.layer "a" vision inputs() parameters() attributes {omnibal.buffers = #plan.buffers<outputs = [], evaluate = <workspace = 0, formals = []>, inference = <workspace = 0, formals = []>, options = {}>, omnibal.cost = #plan.cost<forward = 1, input_grad = 1, weight_grad = 1, outputs = [], gradients = [], options = [#plan.option<name = "keep", saved = 0, recompute = 0, workspace = 0>]>} : () -> () {
+    omnibal.yield
+  }
+  return
+}
 
 // -----
 

@@ -82,12 +82,8 @@ LoweredModule LoweredModule::fromLayers(const std::string &file, const std::stri
   passes.addPass(createMaterializeLayers());
   if (!module || failed(passes.run(*module)))
     throw std::runtime_error("no functions from " + file);
-  auto find = [&](std::optional<StringRef> name) {
-    return name ? module->lookupSymbol<func::FuncOp>(*name) : func::FuncOp();
-  };
   for (auto layer : module->getOps<LayerFnOp>())
-    if (auto backward = find(layer.getBackward()))
-      lower::layOutSavedValues(find(layer.getForward()), "saved", backward);
+    lower::layOutSavedValues(layer);
   result.lower(tilesCap, tokensCap, target, compute);
   return result;
 }

@@ -9,8 +9,8 @@
 
 using namespace omnibal;
 using schedule::Message;
-using schedule::Step;
-using Kind = schedule::StepKind;
+using Step = rt::Action;
+using Kind = rt::ActionKind;
 
 namespace {
 

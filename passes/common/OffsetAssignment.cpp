@@ -1,9 +1,9 @@
 //===- OffsetAssignment.cpp --------------------------------------------------------------===//
-#include "passes/layout/OffsetAssignment.h"
+#include "passes/common/OffsetAssignment.h"
 #include <algorithm>
 #include <numeric>
 
-namespace omnibal::layout {
+namespace omnibal {
 
 Placement assignOffsets(const std::vector<Block> &blocks) {
   std::vector<size_t> order(blocks.size());
@@ -36,4 +36,4 @@ Placement assignOffsets(const std::vector<Block> &blocks) {
   return placement;
 }
 
-} // namespace omnibal::layout
+} // namespace omnibal

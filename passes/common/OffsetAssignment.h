@@ -1,11 +1,11 @@
 //===- OffsetAssignment.h - Places blocks of known size and lifetime ---------------------===//
-#ifndef PASSES_LAYOUT_OFFSETASSIGNMENT_H
-#define PASSES_LAYOUT_OFFSETASSIGNMENT_H
+#ifndef PASSES_COMMON_OFFSETASSIGNMENT_H
+#define PASSES_COMMON_OFFSETASSIGNMENT_H
 
 #include <cstdint>
 #include <vector>
 
-namespace omnibal::layout {
+namespace omnibal {
 
 /// Every block of a program starts at a multiple of this many bytes.
 constexpr int64_t blockAlignment = 64;
@@ -30,5 +30,5 @@ struct Placement {
 /// offset calculation").
 Placement assignOffsets(const std::vector<Block> &blocks);
 
-} // namespace omnibal::layout
-#endif // PASSES_LAYOUT_OFFSETASSIGNMENT_H
+} // namespace omnibal
+#endif // PASSES_COMMON_OFFSETASSIGNMENT_H

@@ -1,10 +1,10 @@
 //===- OffsetAssignmentTest.cpp - Blocks never overlap while both live -------------------===//
-#include "passes/layout/OffsetAssignment.h"
+#include "passes/common/OffsetAssignment.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
 
-using namespace omnibal::layout;
+using namespace omnibal;
 
 namespace {
 

@@ -1,0 +1,86 @@
+//===- MemoryGraph.h - What the memory of stages is laid out from -------------------------===//
+//
+// Layers, the functions that they call and the activations between them, in bytes at the caps. An
+// exported program gives it from its lowered functions, a plan from the attributes that costs are
+// stated in; so what is predicted of a plan is what its program will need.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef PASSES_LAYOUT_MEMORYGRAPH_H
+#define PASSES_LAYOUT_MEMORYGRAPH_H
+
+#include "dialects/omnibal/ir/OmnibalStageOps.h"
+#include "passes/schedule/Messages.h"
+#include "runtime/program/Program.h"
+#include <array>
+#include <map>
+#include <optional>
+
+namespace omnibal::layout {
+
+/// A formal of a function. Bytes of parameters, their gradients and constants are not laid out with
+/// the actions and may be 0.
+struct FormalMemory {
+  rt::Role role = rt::Role::Input;
+  int64_t index = -1;
+  std::string name;
+  int64_t bytes = 0;
+};
+
+struct FunctionMemory {
+  std::string name;
+  std::vector<FormalMemory> formals;
+  int64_t workspaceBytes = 0;
+};
+
+/// Functions of one call, as indices into MemoryGraph::functions; -1: none, or no action of the
+/// call's chunk runs it.
+struct CalleeFunctions {
+  int64_t forward = -1, evaluate = -1, inference = -1;
+  int64_t backward = -1, inputGrad = -1, weightGrad = -1;
+
+  std::array<int64_t, 3> gradients() const { return {backward, inputGrad, weightGrad}; }
+  std::array<int64_t, 6> all() const {
+    return {forward, backward, inputGrad, weightGrad, evaluate, inference};
+  }
+  /// That an action of this kind runs.
+  int64_t of(rt::ActionKind kind, StageMode mode) const;
+  /// Without the gradients that none of these kinds of actions runs.
+  CalleeFunctions ofRuns(const std::set<rt::ActionKind> &kinds) const;
+};
+
+struct CallMemory {
+  std::string name;
+  int64_t chunk = 0;
+  std::vector<int64_t> inputs, outputs; ///< edges
+  std::vector<int32_t> parameters;      ///< their numbers on the call's stage
+  CalleeFunctions functions;
+};
+
+struct EdgeMemory {
+  int64_t producer = 0, output = 0;                   ///< call, number among its outputs
+  int64_t bytes = 0;                                  ///< of the value, and of its gradient
+  std::vector<std::pair<int64_t, int64_t>> consumers; ///< call, number among its inputs
+  std::optional<std::string> result;                  ///< its name where the graph puts it out
+};
+
+struct MemoryGraph {
+  std::vector<CallMemory> calls;
+  std::vector<EdgeMemory> edges;
+  std::vector<FunctionMemory> functions;
+  std::vector<int64_t> chunkStage;
+  /// By stage: the number of each constant that its functions read.
+  std::vector<std::map<std::string, int32_t>> constantIndex;
+
+  int64_t chunks() const { return static_cast<int64_t>(chunkStage.size()); }
+  /// Whether a function has such a formal; none has where `function` is -1.
+  bool reads(int64_t function, rt::Role role, int64_t index) const;
+  /// Whether a backward of the call yields the gradient of its input.
+  bool givesInputGradient(int64_t call, int64_t input) const;
+  /// The activations as messages see them.
+  std::vector<schedule::SharedValue> sharedValues() const;
+  /// Fills `constantIndex`; returns the constants of each stage, one formal each, in that order.
+  std::vector<std::vector<FormalMemory>> findConstants(int64_t stages);
+};
+
+} // namespace omnibal::layout
+#endif // PASSES_LAYOUT_MEMORYGRAPH_H

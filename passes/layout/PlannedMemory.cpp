@@ -1,0 +1,224 @@
+#include "passes/layout/PlannedMemory.h"
+#include "passes/common/OffsetAssignment.h"
+#include "passes/layout/ModeLayout.h"
+#include "passes/schedule/Communication.h"
+#include "runtime/program/Names.h"
+
+using namespace mlir;
+
+namespace omnibal::layout {
+namespace {
+
+/// Values, gradient and moments are arrays of their own.
+int64_t residentBytes(ParameterCostAttr cost) {
+  int64_t arrays = cost.getReduced() > 0 ? cost.getResident() / cost.getReduced() : 0;
+  return arrays * alignUp(cost.getReduced()) +
+         alignUp(cost.getResident() - arrays * cost.getReduced());
+}
+
+} // namespace
+
+FailureOr<PlannedMemory> PlannedMemory::read(ModuleOp module, StringRef pass) {
+  PlannedMemory result;
+  FailureOr<LayerGraph> graph = LayerGraph::get(module, pass);
+  if (failed(graph))
+    return failure();
+  result.module = module;
+  result.graph = std::move(*graph);
+  auto target = module->getAttrOfType<StringAttr>(targetAttrName);
+  result.target = target ? target.str() : "host";
+  for (LayerOp layer : result.graph.layers)
+    result.addLayer(layer);
+  for (auto [index, layer] : llvm::enumerate(result.graph.layers))
+    if (!layer->hasAttr(buffersAttrName))
+      result.addStated(static_cast<int64_t>(index));
+  func::FuncOp main = result.graph.main;
+  for (auto [position, value] : llvm::enumerate(result.graph.result.getOperands()))
+    if (auto edge = result.edgeOf.find(value); edge != result.edgeOf.end())
+      result.memory.edges[edge->second].result = analysis::nameOfResult(main, position);
+  return result;
+}
+
+void PlannedMemory::addLayer(LayerOp layer) {
+  auto index = static_cast<int64_t>(memory.calls.size());
+  CallMemory call;
+  call.name = layer.getName().str();
+  for (auto [position, input] : llvm::enumerate(layer.getInputs())) {
+    int64_t edge = edgeOf.at(input);
+    memory.edges[edge].consumers.push_back({index, static_cast<int64_t>(position)});
+    call.inputs.push_back(edge);
+  }
+  auto cost = layer->getAttrOfType<CostAttr>(costAttrName);
+  auto buffers = layer->getAttrOfType<BuffersAttr>(buffersAttrName);
+  ArrayRef<int64_t> bytes = (buffers ? buffers.getOutputs() : cost.getOutputs()).asArrayRef();
+  for (auto [position, output] : llvm::enumerate(layer.getOutputs())) {
+    edgeOf[output] = static_cast<int64_t>(memory.edges.size());
+    call.outputs.push_back(static_cast<int64_t>(memory.edges.size()));
+    memory.edges.push_back({index, static_cast<int64_t>(position), bytes[position], {}, {}});
+  }
+  std::vector<size_t> &used = parametersOf.emplace_back();
+  for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i) {
+    ParameterOp parameter = graph.getParameter(layer, i);
+    auto [known, fresh] = parameterIndex.try_emplace(parameter, parameters.size());
+    if (fresh) {
+      auto stated = parameter->getAttrOfType<ParameterCostAttr>(costAttrName);
+      int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
+      parameters.push_back({residentBytes(stated), stated.getReduced() > 0 ? elements : 0});
+    }
+    used.push_back(known->second);
+  }
+  options.emplace_back();
+  if (buffers)
+    addFunctions(buffers);
+  memory.calls.push_back(std::move(call));
+}
+
+void PlannedMemory::addFunctions(BuffersAttr buffers) {
+  int64_t evaluate = functionOf(buffers.getEvaluate()),
+          inference = functionOf(buffers.getInference());
+  for (NamedAttribute each : buffers.getOptions()) {
+    auto option = cast<OptionBuffersAttr>(each.getValue());
+    options.back()[each.getName().str()] = {functionOf(option.getForward()),
+                                            evaluate,
+                                            inference,
+                                            functionOf(option.getBackward()),
+                                            functionOf(option.getInputGrad()),
+                                            functionOf(option.getWeightGrad())};
+  }
+}
+
+/// What the option saves is one value, which both halves of a split backward read.
+void PlannedMemory::addStated(int64_t layer) {
+  const CallMemory &call = memory.calls[layer];
+  auto cost = graph.layers[layer]->getAttrOfType<CostAttr>(costAttrName);
+  for (auto option : cost.getOptions().getAsRange<RematOptionAttr>()) {
+    FunctionMemory forward, backward, weightGrad;
+    FormalMemory saved{rt::Role::Saved, 0, "saved_0", option.getSaved()};
+    for (auto [position, edge] : llvm::enumerate(call.inputs)) {
+      const EdgeMemory &value = memory.edges[edge];
+      auto producer = cast<LayerOp>(graph.layers[value.producer]);
+      auto made = producer->getAttrOfType<CostAttr>(costAttrName);
+      if (int64_t bytes = made.getGradients()[value.output]; bytes > 0)
+        backward.formals.push_back(
+            {rt::Role::GradInput, static_cast<int64_t>(position), "grad_input", bytes});
+    }
+    for (auto [position, bytes] : llvm::enumerate(cost.getOutputs().asArrayRef())) {
+      auto number = static_cast<int64_t>(position);
+      forward.formals.push_back({rt::Role::Output, number, "output", bytes});
+      bool isRead = !memory.edges[call.outputs[position]].consumers.empty();
+      if (int64_t gradient = cost.getGradients()[number]; gradient > 0 && isRead)
+        backward.formals.push_back({rt::Role::GradOutput, number, "grad_output", gradient});
+    }
+    CalleeFunctions functions;
+    functions.evaluate = functions.inference = addFunction(forward, {});
+    forward.formals.push_back(saved);
+    backward.formals.push_back(saved);
+    weightGrad.formals.push_back(saved);
+    backward.workspaceBytes = weightGrad.workspaceBytes = option.getWorkspace();
+    functions.forward = addFunction(std::move(forward), {});
+    functions.backward = functions.inputGrad = addFunction(std::move(backward), {});
+    functions.weightGrad = addFunction(std::move(weightGrad), {});
+    options[layer][option.getName().str()] = functions;
+  }
+}
+
+int64_t PlannedMemory::addFunction(FunctionMemory function, Scratch scratch) {
+  memory.functions.push_back(std::move(function));
+  scratchOf.push_back(scratch);
+  return static_cast<int64_t>(memory.functions.size()) - 1;
+}
+
+int64_t PlannedMemory::functionOf(FunctionBuffersAttr attribute) {
+  if (!attribute)
+    return -1;
+  auto [known, fresh] = functionIndex.try_emplace(attribute, memory.functions.size());
+  if (fresh) {
+    FunctionMemory function;
+    function.workspaceBytes = attribute.getWorkspace();
+    for (auto formal : attribute.getFormals().getAsRange<FormalAttr>())
+      function.formals.push_back(
+          {*rt::fromName<rt::Role>(stringifyFormalRole(formal.getRole()).str()), formal.getIndex(),
+           formal.getName().str(), formal.getBytes()});
+    addFunction(std::move(function),
+                {attribute.getProducts() != nullptr, attribute.getColumnSums() != nullptr});
+  }
+  return known->second;
+}
+
+/// Parameters with their gradients and moments, and constants: each once.
+int64_t PlannedMemory::persistentBytes(int64_t stage, rt::WorkspaceFacts &facts) const {
+  llvm::DenseSet<size_t> seen;
+  int64_t bytes = 0;
+  for (auto [index, call] : llvm::enumerate(memory.calls))
+    if (memory.chunkStage[call.chunk] == stage)
+      for (size_t number : parametersOf[index])
+        if (seen.insert(number).second) {
+          bytes += parameters[number].bytes;
+          if (parameters[number].elements > 0)
+            facts.addTrained(parameters[number].elements);
+        }
+  return bytes;
+}
+
+/// Chunks of the plan, and of each layer the functions that its option gives and its chunk runs.
+void PlannedMemory::choose(const planner::Plan &plan) {
+  memory.chunkStage = plan.chunkStage;
+  std::vector<std::set<rt::ActionKind>> runs(memory.chunkStage.size());
+  for (const std::vector<planner::Action> &list : plan.actions)
+    for (const planner::Action &action : list)
+      runs[action.chunk].insert(schedule::actionOf(action.kind));
+  for (int64_t chunk = 0; chunk < memory.chunks(); ++chunk)
+    for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
+      memory.calls[l].chunk = chunk;
+      memory.calls[l].functions = options[l].at(plan.remat[l]).ofRuns(runs[chunk]);
+    }
+}
+
+FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan, int64_t stageCount,
+                                                      int64_t microbatches) {
+  choose(plan);
+  std::vector<rt::Stage> stages(stageCount);
+  rt::WorkspaceFacts kernels; // of the whole program
+  std::map<std::string, int64_t> batchBytes;
+  for (const CallMemory &call : memory.calls)
+    for (int64_t function : call.functions.all())
+      if (function >= 0) {
+        kernels.products |= scratchOf[function].products;
+        kernels.columnSums |= scratchOf[function].columnSums;
+        for (const FormalMemory &formal : memory.functions[function].formals)
+          if (formal.role == rt::Role::Batch)
+            batchBytes[formal.name] = formal.bytes;
+      }
+  std::vector<rt::WorkspaceFacts> facts(stageCount, kernels);
+  auto constants = memory.findConstants(stageCount);
+  for (rt::Stage &stage : stages) {
+    stage.id = static_cast<int32_t>(&stage - stages.data());
+    stage.persistentBytes = persistentBytes(stage.id, facts[stage.id]);
+    for (const FormalMemory &constant : constants[stage.id])
+      stage.persistentBytes += alignUp(constant.bytes);
+  }
+  for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference}) {
+    ModeWork work;
+    work.purpose = purpose;
+    work.microbatches = purpose == StageMode::Inference ? 1 : microbatches;
+    work.messages = schedule::collectMessages(memory.sharedValues(), memory.chunkStage, true);
+    // Messages of gradients pace those of values in every mode, as omnibal-materialize-schedule has
+    // it.
+    work.actions = schedule::insertCommunication(
+        purpose == StageMode::Train
+            ? plan.actions
+            : schedule::forwardOnly(memory.chunkStage, stageCount, work.microbatches),
+        work.messages);
+    if (std::optional<LayoutError> error = layOutMode(memory, std::move(work), stages))
+      return module.emitError("stage ") << error->stage << ": " << error->text, failure();
+  }
+  std::vector<StageMemory> result;
+  for (const rt::Stage &stage : stages) {
+    for (const rt::BatchValue &value : stage.modes.at(modeName(StageMode::Train)).batchValues)
+      facts[stage.id].addBatchValue(batchBytes.at(value.name), microbatches);
+    result.push_back({stage.arenaBytes, rt::workspaceOf(target, facts[stage.id])});
+  }
+  return result;
+}
+
+} // namespace omnibal::layout

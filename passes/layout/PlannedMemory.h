@@ -1,0 +1,66 @@
+//===- PlannedMemory.h - The memory of every stage under a plan, from attributes ----------===//
+//
+// Rule 6 of docs/planner.md counts parameters, saved values and the largest workspace. A stage's
+// arena also holds what comes and goes: receive and send buffers, values of the micro-batch,
+// losses, constants, second copies of tied parameters, gaps. Here a plan is laid out as its program
+// will be, from the bytes in `omnibal.buffers`.
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef PASSES_LAYOUT_PLANNEDMEMORY_H
+#define PASSES_LAYOUT_PLANNEDMEMORY_H
+
+#include "dialects/omnibal/analysis/LayerGraph.h"
+#include "passes/layout/MemoryGraph.h"
+#include "runtime/planner/model/Plan.h"
+#include "runtime/program/Workspace.h"
+
+namespace omnibal::layout {
+
+struct StageMemory {
+  int64_t arenaBytes = 0;               ///< as Stage::arenaBytes will be
+  std::vector<rt::WorkspaceUse> beside; ///< as rt::workspaceOf() will say
+};
+
+/// A module in form L with costs, read once for any number of plans. A layer without
+/// `omnibal.buffers` counts as two functions that its `omnibal.cost` states.
+class PlannedMemory {
+public:
+  static llvm::FailureOr<PlannedMemory> read(mlir::ModuleOp module, llvm::StringRef pass);
+
+  /// One a stage; `plan` is complete. Reports on the module.
+  llvm::FailureOr<std::vector<StageMemory>> of(const planner::Plan &plan, int64_t stages,
+                                               int64_t microbatches);
+
+private:
+  struct Parameter {
+    int64_t bytes = 0;    ///< values, gradient and moments, each an array of its own
+    int64_t elements = 0; ///< 0: it does not train
+  };
+  struct Scratch {
+    bool products = false, columnSums = false;
+  };
+
+  void addLayer(LayerOp layer);
+  void addFunctions(BuffersAttr buffers);
+  void addStated(int64_t layer);
+  int64_t addFunction(FunctionMemory function, Scratch scratch);
+  int64_t functionOf(FunctionBuffersAttr attribute);
+  int64_t persistentBytes(int64_t stage, rt::WorkspaceFacts &facts) const;
+  void choose(const planner::Plan &plan);
+
+  mlir::ModuleOp module;
+  LayerGraph graph;
+  std::string target;
+  MemoryGraph memory;
+  /// By layer and option; evaluation and prediction are the same in all.
+  std::vector<std::map<std::string, CalleeFunctions>> options;
+  std::vector<std::vector<size_t>> parametersOf; ///< by layer
+  std::vector<Parameter> parameters;
+  std::vector<Scratch> scratchOf; ///< by function
+  llvm::DenseMap<mlir::Attribute, int64_t> functionIndex;
+  llvm::DenseMap<mlir::Operation *, size_t> parameterIndex;
+  llvm::DenseMap<mlir::Value, int64_t> edgeOf;
+};
+
+} // namespace omnibal::layout
+#endif // PASSES_LAYOUT_PLANNEDMEMORY_H
