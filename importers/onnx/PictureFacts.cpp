@@ -3,9 +3,9 @@
 #include "importers/onnx/Diagnostics.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/support/Json.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
 
@@ -67,31 +67,31 @@ private:
   func::FuncOp function;
 };
 
-/// The JSON object in `file`, none where the file is absent.
-FailureOr<std::optional<llvm::json::Object>> readObject(StringRef file, Location where) {
+/// The JSON object in `file`, null where the file is absent.
+FailureOr<nlohmann::json> readObject(StringRef file, Location where) {
   if (!llvm::sys::fs::exists(file))
-    return std::optional<llvm::json::Object>();
-  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
-  if (!buffer)
-    return notSupported(where) << file << ": " << buffer.getError().message(), failure();
-  auto value = llvm::json::parse((*buffer)->getBuffer());
+    return nlohmann::json();
+  rt::Result<std::string> text = rt::readWholeFile(file.str());
+  if (!text)
+    return notSupported(where) << text.status().message(), failure();
+  rt::Result<nlohmann::json> value = rt::parseJson(*text, file.str());
   if (!value)
-    return notSupported(where) << file << ": " << llvm::toString(value.takeError()), failure();
-  llvm::json::Object *object = value->getAsObject();
-  if (!object)
+    return notSupported(where) << value.status().message(), failure();
+  if (!value->is_object())
     return notSupported(where) << file << ": not a JSON object", failure();
-  return std::optional(std::move(*object));
+  return std::move(*value);
 }
 
 /// The first of the fields that is a whole number, else `otherwise`.
-int64_t numberOf(const llvm::json::Object &object, ArrayRef<StringRef> fields, int64_t otherwise) {
-  for (StringRef field : fields)
-    if (auto number = object.getInteger(field))
-      return *number;
+int64_t numberOf(const nlohmann::json &object, ArrayRef<const char *> fields, int64_t otherwise) {
+  for (const char *field : fields)
+    if (auto found = object.find(field); found != object.end())
+      if (std::optional<int64_t> number = rt::integerOf(*found))
+        return *number;
   return otherwise;
 }
 
-PictureFacts fromConfiguration(const llvm::json::Object &vision) {
+PictureFacts fromConfiguration(const nlohmann::json &vision) {
   PictureFacts facts;
   facts.patch = numberOf(vision, {"patch_size"}, 0);
   facts.merge = numberOf(vision, {"spatial_merge_size", "merge_size"}, 1);
@@ -102,14 +102,14 @@ PictureFacts fromConfiguration(const llvm::json::Object &vision) {
   return facts;
 }
 
-PictureFacts fromOwn(const llvm::json::Object &pictures) {
+PictureFacts fromOwn(const nlohmann::json &pictures) {
   PictureFacts facts{numberOf(pictures, {"patch"}, 0), numberOf(pictures, {"merge"}, 1),
                      numberOf(pictures, {"temporal"}, 1), numberOf(pictures, {"window"}, 0),
                      numberOf(pictures, {"grid_side"}, 0)};
-  if (auto interpolation = pictures.getString("interpolation"))
-    facts.interpolation = interpolation->str();
-  if (auto corners = pictures.getBoolean("align_corners"))
-    facts.alignCorners = *corners;
+  if (auto found = pictures.find("interpolation"); found != pictures.end() && found->is_string())
+    facts.interpolation = found->get<std::string>();
+  if (auto found = pictures.find("align_corners"); found != pictures.end() && found->is_boolean())
+    facts.alignCorners = found->get<bool>();
   return facts;
 }
 
@@ -123,12 +123,10 @@ FailureOr<PictureFacts> readFacts(StringRef modelPath, StringRef input, Location
   auto theirs = readObject(beside("config.json"), where);
   if (failed(own) || failed(theirs))
     return failure();
-  if (*own)
-    if (const llvm::json::Object *pictures = (*own)->getObject("pictures"))
-      return fromOwn(*pictures);
-  if (*theirs)
-    if (const llvm::json::Object *vision = (*theirs)->getObject("vision_config"))
-      return fromConfiguration(*vision);
+  if (auto pictures = own->find("pictures"); pictures != own->end() && pictures->is_object())
+    return fromOwn(*pictures);
+  if (auto vision = theirs->find("vision_config"); vision != theirs->end() && vision->is_object())
+    return fromConfiguration(*vision);
   return notSupported(where) << "the graph input '" << input << "' follows from the sizes of "
                              << "pictures, but neither omnibal.json (`pictures`) nor config.json "
                              << "(`vision_config`) beside the model says the sizes of patches; "
@@ -144,15 +142,15 @@ LogicalResult attachImageToken(ModuleOp module, StringRef modelPath) {
   auto own = readObject(path, where);
   if (failed(own))
     return failure();
-  auto token = *own ? (*own)->getInteger("image_token_id") : std::nullopt;
-  if (!token || *token < 0)
+  int64_t token = numberOf(*own, {"image_token_id"}, -1);
+  if (token < 0)
     return notSupported(where) << "the graph input '" << seenPicturesInput
                                << "' follows from where "
                                << "pictures stand among the tokens, but omnibal.json beside the "
                                << "model does not say which token marks them (`image_token_id`)",
            failure();
   Builder builder(module.getContext());
-  module->setAttr("omnibal.image_token_id", builder.getI64IntegerAttr(*token));
+  module->setAttr("omnibal.image_token_id", builder.getI64IntegerAttr(token));
   module->setAttr("omnibal.tokens_per_tile", builder.getI64IntegerAttr(1));
   return success();
 }

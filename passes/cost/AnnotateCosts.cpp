@@ -16,10 +16,6 @@ namespace omnibal {
 
 namespace {
 
-llvm::Error bad(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
   using AnnotateCostsBase::AnnotateCostsBase;
   AnnotateCosts(const AnnotateCostsOptions &options, std::shared_ptr<cost::CostReport> report)
@@ -33,8 +29,8 @@ struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
 
   /// A wrong file is found before the first pass of the pipeline runs.
   LogicalResult initialize(MLIRContext *context) override {
-    if (llvm::Error error = readInputs())
-      return emitError(UnknownLoc::get(context), llvm::toString(std::move(error)));
+    if (rt::Status error = readInputs(); !error)
+      return emitError(UnknownLoc::get(context), error.message());
     return success();
   }
 
@@ -44,45 +40,36 @@ struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
   }
 
 private:
-  llvm::Error readInputs() {
+  rt::Status readInputs() {
     if (target != "host" && target != "cuda")
-      return bad("omnibal-annotate-costs: unknown target `" + target + "` (known: host, cuda)");
+      return rt::invalid("omnibal-annotate-costs: unknown target `" + target +
+                         "` (known: host, cuda)");
     std::string precision = compute;
     if (precision.empty())
       precision = target == "cuda" ? "bfloat16" : "float32";
     if (precision != "float32" && precision != "bfloat16")
-      return bad("omnibal-annotate-costs: cannot compute in `" + precision +
-                 "` (known: float32, bfloat16)");
+      return rt::invalid("omnibal-annotate-costs: cannot compute in `" + precision +
+                         "` (known: float32, bfloat16)");
     if (tiles < 0 || tokens < 1 || microbatches < 1)
-      return bad("omnibal-annotate-costs: tiles must be >= 0, tokens and microbatches >= 1");
+      return rt::invalid(
+          "omnibal-annotate-costs: tiles must be >= 0, tokens and microbatches >= 1");
     costs = {};
     if (precision == "bfloat16")
       costs.precision = cost::mixedPrecision();
     costs.precision.target = target;
-    llvm::Expected<cost::Device> found = findDevice();
-    if (!found)
-      return found.takeError();
-    costs.device = std::move(*found);
-    llvm::Expected<cost::Calibration> table =
-        cost::readCalibrations(*calibration, target, precision);
-    if (!table)
-      return table.takeError();
-    measured = std::move(*table);
-    return llvm::Error::success();
+    OMNIBAL_ASSIGN_OR_RETURN(costs.device, findDevice());
+    OMNIBAL_ASSIGN_OR_RETURN(measured, cost::readCalibrations(*calibration, target, precision));
+    return rt::Status::ok();
   }
 
-  llvm::Expected<cost::Device> findDevice() {
+  rt::Result<cost::Device> findDevice() {
     std::string name = device;
     if (!cluster.empty()) {
-      rt::Result<planner::ClusterFile> file = planner::readClusterFile(cluster);
-      if (!file)
-        return bad(file.status().message());
-      if (!file->deviceObject.empty()) {
-        llvm::json::Value custom = llvm::cantFail(llvm::json::parse(file->deviceObject));
-        return cost::readDevice(*custom.getAsObject(), cluster + ".device");
-      }
+      OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, planner::readClusterFile(cluster));
+      if (!file.deviceObject.empty())
+        return cost::readDevice(file.deviceObject, cluster + ".device");
       if (name.empty())
-        name = file->deviceName;
+        name = file.deviceName;
     }
     return cost::findDevice(!name.empty() ? name : target == "cuda" ? "h100" : "cpu");
   }

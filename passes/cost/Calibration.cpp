@@ -1,90 +1,38 @@
 #include "passes/cost/Calibration.h"
+#include "runtime/support/AtomicFile.h"
 #include "runtime/support/Formats.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "runtime/support/JsonField.h"
 #include <cmath>
 
 namespace omnibal::cost {
-namespace json = llvm::json;
 namespace {
 
-constexpr llvm::StringRef schema = rt::formats::calibration;
+using rt::JsonField;
+
+const std::string schema = rt::formats::calibration;
 /// A year: no layer takes longer, and sums of many stay far inside 64 bits.
 constexpr double longestNs = 3.2e16;
 
-llvm::Error bad(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
-llvm::Error onlyKeys(const json::Object &object, llvm::StringRef where,
-                     llvm::ArrayRef<llvm::StringRef> known) {
-  llvm::SmallVector<llvm::StringRef> keys;
-  for (const auto &entry : object)
-    keys.push_back(entry.first);
-  llvm::sort(keys);
-  for (llvm::StringRef key : keys)
-    if (!llvm::is_contained(known, key))
-      return bad(where + ": unknown key `" + key + "`");
-  return llvm::Error::success();
-}
-
-llvm::Expected<double> number(const json::Object &object, llvm::StringRef key,
-                              llvm::StringRef where, double least, double most) {
-  std::optional<double> value = object.getNumber(key);
-  if (!value || !std::isfinite(*value) || *value < least || *value > most)
-    return bad(where + ": `" + key + "` must be a number " +
-               (most < longestNs ? llvm::formatv("from {0} to {1}", least, most).str()
-                                 : llvm::formatv("of at least {0}", least).str()));
-  return *value;
-}
-
-llvm::Expected<std::optional<MeasuredLink>> readLink(const json::Object &table, llvm::StringRef key,
-                                                     llvm::StringRef file) {
-  const json::Value *value = table.get(key);
-  if (!value)
+std::optional<MeasuredLink> readLink(JsonField table, const char *key) {
+  if (!table.has(key))
     return std::nullopt;
-  std::string where = (file + ": " + key).str();
-  const json::Object *object = value->getAsObject();
-  if (!object)
-    return bad(where + ": must be an object with `latency_ns` and `bytes_per_s`");
-  if (llvm::Error error = onlyKeys(*object, where, {"latency_ns", "bytes_per_s"}))
-    return error;
-  auto latency = number(*object, "latency_ns", where, 0, longestNs);
-  if (!latency)
-    return latency.takeError();
-  auto speed = number(*object, "bytes_per_s", where, 1, 1e18);
-  if (!speed)
-    return speed.takeError();
-  return MeasuredLink{std::llround(*latency), std::llround(*speed)};
+  JsonField link = table[key];
+  link.onlyKeys({"latency_ns", "bytes_per_s"});
+  return MeasuredLink{std::llround(link["latency_ns"].number(0, longestNs)),
+                      std::llround(link["bytes_per_s"].number(1, 1e18))};
 }
 
-llvm::Error readFunction(const json::Value &value, llvm::StringRef where, Calibration &out) {
-  const json::Object *object = value.getAsObject();
-  if (!object)
-    return bad(where + ": must be an object");
-  if (llvm::Error error = onlyKeys(*object, where,
-                                   {"digest", "name", "layer", "fixed_ns", "tile_ns", "token_ns",
-                                    "square_ns", "label_ns", "error", "measured"}))
-    return error;
-  std::optional<llvm::StringRef> digest = object->getString("digest");
-  if (!digest || digest->empty())
-    return bad(where + ": `digest` must be a text that is not empty");
-  MeasuredTime time;
-  for (auto [key, target] : {std::pair{"fixed_ns", &time.fixedNs},
-                             {"tile_ns", &time.tileNs},
-                             {"token_ns", &time.tokenNs},
-                             {"square_ns", &time.squareNs},
-                             {"label_ns", &time.labelNs}}) {
-    auto read = number(*object, key, where, 0, longestNs);
-    if (!read)
-      return read.takeError();
-    *target = *read;
-  }
-  if (!out.functions.emplace(digest->str(), time).second)
-    return bad(where + ": the digest " + *digest + " comes twice");
-  return llvm::Error::success();
+void readFunction(JsonField function, Calibration &out) {
+  function.onlyKeys({"digest", "name", "layer", "fixed_ns", "tile_ns", "token_ns", "square_ns",
+                     "label_ns", "error", "measured"});
+  JsonField digest = function["digest"];
+  auto ns = [&](const char *key) { return function[key].number(0, longestNs); };
+  MeasuredTime time{ns("fixed_ns"), ns("tile_ns"), ns("token_ns"), ns("square_ns"), ns("label_ns")};
+  std::string text = digest.text();
+  if (text.empty())
+    digest.fail("a text that is not empty is expected");
+  else if (!out.functions.emplace(text, time).second)
+    digest.fail("the digest " + text + " comes twice");
 }
 
 } // namespace
@@ -97,73 +45,51 @@ void Calibration::add(const Calibration &other) {
     dataParallel = other.dataParallel;
 }
 
-llvm::Expected<Calibration> parseCalibration(llvm::StringRef text, llvm::StringRef where) {
-  auto value = json::parse(text);
-  if (!value)
-    return bad(where + ": not JSON: " + llvm::toString(value.takeError()));
-  const json::Object *table = value->getAsObject();
-  if (!table)
-    return bad(where + ": a calibration table is a JSON object");
-  if (table->getString("schema").value_or("") != schema)
-    return bad(where + ": `schema` must be \"" + schema +
-               "\"; make the table with this version's omnibal-run --calibrate");
-  if (llvm::Error error = onlyKeys(*table, where,
-                                   {"schema", "program", "machine", "noise", "labels_per_token",
-                                    "action_ns", "link", "data_parallel", "functions"}))
-    return error;
+rt::Result<Calibration> parseCalibration(const std::string &text, const std::string &where) {
+  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json value, rt::parseJson(text, where));
+  rt::Status error;
+  JsonField table(value, where, error);
+  if (table["schema"].text() != schema)
+    table["schema"].fail("\"" + schema +
+                         "\" is expected; make the table with this version's omnibal-run "
+                         "--calibrate");
+  table.onlyKeys({"schema", "program", "machine", "noise", "labels_per_token", "action_ns", "link",
+                  "data_parallel", "functions"});
   Calibration result;
-  if (const json::Object *program = table->getObject("program")) {
-    result.target = program->getString("target").value_or("").str();
-    result.compute = program->getString("compute").value_or("").str();
+  if (table.has("program")) {
+    JsonField program = table["program"];
+    result.target = program.has("target") ? program["target"].text() : "";
+    result.compute = program.has("compute") ? program["compute"].text() : "";
   }
-  auto labels = number(*table, "labels_per_token", where, 0, 1);
-  if (!labels)
-    return labels.takeError();
-  result.labelsPerToken = *labels;
-  auto action = number(*table, "action_ns", where, 0, longestNs);
-  if (!action)
-    return action.takeError();
-  result.actionNs = std::llround(*action);
-  for (auto [key, target] :
-       {std::pair{"link", &result.link}, {"data_parallel", &result.dataParallel}}) {
-    auto link = readLink(*table, key, where);
-    if (!link)
-      return link.takeError();
-    *target = *link;
-  }
-  const json::Array *functions = table->getArray("functions");
-  if (!functions)
-    return bad(where + ": `functions` must be a list");
-  for (auto [i, function] : llvm::enumerate(*functions))
-    if (llvm::Error error =
-            readFunction(function, (where + ": functions[" + llvm::Twine(i) + "]").str(), result))
-      return error;
+  result.labelsPerToken = table["labels_per_token"].number(0, 1);
+  result.actionNs = std::llround(table["action_ns"].number(0, longestNs));
+  result.link = readLink(table, "link");
+  result.dataParallel = readLink(table, "data_parallel");
+  table["functions"].each([&](JsonField function) { readFunction(function, result); });
+  OMNIBAL_RETURN_IF_ERROR(error);
   return result;
 }
 
-llvm::Expected<Calibration> readCalibration(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return bad(path + ": cannot be read: " + buffer.getError().message());
-  return parseCalibration((*buffer)->getBuffer(), path);
+rt::Result<Calibration> readCalibration(const std::string &path) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::string text, rt::readWholeFile(path));
+  return parseCalibration(text, path);
 }
 
-llvm::Expected<Calibration> readCalibrations(llvm::ArrayRef<std::string> paths,
-                                             llvm::StringRef target, llvm::StringRef compute) {
+rt::Result<Calibration> readCalibrations(std::span<const std::string> paths,
+                                         const std::string &target, const std::string &compute) {
   Calibration all;
   for (const std::string &path : paths) {
-    auto table = readCalibration(path);
-    if (!table)
-      return table.takeError();
-    if (!target.empty() && !table->target.empty() &&
-        (table->target != target || table->compute != compute))
-      return bad(path + ": these are times of a program for target " + table->target + " in " +
-                 table->compute + ", but this one is for target " + target + " in " + compute +
-                 "; calibrate one compiled with --target " + target + " --dtype " + compute);
+    OMNIBAL_ASSIGN_OR_RETURN(Calibration table, readCalibration(path));
+    if (!target.empty() && !table.target.empty() &&
+        (table.target != target || table.compute != compute))
+      return rt::invalid(path + ": these are times of a program for target " + table.target +
+                         " in " + table.compute + ", but this one is for target " + target +
+                         " in " + compute + "; calibrate one compiled with --target " + target +
+                         " --dtype " + compute);
     if (&path == &paths.front())
-      all = std::move(*table);
+      all = std::move(table);
     else
-      all.add(*table);
+      all.add(table);
   }
   return all;
 }

@@ -9,11 +9,11 @@
 #ifndef PASSES_COST_CALIBRATION_H
 #define PASSES_COST_CALIBRATION_H
 
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/Support/Error.h"
+#include "runtime/support/Status.h"
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace omnibal::cost {
@@ -48,14 +48,14 @@ struct Calibration {
 
 /// Parses a table of schema omnibal.calibration/1; `where` names the file in messages. Unknown
 /// keys, missing ones, numbers out of range and digests that come twice are errors.
-llvm::Expected<Calibration> parseCalibration(llvm::StringRef text, llvm::StringRef where);
-llvm::Expected<Calibration> readCalibration(llvm::StringRef path);
+rt::Result<Calibration> parseCalibration(const std::string &text, const std::string &where);
+rt::Result<Calibration> readCalibration(const std::string &path);
 /// Several tables as one: the first that knows a function or a link counts. A table of a program
 /// for another target or in another precision is an error, since none of its times would be found;
 /// `target` empty: any.
-llvm::Expected<Calibration> readCalibrations(llvm::ArrayRef<std::string> paths,
-                                             llvm::StringRef target = "",
-                                             llvm::StringRef compute = "");
+rt::Result<Calibration> readCalibrations(std::span<const std::string> paths,
+                                         const std::string &target = "",
+                                         const std::string &compute = "");
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_CALIBRATION_H

@@ -2,8 +2,7 @@
 #ifndef PASSES_COST_DEVICE_H
 #define PASSES_COST_DEVICE_H
 
-#include "llvm/Support/Error.h"
-#include "llvm/Support/JSON.h"
+#include "runtime/support/Status.h"
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,16 +26,16 @@ struct Work {
 
 /// A device of the table (runtime/support/DeviceTable.h); an unknown name is an error that lists
 /// the known.
-llvm::Expected<Device> findDevice(llvm::StringRef name);
-/// A device given as a JSON object: `flops` by element type, `memory_bytes`, `bytes_per_s`, and
-/// where wanted `name` and `efficiency` ({"flops": share, "bytes": share}). Unknown keys are
-/// errors; `where` names file and key in messages.
-llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef where);
+rt::Result<Device> findDevice(const std::string &name);
+/// A device given as the text of a JSON object: `flops` by element type, `memory_bytes`,
+/// `bytes_per_s`, and where wanted `name` and `efficiency` ({"flops": share, "bytes": share}).
+/// Unknown keys are errors; `where` names file and key in messages.
+rt::Result<Device> readDevice(const std::string &text, const std::string &where);
 
 /// Roofline time of the work: matrix products at the peak of `elementType`, the rest at the
 /// memory's speed, each times its efficiency, one after the other. The device must have that
 /// element type.
-int64_t rooflineNs(const Device &device, llvm::StringRef elementType, const Work &work);
+int64_t rooflineNs(const Device &device, const std::string &elementType, const Work &work);
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_DEVICE_H

@@ -4,6 +4,7 @@
 #include "passes/cost/Calibration.h"
 #include "passes/plan/Passes.h"
 #include "runtime/planner/json/ClusterJson.h"
+#include "llvm/Support/Error.h"
 
 using namespace mlir;
 
@@ -65,9 +66,9 @@ private:
 
   /// They stand in for the default links; what the cluster's file says wins.
   llvm::Error useMeasuredLinks() {
-    llvm::Expected<cost::Calibration> table = cost::readCalibrations(*calibration);
+    rt::Result<cost::Calibration> table = cost::readCalibrations(*calibration);
     if (!table)
-      return table.takeError();
+      return bad(table.status().message());
     auto use = [](const std::optional<cost::MeasuredLink> &measured, bool given,
                   planner::Link &link) {
       if (measured && !given)
