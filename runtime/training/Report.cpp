@@ -148,6 +148,7 @@ void Reporter::note(const std::string &text) {
 void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
   if (!session.leads())
     return;
+  lastTold = step;
   const double seconds = r.stepSeconds;
   if (step >= first + warmUpSteps) {
     ++sums.steps;
@@ -212,7 +213,7 @@ void Reporter::summarise() {
   std::snprintf(
       text, sizeof text,
       "steps %lld to %lld: %.1f ms a step, %.0f tokens/s, a rank idle %.1f %% of the time",
-      static_cast<long long>(first + warmUpSteps + 1), static_cast<long long>(total),
+      static_cast<long long>(first + warmUpSteps + 1), static_cast<long long>(lastTold + 1),
       sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.tokens / sums.seconds,
       (1 - sums.busy / sums.seconds) * 100);
   note(text);

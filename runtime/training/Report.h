@@ -32,7 +32,7 @@ public:
 
 private:
   const Session &session;
-  int64_t first, total;
+  int64_t first, total, lastTold = -1;
   bool terminal;
   bool lineOpen = false;
   Clock::time_point begin = Clock::now();

@@ -259,8 +259,9 @@ int main(int argc, char **argv) {
     return exitCode;
   // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Without a folder for checkpoints nothing could be kept: signals end the run at once.
-  if (!options.checkpoint.empty())
+  // Where nothing is trained, or could be kept, signals end the run at once.
+  const bool trains = !options.evaluate && options.forward.empty() && options.calibrate.empty();
+  if (trains && !options.checkpoint.empty())
     omnibal::rt::catchStopSignals();
   omnibal::rt::returnFreedMemory();
   try {
