@@ -42,6 +42,12 @@ struct RunOptions {
   bool evaluate = false, print = false;
   std::string forward, output;
   std::string calibrate; ///< table to write; nothing is trained
+
+  bool trains() const { return !evaluate && forward.empty() && calibrate.empty(); }
+  /// --resume auto: from what `checkpoint` holds, if anything.
+  bool resumesIfPresent() const { return resume == "auto"; }
+  /// The folder of checkpoints, or one step's.
+  const std::string &resumesFrom() const { return resumesIfPresent() ? checkpoint : resume; }
 };
 
 /// Learning rate of step `step` (from 0) of `steps`.

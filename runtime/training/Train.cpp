@@ -7,7 +7,6 @@
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
-#include "runtime/support/Checksum.h"
 #include "runtime/support/StopSignals.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/RunIdentity.h"
@@ -25,9 +24,6 @@ namespace {
 
 using nlohmann::json;
 
-/// --resume with this value: from the newest checkpoint of --checkpoint, if there is one.
-constexpr const char *resumeAuto = "auto";
-
 /// What this rank writes of the trained tensors: the first replica writes each counted one.
 std::vector<NamedTensor> writtenHere(Session &s) {
   std::vector<NamedTensor> mine;
@@ -36,6 +32,10 @@ std::vector<NamedTensor> writtenHere(Session &s) {
       mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
                       &s.executor->backend()});
   return mine;
+}
+
+double secondsBetween(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
 }
 
 enum class StateOf { Written, Read };
@@ -66,6 +66,8 @@ public:
     total = s.options.steps > 0 ? s.options.steps : listed;
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
+    if (!s.options.checkpoint.empty() || !s.options.resume.empty())
+      described = describeRun(s, data, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? claimFolder() : Status::ok()));
     OMNIBAL_RETURN_IF_ERROR(resume());
     // The third step is past all first-use costs.
@@ -120,11 +122,9 @@ private:
         OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
         OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1, feeder->position()));
       }
-      if (stop) {
-        stopped = !last;
-        if (stopped)
-          return endEarly(step + 1);
-        break;
+      if (stop && !last) {
+        stopped = true;
+        return endEarly(step + 1);
       }
     }
     return finishSteps(0);
@@ -186,10 +186,10 @@ private:
   /// Whether the run goes on from what its folder of checkpoints holds.
   bool continuesFolder() const {
     namespace fs = std::filesystem;
-    if (s.options.resume.empty() || s.options.resume == resumeAuto)
-      return !s.options.resume.empty();
+    if (s.options.resume.empty())
+      return false;
     std::error_code ignored;
-    const fs::path from = fs::weakly_canonical(s.options.resume, ignored);
+    const fs::path from = fs::weakly_canonical(s.options.resumesFrom(), ignored);
     const fs::path here = fs::weakly_canonical(s.options.checkpoint, ignored);
     return from == here || from.parent_path() == here;
   }
@@ -211,7 +211,7 @@ private:
   Status resume() {
     if (s.options.resume.empty())
       return Status::ok();
-    if (s.options.resume == resumeAuto) {
+    if (s.options.resumesIfPresent()) {
       std::string found = s.leads() && !folder.checkpoints().empty() ? "yes" : "";
       OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(found, 0));
       if (found.empty())
@@ -233,13 +233,10 @@ private:
 
   Status findCheckpoint(std::optional<Checkpoint> &saved, std::string &path, std::string &text) {
     std::vector<std::string> notices;
-    OMNIBAL_ASSIGN_OR_RETURN(
-        saved,
-        Checkpoint::open(s.options.resume == resumeAuto ? s.options.checkpoint : s.options.resume,
-                         &notices));
+    OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::open(s.options.resumesFrom(), &notices));
     for (const std::string &notice : notices)
       std::cerr << "omnibal-run: notice: " << notice << "\n";
-    OMNIBAL_RETURN_IF_ERROR(checkSameModel(*saved, s.program(), describeRun(s, data, total)));
+    OMNIBAL_RETURN_IF_ERROR(checkSameModel(*saved, s.program(), described));
     const RunState &state = saved->state();
     path = saved->path();
     text = json({{"step", state.step},
@@ -252,7 +249,7 @@ private:
   /// What the user changed since is told and taken; where the data is other, it begins anew.
   Status takeState(const std::string &path, const json &told) {
     const json then = told["settings"];
-    const RunDifferences found = compareRuns(then, describeRun(s, data, total));
+    const RunDifferences found = compareRuns(then, described);
     first = told["step"].get<int64_t>();
     position = {then.value("epoch", int64_t{0}), first - told["data_position"].get<int64_t>()};
     if (position.epoch < 0 || position.firstStep < 0)
@@ -402,7 +399,7 @@ private:
       return false;
     if (s.leads() && s.options.timeLimit > 0) {
       // The step that starts now, and the next one if this is not the last.
-      const double used = std::chrono::duration<double>(Clock::now() - s.options.started).count();
+      const double used = secondsBetween(s.options.started, Clock::now());
       outOfTime |= used + 2 * longestStep + longestSave > s.options.timeLimit;
     }
     return outOfTime || stopWasRequested() || !reporter->health();
@@ -412,7 +409,7 @@ private:
   bool wantsCheckpoint() const {
     const double seconds = s.options.checkpointMinutes * 60;
     return s.leads() && !s.options.checkpoint.empty() && s.options.checkpointEvery == 0 &&
-           seconds > 0 && std::chrono::duration<double>(Clock::now() - lastSave).count() >= seconds;
+           seconds > 0 && secondsBetween(lastSave, Clock::now()) >= seconds;
   }
 
   Status explained(Status status) const {
@@ -453,7 +450,7 @@ private:
     RunState state;
     state.step = completed;
     state.dataPosition = completed - epoch.firstStep;
-    state.settings = describeRun(s, data, total);
+    state.settings = described;
     state.settings["updates"] = s.executor->adamStep();
     state.settings["epoch"] = epoch.epoch;
     CheckpointWriteOptions options;
@@ -470,13 +467,14 @@ private:
     savedStep = completed;
     save = false;
     lastSave = Clock::now();
-    longestSave = std::max(longestSave, std::chrono::duration<double>(lastSave - begin).count());
+    longestSave = std::max(longestSave, secondsBetween(begin, lastSave));
     return Status::ok();
   }
 
   Session &s;
   const DataSource &data;
   int64_t first = 0, total = 0;
+  json described;          ///< of checkpoints' manifests: reads frozen weights, so it is made once
   DataPosition position;   ///< the epoch that holds `first`
   int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
   struct Started {

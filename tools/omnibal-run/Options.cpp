@@ -54,7 +54,7 @@ std::string check(const RunOptions &o) {
     return "--checkpoint-every needs --checkpoint FOLDER";
   if (o.timeLimit > 0 && o.checkpoint.empty())
     return "--time-limit needs --checkpoint FOLDER, for what was trained until then";
-  if (o.resume == "auto" && o.checkpoint.empty())
+  if (o.resumesIfPresent() && o.checkpoint.empty())
     return "--resume auto needs --checkpoint FOLDER, where it looks";
   return "";
 }

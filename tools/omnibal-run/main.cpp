@@ -93,7 +93,7 @@ Status checkOverwriting(const RunOptions &o) {
 
 /// Finds out before the work, not after it, that its result cannot be written.
 Status checkOutputs(const RunOptions &o) {
-  bool trains = !o.evaluate && o.forward.empty() && o.calibrate.empty();
+  const bool trains = o.trains();
   if (trains && !o.save.empty())
     OMNIBAL_RETURN_IF_ERROR(checkOverwriting(o));
   for (auto [folder, flag] :
@@ -260,8 +260,7 @@ int main(int argc, char **argv) {
   // Past `ulimit -f` writing fails with an error that says so, instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Where nothing is trained, or could be kept, signals end the run at once.
-  const bool trains = !options.evaluate && options.forward.empty() && options.calibrate.empty();
-  if (trains && !options.checkpoint.empty())
+  if (options.trains() && !options.checkpoint.empty())
     omnibal::rt::catchStopSignals();
   omnibal::rt::returnFreedMemory();
   try {

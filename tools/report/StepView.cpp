@@ -173,11 +173,4 @@ StepView viewOf(const Problem &problem, const Plan &plan, const Timeline &timeli
   return Viewer(problem, plan, timeline).view();
 }
 
-int64_t chunkOnStage(const Plan &plan, int64_t chunk) {
-  int64_t number = 0;
-  for (int64_t c = 0; c < chunk; ++c)
-    number += plan.chunkStage[c] == plan.chunkStage[chunk];
-  return number;
-}
-
 } // namespace omnibal::planner

@@ -39,8 +39,5 @@ struct StepView {
 /// `timeline` is that of the plan, without an error.
 StepView viewOf(const Problem &problem, const Plan &plan, const Timeline &timeline);
 
-/// The number of a chunk among those of its stage.
-int64_t chunkOnStage(const Plan &plan, int64_t chunk);
-
 } // namespace omnibal::planner
 #endif // TOOLS_REPORT_STEPVIEW_H
