@@ -12,10 +12,11 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 
 import numpy as np
 import torch
-from exporter import (arrangement, balancing, batching, candidates, derivation, experts, gradients, grids, host_values, pictures, probing,
-                      processors, recurrences, rewriting, samples, tracing)
+from exporter import samples, tracing
+from exporter.constructs import balancing, batching, experts, gradients, host_values, recurrences, rewriting
+from exporter.pictures import arrangement, candidates, derivation, grids, one_size, probing, processors
 from exporter.errors import ExportError
-from exporter.host_values import HostValues
+from exporter.constructs.host_values import HostValues
 
 CODE = """
 import torch
@@ -446,10 +447,10 @@ class Sizes(MadeUpModule):
                 return dict(pooler_output=parts, deepstack_features=[pixel_values * 2, pixel_values * 3])
         vision = Vision()
         order = arrangement.usual_arrangement(4, 6, 2, 1, 1)
-        picture = pictures.Picture(4, 6, order, dict(image_sizes=torch.tensor([[2, 3]])))
+        picture = one_size.Picture(4, 6, order, dict(image_sizes=torch.tensor([[2, 3]])))
 
         def forward(pixels):
-            features = pictures.features_of_all(vision, picture, pixels)
+            features = one_size.features_of_all(vision, picture, pixels)
             return torch.cat(features.pooler_output), features.deepstack_features
         with torch.fx.experimental._config.patch(backed_size_oblivious=True), torch.no_grad():
             program = batching.plain(torch.export.export(Traced(forward), (torch.randn(2, 3, 4, 6),), strict=False,
@@ -495,7 +496,7 @@ class Sizes(MadeUpModule):
             return {"pixel_values": np.zeros((4 * len(pictures), 48))}
         self.assertEqual(processors.joined_along(beside, 8, 8), 3)
         self.assertEqual(processors.joined_along(below, 8, 8), 0)
-        picture = pictures.Picture(8, 8, lambda pixels: pixels[None], along=3)
+        picture = one_size.Picture(8, 8, lambda pixels: pixels[None], along=3)
         self.assertEqual(picture.arguments(2)["pixel_values"].shape, (1, 3, 8, 16))
 
     def test_rows_of_patches_by_the_processors_own_function(self):
@@ -515,7 +516,7 @@ class Sizes(MadeUpModule):
                 return self.module.get_vision_position_ids(image_grid_thw, merge)
             for order in (1, 2):
                 convert = arrangement.usual_arrangement(16, 24, 4, order, 1)
-                picture = pictures.Picture(16, 24, convert, dict(image_grid_thw=torch.tensor([[1, 4, 6]])))
+                picture = one_size.Picture(16, 24, convert, dict(image_grid_thw=torch.tensor([[1, 4, 6]])))
                 self.assertEqual(candidates.agrees(model, features, picture), order == merge)
 
     def test_decoders_of_models_with_pictures_take_text(self):
@@ -549,7 +550,7 @@ class Sizes(MadeUpModule):
         levels = [(0, [torch.zeros(5, 8), torch.zeros(5, 8)]), (3, [torch.zeros(5, 8)])]
         rows = probing.rows_in(types.SimpleNamespace(pooler_output=None, last_hidden_state=None, deepstack_features=levels))
         self.assertEqual(sum(len(part) for part in rows), 10)
-        features = pictures.Features(deepstack_features=levels)
+        features = one_size.Features(deepstack_features=levels)
         self.assertIs(features.deepstack_features, levels)
         self.assertIsNone(features.router_logits)
 

@@ -13,7 +13,8 @@ import numpy as np
 import onnx_ir
 import onnxruntime
 import torch
-from exporter import checkpoint, conversion, graph, model as models, weights
+from exporter import graph, model as models
+from exporter.weights import checkpoint, conversion, joining
 from exporter.errors import ExportError
 from exporter.small_models import small_model
 
@@ -29,11 +30,11 @@ class Conversion(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             model, tensors = saved(family, folder)
             bare = models.without_weights(models.read_config(folder))
-            found = weights.match(bare, folder, tensors)
+            found = joining.match(bare, folder, tensors)
             self.assertEqual(set(found) - {n for n, _ in model.named_buffers()}, set(models.distinct_parameters(model)))
             values, made = checkpoint.Values(folder), {}
             for name, parameter in models.distinct_parameters(model).items():
-                self.assertTrue(torch.equal(weights.value_of(found[name], values), parameter), name)
+                self.assertTrue(torch.equal(joining.value_of(found[name], values), parameter), name)
                 if isinstance(found[name], conversion.Step):
                     made[name] = found[name]
             self.assertTrue(made, "the checkpoint holds every parameter as it is, so nothing was tested")
@@ -79,7 +80,7 @@ class Conversion(unittest.TestCase):
                     inputs.append(torch.empty(value.shape, device="meta"))
                     recorder.know(inputs[-1], checkpoint.Tensor(name, "", "F32", list(value.shape), 0, 0))
                 made = function(*inputs)
-            got = weights.value_of(recorder.origin[id(made)], lambda tensor: real[tensor.name])
+            got = joining.value_of(recorder.origin[id(made)], lambda tensor: real[tensor.name])
             self.assertTrue(torch.equal(got, function(*real.values())), f"function {number}")
         recorder = conversion.recorder_class()()
         with self.assertRaisesRegex(ExportError, "does not know"), recorder:
@@ -103,9 +104,9 @@ class Conversion(unittest.TestCase):
                 tensors = checkpoint.read_headers(folder)
                 if fails:
                     with self.assertRaisesRegex(ExportError, "tie_word_embeddings"):
-                        weights.match(bare, folder, tensors)
+                        joining.match(bare, folder, tensors)
                 else:
-                    weights.match(bare, folder, tensors)
+                    joining.match(bare, folder, tensors)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import export
-from exporter import crossing
+from exporter.pictures import crossing
 from exporter.errors import ExportError
 from exporter.small_models import roughen
 
@@ -137,7 +137,7 @@ class Crossing(unittest.TestCase):
                 crossing.check_rule(self.training.model)
 
     def test_a_mask_of_another_name(self):
-        from exporter import probing
+        from exporter.pictures import probing
         from exporter.small_models import small_model
         with self.assertRaisesRegex(ExportError, "attend to pictures by image_attention_mask; only cross_attention_mask"):
             probing.candidates(small_model("idefics"))

@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 import prepare
 import preparation
-from exporter.crossing import seen_pictures
+from exporter.pictures.crossing import seen_pictures
 
 SPECIAL = ["<unk>", "<eos>", "<pad>", "<user>", "<bot>"]
 WORDS = ["what", "is", "this", "and", "that", "a", "cat", "dog", "both", "are", "animals"]

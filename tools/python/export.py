@@ -30,7 +30,9 @@ warnings.filterwarnings("ignore")
 import logging
 logging.disable(logging.WARNING)
 
-from exporter import checkpoint, graph, model as models, probing, tracing, verification, weights
+from exporter import graph, model as models, tracing, verification
+from exporter.pictures import probing
+from exporter.weights import checkpoint, joining
 from exporter.errors import ExportError
 
 # Files beside the weights that the runtime or Transformers read.
@@ -105,8 +107,8 @@ def export_model(source, target, opset=18, name="model.onnx", token=None, size=N
     """Writes the graph of the model in `source` to `target` and says what it is. Returns a Report."""
     tensors = checkpoint.read_headers(source)
     model = models.without_weights(models.read_config(source))
-    found = weights.match(model, source, tensors)
-    weights.load_buffers(model, source, found)
+    found = joining.match(model, source, tensors)
+    joining.load_buffers(model, source, found)
     facts, ir = traced(model, opset, token, size, source)
     graph.drop_zero_biases(ir)
     graph.constants_as_nodes(ir, model, found)

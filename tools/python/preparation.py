@@ -200,7 +200,8 @@ class OwnProcessor:
 
     def positions(self, names, given):
         """Inputs that the model itself derives from ids and sizes: positions along several axes."""
-        from exporter import model as models, probing, samples
+        from exporter import model as models, samples
+        from exporter.pictures import probing
         if not hasattr(self, "owner"):
             self.owner = probing.features_of(models.without_weights(models.read_config(self.folder))).__self__
         values = samples.rope_positions(self.owner, given)
@@ -270,7 +271,7 @@ class OwnProcessor:
     def places_of(self, height, width):
         """For each value of a picture's patches the place in [3, height, width] that it comes from."""
         import torch
-        from exporter import processors
+        from exporter.pictures import processors
         found = processors.arrangement_by(self.processor.image_processor, height, width)
         if found is None:
             raise SystemExit(f"prepare.py: {self.folder}: the processor does not merely rearrange pixels")

@@ -1,7 +1,7 @@
 """The graph file: parameters as external data in the checkpoint, readable names, nothing that training cannot use."""
 import re
 
-from exporter import checkpoint, conversion
+from exporter.weights import checkpoint, conversion
 from exporter.errors import ExportError
 from exporter.model import names_of_parameters
 

@@ -9,7 +9,7 @@ import traceback
 import types
 from unittest import mock
 
-from exporter import balancing, experts, gradients, recurrences, rewriting
+from exporter.constructs import balancing, experts, gradients, recurrences, rewriting
 from exporter.errors import ExportError
 
 

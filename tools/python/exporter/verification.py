@@ -1,6 +1,6 @@
 """ONNX Runtime on the written graph against Transformers on the same weights."""
-from exporter import checkpoint
-from exporter.balancing import OUTPUT
+from exporter.weights import checkpoint
+from exporter.constructs.balancing import OUTPUT
 from exporter.errors import ExportError
 from exporter.graph import with_weights_as_inputs
 

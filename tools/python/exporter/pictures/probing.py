@@ -5,13 +5,13 @@ import copy
 import logging
 import re
 
-from exporter import crossing
-from exporter.candidates import ASSUMED, OF_PATCHES, agrees, picture_layouts
+from exporter.pictures import crossing
+from exporter.pictures.candidates import ASSUMED, OF_PATCHES, agrees, picture_layouts
 from exporter.errors import ExportError
-from exporter.grids import probe_grids
-from exporter.host_values import HostValues
+from exporter.pictures.grids import probe_grids
+from exporter.constructs.host_values import HostValues
 from exporter.model import parts_of
-from exporter.pictures import PictureFacts
+from exporter.pictures.one_size import PictureFacts
 from exporter.samples import PER_TOKEN, Facts, Layout, arguments_of
 
 # Parameters up to which the model may really be run where shapes alone do not tell.

@@ -1,10 +1,10 @@
 """How pictures of one size might reach a model: tried one after another until its vision part takes one."""
 import itertools
 
-from exporter import processors
-from exporter.arrangement import Arrangement, usual_arrangement
-from exporter.grids import derived_values, number
-from exporter.pictures import Picture
+from exporter.pictures import processors
+from exporter.pictures.arrangement import Arrangement, usual_arrangement
+from exporter.pictures.grids import derived_values, number
+from exporter.pictures.one_size import Picture
 
 ASSUMED = " in patches (no image processor is there to ask for their order)"
 # Arguments that models take beside patches.

@@ -2,7 +2,7 @@
 import inspect
 import os
 
-from exporter.arrangement import arrangement_of
+from exporter.pictures.arrangement import arrangement_of
 from exporter.model import parts_of
 
 # An image processor's setting and the configuration's fields that say it, best first.

@@ -9,8 +9,8 @@ import inspect
 import itertools
 from unittest import mock
 
-from exporter import derivation, processors
-from exporter.arrangement import usual_arrangement
+from exporter.pictures import derivation, processors
+from exporter.pictures.arrangement import usual_arrangement
 from exporter.errors import ExportError
 from exporter.model import parts_of
 from exporter.samples import Facts, rope_positions

@@ -7,8 +7,8 @@ the other. How pixels become what the model takes is part of the graph.
 import contextlib
 import types
 
-from exporter import batching
-from exporter.host_values import HostValues
+from exporter.constructs import batching
+from exporter.constructs.host_values import HostValues
 from exporter.samples import Facts, arguments_of, rope_positions
 from exporter.tracing import with_bodies_of_any
 

@@ -1,5 +1,5 @@
 """Joins the model's parameters and the tensors of its checkpoint."""
-from exporter import checkpoint, conversion
+from exporter.weights import checkpoint, conversion
 from exporter.errors import ExportError
 from exporter.model import names_of_parameters
 

@@ -1,0 +1,1 @@
+"""How pictures reach a model: their shapes, sizes, patches and places, found out by asking the model and its processor."""

@@ -1,0 +1,1 @@
+"""Checkpoints and how the parameters of a model come from their tensors."""
