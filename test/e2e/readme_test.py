@@ -49,7 +49,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         lay_out(work)
         for command in commands:
-            words = [word.replace("MODEL_FOLDER", MODEL).replace("build/bin", BIN) for word in shlex.split(command, comments=True)]
+            words = [word.replace("MODEL_FOLDER", MODEL).replace("build/bin", BIN)
+                     .replace("examples/", os.path.join(SOURCES, "examples", "")) for word in shlex.split(command, comments=True)]
             output = run(words, work)
         if "answers entirely right" not in output:
             sys.exit(f"the last command does not evaluate:\n{output}")
