@@ -117,31 +117,91 @@ LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   return success();
 }
 
-std::optional<llvm::SmallVector<PlannedAction>> omnibal::parsePlannedActions(llvm::StringRef text) {
-  llvm::SmallVector<PlannedAction> actions;
-  llvm::SmallVector<llvm::StringRef> words;
-  text.split(words, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (llvm::StringRef word : words) {
-    PlannedAction action;
-    action.kind = word.front();
-    auto [microbatch, chunk] = word.drop_front().split('.');
-    constexpr int64_t largest = std::numeric_limits<int32_t>::max();
-    if (!llvm::is_contained({'F', 'B', 'I', 'W'}, action.kind) ||
-        microbatch.getAsInteger(10, action.microbatch) || chunk.getAsInteger(10, action.chunk) ||
-        std::min(action.microbatch, action.chunk) < 0 ||
-        std::max(action.microbatch, action.chunk) > largest)
-      return std::nullopt;
-    actions.push_back(action);
-  }
-  return actions;
+llvm::hash_code omnibal::hash_value(const PlannedAction &action) {
+  return llvm::hash_combine(action.kind, action.microbatch, action.chunk);
 }
 
-std::string omnibal::printPlannedActions(llvm::ArrayRef<PlannedAction> actions) {
-  std::string text;
-  for (const PlannedAction &action : actions)
-    text += (text.empty() ? "" : " ") + std::string(1, action.kind) +
-            std::to_string(action.microbatch) + "." + std::to_string(action.chunk);
-  return text;
+std::string omnibal::toString(const PlannedAction &action) {
+  return (stringifyRunKind(action.kind) + "(" + llvm::Twine(action.microbatch) + ", " +
+          llvm::Twine(action.chunk) + ")")
+      .str();
+}
+
+Attribute ActionsAttr::parse(AsmParser &parser, Type) {
+  llvm::SmallVector<PlannedAction> list;
+  auto parseAction = [&]() -> ParseResult {
+    PlannedAction &action = list.emplace_back();
+    FailureOr<RunKind> kind = FieldParser<RunKind>::parse(parser);
+    if (failed(kind) || parser.parseLParen() || parser.parseInteger(action.microbatch) ||
+        parser.parseComma() || parser.parseInteger(action.chunk) || parser.parseRParen())
+      return failure();
+    action.kind = *kind;
+    return success();
+  };
+  SMLoc where = parser.getCurrentLocation();
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseAction))
+    return {};
+  return ActionsAttr::getChecked([&] { return parser.emitError(where); }, parser.getContext(),
+                                 list);
+}
+
+void ActionsAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getList(), printer,
+                        [&](const PlannedAction &action) { printer << toString(action); });
+  printer << ">";
+}
+
+LogicalResult ActionsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  ArrayRef<PlannedAction> list) {
+  constexpr int64_t largest = std::numeric_limits<int32_t>::max();
+  for (const PlannedAction &action : list)
+    if (std::min(action.microbatch, action.chunk) < 0 ||
+        std::max(action.microbatch, action.chunk) > largest)
+      return emitError() << "actions_c1: " << toString(action)
+                         << " has a micro-batch or a chunk outside 0 to " << largest;
+  return success();
+}
+
+Attribute LoadAttr::parse(AsmParser &parser, Type) {
+  Builder builder(parser.getContext());
+  NamedAttrList factors;
+  auto parseFactor = [&]() -> ParseResult {
+    std::string kind;
+    int64_t factor = 0;
+    SMLoc where = parser.getCurrentLocation();
+    if (parser.parseKeywordOrString(&kind) || parser.parseEqual() || parser.parseInteger(factor))
+      return failure();
+    if (factors.get(kind))
+      return parser.emitError(where) << "the factor of " << kind << " comes twice";
+    factors.append(kind, builder.getI64IntegerAttr(factor));
+    return success();
+  };
+  SMLoc where = parser.getCurrentLocation();
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseFactor))
+    return {};
+  return LoadAttr::getChecked([&] { return parser.emitError(where); }, parser.getContext(),
+                              factors.getDictionary(parser.getContext()));
+}
+
+void LoadAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getFactors(), printer, [&](NamedAttribute factor) {
+    printer.printKeywordOrString(factor.getName());
+    printer << " = " << cast<IntegerAttr>(factor.getValue()).getInt();
+  });
+  printer << ">";
+}
+
+LogicalResult LoadAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               DictionaryAttr factors) {
+  for (NamedAttribute each : factors) {
+    auto factor = dyn_cast<IntegerAttr>(each.getValue());
+    if (!factor || !factor.getType().isSignlessInteger(64) || factor.getInt() < 0)
+      return emitError() << "load_c1: the factor of " << each.getName().getValue()
+                         << " must be a number >= 0 of ten-thousandths";
+  }
+  return success();
 }
 
 namespace {
@@ -152,49 +212,47 @@ public:
                  ArrayRef<int64_t> chunkStages)
       : emitError(emitError), microbatches(microbatches), chunkStages(chunkStages) {}
 
-  LogicalResult run(int64_t stages, ArrayAttr lists) {
+  LogicalResult run(int64_t stages, ArrayRef<ActionsAttr> lists) {
     if (static_cast<int64_t>(lists.size()) != stages)
-      return emitError() << "pipeline_c3: actions has " << lists.size() << " texts for " << stages
+      return emitError() << "pipeline_c3: actions has " << lists.size() << " lists for " << stages
                          << " stages";
-    for (auto [stage, list] : llvm::enumerate(lists)) {
-      auto text = dyn_cast<StringAttr>(list);
-      auto actions = text ? parsePlannedActions(text.getValue()) : std::nullopt;
-      if (!actions)
-        return emitError() << "pipeline_c3: the actions of stage " << stage
-                           << " are not words like F0.0 (kind F, B, I or W, micro-batch, chunk)";
-      for (const PlannedAction &action : *actions)
+    for (auto [stage, list] : llvm::enumerate(lists))
+      for (const PlannedAction &action : list.getList())
         if (failed(check(static_cast<int64_t>(stage), action)))
           return failure();
-    }
     return checkComplete();
   }
 
 private:
   LogicalResult check(int64_t stage, const PlannedAction &action) {
     auto fail = [&](StringRef why) {
-      return emitError() << "pipeline_c4: " << printPlannedActions(action) << " of stage " << stage
-                         << " " << why;
+      return emitError() << "pipeline_c4: " << toString(action) << " of stage " << stage << " "
+                         << why;
     };
     if (action.chunk >= static_cast<int64_t>(chunkStages.size()) ||
         chunkStages[action.chunk] != stage)
       return fail("is of a chunk that is not on this stage");
     if (action.microbatch >= microbatches)
       return fail("is of a micro-batch that does not exist");
-    std::string &done = parts[{action.chunk, action.microbatch}];
-    bool first = action.kind == 'F';
-    bool fits = first ? done.empty() : action.kind == 'W' ? done == "FI" : done == "F";
+    std::vector<RunKind> &done = parts[{action.chunk, action.microbatch}];
+    const std::vector<RunKind> forward = {RunKind::Forward};
+    const bool fits = action.kind == RunKind::Forward ? done.empty()
+                      : action.kind == RunKind::WeightGrad
+                          ? done == std::vector{RunKind::Forward, RunKind::InputGrad}
+                          : done == forward;
     if (!fits)
       return fail("runs a second time or too early");
-    done += action.kind;
+    done.push_back(action.kind);
     return success();
   }
 
   LogicalResult checkComplete() {
     int64_t complete = 0;
     for (const auto &[key, done] : parts) {
-      if (done != "FB" && done != "FIW")
-        return emitError() << "pipeline_c4: chunk " << key.first << " runs " << done
-                           << " of micro-batch " << key.second << ", not F and B, nor F, I and W";
+      if (done.back() != RunKind::Backward && done.back() != RunKind::WeightGrad)
+        return emitError() << "pipeline_c4: chunk " << key.first << " ends with the "
+                           << stringifyRunKind(done.back()) << " of micro-batch " << key.second
+                           << ", not with its backward or weight_grad";
       ++complete;
     }
     int64_t chunks = static_cast<int64_t>(chunkStages.size());
@@ -207,13 +265,14 @@ private:
   function_ref<InFlightDiagnostic()> emitError;
   int64_t microbatches;
   ArrayRef<int64_t> chunkStages;
-  std::map<std::pair<int64_t, int64_t>, std::string> parts; ///< chunk, micro-batch: what has run
+  /// Chunk, micro-batch: what has run.
+  std::map<std::pair<int64_t, int64_t>, std::vector<RunKind>> parts;
 };
 } // namespace
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef schedule,
                                int64_t stages, int64_t microbatches, int64_t dataParallel,
-                               ArrayRef<int64_t> chunkStages, ArrayAttr actions) {
+                               ArrayRef<int64_t> chunkStages, ArrayRef<ActionsAttr> actions) {
   if (std::min({stages, microbatches, dataParallel}) < 1)
     return emitError() << "pipeline_c1: stages, microbatches and data_parallel must be >= 1";
   for (auto [chunk, stage] : llvm::enumerate(chunkStages))
@@ -228,6 +287,7 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
   if (static_cast<int64_t>(used.size()) != stages)
     return emitError() << "pipeline_c2: " << used.size() << " of " << stages
                        << " stages have a chunk";
-  return actions ? ActionsChecker(emitError, microbatches, chunkStages).run(stages, actions)
-                 : success();
+  return actions.empty()
+             ? success()
+             : ActionsChecker(emitError, microbatches, chunkStages).run(stages, actions);
 }

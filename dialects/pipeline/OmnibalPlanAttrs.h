@@ -12,6 +12,19 @@
 
 #include "dialects/pipeline/OmnibalPlanEnums.h.inc"
 
+namespace omnibal {
+/// One of ActionsAttr's.
+struct PlannedAction {
+  RunKind kind = RunKind::Forward;
+  int64_t microbatch = 0;
+  int64_t chunk = 0;
+  friend bool operator==(const PlannedAction &, const PlannedAction &) = default;
+};
+llvm::hash_code hash_value(const PlannedAction &action);
+/// "forward(0, 0)", as it prints.
+std::string toString(const PlannedAction &action);
+} // namespace omnibal
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/pipeline/OmnibalPlanAttrs.h.inc"
 
@@ -27,21 +40,11 @@ inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
 inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";
 /// The target whose kernels the costs of a module are for: "host" (also without it) or "cuda".
 inline constexpr llvm::StringLiteral targetAttrName = "omnibal.target";
-/// Load of each micro-batch: an array of dictionaries from layer kind to a decimal factor in text.
+/// Load of each micro-batch: an array of LoadAttr.
 inline constexpr llvm::StringLiteral loadsAttrName = "omnibal.loads";
 
 /// Whether `name` is a way to rematerialize: "keep", "full", or "selective-N" with N >= 1.
 bool isRematName(llvm::StringRef name);
-
-/// A word of PlanAttr's actions.
-struct PlannedAction {
-  char kind = 'F'; ///< F | B | I | W
-  int64_t microbatch = 0;
-  int64_t chunk = 0;
-};
-/// Returns the words of one stage's text, or none if a word is not one ("F0.0").
-std::optional<llvm::SmallVector<PlannedAction>> parsePlannedActions(llvm::StringRef text);
-std::string printPlannedActions(llvm::ArrayRef<PlannedAction> actions);
 } // namespace omnibal
 
 #endif // DIALECTS_PIPELINE_OMNIBALPLANATTRS_H

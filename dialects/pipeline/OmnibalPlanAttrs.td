@@ -60,16 +60,6 @@ def CostAttr : AttrDef<Plan_Dialect, "Cost"> {
   }];
 }
 
-/// The words of runtime/program/Names.h.
-def FormalRole : I32EnumAttr<"FormalRole", "what a formal of a function stands for", [
-  I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
-  I32EnumAttrCase<"Saved", 2, "saved">, I32EnumAttrCase<"Held", 3, "held">,
-  I32EnumAttrCase<"GradOutput", 4, "grad_output">, I32EnumAttrCase<"GradInput", 5, "grad_input">,
-  I32EnumAttrCase<"Batch", 6, "batch">, I32EnumAttrCase<"Constant", 7, "constant">,
-  I32EnumAttrCase<"Result", 8, "result">]> {
-  let cppNamespace = "::omnibal";
-}
-
 def FormalAttr : AttrDef<Plan_Dialect, "Formal"> {
   let mnemonic = "formal";
   let summary = "The buffer that stands for one formal of a function";
@@ -173,6 +163,41 @@ def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
   let genVerifyDecl = 1;
 }
 
+def LoadAttr : AttrDef<Plan_Dialect, "Load"> {
+  let mnemonic = "load";
+  let summary = "The load of one micro-batch";
+  let description = [{
+    By kind of layer, how long a layer takes for it, in ten-thousandths of its time for a full
+    micro-batch: `#plan.load<language = 12500, vision = 6250>`. Kinds that are not there take as long
+    as for a full one. A list of these, one a micro-batch, stands on the module as `omnibal.loads`.
+
+    Constraints:
+    * (load_c1) factors are i64 and not negative.
+  }];
+  let parameters = (ins "::mlir::DictionaryAttr":$factors);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Factors are whole numbers of 1 / unit.
+    static constexpr int64_t unit = 10000;
+  }];
+}
+
+def ActionsAttr : AttrDef<Plan_Dialect, "Actions"> {
+  let mnemonic = "actions";
+  let summary = "What a stage computes in a training step, in order";
+  let description = [{
+    A kind with its micro-batch and chunk each: `#plan.actions<forward(0, 0), backward(0, 0)>`.
+    `forward`, `backward`, or its halves `input_grad` (with the recomputation) and `weight_grad`.
+
+    Constraints:
+    * (actions_c1) micro-batches and chunks are from 0 to 2^31 - 1.
+  }];
+  let parameters = (ins ArrayRefParameter<"::omnibal::PlannedAction">:$list);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
   let mnemonic = "pipeline";
   let summary = "Which stage runs which chunk, and by which schedule";
@@ -182,23 +207,22 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
     `omnibal.remat`). `chunk_stages` has the stage of each chunk.
 
     `actions`, where present, is what each stage computes in a training step, in order, in place of
-    the rule that `schedule` names: one text a stage, of words KIND MICRO-BATCH `.` CHUNK with a
-    space between them. F is a forward, B a whole backward, I its recomputation and input gradient,
-    W its weight gradient: "F0.0 F1.0 I0.0 W0.0 B1.0".
+    the rule that `schedule` names: one #plan.actions a stage.
 
     Constraints:
     * (pipeline_c1) stages, microbatches and data_parallel are at least 1;
     * (pipeline_c2) stages are in [0, stages), and every stage has a chunk;
-    * (pipeline_c3) `actions` has one text a stage, and every word is as above;
-    * (pipeline_c4) every chunk runs on its stage, each micro-batch once: F, then B, or I and later W.
+    * (pipeline_c3) `actions` has one list a stage;
+    * (pipeline_c4) every chunk runs on its stage, each micro-batch once: its forward, then its
+      backward, or input_grad and later weight_grad.
   }];
   let parameters = (ins StringRefParameter<>:$schedule, "int64_t":$stages, "int64_t":$microbatches,
                         "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_stages,
-                        OptionalParameter<"::mlir::ArrayAttr">:$actions);
+                        OptionalArrayRefParameter<"::omnibal::ActionsAttr">:$actions);
   let assemblyFormat = [{
     `<` `schedule` `=` $schedule `,` `stages` `=` $stages `,` `microbatches` `=` $microbatches `,`
     `data_parallel` `=` $data_parallel `,` `chunk_stages` `=` `[` $chunk_stages `]`
-    (`,` `actions` `=` $actions^)? `>`
+    (`,` `actions` `=` `[` $actions^ `]`)? `>`
   }];
   let genVerifyDecl = 1;
 }

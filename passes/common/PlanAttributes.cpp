@@ -15,27 +15,53 @@ bool sameLists(const ActionLists &a, const ActionLists &b) {
   return llvm::equal(a, b, [&](const auto &x, const auto &y) { return llvm::equal(x, y, same); });
 }
 
-ArrayAttr writeActions(MLIRContext *context, const ActionLists &lists) {
-  SmallVector<Attribute> texts;
-  for (const std::vector<planner::Action> &list : lists) {
-    SmallVector<PlannedAction> words;
-    for (const planner::Action &action : list)
-      words.push_back({planner::letterOf(action.kind), action.microbatch, action.chunk});
-    texts.push_back(StringAttr::get(context, printPlannedActions(words)));
+RunKind runKindOf(planner::ActionKind kind) {
+  switch (kind) {
+  case planner::ActionKind::Forward:
+    return RunKind::Forward;
+  case planner::ActionKind::Backward:
+    return RunKind::Backward;
+  case planner::ActionKind::InputGrad:
+    return RunKind::InputGrad;
+  case planner::ActionKind::WeightGrad:
+    return RunKind::WeightGrad;
   }
-  return ArrayAttr::get(context, texts);
+  llvm_unreachable("a kind of action without a word");
 }
 
-ActionLists readActions(ArrayAttr texts) {
-  ActionLists lists;
-  for (auto text : texts.getAsRange<StringAttr>()) {
-    std::vector<planner::Action> &list = lists.emplace_back();
-    // The attribute's verifier has read the words before.
-    if (auto words = parsePlannedActions(text.getValue()))
-      for (const PlannedAction &word : *words)
-        list.push_back({planner::actionOf(word.kind).value(), word.microbatch, word.chunk});
+planner::ActionKind actionKindOf(RunKind kind) {
+  switch (kind) {
+  case RunKind::Forward:
+    return planner::ActionKind::Forward;
+  case RunKind::Backward:
+    return planner::ActionKind::Backward;
+  case RunKind::InputGrad:
+    return planner::ActionKind::InputGrad;
+  case RunKind::WeightGrad:
+    return planner::ActionKind::WeightGrad;
   }
-  return lists;
+  llvm_unreachable("a word without a kind of action");
+}
+
+SmallVector<ActionsAttr> writeActions(MLIRContext *context, const ActionLists &lists) {
+  SmallVector<ActionsAttr> written;
+  for (const std::vector<planner::Action> &list : lists) {
+    SmallVector<PlannedAction> actions;
+    for (const planner::Action &action : list)
+      actions.push_back({runKindOf(action.kind), action.microbatch, action.chunk});
+    written.push_back(ActionsAttr::get(context, actions));
+  }
+  return written;
+}
+
+ActionLists readActions(ArrayRef<ActionsAttr> lists) {
+  ActionLists read;
+  for (ActionsAttr actions : lists) {
+    std::vector<planner::Action> &list = read.emplace_back();
+    for (const PlannedAction &action : actions.getList())
+      list.push_back({actionKindOf(action.kind), action.microbatch, action.chunk});
+  }
+  return read;
 }
 
 /// The rules give the chunk at a position of the pipeline to stage position mod stages; the plan
@@ -68,14 +94,14 @@ llvm::Expected<ActionLists> expandSchedule(PlanAttr plan) {
 } // namespace
 
 llvm::Expected<ActionLists> computeActions(PlanAttr plan) {
-  if (plan.getActions())
+  if (!plan.getActions().empty())
     return readActions(plan.getActions());
   return expandSchedule(plan);
 }
 
 PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan, int64_t stages,
                       int64_t microbatches, int64_t dataParallel) {
-  auto make = [&](ArrayAttr actions) {
+  auto make = [&](ArrayRef<ActionsAttr> actions) {
     return PlanAttr::get(context, plan.schedule, stages, microbatches, dataParallel,
                          plan.chunkStage, actions);
   };
@@ -83,7 +109,7 @@ PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan, int64_t s
   bool implied = rule && sameLists(*rule, plan.actions);
   if (!rule)
     llvm::consumeError(rule.takeError());
-  return make(implied ? ArrayAttr() : writeActions(context, plan.actions));
+  return make(implied ? SmallVector<ActionsAttr>() : writeActions(context, plan.actions));
 }
 
 std::vector<bool> splitChunks(const ActionLists &lists, int64_t chunks) {

@@ -14,6 +14,8 @@ using namespace mlir;
 namespace omnibal::plan {
 namespace {
 
+constexpr int loadDigits = 4; ///< of 1 / LoadAttr::unit
+
 class ProblemReader {
 public:
   ProblemReader(ModuleOp module, StringRef pass) : module(module), pass(pass) {}
@@ -47,20 +49,14 @@ private:
   LogicalResult readLoads() {
     auto loads = module->getAttrOfType<ArrayAttr>(loadsAttrName);
     for (Attribute each : loads ? loads.getValue() : ArrayRef<Attribute>()) {
-      planner::LoadFactors factors;
-      auto dictionary = dyn_cast<DictionaryAttr>(each);
-      for (NamedAttribute entry : dictionary ? dictionary.getValue() : ArrayRef<NamedAttribute>()) {
-        auto text = dyn_cast<StringAttr>(entry.getValue());
-        auto factor = planner::Decimal::parse(text ? text.getValue() : StringRef());
-        if (!factor)
-          return module.emitError()
-                 << pass << ": omnibal.loads: the factor of " << entry.getName().getValue()
-                 << " must be a decimal number >= 0 in quotes, not " << entry.getValue();
-        factors[entry.getName().str()] = *factor;
-      }
-      if (!dictionary)
+      auto load = dyn_cast<LoadAttr>(each);
+      if (!load)
         return module.emitError() << pass << ": omnibal.loads holds " << each
-                                  << "; it must hold one dictionary a micro-batch";
+                                  << "; it must hold one #plan.load a micro-batch";
+      planner::LoadFactors factors;
+      for (NamedAttribute factor : load.getFactors())
+        factors[factor.getName().str()] =
+            planner::Decimal::of(cast<IntegerAttr>(factor.getValue()).getInt(), loadDigits);
       problem.factors.push_back(std::move(factors));
     }
     return success();
@@ -147,8 +143,9 @@ void writeLoads(ModuleOp module, const std::vector<planner::LoadFactors> &loads)
   for (const planner::LoadFactors &factors : loads) {
     SmallVector<NamedAttribute> entries;
     for (const auto &[kind, factor] : factors)
-      entries.push_back(builder.getNamedAttr(kind, builder.getStringAttr(factor.text())));
-    list.push_back(builder.getDictionaryAttr(entries));
+      entries.push_back(
+          builder.getNamedAttr(kind, builder.getI64IntegerAttr(factor.times(LoadAttr::unit))));
+    list.push_back(LoadAttr::get(module.getContext(), builder.getDictionaryAttr(entries)));
   }
   if (list.empty())
     module->removeAttr(loadsAttrName);

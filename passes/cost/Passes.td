@@ -10,8 +10,7 @@ def AnnotateCosts : Pass<"omnibal-annotate-costs", "::mlir::ModuleOp"> {
     Input: form L with a loss (after omnibal-attach-loss). Builds and lowers the functions that each
     distinct layer would have under each of its rematerialisation options, and writes their times
     (of `calibration`, else by the roofline of the device) and bytes for a micro-batch of `tiles` and
-    `tokens`: `omnibal.cost`, `omnibal.buffers` and `omnibal.halves` on layers, `omnibal.cost` on
-    parameters.
+    `tokens`: `omnibal.cost` and `omnibal.buffers` on layers, `omnibal.cost` on parameters.
 
     With `batches` costs are those of this data's mean sample lengths, and `omnibal.loads` on the
     module says what part of a full micro-batch each of the data's typical step is; the replicas of

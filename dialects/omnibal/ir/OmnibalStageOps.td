@@ -4,6 +4,7 @@
 
 include "dialects/omnibal/ir/OmnibalDialect.td"
 include "dialects/omnibal/ir/OmnibalStageEnums.td"
+include "dialects/pipeline/OmnibalPlanEnums.td"
 
 def TransferOp : Omnibal_Op<"transfer", [Symbol, HasParent<"::mlir::ModuleOp">,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {

@@ -38,7 +38,7 @@
 // RUN: sed '/layer "b"/ s/omnibal.cost/other.cost/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=COST
 // COST: has no omnibal.cost; run omnibal-annotate-costs before omnibal-search-plan
 // RUN: sed 's/module attributes {/&omnibal.loads = [{language = "1.x"}], /' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=LOADS
-// LOADS: omnibal.loads: the factor of language must be a decimal number >= 0 in quotes, not "1.x"
+// LOADS: omnibal.loads holds {language = "1.x"}; it must hold one #plan.load a micro-batch
 
 // With everything kept, stage 0 ends its last backward at 20 + 65 + 290 (stage 1 waits 65 + 65 + 2 * 20
 // for the third micro-batch) + 65 + 40 = 560 ns; recomputing one layer delays it three times by 10.

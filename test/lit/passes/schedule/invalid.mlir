@@ -81,6 +81,21 @@ func.func @main() {
 
 // -----
 
+// expected-error @below {{load_c1: the factor of language must be a number >= 0 of ten-thousandths}}
+module attributes {some = #plan.load<language = -1>} {}
+
+// -----
+
+// expected-error @below {{the factor of language comes twice}}
+module attributes {some = #plan.load<language = 1, language = 2>} {}
+
+// -----
+
+// expected-error @below {{expected one of [forward, backward, input_grad, weight_grad] for part of a chunk's work on a micro-batch, got: sideways}}
+module attributes {some = #plan.actions<sideways(0, 0)>} {}
+
+// -----
+
 func.func @main() {
   // expected-error @below {{buffers_c2: omnibal.buffers must be a #plan.buffers, not 3}}
   omnibal.layer "a" vision inputs() parameters() attributes {omnibal.buffers = 3 : i64} : () -> () {
@@ -121,38 +136,38 @@ module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, 
 
 // -----
 
-// expected-error @below {{pipeline_c3: actions has 1 texts for 2 stages}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0"]>} {}
+// expected-error @below {{pipeline_c3: actions has 1 lists for 2 stages}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = [<forward(0, 0), backward(0, 0)>]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c3: the actions of stage 1 are not words like F0.0}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 X0.1"]>} {}
+// expected-error @below {{actions_c1: forward(0, -1) has a micro-batch or a chunk outside 0 to 2147483647}}
+module attributes {some = #plan.actions<forward(0, 0), forward(0, -1)>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: F0.0 of stage 1 is of a chunk that is not on this stage}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.0 B0.1"]>} {}
+// expected-error @below {{pipeline_c4: forward(0, 0) of stage 1 is of a chunk that is not on this stage}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = [<forward(0, 0), backward(0, 0)>, <forward(0, 0), backward(0, 1)>]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: F1.1 of stage 1 is of a micro-batch that does not exist}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F1.1 B1.1"]>} {}
+// expected-error @below {{pipeline_c4: forward(1, 1) of stage 1 is of a micro-batch that does not exist}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = [<forward(0, 0), backward(0, 0)>, <forward(1, 1), backward(1, 1)>]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: W0.1 of stage 1 runs a second time or too early}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 W0.1 I0.1"]>} {}
+// expected-error @below {{pipeline_c4: weight_grad(0, 1) of stage 1 runs a second time or too early}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = [<forward(0, 0), backward(0, 0)>, <forward(0, 1), weight_grad(0, 1), input_grad(0, 1)>]>} {}
 
 // -----
 
-// expected-error @below {{pipeline_c4: chunk 1 runs FI of micro-batch 0, not F and B, nor F, I and W}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 I0.1"]>} {}
+// expected-error @below {{pipeline_c4: chunk 1 ends with the input_grad of micro-batch 0, not with its backward or weight_grad}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 1, data_parallel = 1, chunk_stages = [0, 1], actions = [<forward(0, 0), backward(0, 0)>, <forward(0, 1), input_grad(0, 1)>]>} {}
 
 // -----
 
 // expected-error @below {{pipeline_c4: actions run 3 of 2 chunks x 2 micro-batches}}
-module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1], actions = ["F0.0 B0.0", "F0.1 B0.1 F1.1 B1.1"]>} {}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "auto", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1], actions = [<forward(0, 0), backward(0, 0)>, <forward(0, 1), backward(0, 1), forward(1, 1), backward(1, 1)>]>} {}
 
 // -----
 
