@@ -92,7 +92,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
   // which decides what is saved, depends on both.
   if (!training.freeze.empty() || !training.freezeMatch.empty()) {
     FreezeOptions freeze;
-    freeze.parts = listOf(training.freeze);
+    freeze.components = listOf(training.freeze);
     freeze.match = training.freezeMatch;
     passes.addPass(createFreeze(freeze));
   }

@@ -13,7 +13,9 @@ using namespace omnibal;
 
 namespace {
 /// Embedding and head freeze with the language model, as modules of exported models do.
-LayerKind partOf(LayerKind kind) { return kind == LayerKind::Head ? LayerKind::Language : kind; }
+LayerKind componentOf(LayerKind kind) {
+  return kind == LayerKind::Head ? LayerKind::Language : kind;
+}
 
 struct FreezePass : omnibal::impl::FreezeBase<FreezePass> {
   using FreezeBase::FreezeBase;
@@ -38,14 +40,14 @@ struct FreezePass : omnibal::impl::FreezeBase<FreezePass> {
   }
 
   LogicalResult collectParts(const LayerGraph &graph, llvm::SetVector<ParameterOp> &frozen) {
-    for (const std::string &name : parts) {
-      std::optional<LayerKind> part = symbolizeLayerKind(name);
-      if (!part || *part == LayerKind::Head)
-        return getOperation().emitError() << "omnibal-freeze: unknown part '" << name
+    for (const std::string &name : components) {
+      std::optional<LayerKind> component = symbolizeLayerKind(name);
+      if (!component || *component == LayerKind::Head)
+        return getOperation().emitError() << "omnibal-freeze: unknown component '" << name
                                           << "'; known are vision, projector and language";
       bool found = false;
       for (LayerOp layer : graph.layers) {
-        if (partOf(layer.getKind()) != *part)
+        if (componentOf(layer.getKind()) != *component)
           continue;
         found = true;
         for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)
@@ -53,7 +55,7 @@ struct FreezePass : omnibal::impl::FreezeBase<FreezePass> {
       }
       if (!found)
         return getOperation().emitError()
-               << "omnibal-freeze: the model has no layer of part '" << name << "'";
+               << "omnibal-freeze: the model has no layer of component '" << name << "'";
     }
     return success();
   }

@@ -9,9 +9,9 @@ using namespace mlir;
 namespace omnibal::layers {
 namespace {
 
-void append(LayerPlan &layer, const Segmentation &part, size_t begin, size_t end) {
+void append(LayerPlan &layer, const Segmentation &component, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i)
-    layer.ops.insert(part.segments[i].begin(), part.segments[i].end());
+    layer.ops.insert(component.segments[i].begin(), component.segments[i].end());
 }
 
 void addLayer(std::vector<LayerPlan> &layers, LayerPlan layer) {
@@ -19,11 +19,11 @@ void addLayer(std::vector<LayerPlan> &layers, LayerPlan layer) {
     layers.push_back(std::move(layer));
 }
 
-void addBlocks(std::vector<LayerPlan> &layers, const Segmentation &part, StringRef prefix,
+void addBlocks(std::vector<LayerPlan> &layers, const Segmentation &component, StringRef prefix,
                LayerKind kind) {
-  for (size_t i = 0; i + 1 < part.starts.size(); ++i) {
+  for (size_t i = 0; i + 1 < component.starts.size(); ++i) {
     LayerPlan block{(prefix + ".layers." + Twine(i)).str(), kind, {}};
-    append(block, part, part.starts[i], part.starts[i + 1]);
+    append(block, component, component.starts[i], component.starts[i + 1]);
     layers.push_back(std::move(block));
   }
 }
@@ -41,9 +41,9 @@ Value attendedFeatures(const ContentOps &content) {
   if (sources.empty())
     return {};
   // Alone alive at its end; behind it keys and values part.
-  Segmentation part = segmentPart(sources.getArrayRef(), content);
-  size_t count = part.segments.size();
-  return part.segments[count > 1 ? count - 2 : 0].back()->getResult(0);
+  Segmentation component = segmentComponent(sources.getArrayRef(), content);
+  size_t count = component.segments.size();
+  return component.segments[count > 1 ? count - 2 : 0].back()->getResult(0);
 }
 /// Statistics of tokens are taken in the layer that the tokens are in, for the head, which has what
 /// follows from them: so layers are equal, and little passes from one to another.
@@ -85,19 +85,19 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
   llvm::SetVector<Operation *> text = content.backwardFrom(texts);
 
   if (!vision.empty()) {
-    Segmentation part = segmentPart(vision.getArrayRef(), content);
-    size_t first = part.starts.empty() ? 0 : part.starts.front();
-    size_t last = part.starts.empty() ? 0 : part.starts.back();
+    Segmentation component = segmentComponent(vision.getArrayRef(), content);
+    size_t first = component.starts.empty() ? 0 : component.starts.front();
+    size_t last = component.starts.empty() ? 0 : component.starts.back();
     LayerPlan embedding{"vision.embedding", LayerKind::Vision, {}};
-    append(embedding, part, 0, first);
+    append(embedding, component, 0, first);
     addLayer(layers, std::move(embedding));
-    addBlocks(layers, part, "vision", LayerKind::Vision);
-    size_t tail = endOfTower(part);
+    addBlocks(layers, component, "vision", LayerKind::Vision);
+    size_t tail = endOfTower(component);
     LayerPlan output{"vision.output", LayerKind::Vision, {}};
-    append(output, part, last, tail);
+    append(output, component, last, tail);
     addLayer(layers, std::move(output));
     LayerPlan projector{"projector", LayerKind::Projector, {}};
-    append(projector, part, tail, part.segments.size());
+    append(projector, component, tail, component.segments.size());
     addLayer(layers, std::move(projector));
   }
 
@@ -111,14 +111,14 @@ FailureOr<std::vector<LayerPlan>> findLayers(func::FuncOp function, const Conten
       rest.push_back(op);
   if (rest.empty())
     return function.emitError() << "no op depends on the token ids";
-  Segmentation part = segmentPart(rest, content);
-  size_t first = part.starts.empty() ? 1 : part.starts.front();
-  size_t last = part.starts.empty() ? 1 : part.starts.back();
-  append(embedding, part, 0, first);
+  Segmentation component = segmentComponent(rest, content);
+  size_t first = component.starts.empty() ? 1 : component.starts.front();
+  size_t last = component.starts.empty() ? 1 : component.starts.back();
+  append(embedding, component, 0, first);
   addLayer(layers, std::move(embedding));
-  addBlocks(layers, part, "language", LayerKind::Language);
+  addBlocks(layers, component, "language", LayerKind::Language);
   LayerPlan head{"head", LayerKind::Head, {}};
-  append(head, part, last, part.segments.size());
+  append(head, component, last, component.segments.size());
   addLayer(layers, std::move(head));
   if (layers.back().kind != LayerKind::Head)
     return function.emitError() << "nothing follows the last block: the graph has no output layer";

@@ -8,7 +8,7 @@
 
 namespace omnibal::layers {
 
-/// A layer to be: its name, its part and the ops that compute on the micro-batch's content.
+/// A layer to be: its name, its component and the ops that compute on the micro-batch's content.
 struct LayerPlan {
   std::string name;
   LayerKind kind;
@@ -40,14 +40,15 @@ private:
 /// products.
 bool attends(mlir::Operation *op);
 
-/// A part cut at every value through which all of it flows, and its repeated blocks.
+/// A component cut at every value through which all of it flows, and its repeated blocks.
 struct Segmentation {
   /// Segments in order; each ends in a value that is alone alive.
   std::vector<llvm::SmallVector<mlir::Operation *>> segments;
   /// Block i is segments [starts[i], starts[i + 1]); the last entry is the end of the last block.
   std::vector<size_t> starts;
 };
-Segmentation segmentPart(llvm::ArrayRef<mlir::Operation *> part, const ContentOps &content);
+Segmentation segmentComponent(llvm::ArrayRef<mlir::Operation *> component,
+                              const ContentOps &content);
 
 /// Layers of form R in the order in which they run; fails with a diagnostic.
 llvm::FailureOr<std::vector<LayerPlan>> findLayers(mlir::func::FuncOp function,

@@ -5,7 +5,7 @@ using namespace mlir;
 
 namespace omnibal::layers {
 
-std::optional<LayerKind> partOfModule(StringRef path) {
+std::optional<LayerKind> componentOfModule(StringRef path) {
   // Earlier entries win: "vision_projector" is a projector.
   static const std::pair<llvm::StringLiteral, LayerKind> words[] = {
       {"projector", LayerKind::Projector}, {"connector", LayerKind::Projector},

@@ -1,4 +1,4 @@
-//===- ModuleWords.h - Words of module paths that tell a part of the model ---------------===//
+//===- ModuleWords.h - Words of module paths that tell a component of the model ---------------===//
 //
 // This is the one place in importers/ and passes/ that knows what modules are called. It decides
 // nothing: NameCheck warns if names and the graph's structure disagree.
@@ -11,8 +11,8 @@
 
 namespace omnibal::layers {
 
-/// Part of the model that the path of a module or parameter names, if it holds a known word.
-std::optional<LayerKind> partOfModule(llvm::StringRef path);
+/// Component of the model that the path of a module or parameter names, if it holds a known word.
+std::optional<LayerKind> componentOfModule(llvm::StringRef path);
 
 /// Module path of an op (the NameLoc within the node's NameLoc), "" if it has none.
 llvm::StringRef modulePathOf(mlir::Operation *op);

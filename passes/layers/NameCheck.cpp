@@ -9,13 +9,15 @@ namespace omnibal::layers {
 namespace {
 
 /// Embedding and head are modules of the language model.
-LayerKind partOf(LayerKind kind) { return kind == LayerKind::Head ? LayerKind::Language : kind; }
+LayerKind componentOf(LayerKind kind) {
+  return kind == LayerKind::Head ? LayerKind::Language : kind;
+}
 
-/// The first op of a part that reads a parameter, by parameter.
+/// The first op of a component that reads a parameter, by parameter.
 struct Reader {
   Operation *op = nullptr;
-  LayerKind part = LayerKind::Vision;
-  bool shared = false; ///< read by several parts: any of their names may stand on it
+  LayerKind component = LayerKind::Vision;
+  bool shared = false; ///< read by several components: any of their names may stand on it
 };
 using Readers = llvm::MapVector<StringAttr, Reader>;
 
@@ -27,22 +29,22 @@ public:
     visited.clear(); // what layers share is copied into each
     for (Operation *op : layer.ops)
       for (Value operand : op->getOperands())
-        add(operand.getDefiningOp(), op, partOf(layer.kind));
+        add(operand.getDefiningOp(), op, componentOf(layer.kind));
   }
   const Readers &found() const { return readers; }
 
 private:
   /// Parameters behind what is computed from parameters, constants and positions alone.
-  void add(Operation *source, Operation *reader, LayerKind part) {
+  void add(Operation *source, Operation *reader, LayerKind component) {
     if (!source || content.contains(source) || !visited.insert(source).second)
       return;
     if (auto parameter = dyn_cast<GetParameterOp>(source)) {
-      auto [it, isNew] =
-          readers.try_emplace(parameter.getParameterAttr().getAttr(), Reader{reader, part, false});
-      it->second.shared |= !isNew && it->second.part != part;
+      auto [it, isNew] = readers.try_emplace(parameter.getParameterAttr().getAttr(),
+                                             Reader{reader, component, false});
+      it->second.shared |= !isNew && it->second.component != component;
     }
     for (Value operand : source->getOperands())
-      add(operand.getDefiningOp(), reader, part);
+      add(operand.getDefiningOp(), reader, component);
   }
 
   const ContentOps &content;
@@ -50,8 +52,8 @@ private:
   Readers readers;
 };
 
-StringRef reason(LayerKind part) {
-  switch (part) {
+StringRef reason(LayerKind component) {
+  switch (component) {
   case LayerKind::Vision:
     return "it is read no later than by the norm that ends the tower";
   case LayerKind::Projector:
@@ -74,17 +76,17 @@ void warnAboutNames(ArrayRef<LayerPlan> layers, const ContentOps &content) {
   };
   llvm::MapVector<std::pair<LayerKind, LayerKind>, Disagreement> found;
   for (const auto &[name, reader] : search.found()) {
-    std::optional<LayerKind> named = partOfModule(name.getValue());
+    std::optional<LayerKind> named = componentOfModule(name.getValue());
     if (!named)
-      named = partOfModule(modulePathOf(reader.op));
-    if (reader.shared || !named || partOf(*named) == reader.part)
+      named = componentOfModule(modulePathOf(reader.op));
+    if (reader.shared || !named || componentOf(*named) == reader.component)
       continue;
-    Disagreement &entry = found[{reader.part, partOf(*named)}];
+    Disagreement &entry = found[{reader.component, componentOf(*named)}];
     if (entry.count++ == 0)
       entry = {name, reader.op, 1};
   }
-  for (const auto &[parts, entry] : found) {
-    auto [inGraph, named] = parts;
+  for (const auto &[components, entry] : found) {
+    auto [inGraph, named] = components;
     auto warning = entry.reader->emitWarning();
     warning << "parameter '" << entry.parameter.getValue() << "'";
     if (entry.count > 1)

@@ -1,4 +1,4 @@
-//===- NameCheck.h - Whether parts found in the graph are called so ----------------------===//
+//===- NameCheck.h - Whether components found in the graph are called so ----------------------===//
 #ifndef PASSES_LAYERS_NAMECHECK_H
 #define PASSES_LAYERS_NAMECHECK_H
 
@@ -6,8 +6,8 @@
 
 namespace omnibal::layers {
 
-/// Warns if a parameter's or module's name suggests another part of the model than the layer in
-/// which the graph places it. It changes nothing, because names decide nothing.
+/// Warns if a parameter's or module's name suggests another component of the model than the layer
+/// in which the graph places it. It changes nothing, because names decide nothing.
 void warnAboutNames(llvm::ArrayRef<LayerPlan> layers, const ContentOps &content);
 
 } // namespace omnibal::layers

@@ -7,9 +7,9 @@ include "mlir/Pass/PassBase.td"
 def FormLayersPass : Pass<"omnibal-form-layers", "::mlir::ModuleOp"> {
   let summary = "Groups the ops of form R into layers (form L)";
   let description = [{
-    The graph decides the parts: what feeds image_merge is vision, its tail after the last repeated
-    block is the projector, and the rest is language. Layers are cut at values through which
-    everything flows, and found as repeated structure.
+    The graph decides the components: what feeds image_merge is vision, its tail after the last
+    repeated block is the projector, and the rest is language. Layers are cut at values through
+    which everything flows, and found as repeated structure.
   }];
   let dependentDialects = ["::omnibal::OmnibalDialect"];
 }
@@ -25,13 +25,13 @@ def VerifyLayers : Pass<"omnibal-verify-layers", "::mlir::ModuleOp"> {
 def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
   let summary = "Marks parameters that do not train";
   let description = [{
-    Input: form L. Sets `frozen` on the parameters that layers of the named parts use (vision,
+    Input: form L. Sets `frozen` on the parameters that layers of the named components use (vision,
     projector, language; embedding and head belong to language) and on those whose name the regular
-    expression (POSIX extended) matches anywhere. It is an error if a part has no layer, if the
+    expression (POSIX extended) matches anywhere. It is an error if a component has no layer, if the
     expression is wrong or matches no parameter, or if nothing is left to train.
   }];
   let options = [
-    ListOption<"parts", "parts", "std::string", "vision, projector, language">,
+    ListOption<"components", "parts", "std::string", "vision, projector, language">,
     Option<"match", "match", "std::string", "\"\"", "regular expression over parameter names">
   ];
 }

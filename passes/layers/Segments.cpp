@@ -1,4 +1,4 @@
-//===- Segments.cpp - Cuts of a part, repeated blocks ------------------------------------===//
+//===- Segments.cpp - Cuts of a component, repeated blocks ------------------------------------===//
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/layers/LayerSearch.h"
@@ -78,14 +78,14 @@ bool addsFeatures(ArrayRef<Operation *> segment, Value entry) {
          llvm::all_of(segment, llvm::IsaPred<ImageMergeOp, ReshapeOp, AddOp>);
 }
 
-/// A part's ops with its trunk first: what some attention reads, what follows the last attention,
-/// and last what branches off the trunk. Features of inner blocks that only the end of the part
-/// reads (concatenated layers, mergers of inner features) would otherwise stay alive through every
-/// later block and hide the blocks' borders.
+/// A component's ops with its trunk first: what some attention reads, what follows the last
+/// attention, and last what branches off the trunk. Features of inner blocks that only the end of
+/// the component reads (concatenated layers, mergers of inner features) would otherwise stay alive
+/// through every later block and hide the blocks' borders.
 class Trunk {
 public:
-  explicit Trunk(ArrayRef<Operation *> part) {
-    for (Operation *op : llvm::reverse(part)) {
+  explicit Trunk(ArrayRef<Operation *> component) {
+    for (Operation *op : llvm::reverse(component)) {
       bool feedsAttention =
           llvm::any_of(op->getUsers(), [&](Operation *user) { return inner.contains(user); });
       if (attends(op) || feedsAttention)
@@ -93,12 +93,12 @@ public:
       if (attends(op) && !feedsAttention)
         following.insert(op); // a last attention: no other one reads what it gives
     }
-    for (Operation *op : part)
+    for (Operation *op : component)
       if (!inner.contains(op) && llvm::any_of(op->getOperands(), [&](Value operand) {
             return following.contains(operand.getDefiningOp());
           }))
         following.insert(op);
-    order(part);
+    order(component);
   }
 
   ArrayRef<Operation *> ops() const { return ordered.getArrayRef(); }
@@ -109,23 +109,23 @@ public:
   }
 
 private:
-  void order(ArrayRef<Operation *> part) {
-    llvm::DenseSet<Operation *> ofPart(part.begin(), part.end());
-    for (Operation *op : part)
+  void order(ArrayRef<Operation *> component) {
+    llvm::DenseSet<Operation *> ofComponent(component.begin(), component.end());
+    for (Operation *op : component)
       if (inner.contains(op))
         ordered.insert(op);
-    for (Operation *op : part)
+    for (Operation *op : component)
       if (following.contains(op))
-        place(op, ofPart);
-    ordered.insert(part.begin(), part.end());
+        place(op, ofComponent);
+    ordered.insert(component.begin(), component.end());
   }
   /// The op after what it reads.
-  void place(Operation *op, const llvm::DenseSet<Operation *> &ofPart) {
-    if (!ofPart.contains(op) || ordered.contains(op))
+  void place(Operation *op, const llvm::DenseSet<Operation *> &ofComponent) {
+    if (!ofComponent.contains(op) || ordered.contains(op))
       return;
     for (Value operand : op->getOperands())
       if (Operation *source = operand.getDefiningOp())
-        place(source, ofPart);
+        place(source, ofComponent);
     ordered.insert(op);
   }
 
@@ -224,9 +224,9 @@ llvm::SetVector<Operation *> ContentOps::backwardFrom(ArrayRef<Value> values) co
   return ordered;
 }
 
-Segmentation segmentPart(ArrayRef<Operation *> part, const ContentOps &content) {
+Segmentation segmentComponent(ArrayRef<Operation *> component, const ContentOps &content) {
   Segmentation result;
-  Trunk trunk(part);
+  Trunk trunk(component);
   ArrayRef<Operation *> ops = trunk.ops();
   llvm::DenseMap<Operation *, size_t> place;
   for (auto [i, op] : llvm::enumerate(ops))

@@ -49,15 +49,15 @@ bool joinsRows(Value norm) {
 
 /// The end of the blocks: of the repeated ones, and of others after them that attend and give
 /// features of the same type.
-size_t endOfBlocks(const Segmentation &part) {
-  const auto &segments = part.segments;
-  if (part.starts.empty()) { // no block: the tower is what first reads parameters
+size_t endOfBlocks(const Segmentation &component) {
+  const auto &segments = component.segments;
+  if (component.starts.empty()) { // no block: the tower is what first reads parameters
     for (size_t i = 0; i < segments.size(); ++i)
       if (llvm::any_of(segments[i], readsAnyParameter))
         return i + 1;
     return 0;
   }
-  size_t end = part.starts.back();
+  size_t end = component.starts.back();
   Type features = resultOf(segments[end - 1]).getType();
   bool afterAttention = false;
   for (size_t i = end; i < segments.size() && resultOf(segments[i]).getType() == features; ++i) {
@@ -73,9 +73,9 @@ size_t endOfBlocks(const Segmentation &part) {
 }
 } // namespace
 
-size_t endOfTower(const Segmentation &part) {
-  const auto &segments = part.segments;
-  size_t end = endOfBlocks(part);
+size_t endOfTower(const Segmentation &component) {
+  const auto &segments = component.segments;
+  size_t end = endOfBlocks(component);
   if (end == 0)
     return 0;
   int64_t width = widthOf(resultOf(segments[end - 1]));

@@ -23,8 +23,8 @@
 // MATCH: @text.1.norm2 : tensor<8xf32> {frozen}
 // MATCH: @text.norm : tensor<8xf32>{{$}}
 
-// UNKNOWN: error: omnibal-freeze: unknown part 'audio'; known are vision, projector and language
-// HEAD: error: omnibal-freeze: unknown part 'head'
+// UNKNOWN: error: omnibal-freeze: unknown component 'audio'; known are vision, projector and language
+// HEAD: error: omnibal-freeze: unknown component 'head'
 // NOMATCH: error: omnibal-freeze: no parameter's name matches 'resampler'
 // SYNTAX: error: omnibal-freeze: '(' is not a regular expression
 // NOTHING: error: nothing is left to train: every parameter is frozen

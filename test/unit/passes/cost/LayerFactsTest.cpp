@@ -37,7 +37,7 @@ protected:
     PassManager passes(&context);
     if (!freeze.empty()) {
       FreezeOptions options;
-      options.parts.assign(freeze.begin(), freeze.end());
+      options.components.assign(freeze.begin(), freeze.end());
       passes.addPass(createFreeze(options));
     }
     passes.addPass(createAttachLoss());

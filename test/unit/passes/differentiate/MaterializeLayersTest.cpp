@@ -40,7 +40,7 @@ protected:
     PassManager passes(&context);
     if (!GetParam().freeze.empty() || !GetParam().freezeMatch.empty()) {
       FreezeOptions freeze;
-      freeze.parts.assign(GetParam().freeze.begin(), GetParam().freeze.end());
+      freeze.components.assign(GetParam().freeze.begin(), GetParam().freeze.end());
       freeze.match = GetParam().freezeMatch;
       passes.addPass(createFreeze(freeze));
     }
