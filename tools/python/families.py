@@ -271,7 +271,7 @@ def main():
         result = measure(family, arguments)
         taken += "failed" not in result
         lines.append(row(family, result, LONGEST_REASON))
-        print(row(family, result), f"{time.time() - began:.0f} s" if sys.stdout.isatty() else "", flush=True)
+        print(row(family, result) + (f" {time.time() - began:.0f} s" if sys.stdout.isatty() else ""), flush=True)
     print(f"{taken} of {len(families)} families train with PyTorch's losses")
     if arguments.markdown:
         with open(arguments.markdown, "w") as file:
