@@ -2,6 +2,7 @@
 #include "passes/schedule/Communication.h"
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 namespace omnibal::schedule {
 namespace {
@@ -187,12 +188,14 @@ private:
     return time;
   }
 
-  /// Before the first compute action here that does not start earlier.
+  /// Before the first compute action here that does not start earlier. They start in the order of
+  /// the list.
   size_t slotAt(int64_t time) const {
-    size_t k = 0;
-    while (k < compute.size() && ends[stage][k] - durationOf(compute[k].kind) < time)
-      ++k;
-    return k;
+    auto positions = std::views::iota(size_t(0), compute.size());
+    auto startsEarlier = [&](size_t k) {
+      return ends[stage][k] - durationOf(compute[k].kind) < time;
+    };
+    return std::ranges::partition_point(positions, startsEarlier) - positions.begin();
   }
 
   bool hasGradient(const Message &message) const {

@@ -33,7 +33,9 @@ Status checkIndices(const Stage &stage, const Mode &mode, bool train, const std:
       groups.insert(q.sharedGroup);
   for (size_t i = 0; i < mode.actions.size(); ++i) {
     Action a = mode.actions[i];
-    std::string at = where + ", action " + std::to_string(i) + " " + describe(a);
+    auto wrong = [&](const char *rule, const char *what) {
+      return broken(rule, where + ", action " + std::to_string(i) + " " + describe(a), what);
+    };
     bool perMicrobatch = a.kind <= ActionKind::WaitSend;
     int64_t limit = 1;
     if (isCompute(a.kind))
@@ -45,19 +47,19 @@ Status checkIndices(const Stage &stage, const Mode &mode, bool train, const std:
     bool indexOk = a.kind == ActionKind::ReduceShared ? groups.count(a.index) == 1
                                                       : a.index >= 0 && a.index < limit;
     if (!indexOk)
-      return broken("p6", at, "the index is out of range");
+      return wrong("p6", "the index is out of range");
     if (a.microbatch < 0 || a.microbatch >= (perMicrobatch ? mode.microbatches : 1))
-      return broken("p6", at, "the micro-batch is out of range");
+      return wrong("p6", "the micro-batch is out of range");
     if (!train && (!perMicrobatch || (isCompute(a.kind) && a.kind != ActionKind::Forward)))
-      return broken("p6", at, "only mode train has such actions");
+      return wrong("p6", "only mode train has such actions");
     if (!isCompute(a.kind) && perMicrobatch) {
       bool sends = a.kind == ActionKind::Send || a.kind == ActionKind::WaitSend;
       if (sends != (mode.transfers[a.index].fromStage == stage.id))
-        return broken("p7", at, "the transfer goes the other way");
+        return wrong("p7", "the transfer goes the other way");
     }
     auto &map = positions.byKind[static_cast<size_t>(a.kind)];
     if (!map.emplace(Key{a.index, a.microbatch}, i).second)
-      return broken("p6", at, "it occurs twice");
+      return wrong("p6", "it occurs twice");
   }
   return Status::ok();
 }
@@ -67,12 +69,15 @@ Status checkCompute(const Mode &mode, bool train, const std::string &where, cons
   for (size_t c = 0; c < mode.chunks.size(); ++c)
     for (int32_t m = 0; m < mode.microbatches; ++m) {
       auto position = [&](ActionKind kind) { return at.of(kind, c, m); };
-      std::string which =
-          where + ", chunk " + std::to_string(c) + ", micro-batch " + std::to_string(m);
+      auto wrong = [&](const char *what) {
+        return broken("p6",
+                      where + ", chunk " + std::to_string(c) + ", micro-batch " + std::to_string(m),
+                      what);
+      };
       int64_t f = position(ActionKind::Forward), b = position(ActionKind::Backward),
               i = position(ActionKind::InputGrad), w = position(ActionKind::WeightGrad);
       if (f < 0)
-        return broken("p6", which, "forward is missing");
+        return wrong("forward is missing");
       if (!train)
         continue;
       const Chunk &chunk = mode.chunks[c];
@@ -80,14 +85,14 @@ Status checkCompute(const Mode &mode, bool train, const std::string &where, cons
       bool needed = halves || !chunk.backward.empty();
       bool split = i >= 0 || w >= 0;
       if (split && (b >= 0 || (i >= 0 && w >= 0 && w < i)))
-        return broken("p6", which, "backward, input_grad and weight_grad do not go together");
+        return wrong("backward, input_grad and weight_grad do not go together");
       if (needed && b < 0 && (i < 0 || w < 0))
-        return broken("p6", which, "backward is missing");
+        return wrong("backward is missing");
       if (needed && (split ? !halves : chunk.backward.empty()))
-        return broken("p6", which, "the chunk has no list for this kind of backward");
+        return wrong("the chunk has no list for this kind of backward");
       for (int64_t later : {b, i, w})
         if (later >= 0 && later < f)
-          return broken("p6", which, "backward comes before forward");
+          return wrong("backward comes before forward");
     }
   return Status::ok();
 }
@@ -149,14 +154,18 @@ Status checkMessages(const Mode &mode, int32_t stage, const std::string &where,
       bool sends = mode.transfers[t].fromStage == stage;
       int64_t start = at.of(sends ? ActionKind::Send : ActionKind::PostRecv, t, m);
       int64_t wait = at.of(sends ? ActionKind::WaitSend : ActionKind::WaitRecv, t, m);
-      std::string which = where + ", transfer " + std::to_string(mode.transfers[t].id) +
-                          ", micro-batch " + std::to_string(m);
+      auto wrong = [&](const char *what) {
+        return broken("p7",
+                      where + ", transfer " + std::to_string(mode.transfers[t].id) +
+                          ", micro-batch " + std::to_string(m),
+                      what);
+      };
       if (start < 0)
-        return broken("p7", which, sends ? "its send is missing" : "its post_recv is missing");
+        return wrong(sends ? "its send is missing" : "its post_recv is missing");
       if (wait < 0)
-        return broken("p7", which, "nothing waits for it");
+        return wrong("nothing waits for it");
       if (wait < start)
-        return broken("p7", which, "the wait comes before its post");
+        return wrong("the wait comes before its post");
     }
   return Status::ok();
 }

@@ -8,6 +8,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
+#include <functional>
 #include <map>
 #include <set>
 
@@ -89,6 +90,41 @@ struct Bytes {
   bool meets(const Bytes &o) const { return begin < o.end && o.begin < end; }
 };
 
+/// The bytes of messages that are under way.
+class InFlight {
+public:
+  void add(std::pair<int32_t, int32_t> message, bool receiving, Bytes b) {
+    longest = std::max(longest, b.end - b.begin);
+    messages[message].push_back(pieces.emplace(b.begin, Piece{b.end, receiving}));
+  }
+  void remove(std::pair<int32_t, int32_t> message) {
+    auto it = messages.find(message);
+    if (it == messages.end())
+      return;
+    for (auto piece : it->second)
+      pieces.erase(piece);
+    messages.erase(it);
+  }
+  /// Whether an access meets bytes that it may not touch: what is being sent may be read.
+  bool forbids(Bytes b, bool writes) const {
+    for (auto it = pieces.lower_bound(b.begin - longest); it != pieces.end() && it->first < b.end;
+         ++it)
+      if (it->second.end > b.begin && b.begin < b.end && (writes || it->second.receiving))
+        return true;
+    return false;
+  }
+
+private:
+  struct Piece {
+    int64_t end;
+    bool receiving;
+  };
+  std::multimap<int64_t, Piece> pieces; ///< by where they begin; what is sent twice is here twice
+  std::map<std::pair<int32_t, int32_t>, std::vector<std::multimap<int64_t, Piece>::iterator>>
+      messages;
+  int64_t longest = 0; ///< of all pieces so far: which of them can reach into given bytes
+};
+
 class StageRun {
 public:
   StageRun(const Program &p, const Stage &stage, const std::string &name)
@@ -98,8 +134,7 @@ public:
   Status run() {
     for (size_t i = 0; i < mode.actions.size(); ++i) {
       const Action &a = mode.actions[i];
-      where = base + ", action " + std::to_string(i) + " " + nameOf(a.kind) + " of micro-batch " +
-              std::to_string(a.microbatch);
+      position = i;
       if (isCompute(a.kind))
         OMNIBAL_RETURN_IF_ERROR(compute(a));
       else if (a.kind <= ActionKind::WaitSend)
@@ -109,6 +144,11 @@ public:
   }
 
 private:
+  std::string where() const {
+    const Action &a = mode.actions[position];
+    return base + ", action " + std::to_string(position) + " " + nameOf(a.kind) +
+           " of micro-batch " + std::to_string(a.microbatch);
+  }
   Bytes at(int32_t region, int32_t microbatch, int64_t offset, int64_t bytes) const {
     int64_t begin = mode.regions[region].offsets[microbatch] + offset;
     return {begin, begin + bytes};
@@ -122,23 +162,23 @@ private:
                               std::to_string(o.microbatch);
   }
 
-  Status checkNotInFlight(Bytes b, bool writes, const std::string &what) const {
-    for (const auto &[key, list] : inFlight)
-      for (const Bytes &f : list)
-        if (f.meets(b) && (writes || receives.count(key))) // what is being sent may be read
-          return broken("p10", where, what + " is touched while a message is under way there");
+  // Names are functions: nearly all of millions of accesses need none.
+  using Name = std::function<std::string()>;
+  Status checkNotInFlight(Bytes b, bool writes, const Name &what) const {
+    if (inFlight.forbids(b, writes))
+      return broken("p10", where(), what() + " is touched while a message is under way there");
     return Status::ok();
   }
-  Status read(Bytes b, Owner owner, const std::string &what) const {
+  Status read(Bytes b, Owner owner, const Name &what) const {
     OMNIBAL_RETURN_IF_ERROR(checkNotInFlight(b, false, what));
     Owner other;
     if (!shadow.owned(b.begin, b.end, owner, other))
-      return broken("p9", where,
-                    what + " is read from " + name(owner) + ", but was last written by " +
+      return broken("p9", where(),
+                    what() + " is read from " + name(owner) + ", but was last written by " +
                         name(other));
     return Status::ok();
   }
-  Status write(Bytes b, Owner owner, const std::string &what) {
+  Status write(Bytes b, Owner owner, const Name &what) {
     OMNIBAL_RETURN_IF_ERROR(checkNotInFlight(b, true, what));
     shadow.write(b.begin, b.end, owner);
     return Status::ok();
@@ -158,14 +198,14 @@ private:
                 mode.batchValues[v].dtype != f.buffers[i].dtype))
           ++v;
         if (v == mode.batchValues.size())
-          return broken("p9", where,
+          return broken("p9", where(),
                         "\"" + f.buffers[i].name + "\" of layer \"" + call.layer +
                             "\" is bound to no batch value");
         const BatchValue &value = mode.batchValues[v];
         if (provided[v].insert(a.microbatch).second)
-          OMNIBAL_RETURN_IF_ERROR(
-              write(at(value.region, a.microbatch, value.offset, bytesOf(value.shape, value.dtype)),
-                    {value.region, a.microbatch}, "batch value \"" + value.name + "\""));
+          OMNIBAL_RETURN_IF_ERROR(write(
+              at(value.region, a.microbatch, value.offset, bytesOf(value.shape, value.dtype)),
+              {value.region, a.microbatch}, [&] { return "batch value \"" + value.name + "\""; }));
       }
     }
     return Status::ok();
@@ -181,19 +221,19 @@ private:
 
   Status runLayer(const Action &a, const LayerCall &call) {
     const Function &f = program.functions[call.function];
-    std::vector<std::pair<Bytes, std::string>> reads, writes;
-    auto noteWrite = [&](Bytes b, Owner owner, const std::string &what) {
+    std::vector<std::pair<Bytes, Name>> reads, writes;
+    auto noteWrite = [&](Bytes b, Owner owner, Name what) {
       for (const auto &[other, name] : reads)
         if (other.meets(b))
-          return broken("p9", where, what + " overlaps " + name + ", which the same layer reads");
+          return broken("p9", where(),
+                        what() + " overlaps " + name() + ", which the same layer reads");
       for (const auto &[other, name] : writes)
         if (other.meets(b))
-          return broken("p9", where, what + " overlaps " + name + ", which the same layer writes");
-      writes.push_back({b, what});
-      return write(b, owner, what);
-    };
-    auto nameOfFormal = [&](int32_t i) {
-      return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
+          return broken("p9", where(),
+                        what() + " overlaps " + name() + ", which the same layer writes");
+      Status written = write(b, owner, what);
+      writes.push_back({b, std::move(what)});
+      return written;
     };
     auto isRead = [&](int32_t i) {
       Role role = f.buffers[i].role;
@@ -206,47 +246,47 @@ private:
     for (bool pass : {true, false})
       for (int32_t i = 0; i < f.formals; ++i) {
         const Location &l = call.bindings[i];
-        if (l.space != Space::Region)
+        if (l.space != Space::Region || isRead(i) != pass)
           continue;
         Bytes b =
             at(l.index, a.microbatch, l.offset, bytesOf(f.buffers[i].shape, f.buffers[i].dtype));
-        bool listed = false;
-        for (const auto &[other, what] : reads)
-          listed |= what == nameOfFormal(i);
-        if (pass && isRead(i)) {
-          OMNIBAL_RETURN_IF_ERROR(read(b, {l.index, a.microbatch}, nameOfFormal(i)));
-          reads.push_back({b, nameOfFormal(i)});
-        } else if (!pass && !listed) {
-          OMNIBAL_RETURN_IF_ERROR(noteWrite(b, {l.index, a.microbatch}, nameOfFormal(i)));
+        Name what = [&f, &call, i] {
+          return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
+        };
+        if (pass) {
+          OMNIBAL_RETURN_IF_ERROR(read(b, {l.index, a.microbatch}, what));
+          reads.push_back({b, std::move(what)});
+        } else {
+          OMNIBAL_RETURN_IF_ERROR(noteWrite(b, {l.index, a.microbatch}, std::move(what)));
         }
       }
     if (f.workspaceBytes == 0)
       return Status::ok();
     return noteWrite(at(call.workspaceRegion, a.microbatch, call.workspaceOffset, f.workspaceBytes),
                      {call.workspaceRegion, a.microbatch},
-                     "the workspace of layer \"" + call.layer + "\"");
+                     [&call] { return "the workspace of layer \"" + call.layer + "\""; });
   }
 
   Status communicate(const Action &a) {
     const Transfer &t = mode.transfers[a.index];
     std::pair<int32_t, int32_t> key{a.index, a.microbatch};
     bool receiving = a.kind == ActionKind::PostRecv || a.kind == ActionKind::WaitRecv;
-    std::vector<std::pair<Bytes, std::string>> pieces;
+    std::vector<std::pair<Bytes, Name>> pieces;
     int32_t region = receiving ? t.recvRegion : t.sendRegion;
     for (const Piece &piece : t.pieces)
       pieces.push_back({at(region, a.microbatch, receiving ? piece.recvOffset : piece.sendOffset,
                            bytesOf(piece.shape, piece.dtype)),
-                        "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id)});
+                        [&piece, &t] {
+                          return "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id);
+                        }});
     Owner owner{region, a.microbatch};
     if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {
       for (const auto &[b, what] : pieces)
         OMNIBAL_RETURN_IF_ERROR(receiving ? write(b, owner, what) : read(b, owner, what));
       for (const auto &[b, what] : pieces)
-        inFlight[key].push_back(b);
-      if (receiving)
-        receives.insert(key);
+        inFlight.add(key, receiving, b);
     } else {
-      inFlight.erase(key);
+      inFlight.remove(key);
     }
     return Status::ok();
   }
@@ -255,9 +295,9 @@ private:
   const Mode &mode;
   std::vector<std::set<int32_t>> provided; ///< micro-batches for which a batch value was written
   Shadow shadow;
-  std::map<std::pair<int32_t, int32_t>, std::vector<Bytes>> inFlight;
-  std::set<std::pair<int32_t, int32_t>> receives;
-  std::string base, where;
+  InFlight inFlight;
+  std::string base;
+  size_t position = 0; ///< of the action
 };
 
 } // namespace
