@@ -31,6 +31,9 @@ std::string stepForPeople(int64_t step);
 /// "step 3, stage 1, micro-batch 2, backward" in the third step.
 std::string toString(const Activity &activity);
 
+/// The most memory that a rank's collectives take beside their arguments.
+inline constexpr int64_t collectiveStaging = int64_t{8} << 20;
+
 class Communicator {
 public:
   using Milliseconds = std::chrono::milliseconds;
@@ -72,6 +75,19 @@ public:
   /// Returns, without waiting, the reason if the ranks have been aborted or one of them was lost.
   virtual Status health() { return Status::ok(); }
 
+  /// Gives every rank of `ranks`, which contain this one, what all of them have, in their order:
+  /// `mine` is as long on all, and `all` holds one of each. Meant for small values.
+  Status allGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                   std::span<const int> ranks);
+  /// Does the same with one plain value.
+  template <typename T>
+  Result<std::vector<T>> gatherAll(const T &mine, std::span<const int> ranks) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(ranks.size());
+    OMNIBAL_RETURN_IF_ERROR(allGather(std::as_bytes(std::span(&mine, 1)),
+                                      std::as_writable_bytes(std::span(all)), ranks));
+    return all;
+  }
   /// Sums over `ranks` (ascending, this rank among them), element by element in the order of ranks,
   /// so that all get the same bits.
   Status allReduce(std::span<float> data, std::span<const int> ranks);
@@ -89,6 +105,12 @@ public:
   Status agree(Status mine);
   std::vector<int> everyone() const;
 
+  /// What this rank has sent so far.
+  struct Traffic {
+    int64_t messages = 0, bytes = 0;
+  };
+  Traffic traffic() const { return sent; }
+
 protected:
   enum class Direction { Send, Receive };
   /// One side of a message; `peer` is another rank of the communicator.
@@ -97,9 +119,16 @@ protected:
   Milliseconds deadline;
 
 private:
+  friend class Collective;
   Result<Handle> start(Direction direction, int peer, int64_t tag, std::span<const Piece> pieces);
   template <typename T> Status sum(std::span<T> data, std::span<const int> ranks);
-  std::vector<std::byte> staging; ///< of collectives; bounded
+  template <typename T> Status sumGathered(std::span<T> data, std::span<const int> ranks);
+  template <typename T> Status sumShares(std::span<T> data, std::span<const int> ranks);
+  Status passDown(std::span<std::byte> data, int root, std::span<const int> ranks);
+  Status broadcastShares(std::span<std::byte> data, int root, std::span<const int> ranks);
+
+  Traffic sent;
+  std::vector<std::byte> staging; ///< of sums: at most collectiveStaging bytes
 };
 
 /// `seconds` from OMNIBAL_DEADLINE_SECONDS if that is set and valid, else the default.

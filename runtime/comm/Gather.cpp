@@ -1,35 +1,76 @@
+//===- Gather.cpp ---------------------------------------------------------------------------===//
+//
+// The texts go up a binomial tree: a rank collects those of the 1, 2, 4, ... ranks behind it and
+// hands all of them on, so that rank 0 hears from few.
+//
+//===----------------------------------------------------------------------------------------===//
 #include "runtime/comm/Gather.h"
+#include <algorithm>
+#include <numeric>
 
 namespace omnibal::rt {
+namespace {
+
+constexpr int64_t tag = 0;
+
+/// The texts of neighboring ranks, one after the other.
+struct Texts {
+  std::vector<int64_t> lengths;
+  std::string bytes;
+
+  Communicator::Piece lengthsPiece() {
+    return {lengths.data(), static_cast<int64_t>(lengths.size() * sizeof(int64_t))};
+  }
+  Communicator::Piece bytesPiece() { return {bytes.data(), static_cast<int64_t>(bytes.size())}; }
+};
+
+Status send(Communicator &communicator, int peer, Texts &texts) {
+  for (Communicator::Piece piece : {texts.lengthsPiece(), texts.bytesPiece()}) {
+    OMNIBAL_ASSIGN_OR_RETURN(auto handle, communicator.send(peer, tag, {&piece, 1}));
+    OMNIBAL_RETURN_IF_ERROR(communicator.wait(handle));
+  }
+  return Status::ok();
+}
+
+/// Appends the texts of `count` ranks.
+Status receive(Communicator &communicator, int peer, int64_t count, Texts &texts) {
+  Texts theirs;
+  theirs.lengths.resize(count);
+  Communicator::Piece piece = theirs.lengthsPiece();
+  OMNIBAL_ASSIGN_OR_RETURN(auto first, communicator.receive(peer, tag, {&piece, 1}));
+  OMNIBAL_RETURN_IF_ERROR(communicator.wait(first));
+  theirs.bytes.resize(std::accumulate(theirs.lengths.begin(), theirs.lengths.end(), int64_t{0}));
+  piece = theirs.bytesPiece();
+  OMNIBAL_ASSIGN_OR_RETURN(auto second, communicator.receive(peer, tag, {&piece, 1}));
+  OMNIBAL_RETURN_IF_ERROR(communicator.wait(second));
+  texts.lengths.insert(texts.lengths.end(), theirs.lengths.begin(), theirs.lengths.end());
+  texts.bytes += theirs.bytes;
+  return Status::ok();
+}
+
+} // namespace
 
 Result<std::vector<std::string>> gatherTexts(Communicator &communicator, std::string mine) {
-  constexpr int64_t tag = 0;
-  auto message = [](std::string &text) {
-    return Communicator::Piece{text.data(), static_cast<int64_t>(text.size())};
-  };
-  std::vector<std::string> texts;
-  if (communicator.rank() != 0) {
-    int64_t size = mine.size();
-    Communicator::Piece length{&size, sizeof size}, text = message(mine);
-    OMNIBAL_ASSIGN_OR_RETURN(auto first, communicator.send(0, tag, {&length, 1}));
-    OMNIBAL_RETURN_IF_ERROR(communicator.wait(first));
-    OMNIBAL_ASSIGN_OR_RETURN(auto second, communicator.send(0, tag, {&text, 1}));
-    OMNIBAL_RETURN_IF_ERROR(communicator.wait(second));
-    return texts;
+  const int rank = communicator.rank(), ranks = communicator.size();
+  Texts texts;
+  texts.lengths.push_back(static_cast<int64_t>(mine.size()));
+  texts.bytes = std::move(mine);
+  for (int bit = 1; bit < ranks; bit *= 2) {
+    if (rank & bit) {
+      OMNIBAL_RETURN_IF_ERROR(send(communicator, rank - bit, texts));
+      return std::vector<std::string>();
+    }
+    if (rank + bit < ranks)
+      OMNIBAL_RETURN_IF_ERROR(
+          receive(communicator, rank + bit, std::min(bit, ranks - rank - bit), texts));
   }
-  texts.push_back(std::move(mine));
-  for (int r = 1; r < communicator.size(); ++r) {
-    int64_t size = 0;
-    Communicator::Piece length{&size, sizeof size};
-    OMNIBAL_ASSIGN_OR_RETURN(auto first, communicator.receive(r, tag, {&length, 1}));
-    OMNIBAL_RETURN_IF_ERROR(communicator.wait(first));
-    std::string theirs(size, '\0');
-    Communicator::Piece text = message(theirs);
-    OMNIBAL_ASSIGN_OR_RETURN(auto second, communicator.receive(r, tag, {&text, 1}));
-    OMNIBAL_RETURN_IF_ERROR(communicator.wait(second));
-    texts.push_back(std::move(theirs));
+  std::vector<std::string> list;
+  size_t begin = 0;
+  for (int64_t length : texts.lengths) {
+    list.push_back(texts.bytes.substr(begin, length));
+    begin += length;
   }
-  return texts;
+  return list;
 }
 
 } // namespace omnibal::rt

@@ -100,6 +100,11 @@ public:
     OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startSum({&run, 1}, ranks, std::nullopt));
     return wait(handle);
   }
+  /// Fills in the numbers that each of `ranks` has put in its slot: as many in each, in the order
+  /// of the ranks, `place` this one's. The other slots hold zeros.
+  virtual Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) {
+    return allReduce(slots, ranks); // which is exact, as a number meets zeros only
+  }
   Status broadcast(std::span<const Piece> pieces, int root, std::span<const int> ranks) {
     OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startBroadcast(pieces, root, ranks));
     return wait(handle);

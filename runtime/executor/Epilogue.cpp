@@ -222,9 +222,9 @@ Status Executor::measure(StepUnderWay &step) {
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(sums), everyone));
   const Clock::time_point now = Clock::now();
-  std::vector<double> ago(communicator.size());
-  ago[communicator.rank()] = seconds(now - backend.timeOf(step.pipelineEnd));
-  OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(ago), everyone));
+  OMNIBAL_ASSIGN_OR_RETURN(
+      const std::vector<double> ago,
+      communicator.gatherAll(seconds(now - backend.timeOf(step.pipelineEnd)), everyone));
 
   const double ranks = communicator.size();
   result.stepSeconds = seconds(end - impl->lastEnd.value_or(begin));

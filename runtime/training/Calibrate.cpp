@@ -210,12 +210,11 @@ private:
     auto begin = Clock::now();
     auto trial = rehearse(source);
     OMNIBAL_RETURN_IF_ERROR(s.agree(trial.status()));
-    std::vector<double> slowest(s.communicator.size());
-    slowest[s.communicator.rank()] = Seconds(Clock::now() - begin).count();
-    OMNIBAL_RETURN_IF_ERROR(
-        s.communicator.allReduce(std::span<double>(slowest), s.communicator.everyone()));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        const std::vector<double> times,
+        s.communicator.gatherAll(Seconds(Clock::now() - begin).count(), s.communicator.everyone()));
     Seconds planned =
-        std::max(leastTime, Seconds(repeats * *std::max_element(slowest.begin(), slowest.end())));
+        std::max(leastTime, Seconds(repeats * *std::max_element(times.begin(), times.end())));
     OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
     std::vector<Repeat> list;
     for (begin = Clock::now(); list.empty() || Clock::now() - begin < planned;) {

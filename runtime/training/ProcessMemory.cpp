@@ -90,7 +90,7 @@ int64_t decoding(const Dataset &dataset, const Program &program) {
 
 int64_t messages(const Session &s, bool alone) {
   const int64_t members = s.communicator.size();
-  return (members > 1 ? members * stagingOfMember : 0) +
+  return (members > 1 ? std::min(members * stagingOfMember, collectiveStaging) : 0) +
          (alone ? transportOwn + members * chunkOfPeer : 0);
 }
 

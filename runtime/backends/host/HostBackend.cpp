@@ -30,6 +30,13 @@ public:
           std::span<float>(run.data, static_cast<size_t>(run.elements)), ranks));
     return performed;
   }
+  Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) override {
+    const size_t length = slots.size() / ranks.size();
+    const std::vector<float> mine(slots.begin() + place * length,
+                                  slots.begin() + (place + 1) * length);
+    return communicator.allGather(std::as_bytes(std::span(mine)), std::as_writable_bytes(slots),
+                                  ranks);
+  }
   Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
                                 std::span<const int> ranks) override {
     for (const Piece &piece : pieces)
@@ -139,7 +146,7 @@ public:
     encodeSums({lossOfStep, rt::squaredNorm(gradients, pool), routerLossOfStep},
                slots.data() + static_cast<size_t>(options.rank) * slotFloats);
     lossOfStep = routerLossOfStep = 0;
-    OMNIBAL_RETURN_IF_ERROR(transport.allReduce(slots, options.ranks));
+    OMNIBAL_RETURN_IF_ERROR(transport.gatherSlots(slots, options.ranks, options.rank));
     if (options.updates)
       stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
                               options.labels, options.clip);

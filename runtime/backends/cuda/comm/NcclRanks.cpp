@@ -47,13 +47,11 @@ Status NcclRanks::checkDevices() const {
   OMNIBAL_RETURN_IF_ERROR(rt::cuda::check(cudaDeviceGetPCIBusId(bus, sizeof bus, queue.device),
                                           "asking for the device's bus"));
   uint64_t mine = fnv1a(std::string(host) + "/" + bus);
-  std::vector<double> halves(2 * static_cast<size_t>(control.size()));
-  halves[2 * control.rank()] = static_cast<double>(mine >> 32);
-  halves[2 * control.rank() + 1] = static_cast<double>(mine & 0xffffffffu);
-  OMNIBAL_RETURN_IF_ERROR(control.allReduce(std::span<double>(halves), control.everyone()));
-  std::map<std::pair<double, double>, int> seen;
+  OMNIBAL_ASSIGN_OR_RETURN(const std::vector<uint64_t> devices,
+                           control.gatherAll(mine, control.everyone()));
+  std::map<uint64_t, int> seen;
   for (int r = 0; r < control.size(); ++r) {
-    auto [other, fresh] = seen.emplace(std::pair(halves[2 * r], halves[2 * r + 1]), r);
+    auto [other, fresh] = seen.emplace(devices[r], r);
     if (fresh)
       continue;
     bool here = control.rank() == r;

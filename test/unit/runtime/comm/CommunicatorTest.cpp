@@ -1,8 +1,11 @@
 // Messages between threads, through memory and through sockets: zero-buffer semantics, deadlines,
 // aborts, sums in rank order.
+#include "runtime/comm/Gather.h"
 #include "runtime/comm/tcp/TcpCommunicator.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
+#include <array>
 #include <atomic>
+#include <bit>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -168,6 +171,63 @@ TEST_P(Messages, SumsInRankOrder) {
         ASSERT_EQ(data[i], expected) << i;
       }
     });
+  }
+}
+
+TEST_P(Messages, EveryRankGathersInTheOrderOfRanks) {
+  for (int ranks : {1, 2, 3, 5, 8, 13})
+    onRanks(ranks, 60s, [ranks](Communicator &c) {
+      auto all = c.gatherAll(std::array{c.rank() * 7, 'a' + c.rank()}, c.everyone());
+      ASSERT_TRUE(all);
+      ASSERT_EQ(static_cast<int>(all->size()), ranks);
+      for (int r = 0; r < ranks; ++r)
+        EXPECT_EQ((*all)[r], (std::array{r * 7, 'a' + r}));
+      std::string text(1 + c.rank() * 1000, static_cast<char>('a' + c.rank()));
+      auto texts = gatherTexts(c, c.rank() % 3 == 1 ? "" : text);
+      ASSERT_TRUE(texts);
+      ASSERT_EQ(static_cast<int>(texts->size()), c.rank() == 0 ? ranks : 0);
+      for (size_t r = 0; r < texts->size(); ++r)
+        EXPECT_EQ((*texts)[r],
+                  r % 3 == 1 ? "" : std::string(1 + r * 1000, static_cast<char>('a' + r)));
+      for (int root = 0; root < ranks; ++root) {
+        std::string told = c.rank() == root ? "told by " + std::to_string(root) : "";
+        ASSERT_TRUE(c.broadcast(told, root));
+        EXPECT_EQ(told, "told by " + std::to_string(root));
+      }
+    });
+}
+
+/// By hand: a value goes to everyone in log2(ranks) messages of each rank, and the values that a
+/// rank sends on are those of all others.
+TEST(Collectives, MessagesGrowWithTheLogarithmOfTheRanks) {
+  for (int64_t ranks : {2, 16, 256, 1024}) {
+    auto communicators = createThreadCommunicators(static_cast<int>(ranks), 120s);
+    std::vector<std::thread> threads;
+    std::vector<Communicator::Traffic> ofSum(ranks), ofText(ranks);
+    for (int64_t r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        Communicator &c = *communicators[r];
+        double value = static_cast<double>(r);
+        EXPECT_TRUE(c.allReduce(std::span<double>(&value, 1), c.everyone()));
+        EXPECT_EQ(value, static_cast<double>(ranks * (ranks - 1) / 2));
+        ofSum[r] = c.traffic();
+        auto texts = gatherTexts(c, "four");
+        EXPECT_TRUE(texts && texts->size() == (r ? 0u : static_cast<size_t>(ranks)));
+        ofText[r] = c.traffic();
+        ofText[r].messages -= ofSum[r].messages;
+        ofText[r].bytes -= ofSum[r].bytes;
+      });
+    for (std::thread &t : threads)
+      t.join();
+    const int64_t rounds = std::countr_zero(static_cast<uint64_t>(ranks));
+    int64_t texts = 0;
+    for (int64_t r = 0; r < ranks; ++r) {
+      EXPECT_EQ(ofSum[r].messages, rounds);
+      EXPECT_EQ(ofSum[r].bytes, (ranks - 1) * 8);
+      EXPECT_LE(ofText[r].messages, 2);
+      texts += ofText[r].messages;
+    }
+    EXPECT_EQ(texts, 2 * (ranks - 1)); // lengths and texts of all but rank 0, each once
   }
 }
 

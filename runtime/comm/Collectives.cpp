@@ -1,0 +1,268 @@
+//===- Collectives.cpp - What many ranks do together, from messages ---------------------------===//
+//
+// Small data travel along powers of two: a rank talks to those 1, 2, 4, ... places before and after
+// it, so the messages of a rank grow with the logarithm of the number of ranks. Large data are cut
+// into a share for each rank, so the bytes of a rank do not grow with their number.
+//
+//===-----------------------------------------------------------------------------------------===//
+#include "runtime/comm/Communicator.h"
+#include <algorithm>
+#include <cstring>
+
+namespace omnibal::rt {
+namespace {
+
+/// Tag of collectives: callers' tags are not negative.
+constexpr int64_t collectiveTag = -1;
+/// Sums are gathered whole where this holds them, and cut into shares otherwise.
+constexpr int64_t gatheredSum = int64_t{256} << 10;
+/// The most elements of a rank's share in one round.
+constexpr int64_t shareElements = 1 << 16;
+/// Broadcasts of up to so many bytes are passed down a tree.
+constexpr int64_t smallBroadcast = 1 << 16;
+/// Bytes of each rank's share of one round of a larger one.
+constexpr int64_t broadcastShare = int64_t{16} << 20;
+
+} // namespace
+
+/// The messages of a collective in this rank's place among `ranks`.
+class Collective {
+public:
+  Collective(Communicator &communicator, std::span<const int> ranks)
+      : communicator(communicator), ranks(ranks),
+        found(std::find(ranks.begin(), ranks.end(), communicator.rank())) {}
+
+  bool isMember() const { return found != ranks.end(); }
+  int64_t members() const { return static_cast<int64_t>(ranks.size()); }
+  int64_t me() const { return found - ranks.begin(); }
+
+  Status send(int64_t member, const void *data, int64_t bytes) {
+    return start(Communicator::Direction::Send, member, const_cast<void *>(data), bytes);
+  }
+  Status receive(int64_t member, void *data, int64_t bytes) {
+    return start(Communicator::Direction::Receive, member, data, bytes);
+  }
+  Status finish() {
+    for (Communicator::Handle handle : handles)
+      OMNIBAL_RETURN_IF_ERROR(communicator.wait(handle));
+    handles.clear();
+    return Status::ok();
+  }
+
+private:
+  Status start(Communicator::Direction direction, int64_t member, void *data, int64_t bytes) {
+    Communicator::Piece piece{data, bytes};
+    OMNIBAL_ASSIGN_OR_RETURN(auto handle, communicator.start(direction, ranks[member],
+                                                             collectiveTag, {&piece, 1}));
+    handles.push_back(handle);
+    return Status::ok();
+  }
+
+  Communicator &communicator;
+  std::span<const int> ranks;
+  std::span<const int>::iterator found;
+  std::vector<Communicator::Handle> handles;
+};
+
+/// Bruck et al. 1997: in each round a rank has the values of itself and of those behind it, and
+/// their number doubles.
+Status Communicator::allGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                               std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  const int64_t members = c.members(), bytes = static_cast<int64_t>(mine.size());
+  if (!c.isMember() || static_cast<int64_t>(all.size()) != members * bytes)
+    return {Code::Internal, "a collective's ranks must contain the caller, and its result must "
+                            "hold a value of each"};
+  const int64_t me = c.me();
+  if (bytes > 0)
+    std::memmove(all.data(), mine.data(), bytes);
+  for (int64_t distance = 1; distance < members; distance *= 2) {
+    const int64_t count = std::min(distance, members - distance);
+    OMNIBAL_RETURN_IF_ERROR(
+        c.receive((me + distance) % members, all.data() + distance * bytes, count * bytes));
+    OMNIBAL_RETURN_IF_ERROR(
+        c.send((me - distance + members) % members, all.data(), count * bytes));
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+  }
+  std::rotate(all.begin(), all.end() - me * bytes, all.end());
+  return Status::ok();
+}
+
+/// Adds what all ranks have, in their order.
+template <typename T>
+Status Communicator::sumGathered(std::span<T> data, std::span<const int> ranks) {
+  const size_t bytes = data.size_bytes();
+  staging.resize(std::max(staging.size(), ranks.size() * bytes));
+  std::span<std::byte> all(staging.data(), ranks.size() * bytes);
+  OMNIBAL_RETURN_IF_ERROR(allGather(std::as_bytes(data), all, ranks));
+  const T *values = reinterpret_cast<const T *>(all.data());
+  for (size_t e = 0; e < data.size(); ++e) {
+    T value = values[e];
+    for (size_t i = 1; i < ranks.size(); ++i)
+      value += values[i * data.size() + e];
+    data[e] = value;
+  }
+  return Status::ok();
+}
+
+/// Sums in rounds: everyone sends each rank its share, and that rank adds the shares in the order
+/// of ranks and sends the sum back to all.
+template <typename T>
+Status Communicator::sumShares(std::span<T> data, std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  const int64_t members = c.members(), me = c.me(), total = static_cast<int64_t>(data.size());
+  const int64_t inStaging =
+      std::max<int64_t>(1, collectiveStaging / (members * static_cast<int64_t>(sizeof(T))));
+  const int64_t round = std::min(std::min(shareElements, inStaging) * members, total);
+  // The share of rank i in a round of n elements is [n * i / members, n * (i + 1) / members).
+  auto bound = [&](int64_t n, int64_t i) { return n * i / members; };
+  const int64_t largest = (round + members - 1) / members;
+  staging.resize(std::max<size_t>(staging.size(), largest * members * sizeof(T)));
+  T *parts = reinterpret_cast<T *>(staging.data());
+  for (int64_t begin = 0; begin < total; begin += round) {
+    const int64_t n = std::min(round, total - begin);
+    T *values = data.data() + begin;
+    auto share = [&](int64_t i) {
+      return std::span<T>(values + bound(n, i), bound(n, i + 1) - bound(n, i));
+    };
+    const std::span<T> own = share(me);
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      OMNIBAL_RETURN_IF_ERROR(c.receive(i, parts + i * largest, own.size_bytes()));
+      OMNIBAL_RETURN_IF_ERROR(c.send(i, share(i).data(), share(i).size_bytes()));
+    }
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+    for (size_t e = 0; e < own.size(); ++e) {
+      T value = me == 0 ? own[e] : parts[e];
+      for (int64_t i = 1; i < members; ++i)
+        value += i == me ? own[e] : parts[i * largest + e];
+      own[e] = value;
+    }
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      OMNIBAL_RETURN_IF_ERROR(c.receive(i, share(i).data(), share(i).size_bytes()));
+      OMNIBAL_RETURN_IF_ERROR(c.send(i, own.data(), own.size_bytes()));
+    }
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+  }
+  return Status::ok();
+}
+
+template <typename T> Status Communicator::sum(std::span<T> data, std::span<const int> ranks) {
+  if (!Collective(*this, ranks).isMember() || !std::is_sorted(ranks.begin(), ranks.end()))
+    return {Code::Internal, "a collective's ranks must be ascending and contain the caller"};
+  if (ranks.size() == 1)
+    return Status::ok();
+  return static_cast<int64_t>(data.size_bytes() * ranks.size()) <= gatheredSum
+             ? sumGathered(data, ranks)
+             : sumShares(data, ranks);
+}
+
+Status Communicator::allReduce(std::span<float> data, std::span<const int> ranks) {
+  return sum(data, ranks);
+}
+Status Communicator::allReduce(std::span<double> data, std::span<const int> ranks) {
+  return sum(data, ranks);
+}
+
+/// A binomial tree: counted from the root, a rank hears from the one whose number lacks its lowest
+/// bit, and tells those whose lowest bit is below its own.
+Status Communicator::passDown(std::span<std::byte> data, int root, std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  const int64_t members = c.members(), bytes = static_cast<int64_t>(data.size());
+  const int64_t first = std::find(ranks.begin(), ranks.end(), root) - ranks.begin();
+  const int64_t place = (c.me() - first + members) % members;
+  auto memberAt = [&](int64_t other) { return (other + first) % members; };
+  int64_t bit = 1;
+  while (bit < members && !(place & bit))
+    bit *= 2;
+  if (place > 0) {
+    OMNIBAL_RETURN_IF_ERROR(c.receive(memberAt(place - bit), data.data(), bytes));
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+  }
+  for (bit /= 2; bit > 0; bit /= 2)
+    if (place + bit < members)
+      OMNIBAL_RETURN_IF_ERROR(c.send(memberAt(place + bit), data.data(), bytes));
+  return c.finish();
+}
+
+/// In rounds, every rank gets a share and passes it on to the others: what the root sends hardly
+/// grows with the number of ranks.
+Status Communicator::broadcastShares(std::span<std::byte> data, int root,
+                                     std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  const int64_t members = c.members(), me = c.me(), total = static_cast<int64_t>(data.size());
+  const int64_t first = std::find(ranks.begin(), ranks.end(), root) - ranks.begin();
+  for (int64_t begin = 0; begin < total; begin += broadcastShare * members) {
+    const int64_t n = std::min(broadcastShare * members, total - begin);
+    auto share = [&](int64_t i) {
+      const int64_t from = n * i / members, to = n * (i + 1) / members;
+      return data.subspan(begin + from, to - from);
+    };
+    if (me != first)
+      OMNIBAL_RETURN_IF_ERROR(c.receive(first, share(me).data(), share(me).size()));
+    for (int64_t i = 0; me == first && i < members; ++i)
+      if (i != first)
+        OMNIBAL_RETURN_IF_ERROR(c.send(i, share(i).data(), share(i).size()));
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      if (me != first)
+        OMNIBAL_RETURN_IF_ERROR(c.receive(i, share(i).data(), share(i).size()));
+      if (i != first)
+        OMNIBAL_RETURN_IF_ERROR(c.send(i, share(me).data(), share(me).size()));
+    }
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+  }
+  return Status::ok();
+}
+
+Status Communicator::broadcast(std::span<std::byte> data, int root, std::span<const int> ranks) {
+  if (!Collective(*this, ranks).isMember() ||
+      std::find(ranks.begin(), ranks.end(), root) == ranks.end())
+    return {Code::Internal, "a broadcast's ranks must contain its root and the caller"};
+  return static_cast<int64_t>(data.size()) <= smallBroadcast ? passDown(data, root, ranks)
+                                                             : broadcastShares(data, root, ranks);
+}
+
+Status Communicator::broadcast(std::string &text, int root) {
+  const std::vector<int> everyone = this->everyone();
+  uint64_t length = text.size();
+  OMNIBAL_RETURN_IF_ERROR(passDown(std::as_writable_bytes(std::span(&length, 1)), root, everyone));
+  text.resize(length);
+  return passDown(std::as_writable_bytes(std::span(text.data(), text.size())), root, everyone);
+}
+
+Status Communicator::barrier(std::span<const int> ranks) { return allGather({}, {}, ranks); }
+
+Status Communicator::checkEqual(uint64_t value, const std::string &what) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<uint64_t> values, gatherAll(value, everyone()));
+  for (int r = 1; r < size(); ++r)
+    if (values[r] != values[0])
+      return invalid("rank " + std::to_string(r) + " and rank 0 have different " + what);
+  return Status::ok();
+}
+
+Status Communicator::agree(Status mine) {
+  // Where ranks agree again, all report what one of them began with.
+  enum class State : uint8_t { Fine, HeardOf, Began };
+  const State state = mine                             ? State::Fine
+                      : mine.code() == Code::Aborted ? State::HeardOf
+                                                     : State::Began;
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<State> states, gatherAll(state, everyone()));
+  const auto worst = std::max_element(states.begin(), states.end()); // the first of several
+  if (*worst == State::Fine)
+    return Status::ok();
+  const int origin = static_cast<int>(worst - states.begin());
+  std::string text = mine.message();
+  Status told = broadcast(text, origin);
+  // Only the rank whose error it is reports it; those that heard of it first may be gone by now.
+  if (origin == rank())
+    return mine;
+  return told ? Status(Code::Aborted, text) : told;
+}
+
+} // namespace omnibal::rt
