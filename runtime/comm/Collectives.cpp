@@ -52,8 +52,8 @@ public:
 private:
   Status start(Communicator::Direction direction, int64_t member, void *data, int64_t bytes) {
     Communicator::Piece piece{data, bytes};
-    OMNIBAL_ASSIGN_OR_RETURN(auto handle, communicator.start(direction, ranks[member],
-                                                             collectiveTag, {&piece, 1}));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        auto handle, communicator.start(direction, ranks[member], collectiveTag, {&piece, 1}));
     handles.push_back(handle);
     return Status::ok();
   }
@@ -80,8 +80,7 @@ Status Communicator::allGather(std::span<const std::byte> mine, std::span<std::b
     const int64_t count = std::min(distance, members - distance);
     OMNIBAL_RETURN_IF_ERROR(
         c.receive((me + distance) % members, all.data() + distance * bytes, count * bytes));
-    OMNIBAL_RETURN_IF_ERROR(
-        c.send((me - distance + members) % members, all.data(), count * bytes));
+    OMNIBAL_RETURN_IF_ERROR(c.send((me - distance + members) % members, all.data(), count * bytes));
     OMNIBAL_RETURN_IF_ERROR(c.finish());
   }
   std::rotate(all.begin(), all.end() - me * bytes, all.end());
@@ -249,7 +248,7 @@ Status Communicator::checkEqual(uint64_t value, const std::string &what) {
 Status Communicator::agree(Status mine) {
   // Where ranks agree again, all report what one of them began with.
   enum class State : uint8_t { Fine, HeardOf, Began };
-  const State state = mine                             ? State::Fine
+  const State state = mine                           ? State::Fine
                       : mine.code() == Code::Aborted ? State::HeardOf
                                                      : State::Began;
   OMNIBAL_ASSIGN_OR_RETURN(std::vector<State> states, gatherAll(state, everyone()));

@@ -173,6 +173,10 @@ Result<Socket> Socket::accept(Time::time_point until) const {
       hurry(socket);
       return socket;
     }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+      return Status(Code::Unavailable,
+                    std::string("cannot accept a connection: ") + std::strerror(errno) +
+                        (errno == EMFILE || errno == ENFILE ? "; raise `ulimit -n`" : ""));
   }
 }
 

@@ -33,6 +33,7 @@ public:
   static Result<Socket> listen(int port, int &chosen);
   /// Tries again until somebody listens there; DeadlineExceeded holds why nobody could be reached.
   static Result<Socket> connect(const std::string &host, int port, Time::time_point until);
+  /// DeadlineExceeded if nobody came; Unavailable if this process can have no more connections.
   Result<Socket> accept(Time::time_point until) const;
 
   /// Sends all bytes, or returns false if the connection is lost or the time is over.

@@ -22,18 +22,22 @@ using tcp::Peer;
 
 /// How often this rank tells what it does, if that has changed.
 constexpr milliseconds announcements{200};
+/// After so long without a connection it is looked whether the run goes on.
+constexpr milliseconds attempts{1000};
 /// The time for a last word to go out.
 constexpr milliseconds parting{1000};
 
 class TcpCommunicator final : public Communicator {
 public:
-  TcpCommunicator(TcpOptions given, Milliseconds waits, std::vector<Socket> sockets,
-                  const std::vector<std::string> &names)
+  TcpCommunicator(TcpOptions given, Milliseconds waits, TcpMeeting meeting)
       : Communicator(waits), options(std::move(given)), me(options.place.rank),
+        listener(std::move(meeting.listener)), addresses(std::move(meeting.addresses)),
         peers(options.place.ranks), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    for (int r = 0; r < size(); ++r)
-      if (r != me)
-        peers[r].open(std::move(sockets[r]), names[r]);
+    for (int r = 0; r < size(); ++r) {
+      peers[r].name = addresses[r].host;
+      if (meeting.sockets[r])
+        peers[r].open(std::move(meeting.sockets[r]));
+    }
     thread = std::thread([this] { serve(); });
   }
 
@@ -41,14 +45,16 @@ public:
     {
       std::unique_lock lock(mutex);
       leaving = true;
-      if (!broken)
-        part(lock, FrameKind::Bye, Status::ok());
+      if (!broken) {
+        sayToAll(FrameKind::Bye, Status::ok());
+        letGo(lock);
+      }
       // Closed with something unread, a connection would take the last word with it.
       for (Peer &peer : peers)
         if (peer.isOpen())
           shutdown(peer.descriptor(), SHUT_WR);
       waitFor(lock, [](const Peer &peer) { return peer.ended || !peer.isOpen(); });
-      stop = true;
+      stop = true; // whoever connects from here on is refused by the closed listener
     }
     nudge();
     thread.join();
@@ -59,15 +65,15 @@ public:
 
   Status wait(Handle handle) override {
     std::unique_lock lock(mutex);
-    auto found = open.find(handle);
-    if (found == open.end())
+    auto found = operations.find(handle);
+    if (found == operations.end())
       return {Code::Internal, "wait for an operation that was never started"};
     OperationPointer operation = found->second;
     const Peer &peer = peers[operation->peer];
     bool came = changed.wait_for(
         lock, deadline, [&] { return operation->done || broken || (peer.ended && !leaving); });
     if (operation->done) {
-      open.erase(handle);
+      operations.erase(handle);
       return operation->failure;
     }
     if (broken)
@@ -89,10 +95,9 @@ public:
       cause = reason;
     for (Peer &peer : peers)
       peer.cancel();
-    open.clear();
-    if (!told)
-      part(lock, FrameKind::Abort, *cause);
-    told = true;
+    operations.clear();
+    tellAll();
+    letGo(lock);
   }
 
   void announce(const Activity &now) override {
@@ -122,20 +127,48 @@ private:
     if (broken)
       return *broken;
     Peer &to = peers[peer];
+    if (!to.isOpen() && !to.ended && peer < me)
+      OMNIBAL_RETURN_IF_ERROR(connectTo(peer, lock));
     if (direction == Direction::Send)
       to.send(operation);
     else
       to.receive(operation);
     Handle handle = next++;
-    open[handle] = operation;
+    operations[handle] = operation;
     // Most of it fits into the socket at once, which saves a change of threads. That one finds out
     // why it does not.
     News news;
-    bool more = !to.write(news) || to.wantsToWrite();
+    bool more = to.isOpen() && (!to.write(news) || to.wantsToWrite());
     lock.unlock();
     if (more)
       nudge();
     return handle;
+  }
+
+  /// Lower ranks are connected to when they are first needed.
+  Status connectTo(int peer, std::unique_lock<std::mutex> &lock) {
+    const Time::time_point until = Time::now() + deadline;
+    for (;;) {
+      lock.unlock();
+      auto made =
+          connectToRank(options.place, addresses, peer, std::min(until, Time::now() + attempts));
+      lock.lock();
+      if (broken)
+        return *broken;
+      if (!made && Time::now() < until)
+        continue;
+      OMNIBAL_RETURN_IF_ERROR(made.status());
+      open(peer, *std::move(made));
+      nudge();
+      return Status::ok();
+    }
+  }
+  void open(int rank, Socket made) {
+    peers[rank].open(std::move(made));
+    if (told) // it came late, and hears at once why the run ends
+      peers[rank].say(FrameKind::Abort, static_cast<uint32_t>(cause->code()), cause->message());
+    else
+      peers[rank].say(FrameKind::Activity, 0, doing());
   }
 
   std::string doing() {
@@ -162,16 +195,25 @@ private:
                       "rank " + std::to_string(me) + " (" + doing() + ") lost " + who + ": " + how);
       cause = broken;
       noticed = Time::now();
+      tellAll();
     }
     changed.notify_all();
   }
 
-  /// Says a last word to all and waits a little for it to go out.
-  void part(std::unique_lock<std::mutex> &lock, FrameKind word, const Status &reason) {
+  /// Passes on why the run ends, once: not every rank is connected to the one that knows.
+  void tellAll() {
+    if (!told)
+      sayToAll(FrameKind::Abort, *cause);
+    told = true;
+  }
+  void sayToAll(FrameKind word, const Status &reason) {
     for (Peer &peer : peers)
       if (peer.isOpen())
         peer.say(word, static_cast<uint32_t>(reason.code()), reason.message());
     nudge();
+  }
+  /// Waits a little for last words to go out.
+  void letGo(std::unique_lock<std::mutex> &lock) {
     waitFor(lock, [](const Peer &peer) { return !peer.isOpen() || !peer.wantsToWrite(); });
   }
   void waitFor(std::unique_lock<std::mutex> &lock, bool (*over)(const Peer &)) {
@@ -185,8 +227,11 @@ private:
     Time::time_point nextAnnouncement = Time::now();
     std::unique_lock lock(mutex);
     while (!stop) {
-      entries.assign(1, {wake.get(), POLLIN, 0});
-      ranks.assign(1, -1);
+      entries.assign({{wake.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}});
+      for (const TcpArrival &arrival : arrivals)
+        entries.push_back({arrival.descriptor(), POLLIN, 0});
+      const size_t first = entries.size();
+      ranks.clear();
       for (int r = 0; r < size(); ++r)
         if (peers[r].isOpen()) {
           short events = static_cast<short>(POLLIN | (peers[r].wantsToWrite() ? POLLOUT : 0));
@@ -198,14 +243,39 @@ private:
       lock.lock();
       uint64_t count;
       [[maybe_unused]] ssize_t ignored = ::read(wake.get(), &count, sizeof count);
-      for (size_t i = 1; i < entries.size(); ++i)
-        if (entries[i].revents && peers[ranks[i]].isOpen())
-          attend(ranks[i], entries[i].revents);
+      for (size_t i = first; i < entries.size(); ++i)
+        if (entries[i].revents && peers[ranks[i - first]].isOpen())
+          attend(ranks[i - first], entries[i].revents);
+      admit(entries[1].revents);
       if (Time::now() >= nextAnnouncement) {
         tell();
         nextAnnouncement = Time::now() + announcements;
       }
       abandonIfStuck(lock);
+    }
+  }
+
+  /// Connections from higher ranks, which say at once who they are.
+  void admit(short events) {
+    if (events) {
+      if (auto came = listener.accept(Time::now()))
+        arrivals.emplace_back(*std::move(came));
+      else if (came.status().code() != Code::DeadlineExceeded && !broken) {
+        broken = cause = came.status().context("rank " + std::to_string(me));
+        noticed = Time::now();
+        tellAll();
+        changed.notify_all();
+      }
+    }
+    for (size_t i = 0; i < arrivals.size();) {
+      const std::optional<int> rank = arrivals[i].identify(options.place);
+      if (!rank) {
+        ++i;
+        continue;
+      }
+      if (*rank >= 0 && !peers[*rank].isOpen() && !peers[*rank].ended)
+        open(*rank, arrivals[i].take());
+      arrivals.erase(arrivals.begin() + static_cast<ptrdiff_t>(i));
     }
   }
 
@@ -220,6 +290,7 @@ private:
       cause = news.reason;
       broken = Status(Code::Aborted, "another rank failed: " + news.reason.message());
       noticed = Time::now();
+      tellAll();
     }
     if (!alive && !peer.ended && !broken)
       lose(rank, "the connection was closed");
@@ -262,7 +333,10 @@ private:
 
   TcpOptions options;
   int me;
-  std::vector<Peer> peers;
+  Socket listener;
+  std::vector<TcpAddress> addresses; ///< of all ranks
+  std::vector<TcpArrival> arrivals;
+  std::vector<Peer> peers; ///< by rank; only those are open with whom this one talks
   Socket wake;
   std::mutex mutex; ///< of everything but the activity
   std::condition_variable changed;
@@ -270,9 +344,9 @@ private:
   Activity activity;
   bool activityIsNew = false;
   Handle next = 0;
-  std::map<Handle, OperationPointer> open;
-  std::optional<Status> broken; ///< what every operation gives from now on
-  std::optional<Status> cause;  ///< in the words of the rank that failed first
+  std::map<Handle, OperationPointer> operations; ///< not yet waited for
+  std::optional<Status> broken;                  ///< what every operation gives from now on
+  std::optional<Status> cause;                   ///< in the words of the rank that failed first
   Time::time_point noticed;
   bool leaving = false, told = false, stop = false, abandoned = false;
   std::thread thread;
@@ -282,10 +356,9 @@ private:
 
 Result<std::unique_ptr<Communicator>> createTcpCommunicator(const TcpOptions &options,
                                                             Communicator::Milliseconds waits) {
-  std::vector<std::string> names;
-  OMNIBAL_ASSIGN_OR_RETURN(auto sockets, connectMesh(options.place, options.deadline, names));
+  OMNIBAL_ASSIGN_OR_RETURN(TcpMeeting meeting, meetRanks(options.place, options.deadline));
   return std::unique_ptr<Communicator>(
-      std::make_unique<TcpCommunicator>(options, waits, std::move(sockets), names));
+      std::make_unique<TcpCommunicator>(options, waits, std::move(meeting)));
 }
 
 } // namespace omnibal::rt

@@ -23,7 +23,7 @@ struct TcpOptions {
   Communicator::Milliseconds patience{5000};
 };
 
-/// Meets the other ranks (TcpMesh.h) within the options' deadline and connects to each of them;
+/// Meets the other ranks (TcpMesh.h) within the options' deadline;
 /// `waits` is the deadline of what follows.
 Result<std::unique_ptr<Communicator>> createTcpCommunicator(const TcpOptions &options,
                                                             Communicator::Milliseconds waits);

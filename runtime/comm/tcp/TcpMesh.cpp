@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sys/resource.h>
 
 namespace omnibal::rt {
 namespace {
@@ -13,7 +14,7 @@ using Time = Socket::Time;
 constexpr milliseconds meshPatience{5000};
 constexpr char magic[8] = {'o', 'm', 'n', 'i', 'b', 'a', 'l', '1'};
 
-/// What a process says first, to rank 0 and to each other rank.
+/// What a process says first, to rank 0 and to each other rank that it connects to.
 struct Hello {
   char magic[8];
   int32_t rank, ranks;
@@ -32,45 +33,72 @@ struct Listener {
   int32_t port;
 };
 
+Hello helloOf(const TcpPlace &place, int port) {
+  Hello mine{};
+  std::memcpy(mine.magic, magic, sizeof magic);
+  mine.rank = place.rank;
+  mine.ranks = place.ranks;
+  mine.run = place.run;
+  mine.port = port;
+  return mine;
+}
+
+/// Whether a rank of this run connects that may: lower ones wait to be connected to.
+bool isHigherRank(const Hello &theirs, const TcpPlace &place) {
+  return !std::memcmp(theirs.magic, magic, sizeof magic) && theirs.run == place.run &&
+         theirs.ranks == place.ranks && theirs.rank > place.rank && theirs.rank < place.ranks;
+}
+
+/// In the tree of connections, a rank's parent lacks its lowest bit.
+int parentOf(int rank) { return rank & (rank - 1); }
+
 std::string seconds(milliseconds time) {
   std::string text = std::to_string(static_cast<double>(time.count()) / 1000.0);
   return text.substr(0, text.find('.') + 2) + " s";
 }
 
+/// While they meet, every rank has a connection to rank 0.
+void allowDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit); // if that fails, accept() tells
+}
+
 class Mesh {
 public:
-  Mesh(const TcpPlace &place, milliseconds deadline, std::vector<std::string> &names)
-      : place(place), deadline(deadline), until(Time::now() + deadline), names(names),
-        sockets(place.ranks), listeners(place.ranks) {
-    names.assign(place.ranks, "");
-  }
+  Mesh(const TcpPlace &place, milliseconds deadline)
+      : place(place), deadline(deadline), until(Time::now() + deadline), sockets(place.ranks),
+        listeners(place.ranks), names(place.ranks) {}
 
-  Result<std::vector<Socket>> connect() {
-    Status status = place.rank == 0 ? gather() : join();
-    if (!status)
-      return status;
-    return std::move(sockets);
+  Result<TcpMeeting> meet() {
+    TcpMeeting meeting;
+    OMNIBAL_RETURN_IF_ERROR(place.rank == 0 ? gather(meeting.listener) : join(meeting.listener));
+    meeting.addresses.push_back({place.address, place.port});
+    for (int r = 1; r < place.ranks; ++r)
+      meeting.addresses.push_back(
+          {listeners[r].address[0] ? listeners[r].address : place.address, listeners[r].port});
+    if (place.rank > 0)
+      OMNIBAL_RETURN_IF_ERROR(growTree(meeting));
+    meeting.sockets = std::move(sockets);
+    return meeting;
   }
 
 private:
   std::string where() const { return place.address + ", port " + std::to_string(place.port); }
-  Hello hello(int port) const {
-    Hello mine{};
-    std::memcpy(mine.magic, magic, sizeof magic);
-    mine.rank = place.rank;
-    mine.ranks = place.ranks;
-    mine.run = place.run;
-    mine.port = port;
-    return mine;
-  }
-
   /// Rank 0: hears all, then tells all.
-  Status gather() {
+  Status gather(Socket &listener) {
     int port = 0;
-    OMNIBAL_ASSIGN_OR_RETURN(Socket listener, Socket::listen(place.port, port));
+    allowDescriptors();
+    OMNIBAL_ASSIGN_OR_RETURN(listener, Socket::listen(place.port, port));
     Status status;
     for (int missing = place.ranks - 1; missing > 0 && status;) {
       auto came = listener.accept(until);
+      if (!came && came.status().code() != Code::DeadlineExceeded) {
+        status = came.status().context("rank 0 at " + where());
+        break;
+      }
       if (!came) {
         status = {Code::DeadlineExceeded, "rank 0 waited " + seconds(deadline) + " at " + where() +
                                               " for " + missingRanks()};
@@ -96,6 +124,8 @@ private:
                !sockets[r].sendAll(listeners.data(), listeners.size() * sizeof(Listener), until))
         status = {Code::Unavailable, "rank " + std::to_string(r) + " (" + names[r] +
                                          ") went away while the ranks were meeting"};
+      if (parentOf(r) != 0)
+        sockets[r] = Socket(); // its neighbors are others
     }
     return status;
   }
@@ -152,43 +182,40 @@ private:
       (void)socket.sendAll(why.data(), answer.length, soon);
   }
 
-  Status join() {
+  Status join(Socket &listener) {
     int port = 0;
-    OMNIBAL_ASSIGN_OR_RETURN(Socket listener, Socket::listen(0, port));
+    OMNIBAL_ASSIGN_OR_RETURN(listener, Socket::listen(0, port));
     auto first = Socket::connect(place.address, place.port, until);
     if (!first)
       return first.status().code() == Code::DeadlineExceeded ? late(first.status().message())
                                                              : first.status();
     sockets[0] = *std::move(first);
-    names[0] = sockets[0].peer().text();
-    OMNIBAL_RETURN_IF_ERROR(hearRankZero(port));
-    for (int r = 1; r < place.rank; ++r) {
-      std::string host = listeners[r].address[0] ? listeners[r].address : names[0];
-      auto made = Socket::connect(host, listeners[r].port, until);
-      Hello mine = hello(0);
-      if (!made || !made->sendAll(&mine, sizeof mine, until))
-        return {Code::Unavailable,
-                "rank " + std::to_string(place.rank) + " cannot connect to rank " +
-                    std::to_string(r) + " at " + host + ", port " +
-                    std::to_string(listeners[r].port) + ": " +
-                    (made ? std::string(std::strerror(errno)) : made.status().message()) +
-                    "; do firewalls let the machines of the run reach each other's ports?"};
-      sockets[r] = *std::move(made);
-      names[r] = host;
+    return hearRankZero(port);
+  }
+
+  /// Connects to the parent, if that is not rank 0, and waits for the children.
+  Status growTree(const TcpMeeting &meeting) {
+    if (const int parent = parentOf(place.rank); parent != 0) {
+      sockets[0] = Socket();
+      OMNIBAL_ASSIGN_OR_RETURN(sockets[parent],
+                               connectToRank(place, meeting.addresses, parent, until));
     }
-    for (int missing = place.ranks - 1 - place.rank; missing > 0;) {
-      auto came = listener.accept(until);
+    int missing = 0;
+    for (int bit = 1; !(place.rank & bit) && place.rank + bit < place.ranks; bit *= 2)
+      ++missing;
+    while (missing > 0) {
+      auto came = meeting.listener.accept(until);
+      if (!came && came.status().code() != Code::DeadlineExceeded)
+        return came.status().context("rank " + std::to_string(place.rank));
       if (!came)
         return {Code::DeadlineExceeded, "rank " + std::to_string(place.rank) + " waited " +
                                             seconds(deadline) + " for connections of higher ranks"};
       Hello theirs{};
       if (!came->receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + meshPatience)) ||
-          std::memcmp(theirs.magic, magic, sizeof magic) || theirs.run != place.run ||
-          theirs.rank <= place.rank || theirs.rank >= place.ranks || sockets[theirs.rank])
+          !isHigherRank(theirs, place) || sockets[theirs.rank])
         continue;
-      names[theirs.rank] = came->peer().text();
       sockets[theirs.rank] = *std::move(came);
-      --missing;
+      missing -= parentOf(theirs.rank) == place.rank; // others may be early
     }
     return Status::ok();
   }
@@ -200,7 +227,7 @@ private:
   }
 
   Status hearRankZero(int port) {
-    Hello mine = hello(port);
+    Hello mine = helloOf(place, port);
     Answer answer{};
     // Rank 0 answers when all have come or its own deadline is over.
     auto answered = until + meshPatience;
@@ -230,16 +257,45 @@ private:
   const TcpPlace &place;
   milliseconds deadline;
   Time::time_point until;
-  std::vector<std::string> &names;
   std::vector<Socket> sockets;
   std::vector<Listener> listeners;
+  std::vector<std::string> names; ///< addresses of those who came to rank 0
 };
 
 } // namespace
 
-Result<std::vector<Socket>> connectMesh(const TcpPlace &place, milliseconds deadline,
-                                        std::vector<std::string> &names) {
-  return Mesh(place, deadline, names).connect();
+Result<TcpMeeting> meetRanks(const TcpPlace &place, milliseconds deadline) {
+  return Mesh(place, deadline).meet();
+}
+
+Result<Socket> connectToRank(const TcpPlace &place, const std::vector<TcpAddress> &addresses,
+                             int rank, Time::time_point until) {
+  const TcpAddress &address = addresses[rank];
+  auto made = Socket::connect(address.host, address.port, until);
+  Hello mine = helloOf(place, 0);
+  if (made && made->sendAll(&mine, sizeof mine, until))
+    return made;
+  return Status(Code::Unavailable,
+                "rank " + std::to_string(place.rank) + " cannot connect to rank " +
+                    std::to_string(rank) + " at " + address.host + ", port " +
+                    std::to_string(address.port) + ": " +
+                    (made ? std::string(std::strerror(errno)) : made.status().message()) +
+                    "; do firewalls let the machines of the run reach each other's ports?");
+}
+
+TcpArrival::TcpArrival(Socket came) : socket(std::move(came)), until(Time::now() + meshPatience) {}
+
+std::optional<int> TcpArrival::identify(const TcpPlace &place) {
+  char bytes[sizeof(Hello)];
+  const ssize_t got = recv(socket.get(), bytes, sizeof bytes - said.size(), MSG_DONTWAIT);
+  const bool later = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  if (got > 0)
+    said.insert(said.end(), bytes, bytes + got);
+  if (said.size() < sizeof(Hello))
+    return (got > 0 || later) && Time::now() < until ? std::nullopt : std::optional(-1);
+  Hello theirs;
+  std::memcpy(&theirs, said.data(), sizeof theirs);
+  return isHigherRank(theirs, place) ? theirs.rank : -1;
 }
 
 } // namespace omnibal::rt

@@ -33,11 +33,6 @@ Communicator::Piece Operation::rest() const {
   return {};
 }
 
-void Peer::open(Socket made, std::string who) {
-  socket = std::move(made);
-  name = std::move(who);
-}
-
 void Peer::close() {
   cancel();
   out.clear();

@@ -51,7 +51,8 @@ struct News {
 /// One thread at a time uses it.
 class Peer {
 public:
-  void open(Socket made, std::string name);
+  /// What has been started before goes out from here on.
+  void open(Socket made) { socket = std::move(made); }
   bool isOpen() const { return static_cast<bool>(socket); }
   int descriptor() const { return socket.get(); }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <gtest/gtest.h>
+#include <set>
 #include <thread>
 
 namespace omnibal::rt {
@@ -337,8 +338,7 @@ TEST(TcpMesh, OtherRunsAndNumbersAreRefused) {
       threads.emplace_back([&, i] {
         places[i].address = "127.0.0.1";
         places[i].port = port;
-        std::vector<std::string> names;
-        results[i] = connectMesh(places[i], deadline, names).status();
+        results[i] = meetRanks(places[i], deadline).status();
       });
     }
     for (std::thread &t : threads)
@@ -378,16 +378,83 @@ TEST(TcpMesh, StrangersHoldNobodyUp) {
     EXPECT_TRUE(socket->sendAll("GET / HTTP/1.0\r\nHost: somebody else entirely\r\n\r\n", 50,
                                 Socket::Time::now() + 1s));
   });
-  std::vector<std::string> names[2];
   std::thread other([&] {
     stranger.join();
-    auto joined = connectMesh({1, 2, "127.0.0.1", port, 1}, 20s, names[1]);
+    auto joined = meetRanks({1, 2, "127.0.0.1", port, 1}, 20s);
     EXPECT_TRUE(joined) << joined.status().message();
   });
-  auto gathered = connectMesh({0, 2, "127.0.0.1", port, 1}, 20s, names[0]);
+  auto gathered = meetRanks({0, 2, "127.0.0.1", port, 1}, 20s);
   EXPECT_TRUE(gathered) << gathered.status().message();
   other.join();
-  EXPECT_EQ(names[0][1], "127.0.0.1");
+  EXPECT_EQ(gathered->addresses[1].host, "127.0.0.1");
+}
+
+/// By hand: a rank's parent lacks its lowest bit, and rank 0 has those with one bit.
+TEST(TcpMesh, WhatStaysIsATree) {
+  constexpr int ranks = 21;
+  int port = freePort();
+  std::vector<std::set<int>> neighbors(ranks);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      auto met = meetRanks({r, ranks, "127.0.0.1", port, 1}, 20s);
+      ASSERT_TRUE(met) << met.status().message();
+      for (int other = 0; other < ranks; ++other)
+        if (met->sockets[other])
+          neighbors[r].insert(other);
+    });
+  for (std::thread &t : threads)
+    t.join();
+  EXPECT_EQ(neighbors[0], (std::set{1, 2, 4, 8, 16}));
+  EXPECT_EQ(neighbors[12], (std::set{8, 13, 14}));
+  EXPECT_EQ(neighbors[16], (std::set{0, 17, 18, 20}));
+  EXPECT_EQ(neighbors[19], (std::set{18}));
+  size_t ends = 0;
+  for (int r = 0; r < ranks; ++r)
+    ends += neighbors[r].size();
+  EXPECT_EQ(ends, 2u * (ranks - 1));
+}
+
+/// Ranks wait for others that they are not connected to, when one that they never talked to fails.
+TEST_P(Messages, AnAbortReachesThoseWhoNeverTalked) {
+  auto begin = std::chrono::steady_clock::now();
+  onRanks(11, 60s, [](Communicator &c) {
+    if (c.rank() == 5) {
+      std::this_thread::sleep_for(300ms);
+      c.abort(Status(Code::InvalidArgument, "the disk is full"));
+      return;
+    }
+    int value;
+    Piece piece{&value, 4};
+    const int peer = c.rank() < 5 ? c.rank() + 6 : (c.rank() + 3) % 5;
+    auto handle = c.receive(peer, 0, {&piece, 1});
+    Status status = handle ? c.wait(*handle) : handle.status();
+    EXPECT_EQ(status.code(), Code::Aborted) << status.message();
+    EXPECT_NE(status.message().find("the disk is full"), std::string::npos) << status.message();
+    c.abort(status);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+}
+
+/// Connections are made when they are needed, from either side, also by many at once.
+TEST_P(Messages, EveryPairCanTalk) {
+  constexpr int ranks = 12;
+  onRanks(ranks, 60s, [](Communicator &c) {
+    std::vector<int> in(ranks, -1), out(ranks);
+    std::vector<Communicator::Handle> handles;
+    for (int step = 1; step < ranks; ++step) {
+      const int to = (c.rank() + step) % ranks, from = (c.rank() - step + ranks) % ranks;
+      out[to] = 100 * c.rank() + to;
+      Piece sent{&out[to], 4}, received{&in[from], 4};
+      auto a = c.send(to, 3, {&sent, 1}), b = c.receive(from, 3, {&received, 1});
+      ASSERT_TRUE(a && b);
+      handles.insert(handles.end(), {*a, *b});
+    }
+    for (Communicator::Handle handle : handles)
+      ASSERT_TRUE(c.wait(handle));
+    for (int r = 0; r < ranks; ++r)
+      EXPECT_EQ(in[r], r == c.rank() ? -1 : 100 * r + c.rank());
+  });
 }
 
 } // namespace
