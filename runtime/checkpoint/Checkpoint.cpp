@@ -1,134 +1,102 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/RunningChecksum.h"
 #include "runtime/checkpoint/TensorBytes.h"
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
+#include <map>
 
 namespace omnibal::rt {
 namespace {
 
 namespace fs = std::filesystem;
 
-Status makeFolder(const std::string &path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error)
-    return {Code::Unavailable, path + ": creating the folder failed: " + error.message()};
-  return syncFolder(fs::absolute(path).parent_path().string());
-}
-
-std::string shardName(int stage) { return "stage-" + std::to_string(stage) + ".safetensors"; }
-
-Status writeShard(const std::string &path, const std::vector<NamedTensor> &tensors) {
-  std::vector<TensorHeader> layout;
-  for (const NamedTensor &tensor : tensors)
-    layout.push_back({tensor.name, StoredType::F32, tensor.shape});
-  OMNIBAL_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::create(path, layout));
-  for (const NamedTensor &tensor : tensors)
-    OMNIBAL_RETURN_IF_ERROR(streamTensor(
-        tensor, [&](const void *data, size_t bytes) { return writer.append(data, bytes); }));
-  return writer.finish();
-}
-
-/// The leader's part: manifest, the folder's final name, the pointer.
-Status commitStep(const CheckpointWriteOptions &options, const RunState &state,
-                  const std::string &incomplete) {
-  Manifest manifest;
-  manifest.state = state;
-  for (int stage = 0; stage < options.stages; ++stage) {
-    OMNIBAL_ASSIGN_OR_RETURN(ManifestFile file, measureFile(incomplete, shardName(stage)));
-    manifest.files.push_back(std::move(file));
+/// Calls use(first, count) for the elements in pieces, which leave the process's memory again.
+template <typename Use> Status inPieces(const StoredTensor &stored, Use use) {
+  const int64_t step = elementsAtOnce(stored);
+  for (int64_t first = 0; first < stored.elements; first += step) {
+    const int64_t count = std::min(step, stored.elements - first);
+    OMNIBAL_RETURN_IF_ERROR(use(first, count));
+    releasePages(stored, first, count);
   }
-  OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(incomplete + "/manifest.json", manifest.print()));
-  std::string name = stepName(state.step), final = options.folder + "/" + name;
-  OMNIBAL_RETURN_IF_ERROR(publishFolder(incomplete, final));
-  OMNIBAL_RETURN_IF_ERROR(syncFolder(options.folder));
-  return writeFileAtomically(options.folder + "/latest", name + "\n");
+  return Status::ok();
+}
+
+Status addTo(RunningChecksum &sum, const StoredTensor &stored) {
+  const int64_t size = byteSize(stored.dtype);
+  return inPieces(stored, [&](int64_t first, int64_t count) {
+    sum.add(stored.data + first * size, count * size);
+    return Status::ok();
+  });
+}
+
+Status fillFrom(const StoredTensor &stored, const NamedTensor &tensor) {
+  auto convert = [&](float *to) {
+    return inPieces(stored, [&](int64_t first, int64_t count) {
+      return convertTensor(stored, DType::F32, to + first, first, count);
+    });
+  };
+  return throughHostCopy(tensor, [&](const NamedTensor &here) {
+    if (!here.transposed)
+      return convert(here.data);
+    std::vector<float> dense(static_cast<size_t>(stored.elements));
+    OMNIBAL_RETURN_IF_ERROR(convert(dense.data()));
+    unstreamTensor(here, dense.data());
+    return Status::ok();
+  });
 }
 
 } // namespace
 
-Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
-                      const std::vector<NamedTensor> &tensors, const Agreement &agree) {
-  std::string incomplete = options.folder + "/" + stepName(state.step) + ".incomplete";
-  Status status;
-  if (options.leads) {
-    std::error_code ignored;
-    fs::remove_all(incomplete, ignored); // left by a run that was killed
-    status = makeFolder(options.folder);
-    if (status)
-      status = makeFolder(incomplete);
-  }
-  OMNIBAL_RETURN_IF_ERROR(agree(std::move(status)));
-  if (options.writes)
-    status = writeShard(incomplete + "/" + shardName(options.stage), tensors);
-  status = agree(std::move(status));
-  if (!status) {
-    if (options.leads) {
-      std::error_code ignored;
-      fs::remove_all(incomplete, ignored);
-    }
-    return std::move(status).context("saving the checkpoint of step " + std::to_string(state.step));
-  }
-  if (options.leads) {
-    status = commitStep(options, state, incomplete);
-    if (status)
-      pruneCheckpoints(options.folder, options.retention, state.step, options.obsolete);
-  }
-  return agree(std::move(status))
-      .context("saving the checkpoint of step " + std::to_string(state.step));
-}
-
-Result<Checkpoint> Checkpoint::load(const std::string &folder, Manifest manifest, bool verified) {
+Result<Checkpoint> Checkpoint::openStep(const std::string &folder) {
+  OMNIBAL_ASSIGN_OR_RETURN(const Manifest manifest, readManifest(folder));
   Checkpoint checkpoint;
   checkpoint.folder = folder;
   checkpoint.run = manifest.state;
   for (const ManifestFile &file : manifest.files) {
+    OMNIBAL_RETURN_IF_ERROR(verifySize(folder, file));
     OMNIBAL_ASSIGN_OR_RETURN(auto shard, SafetensorsFile::open(folder + "/" + file.name));
-    checkpoint.shards.push_back({std::move(shard), file, verified});
+    checkpoint.shards.push_back({std::move(shard), file, false});
   }
   return checkpoint;
 }
 
-Result<Checkpoint> Checkpoint::openVerified(const std::string &folder) {
-  OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, readManifest(folder));
-  return load(folder, std::move(manifest), false);
-}
-
-Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::string> *notices) {
+Result<std::vector<std::string>> Checkpoint::candidates(const std::string &path) {
   std::error_code error;
-  auto load = [](const std::string &folder) -> Result<Checkpoint> {
-    OMNIBAL_ASSIGN_OR_RETURN(Manifest manifest, verifyStep(folder));
-    return Checkpoint::load(folder, std::move(manifest), true);
-  };
   if (fs::exists(path + "/manifest.json", error))
-    return load(path);
+    return std::vector<std::string>{path};
   if (!fs::is_directory(path, error))
     return Status(Code::NotFound, path + ": no such checkpoint folder");
   // `latest` tells which one was finished last; older ones are the fall-back.
-  std::vector<std::string> candidates = listCheckpoints(path);
+  std::vector<std::string> names = listCheckpoints(path);
   if (auto latest = readWholeFile(path + "/latest")) {
-    std::string name = latest->substr(0, latest->find('\n'));
-    auto it = std::find(candidates.begin(), candidates.end(), name);
-    if (it != candidates.end())
-      std::rotate(candidates.begin(), it, it + 1);
+    const std::string name = latest->substr(0, latest->find('\n'));
+    auto it = std::find(names.begin(), names.end(), name);
+    if (it != names.end())
+      std::rotate(names.begin(), it, it + 1);
   }
+  if (names.empty())
+    return Status(Code::DataLoss, path + ": the folder holds no checkpoint (step-...)");
+  for (std::string &name : names)
+    name = path + "/" + name;
+  return names;
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string &path, std::vector<std::string> *notices) {
+  OMNIBAL_ASSIGN_OR_RETURN(const std::vector<std::string> folders, candidates(path));
   std::string reasons;
-  for (const std::string &name : candidates) {
-    auto checkpoint = load(path + "/" + name);
-    if (checkpoint)
-      return checkpoint;
-    reasons += "\n  " + checkpoint.status().message();
+  for (const std::string &folder : folders) {
+    auto checkpoint = openStep(folder);
+    Status status = checkpoint.status();
+    for (size_t i = 0; status && i < checkpoint->shards.size(); ++i)
+      status = checkpoint->readShard(checkpoint->shards[i], {});
+    if (status || folder == path)
+      return status ? std::move(checkpoint) : Result<Checkpoint>(status);
+    reasons += "\n  " + status.message();
     if (notices)
-      notices->push_back("passed over: " + checkpoint.status().message());
+      notices->push_back("passed over: " + status.message());
   }
-  return Status(Code::DataLoss,
-                path + (candidates.empty() ? ": the folder holds no checkpoint (step-...)"
-                                           : ": no checkpoint is complete:" + reasons));
+  return Status(Code::DataLoss, path + ": no checkpoint is complete:" + reasons);
 }
 
 std::vector<std::string> Checkpoint::tensors() const {
@@ -139,29 +107,50 @@ std::vector<std::string> Checkpoint::tensors() const {
   return names;
 }
 
-Status Checkpoint::read(const NamedTensor &tensor) {
-  for (Shard &shard : shards) {
-    const StoredTensor *stored = shard.file->find(tensor.name);
-    if (!stored)
-      continue;
-    if (!shard.verified)
-      OMNIBAL_RETURN_IF_ERROR(verifyFile(folder, shard.entry));
-    shard.verified = true;
+Status Checkpoint::read(std::span<const NamedTensor> tensors) {
+  std::vector<std::vector<const NamedTensor *>> wanted(shards.size());
+  for (const NamedTensor &tensor : tensors) {
+    size_t at = 0;
+    while (at < shards.size() && !shards[at].file->find(tensor.name))
+      ++at;
+    if (at == shards.size())
+      return {Code::NotFound, folder + ": no shard holds the tensor \"" + tensor.name +
+                                  "\" (the checkpoint belongs to another model or freezing)"};
+    const StoredTensor *stored = shards[at].file->find(tensor.name);
     if (stored->shape != tensor.shape || stored->dtype != StoredType::F32)
-      return {Code::InvalidArgument, shard.file->path() + ": tensor \"" + tensor.name +
+      return {Code::InvalidArgument, shards[at].file->path() + ": tensor \"" + tensor.name +
                                          "\" has another shape than the program's parameter "
                                          "(the checkpoint belongs to another model)"};
-    return throughHostCopy(tensor, [&](const NamedTensor &here) {
-      if (!here.transposed)
-        return convertTensor(*stored, DType::F32, here.data);
-      std::vector<float> dense(static_cast<size_t>(stored->elements));
-      OMNIBAL_RETURN_IF_ERROR(convertTensor(*stored, DType::F32, dense.data()));
-      unstreamTensor(here, dense.data());
-      return Status::ok();
-    });
+    wanted[at].push_back(&tensor);
   }
-  return {Code::NotFound, folder + ": no shard holds the tensor \"" + tensor.name +
-                              "\" (the checkpoint belongs to another model or freezing)"};
+  for (size_t i = 0; i < shards.size(); ++i)
+    if (!wanted[i].empty())
+      OMNIBAL_RETURN_IF_ERROR(readShard(shards[i], wanted[i]));
+  return Status::ok();
+}
+
+/// In the order of the file, which the disk reads once: what is counted is then still in memory.
+Status Checkpoint::readShard(Shard &shard, const std::vector<const NamedTensor *> &wanted) const {
+  std::map<std::string_view, const NamedTensor *> places;
+  for (const NamedTensor *tensor : wanted)
+    places.emplace(tensor->name, tensor);
+  RunningChecksum sum;
+  const std::vector<StoredTensor> &stored = shard.file->tensors();
+  if (!shard.verified && !stored.empty()) {
+    const StoredTensor &first = stored.front(); // the header lies before its data
+    sum.add(first.data - first.fileOffset, first.fileOffset);
+  }
+  for (const StoredTensor &tensor : stored) {
+    if (!shard.verified)
+      OMNIBAL_RETURN_IF_ERROR(addTo(sum, tensor));
+    if (auto place = places.find(tensor.name); place != places.end())
+      OMNIBAL_RETURN_IF_ERROR(fillFrom(tensor, *place->second));
+  }
+  if (!shard.verified && sum.value() != shard.entry.crc32)
+    return {Code::DataLoss,
+            shard.file->path() + ": damaged: its checksum is not that of the manifest"};
+  shard.verified = true;
+  return Status::ok();
 }
 
 } // namespace omnibal::rt

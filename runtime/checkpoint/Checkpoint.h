@@ -19,6 +19,7 @@
 #include "runtime/support/Safetensors.h"
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,16 +66,21 @@ public:
   /// an error). Every file's size and checksum is verified.
   static Result<Checkpoint> open(const std::string &path,
                                  std::vector<std::string> *notices = nullptr);
-  /// Opens one step's folder that another rank has opened: a file is verified when something of it
-  /// is read.
-  static Result<Checkpoint> openVerified(const std::string &folder);
+  /// The folders of the steps that open() tries, in this order.
+  static Result<std::vector<std::string>> candidates(const std::string &path);
+  /// Opens one step's folder. Manifest and sizes are verified now, a file's checksum when something
+  /// of it is read.
+  static Result<Checkpoint> openStep(const std::string &folder);
 
   const RunState &state() const { return run; }
   const std::string &path() const { return folder; }
   /// Names of all tensors, in no order.
   std::vector<std::string> tensors() const;
-  /// Fills `tensor` bit by bit; a missing tensor or another shape is an error.
-  Status read(const NamedTensor &tensor);
+  /// Fills the tensors bit by bit; a missing one or another shape is an error. The first time that
+  /// something of a file is read, all of it is, once, and its checksum verified; DataLoss names a
+  /// damaged one, when tensors may have been filled already.
+  Status read(std::span<const NamedTensor> tensors);
+  Status read(const NamedTensor &tensor) { return read(std::span(&tensor, 1)); }
 
 private:
   struct Shard {
@@ -82,7 +88,7 @@ private:
     ManifestFile entry;
     bool verified = false;
   };
-  static Result<Checkpoint> load(const std::string &folder, Manifest manifest, bool verified);
+  Status readShard(Shard &shard, const std::vector<const NamedTensor *> &wanted) const;
 
   std::string folder;
   RunState run;

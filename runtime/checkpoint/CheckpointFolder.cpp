@@ -43,6 +43,21 @@ void restoreReplaced(const std::string &folder) {
   }
 }
 
+/// What no run needs: incomplete checkpoints of killed runs, and complete ones that were on their
+/// way out.
+void removeLeftovers(const std::string &folder) {
+  std::error_code ignored;
+  std::vector<fs::path> leftovers;
+  for (const auto &entry : fs::directory_iterator(folder, ignored)) {
+    std::string suffix = entry.path().extension().string();
+    if ((suffix == ".removed" || suffix == ".incomplete" || suffix == replacedSuffix) &&
+        stepOf(entry.path().stem().string()) >= 0)
+      leftovers.push_back(entry.path());
+  }
+  for (const fs::path &path : leftovers)
+    fs::remove_all(path, ignored);
+}
+
 /// File systems without an exchange of names (NFS, Lustre): two renames.
 Status replaceInTwoSteps(const std::string &incomplete, const std::string &final) {
   const std::string old = final + replacedSuffix;
@@ -102,6 +117,7 @@ Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path,
     // The lock counts; the name in it only makes a message better.
   }
   restoreReplaced(path);
+  removeLeftovers(path);
   return claimed;
 }
 
@@ -145,15 +161,7 @@ void pruneCheckpoints(const std::string &folder, const CheckpointRetention &rete
     std::string path = folder + "/" + name;
     fs::rename(path, path + ".removed", ignored);
   }
-  std::vector<fs::path> leftovers;
-  for (const auto &entry : fs::directory_iterator(folder, ignored)) {
-    std::string suffix = entry.path().extension().string();
-    if ((suffix == ".removed" || suffix == ".incomplete" || suffix == replacedSuffix) &&
-        stepOf(entry.path().stem().string()) >= 0)
-      leftovers.push_back(entry.path());
-  }
-  for (const fs::path &path : leftovers)
-    fs::remove_all(path, ignored);
+  removeLeftovers(folder);
 }
 
 } // namespace omnibal::rt

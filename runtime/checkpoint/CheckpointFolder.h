@@ -27,7 +27,8 @@ public:
   ~CheckpointFolder();
 
   /// Creates the folder where there is none and locks it. A checkpoint whose replacement was cut
-  /// short gets its name back. Unavailable names the process that holds the lock.
+  /// short gets its name back, and what killed runs left goes. Unavailable names the process that
+  /// holds the lock.
   static Result<CheckpointFolder> claim(const std::string &path, std::vector<std::string> *notices);
 
   /// Names of its checkpoints ("step-00000040"), newest first.

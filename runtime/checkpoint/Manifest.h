@@ -22,13 +22,13 @@ std::string stepName(int64_t step);
 /// Returns the number in such a name, or -1.
 int64_t stepOf(const std::string &name);
 
-/// Size and checksum of a file.
-Result<ManifestFile> measureFile(const std::string &folder, const std::string &name);
-/// Returns DataLoss unless the file of a step's folder is as listed.
-Status verifyFile(const std::string &folder, const ManifestFile &file);
+/// An entry of the manifest's list of files.
+nlohmann::ordered_json toJson(const ManifestFile &file);
+Result<ManifestFile> parseManifestFile(const nlohmann::json &item);
+
+/// Returns DataLoss unless the file of a step's folder has the size that is listed.
+Status verifySize(const std::string &folder, const ManifestFile &file);
 Result<Manifest> readManifest(const std::string &folder);
-/// Reads a step's manifest and compares every file with it.
-Result<Manifest> verifyStep(const std::string &folder);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_CHECKPOINT_MANIFEST_H

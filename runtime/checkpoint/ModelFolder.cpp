@@ -201,11 +201,16 @@ Status saveModelFolder(const ModelFolderOptions &options, const TensorFiles &sou
 
   SavedTypes types{options.type, true};
   std::optional<StoredType> named = types.all; // by the configuration
-  auto problem = findTooLarge(source, types, tensors, leads);
-  OMNIBAL_RETURN_IF_ERROR(agree(problem.status()).context("saving the model to " + options.folder));
+  std::string problem;
+  status = agree.after([&] {
+    auto found = findTooLarge(source, types, tensors, leads);
+    problem = found ? *found : "";
+    return found.status();
+  });
+  OMNIBAL_RETURN_IF_ERROR(std::move(status).context("saving the model to " + options.folder));
   // No error, but something that all ranks must know; a rank that is lost shows at the next
   // meeting.
-  if (Status fits = agree(problem->empty() ? Status::ok() : invalid(*problem)); !fits) {
+  if (Status fits = agree(problem.empty() ? Status::ok() : invalid(problem)); !fits) {
     if (notices)
       notices->push_back(fits.message() + "; what would be float16 is saved in float32 instead");
     types = options.type ? SavedTypes{StoredType::F32, true} : SavedTypes{std::nullopt, false};
@@ -218,11 +223,12 @@ Status saveModelFolder(const ModelFolderOptions &options, const TensorFiles &sou
     layout.push_back({name, types.of(*tensor, changed.contains(name)), tensor->shape});
   }
   const auto files = divide(options.folder, layout, options.shardBytes);
-  if (leads) {
-    status = copyCompanions(source.beside(), options.folder, named);
+  status = agree.after([&] {
+    if (!leads)
+      return Status::ok();
     removeLeftovers(options.folder);
-  }
-  status = agree(std::move(status));
+    return copyCompanions(source.beside(), options.folder, named);
+  });
   if (status) // weights last: a folder with weights is a complete one
     status = writeSharedTensorFiles(files, {{"format", "pt"}}, tensors, leads, agree,
                                     [&] { return replaceWeights(options.folder, files); });

@@ -246,11 +246,13 @@ Status writeSharedTensorFiles(const std::vector<SharedTensorFile> &files,
                               const std::function<Status()> &commit) {
   Writing writing(files, metadata);
   // Every rank agrees as often, whatever it knows of the files.
-  Status status = agree(leads ? writing.create() : Status::ok());
+  Status status = agree.after([&] { return leads ? writing.create() : Status::ok(); });
   if (status)
-    status = agree(leads || !tensors.mine.empty() ? writing.write(tensors, leads) : Status::ok());
+    status = agree.after([&] {
+      return leads || !tensors.mine.empty() ? writing.write(tensors, leads) : Status::ok();
+    });
   if (status)
-    status = agree(leads ? commit() : Status::ok());
+    status = agree.after([&] { return leads ? commit() : Status::ok(); });
   if (leads && !status)
     for (const SharedTensorFile &file : files)
       ::unlink(temporaryOf(file).c_str());

@@ -212,6 +212,9 @@ public:
   virtual Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                                       const SumsOptions &options) = 0;
 
+  /// After sums that were not numbers adamW() does nothing until this is called.
+  virtual Status restartSums() = 0;
+
   /// Tells what is known about the micro-batch whose kernels come next.
   virtual void expectLoad(const Load &load) {}
   /// True if kernels with an operand `cu_seqlens` now use the number and the longest of the pieces
@@ -262,7 +265,7 @@ BackendKind &hostBackendKind();
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 8, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 9, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

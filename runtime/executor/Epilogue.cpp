@@ -129,7 +129,7 @@ Status Executor::weighRouterLoss(MicrobatchSource &source, StepUnderWay &step) {
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
                                StepUnderWay &step) {
-  enum { Labels, Tokens, Padded, Tiles, Flops, Stops, Saves, Damaged, Counts };
+  enum { Labels, Tokens, Padded, Tiles, Flops, Stops, Saves, Saving, SaveFailed, Damaged, Counts };
   std::vector<double> counts(Counts);
   const PreparedMode &prepared = impl->modes.at("train");
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
@@ -144,12 +144,16 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   }
   counts[Stops] = options.stop;
   counts[Saves] = options.save;
+  counts[Saving] = options.saving;
+  counts[SaveFailed] = options.saveFailed;
   counts[Damaged] = source.isDamaged();
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), everyone));
   StepResult &result = step.result;
   result.stop = counts[Stops] > 0;
   result.save = counts[Saves] > 0;
+  result.saving = counts[Saving] > 0;
+  result.saveFailed = counts[SaveFailed] > 0;
   result.dropped = counts[Damaged] > 0;
   result.labelTokens = std::llround(counts[Labels]);
   result.tokens = std::llround(counts[Tokens]);

@@ -140,6 +140,14 @@ Result<StepResult> Executor::finishStep() {
   return step.result;
 }
 
+Status Executor::forgetUndefinedStep(int64_t count) {
+  if (!impl->steps.empty())
+    return {Code::Internal, "a step is forgotten while one is under way"};
+  updates = count;
+  OMNIBAL_RETURN_IF_ERROR(device.backend->restartSums());
+  return device.backend->fillZero(gradients(false));
+}
+
 bool Executor::wasDropped() const {
   return !impl->steps.empty() && impl->steps.back().result.dropped;
 }

@@ -49,6 +49,8 @@ struct StepOptions {
   int64_t step = 0;   ///< for messages
   /// What this rank asks all ranks for; they hear of it with the step's counts.
   bool stop = false, save = false;
+  /// What this rank tells of its part of a checkpoint that is being saved (CheckpointSaver).
+  bool saving = false, saveFailed = false;
   /// Called between the reductions and the update with the step's label count (0: no update).
   std::function<Status(double labelTokens)> beforeUpdate;
 };
@@ -60,7 +62,8 @@ struct StepResult {
   /// micro-batch with tokens, which counts as many times as the program says.
   double tokenLoss = 0, routerLoss = 0;
   int64_t labelTokens = 0, tokens = 0, tiles = 0;
-  bool stop = false, save = false; ///< a rank asked for it (StepOptions)
+  bool stop = false, save = false;         ///< a rank asked for it (StepOptions)
+  bool saving = false, saveFailed = false; ///< a rank told it
   /// Some rank's micro-batches were damaged (MicrobatchSource): nothing was updated, and loss and
   /// norm mean nothing.
   bool dropped = false;
@@ -107,6 +110,9 @@ public:
   /// Waits for the oldest step that was started. If its loss or norm is not a finite number, that
   /// is an error, and neither that step nor a later one has updated anything.
   Result<StepResult> finishStep();
+  /// Goes on after a step whose loss or norm was not a finite number, as if neither it nor what was
+  /// started after it had been run; `updates` were done before it. Nothing may be under way.
+  Status forgetUndefinedStep(int64_t updates);
   /// Of the step that was started last, before it has ended: StepResult::dropped.
   bool wasDropped() const;
   int stepsUnderWay() const;

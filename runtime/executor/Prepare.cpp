@@ -1,4 +1,5 @@
 //===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
+#include "runtime/comm/PatientAgreement.h"
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
@@ -288,12 +289,12 @@ Status Executor::zeroState(const Parameter &q) {
 Status Executor::initialize(const TensorFiles &weights) {
   OMNIBAL_RETURN_IF_ERROR(connect());
   // All ranks go on or none: who waits for what another could not read waits in vain.
-  OMNIBAL_RETURN_IF_ERROR(communicator.agree(loadParameters(weights)));
+  OMNIBAL_RETURN_IF_ERROR(agreeAfter(communicator, [&] { return loadParameters(weights); }));
   OMNIBAL_RETURN_IF_ERROR(shareParameters(false));
   for (const Parameter &q : stageInfo().parameters)
     OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   OMNIBAL_RETURN_IF_ERROR(refreshCopies());
-  return loadConstants();
+  return agreeAfter(communicator, [&] { return loadConstants(); });
 }
 
 Status Executor::loadParameters(const TensorFiles &weights) {

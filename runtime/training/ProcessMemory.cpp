@@ -5,6 +5,7 @@
 #include "runtime/data/Prefetcher.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
+#include "runtime/training/RunCheckpoints.h"
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -175,7 +176,9 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
     uses.push_back({"gradients being saved", gradientBytes(stage)});
   if (!s.options.trace.empty() && mode)
     uses.push_back({"the trace", traceOfCall * callsOfStep(program, *mode) * s.options.traceSteps});
-  uses.push_back({"threads", (threads + readers + 1) * perThread});
+  if (s.stagesCheckpoints && stagingBytes(s) > 0)
+    uses.push_back({"checkpoints being written", stagingBytes(s)});
+  uses.push_back({"threads", (threads + readers + 2) * perThread});
   return uses;
 }
 
@@ -206,6 +209,25 @@ ResidentMemory residentMemory() {
       memory.code -= rss;
   }
   return memory;
+}
+
+int64_t availableMemory() {
+  int64_t bytes = 0;
+  std::ifstream machine("/proc/meminfo");
+  for (std::string line; std::getline(machine, line);)
+    bytes = std::max(bytes, kilobytes(line, "MemAvailable:"));
+  // "0::/path" of the unified hierarchy; a limit of "max" is none.
+  std::ifstream own("/proc/self/cgroup");
+  for (std::string line; std::getline(own, line);) {
+    if (line.rfind("0::", 0) != 0)
+      continue;
+    const std::string group = "/sys/fs/cgroup" + line.substr(3);
+    int64_t most = 0, used = 0;
+    if (std::ifstream(group + "/memory.max") >> most &&
+        std::ifstream(group + "/memory.current") >> used)
+      bytes = std::min(bytes, std::max<int64_t>(0, most - used));
+  }
+  return bytes;
 }
 
 Result<std::string> describeProcesses(const Session &s, const DataSource &data,

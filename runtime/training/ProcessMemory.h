@@ -24,6 +24,9 @@ struct ResidentMemory {
 };
 ResidentMemory residentMemory();
 
+/// Bytes that processes may still take: of this machine, or of the control group they are in.
+int64_t availableMemory();
+
 /// Lines for people, by rank 0: one for the process of all ranks, or one for each stage's
 /// processes. All ranks call this. `alone`: every rank has a process of its own.
 Result<std::string> describeProcesses(const Session &session, const DataSource &data,

@@ -145,6 +145,18 @@ void Reporter::note(const std::string &text) {
   std::cerr << "omnibal-run: " << text << std::endl;
 }
 
+void Reporter::write(const nlohmann::ordered_json &line) {
+  log << line.dump() << std::endl;
+  if (!log)
+    failure = {Code::Unavailable,
+               session.options.log + ": writing the log failed; is the disk full?"};
+}
+
+void Reporter::skip(int64_t step, const std::string &why) {
+  if (log.is_open() && failure)
+    write({{"step", step}, {"skipped", why}});
+}
+
 void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
   if (!session.leads())
     return;
@@ -178,14 +190,13 @@ void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
       line["token_loss"] = r.tokenLoss;
       line["router_loss"] = r.routerLoss;
     }
+    if (waitedSeconds > 0)
+      line["checkpoint_ms"] = std::exchange(waitedSeconds, 0) * 1e3;
     if (!leftOut.empty())
       line["skipped_samples"] = std::exchange(leftOut, {});
     if (session.peakFlops > 0 && seconds > 0)
       line["mfu"] = r.flops / (seconds * session.peakFlops);
-    log << line.dump() << std::endl;
-    if (!log)
-      failure = {Code::Unavailable,
-                 session.options.log + ": writing the log failed; is the disk full?"};
+    write(line);
   }
   double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
   double left =
@@ -232,12 +243,12 @@ void Reporter::summarise() {
 
 Status writeTrace(Session &s, const Trace &trace) {
   OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, trace.toJson()));
-  if (!s.leads())
-    return s.agree(Status::ok());
   std::string all = "[\n";
   for (size_t r = 0; r < texts.size(); ++r)
     all += (r ? ",\n" : "") + texts[r];
-  return s.agree(writeFileAtomically(s.options.trace, all + "]\n"));
+  all += "]\n";
+  return s.agree.after(
+      [&] { return s.leads() ? writeFileAtomically(s.options.trace, all) : Status::ok(); });
 }
 
 } // namespace omnibal::rt

@@ -5,6 +5,7 @@
 #include "runtime/executor/Trace.h"
 #include "runtime/training/Session.h"
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace omnibal::rt {
@@ -22,6 +23,10 @@ public:
   ~Reporter();
   Status open();
   void step(int64_t step, const StepResult &result, double learningRate);
+  /// A step of which nothing was learnt, as its line in the log.
+  void skip(int64_t step, const std::string &why);
+  /// Training waited so long for a checkpoint before the next step.
+  void waited(double seconds) { waitedSeconds += seconds; }
   /// A sample that the next step goes without, for its line in the log.
   void leaveOut(const std::string &key) { leftOut.push_back(key); }
   /// The first error of writing the log; steps are told on the terminal all the same.
@@ -31,6 +36,8 @@ public:
   void note(const std::string &text);
 
 private:
+  void write(const nlohmann::ordered_json &line);
+
   const Session &session;
   int64_t first, total, lastTold = -1;
   bool terminal;
@@ -39,6 +46,7 @@ private:
   std::ofstream log;
   Status failure;
   std::vector<std::string> leftOut;
+  double waitedSeconds = 0;
   struct Sums {
     int64_t steps = 0;
     double seconds = 0, tokens = 0, busy = 0, flops = 0;

@@ -34,9 +34,11 @@ struct RunOptions {
   std::string checkpoint, resume; ///< resume "auto": what `checkpoint` holds, if anything
   int64_t checkpointEvery = 0;    ///< steps; 0: by time
   double checkpointMinutes = 10;  ///< where no steps are given; 0: only at the end
+  int64_t checkpointBuffer = -1;  ///< bytes of a rank for copies; 0: none; -1: by what is free
   int keepCheckpoints = 2;
   int64_t keepEvery = 0;
   int64_t skipBadSamples = 0; ///< that many may be left out
+  int64_t skipNonfinite = 0;  ///< steps in a row
   double timeLimit = 0;       ///< seconds since `started`; 0: none
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;

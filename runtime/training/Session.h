@@ -22,6 +22,11 @@ struct Session {
   double peakFlops = 0;    ///< of all devices together; 0: not known
   std::string device = {}; ///< for people
 
+  int ranksHere = 1;              ///< that share this machine's memory
+  bool stagesCheckpoints = false; ///< RunCheckpoints.h
+  /// What threads may still be at work on after an error; the other ranks hear of it first.
+  std::shared_ptr<void> kept = nullptr;
+
   const Program &program() const { return loaded.program; }
   bool leads() const { return communicator.rank() == 0; }
 };

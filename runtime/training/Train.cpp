@@ -1,22 +1,17 @@
 //===- Train.cpp - The training loop of one rank --------------------------------------------===//
 #include "runtime/batching/steps/Steps.h"
-#include "runtime/checkpoint/Checkpoint.h"
-#include "runtime/checkpoint/CheckpointFolder.h"
-#include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/StopSignals.h"
 #include "runtime/training/Report.h"
+#include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/RunIdentity.h"
 #include "runtime/training/Session.h"
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <filesystem>
-#include <iostream>
-#include <optional>
 #include <set>
 
 namespace omnibal::rt {
@@ -24,36 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What this rank writes of the trained tensors: the first replica writes each counted one.
-std::vector<NamedTensor> writtenHere(Session &s) {
-  std::vector<NamedTensor> mine;
-  for (const Parameter &q : s.executor->stageInfo().parameters)
-    if (q.trainable && q.counted && s.executor->replica() == 0)
-      mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
-                      &s.executor->backend()});
-  return mine;
-}
-
 double secondsBetween(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
-}
-
-enum class StateOf { Written, Read };
-
-/// State that this stage's shard has, or that this rank reads for others, under the checkpoint's
-/// names.
-std::vector<NamedTensor> stateTensors(Session &s, StateOf which) {
-  std::vector<NamedTensor> list;
-  for (const Parameter &q : s.executor->stageInfo().parameters) {
-    if (!q.trainable || !(which == StateOf::Written ? q.counted : s.executor->reads(q)))
-      continue;
-    for (auto [kind, offset] :
-         {std::pair{"weight/", q.weightOffset()}, std::pair{"moment1/", q.moment1Offset},
-          std::pair{"moment2/", q.moment2Offset}})
-      list.push_back(
-          {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
-  }
-  return list;
 }
 
 class Training {
@@ -66,15 +33,18 @@ public:
     total = s.options.steps > 0 ? s.options.steps : listed;
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
-    if (!s.options.checkpoint.empty() || !s.options.resume.empty())
-      described = describeRun(s, data, total);
-    OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? claimFolder() : Status::ok()));
-    OMNIBAL_RETURN_IF_ERROR(resume());
+    auto kept = std::make_shared<RunCheckpoints>(s, data, total);
+    checkpoints = kept.get();
+    s.kept = std::move(kept);
+    OMNIBAL_RETURN_IF_ERROR(checkpoints->open());
+    OMNIBAL_ASSIGN_OR_RETURN(const RunCheckpoints::Start start, checkpoints->resume());
+    first = start.step;
+    position = start.position;
     // The third step is past all first-use costs.
     firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
     endTraced = std::min(firstTraced + s.options.traceSteps, total);
     reporter = std::make_unique<Reporter>(s, first, total);
-    OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->open()));
+    OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return reporter->open(); }));
     if (total > listed && (*data.steps)->repeats())
       reporter->note("the list has " + std::to_string(listed) +
                      " steps; after them it begins again with the same groups" +
@@ -118,16 +88,20 @@ private:
       feeder->nextStep();
       bool last = step + 1 == total;
       bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
-      if (!s.options.checkpoint.empty() && (last || due || stop || save)) {
+      if (checkpoints->areKept() && (last || due || stop || save)) {
         OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-        OMNIBAL_RETURN_IF_ERROR(checkpoint(step + 1, feeder->position()));
+        const Clock::time_point begin = Clock::now();
+        OMNIBAL_RETURN_IF_ERROR(checkpoints->save(step + 1, feeder->position()));
+        reporter->waited(secondsBetween(begin, Clock::now()));
+        save = false;
       }
       if (stop && !last) {
         stopped = true;
         return endEarly(step + 1);
       }
     }
-    return finishSteps(0);
+    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    return checkpoints->finish();
   }
 
   Status saveWeights() {
@@ -137,7 +111,7 @@ private:
     ModelFolderOptions saving{s.options.save, s.options.saveType, s.options.shardBytes};
     std::vector<std::string> notices;
     OMNIBAL_RETURN_IF_ERROR(
-        saveModelFolder(saving, s.weights, names, writtenHere(s), s.leads(), s.agree, &notices));
+        saveModelFolder(saving, s.weights, names, trainedTensors(s), s.leads(), s.agree, &notices));
     for (const std::string &notice : notices)
       reporter->note("warning: " + notice);
     reporter->note("weights saved in " + s.options.save);
@@ -146,6 +120,7 @@ private:
 
   /// The steps so far are in a checkpoint.
   Status endEarly(int64_t completed) {
+    OMNIBAL_RETURN_IF_ERROR(checkpoints->finish());
     OMNIBAL_RETURN_IF_ERROR(s.agree(reporter->health())
                                 .context("the run ends after step " + std::to_string(completed) +
                                          ", of which " + s.options.checkpoint +
@@ -161,39 +136,6 @@ private:
     return Status::ok();
   }
 
-  /// The leader keeps other runs out of the folder, and this one away from what it does not
-  /// continue.
-  Status claimFolder() {
-    if (s.options.checkpoint.empty())
-      return Status::ok();
-    std::vector<std::string> notices;
-    OMNIBAL_ASSIGN_OR_RETURN(folder, CheckpointFolder::claim(s.options.checkpoint, &notices));
-    for (const std::string &notice : notices)
-      std::cerr << "omnibal-run: notice: " << notice << "\n";
-    const std::vector<std::string> present = folder.checkpoints();
-    if (present.empty() || continuesFolder())
-      return Status::ok();
-    if (!s.options.overwrite)
-      return invalid("--checkpoint: " + s.options.checkpoint +
-                     " holds checkpoints of another run, the newest of step " +
-                     std::to_string(stepOf(present.front())) +
-                     "; go on from it with --resume auto, choose another folder, or let this run "
-                     "replace them with --overwrite");
-    replaced = present;
-    return Status::ok();
-  }
-
-  /// Whether the run goes on from what its folder of checkpoints holds.
-  bool continuesFolder() const {
-    namespace fs = std::filesystem;
-    if (s.options.resume.empty())
-      return false;
-    std::error_code ignored;
-    const fs::path from = fs::weakly_canonical(s.options.resumesFrom(), ignored);
-    const fs::path here = fs::weakly_canonical(s.options.checkpoint, ignored);
-    return from == here || from.parent_path() == here;
-  }
-
   /// Every rank composes later epochs by itself; different ones would train on wrong samples.
   Status agreeOnEpoch(DataLoader &feeder) {
     int64_t epoch = feeder.position().epoch;
@@ -206,90 +148,27 @@ private:
                                                     "; run the same omnibal-run on all machines");
   }
 
-  /// The leader finds the checkpoint and tells all of it; those ranks read it that tell the others
-  /// what they hold too.
-  Status resume() {
-    if (s.options.resume.empty())
-      return Status::ok();
-    if (s.options.resumesIfPresent()) {
-      std::string found = s.leads() && !folder.checkpoints().empty() ? "yes" : "";
-      OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(found, 0));
-      if (found.empty())
-        return Status::ok();
-    }
-    std::optional<Checkpoint> saved;
-    std::string path, state; // names of files are bytes, which JSON cannot hold
-    OMNIBAL_RETURN_IF_ERROR(s.agree(s.leads() ? findCheckpoint(saved, path, state) : Status::ok()));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(path, 0));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(state, 0));
-    OMNIBAL_RETURN_IF_ERROR(s.agree(takeState(path, json::parse(state))));
-    OMNIBAL_RETURN_IF_ERROR(s.agree(readState(saved, path)));
-    OMNIBAL_RETURN_IF_ERROR(s.executor->shareParameters(true));
-    OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
-    if (s.leads())
-      std::cerr << "omnibal-run: continuing after step " << first << " from " << path << "\n";
-    return Status::ok();
-  }
-
-  Status findCheckpoint(std::optional<Checkpoint> &saved, std::string &path, std::string &text) {
-    std::vector<std::string> notices;
-    OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::open(s.options.resumesFrom(), &notices));
-    for (const std::string &notice : notices)
-      std::cerr << "omnibal-run: notice: " << notice << "\n";
-    OMNIBAL_RETURN_IF_ERROR(checkSameModel(*saved, s.program(), described));
-    const RunState &state = saved->state();
-    path = saved->path();
-    text = json({{"step", state.step},
-                 {"data_position", state.dataPosition},
-                 {"settings", state.settings}})
-               .dump();
-    return Status::ok();
-  }
-
-  /// What the user changed since is told and taken; where the data is other, it begins anew.
-  Status takeState(const std::string &path, const json &told) {
-    const json then = told["settings"];
-    const RunDifferences found = compareRuns(then, described);
-    first = told["step"].get<int64_t>();
-    position = {then.value("epoch", int64_t{0}), first - told["data_position"].get<int64_t>()};
-    if (position.epoch < 0 || position.firstStep < 0)
-      return {Code::DataLoss, path + ": the position in the data is damaged"};
-    if (found.data)
-      position = {0, first};
-    if (first > total)
-      return invalid(path + ": the checkpoint is of step " + std::to_string(first) +
-                     ", this run has only " + std::to_string(total) + " (--steps)");
-    s.executor->setAdamStep(then.value("updates", first));
-    if (!s.leads())
-      return Status::ok();
-    if (found.data)
-      std::cerr << "omnibal-run: notice: the groups of samples are other ones than the "
-                   "checkpoint's; they are read from their beginning\n";
-    for (const std::string &change : found.settings)
-      std::cerr << "omnibal-run: notice: changed since the checkpoint: " << change << "\n";
-    return Status::ok();
-  }
-
-  Status readState(std::optional<Checkpoint> &saved, const std::string &path) {
-    for (const NamedTensor &tensor : stateTensors(s, StateOf::Read)) {
-      if (!saved) {
-        OMNIBAL_ASSIGN_OR_RETURN(saved, Checkpoint::openVerified(path));
-      }
-      OMNIBAL_RETURN_IF_ERROR(saved->read(tensor));
-    }
-    return Status::ok();
-  }
+  struct Started {
+    int64_t step;
+    double learningRate;
+    int64_t updates;   ///< before it
+    DataPosition here; ///< of its samples
+    int64_t savePhase; ///< that its votes are of
+  };
+  enum class Outcome { Done, BadSamples, BehindUndefined };
 
   /// Runs the step, again as long as some rank could not read all of its samples and they may be
-  /// left out.
+  /// left out, or where it had begun before the one ahead of it turned out to be undefined.
   Status runStep(int64_t step) {
     for (;;) {
-      OMNIBAL_ASSIGN_OR_RETURN(const bool dropped, tryStep(step));
-      if (!dropped)
-        return Status::ok();
       const DataPosition here = feeder->position();
-      OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-      OMNIBAL_RETURN_IF_ERROR(leaveOut(step, here));
+      OMNIBAL_ASSIGN_OR_RETURN(const Outcome outcome, tryStep(step));
+      if (outcome == Outcome::Done)
+        return Status::ok();
+      if (outcome == Outcome::BadSamples) {
+        OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+        OMNIBAL_RETURN_IF_ERROR(leaveOut(step, here));
+      }
       openFeeder(step, here);
     }
   }
@@ -329,24 +208,29 @@ private:
   /// An error that all ranks found alike, after which the parameters are those of the steps before
   /// `step`: these are kept.
   Status endWith(Status error, int64_t step, DataPosition here) {
-    if (s.options.checkpoint.empty() || step == first)
+    if (!checkpoints->areKept() || step == first)
       return error;
-    if (step != savedStep)
-      OMNIBAL_RETURN_IF_ERROR(checkpoint(step, here));
+    Status saved;
+    if (step != checkpoints->newestStep())
+      saved = checkpoints->save(step, here);
+    if (saved)
+      saved = checkpoints->finish();
+    if (!saved)
+      return {error.code(), error.message() + "\n" + saved.message()};
     return {error.code(), error.message() + "\n" + s.options.checkpoint +
                               " has a checkpoint of the " + std::to_string(step) +
                               " steps before it, from which --resume auto goes on"};
   }
 
-  /// Whether nothing was learnt of it, because some rank could not read its samples.
-  Result<bool> tryStep(int64_t step) {
+  Result<Outcome> tryStep(int64_t step) {
     StepOptions options;
     options.adamW = s.options.adamW;
     options.adamW.learningRate = learningRateAt(s.options, step, total);
     options.clip = s.options.clip;
     options.step = step;
     options.stop = wantsStop();
-    options.save = wantsCheckpoint();
+    options.save = checkpoints->isDue();
+    const int64_t phase = checkpoints->tell(options);
     if (step == 0 && !s.options.saveGradients.empty())
       options.beforeUpdate = [&](double count) { return saveGradients(count); };
     const bool traced = !s.options.trace.empty() && step >= firstTraced && step < endTraced;
@@ -359,7 +243,7 @@ private:
     const int64_t updates = s.executor->adamStep();
     OMNIBAL_RETURN_IF_ERROR(explained(s.executor->startStep(*feeder, options)));
     const bool dropped = s.executor->wasDropped();
-    started.push_back({step, options.adamW.learningRate, updates, feeder->position()});
+    started.push_back({step, options.adamW.learningRate, updates, feeder->position(), phase});
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
         finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
@@ -367,29 +251,50 @@ private:
       s.executor->setTrace(nullptr);
       OMNIBAL_RETURN_IF_ERROR(writeTrace(s, trace));
     }
-    return dropped;
+    return dropped                                 ? Outcome::BadSamples
+           : std::exchange(behindUndefined, false) ? Outcome::BehindUndefined
+                                                   : Outcome::Done;
   }
 
   /// Reports steps until only so many are under way.
   Status finishSteps(size_t left) {
     while (started.size() > left) {
-      auto [step, learningRate, updates, here] = started.front();
+      const Started ended = started.front();
       started.pop_front();
       auto result = s.executor->finishStep();
       OMNIBAL_RETURN_IF_ERROR(explained(result.status()));
       if (!result->undefined.empty()) {
-        for (; !started.empty(); started.pop_front())
-          OMNIBAL_RETURN_IF_ERROR(explained(s.executor->finishStep().status()));
-        s.executor->setAdamStep(updates);
-        return endWith(invalid(result->undefined), step, here);
+        OMNIBAL_RETURN_IF_ERROR(skipUndefined(ended, result->undefined));
+        continue;
       }
+      OMNIBAL_RETURN_IF_ERROR(checkpoints->hear(*result, ended.savePhase));
       if (result->dropped)
         continue;
+      undefinedInARow = 0;
       stop |= result->stop;
       save |= result->save;
       longestStep = std::max(longestStep, result->stepSeconds);
-      reporter->step(step, *result, learningRate);
+      reporter->step(ended.step, *result, ended.learningRate);
     }
+    return Status::ok();
+  }
+
+  /// Goes on as if the step had not been, if so many in a row may be skipped; else the run ends
+  /// with a checkpoint of the steps before. What was started after it has updated nothing either.
+  Status skipUndefined(const Started &skipped, const std::string &why) {
+    behindUndefined = !started.empty();
+    for (; !started.empty(); started.pop_front())
+      OMNIBAL_RETURN_IF_ERROR(explained(s.executor->finishStep().status()));
+    OMNIBAL_RETURN_IF_ERROR(s.executor->forgetUndefinedStep(skipped.updates));
+    const int64_t most = s.options.skipNonfinite;
+    if (++undefinedInARow > most)
+      return endWith(invalid(most > 0 ? "more than --skip-nonfinite " + std::to_string(most) +
+                                            " steps in a row: " + why
+                                      : why),
+                     skipped.step, skipped.here);
+    reporter->skip(skipped.step, why);
+    reporter->note("warning: " + why + "; the step is skipped (" + std::to_string(undefinedInARow) +
+                   " of at most " + std::to_string(most) + " in a row)");
     return Status::ok();
   }
 
@@ -400,16 +305,9 @@ private:
     if (s.leads() && s.options.timeLimit > 0) {
       // The step that starts now, and the next one if this is not the last.
       const double used = secondsBetween(s.options.started, Clock::now());
-      outOfTime |= used + 2 * longestStep + longestSave > s.options.timeLimit;
+      outOfTime |= used + 2 * longestStep + checkpoints->longestSeconds() > s.options.timeLimit;
     }
     return outOfTime || stopWasRequested() || !reporter->health();
-  }
-
-  /// Whether the leader finds that it is time for a checkpoint.
-  bool wantsCheckpoint() const {
-    const double seconds = s.options.checkpointMinutes * 60;
-    return s.leads() && !s.options.checkpoint.empty() && s.options.checkpointEvery == 0 &&
-           seconds > 0 && secondsBetween(lastSave, Clock::now()) >= seconds;
   }
 
   Status explained(Status status) const {
@@ -445,55 +343,21 @@ private:
     return writeSharedTensorFile({s.options.saveGradients, layout}, mine, s.leads(), s.agree);
   }
 
-  Status checkpoint(int64_t completed, DataPosition epoch) {
-    const Clock::time_point begin = Clock::now();
-    RunState state;
-    state.step = completed;
-    state.dataPosition = completed - epoch.firstStep;
-    state.settings = described;
-    state.settings["updates"] = s.executor->adamStep();
-    state.settings["epoch"] = epoch.epoch;
-    CheckpointWriteOptions options;
-    options.folder = s.options.checkpoint;
-    options.stage = s.executor->stage();
-    options.stages = s.program().stages;
-    options.writes = s.executor->replica() == 0;
-    options.leads = s.leads();
-    options.retention = {s.options.keepCheckpoints, s.options.keepEvery};
-    options.obsolete = replaced;
-    OMNIBAL_RETURN_IF_ERROR(
-        saveCheckpoint(options, state, stateTensors(s, StateOf::Written), s.agree));
-    replaced.clear();
-    savedStep = completed;
-    save = false;
-    lastSave = Clock::now();
-    longestSave = std::max(longestSave, secondsBetween(begin, lastSave));
-    return Status::ok();
-  }
-
   Session &s;
   const DataSource &data;
   int64_t first = 0, total = 0;
-  json described;          ///< of checkpoints' manifests: reads frozen weights, so it is made once
   DataPosition position;   ///< the epoch that holds `first`
   int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
-  struct Started {
-    int64_t step;
-    double learningRate;
-    int64_t updates;   ///< before it
-    DataPosition here; ///< of its samples
-  };
   static constexpr size_t stepsAhead = 1;
   std::deque<Started> started; ///< steps under way
   std::unique_ptr<DataLoader> feeder;
-  std::set<int64_t> leftOut;         ///< samples that could not be read
-  int64_t savedStep = -1;            ///< of the last checkpoint
-  CheckpointFolder folder;           ///< the leader's
-  std::vector<std::string> replaced; ///< checkpoints of an earlier run that this one replaces
-  bool stop = false, save = false;   ///< what a rank asked for in a step that has ended
+  std::set<int64_t> leftOut;             ///< samples that could not be read
+  RunCheckpoints *checkpoints = nullptr; ///< the session's
+  bool stop = false, save = false;       ///< what a rank asked for in a step that has ended
+  int64_t undefinedInARow = 0;           ///< steps that were skipped since the last update
+  bool behindUndefined = false;          ///< steps were under way when one was skipped
   bool outOfTime = false;
-  Clock::time_point lastSave = Clock::now();
-  double longestStep = 0, longestSave = 0; ///< seconds
+  double longestStep = 0; ///< seconds
   Trace trace;
   int64_t firstTraced = 0, endTraced = 0;
   std::unique_ptr<Reporter> reporter;

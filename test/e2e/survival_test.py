@@ -7,60 +7,18 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import unittest
 
-BIN, DATA = sys.argv[1:3]
-MODEL = os.path.join(DATA, "tiny-internvl")
-STOPPED = 75
+from run_case import BIN, MODEL, MPIRUN, RunCase, STOPPED
 
 
-class Survival(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.programs = tempfile.mkdtemp(prefix="omnibal-survival-")
-        cls.addClassCleanup(shutil.rmtree, cls.programs)
-        for name, flags in (("one", ()), ("two", ("--stages", "2")), ("replicas", ("--data-parallel", "2", "--microbatches", "2")),
-                            ("frozen", ("--freeze", "vision"))):
-            subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *flags,
-                            "-o", f"{cls.programs}/{name}"], check=True, stdout=subprocess.DEVNULL)
-        with open(f"{MODEL}/reference.json") as file:
-            cls.steps = [step["groups"] for step in json.load(file)["variants"]["train_all"]["steps"]]
-
-    def setUp(self):
-        self.work = tempfile.mkdtemp(prefix="omnibal-survival-")
-        self.addCleanup(shutil.rmtree, self.work)
-
-    def path(self, name):
-        return os.path.join(self.work, name)
-
-    def write_steps(self, steps, name="steps.jsonl"):
-        with open(self.path(name), "w") as file:
-            file.writelines(json.dumps({"groups": groups}) + "\n" for groups in steps)
-        return self.path(name)
-
-    def command(self, *flags, program="one", data=None, steps=None):
-        return [f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", f"{MODEL}/model.safetensors", "--data",
-                data or f"{MODEL}/data-000000.tar", "--preprocess", f"{MODEL}/preprocessor_config.json", "--steps-file",
-                steps or self.write_steps(self.steps), *map(str, flags)]
-
-    def run_tool(self, *flags, code=0, says="", launcher=(), **options):
-        result = subprocess.run([*launcher, *self.command(*flags, **options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, timeout=120)
-        self.assertEqual(result.returncode, code, result.stderr)
-        self.assertIn(says, result.stderr)
-        return result.stderr
-
-    def weights(self, folder):
-        with open(os.path.join(self.path(folder), "model.safetensors"), "rb") as file:
-            return file.read()
-
-    def checkpoints(self, folder="ck"):
-        return sorted(int(name[5:]) for name in os.listdir(self.path(folder)) if name.startswith("step-"))
+class Survival(RunCase):
+    layouts = {**RunCase.layouts, "device": ("--target", "cuda", "--dtype", "float32", "--gpu-code", "emulated")}
 
     def stop(self, kind, *flags, launcher=(), **options):
         """Sends a signal once some steps are logged; returns what the run said."""
@@ -101,7 +59,7 @@ class Survival(unittest.TestCase):
         self.goes_on_as_if_nothing_happened(program="two")
 
     def test_a_signal_to_mpirun_stops_all_ranks_at_one_step(self):
-        launcher = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+        launcher = (*MPIRUN, "2")
         self.stop(signal.SIGUSR1, "--checkpoint", self.path("ck"), launcher=launcher, program="two")
         self.goes_on_as_if_nothing_happened(program="two")
 
@@ -122,8 +80,10 @@ class Survival(unittest.TestCase):
         self.run_tool("--time-limit", 3, code=2, says="--checkpoint")
 
     def test_checkpoints_by_time_and_which_stay(self):
-        self.run_tool("--checkpoint", self.path("ck"), "--checkpoint-minutes", 1e-9, "--steps", 9, "--keep", 1, "--keep-every", 4)
+        self.run_tool("--checkpoint", self.path("ck"), "--checkpoint-every", 1, "--steps", 9, "--keep", 1, "--keep-every", 4)
         self.assertEqual(self.checkpoints(), [4, 8, 9])
+        self.run_tool("--checkpoint", self.path("timed"), "--checkpoint-minutes", 1e-9, "--steps", 20, "--keep", 20)
+        self.assertGreater(len(self.checkpoints("timed")), 2)
         self.run_tool("--checkpoint", self.path("few"), "--checkpoint-minutes", 0, "--steps", 5)
         self.assertEqual(self.checkpoints("few"), [5])
 
@@ -209,7 +169,7 @@ class Survival(unittest.TestCase):
         truncate = lambda name, content: content if name.endswith(".json") else content[:len(content) // 2]
         data = self.damaged_data(key, truncate)
         for program, launcher in (("one", ()), ("two", ()), ("replicas", ()),
-                                  ("two", ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"))):
+                                  ("two", (*MPIRUN, "2"))):
             with self.subTest(program=program, launcher=launcher):
                 shutil.rmtree(self.path("ck"), ignore_errors=True)
                 said = self.run_tool("--checkpoint", self.path("ck"), "--checkpoint-every", 1000, data=data, program=program,
@@ -246,6 +206,69 @@ class Survival(unittest.TestCase):
         self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--lr", 1e30, "--clip", 0, "--steps", kept[0], "--save",
                       self.path("kept"))
         self.assertTrue(self.weights("kept") == self.weights("whole"), "the weights differ")
+
+    def poisoned(self):
+        """Data and weights of which one sample makes a loss that is not a number: nothing else has its token."""
+        with tarfile.open(f"{MODEL}/data-000000.tar") as source:
+            used = {token for name in source.getnames() if name.endswith(".json")
+                    for token in json.load(source.extractfile(name))["input_ids"]}
+        token = max(set(range(128)) - used)
+        key = self.steps[3][0][0]
+
+        def poison(name, content):
+            if name.endswith(".json"):
+                sample = json.loads(content)
+                sample["input_ids"][-1] = token
+                return json.dumps(sample).encode()
+            return content
+
+        data = self.damaged_data(key, poison)
+        with open(f"{MODEL}/model.safetensors", "rb") as file:
+            weights = bytearray(file.read())
+        start = 8 + struct.unpack("<Q", weights[:8])[0]
+        table = json.loads(weights[8:start])["model.language_model.embed_tokens.weight"]
+        width = table["shape"][1]
+        row = start + table["data_offsets"][0] + 4 * width * token
+        weights[row:row + 4 * width] = struct.pack(f"<{width}f", *[float("nan")] * width)
+        with open(self.path("weights.safetensors"), "wb") as file:
+            file.write(weights)
+        clean = [[[sample for sample in group if sample != key] for group in groups] for groups in self.steps]
+        return clean, {"data": data, "weights": self.path("weights.safetensors")}, key
+
+    def test_steps_that_are_not_finite_are_skipped(self):
+        """A run that skips a step is the run without it."""
+        clean, inputs, key = self.poisoned()
+        bad = [[*clean[3][0], key], *clean[3][1:]]
+        log = self.path("log.jsonl")
+        cuda = {"OMNIBAL_PLUGINS": os.path.join(BIN, "..", "emulated")}
+        for program, launcher, extra, few in (("one", (), {}, 6), ("two", (), {}, 6), ("replicas", (*MPIRUN, "2"), {}, 6),
+                                              ("device", (), cuda, 2)):
+            with self.subTest(program=program):
+                steps = clean[:few]
+                listed = self.write_steps([*steps[:1], bad, *steps[1:]], "bad.jsonl")
+                flags = {"program": program, "launcher": launcher, "environment": extra, **inputs}
+                said = self.run_tool("--skip-nonfinite", 1, "--log", log, "--save", self.path("skipped"), steps=listed,
+                                     says="the step is skipped (1 of at most 1 in a row)", **flags)
+                self.assertIn("step 2: the loss", said)
+                self.run_tool("--save", self.path("without"), steps=self.write_steps(steps, "clean.jsonl"), **flags)
+                self.assertTrue(self.weights("skipped") == self.weights("without"), "the weights differ")
+                with open(log) as file:
+                    lines = [json.loads(line) for line in file]
+                self.assertEqual([line["step"] for line in lines], list(range(few + 1)))
+                self.assertEqual(["skipped" in line for line in lines], [step == 1 for step in range(few + 1)])
+
+    def test_too_many_steps_in_a_row_end_the_run(self):
+        clean, inputs, key = self.poisoned()
+        bad = [[*clean[3][0], key], *clean[3][1:]]
+        listed = self.write_steps([*clean[:2], bad, clean[2], bad, bad, *clean[3:5]], "bad.jsonl")
+        ck = ("--checkpoint", self.path("ck"))
+        self.run_tool(*ck, "--skip-nonfinite", 1, steps=listed, code=1, program="two", **inputs,
+                      says="more than --skip-nonfinite 1 steps in a row: step 6: the loss")
+        self.assertEqual(self.checkpoints(), [5])
+        self.run_tool(*ck, "--resume", "auto", "--skip-nonfinite", 2, "--save", self.path("skipped"), steps=listed, program="two",
+                      **inputs)
+        self.run_tool("--save", self.path("without"), steps=self.write_steps(clean[:5], "clean.jsonl"), program="two", **inputs)
+        self.assertTrue(self.weights("skipped") == self.weights("without"), "the weights differ")
 
     def test_a_log_on_a_full_disk_costs_no_step(self):
         self.run_tool("--checkpoint", self.path("ck"), "--log", "/dev/full", code=1, says="is the disk full?")

@@ -177,6 +177,11 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       ->check(number(0))
       ->capture_default_str()
       ->excludes(bySteps);
+  app.add_option("--checkpoint-buffer", o.checkpointBuffer,
+                 "Memory of a rank, in bytes, for the copy that a checkpoint is written from while "
+                 "training goes on; 0: training waits (default: up to half of the memory that is "
+                 "free)")
+      ->check(wholeNumber(0, manyBytes));
   app.add_option("--keep", o.keepCheckpoints, "Newest checkpoints that stay on the disk")
       ->check(wholeNumber(1, 1'000'000))
       ->capture_default_str();
@@ -190,6 +195,11 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.add_option("--skip-bad-samples", o.skipBadSamples,
                  "Samples that may be left out because they cannot be read; each is named, and in "
                  "the log of its step")
+      ->check(wholeNumber(0, manySteps))
+      ->capture_default_str();
+  app.add_option("--skip-nonfinite", o.skipNonfinite,
+                 "Steps in a row that may be skipped because their loss or gradient norm is not a "
+                 "finite number; each is named, and in the log")
       ->check(wholeNumber(0, manySteps))
       ->capture_default_str();
   app.add_option("--resume", o.resume,

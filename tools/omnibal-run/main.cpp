@@ -12,6 +12,7 @@
 #include "runtime/support/StopSignals.h"
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/training/Report.h"
+#include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
 #include <algorithm>
@@ -136,6 +137,7 @@ Status openWeights(const RunOptions &options, const Program &program, int rank,
 /// How the ranks lie in processes.
 struct Processes {
   bool alone = false;                ///< every rank has one of its own
+  int ranksHere = 1;                 ///< on this machine
   ResidentMemory before;             ///< of the one of all ranks
   std::atomic<bool> stopped = false; ///< before the last step, as it was asked for
 };
@@ -145,11 +147,12 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
   const ResidentMemory before = processes.alone ? residentMemory() : processes.before;
   Communicator &communicator = context.communicator;
   Agreement agree = agreementOver(communicator);
-  OMNIBAL_RETURN_IF_ERROR(agree(communicator.rank() == 0 ? checkOutputs(options) : Status::ok()));
+  OMNIBAL_RETURN_IF_ERROR(
+      agree.after([&] { return communicator.rank() == 0 ? checkOutputs(options) : Status::ok(); }));
   OMNIBAL_RETURN_IF_ERROR(agree(data->steps.status()));
   TensorFiles weights;
-  OMNIBAL_RETURN_IF_ERROR(
-      agree(openWeights(options, loaded.program, communicator.rank(), weights)));
+  OMNIBAL_RETURN_IF_ERROR(agree.after(
+      [&] { return openWeights(options, loaded.program, communicator.rank(), weights); }));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
   executorOptions.backend = &backend;
@@ -167,6 +170,7 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
   session.peakFlops =
       devices * (options.peakTflops > 0 ? options.peakTflops * 1e12
                                         : backend.peakFlops(loaded.program.compute));
+  session.ranksHere = processes.ranksHere;
   session.device = backend.description();
   OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty()
                                     ? session.executor->initializeForRehearsal()
@@ -179,6 +183,9 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
                                                                        describe(own) + ")"));
   if (session.leads())
     std::cerr << banner(loaded.program, threads, beside) << std::flush;
+  if (options.trains()) {
+    OMNIBAL_ASSIGN_OR_RETURN(session.stagesCheckpoints, stagesCheckpoints(session));
+  }
   if (loaded.program.target == "host" && data->dataset && options.calibrate.empty()) {
     OMNIBAL_ASSIGN_OR_RETURN(auto text, describeProcesses(session, *data, before, processes.alone));
     std::cerr << text << std::flush;
@@ -241,6 +248,7 @@ int run(const RunOptions &options) {
           : std::max(1, cores / (place->launcher == Launcher::None ? ranks : place->localRanks));
   Processes processes;
   processes.alone = place->launcher != Launcher::None;
+  processes.ranksHere = processes.alone ? place->localRanks : ranks;
   if (!processes.alone)
     processes.before = residentMemory();
   const int code = launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {

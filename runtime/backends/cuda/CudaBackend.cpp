@@ -65,12 +65,14 @@ public:
   }
 
   Status write(void *to, int64_t bytes, const std::function<Status(std::byte *)> &fill) override {
+    OMNIBAL_RETURN_IF_ERROR(useHere());
     OMNIBAL_ASSIGN_OR_RETURN(auto buffer, hostBuffer(bytes));
     OMNIBAL_RETURN_IF_ERROR(fill(buffer.get()));
     return staging->upload(to, buffer.get(), bytes);
   }
   Status read(const void *from, int64_t bytes,
               const std::function<Status(const std::byte *)> &use) override {
+    OMNIBAL_RETURN_IF_ERROR(useHere());
     OMNIBAL_ASSIGN_OR_RETURN(auto buffer, hostBuffer(bytes));
     OMNIBAL_RETURN_IF_ERROR(staging->download(buffer.get(), from, bytes));
     return use(buffer.get());
@@ -160,6 +162,7 @@ public:
                              sums->finish(here->result, transport, options));
     return startRead(slots.data(), static_cast<int64_t>(slots.size_bytes()));
   }
+  Status restartSums() override { return sums ? sums->restart() : Status::ok(); }
 
   void expectLoad(const Load &expected) override { load = expected; }
   bool goesBySamples() const override { return libraries->usesAttention(); }
@@ -176,6 +179,9 @@ public:
 
 private:
   CudaBackend() = default;
+
+  /// A thread that does a rank's work for a while has not chosen the device.
+  Status useHere() const { return check(cudaSetDevice(device), "choosing the device"); }
 
   Status openSums() {
     if (!sums) {

@@ -9,11 +9,16 @@ Result<std::unique_ptr<Sums>> Sums::create(cudaStream_t stream, Staging &staging
   std::unique_ptr<Sums> made(new Sums);
   made->stream = stream;
   OMNIBAL_ASSIGN_OR_RETURN(made->memory, DeviceBuffer::allocate(stateBytes, stream));
+  made->staging = &staging;
+  OMNIBAL_RETURN_IF_ERROR(made->restart());
+  return made;
+}
+
+Status Sums::restart() {
   std::byte start[stateBytes] = {};
   const float one = 1; // nothing has gone wrong
   std::memcpy(start + scaleAt, &one, sizeof one);
-  OMNIBAL_RETURN_IF_ERROR(staging.upload(made->memory->data(), start, stateBytes));
-  return made;
+  return staging->upload(memory->data(), start, stateBytes);
 }
 
 Status Sums::add(std::span<const float> losses, LossKind kind) {

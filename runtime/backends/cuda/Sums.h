@@ -15,6 +15,8 @@ public:
   /// The slots of all ranks, in device memory.
   Result<std::span<float>> finish(const double *squaredNorm, Transport &transport,
                                   const SumsOptions &options);
+  /// Begins again after sums that were not numbers.
+  Status restart();
   const float *scale() const { return reinterpret_cast<const float *>(memory->data() + scaleAt); }
 
 private:
@@ -25,6 +27,7 @@ private:
   double *losses() { return reinterpret_cast<double *>(memory->data() + lossesAt); }
 
   cudaStream_t stream = nullptr;
+  Staging *staging = nullptr;
   std::unique_ptr<DeviceBuffer> memory, slots;
   int64_t slotsMade = 0; ///< floats
 };

@@ -152,6 +152,10 @@ public:
                               options.labels, options.clip);
     return HostCopy{reinterpret_cast<const std::byte *>(slots.data()), recordEvent()};
   }
+  Status restartSums() override {
+    stepScale = 1;
+    return Status::ok();
+  }
 
   Event recordEvent() override { return {Clock::now().time_since_epoch().count()}; }
   Status reach(Event) override { return Status::ok(); }

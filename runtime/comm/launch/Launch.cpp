@@ -1,4 +1,5 @@
 #include "runtime/comm/launch/Launch.h"
+#include "runtime/comm/PatientAgreement.h"
 #include "runtime/comm/mpi/MpiCommunicator.h"
 #include "runtime/comm/tcp/TcpCommunicator.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
@@ -166,7 +167,8 @@ int launch(const LaunchEnvironment &place, const LaunchOptions &options, const R
 }
 
 Agreement agreementOver(Communicator &communicator) {
-  return [&communicator](Status mine) { return communicator.agree(std::move(mine)); };
+  return {[&communicator](Status mine) { return communicator.agree(std::move(mine)); },
+          [&communicator](const Agreement::Work &work) { return agreeAfter(communicator, work); }};
 }
 
 } // namespace omnibal::rt

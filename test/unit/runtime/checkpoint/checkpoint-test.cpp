@@ -156,8 +156,8 @@ TEST(Checkpoint, DamageIsNamedAndTheLastCompleteOneTaken) {
   EXPECT_FALSE(Checkpoint::open(folder / "nothing"));
 }
 
-/// By a rank that was told of it: only what it reads from is looked at again.
-TEST(Checkpoint, OneThatWasVerifiedIsVerifiedWhereItIsRead) {
+/// By one of many ranks: only what it reads from is looked at.
+TEST(Checkpoint, AStepIsVerifiedWhereItIsRead) {
   TemporaryFolder folder;
   std::string where = folder / "c", step = where + "/step-00000001";
   save(where, 1);
@@ -165,7 +165,7 @@ TEST(Checkpoint, OneThatWasVerifiedIsVerifiedWhereItIsRead) {
   bytes[bytes.size() - 3] ^= 4;
   writeFile(damaged, bytes);
   EXPECT_FALSE(Checkpoint::open(step));
-  auto checkpoint = Checkpoint::openVerified(step);
+  auto checkpoint = Checkpoint::openStep(step);
   ASSERT_TRUE(checkpoint) << checkpoint.status().message();
   EXPECT_EQ(checkpoint->state().step, 1);
   StageData first(1, 0), got(0, 0), other(0, 1);
@@ -176,7 +176,7 @@ TEST(Checkpoint, OneThatWasVerifiedIsVerifiedWhereItIsRead) {
   EXPECT_NE(status.message().find("stage-1.safetensors: damaged"), std::string::npos)
       << status.message();
   fs::remove(step + "/manifest.json");
-  EXPECT_FALSE(Checkpoint::openVerified(step));
+  EXPECT_FALSE(Checkpoint::openStep(step));
 }
 
 TEST(Checkpoint, AnotherModelIsRefused) {

@@ -117,6 +117,7 @@ public:
                               const SumsOptions &options) override {
     return inner->finishSums(gradients, transport, options);
   }
+  Status restartSums() override { return inner->restartSums(); }
   void expectLoad(const Load &load) override { inner->expectLoad(load); }
   int graphs() const override { return inner->graphs(); }
   Status beginCapture() override { return inner->beginCapture(); }

@@ -1,0 +1,140 @@
+#include "runtime/checkpoint/CheckpointWriter.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/RunningChecksum.h"
+#include "runtime/checkpoint/TensorBytes.h"
+#include "runtime/support/Json.h"
+#include <filesystem>
+
+namespace omnibal::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What is handed to the file at once: between two pieces cancellation is looked at.
+constexpr size_t pieceBytes = size_t{1} << 20;
+
+Status makeFolder(const std::string &path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    return {Code::Unavailable, path + ": creating the folder failed: " + error.message()};
+  return syncFolder(fs::absolute(path).parent_path().string());
+}
+
+std::string shardName(int stage) { return "stage-" + std::to_string(stage) + ".safetensors"; }
+/// Tells the leader about a shard; it is gone from a complete checkpoint.
+std::string noteName(int stage) { return "stage-" + std::to_string(stage) + ".json"; }
+std::string incompleteFolder(const CheckpointWriteOptions &options, int64_t step) {
+  return options.folder + "/" + stepName(step) + ".incomplete";
+}
+
+/// A shard whose size and checksum are found while it is written.
+class Shard {
+public:
+  Shard(ManifestFile entry, SafetensorsWriter writer, const std::atomic<bool> &cancelled)
+      : entry(std::move(entry)), writer(std::move(writer)), cancelled(cancelled) {}
+
+  Status append(const void *data, size_t bytes) {
+    auto at = static_cast<const std::byte *>(data);
+    for (size_t done = 0; done < bytes; done += pieceBytes) {
+      if (cancelled)
+        return {Code::Aborted, entry.name + ": the run ended before it was written"};
+      const size_t piece = std::min(pieceBytes, bytes - done);
+      count(at + done, piece);
+      OMNIBAL_RETURN_IF_ERROR(writer.append(at + done, piece));
+    }
+    return Status::ok();
+  }
+  void count(const void *data, size_t bytes) {
+    sum.add(data, static_cast<int64_t>(bytes));
+    entry.crc32 = sum.value();
+    entry.bytes += static_cast<int64_t>(bytes);
+  }
+  Result<ManifestFile> finish() {
+    OMNIBAL_RETURN_IF_ERROR(writer.finish());
+    return entry;
+  }
+
+private:
+  ManifestFile entry;
+  RunningChecksum sum;
+  SafetensorsWriter writer;
+  const std::atomic<bool> &cancelled;
+};
+
+Result<ManifestFile> readNote(const std::string &folder, int stage) {
+  OMNIBAL_ASSIGN_OR_RETURN(const std::string text, readWholeFile(folder + "/" + noteName(stage)));
+  OMNIBAL_ASSIGN_OR_RETURN(const nlohmann::json note,
+                           parseJson(text, folder + "/" + noteName(stage)));
+  return parseManifestFile(note);
+}
+
+} // namespace
+
+Status writeShard(const CheckpointWriteOptions &options, int64_t step,
+                  const std::vector<NamedTensor> &tensors, const std::atomic<bool> &cancelled) {
+  const std::string folder = incompleteFolder(options, step);
+  OMNIBAL_RETURN_IF_ERROR(makeFolder(options.folder));
+  OMNIBAL_RETURN_IF_ERROR(makeFolder(folder));
+  std::vector<TensorHeader> layout;
+  for (const NamedTensor &tensor : tensors)
+    layout.push_back({tensor.name, StoredType::F32, tensor.shape});
+  OMNIBAL_ASSIGN_OR_RETURN(const SafetensorsLayout places, layOut(layout));
+  const std::string name = shardName(options.stage);
+  OMNIBAL_ASSIGN_OR_RETURN(SafetensorsWriter writer,
+                           SafetensorsWriter::create(folder + "/" + name, layout));
+  Shard shard({name, 0, 0}, std::move(writer), cancelled);
+  shard.count(places.header.data(), places.header.size());
+  for (const NamedTensor &tensor : tensors)
+    OMNIBAL_RETURN_IF_ERROR(streamTensor(
+        tensor, [&](const void *data, size_t bytes) { return shard.append(data, bytes); }));
+  OMNIBAL_ASSIGN_OR_RETURN(const ManifestFile entry, shard.finish());
+  return writeFileAtomically(folder + "/" + noteName(options.stage), toJson(entry).dump() + "\n");
+}
+
+Status commitCheckpoint(const CheckpointWriteOptions &options, const RunState &state) {
+  const std::string incomplete = incompleteFolder(options, state.step);
+  Manifest manifest;
+  manifest.state = state;
+  for (int stage = 0; stage < options.stages; ++stage) {
+    OMNIBAL_ASSIGN_OR_RETURN(ManifestFile file, readNote(incomplete, stage));
+    manifest.files.push_back(std::move(file));
+  }
+  std::error_code ignored;
+  for (int stage = 0; stage < options.stages; ++stage)
+    fs::remove(incomplete + "/" + noteName(stage), ignored);
+  OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(incomplete + "/manifest.json", manifest.print()));
+  const std::string name = stepName(state.step), final = options.folder + "/" + name;
+  OMNIBAL_RETURN_IF_ERROR(publishFolder(incomplete, final));
+  OMNIBAL_RETURN_IF_ERROR(syncFolder(options.folder));
+  OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(options.folder + "/latest", name + "\n"));
+  pruneCheckpoints(options.folder, options.retention, state.step, options.obsolete);
+  return Status::ok();
+}
+
+void discardCheckpoint(const CheckpointWriteOptions &options, int64_t step) {
+  std::error_code ignored;
+  fs::remove_all(incompleteFolder(options, step), ignored);
+}
+
+Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
+                      const std::vector<NamedTensor> &tensors, const Agreement &agree) {
+  const std::string what = "saving the checkpoint of step " + std::to_string(state.step);
+  const std::atomic<bool> goesOn = false;
+  OMNIBAL_RETURN_IF_ERROR(agree.after([&] {
+    if (options.leads) // left by a run that was killed
+      discardCheckpoint(options, state.step);
+    return Status::ok();
+  }));
+  Status status = agree.after([&] {
+    return options.writes ? writeShard(options, state.step, tensors, goesOn) : Status::ok();
+  });
+  if (status)
+    status = agree.after(
+        [&] { return options.leads ? commitCheckpoint(options, state) : Status::ok(); });
+  if (!status && options.leads)
+    discardCheckpoint(options, state.step);
+  return std::move(status).context(what);
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,296 @@
+#include "runtime/training/RunCheckpoints.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/comm/Gather.h"
+#include "runtime/program/Names.h"
+#include "runtime/training/ProcessMemory.h"
+#include "runtime/training/RunIdentity.h"
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+namespace omnibal::rt {
+namespace {
+
+using nlohmann::json;
+
+/// Copies may take this share of the memory that is free when the run begins.
+constexpr int64_t shareOfFree = 2;
+
+enum class StateOf { Written, Read };
+
+/// State that this stage's shard has, or that this rank reads for others, under the checkpoint's
+/// names.
+std::vector<NamedTensor> stateTensors(const Session &s, StateOf which) {
+  std::vector<NamedTensor> list;
+  for (const Parameter &q : s.executor->stageInfo().parameters) {
+    if (!q.trainable || !(which == StateOf::Written ? q.counted : s.executor->reads(q)))
+      continue;
+    for (auto [kind, offset] :
+         {std::pair{"weight/", q.weightOffset()}, std::pair{"moment1/", q.moment1Offset},
+          std::pair{"moment2/", q.moment2Offset}})
+      list.push_back(
+          {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
+  }
+  return list;
+}
+
+bool writes(const Session &s) { return s.executor->replica() == 0; }
+
+void tellAll(const std::vector<std::string> &notices) {
+  for (const std::string &notice : notices)
+    std::cerr << "omnibal-run: notice: " << notice << "\n";
+}
+
+} // namespace
+
+std::vector<NamedTensor> trainedTensors(const Session &s) {
+  std::vector<NamedTensor> mine;
+  for (const Parameter &q : s.executor->stageInfo().parameters)
+    if (q.trainable && q.counted && writes(s))
+      mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
+                      &s.executor->backend()});
+  return mine;
+}
+
+int64_t stagingBytes(const Session &s) {
+  return writes(s) ? TensorStaging::bytesOf(stateTensors(s, StateOf::Written)) : 0;
+}
+
+Result<bool> stagesCheckpoints(const Session &s) {
+  if (s.options.checkpoint.empty() || s.options.checkpointBuffer == 0)
+    return false;
+  // The ranks of a machine share its memory; the largest of them stands for all that write.
+  double mine[] = {0, 0};
+  std::vector<double> bytes(static_cast<size_t>(s.communicator.size()));
+  bytes[static_cast<size_t>(s.communicator.rank())] = static_cast<double>(stagingBytes(s));
+  const std::vector<int> everyone = s.communicator.everyone();
+  OMNIBAL_RETURN_IF_ERROR(s.communicator.allReduce(std::span<double>(bytes), everyone));
+  const double most = *std::max_element(bytes.begin(), bytes.end());
+  const bool limited = s.options.checkpointBuffer > 0;
+  const double writersHere = limited ? 1 : std::min(s.ranksHere, s.program().stages);
+  const double limit =
+      static_cast<double>(limited ? s.options.checkpointBuffer : availableMemory() / shareOfFree);
+  mine[0] = most * writersHere > limit;
+  OMNIBAL_RETURN_IF_ERROR(s.communicator.allReduce(std::span<double>(mine), everyone));
+  if (mine[0] == 0)
+    return true;
+  if (s.leads())
+    std::cerr << "omnibal-run: notice: a copy of what a checkpoint holds takes "
+              << bytesToString(static_cast<int64_t>(most))
+              << " on a rank, more than is to spare: training waits while checkpoints are written "
+                 "(--checkpoint-buffer)\n";
+  return false;
+}
+
+RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data, int64_t steps)
+    : s(session), data(data), steps(steps) {
+  if (!areKept())
+    return;
+  CheckpointWriteOptions options;
+  options.folder = s.options.checkpoint;
+  options.stage = s.executor->stage();
+  options.stages = s.program().stages;
+  options.writes = writes(s);
+  options.leads = s.leads();
+  options.retention = {s.options.keepCheckpoints, s.options.keepEvery};
+  saver.emplace(options, s.communicator, s.executor->backend(), s.executor->pool(),
+                s.stagesCheckpoints);
+}
+
+Status RunCheckpoints::open() {
+  return s.agree.after([&] {
+    if (areKept() || !s.options.resume.empty())
+      described = describeRun(s, data, steps);
+    return s.leads() && areKept() ? claim() : Status::ok();
+  });
+}
+
+Status RunCheckpoints::claim() {
+  std::vector<std::string> notices;
+  OMNIBAL_ASSIGN_OR_RETURN(folder, CheckpointFolder::claim(s.options.checkpoint, &notices));
+  tellAll(notices);
+  const std::vector<std::string> present = folder.checkpoints();
+  if (present.empty() || continuesFolder())
+    return Status::ok();
+  if (!s.options.overwrite)
+    return invalid("--checkpoint: " + s.options.checkpoint +
+                   " holds checkpoints of another run, the newest of step " +
+                   std::to_string(stepOf(present.front())) +
+                   "; go on from it with --resume auto, choose another folder, or let this run "
+                   "replace them with --overwrite");
+  replaced = present;
+  return Status::ok();
+}
+
+/// Whether the run goes on from what its folder of checkpoints holds.
+bool RunCheckpoints::continuesFolder() const {
+  namespace fs = std::filesystem;
+  if (s.options.resume.empty())
+    return false;
+  std::error_code ignored;
+  const fs::path from = fs::weakly_canonical(s.options.resumesFrom(), ignored);
+  const fs::path here = fs::weakly_canonical(s.options.checkpoint, ignored);
+  return from == here || from.parent_path() == here;
+}
+
+/// The leader finds the checkpoint and tells what it says. Those ranks read it that tell the others
+/// what they hold too, each from the shards that have it, and verify these while they read. A
+/// damaged one is passed over.
+Result<RunCheckpoints::Start> RunCheckpoints::resume() {
+  Start start;
+  if (s.options.resume.empty())
+    return start;
+  std::vector<std::string> folders; // the leader's
+  OMNIBAL_RETURN_IF_ERROR(
+      s.agree.after([&] { return s.leads() ? findCandidates(folders) : Status::ok(); }));
+  for (size_t next = 0;; ++next) {
+    std::string path = next < folders.size() ? folders[next] : ""; // names of files are any bytes
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(path, 0));
+    if (path.empty() && next > 0)
+      return Status(s.leads() ? Code::DataLoss : Code::Aborted,
+                    s.options.resumesFrom() + ": no checkpoint is complete");
+    if (path.empty())
+      return start;
+    std::optional<Checkpoint> opened;
+    std::string told;
+    Status damage;
+    OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] {
+      Status status = s.leads() ? openCandidate(path, opened, told) : Status::ok();
+      if (status.code() == Code::DataLoss)
+        std::swap(status, damage);
+      return status;
+    }));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(told, 0));
+    if (!told.empty()) {
+      OMNIBAL_RETURN_IF_ERROR(s.agree(takeState(path, json::parse(told), start)));
+      OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return readState(opened, path, damage); }));
+    }
+    OMNIBAL_ASSIGN_OR_RETURN(const bool passed, passOver(path, damage));
+    if (passed)
+      continue;
+    OMNIBAL_RETURN_IF_ERROR(s.executor->shareParameters(true));
+    OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
+    if (s.leads())
+      std::cerr << "omnibal-run: continuing after step " << start.step << " from " << path << "\n";
+    return start;
+  }
+}
+
+/// None is no error for --resume auto.
+Status RunCheckpoints::findCandidates(std::vector<std::string> &folders) {
+  if (s.options.resumesIfPresent() && folder.checkpoints().empty())
+    return Status::ok();
+  OMNIBAL_ASSIGN_OR_RETURN(folders, Checkpoint::candidates(s.options.resumesFrom()));
+  return Status::ok();
+}
+
+Status RunCheckpoints::openCandidate(const std::string &path, std::optional<Checkpoint> &opened,
+                                     std::string &told) {
+  OMNIBAL_ASSIGN_OR_RETURN(opened, Checkpoint::openStep(path));
+  OMNIBAL_RETURN_IF_ERROR(checkSameModel(*opened, s.program(), described));
+  const RunState &state = opened->state();
+  told = json({{"step", state.step},
+               {"data_position", state.dataPosition},
+               {"settings", state.settings}})
+             .dump();
+  return Status::ok();
+}
+
+/// What the user changed since is told and taken; where the data is other, it begins anew.
+Status RunCheckpoints::takeState(const std::string &path, const json &told, Start &start) {
+  const json then = told["settings"];
+  const RunDifferences found = compareRuns(then, described);
+  start.step = told["step"].get<int64_t>();
+  start.position = {then.value("epoch", int64_t{0}),
+                    start.step - told["data_position"].get<int64_t>()};
+  if (start.position.epoch < 0 || start.position.firstStep < 0)
+    return {Code::DataLoss, path + ": the position in the data is damaged"};
+  if (found.data)
+    start.position = {0, start.step};
+  if (start.step > steps)
+    return invalid(path + ": the checkpoint is of step " + std::to_string(start.step) +
+                   ", this run has only " + std::to_string(steps) + " (--steps)");
+  s.executor->setAdamStep(then.value("updates", start.step));
+  if (!s.leads())
+    return Status::ok();
+  if (found.data)
+    std::cerr << "omnibal-run: notice: the groups of samples are other ones than the "
+                 "checkpoint's; they are read from their beginning\n";
+  for (const std::string &change : found.settings)
+    std::cerr << "omnibal-run: notice: changed since the checkpoint: " << change << "\n";
+  return Status::ok();
+}
+
+Status RunCheckpoints::readState(std::optional<Checkpoint> &opened, const std::string &path,
+                                 Status &damage) {
+  const std::vector<NamedTensor> wanted = stateTensors(s, StateOf::Read);
+  if (wanted.empty() || !s.executor->readsWeights())
+    return Status::ok();
+  Status status;
+  if (!opened) {
+    auto here = Checkpoint::openStep(path);
+    status = here.status();
+    if (here)
+      opened = *std::move(here);
+  }
+  if (status)
+    status = opened->read(wanted);
+  if (status.code() == Code::DataLoss)
+    std::swap(status, damage);
+  return status;
+}
+
+/// Whether some rank found the checkpoint damaged. Then the next one is tried, unless the user
+/// named this one.
+Result<bool> RunCheckpoints::passOver(const std::string &path, const Status &damage) {
+  OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, damage.message()));
+  std::string why; // of the lowest rank
+  for (auto text = texts.rbegin(); text != texts.rend(); ++text)
+    if (!text->empty())
+      why = *text;
+  OMNIBAL_RETURN_IF_ERROR(s.communicator.broadcast(why, 0));
+  if (why.empty())
+    return false;
+  if (path == s.options.resumesFrom())
+    return Status(s.leads() ? Code::DataLoss : Code::Aborted, why);
+  if (s.leads())
+    tellAll({"passed over: " + why});
+  return true;
+}
+
+bool RunCheckpoints::isDue() const {
+  const double seconds = s.options.checkpointMinutes * 60;
+  return s.leads() && areKept() && s.options.checkpointEvery == 0 && seconds > 0 &&
+         !saver->phase().underWay &&
+         std::chrono::duration<double>(Clock::now() - lastSave).count() >= seconds;
+}
+
+Status RunCheckpoints::save(int64_t completed, DataPosition position) {
+  RunState state;
+  state.step = completed;
+  state.dataPosition = completed - position.firstStep;
+  state.settings = described;
+  state.settings["updates"] = s.executor->adamStep();
+  state.settings["epoch"] = position.epoch;
+  lastSave = Clock::now();
+  return saver->start(state, stateTensors(s, StateOf::Written), std::exchange(replaced, {}));
+}
+
+Status RunCheckpoints::finish() { return saver ? saver->finish() : Status::ok(); }
+
+int64_t RunCheckpoints::tell(StepOptions &options) const {
+  if (!saver)
+    return 0;
+  options.saving = saver->isBusy();
+  options.saveFailed = saver->hasFailed();
+  return saver->phase().number;
+}
+
+Status RunCheckpoints::hear(const StepResult &result, int64_t phase) {
+  if (!saver || !saver->phase().underWay || saver->phase().number != phase ||
+      (result.saving && !result.saveFailed))
+    return Status::ok();
+  return saver->advance();
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,76 @@
+//===- RunCheckpoints.h - The checkpoints that a run goes on from and writes ------------------===//
+#ifndef RUNTIME_TRAINING_RUNCHECKPOINTS_H
+#define RUNTIME_TRAINING_RUNCHECKPOINTS_H
+
+#include "runtime/batching/steps/StepSource.h"
+#include "runtime/checkpoint/CheckpointSaver.h"
+#include "runtime/training/Session.h"
+#include <optional>
+
+namespace omnibal::rt {
+
+/// What this rank writes of the trained tensors: the first replica writes each counted one.
+std::vector<NamedTensor> trainedTensors(const Session &session);
+
+/// Decides whether this run's ranks copy what they save, and train on while it is written: where
+/// that is wanted (--checkpoint-buffer) and all of them have memory. Rank 0 says why not. All ranks
+/// call it, once their arenas are in use.
+Result<bool> stagesCheckpoints(const Session &session);
+/// Bytes of those copies on this rank.
+int64_t stagingBytes(const Session &session);
+
+/// All ranks have one and call it together, but for the questions. Without --checkpoint it only
+/// resumes. A thread of it may be writing until it is destroyed.
+class RunCheckpoints {
+public:
+  RunCheckpoints(Session &session, const DataSource &data, int64_t steps);
+
+  /// Keeps other runs out of the folder, and this one away from what it does not continue.
+  Status open();
+
+  struct Start {
+    int64_t step = 0;
+    DataPosition position; ///< the epoch that holds `step`
+  };
+  /// Reads what the run goes on from, if anything.
+  Result<Start> resume();
+
+  bool areKept() const { return !s.options.checkpoint.empty(); }
+  /// Whether the leader finds that it is time for one.
+  bool isDue() const;
+  /// Begins to save what has been trained.
+  Status save(int64_t completed, DataPosition position);
+  /// Waits until what was begun is on the disk.
+  Status finish();
+  /// Puts into a step what this rank tells about saving; returns the phase that it tells it of.
+  int64_t tell(StepOptions &options) const;
+  /// Goes on with saving by what all ranks told with a step.
+  Status hear(const StepResult &result, int64_t phase);
+
+  /// The step of the newest checkpoint of this run that is complete or being saved; -1: none.
+  int64_t newestStep() const { return saver ? saver->newestStep() : -1; }
+  /// How long saving took at most.
+  double longestSeconds() const { return saver ? saver->longestSeconds() : 0; }
+
+private:
+  Status claim();
+  bool continuesFolder() const;
+  Status findCandidates(std::vector<std::string> &folders);
+  Status openCandidate(const std::string &folder, std::optional<Checkpoint> &opened,
+                       std::string &told);
+  Status takeState(const std::string &path, const nlohmann::json &told, Start &start);
+  Status readState(std::optional<Checkpoint> &opened, const std::string &path, Status &damage);
+  Result<bool> passOver(const std::string &path, const Status &damage);
+
+  Session &s;
+  const DataSource &data;
+  int64_t steps;
+  nlohmann::json described;          ///< for manifests: reads frozen weights, so it is made once
+  CheckpointFolder folder;           ///< the leader's
+  std::vector<std::string> replaced; ///< checkpoints of an earlier run that this one replaces
+  std::optional<CheckpointSaver> saver;
+  Clock::time_point lastSave = Clock::now();
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_TRAINING_RUNCHECKPOINTS_H

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Runs on a disk that is slow or fails (test/support/disk_faults): disk_faults_test.py BIN_FOLDER DATA_FOLDER [unittest options].
+What must come out is what runs give on a disk that works, or an error with the file's name."""
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+from run_case import BIN, DATA, MODEL, MPIRUN, RunCase
+
+FAULTS = os.path.join(BIN, "..", "disk_faults", "libdisk_faults.so")
+
+
+class DiskFaults(RunCase):
+    layouts = {"one": (), "two": ("--stages", "2"), "four": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2")}
+
+    def run_on(self, faults, *flags, code=0, says="", launcher=(), deadline=None, **options):
+        """`faults`: variables of DiskFaults.cpp without their beginning."""
+        environment = dict(os.environ, LD_PRELOAD=os.path.abspath(FAULTS))
+        environment.update({"DISK_FAULTS_" + name: str(value) for name, value in faults.items()})
+        if deadline:
+            environment["OMNIBAL_DEADLINE_SECONDS"] = str(deadline)
+        result = subprocess.run([*launcher, *self.command(*flags, **options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=240, env=environment)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertIn(says, result.stderr)
+        return result.stderr
+
+    def log(self):
+        with open(self.path("log.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    def test_training_goes_on_while_a_checkpoint_is_written(self):
+        """A save takes some seconds, in which many steps fit; and what it saves is the step's that it is called after."""
+        slow = {"FOLDER": self.path("ck"), "CALLS": "fsync", "DELAY": 0.1}
+        for program, launcher in (("one", ()), ("two", (*MPIRUN, "2"))):
+            with self.subTest(program=program):
+                ck = ("--checkpoint", self.path("ck"), "--checkpoint-minutes", 1e-9, "--keep", 1000)
+                self.run_on(slow, *ck, "--overwrite", "--steps", 120, "--log", self.path("log.jsonl"), "--save", self.path("saved"),
+                            program=program, launcher=launcher)
+                steps = self.checkpoints()
+                self.assertEqual((steps[0], steps[-1]), (1, 120))
+                self.assertGreater(max(b - a for a, b in zip(steps, steps[1:])), 10, "training waited for the disk")
+                middle = steps[1]
+                waited = [line["checkpoint_ms"] for line in self.log() if "checkpoint_ms" in line]
+                self.assertLess(sum(waited) / len(waited), 300)
+                # Whatever was saved between the steps goes on to the same end.
+                self.run_tool("--resume", self.path(f"ck/step-{middle:08}"), "--steps", 120, "--save", self.path("resumed"),
+                              program=program, launcher=launcher)
+                self.assertTrue(self.weights("resumed") == self.weights("saved"), "the weights differ")
+
+    def test_without_memory_for_copies_training_waits(self):
+        flags = ("--checkpoint", self.path("ck"), "--checkpoint-minutes", 1e-9, "--keep", 1000, "--steps", 4, "--checkpoint-buffer")
+        said = self.run_on({"FOLDER": self.path("ck"), "CALLS": "fsync", "DELAY": 0.05}, *flags, 0, program="two")
+        self.assertEqual(self.checkpoints(), [1, 2, 3, 4])
+        self.assertNotIn("checkpoints being written", said)
+        said = self.run_tool(*flags, 1000, "--overwrite", program="two", says="training waits while checkpoints are written")
+        self.assertNotIn("checkpoints being written", said)
+        self.assertIn("checkpoints being written", self.run_tool(*flags, 10**9, "--overwrite", program="two"))
+
+    def test_an_error_of_writing_ends_the_run_and_is_named(self):
+        """Whichever call fails, also behind the last step: the earlier checkpoint stays."""
+        whole = {}
+        for call, count, every, step, program, launcher in (
+                ("open", 1, 3, 3, "four", ()), ("write", 2, 1000, 10, "two", (*MPIRUN, "2")), ("fsync", 1, 2, 2, "two", ()),
+                ("fsync", 4, 1000, 10, "four", ()), ("rename", 1, 3, 3, "two", (*MPIRUN, "2"))):
+            with self.subTest(call=call, count=count, every=every, launcher=launcher):
+                self.run_tool("--checkpoint", self.path("ck"), "--steps", 1, "--overwrite", program=program)
+                faults = {"FOLDER": self.path(f"ck/step-{step:08}"), "CALLS": call, "FAIL": f"{count}:{errno.EIO}"}
+                begin = time.time()
+                said = self.run_on(faults, "--checkpoint", self.path("ck"), "--resume", "auto", "--checkpoint-every", every,
+                                   program=program, launcher=launcher, code=1, says=os.strerror(errno.EIO))
+                self.assertLess(time.time() - begin, 20)
+                self.assertIn(f"saving the checkpoint of step {step}", said)
+                self.assertEqual(self.checkpoints(), [1])
+                self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--save", self.path("done"), program=program)
+                weights = whole.setdefault(program, self.weights("done"))
+                self.assertTrue(weights == self.weights("done"), "the weights differ")
+
+    def test_a_slow_disk_runs_into_no_deadline(self):
+        """Each flush takes longer than ranks wait for each other."""
+        ck = ("--checkpoint", self.path("ck"), "--steps", 2)
+        for launcher in ((), (*MPIRUN, "2")):
+            with self.subTest(launcher=launcher):
+                begin = time.time()
+                self.run_on({"FOLDER": self.work, "CALLS": "fsync", "DELAY": 1.2}, *ck, "--overwrite", "--save", self.path("saved"),
+                            program="two", launcher=launcher, deadline=0.8)
+                self.assertGreater(time.time() - begin, 6)
+                self.assertEqual(self.checkpoints(), [2])
+        # Reading: every rank's file of weights, the checkpoint's manifest and shards.
+        for folder in (MODEL, self.path("ck")):
+            begin = time.time()
+            self.run_on({"FOLDER": folder, "CALLS": "open", "DELAY": 1.2}, "--resume", self.path("ck"), "--steps", 2, program="two",
+                        deadline=0.8, launcher=(*MPIRUN, "2"), says="continuing after step 2")
+            self.assertGreater(time.time() - begin, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
