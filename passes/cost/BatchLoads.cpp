@@ -32,6 +32,7 @@ rt::Result<EpochLoads> readBatchLoads(const std::string &folder, int64_t replica
       group.tiles += lengths.tiles[batches.samples[i]];
       group.tokens += tokens;
       group.squaredTokens += tokens * tokens;
+      group.squaredTiles += lengths.squaredTilesOf(batches.samples[i]);
     }
   }
   return result;

@@ -24,10 +24,12 @@ std::optional<MeasuredLink> readLink(JsonField table, const char *key) {
 
 void readFunction(JsonField function, Calibration &out) {
   function.onlyKeys({"digest", "name", "layer", "fixed_ns", "tile_ns", "token_ns", "square_ns",
-                     "label_ns", "error", "measured"});
+                     "label_ns", "tile_square_ns", "error", "measured"});
   JsonField digest = function["digest"];
   auto ns = [&](const char *key) { return function[key].number(0, longestNs); };
   MeasuredTime time{ns("fixed_ns"), ns("tile_ns"), ns("token_ns"), ns("square_ns"), ns("label_ns")};
+  if (function.has("tile_square_ns"))
+    time.tileSquareNs = ns("tile_square_ns");
   std::string text = digest.text();
   if (text.empty())
     digest.fail("a text that is not empty is expected");

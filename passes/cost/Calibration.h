@@ -9,6 +9,7 @@
 #ifndef PASSES_COST_CALIBRATION_H
 #define PASSES_COST_CALIBRATION_H
 
+#include "passes/cost/MicrobatchLoad.h"
 #include "runtime/support/Status.h"
 #include <cstdint>
 #include <map>
@@ -18,12 +19,15 @@
 
 namespace omnibal::cost {
 
-/// Nanoseconds: fixed + tile * V + token * N + square * sum of squared sample lengths + label * L.
+/// Nanoseconds: fixed + tile * V + token * N + square * sum of squared sample lengths + label * L +
+/// tileSquare * sum of the squared units of pictures.
 struct MeasuredTime {
-  double fixedNs = 0, tileNs = 0, tokenNs = 0, squareNs = 0, labelNs = 0;
-  double at(int64_t tiles, int64_t tokens, int64_t squaredTokens, double labels) const {
-    return fixedNs + tileNs * static_cast<double>(tiles) + tokenNs * static_cast<double>(tokens) +
-           squareNs * static_cast<double>(squaredTokens) + labelNs * labels;
+  double fixedNs = 0, tileNs = 0, tokenNs = 0, squareNs = 0, labelNs = 0, tileSquareNs = 0;
+  double at(const MicrobatchLoad &load, double labels) const {
+    return fixedNs + tileNs * static_cast<double>(load.tiles) +
+           tokenNs * static_cast<double>(load.tokens) +
+           squareNs * static_cast<double>(load.squares()) + labelNs * labels +
+           tileSquareNs * static_cast<double>(load.tileSquares());
   }
 };
 

@@ -13,11 +13,14 @@ using namespace mlir;
 namespace omnibal::cost {
 namespace {
 
-/// Loads whose differences isolate a tile, a token and a squared token; large, because times are
-/// rounded up to nanoseconds.
+/// Loads whose differences isolate a tile, a token, a squared token and a squared unit of a
+/// picture; large, because times are rounded up to nanoseconds.
 constexpr int64_t probedTiles = 1000, probedTokens = 1000, probedSquares = 1000000;
-constexpr MicrobatchLoad probes[] = {
-    {0, 1, 0}, {probedTiles, 1, 0}, {0, 1 + probedTokens, 0}, {0, 1, probedSquares}};
+constexpr MicrobatchLoad probes[] = {{0, 1, 0, 0},
+                                     {probedTiles, 1, 0, 0},
+                                     {0, 1 + probedTokens, 0, 0},
+                                     {0, 1, probedSquares, 0},
+                                     {0, 1, 0, probedSquares}};
 
 /// The module in form C with one choice of options.
 struct Variant {
@@ -50,17 +53,19 @@ LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
 
 planner::LoadFactors UnitCostTable::factorsOf(const GroupLoad &microbatch,
                                               const MicrobatchLoad &full) const {
-  auto timeOf = [&](size_t layer, int64_t tiles, int64_t tokens, int64_t squares) {
+  auto timeOf = [&](size_t layer, const GroupLoad &load) {
     auto at = [&](size_t probe) { return static_cast<double>(ns[probe][layer].at("keep")); };
-    return at(0) + (at(1) - at(0)) / probedTiles * static_cast<double>(tiles) +
-           (at(2) - at(0)) / probedTokens * static_cast<double>(tokens - 1) +
-           (at(3) - at(0)) / probedSquares * static_cast<double>(squares);
+    return at(0) + (at(1) - at(0)) / probedTiles * static_cast<double>(load.tiles) +
+           (at(2) - at(0)) / probedTokens * static_cast<double>(load.tokens - 1) +
+           (at(3) - at(0)) / probedSquares * static_cast<double>(load.squaredTokens) +
+           (at(4) - at(0)) / probedSquares * static_cast<double>(load.squaredTiles);
   };
+  GroupLoad fullLoad{full.tiles, full.tokens, full.squares(), full.tileSquares()};
   std::map<std::string, std::pair<double, double>> times; // of the micro-batch, of a full one
   for (size_t l = 0; l < kinds.size(); ++l) {
     auto &[part, whole] = times[kinds[l]];
-    part += timeOf(l, microbatch.tiles, microbatch.tokens, microbatch.squaredTokens);
-    whole += timeOf(l, full.tiles, full.tokens, full.squares());
+    part += timeOf(l, microbatch);
+    whole += timeOf(l, fullLoad);
   }
   planner::LoadFactors factors;
   for (const auto &[kind, time] : times)
@@ -75,7 +80,7 @@ UnitCosts UnitCostTable::of(const std::vector<std::string> &remat) const {
     for (size_t l = 0; l < ns[p].size(); ++l)
       total[p] += static_cast<double>(ns[p][l].at(remat.empty() ? "keep" : remat[l]));
   return {(total[1] - total[0]) / probedTiles, (total[2] - total[0]) / probedTokens,
-          (total[3] - total[0]) / probedSquares};
+          (total[3] - total[0]) / probedSquares, (total[4] - total[0]) / probedSquares};
 }
 
 class CostAnnotator {

@@ -39,7 +39,8 @@ struct LayerTimes {
 /// functions' work. No other place makes them.
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options);
 
-/// What one more tile, token and squared token cost the model under any choice of options.
+/// What one more tile, token, squared token and squared unit of a picture cost the model under any
+/// choice of options.
 class UnitCostTable {
 public:
   /// Returns the unit costs; `remat` has one option per layer, or is empty for "keep" everywhere.
@@ -52,8 +53,8 @@ public:
 
 private:
   friend class CostAnnotator;
-  /// The ns of forward and backward for each probe (no load, tiles, tokens, squares), layer and
-  /// option.
+  /// The ns of forward and backward for each probe (no load, tiles, tokens, squares of tokens and
+  /// of pictures), layer and option.
   std::vector<std::vector<std::map<std::string, int64_t>>> ns;
   std::vector<std::string> kinds; ///< by layer
 };

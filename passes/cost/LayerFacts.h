@@ -4,20 +4,10 @@
 
 #include "dialects/omnibal/analysis/CallGraph.h"
 #include "passes/cost/Device.h"
+#include "passes/cost/MicrobatchLoad.h"
 #include <map>
-#include <optional>
 
 namespace omnibal::cost {
-
-/// The micro-batch that costs are stated for.
-struct MicrobatchLoad {
-  int64_t tiles = 0, tokens = 0;
-  std::optional<int64_t> squaredTokens = std::nullopt; ///< sum over samples of length^2; none: one
-                                                       ///< sample of all the tokens
-  int64_t squares() const { return squaredTokens.value_or(tokens * tokens); }
-  /// Sum over pictures of units^2 where pictures have sizes of their own: one picture of all units.
-  int64_t tileSquares() const { return tiles * tiles; }
-};
 
 /// Work and bytes of one layer, from the functions that it calls.
 struct LayerFacts {

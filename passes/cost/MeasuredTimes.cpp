@@ -8,8 +8,7 @@ std::optional<double> MeasuredTimes::timeOf(const std::string &digest,
   const MeasuredTime *time = table.find(digest);
   if (!time)
     return std::nullopt;
-  return time->at(load.tiles, load.tokens, load.squares(),
-                  table.labelsPerToken * static_cast<double>(load.tokens));
+  return time->at(load, table.labelsPerToken * static_cast<double>(load.tokens));
 }
 
 std::optional<std::pair<double, double>> MeasuredTimes::halvesOf(const LayerFacts &facts) const {

@@ -19,15 +19,20 @@ planner::Decimal factorOf(double share) {
 }
 
 MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap) {
-  __int128 tokens = 0, squares = 0;
+  __int128 tiles = 0, tokens = 0, squaredTiles = 0, squaredTokens = 0;
   for (const GroupLoad &group : epoch.groups) {
+    tiles += group.tiles;
     tokens += group.tokens;
-    squares += group.squaredTokens;
+    squaredTiles += group.squaredTiles;
+    squaredTokens += group.squaredTokens;
   }
-  MicrobatchLoad load{tilesCap, tokensCap, std::nullopt};
-  if (tokens > 0)
-    load.squaredTokens = static_cast<int64_t>((squares * tokensCap + tokens - 1) / tokens);
-  return load;
+  auto scaled = [](__int128 squares, __int128 length, int64_t cap) -> std::optional<int64_t> {
+    if (length == 0)
+      return std::nullopt;
+    return static_cast<int64_t>((squares * cap + length - 1) / length);
+  };
+  return {tilesCap, tokensCap, scaled(squaredTokens, tokens, tokensCap),
+          scaled(squaredTiles, tiles, tilesCap)};
 }
 
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
@@ -54,6 +59,7 @@ std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches
     largest.tiles = std::max(largest.tiles, group.tiles);
     largest.tokens = std::max(largest.tokens, group.tokens);
     largest.squaredTokens = std::max(largest.squaredTokens, group.squaredTokens);
+    largest.squaredTiles = std::max(largest.squaredTiles, group.squaredTiles);
   }
   return result;
 }

@@ -14,6 +14,7 @@ namespace omnibal::cost {
 struct GroupLoad {
   int64_t tiles = 0, tokens = 0;
   int64_t squaredTokens = 0; ///< sum over samples of length^2
+  int64_t squaredTiles = 0;  ///< sum over pictures of units^2
 };
 
 /// The groups of an epoch, row after row; the `replicas` groups of a row run at the same time.
@@ -24,23 +25,25 @@ struct EpochLoads {
 };
 
 /// What a micro-batch costs the whole model, forward and backward with what the plan recomputes:
-/// tileNs * tiles + tokenNs * tokens + squareNs * sum of squared sample lengths.
+/// tileNs * tiles + tokenNs * tokens + squareNs * sum of squared sample lengths + tileSquareNs *
+/// sum of the squared units of pictures.
 struct UnitCosts {
-  double tileNs = 0, tokenNs = 0, squareNs = 0;
+  double tileNs = 0, tokenNs = 0, squareNs = 0, tileSquareNs = 0;
   double of(const GroupLoad &load) const {
     return tileNs * static_cast<double>(load.tiles) + tokenNs * static_cast<double>(load.tokens) +
-           squareNs * static_cast<double>(load.squaredTokens);
+           squareNs * static_cast<double>(load.squaredTokens) +
+           tileSquareNs * static_cast<double>(load.squaredTiles);
   }
 };
 
-/// Returns full caps with the data's mean of squared lengths per token, so that attention costs
-/// what it does on samples of this data and not on one of full length.
+/// Returns full caps with the data's means of squared lengths per token and of squared pictures per
+/// unit, so that attention costs what it does on this data and not on one sample of full length.
 MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tokensCap);
 
 /// Returns the `microbatches` consecutive rows of the full training step whose work is the median
-/// (of an even number of steps the lower one). Each micro-batch has the largest tiles and the
-/// largest tokens of its row's replicas. If there is no full step, the result is the first step,
-/// filled with empty micro-batches.
+/// (of an even number of steps the lower one). Each micro-batch has the largest tiles,
+/// tokens and squares of its row's replicas. If there is no full step, the result is the first
+/// step, filled with empty micro-batches.
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
                                    const UnitCosts &costs);
 

@@ -56,9 +56,9 @@ private:
     if ((options.samplesPerStep > 0) == (options.tokensPerStep > 0))
       return invalid("caps are chosen for a number of samples or of tokens a step: exactly one of "
                      "the two is needed");
-    for (double value :
-         {step.cost.tileNs, step.cost.tokenNs, step.cost.squareNs, step.microbatchNs, step.stepNs,
-          memory.limitBytes, memory.fixedBytes, memory.tileBytes, memory.tokenBytes})
+    for (double value : {step.cost.tileNs, step.cost.tokenNs, step.cost.squareNs,
+                         step.cost.tileSquareNs, step.microbatchNs, step.stepNs, memory.limitBytes,
+                         memory.fixedBytes, memory.tileBytes, memory.tokenBytes})
       if (!(value >= 0 && value < 1e18))
         return invalid("a cost or size of " + format("%g", value) +
                        " for the choice of caps: 0 or more is expected");
@@ -102,8 +102,7 @@ private:
     Random random(options.seed, 0, 'c');
     for (int64_t i = 0; i < n; ++i) {
       std::swap(order[i], order[i + random.below(order.size() - i)]);
-      trial.tiles.push_back(lengths.tiles[order[i]]);
-      trial.tokens.push_back(lengths.tokens[order[i]]);
+      trial.add(lengths, order[i]);
     }
   }
 
@@ -181,16 +180,12 @@ private:
 
   /// Cost of the row's most loaded rank.
   double mostOf(const Batches &batches, int64_t first) const {
-    const LoadCost &cost = options.step.cost;
     double most = 0;
     for (int64_t g = first; g < first + options.ranks; ++g) {
-      double sum = 0;
-      for (int64_t i = batches.offsets[g]; i < batches.offsets[g + 1]; ++i) {
-        double t = trial.tokens[batches.samples[i]];
-        sum += cost.tileNs * trial.tiles[batches.samples[i]] + cost.tokenNs * t +
-               cost.squareNs * t * t;
-      }
-      most = std::max(most, sum);
+      LoadSums sums;
+      for (int64_t i = batches.offsets[g]; i < batches.offsets[g + 1]; ++i)
+        sums.add(trial, batches.samples[i]);
+      most = std::max(most, options.step.cost.of(sums));
     }
     return most;
   }

@@ -27,12 +27,17 @@ Status checkArguments(const SampleLengths &lengths, const BatchOptions &options)
   if (lengths.tokens.size() != lengths.tiles.size())
     return invalid("there are tiles of " + std::to_string(lengths.tiles.size()) +
                    " samples, but tokens of " + std::to_string(lengths.tokens.size()));
+  if (lengths.knowsPictures() && lengths.squaredTiles.size() != lengths.tiles.size())
+    return invalid("there are tiles of " + std::to_string(lengths.tiles.size()) +
+                   " samples, but squares of pictures of " +
+                   std::to_string(lengths.squaredTiles.size()));
   if (lengths.size() == 0)
     return invalid("there is no sample to balance");
   if (lengths.size() > mostSamples)
     return invalid(std::to_string(lengths.size()) + " samples are more than one call takes (" +
                    std::to_string(mostSamples) + "); balance them in windows");
-  for (double ns : {options.cost.tileNs, options.cost.tokenNs, options.cost.squareNs})
+  const LoadCost &cost = options.cost;
+  for (double ns : {cost.tileNs, cost.tokenNs, cost.squareNs, cost.tileSquareNs})
     if (!(ns >= 0 && ns < 1e18))
       return invalid("a cost of " + std::to_string(ns) +
                      " ns: costs are 0 or more, and below 1e18");

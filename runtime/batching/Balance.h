@@ -40,7 +40,7 @@ BalanceStatistics statistics(const SampleLengths &lengths, const Batches &batche
 Batches unbalanced(const SampleLengths &lengths, const Batches &batches, uint64_t seed);
 
 /// Returns the imbalance of unbalanced(), a row at a time. Padding and cost are those of
-/// micro-batches that are not packed but padded to their longest sample.
+/// micro-batches whose tokens are not packed but padded to their longest sample.
 BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batches &batches,
                                        int32_t ranks, uint64_t seed, const LoadCost &cost = {});
 

@@ -11,7 +11,8 @@ constexpr int64_t block = 8; ///< rows whose mean is looked at
 
 /// What a micro-batch weighs.
 struct Weights {
-  double tiles = 0, tokens = 0, cost = 0;
+  LoadSums sums;
+  double cost = 0;
 };
 
 /// Sum of the tokens and number of the samples of rows, as blocks of eight are complete.
@@ -69,21 +70,15 @@ BalanceStatistics statistics(const SampleLengths &lengths, const Batches &batche
   for (int64_t g = 0; g + ranks <= batches.groups(); g += ranks) {
     double rowTokens = 0;
     for (int32_t r = 0; r < ranks; ++r) {
-      Weights sums;
-      double squares = 0;
-      for (int64_t i = batches.offsets[g + r]; i < batches.offsets[g + r + 1]; ++i) {
-        double t = lengths.tokens[batches.samples[i]];
-        sums.tiles += lengths.tiles[batches.samples[i]];
-        sums.tokens += t;
-        squares += t * t;
-      }
-      sums.cost = cost.tileNs * sums.tiles + cost.tokenNs * sums.tokens + cost.squareNs * squares;
+      LoadSums sums;
+      for (int64_t i = batches.offsets[g + r]; i < batches.offsets[g + r + 1]; ++i)
+        sums.add(lengths, batches.samples[i]);
       rowTokens += sums.tokens;
-      row[r] = sums;
+      row[r] = {sums, cost.of(sums)};
     }
     variance.add(rowTokens, batches.offsets[g + ranks] - batches.offsets[g]);
-    tiles.add(ranks, [&](int32_t r) { return row[r].tiles; });
-    tokens.add(ranks, [&](int32_t r) { return row[r].tokens; });
+    tiles.add(ranks, [&](int32_t r) { return row[r].sums.tiles; });
+    tokens.add(ranks, [&](int32_t r) { return row[r].sums.tokens; });
     costs.add(ranks, [&](int32_t r) { return row[r].cost; });
   }
   result.distRatioVit = tiles.mean();
@@ -120,22 +115,22 @@ BalanceStatistics unbalancedStatistics(const SampleLengths &lengths, const Batch
   double padding = 0, padded = 0;
   for (int64_t g = 0; g < plain.groups(); ++g) {
     int64_t begin = plain.offsets[g], end = plain.offsets[g + 1];
-    Weights sums;
+    LoadSums sums;
     double longest = 0, size = static_cast<double>(end - begin);
     for (int64_t i = begin; i < end; ++i) {
-      sums.tiles += lengths.tiles[plain.samples[i]];
-      sums.tokens += lengths.tokens[plain.samples[i]];
+      sums.add(lengths, plain.samples[i]);
       longest = std::max<double>(longest, lengths.tokens[plain.samples[i]]);
     }
-    sums.cost = cost.tileNs * sums.tiles + cost.tokenNs * longest * size +
-                cost.squareNs * longest * longest * size;
-    padding += longest * size - sums.tokens;
-    padded += longest * size;
-    row[g % ranks] = sums;
+    LoadSums computed = sums;
+    computed.tokens = longest * size;
+    computed.squaredTokens = longest * longest * size;
+    padding += computed.tokens - sums.tokens;
+    padded += computed.tokens;
+    row[g % ranks] = {sums, cost.of(computed)};
     if ((g + 1) % ranks != 0)
       continue;
-    tiles.add(ranks, [&](int32_t r) { return row[r].tiles; });
-    tokens.add(ranks, [&](int32_t r) { return row[r].tokens; });
+    tiles.add(ranks, [&](int32_t r) { return row[r].sums.tiles; });
+    tokens.add(ranks, [&](int32_t r) { return row[r].sums.tokens; });
     costs.add(ranks, [&](int32_t r) { return row[r].cost; });
   }
   result.stepVariance = statistics(lengths, plain, ranks).stepVariance;

@@ -221,6 +221,13 @@ int64_t Dataset::tiles(int64_t index) const {
   return units;
 }
 
+int64_t Dataset::squaredTiles(int64_t index) const {
+  int64_t squares = 0;
+  for (const PictureUnits &picture : impl->samples[size_t(index)].units)
+    squares += picture.count() * picture.count();
+  return squares;
+}
+
 std::string Dataset::describe(int64_t index) const {
   return impl->where(impl->samples[size_t(index)], "");
 }

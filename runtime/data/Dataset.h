@@ -75,6 +75,8 @@ public:
   const std::optional<PictureGrid> &grid() const;
   /// Number of pictures, with a grid of their units; known without reading the sample.
   int64_t tiles(int64_t index) const;
+  /// With a grid, the sum over the sample's pictures of their squared numbers of units.
+  int64_t squaredTiles(int64_t index) const;
   /// Reads and checks KEY.json.
   Result<Sample> sample(int64_t index, const SampleNeeds &needs = {}) const;
   /// Decodes all pictures of a sample to [tiles, 3, height, width]; a picture of another size is an

@@ -10,8 +10,12 @@ namespace {
 using Row = std::array<double, TimeFit::Terms>;
 
 Row unitsOf(const TimedLoad &load) {
-  return {1.0, static_cast<double>(load.tiles), static_cast<double>(load.tokens),
-          static_cast<double>(load.squaredTokens), static_cast<double>(load.labels)};
+  return {1.0,
+          static_cast<double>(load.tiles),
+          static_cast<double>(load.tokens),
+          static_cast<double>(load.squaredTokens),
+          static_cast<double>(load.labels),
+          static_cast<double>(load.squaredTiles)};
 }
 
 /// Solves the normal equations of the terms in `chosen` by elimination with pivots; false where

@@ -14,11 +14,13 @@ struct TimedLoad {
   int64_t squaredTokens = 0; ///< sum over samples of length^2
   int64_t labels = 0;        ///< tokens with a loss
   double ns = 0;             ///< measured
+  int64_t squaredTiles = 0;  ///< sum over pictures of units^2
 };
 
-/// ns = fixed + tile * V + token * N + square * sum of squared lengths + label * L.
+/// ns = fixed + tile * V + token * N + square * sum of squared lengths + label * L + tile square *
+/// sum of the squared units of pictures.
 struct TimeFit {
-  enum Term { Fixed, Tile, Token, Square, Label, Terms };
+  enum Term { Fixed, Tile, Token, Square, Label, TileSquare, Terms };
   using Use = std::array<bool, Terms>;
   std::array<double, Terms> ns = {}; ///< per unit of each term, none negative
   double error = 0;                  ///< largest |fit / measured - 1| over the measurements

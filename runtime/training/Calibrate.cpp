@@ -99,13 +99,14 @@ public:
       int64_t length = batch.borders[s + 1] - batch.borders[s];
       load.squaredTokens += length * length;
     }
+    for (const PictureUnits &picture : pictures)
+      load.squaredTiles += picture.count() * picture.count();
     return load;
   }
 
 private:
   /// Pictures as square as their number of units allows, one a sample and what is left.
   void addPictures(const PictureGrid &grid, int64_t samples) {
-    std::vector<PictureUnits> pictures;
     for (int64_t s = 0; s < samples; ++s) {
       const int64_t units = batch.tiles * (s + 1) / samples - batch.tiles * s / samples;
       if (units == 0)
@@ -122,6 +123,7 @@ private:
   }
 
   PackedMicrobatch batch;
+  std::vector<PictureUnits> pictures; ///< of a model that takes them at their own sizes
 };
 
 /// Least squares of seconds = latency + bytes / speed, relative errors.
@@ -129,7 +131,7 @@ MeasuredLink fitLink(const std::vector<std::pair<double, double>> &bytesAndSecon
   std::vector<TimedLoad> points;
   for (auto [bytes, seconds] : bytesAndSeconds)
     points.push_back({std::llround(bytes), 0, 0, 0, seconds * 1e9});
-  TimeFit fit = fitTimes(points, {true, true, false, false, false});
+  TimeFit fit = fitTimes(points, {true, true, false, false, false, false});
   constexpr double fastest = 1e15; // where bytes cost nothing that can be measured
   double perByte = fit.ns[TimeFit::Tile];
   return {fit.ns[TimeFit::Fixed], perByte > 1e9 / fastest ? 1e9 / perByte : fastest};

@@ -1,4 +1,5 @@
 #include "runtime/training/CalibrationTable.h"
+#include "runtime/device/Load.h"
 #include "runtime/support/Formats.h"
 #include <algorithm>
 #include <cmath>
@@ -49,6 +50,30 @@ double rounded(double value) {
   return std::round(value / unit) * unit;
 }
 
+ordered_json functionEntry(const std::string &digest, const MeasuredFunction &measured,
+                           const TimeFit::Use &use) {
+  TimeFit fit = fitTimes(measured.loads, use);
+  ordered_json entry = {{"digest", digest},
+                        {"name", measured.name},
+                        {"layer", measured.layer},
+                        {"fixed_ns", rounded(fit.ns[TimeFit::Fixed])},
+                        {"tile_ns", rounded(fit.ns[TimeFit::Tile])},
+                        {"token_ns", rounded(fit.ns[TimeFit::Token])},
+                        {"square_ns", rounded(fit.ns[TimeFit::Square])},
+                        {"label_ns", rounded(fit.ns[TimeFit::Label])}};
+  if (use[TimeFit::TileSquare])
+    entry["tile_square_ns"] = rounded(fit.ns[TimeFit::TileSquare]);
+  entry["error"] = rounded(fit.error);
+  ordered_json &points = entry["measured"] = ordered_json::array();
+  for (const TimedLoad &load : measured.loads) {
+    points.push_back(
+        {load.tiles, load.tokens, load.squaredTokens, load.labels, std::llround(load.ns)});
+    if (use[TimeFit::TileSquare])
+      points.back().push_back(load.squaredTiles);
+  }
+  return entry;
+}
+
 ordered_json linkEntry(const MeasuredLink &link) {
   return {{"latency_ns", std::llround(link.latencyNs)},
           {"bytes_per_s", std::llround(link.bytesPerSecond)}};
@@ -62,7 +87,7 @@ json Measurements::toJson() const {
     json loads = json::array();
     for (size_t i = 0; i < f.loads.size(); ++i)
       loads.push_back({f.loads[i].tiles, f.loads[i].tokens, f.loads[i].squaredTokens,
-                       f.loads[i].labels, f.loads[i].ns, f.calls[i]});
+                       f.loads[i].labels, f.loads[i].ns, f.loads[i].squaredTiles, f.calls[i]});
     list.push_back({digest, f.name, f.layer, loads});
   }
   return {{"functions", list},
@@ -80,8 +105,8 @@ Measurements Measurements::fromJson(const json &j) {
     f.layer = entry.at(2).get<std::string>();
     for (const json &l : entry.at(3)) {
       f.loads.push_back({l.at(0).get<int64_t>(), l.at(1).get<int64_t>(), l.at(2).get<int64_t>(),
-                         l.at(3).get<int64_t>(), l.at(4).get<double>()});
-      f.calls.push_back(l.at(5).get<double>());
+                         l.at(3).get<int64_t>(), l.at(4).get<double>(), l.at(5).get<int64_t>()});
+      f.calls.push_back(l.at(6).get<double>());
     }
   }
   m.noise = j.at("noise").get<double>();
@@ -110,19 +135,25 @@ void Measurements::add(const Measurements &other) {
 }
 
 TimeFit::Use termsOf(const Function &function) {
-  TimeFit::Use use = {true, false, false, false, false};
+  TimeFit::Use use = {true};
   for (const Buffer &buffer : function.buffers)
     for (const Extent &e : buffer.shape) {
       use[TimeFit::Tile] |= e.perTile != 0;
       use[TimeFit::Token] |= e.perToken != 0;
     }
-  for (const KernelCall &call : function.calls)
+  for (const KernelCall &call : function.calls) {
+    bool attention = call.kernel.starts_with("attention");
     for (const auto &[operand, view] : call.operands) {
       bool tokens = std::any_of(view.shape.begin(), view.shape.end(),
                                 [](const Extent &e) { return e.perToken != 0; });
-      use[TimeFit::Square] |= tokens && operand == "q" && call.kernel.starts_with("attention");
+      use[TimeFit::Square] |= tokens && operand == "q" && attention;
       use[TimeFit::Label] |= tokens && operand == "targets";
+      // Windows have a largest size: what they take follows the number of units.
+      use[TimeFit::TileSquare] |=
+          attention && operand == "cu_seqlens" &&
+          bordersNamed(function.buffers[view.buffer].name) == Borders::Segments;
     }
+  }
   return use;
 }
 
@@ -149,21 +180,7 @@ std::string calibrationTable(const Program &program, const Measurements &measure
                                  [&](const Function &f) { return f.digest == digest; });
     if (function == program.functions.end())
       continue;
-    TimeFit fit = fitTimes(measured.loads, termsOf(*function));
-    ordered_json points = ordered_json::array();
-    for (const TimedLoad &load : measured.loads)
-      points.push_back(
-          {load.tiles, load.tokens, load.squaredTokens, load.labels, std::llround(load.ns)});
-    functions.push_back({{"digest", digest},
-                         {"name", measured.name},
-                         {"layer", measured.layer},
-                         {"fixed_ns", rounded(fit.ns[TimeFit::Fixed])},
-                         {"tile_ns", rounded(fit.ns[TimeFit::Tile])},
-                         {"token_ns", rounded(fit.ns[TimeFit::Token])},
-                         {"square_ns", rounded(fit.ns[TimeFit::Square])},
-                         {"label_ns", rounded(fit.ns[TimeFit::Label])},
-                         {"error", rounded(fit.error)},
-                         {"measured", points}});
+    functions.push_back(functionEntry(digest, measured, termsOf(*function)));
   }
   // One function a line: short enough to read and to compare.
   std::string text = "{\n";

@@ -378,6 +378,8 @@ Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const P
   use.samples = dataset.size();
   use.units = program.info.grid.has_value();
   use.tilesOf = [&](int64_t sample) { return dataset.tiles(sample); };
+  if (use.units)
+    use.squaredTilesOf = [&](int64_t sample) { return dataset.squaredTiles(sample); };
   use.nameOf = [&](int64_t sample) { return dataset.describe(sample); };
   return openBatches(options.batches, use);
 }

@@ -230,8 +230,10 @@ class Processors(unittest.TestCase):
         np.testing.assert_allclose(again["pixel_values"], given["pixel_values"], atol=1e-6)
         self.assertEqual([p.shape[0] * p.shape[1] // 16 for p in pictures], given["image_grid_thw"].prod(-1).tolist())
         with open(f"{kind.folder}/out/lengths.csv") as file:
-            units = given["image_grid_thw"].prod(-1).sum() // 4
-            self.assertEqual(file.read().split(), ["key,vit_num,token_num", f"data-00000000,{units},{len(sample['input_ids'])}"])
+            units = given["image_grid_thw"].prod(-1) // 4
+            self.assertEqual(file.read().split(), [
+                "key,vit_num,token_num,vit_square_sum",
+                f"data-00000000,{units.sum()},{len(sample['input_ids'])},{(units ** 2).sum()}"])
 
     def test_pictures_that_are_split(self):
         _, sample, given, pictures = self.check(idefics3)

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -20,6 +21,8 @@ public:
         progress("counting tokens of " + std::to_string(dataset.size()) + " samples") {
     lengths.tiles.resize(static_cast<size_t>(dataset.size()));
     lengths.tokens.resize(static_cast<size_t>(dataset.size()));
+    if (dataset.grid())
+      lengths.squaredTiles.resize(static_cast<size_t>(dataset.size()));
   }
 
   Result<SampleLengths> count() {
@@ -55,6 +58,8 @@ private:
                      ": input_ids is too long, or pictures have too many units");
     lengths.tiles[index] = static_cast<int32_t>(sample.tiles);
     lengths.tokens[index] = static_cast<int32_t>(sample.tokens());
+    if (dataset.grid())
+      lengths.squaredTiles[index] = dataset.squaredTiles(index);
     return Status::ok();
   }
 
@@ -75,17 +80,8 @@ private:
   Status error;
 };
 
-} // namespace
-
-std::string tablePath(const std::string &input) { return input == "-" ? "/dev/stdin" : input; }
-
-bool isShards(const std::string &path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) || path.ends_with(".tar");
-}
-
-Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
-                                  const std::optional<PictureGrid> &grid) {
+Result<SampleLengths> readAnyLengths(const std::vector<std::string> &inputs,
+                                     const std::optional<PictureGrid> &grid) {
   if (std::all_of(inputs.begin(), inputs.end(), isShards)) {
     OMNIBAL_ASSIGN_OR_RETURN(auto dataset, Dataset::open(inputs, grid));
     return Counter(*dataset).count();
@@ -96,6 +92,32 @@ Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
   Progress progress("reading " + inputs[0]);
   return readLengthsCsv(tablePath(inputs[0]),
                         [&](int64_t read, int64_t total) { progress.update(read, total); });
+}
+
+} // namespace
+
+std::string tablePath(const std::string &input) { return input == "-" ? "/dev/stdin" : input; }
+
+bool isShards(const std::string &path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.ends_with(".tar");
+}
+
+std::string unknownPictures(const std::string &input) {
+  const char *why = isShards(input) ? "without --preprocess" : "without a column vit_square_sum";
+  return input + ": " + why +
+         ", the sizes of pictures are not known; tile_square_ns takes all the units of a sample "
+         "for one picture";
+}
+
+Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
+                                  const std::optional<PictureGrid> &grid, const LoadCost &cost) {
+  OMNIBAL_ASSIGN_OR_RETURN(SampleLengths lengths, readAnyLengths(inputs, grid));
+  bool pictures =
+      std::any_of(lengths.tiles.begin(), lengths.tiles.end(), [](int32_t n) { return n > 0; });
+  if (cost.tileSquareNs > 0 && pictures && !lengths.knowsPictures())
+    std::cerr << "omnibal-batch: " << unknownPictures(inputs[0]) << "\n";
+  return lengths;
 }
 
 Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix) {
@@ -112,12 +134,13 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
 }
 
 Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs,
-                              const std::optional<PictureGrid> &grid, Mix &mix) {
+                              const std::optional<PictureGrid> &grid, const LoadCost &cost,
+                              Mix &mix) {
   SampleLengths all;
   for (const WeightedInput &input : inputs) {
-    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}, grid));
-    all.tiles.insert(all.tiles.end(), one.tiles.begin(), one.tiles.end());
-    all.tokens.insert(all.tokens.end(), one.tokens.begin(), one.tokens.end());
+    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}, grid, cost));
+    for (int64_t i = 0; i < one.size(); ++i)
+      all.add(one, i);
     mix.sizes.push_back(one.size());
     mix.weights.push_back(input.weight);
   }

@@ -12,9 +12,12 @@ namespace omnibal::rt {
 
 /// One table (runtime/batching/io/LengthsCsv.h), or WebDataset shards and folders of them: sample n
 /// is then the n-th of the data set, as omnibal-run numbers them. With `grid` pictures of shards
-/// have their own sizes and count as many tiles as they have units.
+/// have their own sizes and count as many tiles as they have units, and their squares are known.
+/// Where the sizes of pictures are not known although `cost` depends on them, the user is told.
 Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
-                                  const std::optional<PictureGrid> &grid);
+                                  const std::optional<PictureGrid> &grid, const LoadCost &cost);
+/// That message: what is taken for the sizes of the pictures of this table.
+std::string unknownPictures(const std::string &table);
 
 /// "FILE=WEIGHT", FILE as above.
 struct WeightedInput {
@@ -26,7 +29,8 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
 /// All data sets one after the other; `mix` gets their sizes and weights, and as many samples an
 /// epoch as they have together.
 Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs,
-                              const std::optional<PictureGrid> &grid, Mix &mix);
+                              const std::optional<PictureGrid> &grid, const LoadCost &cost,
+                              Mix &mix);
 
 bool isShards(const std::string &path);
 /// "-" is the standard input.

@@ -18,10 +18,11 @@ constexpr const char *example = R"(Examples:
   Lengths that never end, 65536 samples at a time:
     make_lengths | omnibal-batch - --window 65536 --tiles 9 --tokens 4096 --ranks 8
 
-lengths.csv has a header with vit_num,token_num (tiles and tokens of a sample; other columns are
-ignored) and a line a sample; the first is sample 0. batches/ holds samples.npy (sample numbers,
-group after group), groups.npy (offsets into it), lengths.npy and batches.json. Groups k * ranks to
-k * ranks + ranks - 1 run at the same time, one on each rank.)";
+lengths.csv has a header with vit_num,token_num (tiles and tokens of a sample), perhaps with
+vit_square_sum (sum over its pictures of their squared numbers of units; other columns are ignored),
+and a line a sample; the first is sample 0. batches/ holds samples.npy (sample numbers, group after
+group), groups.npy (offsets into it), lengths.npy, perhaps squares.npy, and batches.json. Groups
+k * ranks to k * ranks + ranks - 1 run at the same time, one on each rank.)";
 
 constexpr int64_t largestCap = int64_t(1) << 40;
 constexpr int64_t mostStages = 1 << 20;
@@ -105,8 +106,9 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
       ->capture_default_str();
   app.add_option(
       "--cost", o.cost,
-      "JSON file {\"tile_ns\": .., \"token_ns\": .., \"square_ns\": ..}: balance what "
-      "groups cost (a tile, a token, a squared token length of a sample), not only counts");
+      "JSON file {\"tile_ns\": .., \"token_ns\": .., \"square_ns\": .., \"tile_square_ns\": ..}: "
+      "balance what groups cost (a tile, a token, a squared token length of a sample, a squared "
+      "number of units of a picture), not only counts");
   app.add_flag("--auto", o.autoCaps,
                "Choose the caps by predicted step time, with the figures of --cost, and say why");
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes,

@@ -45,24 +45,20 @@ GroupValues groupValues(const SampleLengths &lengths, const Batches &batches,
   GroupValues values{
       {label, {}, options.ranks}, {label, {}, options.ranks}, {label, {}, options.ranks}};
   for (int64_t g = 0; g < batches.groups(); ++g) {
-    double tiles = 0, tokens = 0, squares = 0, longest = 0;
+    LoadSums sums;
+    double longest = 0;
     for (int64_t i = batches.offsets[g]; i < batches.offsets[g + 1]; ++i) {
-      double length = lengths.tokens[batches.samples[i]];
-      tiles += lengths.tiles[batches.samples[i]];
-      tokens += length;
-      squares += length * length;
-      longest = std::max(longest, length);
+      sums.add(lengths, batches.samples[i]);
+      longest = std::max<double>(longest, lengths.tokens[batches.samples[i]]);
     }
     if (padded) {
-      tokens = longest * static_cast<double>(batches.offsets[g + 1] - batches.offsets[g]);
-      squares = longest * tokens;
+      sums.tokens = longest * static_cast<double>(batches.offsets[g + 1] - batches.offsets[g]);
+      sums.squaredTokens = longest * sums.tokens;
     }
-    values.tiles.values.push_back(tiles);
-    values.tokens.values.push_back(tokens);
+    values.tiles.values.push_back(sums.tiles);
+    values.tokens.values.push_back(sums.tokens);
     if (options.cost.isSet())
-      values.cost.values.push_back((options.cost.tileNs * tiles + options.cost.tokenNs * tokens +
-                                    options.cost.squareNs * squares) /
-                                   1e6);
+      values.cost.values.push_back(options.cost.of(sums) / 1e6);
   }
   return values;
 }

@@ -11,29 +11,31 @@
 namespace omnibal::rt {
 namespace {
 
-Result<StreamSource> openSource(const std::string &input, double weight) {
+Result<StreamSource> openSource(const std::string &input, double weight, const LoadCost &cost) {
   if (isShards(input))
     return invalid("--window: " + input +
                    " is a folder or shard; a stream is a table of lengths "
                    "(prepare.py writes lengths.csv beside the shards)");
   OMNIBAL_ASSIGN_OR_RETURN(LengthsReader opened, LengthsReader::open(tablePath(input)));
+  if (cost.tileSquareNs > 0 && !opened.knowsPictures())
+    std::cerr << "omnibal-batch: " << unknownPictures(input) << "\n";
   auto reader = std::make_shared<LengthsReader>(std::move(opened));
   return StreamSource{input, weight, [reader](int64_t most, SampleLengths &out) {
                         return reader->read(most, out);
                       }};
 }
 
-Result<std::vector<StreamSource>> openSources(const ToolOptions &options) {
+Result<std::vector<StreamSource>> openSources(const ToolOptions &options, const LoadCost &cost) {
   std::vector<StreamSource> sources;
   if (options.inputs.size() > 1)
     return invalid("--window: one table is expected, or --mix");
   for (const std::string &input : options.inputs) {
-    OMNIBAL_ASSIGN_OR_RETURN(StreamSource source, openSource(input, 1));
+    OMNIBAL_ASSIGN_OR_RETURN(StreamSource source, openSource(input, 1, cost));
     sources.push_back(std::move(source));
   }
   OMNIBAL_ASSIGN_OR_RETURN(std::vector<WeightedInput> mix, parseMix(options.mix));
   for (const WeightedInput &input : mix) {
-    OMNIBAL_ASSIGN_OR_RETURN(StreamSource source, openSource(input.path, input.weight));
+    OMNIBAL_ASSIGN_OR_RETURN(StreamSource source, openSource(input.path, input.weight, cost));
     sources.push_back(std::move(source));
   }
   return sources;
@@ -89,7 +91,7 @@ struct Totals {
 } // namespace
 
 Status streamSteps(const ToolOptions &options, const BatchOptions &batching) {
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<StreamSource> sources, openSources(options));
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<StreamSource> sources, openSources(options, batching.cost));
   bool several = sources.size() > 1;
   OMNIBAL_ASSIGN_OR_RETURN(BalancedStream stream,
                            BalancedStream::create(std::move(sources), {batching, options.window}));

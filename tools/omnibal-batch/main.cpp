@@ -148,7 +148,8 @@ private:
   Status readInput() {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<WeightedInput> mix, parseMix(options.mix));
     OMNIBAL_ASSIGN_OR_RETURN(auto grid, readGrid());
-    auto read = mix.empty() ? readLengths(options.inputs, grid) : readMix(mix, grid, record.mix);
+    auto read = mix.empty() ? readLengths(options.inputs, grid, record.options.cost)
+                            : readMix(mix, grid, record.options.cost, record.mix);
     OMNIBAL_RETURN_IF_ERROR(read.status());
     lengths = *std::move(read);
     if (record.mix.isSet()) {
@@ -156,6 +157,7 @@ private:
           drawn, drawEpoch(lengths, record.mix, record.options.seed, record.options.epoch));
     }
     record.samples = sampled().size();
+    record.knowsPictures = lengths.knowsPictures();
     return Status::ok();
   }
 

@@ -6,7 +6,8 @@
 
 namespace omnibal::compile {
 
-/// {"tile_ns": ..., "token_ns": ..., "square_ns": ...}, as omnibal-batch --cost reads it.
+/// {"tile_ns": ..., "token_ns": ..., "square_ns": ...}, as omnibal-batch --cost reads it; of a
+/// model that attends within pictures of any size also "tile_square_ns".
 std::string batchCostJson(const cost::UnitCosts &costs);
 
 } // namespace omnibal::compile

@@ -260,13 +260,13 @@ class OwnProcessor:
             at += count
         return pictures
 
-    def vision_units(self, pictures):
-        """How much vision work the pictures are: units of merged patches where sizes vary, else their number."""
+    def units_of_pictures(self, pictures):
+        """How many merged patches each picture is, where sizes vary; else None."""
         sizes = self.facts.get("pictures")
         if not sizes:
-            return len(pictures)
+            return None
         side = sizes["patch"] * sizes["merge"]
-        return sum(picture.shape[0] // side * (picture.shape[1] // side) for picture in pictures)
+        return [picture.shape[0] // side * (picture.shape[1] // side) for picture in pictures]
 
     def places_of(self, height, width):
         """For each value of a picture's patches the place in [3, height, width] that it comes from."""

@@ -117,8 +117,8 @@ class Model:
         ids, labels = self.tokens(turns, [len(t) for t in tiles])
         return ids, labels, {}, [tile for picture in tiles for tile in picture]
 
-    def vision_units(self, tiles):
-        return len(tiles)
+    def units_of_pictures(self, tiles):
+        return None  # they have one size
 
     def tokens(self, turns, tiles_of):
         """input_ids and labels; tiles_of: number of tiles of each picture."""
@@ -204,7 +204,8 @@ def main():
     began, shown = time.time(), 0.0
     written = dropped = bad = 0
     with open(os.path.join(arguments.out, "lengths.csv"), "w") as lengths:
-        lengths.write("key,vit_num,token_num\n")
+        squares = model.units_of_pictures([]) is not None
+        lengths.write("key,vit_num,token_num" + ",vit_square_sum" * squares + "\n")
         for number, (place, item) in enumerate(read_lines(arguments.input)):
             try:
                 turns, files = conversation(item)
@@ -221,7 +222,9 @@ def main():
                 continue
             key = f"{arguments.name}-{number:08d}"
             shards.add(key, ids, labels, per_token, tiles)
-            lengths.write(f"{key},{model.vision_units(tiles)},{len(ids)}\n")
+            units = model.units_of_pictures(tiles)
+            lengths.write(f"{key},{sum(units)},{len(ids)},{sum(u * u for u in units)}\n" if squares else
+                          f"{key},{len(tiles)},{len(ids)}\n")
             written += 1
             if sys.stderr.isatty() and time.time() - shown > 1:
                 shown = time.time()

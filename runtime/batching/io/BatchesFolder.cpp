@@ -17,6 +17,9 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+/// The fourth array, where the sizes of pictures are known.
+constexpr const char *squaresFile = "squares.npy";
+
 constexpr std::pair<BatchMethod, const char *> methods[] = {{BatchMethod::Plan, "plan"},
                                                             {BatchMethod::Isf, "isf"},
                                                             {BatchMethod::Random, "random"},
@@ -35,7 +38,11 @@ ordered_json statisticsJson(const BalanceStatistics &s, const LoadCost &cost) {
 }
 
 ordered_json costJson(const LoadCost &cost) {
-  return {{"tile_ns", cost.tileNs}, {"token_ns", cost.tokenNs}, {"square_ns", cost.squareNs}};
+  ordered_json object = {
+      {"tile_ns", cost.tileNs}, {"token_ns", cost.tokenNs}, {"square_ns", cost.squareNs}};
+  if (cost.tileSquareNs > 0)
+    object["tile_square_ns"] = cost.tileSquareNs;
+  return object;
 }
 
 /// Both columns side by side, a block at a time.
@@ -84,6 +91,8 @@ BatchOptions readOptions(JsonField root) {
     options.cost.tileNs = cost["tile_ns"].number(0);
     options.cost.tokenNs = cost["token_ns"].number(0);
     options.cost.squareNs = cost["square_ns"].number(0);
+    if (cost.has("tile_square_ns"))
+      options.cost.tileSquareNs = cost["tile_square_ns"].number(0);
   }
   if (root.failed())
     return options;
@@ -91,6 +100,20 @@ BatchOptions readOptions(JsonField root) {
   options.method = *method;
   options.oversize = *oversize;
   return options;
+}
+
+Status readSquares(const std::string &path, SampleLengths &lengths) {
+  OMNIBAL_ASSIGN_OR_RETURN(lengths.squaredTiles, readNpy(path));
+  if (lengths.squaredTiles.size() != lengths.tiles.size())
+    return {Code::DataLoss, path + ": " + std::to_string(lengths.squaredTiles.size()) +
+                                " samples, but lengths.npy has " + std::to_string(lengths.size())};
+  for (int64_t i = 0; i < lengths.size(); ++i)
+    if (int64_t units = lengths.tiles[i], squares = lengths.squaredTiles[i];
+        squares != SampleLengths::unknown && (squares < units || squares > units * units))
+      return {Code::DataLoss, path + ": sample " + std::to_string(i) + " has squares of " +
+                                  std::to_string(squares) + ", which no pictures of " +
+                                  std::to_string(units) + " units have"};
+  return Status::ok();
 }
 
 } // namespace
@@ -140,6 +163,8 @@ ordered_json describe(const BatchesRecord &record, const Batches &batches) {
       {"oversize", batches.oversize}};
   if (o.cost.isSet())
     object["cost"] = costJson(o.cost);
+  if (record.knowsPictures)
+    object["picture_sizes"] = true;
   if (record.mix.isSet())
     object["mix"] = {{"sizes", record.mix.sizes},
                      {"weights", record.mix.weights},
@@ -168,6 +193,15 @@ Status writeBatchesFolder(const std::string &folder, const SampleLengths &length
   OMNIBAL_RETURN_IF_ERROR(samples.append(batches.samples));
   OMNIBAL_RETURN_IF_ERROR(groups.append(batches.offsets));
   OMNIBAL_RETURN_IF_ERROR(appendLengths(table, lengths));
+  std::vector<NpyWriter> arrays;
+  for (NpyWriter *array : {&samples, &groups, &table})
+    arrays.push_back(std::move(*array));
+  std::string squaresPath = path / squaresFile;
+  if (lengths.knowsPictures()) {
+    OMNIBAL_ASSIGN_OR_RETURN(NpyWriter squares, NpyWriter::int64(squaresPath, lengths.size()));
+    OMNIBAL_RETURN_IF_ERROR(squares.append(lengths.squaredTiles));
+    arrays.push_back(std::move(squares));
+  }
   std::string text = description.dump(2) + "\n", jsonPath = path / "batches.json";
   OMNIBAL_ASSIGN_OR_RETURN(AtomicFile file,
                            AtomicFile::create(jsonPath, static_cast<int64_t>(text.size())));
@@ -176,8 +210,10 @@ Status writeBatchesFolder(const std::string &folder, const SampleLengths &length
   // complete, so old and new arrays are never taken for one set.
   if (::unlink(jsonPath.c_str()) && errno != ENOENT)
     return {Code::Unavailable, jsonPath + ": replacing the file failed: " + std::strerror(errno)};
-  for (NpyWriter *array : {&samples, &groups, &table})
-    OMNIBAL_RETURN_IF_ERROR(array->commit());
+  if (!lengths.knowsPictures() && ::unlink(squaresPath.c_str()) && errno != ENOENT)
+    return {Code::Unavailable, squaresPath + ": removing the file failed: " + std::strerror(errno)};
+  for (NpyWriter &array : arrays)
+    OMNIBAL_RETURN_IF_ERROR(array.commit());
   return file.commit();
 }
 
@@ -222,6 +258,9 @@ Result<Composition> readComposition(const std::string &folder) {
     return Status::ok();
   };
   OMNIBAL_RETURN_IF_ERROR(readNpyRows(lengthsPath, 2, begin, take));
+  if (fields.has("picture_sizes") && fields["picture_sizes"].flag())
+    OMNIBAL_RETURN_IF_ERROR(readSquares(path / squaresFile, lengths));
+  OMNIBAL_RETURN_IF_ERROR(error);
   return result;
 }
 
@@ -238,8 +277,7 @@ Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint6
   for (const MixedSample &sample : samples) {
     int64_t number = begins[sample.source] + sample.number;
     drawn.numbers.push_back(number);
-    drawn.lengths.tiles.push_back(lengths.tiles[number]);
-    drawn.lengths.tokens.push_back(lengths.tokens[number]);
+    drawn.lengths.add(lengths, number);
   }
   return drawn;
 }

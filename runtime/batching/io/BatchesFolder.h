@@ -4,6 +4,8 @@
 //   groups.npy    int64 [groups + 1]: offsets into samples.npy
 //   lengths.npy   int32 [samples, 2]: tiles and tokens, so that any epoch can be composed anew
 //                 from (seed, epoch) without the data
+//   squares.npy   int64 [samples]: sums over the pictures of a sample of their squared numbers of
+//                 units; only where they are known
 //   batches.json  settings and statistics; it appears last and disappears first, so a folder that
 //                 has it is complete
 //
@@ -38,7 +40,8 @@ struct Mix {
 struct BatchesRecord {
   BatchOptions options;
   Mix mix;
-  int64_t samples = 0; ///< of the epoch, skipped ones included; without a mix, of the table
+  int64_t samples = 0;        ///< of the epoch, skipped ones included; without a mix, of the table
+  bool knowsPictures = false; ///< the sizes of the samples' pictures
   BalanceStatistics before, after;
   double seconds = 0;       ///< packing and forming rows, without files
   int64_t peakRssBytes = 0; ///< of the process until then
@@ -48,8 +51,8 @@ struct BatchesRecord {
 /// lengths and the options.
 nlohmann::ordered_json describe(const BatchesRecord &record, const Batches &batches);
 
-/// Creates the folder and writes the four files. After an error, no batches.json stands over a
-/// mixture of old and new files.
+/// Creates the folder and writes its files; `description` is that of batches with these lengths.
+/// After an error, no batches.json stands over a mixture of old and new files.
 Status writeBatchesFolder(const std::string &folder, const SampleLengths &lengths,
                           const Batches &batches, const nlohmann::ordered_json &description);
 
@@ -74,7 +77,7 @@ Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint6
 /// Turns batches of a drawn epoch's entries into batches of the samples themselves.
 void renumber(const MixedEpoch &drawn, Batches &batches);
 
-/// Reads batches.json and lengths.npy; errors name file and field.
+/// Reads batches.json, lengths.npy and squares.npy; errors name file and field.
 Result<Composition> readComposition(const std::string &folder);
 
 } // namespace omnibal::rt

@@ -12,6 +12,7 @@ Result<CostFile> readCostFile(const std::string &path) {
   const std::pair<const char *, double *> numbers[] = {{"tile_ns", &cost.tileNs},
                                                        {"token_ns", &cost.tokenNs},
                                                        {"square_ns", &cost.squareNs},
+                                                       {"tile_square_ns", &cost.tileSquareNs},
                                                        {"microbatch_ns", &file.step.microbatchNs},
                                                        {"step_ns", &file.step.stepNs},
                                                        {"fixed_bytes", &file.memory.fixedBytes},
@@ -19,8 +20,8 @@ Result<CostFile> readCostFile(const std::string &path) {
                                                        {"token_bytes", &file.memory.tokenBytes}};
   Status error;
   JsonField fields(root, path, error);
-  fields.onlyKeys({"tile_ns", "token_ns", "square_ns", "microbatch_ns", "step_ns", "fixed_bytes",
-                   "tile_bytes", "token_bytes", "stages"});
+  fields.onlyKeys({"tile_ns", "token_ns", "square_ns", "tile_square_ns", "microbatch_ns", "step_ns",
+                   "fixed_bytes", "tile_bytes", "token_bytes", "stages"});
   for (auto [key, value] : numbers)
     if (fields.has(key))
       *value = fields[key].number(0);
@@ -29,7 +30,8 @@ Result<CostFile> readCostFile(const std::string &path) {
   if (!error)
     return invalid(error.message());
   if (!cost.isSet())
-    return invalid(path + ": one of tile_ns, token_ns and square_ns must be above 0");
+    return invalid(path +
+                   ": one of tile_ns, token_ns, square_ns and tile_square_ns must be above 0");
   file.hasMemory = file.memory.tileBytes > 0 || file.memory.tokenBytes > 0;
   return file;
 }

@@ -1,7 +1,8 @@
 //===- CostFile.h - What groups cost, in time and memory ------------------------------------===//
 //
-//   {"tile_ns": .., "token_ns": .., "square_ns": ..}        nanoseconds a tile, a token, a squared
-//                                                           token length of a sample
+//   {"tile_ns": .., "token_ns": .., "square_ns": ..,        nanoseconds a tile, a token, a squared
+//    "tile_square_ns": ..}                                  token length of a sample, a squared
+//                                                           number of units of a picture
 //   "microbatch_ns", "step_ns", "stages"                    for the choice of caps: what each
 //                                                           micro-batch and step takes besides
 //   "fixed_bytes", "tile_bytes", "token_bytes"              and what a rank's memory holds
@@ -22,7 +23,7 @@ struct CostFile {
 };
 
 /// Reads a cost file. Numbers are at least 0, absent ones are 0 (stages 1), and one of the first
-/// three is above 0. Other keys are errors.
+/// four is above 0. Other keys are errors.
 Result<CostFile> readCostFile(const std::string &path);
 
 /// These costs serve the choice of caps where there is no cost file. They are the orders of

@@ -1,5 +1,6 @@
 #include "runtime/batching/io/LengthsCsv.h"
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -13,8 +14,13 @@ namespace {
 constexpr size_t blockBytes = size_t(1) << 20;
 /// A record that is longer is taken for a quote that somebody forgot to close.
 constexpr size_t longestRecord = size_t(16) << 20;
-constexpr const char *columnNames[] = {"vit_num", "token_num"};
+/// The last one may be missing.
+enum Column : int8_t { Tiles, Tokens, SquaredTiles, Columns };
+constexpr const char *columnNames[Columns] = {"vit_num", "token_num", "vit_square_sum"};
+constexpr int64_t largest[Columns] = {INT32_MAX, INT32_MAX, INT64_MAX};
 constexpr int8_t ignoredColumn = -1;
+/// The values of a line, by column.
+using Lengths = std::array<int64_t, Columns>;
 
 /// A piece of the file in an error message: printable, short.
 std::string shown(std::string_view text) {
@@ -31,21 +37,27 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// A whole number from 0 to 2^31 - 1, or why the text is none.
-Result<int32_t> parseLength(std::string_view field) {
+/// A whole number from 0 to `most`, or why the text is none.
+Result<int64_t> parseLength(std::string_view field, int64_t most) {
   std::string_view text = trimmed(field);
   if (text.empty())
     return invalid("is empty");
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   bool whole = end == text.data() + text.size();
-  if (whole && (error == std::errc::result_out_of_range || value > INT32_MAX))
-    return invalid("is " + shown(text) + ", more than " + std::to_string(INT32_MAX));
+  if (whole && (error == std::errc::result_out_of_range || value > most))
+    return invalid("is " + shown(text) + ", more than " + std::to_string(most));
   if (!whole || error != std::errc())
     return invalid("is " + shown(text) + ", not a whole number");
   if (value < 0)
     return invalid("is " + shown(text) + ", but lengths are not negative");
-  return static_cast<int32_t>(value);
+  return value;
+}
+
+/// `units` units make pictures whose squares sum to this. A square is as odd as its root, and it is
+/// least where every unit is a picture.
+bool isSquareSum(int64_t units, int64_t sum) {
+  return sum >= units && sum <= units * units && (sum - units) % 2 == 0;
 }
 
 enum class Split { Record, NeedMore, Broken };
@@ -128,10 +140,11 @@ struct LengthsReader::Impl {
 
   Status fill();
   Status readHeader();
-  bool readPlain(const char *&at, int32_t lengths[2]) const;
+  bool readPlain(const char *&at, Lengths &lengths) const;
   /// One record by the full rules; `got` is false at the end of the file.
   Status readRecord(bool &got);
-  Status takeLengths(int32_t lengths[2]) const;
+  Status takeLengths(Lengths &lengths) const;
+  void append(const Lengths &lengths, SampleLengths &out) const;
   Status skipEmptyTail();
   /// Whether a line ends within what was read.
   bool holdsLine() const {
@@ -145,7 +158,8 @@ struct LengthsReader::Impl {
   int descriptor = -1;
   int64_t total = 0, taken = 0;
   int64_t line = 1;            ///< of the file, where the next record begins
-  std::vector<int8_t> columns; ///< index into columnNames, or ignoredColumn
+  std::vector<int8_t> columns; ///< a Column, or ignoredColumn
+  bool knowsPictures = false;  ///< there is a column for them
   std::vector<char> buffer;    ///< one byte more than can be filled, for readPlain's sentinel
   size_t begin = 0, end = 0;
   bool last = false; ///< nothing follows buffer[end]
@@ -206,10 +220,10 @@ Status LengthsReader::Impl::readHeader() {
                    ": the file is empty; a header with vit_num,token_num and a line a sample "
                    "are expected");
   std::string names;
-  int found[2] = {0, 0};
+  std::array<int, Columns> found = {};
   for (const std::string &field : record.fields) {
     columns.push_back(ignoredColumn);
-    for (int8_t c : {0, 1})
+    for (int8_t c : {Tiles, Tokens, SquaredTiles})
       if (trimmed(field) == columnNames[c]) {
         columns.back() = c;
         ++found[c];
@@ -218,8 +232,9 @@ Status LengthsReader::Impl::readHeader() {
   }
   if (names.size() > 300)
     names = names.substr(0, 300) + " ...";
-  for (int8_t c : {0, 1})
-    if (found[c] != 1)
+  knowsPictures = found[SquaredTiles] > 0;
+  for (int8_t c : {Tiles, Tokens, SquaredTiles})
+    if (found[c] > 1 || (found[c] == 0 && c != SquaredTiles))
       return bad(std::string("the header has ") + (found[c] ? "two columns " : "no column ") +
                  columnNames[c] + "; it names " + names +
                  " (columns are separated by commas; vit_num: tiles, token_num: tokens)");
@@ -227,9 +242,10 @@ Status LengthsReader::Impl::readHeader() {
   return Status::ok();
 }
 
-/// The usual line: no quotes, and nothing but digits in the two columns. False leaves everything
-/// else, errors too, to readRecord; a line that ends at the buffer's end may go on behind it.
-bool LengthsReader::Impl::readPlain(const char *&at, int32_t lengths[2]) const {
+/// The usual line: no quotes, and nothing but digits in the columns of lengths. False leaves
+/// everything else, errors too, to readRecord; a line that ends at the buffer's end may go on
+/// behind it.
+bool LengthsReader::Impl::readPlain(const char *&at, Lengths &lengths) const {
   const char *p = at, *stop = buffer.data() + end; // *stop is a line end
   for (size_t column = 0; column < columns.size(); ++column) {
     int8_t which = columns[column];
@@ -243,9 +259,10 @@ bool LengthsReader::Impl::readPlain(const char *&at, int32_t lengths[2]) const {
       uint64_t value = 0;
       for (unsigned digit; (digit = static_cast<unsigned char>(*p) - unsigned('0')) < 10; ++p)
         value = value * 10 + digit;
-      if (p == first || p - first > 10 || value > INT32_MAX)
+      constexpr int digits = 19; // that fit 64 bits, whatever they are
+      if (p == first || p - first > digits || value > static_cast<uint64_t>(largest[which]))
         return false;
-      lengths[which] = static_cast<int32_t>(value);
+      lengths[which] = static_cast<int64_t>(value);
       if (*p == '\r' && p[1] == '\n')
         ++p;
     }
@@ -254,25 +271,38 @@ bool LengthsReader::Impl::readPlain(const char *&at, int32_t lengths[2]) const {
       return false;
     ++p;
   }
-  if (p > stop)
+  if (p > stop || (knowsPictures && !isSquareSum(lengths[Tiles], lengths[SquaredTiles])))
     return false;
   at = p;
   return true;
 }
 
-Status LengthsReader::Impl::takeLengths(int32_t lengths[2]) const {
+Status LengthsReader::Impl::takeLengths(Lengths &lengths) const {
   if (record.fields.size() != columns.size())
     return bad("there are " + std::to_string(record.fields.size()) +
                " fields, but the header has " + std::to_string(columns.size()));
   for (size_t column = 0; column < columns.size(); ++column) {
     if (columns[column] == ignoredColumn)
       continue;
-    auto value = parseLength(record.fields[column]);
+    auto value = parseLength(record.fields[column], largest[columns[column]]);
     if (!value)
       return bad(std::string(columnNames[columns[column]]) + " " + value.status().message());
     lengths[columns[column]] = *value;
   }
+  if (int64_t units = lengths[Tiles], sum = lengths[SquaredTiles];
+      knowsPictures && !isSquareSum(units, sum))
+    return bad("vit_square_sum is " + std::to_string(sum) + ", but the pictures of " +
+               std::to_string(units) + " units (vit_num) have squares that sum to " +
+               std::to_string(units) + ", if each unit is a picture, to " +
+               std::to_string(units * units) + ", if there is one picture, in steps of 2");
   return Status::ok();
+}
+
+void LengthsReader::Impl::append(const Lengths &lengths, SampleLengths &out) const {
+  out.tiles.push_back(static_cast<int32_t>(lengths[Tiles]));
+  out.tokens.push_back(static_cast<int32_t>(lengths[Tokens]));
+  if (knowsPictures)
+    out.squaredTiles.push_back(lengths[SquaredTiles]);
 }
 
 bool isEmptyLine(const std::vector<std::string> &fields) {
@@ -302,6 +332,7 @@ int64_t LengthsReader::bytesRead() const {
   return impl->taken - static_cast<int64_t>(impl->end - impl->begin);
 }
 int64_t LengthsReader::bytesTotal() const { return impl->total; }
+bool LengthsReader::knowsPictures() const { return impl->knowsPictures; }
 
 Result<LengthsReader> LengthsReader::open(const std::string &path) {
   auto impl = std::make_unique<Impl>(path);
@@ -320,13 +351,12 @@ Result<LengthsReader> LengthsReader::open(const std::string &path) {
 Result<int64_t> LengthsReader::read(int64_t most, SampleLengths &out) {
   Impl &in = *impl;
   int64_t count = 0;
-  int32_t lengths[2];
+  Lengths lengths = {};
   while (count < most) {
     in.buffer[in.end] = '\n';
     const char *at = in.buffer.data() + in.begin;
     while (count < most && in.readPlain(at, lengths)) {
-      out.tiles.push_back(lengths[0]);
-      out.tokens.push_back(lengths[1]);
+      in.append(lengths, out);
       ++count;
       ++in.line;
     }
@@ -343,8 +373,7 @@ Result<int64_t> LengthsReader::read(int64_t most, SampleLengths &out) {
     if (!got)
       break;
     OMNIBAL_RETURN_IF_ERROR(in.takeLengths(lengths));
-    out.tiles.push_back(lengths[0]);
-    out.tokens.push_back(lengths[1]);
+    in.append(lengths, out);
     ++count;
     in.line += in.record.lines;
   }
@@ -371,6 +400,8 @@ readLengthsCsv(const std::string &path,
       auto room = static_cast<size_t>(std::max({guess, size + block, size + size / 8}));
       lengths.tiles.reserve(room);
       lengths.tokens.reserve(room);
+      if (reader.knowsPictures())
+        lengths.squaredTiles.reserve(room);
     }
     if (progress)
       progress(reader.bytesRead(), reader.bytesTotal());

@@ -8,18 +8,56 @@
 
 namespace omnibal::rt {
 
-/// Lengths of all samples; both vectors have one entry a sample, none is negative.
+/// Lengths of all samples; `tiles` and `tokens` have one entry a sample, none is negative.
 struct SampleLengths {
   std::vector<int32_t> tiles;  ///< vision units (image tiles)
   std::vector<int32_t> tokens; ///< language tokens, image placeholders included
+  /// For each sample the sum over its pictures of their squared numbers of units, which attention
+  /// within pictures costs, or `unknown`; empty: unknown for all of them.
+  std::vector<int64_t> squaredTiles = {};
+  static constexpr int64_t unknown = -1;
+
   int64_t size() const { return static_cast<int64_t>(tiles.size()); }
+  bool knowsPictures() const { return !squaredTiles.empty(); }
+  /// Where the sizes of its pictures are not known, a sample's units count as one picture: no other
+  /// pictures of as many units cost more.
+  int64_t squaredTilesOf(int64_t sample) const {
+    int64_t units = tiles[sample], squares = knowsPictures() ? squaredTiles[sample] : unknown;
+    return squares == unknown ? units * units : squares;
+  }
+  /// Appends a sample of another table.
+  void add(const SampleLengths &from, int64_t sample) {
+    if (from.knowsPictures() || knowsPictures()) {
+      squaredTiles.resize(tiles.size(), unknown); // of samples from tables without squares
+      squaredTiles.push_back(from.knowsPictures() ? from.squaredTiles[sample] : unknown);
+    }
+    tiles.push_back(from.tiles[sample]);
+    tokens.push_back(from.tokens[sample]);
+  }
 };
 
-/// What a group costs, in nanoseconds: tileNs * tiles + tokenNs * tokens + squareNs * sum of the
-/// squared token lengths of its samples. All zero: counts alone are balanced.
+/// Sums over samples, of all that costs are made of.
+struct LoadSums {
+  double tiles = 0, tokens = 0;
+  double squaredTokens = 0; ///< of a sample's tokens
+  double squaredTiles = 0;  ///< of a picture's units
+  void add(const SampleLengths &lengths, int64_t sample) {
+    double length = lengths.tokens[sample];
+    tiles += lengths.tiles[sample];
+    tokens += length;
+    squaredTokens += length * length;
+    squaredTiles += static_cast<double>(lengths.squaredTilesOf(sample));
+  }
+};
+
+/// What a group costs, in nanoseconds, a unit of each sum. All zero: counts alone are balanced.
 struct LoadCost {
-  double tileNs = 0, tokenNs = 0, squareNs = 0;
-  bool isSet() const { return tileNs > 0 || tokenNs > 0 || squareNs > 0; }
+  double tileNs = 0, tokenNs = 0, squareNs = 0, tileSquareNs = 0;
+  bool isSet() const { return tileNs > 0 || tokenNs > 0 || squareNs > 0 || tileSquareNs > 0; }
+  double of(const LoadSums &sums) const {
+    return tileNs * sums.tiles + tokenNs * sums.tokens + squareNs * sums.squaredTokens +
+           tileSquareNs * sums.squaredTiles;
+  }
 };
 
 enum class BatchMethod {

@@ -8,7 +8,7 @@ namespace omnibal::rt {
 namespace {
 
 /// What the ratios of a row order should stay below; they weigh one against the other.
-constexpr double goodTiles = 0.001, goodTokens = 0.005;
+constexpr double goodTiles = 0.001, goodTokens = 0.005, goodCost = 0.005;
 
 /// Half-open range of the groups in order of tiles.
 struct Chunk {
@@ -90,6 +90,26 @@ std::vector<uint64_t> byCost(const std::vector<uint32_t> &cost, std::vector<uint
   return items;
 }
 
+/// Where counts cannot be alike, as with pictures of many sizes, time is what ranks wait for: finds
+/// the order by tiles in which the narrowest windows are sorted by cost so that the ratio of costs
+/// is good, or else the least that there is. Returns nothing unless it is below `leastCost`.
+std::vector<uint64_t> byCostFirst(const GroupLoads &loads, const std::vector<uint32_t> &cost,
+                                  const std::vector<uint64_t> &byTiles, int32_t ranks,
+                                  double leastCost, std::vector<uint64_t> &scratch) {
+  std::vector<uint64_t> best;
+  for (size_t window = ranks; leastCost > goodCost; window *= 2) {
+    std::vector<uint64_t> sorted = byCost(cost, byTiles, {{0, byTiles.size()}}, window, scratch);
+    RowRatios ratios = rowRatios(loads, sorted, ranks);
+    if (ratios.cost < leastCost) {
+      leastCost = ratios.cost;
+      best = std::move(sorted);
+    }
+    if (window >= byTiles.size())
+      break;
+  }
+  return best;
+}
+
 /// Groups of equal loads stand together by pattern; steps of about 0.618 of their number, in the
 /// golden section, bring different ones together. It has no factor in common with the number.
 size_t strideFor(size_t groups, Random &random) {
@@ -127,13 +147,10 @@ void addCosts(const SampleLengths &lengths, const Grouping &grouping, const Load
     return;
   loads.cost.resize(grouping.groups());
   for (int64_t g = 0; g < grouping.groups(); ++g) {
-    double squares = 0;
-    for (uint32_t i = grouping.offsets[g]; i < grouping.offsets[g + 1]; ++i) {
-      double tokens = lengths.tokens[grouping.samples[i]];
-      squares += tokens * tokens;
-    }
-    loads.cost[g] =
-        cost.tileNs * loads.tiles[g] + cost.tokenNs * loads.tokens[g] + cost.squareNs * squares;
+    LoadSums sums;
+    for (uint32_t i = grouping.offsets[g]; i < grouping.offsets[g + 1]; ++i)
+      sums.add(lengths, grouping.samples[i]);
+    loads.cost[g] = cost.of(sums);
   }
 }
 
@@ -183,6 +200,11 @@ std::vector<uint32_t> formRows(const GroupLoads &loads, int32_t ranks, Random ra
       leastCost = ratios.cost;
       best = std::move(sorted);
     }
+  }
+  if (start.tiles > goodTiles || start.tokens > goodTokens) {
+    std::vector<uint64_t> sorted = byCostFirst(loads, cost, items, ranks, leastCost, scratch);
+    if (!sorted.empty())
+      best = std::move(sorted);
   }
   return valuesOf(best);
 }

@@ -21,7 +21,7 @@ struct GroupLoads {
 
 /// Sums of the groups' samples.
 LoadedGroups withLoads(const SampleLengths &lengths, Grouping grouping);
-/// Sets loads.cost from the samples and the other loads; it stays empty if no cost is set.
+/// Sets loads.cost from the samples; it stays empty if no cost is set.
 void addCosts(const SampleLengths &lengths, const Grouping &grouping, const LoadCost &cost,
               GroupLoads &loads);
 

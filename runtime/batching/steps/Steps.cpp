@@ -90,6 +90,13 @@ Status checkLengths(const SampleLengths &lengths, const BatchesUse &use, const s
                      " here; were the batches made for another data set, or from a table in "
                      "another order" +
                      (use.units ? ", or without --preprocess?" : "?"));
+  for (int64_t i = 0; use.squaredTilesOf && lengths.knowsPictures() && i < lengths.size(); ++i)
+    if (lengths.squaredTiles[i] != SampleLengths::unknown &&
+        lengths.squaredTiles[i] != use.squaredTilesOf(i))
+      return invalid(where + ": the pictures of " + sampleName(use, i) +
+                     " have units whose squares sum to " + std::to_string(use.squaredTilesOf(i)) +
+                     " in --data, but to " + std::to_string(lengths.squaredTiles[i]) +
+                     " in squares.npy; were the batches made for another data set?");
   return Status::ok();
 }
 
@@ -119,11 +126,15 @@ uint64_t identityOf(const Composition &composition) {
   json settings = {name(o.method), name(o.oversize), o.tilesCap, o.tokensCap,
                    o.ranks,        o.seed,           o.epoch,    o.cost.tileNs,
                    o.cost.tokenNs, o.cost.squareNs};
+  if (o.cost.tileSquareNs > 0)
+    settings.push_back(o.cost.tileSquareNs);
   if (const Mix &mix = composition.mix; mix.isSet())
     settings.push_back({mix.sizes, mix.weights, mix.samples});
   uint64_t state = fnv1a(settings.dump());
   for (const std::vector<int32_t> *list : {&composition.lengths.tiles, &composition.lengths.tokens})
     state = fnv1aWords(std::span<const int32_t>(*list), state);
+  if (o.cost.tileSquareNs > 0)
+    state = fnv1aWords(std::span<const int64_t>(composition.lengths.squaredTiles), state);
   return state;
 }
 

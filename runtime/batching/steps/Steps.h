@@ -30,6 +30,8 @@ struct BatchesUse {
   int64_t samples = 0;                     ///< of the data set
   std::function<int64_t(int64_t)> tilesOf; ///< of a sample; may be empty
   bool units = false; ///< what tilesOf counts: units of pictures of their own sizes, or pictures
+  /// Sum over the sample's pictures of their squared numbers of units; may be empty.
+  std::function<int64_t(int64_t)> squaredTilesOf;
   std::function<std::string(int64_t)> nameOf; ///< of a sample, for messages; may be empty
 };
 

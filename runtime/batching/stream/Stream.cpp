@@ -43,15 +43,13 @@ Result<bool> BalancedStream::take(int32_t source, StreamWindow &window) {
   if (from.next == from.lengths.size()) {
     from.first += from.next;
     from.next = 0;
-    from.lengths.tiles.clear();
-    from.lengths.tokens.clear();
+    from.lengths = {};
     OMNIBAL_ASSIGN_OR_RETURN(int64_t count, sources[source].read(readAtOnce, from.lengths));
     if (count == 0)
       return false;
   }
   int64_t number = from.first + from.next;
   int32_t tiles = from.lengths.tiles[from.next], tokens = from.lengths.tokens[from.next];
-  ++from.next;
   const BatchOptions &batch = options.batch;
   bool over = tiles > batch.tilesCap || tokens > batch.tokensCap;
   if (tiles < 0 || tokens < 0 || (over && batch.oversize == Oversize::Error))
@@ -63,8 +61,7 @@ Result<bool> BalancedStream::take(int32_t source, StreamWindow &window) {
                                "own, or skip them"
                          : std::string("has a negative length")));
   window.samples.push_back({source, number});
-  window.lengths.tiles.push_back(tiles);
-  window.lengths.tokens.push_back(tokens);
+  window.lengths.add(from.lengths, from.next++);
   return true;
 }
 

@@ -30,9 +30,10 @@ TEST(Calibration, ReadsWhatWasMeasured) {
   EXPECT_EQ(read->link->bytesPerSecond, 5000000000);
   EXPECT_EQ(read->dataParallel->bytesPerSecond, 1000000000);
   ASSERT_NE(read->find("aa"), nullptr);
-  EXPECT_DOUBLE_EQ(read->find("aa")->at(4, 999, 1, 7), 100 + 4 * 2000.5);
-  EXPECT_DOUBLE_EQ(read->find("bb")->at(9, 100, 5000, 50), 10 + 300 + 2500 + 1000);
+  EXPECT_DOUBLE_EQ(read->find("aa")->at({4, 999, 1}, 7), 100 + 4 * 2000.5);
+  EXPECT_DOUBLE_EQ(read->find("bb")->at({9, 100, 5000}, 50), 10 + 300 + 2500 + 1000);
   EXPECT_EQ(read->find("cc"), nullptr);
+  EXPECT_EQ(read->find("aa")->tileSquareNs, 0);
   EXPECT_EQ(read->target + read->compute, ""); // the table does not say
 
   json object = json::parse(table);
@@ -41,6 +42,16 @@ TEST(Calibration, ReadsWhatWasMeasured) {
   ASSERT_TRUE(bool(read)) << read.status().message();
   EXPECT_EQ(read->target, "cuda");
   EXPECT_EQ(read->compute, "bfloat16");
+}
+
+TEST(Calibration, SquaresOfPictures) {
+  json object = json::parse(table);
+  object["functions"][0]["tile_square_ns"] = 0.25;
+  auto read = parseCalibration(object.dump(), "t.json");
+  ASSERT_TRUE(bool(read)) << read.status().message();
+  // Of pictures of 8, 6 and 2 units, and of one of all sixteen.
+  EXPECT_DOUBLE_EQ(read->find("aa")->at({16, 9, 1, 104}, 7), 100 + 16 * 2000.5 + 26);
+  EXPECT_DOUBLE_EQ(read->find("aa")->at({16, 9, 1}, 7), 100 + 16 * 2000.5 + 64);
 }
 
 TEST(Calibration, LinksMayBeMissing) {

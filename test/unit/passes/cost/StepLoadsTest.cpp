@@ -31,6 +31,17 @@ TEST(StepLoads, AttentionCostsWhatItDoesOnThisData) {
   EXPECT_EQ((MicrobatchLoad{7, 50}).squares(), 2500); // one sample
 }
 
+TEST(StepLoads, AttentionWithinPicturesCostsWhatItDoesOnThisData) {
+  // Pictures of 6 and 2 units, and two of 4: 36 + 4 and 16 + 16 squares of 16 units.
+  EpochLoads epoch{{{8, 10, 100, 40}, {8, 10, 100, 32}}, 1, ""};
+  EXPECT_EQ(loadAtCaps(epoch, 20, 50).tileSquares(), 90); // 20 * 72 / 16
+  EXPECT_EQ(loadAtCaps(epoch, 21, 50).tileSquares(), 95); // 94.5 rounded up
+  EpochLoads text{{{0, 10, 100, 0}}, 1, ""};
+  EXPECT_EQ(loadAtCaps(text, 20, 50).tileSquares(), 400);
+  EXPECT_EQ((MicrobatchLoad{7, 50}).tileSquares(), 49); // one picture
+  EXPECT_EQ((UnitCosts{2, 3, 5, 7}.of({8, 10, 100, 40})), 16 + 30 + 500 + 280);
+}
+
 TEST(StepLoads, TheMedianStepWithTheLargestOfItsReplicas) {
   // Two replicas, two micro-batches: four groups a step. Work of the steps: 64, 40, 48, and a rest.
   EpochLoads epoch;
@@ -50,6 +61,14 @@ TEST(StepLoads, TheMedianStepWithTheLargestOfItsReplicas) {
   EXPECT_EQ(step[1].squaredTokens, 40);
   // Another price, another median: the squares are 36, 36, 100.
   EXPECT_EQ(typicalStep(epoch, 2, {0, 0, 1})[0].tiles, 5);
+  // The same groups with pictures; only the second step's are large.
+  auto pictures = epoch;
+  pictures.groups[5].squaredTiles = 25;
+  pictures.groups[9].squaredTiles = 1;
+  step = typicalStep(pictures, 2, {0, 0, 0, 1}); // 0, 25, 1: the third
+  EXPECT_EQ(step[0].tiles, 9);
+  EXPECT_EQ(step[0].squaredTiles, 1);
+  EXPECT_EQ(step[1].squaredTiles, 0);
   // Of two steps the cheaper one.
   epoch.groups.resize(8);
   EXPECT_EQ(typicalStep(epoch, 2, costs)[0].tiles, 5);

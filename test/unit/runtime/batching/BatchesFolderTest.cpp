@@ -64,6 +64,52 @@ TEST(BatchesFolder, ReadBack) {
   EXPECT_EQ(o.cost.squareNs, 0);
 }
 
+TEST(BatchesFolder, SizesOfPictures) {
+  TemporaryFolder folder;
+  Example e;
+  e.lengths.squaredTiles = {1, 2, 0, SampleLengths::unknown, 4};
+  e.record.knowsPictures = true;
+  e.record.options.cost.tileSquareNs = 0.125;
+  auto write = [&] {
+    return writeBatchesFolder(folder.path, e.lengths, e.batches, describe(e.record, e.batches));
+  };
+  ASSERT_TRUE(write());
+  EXPECT_EQ(*readNpy(folder / "squares.npy"), e.lengths.squaredTiles);
+  auto read = readComposition(folder.path);
+  ASSERT_TRUE(read) << read.status().message();
+  EXPECT_EQ(read->lengths.squaredTiles, e.lengths.squaredTiles);
+  EXPECT_EQ(read->options.cost.tileSquareNs, 0.125);
+  auto expect = [&](const std::string &part) {
+    auto bad = readComposition(folder.path);
+    ASSERT_FALSE(bad);
+    EXPECT_NE(bad.status().message().find(part), std::string::npos) << bad.status().message();
+  };
+  for (int64_t wrong : {1, 5}) { // of two units
+    e.lengths.squaredTiles[1] = wrong;
+    ASSERT_TRUE(write());
+    expect("squares.npy: sample 1 has squares of " + std::to_string(wrong) +
+           ", which no pictures of 2 units have");
+  }
+  auto shorter = NpyWriter::int64(folder / "squares.npy", 2);
+  ASSERT_TRUE(shorter && shorter->append(std::vector<int64_t>{1, 2}) && shorter->commit());
+  expect("squares.npy: 2 samples, but lengths.npy has 5");
+  std::filesystem::remove(folder / "squares.npy");
+  expect("squares.npy");
+
+  // A table that does not say: what an earlier one said is gone.
+  e.lengths.squaredTiles[1] = 2;
+  ASSERT_TRUE(write());
+  e.lengths.squaredTiles.clear();
+  e.record.knowsPictures = false;
+  e.record.options.cost.tileSquareNs = 0;
+  ASSERT_TRUE(write());
+  EXPECT_FALSE(std::filesystem::exists(folder / "squares.npy"));
+  EXPECT_FALSE(readComposition(folder.path)->lengths.knowsPictures());
+  ordered_json object = describe(e.record, e.batches);
+  EXPECT_FALSE(object.contains("picture_sizes"));
+  EXPECT_FALSE(object["cost"].contains("tile_square_ns"));
+}
+
 TEST(BatchesFolder, Description) {
   Example e;
   ordered_json object = describe(e.record, e.batches);
@@ -177,9 +223,13 @@ TEST(CostFile, GoodAndBad) {
   EXPECT_EQ(cost->step.cost.tileNs, 2e6);
   EXPECT_EQ(cost->step.cost.tokenNs, 0);
   EXPECT_EQ(cost->step.cost.squareNs, 0.5);
+  EXPECT_EQ(cost->step.cost.tileSquareNs, 0); // a file of before there was such a term
+  writeFile(path, R"({"tile_square_ns": 0.25})");
+  EXPECT_EQ(readCostFile(path)->step.cost.tileSquareNs, 0.25);
   for (auto [text, part] :
        {std::pair{R"({"tile_ns": -1})", "cost.json.tile_ns: a number of at least"},
         std::pair{R"({"tile_ns": "1"})", "cost.json.tile_ns: a number of at least"},
+        std::pair{R"({"tile_square_ns": -1})", "cost.json.tile_square_ns: a number of at least"},
         std::pair{R"({"tile": 1})", "\"tile\" is unknown"}, std::pair{R"({})", "must be above 0"},
         std::pair{R"([1])", "an object is expected"},
         std::pair{R"({"tile_ns": 1,)", "not valid JSON"}}) {

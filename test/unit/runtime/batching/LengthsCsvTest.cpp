@@ -49,6 +49,27 @@ TEST_F(LengthsCsv, ColumnsAnywhere) {
   expectLengths("token_num,vit_num\n2147483647,0\n", {0}, {2147483647});
 }
 
+TEST_F(LengthsCsv, SquaresOfPictures) {
+  for (const char *text : {"vit_num,token_num,vit_square_sum\n8,9,34\n0,5,0\n",
+                           "vit_square_sum,key,token_num,vit_num\r\n34,a,9,8\r\n0,b,5,0\r\n",
+                           "vit_num,\"vit_square_sum\",token_num\n\"8\", 34 ,9\n0,00,5\n"}) {
+    expectLengths(text, {8, 0}, {9, 5});
+    EXPECT_EQ(read(text)->squaredTiles, (std::vector<int64_t>{34, 0})) << text;
+  }
+  EXPECT_FALSE(read("vit_num,token_num\n8,9\n")->knowsPictures());
+  std::string large = "vit_num,token_num,vit_square_sum\n2147483647,1,4611686014132420609\n";
+  EXPECT_EQ(read(large)->squaredTiles, std::vector<int64_t>{4611686014132420609});
+  const std::string head = "vit_num,token_num,vit_square_sum\n3,9,5\n";
+  expectError(head + "3,9,1\n", 3,
+              "vit_square_sum is 1, but the pictures of 3 units (vit_num) have squares that sum to "
+              "3, if each unit is a picture, to 9, if there is one picture, in steps of 2");
+  expectError(head + "3,9,11\n", 3, "vit_square_sum is 11");
+  expectError(head + "3,9,4\n", 3, "vit_square_sum is 4");
+  expectError(head + "3,9,-1\n", 3, "vit_square_sum is \"-1\", but lengths are not negative");
+  expectError(head + "3,9,99999999999999999999\n", 3,
+              "vit_square_sum is \"99999999999999999999\", more than 9223372036854775807");
+}
+
 TEST_F(LengthsCsv, FormsOfText) {
   expectLengths("vit_num,token_num\r\n5,1370\r\n0,12\r\n", {5, 0}, {1370, 12});
   expectLengths("\xef\xbb\xbfvit_num,token_num\n5,1370", {5}, {1370}); // no line end at the end
@@ -72,6 +93,8 @@ TEST_F(LengthsCsv, BadHeaders) {
   expectError("5,1370\n", 1, "no column vit_num; it names \"5\", \"1370\"");
   expectError("vit_num;token_num\n1;2\n", 1, "separated by commas");
   expectError("vit_num,token_num,vit_num\n1,2,3\n", 1, "two columns vit_num");
+  expectError("vit_num,vit_square_sum,token_num,vit_square_sum\n1,1,2,3\n", 1,
+              "two columns vit_square_sum");
   expectError("vit_num,token_num\n", 0, "no line of a sample");
   expectError("vit_num,token_num\n\n\n", 0, "no line of a sample");
 }

@@ -188,6 +188,49 @@ TEST_F(Steps, LaterEpochsAreComposedAnew) {
              "lengths.npy: sample 17 (key17) has 9 pictures in --data, but 3 here");
 }
 
+TEST_F(Steps, LaterEpochsKnowThePictures) {
+  BatchesRecord record;
+  record.options.tilesCap = 8;
+  record.options.tokensCap = 90;
+  record.options.ranks = 2;
+  record.options.cost = {1, 1, 0, 50};
+  record.knowsPictures = true;
+  SampleLengths lengths = someLengths(60);
+  for (int32_t units : lengths.tiles) // three units: one picture or three
+    lengths.squaredTiles.push_back(lengths.squaredTiles.size() % 8 < 4 ? units : units * units);
+  record.samples = lengths.size();
+  auto batches = balance(lengths, record.options);
+  ASSERT_TRUE(batches) << batches.status().message();
+  auto open = [&](const SampleLengths &data) {
+    EXPECT_TRUE(writeBatchesFolder(folder.path, data, *batches, describe(record, *batches)));
+    BatchesUse facts = use(3, 2, 60);
+    facts.units = true;
+    facts.squaredTilesOf = [&](int64_t i) { return lengths.squaredTilesOf(i); };
+    return openBatches(folder.path, facts);
+  };
+  auto source = open(lengths);
+  ASSERT_TRUE(source) << source.status().message();
+  record.options.epoch = 1;
+  auto expected = balance(lengths, record.options);
+  record.options.epoch = 0;
+  int64_t first = (batches->groups() + 5) / 6;
+  std::vector<Step> all = stepsOf(*source, {3, 2}, first + expected->groups() / 6);
+  for (int64_t g = 0; g < expected->groups() / 6 * 6; ++g)
+    EXPECT_EQ(all[first + g / 6][g % 6],
+              std::vector<int64_t>(expected->samples.begin() + expected->offsets[g],
+                                   expected->samples.begin() + expected->offsets[g + 1]));
+
+  SampleLengths other = lengths;
+  ASSERT_EQ(other.tiles[5], 3);
+  other.squaredTiles[5] = 5;
+  expectPart(errorOf(open(other)), "the pictures of sample 5 have units whose squares sum to 9 in "
+                                   "--data, but to 5 in squares.npy");
+  other.squaredTiles[5] = SampleLengths::unknown; // part of a mix
+  auto mixed = open(other);
+  ASSERT_TRUE(mixed) << mixed.status().message();
+  EXPECT_NE((*mixed)->fingerprint(), (*source)->fingerprint());
+}
+
 TEST_F(Steps, FingerprintsTellFoldersApart) {
   std::set<uint64_t> seen;
   SampleLengths lengths = someLengths(30);

@@ -34,6 +34,21 @@ TEST(TimeFit, FindsTheTermsThatMadeTheTimes) {
   EXPECT_NEAR(fit.at({1, 100, 10000, 10, 0}), 5000 + 1200 + 3000 + 200 + 700, 0.1);
 }
 
+TEST(TimeFit, TellsUnitsFromTheSquaresOfPictures) {
+  // (V, squares of pictures) of a vision layer; N makes no difference to it.
+  std::vector<TimedLoad> loads;
+  for (auto [units, squares] : {std::pair{8, 64}, {8, 16}, {4, 16}, {2, 2}, {6, 36}, {4, 8}}) {
+    TimedLoad load{units, 1000, 1000000, 400, 300.0 + 50 * units + 7 * squares, squares};
+    loads.push_back(load);
+  }
+  TimeFit fit = fitTimes(loads, {true, true, false, false, false, true});
+  EXPECT_NEAR(fit.ns[TimeFit::Fixed], 300, 1e-3);
+  EXPECT_NEAR(fit.ns[TimeFit::Tile], 50, 1e-3);
+  EXPECT_NEAR(fit.ns[TimeFit::TileSquare], 7, 1e-3);
+  EXPECT_NEAR(fit.at({10, 1, 1, 1, 0, 52}), 300 + 500 + 364, 0.01);
+  EXPECT_GT(fitTimes(loads, {true, true, false, false, false, false}).error, 0.01);
+}
+
 TEST(TimeFit, LeavesOutTermsThatCannotBe) {
   TimeFit fit = fitTimes(timed(someLoads(), 100, 50, 0, 0, 0), {true, false, true, false, false});
   EXPECT_EQ(fit.ns[TimeFit::Tile], 0);
