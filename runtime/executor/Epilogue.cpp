@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace omnibal::rt {
 std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)> &which) const {
@@ -222,7 +223,10 @@ Status Executor::measure(StepUnderWay &step) {
   };
   const Clock::time_point begin = backend.timeOf(step.begin), end = backend.timeOf(step.end);
   const double busy = total(step.busy);
-  std::vector<double> sums = {busy, busy + total(step.tail)};
+  const Communicator::Traffic before = std::exchange(impl->lastTraffic, communicator.traffic());
+  std::vector<double> sums = {busy, busy + total(step.tail),
+                              static_cast<double>(impl->lastTraffic.messages - before.messages),
+                              static_cast<double>(impl->lastTraffic.bytes - before.bytes)};
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(sums), everyone));
   const Clock::time_point now = Clock::now();
@@ -240,6 +244,8 @@ Status Executor::measure(StepUnderWay &step) {
   };
   result.bubble = unused(sums[0], result.pipelineSeconds);
   result.idle = unused(sums[1], result.stepSeconds);
+  result.messages = sums[2] / ranks;
+  result.messageBytes = sums[3] / ranks;
   impl->lastEnd = end;
   backend.forgetEventsBefore(step.end);
   return Status::ok();

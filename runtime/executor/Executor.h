@@ -77,6 +77,8 @@ struct StepResult {
   double stepSeconds = 0;   ///< from the end of the step before, if that was under way, to its end
   double pipelineSeconds = 0; ///< from this rank's first action to the last of any rank
   double epilogueSeconds = 0; ///< what follows
+  /// What a rank sent through the communicator since the step before, on average over the ranks.
+  double messages = 0, messageBytes = 0;
 };
 
 struct StepUnderWay; // ExecutorInternal.h

@@ -129,6 +129,7 @@ struct Executor::Impl {
   int64_t activationBytes = 0;
   std::deque<StepUnderWay> steps;           ///< oldest first
   std::optional<Clock::time_point> lastEnd; ///< of the step before the oldest one
+  Communicator::Traffic lastTraffic;        ///< at the end of the step before
 
   void startRun(const Mode &mode) {
     provided.assign(mode.batchValues.size() * mode.microbatches, 0);

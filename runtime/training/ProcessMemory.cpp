@@ -7,6 +7,7 @@
 #include "runtime/program/Workspace.h"
 #include "runtime/training/RunCheckpoints.h"
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <malloc.h>
@@ -91,8 +92,13 @@ int64_t decoding(const Dataset &dataset, const Program &program) {
 
 int64_t messages(const Session &s, bool alone) {
   const int64_t members = s.communicator.size();
+  // Collectives talk to ranks at distances of powers of two, the program to a replica's other
+  // stages and to a stage's other replicas.
+  const int64_t peers = std::min(
+      members - 1, 2 * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(members))) +
+                       s.program().stages + s.program().dataParallel);
   return (members > 1 ? std::min(members * stagingOfMember, collectiveStaging) : 0) +
-         (alone ? transportOwn + members * chunkOfPeer : 0);
+         (alone ? transportOwn + peers * chunkOfPeer : 0);
 }
 
 int64_t callsOfStep(const Program &program, const Mode &mode) {

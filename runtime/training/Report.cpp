@@ -185,7 +185,9 @@ void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
                                    {"idle", r.idle},
                                    {"model_flops", r.flops},
                                    {"pipeline_ms", r.pipelineSeconds * 1e3},
-                                   {"epilogue_ms", r.epilogueSeconds * 1e3}};
+                                   {"epilogue_ms", r.epilogueSeconds * 1e3},
+                                   {"messages", r.messages},
+                                   {"message_bytes", r.messageBytes}};
     if (session.program().info.routerLossCoefficient != 0) {
       line["token_loss"] = r.tokenLoss;
       line["router_loss"] = r.routerLoss;
