@@ -107,6 +107,13 @@ std::vector<std::string> Checkpoint::tensors() const {
   return names;
 }
 
+const StoredTensor *Checkpoint::find(const std::string &name) const {
+  for (const Shard &shard : shards)
+    if (const StoredTensor *tensor = shard.file->find(name))
+      return tensor;
+  return nullptr;
+}
+
 Status Checkpoint::read(std::span<const NamedTensor> tensors) {
   std::vector<std::vector<const NamedTensor *>> wanted(shards.size());
   for (const NamedTensor &tensor : tensors) {

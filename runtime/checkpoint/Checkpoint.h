@@ -76,6 +76,8 @@ public:
   const std::string &path() const { return folder; }
   /// Names of all tensors, in no order.
   std::vector<std::string> tensors() const;
+  /// A tensor as it is stored; null if there is none of that name.
+  const StoredTensor *find(const std::string &name) const;
   /// Fills the tensors bit by bit; a missing one or another shape is an error. The first time that
   /// something of a file is read, all of it is, once, and its checksum verified; DataLoss names a
   /// damaged one, when tensors may have been filled already.

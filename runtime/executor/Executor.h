@@ -14,6 +14,7 @@
 #include "runtime/executor/Trace.h"
 #include "runtime/support/Safetensors.h"
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,8 @@ struct ExecutorOptions {
   /// The backend of the program's target; it outlives the executor.
   BackendKind *backend = &hostBackendKind();
   int localRank = -1; ///< as in BackendOptions
+  /// Whether frozenFingerprints() are wanted, which takes a second look at their weights.
+  bool fingerprints = false;
 };
 
 /// Receives a result of the mode, in host memory, after the action that wrote it and before the run
@@ -100,6 +103,8 @@ public:
   /// gradients and moments become zero. `weights` are looked at where readsWeights(). An error of
   /// one rank is an error of all.
   Status initialize(const TensorFiles &weights);
+  /// Of the weights that this rank has read for parameters that do not train, by name.
+  const std::map<std::string, std::string> &frozenFingerprints() const { return frozen; }
   /// Sends parameters, and the optimizer's moments, for which reads() names this rank to all other
   /// ranks that hold them; all ranks call it.
   Status shareParameters(bool moments);
@@ -192,6 +197,7 @@ private:
   Device device;
   Trace *tracing = nullptr;
   int64_t updates = 0; ///< completed AdamW updates
+  std::map<std::string, std::string> frozen;
   std::unique_ptr<Impl> impl;
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
+#include "runtime/support/TensorFingerprint.h"
 #include <algorithm>
 #include <set>
 
@@ -321,6 +322,8 @@ Status Executor::loadParameters(const TensorFiles &weights) {
     OMNIBAL_RETURN_IF_ERROR(
         device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
                               tensor->elements * byteSize(type), fill));
+    if (options.fingerprints && !q.trainable)
+      frozen[q.name] = fingerprintOf(*tensor);
   }
   return Status::ok();
 }

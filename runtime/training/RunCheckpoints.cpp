@@ -98,11 +98,10 @@ RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data, int64_t
 }
 
 Status RunCheckpoints::open() {
-  return s.agree.after([&] {
-    if (areKept() || !s.options.resume.empty())
-      described = describeRun(s, data, steps);
-    return s.leads() && areKept() ? claim() : Status::ok();
-  });
+  if (areKept() || !s.options.resume.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(described, describeRun(s, data, steps));
+  }
+  return s.agree.after([&] { return s.leads() && areKept() ? claim() : Status::ok(); });
 }
 
 Status RunCheckpoints::claim() {

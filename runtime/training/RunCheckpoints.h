@@ -65,7 +65,7 @@ private:
   Session &s;
   const DataSource &data;
   int64_t steps;
-  nlohmann::json described;          ///< for manifests: reads frozen weights, so it is made once
+  nlohmann::json described;          ///< for manifests
   CheckpointFolder folder;           ///< the leader's
   std::vector<std::string> replaced; ///< checkpoints of an earlier run that this one replaces
   std::optional<CheckpointSaver> saver;

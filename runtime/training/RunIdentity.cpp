@@ -1,6 +1,10 @@
 #include "runtime/training/RunIdentity.h"
+#include "runtime/comm/Gather.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/TensorFingerprint.h"
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -9,29 +13,14 @@ namespace {
 
 using nlohmann::json;
 
-/// Bytes at each end of a tensor that stand for all of it: reading whole models at every start
-/// would take minutes, and weights of other training differ everywhere.
-constexpr int64_t endBytes = 4096;
-
-uint64_t checksumOf(const StoredTensor &tensor, uint64_t state) {
-  auto bytes = reinterpret_cast<const char *>(tensor.data);
-  const int64_t part = std::min(tensor.bytes, endBytes);
-  state = fnv1a({bytes, static_cast<size_t>(part)}, state);
-  return fnv1a({bytes + tensor.bytes - part, static_cast<size_t>(part)}, state);
-}
-
-/// Of the parameters that the program does not train, where the weights have them by name.
-std::string frozenChecksum(const Session &s) {
-  std::set<std::string> names;
-  for (const Stage &stage : s.program().stageList)
-    for (const Parameter &q : stage.parameters)
-      if (!q.trainable)
-        names.insert(q.name);
-  uint64_t state = fnv1a("");
-  for (const std::string &name : names)
-    if (const StoredTensor *tensor = s.weights.find(name))
-      state = checksumOf(*tensor, fnv1a(name, state));
-  return checksumText(state);
+/// What the readers of all stages found, at the leader.
+Result<json> gatherFrozen(const Session &s) {
+  OMNIBAL_ASSIGN_OR_RETURN(
+      auto texts, gatherTexts(s.communicator, json(s.executor->frozenFingerprints()).dump()));
+  json all = json::object();
+  for (const std::string &text : texts)
+    all.update(json::parse(text));
+  return all;
 }
 
 std::string listed(const std::set<std::string> &names) {
@@ -45,12 +34,24 @@ std::string listed(const std::set<std::string> &names) {
                              : text;
 }
 
+Status otherFrozen(const std::string &path, const std::set<std::string> &names) {
+  return invalid(path +
+                 ": the weights that stay frozen are other ones in --weights than when the "
+                 "checkpoint was written: " +
+                 listed(names) + "; give the same --weights");
+}
+
 const std::map<LearningRateSchedule, const char *> scheduleNames = {
     {LearningRateSchedule::Constant, "constant"},
     {LearningRateSchedule::Linear, "linear"},
     {LearningRateSchedule::Cosine, "cosine"}};
 
 } // namespace
+
+uint64_t identityOf(const LoadedProgram &loaded) {
+  std::ifstream manifest(loaded.directory + "/manifest.json", std::ios::binary);
+  return fnv1a(std::string(std::istreambuf_iterator<char>(manifest), {}));
+}
 
 std::vector<const Parameter *> trainedParameters(const Program &program) {
   std::vector<const Parameter *> list;
@@ -61,7 +62,7 @@ std::vector<const Parameter *> trainedParameters(const Program &program) {
   return list;
 }
 
-json describeRun(const Session &s, const DataSource &data, int64_t steps) {
+Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps) {
   const RunOptions &o = s.options;
   json run = {{"stages", s.program().stages},
               {"data_parallel", s.program().dataParallel},
@@ -80,15 +81,20 @@ json describeRun(const Session &s, const DataSource &data, int64_t steps) {
               {"samples", checksumText((*data.steps)->fingerprint())}};
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
+  run["program"] = checksumText(identityOf(s.loaded));
+  json &trained = run["trained"] = json::object();
+  for (const Parameter *q : trainedParameters(s.program()))
+    trained[q->name] = q->shape;
+  OMNIBAL_ASSIGN_OR_RETURN(json frozen, gatherFrozen(s));
   if (s.leads())
-    run["frozen"] = frozenChecksum(s);
+    run["frozen"] = std::move(frozen);
   return run;
 }
 
 RunDifferences compareRuns(const json &written, const json &now) {
   RunDifferences found;
   for (const auto &[key, value] : now.items()) {
-    if (key == "frozen" || (written.contains(key) && written[key] == value))
+    if (key == "frozen" || key == "trained" || (written.contains(key) && written[key] == value))
       continue;
     if (key == "samples")
       found.data = true;
@@ -122,12 +128,30 @@ Status checkSameModel(const Checkpoint &checkpoint, const Program &program, cons
   if (!fresh.empty())
     return invalid(checkpoint.path() + ": the run did not train " + listed(fresh) +
                    ", which this program trains" + advice);
-  const json &written = checkpoint.state().settings;
-  if (written.contains("frozen") && written["frozen"] != now["frozen"])
-    return invalid(checkpoint.path() + ": the weights that stay frozen are other ones in --weights "
-                                       "than when the checkpoint was written; give the same "
-                                       "--weights");
-  return Status::ok();
+  std::set<std::string> reshaped;
+  for (const Parameter *q : trainedParameters(program))
+    if (checkpoint.find(prefix + q->name)->shape != q->shape)
+      reshaped.insert(q->name);
+  if (!reshaped.empty())
+    return invalid(checkpoint.path() + ": the program has other shapes for " + listed(reshaped) +
+                   "; the checkpoint belongs to another model");
+  const json frozen = checkpoint.state().settings.value("frozen", json::object());
+  std::set<std::string> others;
+  for (const auto &[name, fingerprint] : now["frozen"].items())
+    if (frozen.contains(name) && frozen[name] != fingerprint)
+      others.insert(name);
+  return others.empty() ? Status::ok() : otherFrozen(checkpoint.path(), others);
+}
+
+Status checkFrozen(const Checkpoint &checkpoint, const TensorFiles &weights) {
+  std::set<std::string> others;
+  const json frozen = checkpoint.state().settings.value("frozen", json::object());
+  for (const auto &[name, fingerprint] : frozen.items()) {
+    const StoredTensor *tensor = weights.find(name);
+    if (!tensor || fingerprint != fingerprintOf(*tensor))
+      others.insert(name);
+  }
+  return others.empty() ? Status::ok() : otherFrozen(checkpoint.path(), others);
 }
 
 } // namespace omnibal::rt

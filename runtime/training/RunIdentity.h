@@ -13,9 +13,13 @@ namespace omnibal::rt {
 /// The trainable parameters of all stages, each once, in stage order.
 std::vector<const Parameter *> trainedParameters(const Program &program);
 
-/// Layout, settings and data of a run, as its checkpoints say them. Only the leader, which has the
-/// weights at hand, tells those that stay as they are ("frozen": a checksum).
-nlohmann::json describeRun(const Session &session, const DataSource &data, int64_t steps);
+/// Identifies the program's bytes: the manifest holds the checksums of the other files.
+uint64_t identityOf(const LoadedProgram &loaded);
+
+/// Layout, settings and data of a run, as its checkpoints say them: also the program's checksum and
+/// the shapes of what trains ("trained"). Only the leader tells the fingerprints of the weights
+/// that stay as they are ("frozen"); all ranks call this.
+Result<nlohmann::json> describeRun(const Session &session, const DataSource &data, int64_t steps);
 
 /// Where a run differs from the one that wrote a checkpoint.
 struct RunDifferences {
@@ -29,6 +33,9 @@ RunDifferences compareRuns(const nlohmann::json &written, const nlohmann::json &
 /// does one train on from the start.
 Status checkSameModel(const Checkpoint &checkpoint, const Program &program,
                       const nlohmann::json &now);
+/// Returns an error that names them if weights beside which the checkpoint was trained are other
+/// ones here.
+Status checkFrozen(const Checkpoint &checkpoint, const TensorFiles &weights);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_TRAINING_RUNIDENTITY_H

@@ -43,9 +43,12 @@ struct RunOptions {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;
   std::string forward, output;
-  std::string calibrate; ///< table to write; nothing is trained
+  std::string calibrate;        ///< table to write; nothing is trained
+  std::string exportCheckpoint; ///< to write as a model's folder; nothing is trained
 
-  bool trains() const { return !evaluate && forward.empty() && calibrate.empty(); }
+  bool trains() const {
+    return !evaluate && forward.empty() && calibrate.empty() && exportCheckpoint.empty();
+  }
   /// --resume auto: from what `checkpoint` holds, if anything.
   bool resumesIfPresent() const { return resume == "auto"; }
   /// The folder of checkpoints, or one step's.

@@ -137,6 +137,71 @@ class Survival(RunCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("the weights that stay frozen are other ones", result.stderr)
 
+    def test_a_checkpoint_becomes_a_model_without_training(self):
+        """Of every layout, what --save writes at the end of so many steps; any step, with every flag of --save."""
+        export = (f"{BIN}/omnibal-run", "--weights", f"{MODEL}/model.safetensors", "--export-checkpoint")
+
+        def exported(*flags):
+            return subprocess.run([*export, *flags], stderr=subprocess.PIPE, text=True, timeout=60)
+
+        for program, flags in (("two", ()), ("replicas", ("--save-dtype", "bfloat16")), ("frozen", ("--shard-bytes", "300000"))):
+            with self.subTest(program=program):
+                self.run_tool("--checkpoint", self.path("ck"), "--overwrite", "--checkpoint-every", 2, "--steps", 4, "--save",
+                              self.path("saved"), *flags, program=program)
+                result = exported(self.path("ck"), "--save", self.path("exported"), *flags)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("weights of step 4", result.stderr)
+                names = sorted(os.listdir(self.path("saved")))
+                self.assertEqual(sorted(os.listdir(self.path("exported"))), names)
+                for name in names:
+                    with open(self.path(f"saved/{name}"), "rb") as one, open(self.path(f"exported/{name}"), "rb") as other:
+                        self.assertTrue(one.read() == other.read(), name)
+                shutil.rmtree(self.path("saved"))
+                shutil.rmtree(self.path("exported"))
+        # A step before the last, and a base that is not the run's.
+        self.run_tool("--steps", 2, "--save", self.path("saved"), program="frozen")
+        self.assertEqual(exported(self.path("ck/step-00000002"), "--save", self.path("early")).returncode, 0)
+        self.assertTrue(self.weights("saved") == self.weights("early"))
+        self.run_tool("--steps", 2, "--save", self.path("other"))
+        result = exported(self.path("ck"), "--save", self.path("mixed"), "--weights", self.path("other"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the weights that stay frozen are other ones", result.stderr)
+        self.assertFalse(os.path.exists(self.path("mixed/model.safetensors")))
+        self.assertEqual(subprocess.run([*export, self.path("ck")], stderr=subprocess.DEVNULL, timeout=60).returncode, 2)
+
+    def test_the_manifest_knows_the_run(self):
+        emulated = {"OMNIBAL_PLUGINS": os.path.join(BIN, "..", "emulated")}
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 1, program="frozen")
+        with open(self.path("ck/step-00000001/manifest.json")) as file:
+            settings = json.load(file)["settings"]
+        with open(f"{MODEL}/model.safetensors", "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        header.pop("__metadata__", None)
+        self.assertEqual(sorted([*settings["trained"], *settings["frozen"]]), sorted(header))
+        self.assertEqual(settings["trained"], {name: header[name]["shape"] for name in settings["trained"]})
+        self.assertTrue(all("vision" in name for name in settings["frozen"]))
+        self.assertEqual((settings["dtype"], settings["target"]), ("float32", "host"))
+        self.run_tool("--checkpoint", self.path("all"), "--steps", 1)
+        said = self.run_tool("--resume", self.path("all"), "--steps", 1, program="device", environment=emulated)
+        self.assertIn('target "host" -> "cuda"', said)
+        self.assertIn('program "fnv1a:', said)
+
+    def test_one_bit_of_a_frozen_weight_is_noticed(self):
+        """Wherever it is."""
+        self.run_tool("--checkpoint", self.path("ck"), "--steps", 1, program="frozen")
+        with open(self.path("ck/step-00000001/manifest.json")) as file:
+            name = sorted(json.load(file)["settings"]["frozen"])[-1]
+        with open(f"{MODEL}/model.safetensors", "rb") as file:
+            weights = bytearray(file.read())
+        start = 8 + struct.unpack("<Q", weights[:8])[0]
+        begin, end = json.loads(weights[8:start])[name]["data_offsets"]
+        weights[start + (begin + end) // 2] ^= 1
+        with open(self.path("weights.safetensors"), "wb") as file:
+            file.write(weights)
+        said = self.run_tool("--resume", self.path("ck"), "--steps", 2, program="frozen", weights=self.path("weights.safetensors"),
+                             code=1, says="the weights that stay frozen are other ones")
+        self.assertIn(name, said)
+
     def damaged_data(self, key, damage):
         with tarfile.open(f"{MODEL}/data-000000.tar") as source, tarfile.open(self.path("data.tar"), "w") as target:
             for member in source:

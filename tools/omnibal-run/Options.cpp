@@ -24,6 +24,8 @@ constexpr const char *example = R"(Examples:
     omnibal-run program/ --weights out/ --forward inputs.safetensors -o outputs.safetensors
   Measure this program's layers on this machine, for omnibal-compile --calibration:
     omnibal-run program/ --calibrate table.json
+  A model's folder of a checkpoint, without training:
+    omnibal-run --export-checkpoint checkpoints/ --weights model/ --save out/
   What the program does:
     omnibal-run --print program/
 
@@ -32,6 +34,12 @@ OMNIBAL_GUARD=1 poisons and guards the memory of every rank (slow, for finding f
 
 /// What is needed for what; an empty string if all is well.
 std::string check(const RunOptions &o) {
+  if (!o.exportCheckpoint.empty())
+    return o.weights.empty() ? "--export-checkpoint needs --weights, with which its run began"
+           : o.save.empty()  ? "--export-checkpoint needs --save FOLDER"
+                             : "";
+  if (o.program.empty())
+    return "the program's directory is required, which omnibal-compile makes";
   if (o.print)
     return "";
   if (!o.calibrate.empty())
@@ -86,7 +94,7 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                                              "checkpoint " + std::to_string(formats::checkpoint)}));
   app.set_config("--config", "", "TOML file that can hold any of these flags");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_option("program", o.program, "Program directory made by omnibal-compile")->required();
+  app.add_option("program", o.program, "Program directory made by omnibal-compile");
   app.add_option("--weights", o.weights,
                  "Weights: a .safetensors file or a folder (sharded or not), in float32, bfloat16, "
                  "float16 or float64");
@@ -213,6 +221,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "Measure the program's layer functions and messages on this machine and write the "
                  "table for omnibal-compile --calibration. Needs neither --weights nor --data; "
                  "with --data the share of tokens with labels is taken from there");
+  app.add_option(
+      "--export-checkpoint", o.exportCheckpoint,
+      "Write a checkpoint (a folder of them, or one step's) as the model's folder --save; "
+      "needs --weights, as its run, and no program");
   app.add_flag("--print", o.print, "Print the program: actions, kernel calls, parameters, memory");
   try {
     app.parse(argc, argv);

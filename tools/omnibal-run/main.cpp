@@ -10,9 +10,11 @@
 #include "runtime/program/Workspace.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/StopSignals.h"
+#include "runtime/training/ExportCheckpoint.h"
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
+#include "runtime/training/RunIdentity.h"
 #include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
 #include <algorithm>
@@ -94,12 +96,12 @@ Status checkOverwriting(const RunOptions &o) {
 
 /// Finds out before the work, not after it, that its result cannot be written.
 Status checkOutputs(const RunOptions &o) {
-  const bool trains = o.trains();
-  if (trains && !o.save.empty())
+  const bool trains = o.trains(), saves = trains || !o.exportCheckpoint.empty();
+  if (saves && !o.save.empty())
     OMNIBAL_RETURN_IF_ERROR(checkOverwriting(o));
   for (auto [folder, flag] :
        {std::pair{&o.save, "--save"}, std::pair{&o.checkpoint, "--checkpoint"}}) {
-    if (folder->empty() || !trains)
+    if (folder->empty() || !saves)
       continue;
     std::error_code error;
     std::filesystem::create_directories(*folder, error);
@@ -157,6 +159,7 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
   executorOptions.threads = threads;
   executorOptions.backend = &backend;
   executorOptions.localRank = context.localRank;
+  executorOptions.fingerprints = !options.checkpoint.empty() || !options.resume.empty();
   const char *guard = std::getenv("OMNIBAL_GUARD");
   executorOptions.guarded = guard && std::string(guard) == "1";
   auto executor = Executor::prepare(loaded, communicator, executorOptions);
@@ -203,13 +206,20 @@ Status runRank(const RunOptions &options, const LoadedProgram &loaded, const Dat
   return Status::ok();
 }
 
-/// Identifies the program's bytes: the manifest holds the checksums of the other files.
-uint64_t identityOf(const LoadedProgram &loaded) {
-  std::ifstream manifest(loaded.directory + "/manifest.json", std::ios::binary);
-  return fnv1a(std::string(std::istreambuf_iterator<char>(manifest), {}));
+/// A model's folder of a checkpoint, without a program.
+int runExport(const RunOptions &options) {
+  Status status = checkOutputs(options);
+  std::vector<std::string> notices;
+  if (status)
+    status = exportCheckpoint(options, notices);
+  for (const std::string &notice : notices)
+    std::cerr << "omnibal-run: " << notice << std::endl;
+  return status ? 0 : fail(status);
 }
 
 int run(const RunOptions &options) {
+  if (!options.exportCheckpoint.empty())
+    return runExport(options);
   auto loaded = loadProgram(options.program);
   if (!loaded)
     return fail(loaded.status());

@@ -1,0 +1,58 @@
+#include "runtime/training/ExportCheckpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/ModelFolder.h"
+#include "runtime/training/RunIdentity.h"
+
+namespace omnibal::rt {
+namespace {
+
+/// What was trained, in the mapped files of the checkpoint.
+Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint,
+                                           const TensorFiles &source) {
+  const std::string prefix = "weight/";
+  std::vector<NamedTensor> list;
+  for (const std::string &stored : checkpoint.tensors()) {
+    if (!stored.starts_with(prefix))
+      continue;
+    const std::string name = stored.substr(prefix.size());
+    const StoredTensor *tensor = checkpoint.find(stored), *base = source.find(name);
+    if (!base || base->shape != tensor->shape)
+      return invalid(source.path() + ": the parameter \"" + name + "\", which " +
+                     checkpoint.path() + " has trained, is " +
+                     (base ? "of another shape" : "missing") +
+                     "; --weights takes what the run began with");
+    if (tensor->dtype != StoredType::F32 ||
+        reinterpret_cast<uintptr_t>(tensor->data) % alignof(float) != 0)
+      return Status(Code::DataLoss,
+                    checkpoint.path() + ": \"" + stored + "\" is not stored as checkpoints are");
+    auto data = reinterpret_cast<float *>(const_cast<std::byte *>(tensor->data)); // only read
+    list.push_back({name, tensor->shape, data});
+  }
+  return list;
+}
+
+} // namespace
+
+Status exportCheckpoint(const RunOptions &options, std::vector<std::string> &notices) {
+  std::vector<std::string> linkFolders;
+  if (!options.linkRoot.empty())
+    linkFolders.push_back(options.linkRoot);
+  OMNIBAL_ASSIGN_OR_RETURN(const TensorFiles source,
+                           TensorFiles::open(options.weights, linkFolders));
+  OMNIBAL_RETURN_IF_ERROR(checkModelFolderSource(source));
+  OMNIBAL_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                           Checkpoint::open(options.exportCheckpoint, &notices));
+  OMNIBAL_ASSIGN_OR_RETURN(const std::vector<NamedTensor> mine, trainedIn(checkpoint, source));
+  OMNIBAL_RETURN_IF_ERROR(checkFrozen(checkpoint, source));
+  std::vector<std::string> names;
+  for (const NamedTensor &tensor : mine)
+    names.push_back(tensor.name);
+  OMNIBAL_RETURN_IF_ERROR(saveModelFolder({options.save, options.saveType, options.shardBytes},
+                                          source, names, mine, true, Agreement(agreeAlone),
+                                          &notices));
+  notices.push_back("weights of step " + std::to_string(checkpoint.state().step) + " (" +
+                    checkpoint.path() + ") saved in " + options.save);
+  return Status::ok();
+}
+
+} // namespace omnibal::rt
