@@ -112,9 +112,18 @@ private:
   void annotateLoads(const cost::EpochLoads &epoch, const cost::UnitCostTable &units,
                      const cost::MicrobatchLoad &full) {
     std::vector<planner::LoadFactors> loads;
-    for (const cost::GroupLoad &microbatch : cost::typicalStep(epoch, microbatches, units.of({})))
-      loads.push_back(calibration.empty() ? cost::factorsOf(microbatch, tiles, tokens)
-                                          : units.factorsOf(microbatch, full));
+    const cost::UnitCosts costs = units.of({});
+    for (const cost::GroupLoad &microbatch : cost::typicalStep(epoch, microbatches, costs)) {
+      planner::LoadFactors times = units.factorsOf(microbatch, full);
+      if (!calibration.empty()) {
+        loads.push_back(std::move(times));
+        continue;
+      }
+      loads.push_back(cost::factorsOf(microbatch, tiles, tokens));
+      // Equal units are not equal work where attention is within pictures.
+      if (costs.tileSquareNs > 0 && times.count("vision"))
+        loads.back()["vision"] = times["vision"];
+    }
     plan::writeLoads(getOperation(), loads);
   }
 

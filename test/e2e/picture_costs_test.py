@@ -41,6 +41,19 @@ def read(path):
         return json.load(file)
 
 
+def numbers(path):
+    """A one-dimensional array of int64."""
+    with open(path, "rb") as file:
+        data = file.read()
+    body = data[10 + struct.unpack("<H", data[8:10])[0]:]
+    return struct.unpack(f"<{len(body) // 8}q", body)
+
+
+def groups_of(folder):
+    samples, borders = numbers(f"{folder}/samples.npy"), numbers(f"{folder}/groups.npy")
+    return [samples[begin:end] for begin, end in zip(borders, borders[1:])]
+
+
 def pictures_of_samples():
     """The units of each picture of each sample; the model's units are 8 pixels wide."""
     samples = []
@@ -109,6 +122,22 @@ class ByHand(Test):
             self.assertEqual(len(layers), LAYERS)
             for layer in layers:
                 self.assertAlmostEqual(layer["forward_ns"], forward(expected), delta=1)
+
+    def test_micro_batches_by_their_pictures(self):
+        """Equal units are not equal work."""
+        def vision(units, squares):  # forward and backward, with the embedding of 2 x 3 x 4 x 4 values a patch
+            attention = PATCHES * WINDOW * units + PATCHES ** 2 * squares
+            return 2 * 2 * PATCHES * 96 * WIDTH * units + LAYERS * (3 * 2 * LINEAR * units + 3.5 * PAIR * attention)
+        pictures = pictures_of_samples()
+        folder = self.batch("loads")
+        groups = [[pictures[i] for i in group] for group in groups_of(folder)]
+        loads = [(sum(map(sum, group)), sum(u * u for sample in group for u in sample)) for group in groups]
+        full = vision(UNITS, sum(s for _, s in loads) * UNITS / sum(u for u, _ in loads))
+        problem, _ = self.counted("--batches", folder, "--microbatches", len(groups))
+        for (units, squares), factors in zip(loads, problem["microbatches"], strict=True):
+            self.assertAlmostEqual(factors["vision"], vision(units, squares) / full, delta=1.1e-4)
+            self.assertAlmostEqual(factors["projector"], units / UNITS, delta=1e-4)
+        self.assertGreater(max(abs(vision(u, s) / full - u / UNITS) for u, s in loads), 0.01)
 
     def test_tiles_of_one_size_have_no_such_cost(self):
         _, cost = self.counted(model=os.path.join(DATA, "tiny-internvl"))
