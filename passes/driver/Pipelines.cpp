@@ -70,7 +70,7 @@ template <typename PassOptionsT> PassOptionsT programOptions(const CompileOption
   program.target = options.target;
   program.compute = options.compute;
   program.cpu = options.cpu;
-  program.emulated = options.emulated;
+  program.gpuCode = options.gpuCode;
   program.tiles = options.tiles;
   program.tokens = options.tokens;
   return program;

@@ -79,9 +79,9 @@ struct ProgramOptions : virtual mlir::detail::PassOptions {
   Option<std::string> model{*this, "model", llvm::cl::desc("Name of the model, for display")};
   Option<std::string> cpu{*this, "cpu", llvm::cl::init("x86-64-v3"),
                           llvm::cl::desc("Processor that generated code is for")};
-  Option<bool> emulated{
-      *this, "emulated", llvm::cl::init(false),
-      llvm::cl::desc("Code of a cuda program is for this processor and an emulated device")};
+  Option<std::string> gpuCode{
+      *this, "gpu-code", llvm::cl::init("device"),
+      llvm::cl::desc("How code is made of GPU kernels: device, or a way that the build registers")};
   Option<std::string> cudaToolkit{*this, "cuda-toolkit",
                                   llvm::cl::desc("Folder of ptxas and fatbinary; empty: found")};
 };

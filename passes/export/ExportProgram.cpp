@@ -114,7 +114,7 @@ private:
     rt::Program &program = result.program;
     program.target = options.target;
     program.compute = options.compute;
-    program.cpu = options.target == "cuda" && !options.emulated
+    program.cpu = options.target == "cuda" && options.gpuCode == lower::deviceCode
                       ? lower::KernelLibrary::oldestGpu
                       : lower::KernelLibrary::resolveCpu(options.cpu);
     program.model = options.model;
@@ -210,9 +210,11 @@ FailureOr<rt::GeneratedCode> compileKernels(const ExportedProgram &exported) {
   if (exported.kernels->empty())
     return rt::GeneratedCode();
   const ExportOptions &options = exported.options;
-  if (options.target == "cuda" && !options.emulated)
+  const bool cuda = options.target == "cuda";
+  if (cuda && options.gpuCode == lower::deviceCode)
     return exported.kernels->compileForGpu(options.cudaToolkit);
-  auto bytes = exported.kernels->compileSharedObject(options.cpu);
+  auto bytes = exported.kernels->compileSharedObject(
+      options.cpu, cuda ? lower::findKernelConversion(options.gpuCode) : nullptr);
   if (failed(bytes))
     return failure();
   return rt::GeneratedCode{"kernels.so", std::move(*bytes)};

@@ -12,7 +12,8 @@ struct ExportOptions {
   std::string model;           ///< file name of the source model
   std::string target = "host"; ///< host | cuda
   std::string compute = "float32", cpu = "x86-64-v3";
-  bool emulated = false;   ///< code of a cuda program is for this processor (tests)
+  /// How code is made of GPU kernels: lower::deviceCode or a registered conversion.
+  std::string gpuCode = lower::deviceCode;
   std::string cudaToolkit; ///< folder of ptxas and fatbinary; empty: found
   int64_t tilesCap = 0, tokensCap = 0;
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of it (docs/runtime.md)

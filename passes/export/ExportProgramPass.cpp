@@ -30,6 +30,10 @@ protected:
                                 << " needs tiles >= 0, tokens >= 1 and a target that is known "
                                    "(host, cuda)",
              failure();
+    if (this->gpuCode != lower::deviceCode && !lower::findKernelConversion(this->gpuCode))
+      return module.emitError() << this->getArgument() << ": gpu-code is '" << this->gpuCode
+                                << "'; known are: " << llvm::join(lower::gpuCodeNames(), ", "),
+             failure();
     exporter::ExportOptions options;
     options.model = this->model;
     options.target = this->target;
@@ -37,7 +41,7 @@ protected:
     if (options.compute.empty())
       options.compute = host ? "float32" : "bfloat16";
     options.cpu = this->cpu;
-    options.emulated = this->emulated;
+    options.gpuCode = this->gpuCode;
     options.tilesCap = this->tiles;
     options.tokensCap = this->tokens;
     options.rowBucket = lower::rowBucketOf(options.target);

@@ -10,8 +10,8 @@ defvar programOptions = [
   Option<"compute", "compute", "std::string", "\"\"",
          "float32 or bfloat16; empty: float32 on host, bfloat16 on cuda">,
   Option<"cpu", "cpu", "std::string", "\"x86-64-v3\"", "Processor that generated code is for">,
-  Option<"emulated", "emulated", "bool", "false",
-         "Code of a cuda program is for this processor and the emulated device of the tests">,
+  Option<"gpuCode", "gpu-code", "std::string", "\"device\"",
+         "How code is made of GPU kernels: device, or a way that the build registers">,
   Option<"tiles", "tiles", "int64_t", "1", "Largest number of tiles of a micro-batch">,
   Option<"tokens", "tokens", "int64_t", "128", "Largest number of tokens of a micro-batch">
 ];

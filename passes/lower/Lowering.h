@@ -10,6 +10,7 @@
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/lower/GpuCode.h"
 #include "runtime/program/ProgramIO.h"
 #include "llvm/Support/LogicalResult.h"
 #include <memory>
@@ -80,10 +81,11 @@ public:
   bool empty() const;
   /// Symbols in the order of the library (sorted).
   std::vector<std::string> symbols() const;
-  /// Returns the bytes of kernels.so for `cpu`: "x86-64-v3" or "native"; also of GPU kernels, for
-  /// the tests' emulated device. Errors are reported to the context's diagnostics. The library may
+  /// Returns the bytes of kernels.so for `cpu`: "x86-64-v3" or "native". GPU kernels are what
+  /// `conversion` makes of them. Errors are reported to the context's diagnostics. The library may
   /// be empty.
-  llvm::FailureOr<std::string> compileSharedObject(llvm::StringRef cpu);
+  llvm::FailureOr<std::string> compileSharedObject(llvm::StringRef cpu,
+                                                   const KernelConversion *conversion = nullptr);
   /// Returns GPU kernels as a fat binary of cubins and PTX if `toolkit` (a folder; empty:
   /// CUDA_HOME, PATH, the usual place) has ptxas and fatbinary, else as PTX, with a notice.
   llvm::FailureOr<rt::GeneratedCode> compileForGpu(llvm::StringRef toolkit);

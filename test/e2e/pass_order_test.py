@@ -81,7 +81,7 @@ class PassOrder(unittest.TestCase):
                 # So little that the search recomputes: the loop around it has limits to compare with.
                 (["--stages", 2, "--memory-limit-bytes", 30000000], "stages=2 memory-limit-bytes=30000000"),
                 (["--target", "cuda", "--gpu-code", "emulated", "--dtype", "float32", "--memory-limit-bytes", 200000000],
-                 "target=cuda emulated=1 compute=float32 memory-limit-bytes=200000000"))):
+                 "target=cuda gpu-code=emulated compute=float32 memory-limit-bytes=200000000"))):
             with self.subTest(flags=flags):
                 tool, name, text = (self.path(f"{kind}{number}") for kind in ("tool", "name", "text"))
                 call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, *flags, "-o", tool)

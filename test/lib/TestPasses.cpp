@@ -1,12 +1,14 @@
 //===- TestPasses.cpp ------------------------------------------------------------------------===//
 #include "test/lib/TestPasses.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "test/lib/GpuEmulation.h"
 
 namespace omnibal::test {
 
 void registerTestPasses() {
   mlir::registerPass([] { return createSelectRemat(); });
   mlir::registerPass(createEmitGpuKernels);
+  registerGpuEmulation();
 }
 
 } // namespace omnibal::test

@@ -15,7 +15,7 @@ std::unique_ptr<mlir::Pass> createSelectRemat(std::string choice = "keep");
 /// in a gpu.module; the functions stay as they are.
 std::unique_ptr<mlir::Pass> createEmitGpuKernels();
 
-/// For omnibal-opt in builds with tests.
+/// For omnibal-opt in builds with tests: the passes, and the code of the emulated device.
 void registerTestPasses();
 
 } // namespace omnibal::test

@@ -93,7 +93,7 @@ private:
       pipeline.output = options.output;
     pipeline.model = modelName();
     pipeline.cpu = options.cpu;
-    pipeline.emulated = options.gpuCode == "emulated";
+    pipeline.gpuCode = options.gpuCode;
     pipeline.cudaToolkit = options.cudaToolkit;
   }
 

@@ -2,6 +2,7 @@
 #ifndef TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 #define TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 
+#include "passes/lower/GpuCode.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,9 +15,9 @@ struct Options {
   int64_t tiles = 0, tokens = 0, stages = 1, dataParallel = 1, microbatches = 4;
   std::string schedule = "1f1b", partition = "search", remat = "auto";
   std::string plan, cluster, weights, device = "cpu", target = "host", cpu = "x86-64-v3";
-  std::string dtype;              ///< float32 | bfloat16; parseOptions fills the default in
-  std::string gpuCode = "device"; ///< device | emulated
-  std::string cudaToolkit;        ///< empty: found
+  std::string dtype; ///< float32 | bfloat16; parseOptions fills the default in
+  std::string gpuCode = lower::deviceCode;
+  std::string cudaToolkit; ///< empty: found
   bool deviceGiven = false;
   std::vector<std::string> freeze;
   std::string freezeMatch, linkRoot;

@@ -2,7 +2,16 @@
 #include "tools/omnibal-compile/CompileDriver.h"
 #include <csignal>
 
+#ifdef OMNIBAL_INCLUDE_TESTS
+namespace omnibal::test {
+void registerGpuEmulation(); // test/lib: no product source includes it
+}
+#endif
+
 int main(int argc, char **argv) {
+#ifdef OMNIBAL_INCLUDE_TESTS
+  omnibal::test::registerGpuEmulation();
+#endif
   omnibal::compile::Options options;
   int exitCode = 0;
   if (!omnibal::compile::parseOptions(argc, argv, options, exitCode))

@@ -164,15 +164,19 @@ OwningOpRef<ModuleOp> KernelLibrary::Impl::sorted() const {
   return copy;
 }
 
-FailureOr<std::string> KernelLibrary::compileSharedObject(llvm::StringRef cpu) {
+FailureOr<std::string> KernelLibrary::compileSharedObject(llvm::StringRef cpu,
+                                                          const KernelConversion *conversion) {
   OwningOpRef<ModuleOp> module = state->sorted();
   if (cpu != "native" && cpu != "x86-64-v3")
     return module->emitError("unknown target CPU '") << cpu << "': use x86-64-v3 or native";
-  if (state->gpu) {
-    auto emulated = emulateKernels(*module);
-    if (failed(emulated))
+  if (static_cast<bool>(state->gpu) != (conversion != nullptr))
+    return module->emitError("kernels of target cuda, and no others, need a conversion for this "
+                             "processor");
+  if (conversion) {
+    auto converted = (*conversion)(*module);
+    if (failed(converted))
       return failure();
-    module = std::move(*emulated);
+    module = std::move(*converted);
   }
   if (failed(lowerToLLVM(*module)))
     return failure();

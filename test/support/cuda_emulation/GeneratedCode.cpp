@@ -8,7 +8,7 @@ namespace {
 constexpr unsigned wholeWarp = 0xffffffffu;
 
 // What generated code asks the device for, in the order of its table
-// (passes/lower/codegen/gpu/GpuEmulation.cpp).
+// (test/lib/GpuEmulation.cpp).
 int64_t threadNumber() { return threadIdx.x; }
 int64_t blockNumber() { return blockIdx.x; }
 int64_t blockCount() { return gridDim.x; }

@@ -18,9 +18,6 @@ llvm::FailureOr<std::string> compilePtx(mlir::ModuleOp module);
 /// Returns the same as a fat binary if the toolkit's assembler is found; the module is used up too.
 llvm::FailureOr<rt::GeneratedCode> compileForDevices(mlir::ModuleOp module,
                                                      llvm::StringRef toolkit);
-/// Returns the same kernels as host functions `void symbol(void **parameters)` that ask a table of
-/// functions (`omnibal_device`, docs/lowering.md) for what a device's thread knows and waits for.
-llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> emulateKernels(mlir::ModuleOp module);
 
 } // namespace omnibal::lower
 #endif // PASSES_LOWER_CODEGEN_GPU_GPULIBRARY_H

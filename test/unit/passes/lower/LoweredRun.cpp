@@ -8,6 +8,7 @@
 #include "passes/differentiate/Passes.h"
 #include "passes/layers/Passes.h"
 #include "passes/lower/codegen/llvm/ToolRun.h"
+#include "test/lib/GpuEmulation.h"
 #include "test/lib/TestPasses.h"
 #include "test/support/FunctionRun.h"
 #include <cmath>
@@ -121,7 +122,8 @@ void LoweredModule::lower(int64_t tilesCap, int64_t tokensCap, const std::string
       throw std::runtime_error("no PTX of the kernels");
     ptxText = *ptx;
   }
-  auto bytes = kernels.compileSharedObject("x86-64-v3");
+  const lower::KernelConversion emulation = test::emulateKernels;
+  auto bytes = kernels.compileSharedObject("x86-64-v3", target == "cuda" ? &emulation : nullptr);
   if (failed(bytes))
     throw std::runtime_error("compiling the kernels failed");
   libraryBytes = *bytes;

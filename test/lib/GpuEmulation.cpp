@@ -4,18 +4,19 @@
 // exchanges and shared memory become calls of a table that the emulated device fills in.
 //
 //===-------------------------------------------------------------------------------------------===//
+#include "test/lib/GpuEmulation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/lower/GpuCode.h"
 #include "passes/lower/codegen/gpu/EmitFusedGpu.h"
-#include "passes/lower/codegen/gpu/GpuLibrary.h"
 
 using namespace mlir;
 
-namespace omnibal::lower {
+namespace omnibal::test {
 namespace {
 
 constexpr const char *tableSymbol = "omnibal_device";
@@ -111,7 +112,7 @@ private:
       shuffle.getShuffleResult().replaceAllUsesWith(word);
       op->erase();
     } else if (auto address = dyn_cast<LLVM::AddressOfOp>(op);
-               address && address.getGlobalName() == sharedSymbol) {
+               address && address.getGlobalName() == lower::sharedSymbol) {
       Value memory = call(sharedBytes, pointer, {});
       address.getResult().replaceAllUsesWith(
           LLVM::AddrSpaceCastOp::create(b, address.getType(), memory));
@@ -146,14 +147,15 @@ private:
 
 /// What the processor has no instruction for.
 LogicalResult expand(ModuleOp module) {
-  if (failed(expandGpuMath(module)) || failed(expandMath(module)) || failed(expandGpuMath(module)))
+  if (failed(lower::expandGpuMath(module)) || failed(lower::expandMath(module)) ||
+      failed(lower::expandGpuMath(module)))
     return failure();
   RewritePatternSet patterns(module.getContext());
   math::populateExpansionPatterns(patterns, {"exp2"});
   arith::populateExpandBFloat16Patterns(patterns);
   if (failed(applyPatternsGreedily(module, std::move(patterns))))
     return failure();
-  return expandMath(module); // exp2 has become exp
+  return lower::expandMath(module); // exp2 has become exp
 }
 
 } // namespace
@@ -170,4 +172,6 @@ FailureOr<OwningOpRef<ModuleOp>> emulateKernels(ModuleOp module) {
   return target;
 }
 
-} // namespace omnibal::lower
+void registerGpuEmulation() { lower::registerKernelConversion("emulated", emulateKernels); }
+
+} // namespace omnibal::test
