@@ -3,57 +3,18 @@
 #include "runtime/data/Member.h"
 #include "runtime/data/Patchify.h"
 #include "runtime/data/SampleReader.h"
-#include "runtime/data/TarIndex.h"
+#include "runtime/data/ShardScan.h"
 #include <algorithm>
-#include <charconv>
-#include <cstring>
+#include <atomic>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <optional>
-#include <unordered_map>
+#include <thread>
+#include <tuple>
 
 namespace omnibal::rt {
 namespace {
-
-struct Extract {
-  int64_t offset = -1, bytes = 0;
-};
-
-struct Entry {
-  std::string key;
-  int32_t shard = 0;
-  Extract json;
-  std::vector<Extract> pictures;
-  std::vector<PictureUnits> units; ///< of the pictures, with a grid
-};
-
-/// "KEY.json" -> KEY, no number; "KEY.3.png" -> KEY, 3; anything else is not ours. A folder belongs
-/// to the key, but not the "./" that `tar -cf FILE .` puts in front.
-struct MemberName {
-  std::string key;
-  int64_t picture = -1;
-};
-std::optional<MemberName> splitName(std::string_view name) {
-  while (name.starts_with("./"))
-    name.remove_prefix(2);
-  auto cut = [&]() {
-    size_t dot = name.rfind('.');
-    std::string_view tail = dot == std::string_view::npos ? "" : name.substr(dot + 1);
-    name = name.substr(0, dot == std::string_view::npos ? 0 : dot);
-    return tail;
-  };
-  std::string_view extension = cut();
-  if (extension == "json" && !name.empty())
-    return MemberName{std::string(name), -1};
-  if (extension != "png" && extension != "jpg" && extension != "jpeg" && extension != "webp")
-    return std::nullopt;
-  std::string_view number = cut();
-  int64_t picture = 0;
-  auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), picture);
-  if (number.empty() || number.size() > 6 || error != std::errc() ||
-      end != number.data() + number.size() || picture < 0 || name.empty())
-    return std::nullopt;
-  return MemberName{std::string(name), picture};
-}
 
 Result<std::vector<std::string>> listShards(const std::vector<std::string> &given) {
   namespace fs = std::filesystem;
@@ -80,110 +41,140 @@ Result<std::vector<std::string>> listShards(const std::vector<std::string> &give
   return shards;
 }
 
+/// Runs `task` for 0, 1, ... on a few threads, which mostly wait for files, and returns the error
+/// of the lowest number that failed.
+Status inParallel(int64_t count, const std::function<Status(int64_t)> &task) {
+  constexpr int64_t most = 16;
+  std::vector<Status> results(count);
+  std::atomic<int64_t> next = 0;
+  auto work = [&] {
+    for (int64_t i = next++; i < count; i = next++) {
+      results[i] = task(i);
+      if (!results[i])
+        next = count; // those below it are being worked on
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int64_t t = 1; t < std::min(count, most); ++t)
+    threads.emplace_back(work);
+  work();
+  threads.clear();
+  for (Status &result : results)
+    OMNIBAL_RETURN_IF_ERROR(std::move(result));
+  return Status::ok();
+}
+
+/// A sample's number in its shard.
+struct Place {
+  size_t shard;
+  int64_t sample;
+};
+
 } // namespace
 
 struct Dataset::Impl {
   std::vector<std::string> shards;
-  std::vector<Entry> samples;
-  std::unordered_map<std::string, int64_t> byKey;
+  std::vector<ShardIndex> indexes;   ///< one a shard
+  std::vector<int64_t> firstSamples; ///< of each shard; the number of all samples comes last
+  std::vector<uint32_t> byHash;      ///< numbers of samples in the order of their keys' hashes
   int64_t largestPicture = 0;
   std::optional<PictureGrid> grid;
 
-  Status addShard(int32_t shard);
-  Status measure(Entry &sample) const;
-  Result<Image> decode(const Entry &sample, size_t picture, const ImageSize &wanted,
+  Status open();
+  Status checkGrid(size_t shard) const;
+  Status sortKeys();
+  Place placeOf(int64_t index) const {
+    const size_t shard = std::upper_bound(firstSamples.begin(), firstSamples.end(), index) -
+                         firstSamples.begin() - 1;
+    return {shard, index - firstSamples[shard]};
+  }
+  std::string_view keyOf(int64_t index) const {
+    const Place place = placeOf(index);
+    return indexes[place.shard].key(place.sample);
+  }
+  uint64_t hashOf(int64_t index) const {
+    const Place place = placeOf(index);
+    return indexes[place.shard].keyHash(place.sample);
+  }
+  /// With a grid; that every picture has units was checked on opening.
+  std::vector<PictureUnits> unitsOfSample(int64_t index) const;
+  Result<Image> decode(const Place &sample, int64_t picture, const ImageSize &wanted,
                        std::vector<uint8_t> &bytes) const;
-  std::string wherePicture(const Entry &sample, size_t picture) const {
+  std::string wherePicture(const Place &sample, int64_t picture) const {
     return where(sample, ", picture " + std::to_string(picture));
   }
-  std::string where(const Entry &sample, const std::string &member) const {
-    return shards[size_t(sample.shard)] + ": " + sample.key + member;
+  std::string where(const Place &sample, const std::string &member) const {
+    return shards[sample.shard] + ": " + std::string(indexes[sample.shard].key(sample.sample)) +
+           member;
   }
 };
 
-Status Dataset::Impl::addShard(int32_t shard) {
-  const std::string &path = shards[size_t(shard)];
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<TarMember> members, indexTar(path));
-  auto missing = [&](const Entry &sample, size_t picture) {
-    return Status(Code::DataLoss, where(sample, "." + std::to_string(picture)) +
-                                      ".png (or jpg, webp) is missing, though later pictures "
-                                      "of that sample are there");
-  };
-  auto twice = [&](const TarMember &member) {
-    return Status(Code::DataLoss, path + ": the member " + member.name + " occurs twice");
-  };
-  const size_t first = samples.size();
-  for (const TarMember &member : members) {
-    std::optional<MemberName> name = splitName(member.name);
-    if (!name)
-      continue;
-    auto [slot, added] = byKey.try_emplace(name->key, static_cast<int64_t>(samples.size()));
-    if (added)
-      samples.push_back({name->key, shard, {}, {}, {}});
-    Entry &sample = samples[size_t(slot->second)];
-    if (sample.shard != shard)
-      return Status(Code::DataLoss, path + ": the sample \"" + name->key + "\" occurs in " +
-                                        shards[size_t(sample.shard)] + " too; keys must be unique");
-    Extract where{member.offset, member.bytes};
-    if (name->picture < 0) {
-      if (sample.json.offset >= 0)
-        return twice(member);
-      sample.json = where;
-      continue;
-    }
-    if (size_t(name->picture) >= members.size()) // before room is made for so many
-      return missing(sample, 0);
-    largestPicture = std::max(largestPicture, where.bytes);
-    if (size_t(name->picture) >= sample.pictures.size())
-      sample.pictures.resize(size_t(name->picture) + 1);
-    Extract &picture = sample.pictures[size_t(name->picture)];
-    if (picture.offset >= 0)
-      return twice(member);
-    picture = where;
+Status Dataset::Impl::open() {
+  std::vector<std::optional<ShardIndex>> found(shards.size());
+  OMNIBAL_RETURN_IF_ERROR(inParallel(static_cast<int64_t>(shards.size()), [&](int64_t s) {
+    OMNIBAL_ASSIGN_OR_RETURN(found[s], indexOf(shards[s], grid.has_value()));
+    return Status::ok();
+  }));
+  firstSamples.assign(1, 0);
+  for (std::optional<ShardIndex> &index : found) {
+    largestPicture = std::max(largestPicture, index->largestPicture());
+    firstSamples.push_back(firstSamples.back() + index->samples());
+    indexes.push_back(*std::move(index));
   }
-  for (size_t i = first; i < samples.size(); ++i) {
-    if (samples[i].json.offset < 0)
-      return Status(Code::DataLoss, where(samples[i], ".json is missing, though pictures of that "
-                                                      "sample are there"));
-    for (size_t p = 0; p < samples[i].pictures.size(); ++p)
-      if (samples[i].pictures[p].offset < 0)
-        return missing(samples[i], p);
-    if (grid)
-      OMNIBAL_RETURN_IF_ERROR(measure(samples[i]));
+  if (firstSamples.back() == 0)
+    return invalid(shards.front() + ": no sample (KEY.json) in any shard");
+  if (firstSamples.back() > std::numeric_limits<uint32_t>::max())
+    return invalid(shards.front() + ": more than 4294967295 samples in all shards");
+  if (grid)
+    OMNIBAL_RETURN_IF_ERROR(inParallel(static_cast<int64_t>(shards.size()), [&](int64_t s) {
+      return checkGrid(static_cast<size_t>(s));
+    }));
+  return sortKeys();
+}
+
+Status Dataset::Impl::checkGrid(size_t shard) const {
+  const ShardIndex &index = indexes[shard];
+  for (int64_t s = 0; s < index.samples(); ++s)
+    for (int64_t p = 0; p < index.pictures(s); ++p)
+      if (Result<PictureUnits> units = unitsOf(index.picture(s, p).size, *grid); !units)
+        return {units.status().code(),
+                wherePicture({shard, s}, p) + " " + units.status().message()};
+  return Status::ok();
+}
+
+/// Keys are unique over all shards.
+Status Dataset::Impl::sortKeys() {
+  struct Hashed {
+    uint64_t hash;
+    uint32_t sample;
+  };
+  std::vector<Hashed> list;
+  list.reserve(firstSamples.back());
+  for (size_t shard = 0; shard < indexes.size(); ++shard)
+    for (int64_t s = 0; s < indexes[shard].samples(); ++s)
+      list.push_back({indexes[shard].keyHash(s), static_cast<uint32_t>(firstSamples[shard] + s)});
+  std::sort(list.begin(), list.end(), [](const Hashed &x, const Hashed &y) {
+    return std::tie(x.hash, x.sample) < std::tie(y.hash, y.sample);
+  });
+  byHash.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    for (size_t j = i; j > 0 && list[j - 1].hash == list[i].hash; --j)
+      if (keyOf(list[j - 1].sample) == keyOf(list[i].sample))
+        return {Code::DataLoss, shards[placeOf(list[i].sample).shard] + ": the sample \"" +
+                                    std::string(keyOf(list[i].sample)) + "\" occurs in " +
+                                    shards[placeOf(list[j - 1].sample).shard] +
+                                    " too; keys must be unique"};
+    byHash.push_back(list[i].sample);
   }
   return Status::ok();
 }
 
-/// Most pictures tell their size in the first bytes; a JPEG may have a thumbnail or a color
-/// profile before it.
-Result<ImageSize> readSize(const std::string &shard, const Extract &picture) {
-  constexpr int64_t usual = 4096, factor = 16;
-  OpenMember member(shard, picture.offset, picture.bytes);
-  std::vector<uint8_t> bytes;
-  for (int64_t length = std::min(usual, picture.bytes);;
-       length = std::min(length * factor, picture.bytes)) {
-    const int64_t have = static_cast<int64_t>(bytes.size());
-    bytes.resize(static_cast<size_t>(length));
-    member.next(bytes.data() + have, length - have);
-    OMNIBAL_RETURN_IF_ERROR(member.status);
-    Result<ImageSize> size = imageSize(bytes);
-    if (size || length == picture.bytes)
-      return size;
-  }
-}
-
-/// Reads the sizes of the sample's pictures.
-Status Dataset::Impl::measure(Entry &sample) const {
-  for (size_t p = 0; p < sample.pictures.size(); ++p) {
-    Result<ImageSize> size = readSize(shards[size_t(sample.shard)], sample.pictures[p]);
-    if (!size)
-      return std::move(size).status().context(wherePicture(sample, p));
-    Result<PictureUnits> units = unitsOf(*size, *grid);
-    if (!units)
-      return {units.status().code(), wherePicture(sample, p) + " " + units.status().message()};
-    sample.units.push_back(*units);
-  }
-  return Status::ok();
+std::vector<PictureUnits> Dataset::Impl::unitsOfSample(int64_t index) const {
+  std::vector<PictureUnits> units;
+  const Place place = placeOf(index);
+  for (int64_t p = 0; grid && p < indexes[place.shard].pictures(place.sample); ++p)
+    units.push_back(*unitsOf(indexes[place.shard].picture(place.sample, p).size, *grid));
+  return units;
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -194,71 +185,73 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::vector<std::stri
   auto impl = std::make_unique<Impl>();
   impl->grid = grid;
   OMNIBAL_ASSIGN_OR_RETURN(impl->shards, listShards(shards));
-  for (size_t s = 0; s < impl->shards.size(); ++s)
-    OMNIBAL_RETURN_IF_ERROR(impl->addShard(static_cast<int32_t>(s)));
-  if (impl->samples.empty())
-    return invalid(impl->shards.front() + ": no sample (KEY.json) in any shard");
+  OMNIBAL_RETURN_IF_ERROR(impl->open());
   return std::shared_ptr<const Dataset>(new Dataset(std::move(impl)));
 }
 
-int64_t Dataset::size() const { return static_cast<int64_t>(impl->samples.size()); }
-const std::string &Dataset::key(int64_t index) const { return impl->samples[size_t(index)].key; }
+int64_t Dataset::size() const { return impl->firstSamples.back(); }
+std::string Dataset::key(int64_t index) const { return std::string(impl->keyOf(index)); }
 
 int64_t Dataset::find(std::string_view key) const {
-  auto it = impl->byKey.find(std::string(key));
-  return it == impl->byKey.end() ? -1 : it->second;
+  const uint64_t hash = hashOfKey(key);
+  auto it = std::lower_bound(impl->byHash.begin(), impl->byHash.end(), hash,
+                             [&](uint32_t sample, uint64_t h) { return impl->hashOf(sample) < h; });
+  for (; it != impl->byHash.end() && impl->hashOf(*it) == hash; ++it)
+    if (impl->keyOf(*it) == key)
+      return *it;
+  return -1;
 }
 
 const std::optional<PictureGrid> &Dataset::grid() const { return impl->grid; }
 
 int64_t Dataset::tiles(int64_t index) const {
-  const Entry &entry = impl->samples[size_t(index)];
+  const Place place = impl->placeOf(index);
   if (!impl->grid)
-    return static_cast<int64_t>(entry.pictures.size());
+    return impl->indexes[place.shard].pictures(place.sample);
   int64_t units = 0;
-  for (const PictureUnits &picture : entry.units)
+  for (const PictureUnits &picture : impl->unitsOfSample(index))
     units += picture.count();
   return units;
 }
 
 int64_t Dataset::squaredTiles(int64_t index) const {
   int64_t squares = 0;
-  for (const PictureUnits &picture : impl->samples[size_t(index)].units)
+  for (const PictureUnits &picture : impl->unitsOfSample(index))
     squares += picture.count() * picture.count();
   return squares;
 }
 
-std::string Dataset::describe(int64_t index) const {
-  return impl->where(impl->samples[size_t(index)], "");
-}
+std::string Dataset::describe(int64_t index) const { return impl->where(impl->placeOf(index), ""); }
 
 int64_t Dataset::largestPicture() const { return impl->largestPicture; }
 
 Result<Sample> Dataset::sample(int64_t index, const SampleNeeds &needs) const {
-  const Entry &entry = impl->samples[size_t(index)];
-  std::string where = impl->where(entry, ".json");
-  OpenMember member(impl->shards[size_t(entry.shard)], entry.json.offset, entry.json.bytes);
+  const Place place = impl->placeOf(index);
+  const ShardIndex &shard = impl->indexes[place.shard];
+  std::string where = impl->where(place, ".json");
+  const Extract json = shard.json(place.sample);
+  OpenMember member(impl->shards[place.shard], json.offset, json.bytes);
   OMNIBAL_RETURN_IF_ERROR(member.status);
   auto text = std::make_unique<ShortenedJson>(member);
   SampleReader reader(needs);
   nlohmann::json::sax_parse(ShortenedJson::Iterator(*text), ShortenedJson::Iterator(), &reader);
   OMNIBAL_RETURN_IF_ERROR(member.status);
-  OMNIBAL_ASSIGN_OR_RETURN(Sample sample, sampleOf(reader, entry.key, where, needs));
-  const int64_t pictures = static_cast<int64_t>(entry.pictures.size());
+  OMNIBAL_ASSIGN_OR_RETURN(Sample sample, sampleOf(reader, key(index), where, needs));
+  const int64_t pictures = shard.pictures(place.sample);
   if (sample.tiles != pictures)
     return Status(Code::DataLoss, where + ": field \"images\" is " + std::to_string(sample.tiles) +
                                       ", but the shard holds " + std::to_string(pictures) +
                                       " pictures of that sample");
   sample.tiles = tiles(index);
-  sample.pictures = entry.units;
+  sample.pictures = impl->unitsOfSample(index);
   return sample;
 }
 
 /// `bytes` is room for the file; a picture of another size is told without its pixels.
-Result<Image> Dataset::Impl::decode(const Entry &sample, size_t picture, const ImageSize &wanted,
+Result<Image> Dataset::Impl::decode(const Place &sample, int64_t picture, const ImageSize &wanted,
                                     std::vector<uint8_t> &bytes) const {
-  const Extract &place = sample.pictures[picture];
-  OpenMember member(shards[size_t(sample.shard)], place.offset, place.bytes);
+  const Extract place = indexes[sample.shard].picture(sample.sample, picture);
+  OpenMember member(shards[sample.shard], place.offset, place.bytes);
   bytes.resize(static_cast<size_t>(place.bytes));
   member.next(bytes.data(), static_cast<int64_t>(bytes.size()));
   OMNIBAL_RETURN_IF_ERROR(member.status);
@@ -270,31 +263,32 @@ Result<Image> Dataset::Impl::decode(const Entry &sample, size_t picture, const I
 
 Status Dataset::decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height,
                             int64_t width, float *out) const {
-  const Entry &entry = impl->samples[size_t(index)];
+  const Place entry = impl->placeOf(index);
   std::vector<uint8_t> bytes;
-  for (size_t p = 0; p < entry.pictures.size(); ++p) {
+  for (int64_t p = 0; p < impl->indexes[entry.shard].pictures(entry.sample); ++p) {
     OMNIBAL_ASSIGN_OR_RETURN(Image image, impl->decode(entry, p, {height, width}, bytes));
     if (image.height != height || image.width != width)
       return invalid(impl->wherePicture(entry, p) + " is " + std::to_string(image.width) + " x " +
                      std::to_string(image.height) + " pixels, the model's tiles are " +
                      std::to_string(width) + " x " + std::to_string(height) +
                      " (prepare the data with the model's own processor)");
-    preprocess.apply(image.rgb.data(), height, width,
-                     out + static_cast<int64_t>(p) * 3 * height * width);
+    preprocess.apply(image.rgb.data(), height, width, out + p * 3 * height * width);
   }
   return Status::ok();
 }
 
 Status Dataset::decodePatches(int64_t index, const Preprocess &preprocess, float *out) const {
-  const Entry &entry = impl->samples[size_t(index)];
+  const Place entry = impl->placeOf(index);
+  const std::vector<PictureUnits> all = impl->unitsOfSample(index);
   std::vector<uint8_t> bytes;
-  for (size_t p = 0; p < entry.pictures.size(); ++p) {
-    const PictureUnits &units = entry.units[p];
+  for (size_t p = 0; p < all.size(); ++p) {
+    const PictureUnits &units = all[p];
     const int64_t unit = impl->grid->unitPixels();
     const ImageSize size{units.rows * unit, units.columns * unit};
-    OMNIBAL_ASSIGN_OR_RETURN(Image image, impl->decode(entry, p, size, bytes));
+    OMNIBAL_ASSIGN_OR_RETURN(Image image,
+                             impl->decode(entry, static_cast<int64_t>(p), size, bytes));
     if (ImageSize(image) != size)
-      return Status(Code::DataLoss, impl->wherePicture(entry, p) +
+      return Status(Code::DataLoss, impl->wherePicture(entry, static_cast<int64_t>(p)) +
                                         " has another size than when the data set was opened");
     patchify(image, preprocess, *impl->grid, out);
     out += units.count() * impl->grid->valuesPerUnit();

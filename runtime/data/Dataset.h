@@ -1,10 +1,9 @@
 //===- Dataset.h - WebDataset shards as samples that can be read in any order ------------===//
 //
-// open() reads only the tar headers: per sample its key, where its KEY.json lies and where its
-// pictures KEY.0.png, KEY.1.png, ... lie; for a model of dynamic resolution also the beginnings of
-// the pictures, which tell their sizes. Samples are numbered in the order of the shards. Reading a
-// sample or its tiles is thread-safe and touches only its own bytes. Every error names shard,
-// member and field.
+// open() reads the shards' indexes (ShardScan.h): per sample its key, where its KEY.json lies and
+// where its pictures KEY.0.png, KEY.1.png, ... lie; for a model of dynamic resolution also the
+// sizes of the pictures. Samples are numbered in the order of the shards. Reading a sample or its
+// tiles is thread-safe and touches only its own bytes. Every error names shard, member and field.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_DATASET_H
@@ -69,7 +68,7 @@ public:
   Dataset &operator=(const Dataset &) = delete;
 
   int64_t size() const;
-  const std::string &key(int64_t index) const;
+  std::string key(int64_t index) const;
   /// Number of the sample with that key, or -1.
   int64_t find(std::string_view key) const;
   const std::optional<PictureGrid> &grid() const;

@@ -11,6 +11,8 @@
 namespace omnibal::rt {
 namespace {
 
+constexpr int64_t tarBlock = 512;
+
 struct Descriptor {
   int fd = -1;
   ~Descriptor() {
@@ -21,7 +23,7 @@ struct Descriptor {
 
 /// A tar ends with blocks of zeros; a file cut exactly between two members lacks them.
 bool zeroBlockAt(int fd, int64_t offset) {
-  char block[512];
+  char block[tarBlock];
   if (::pread(fd, block, sizeof block, offset) != sizeof block)
     return false;
   for (char byte : block)
@@ -48,7 +50,8 @@ Result<std::vector<TarMember>> indexTar(const std::string &path) {
   std::unique_ptr<archive, int (*)(archive *)> reader(archive_read_new(), archive_read_free);
   archive_read_support_format_tar(reader.get());
   archive_read_support_format_gnutar(reader.get());
-  if (archive_read_open_fd(reader.get(), file.fd, 1 << 16) != ARCHIVE_OK)
+  // Contents are skipped: no more is read than the block of a header.
+  if (archive_read_open_fd(reader.get(), file.fd, tarBlock) != ARCHIVE_OK)
     return damaged(std::string("not a tar file: ") + archive_error_string(reader.get()));
 
   std::vector<TarMember> members;
@@ -78,7 +81,7 @@ Result<std::vector<TarMember>> indexTar(const std::string &path) {
                      "files are read");
     if (bytes < 0 || offset > info.st_size - bytes)
       return damaged("truncated: the member " + name + " ends beyond the end of the file");
-    end = offset + (bytes + 511) / 512 * 512;
+    end = offset + (bytes + tarBlock - 1) / tarBlock * tarBlock;
     members.push_back({std::move(name), offset, bytes});
   }
   if (!zeroBlockAt(file.fd, end))

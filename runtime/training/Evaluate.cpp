@@ -15,28 +15,88 @@ struct Scores {
   double routerLoss = 0, routedMicrobatches = 0;
 };
 
-/// Every sample once, in order, cut into runs of the mode.
-Result<std::shared_ptr<StepSource>> everySample(const Session &s, const DataSource &data,
-                                                StepSource::Layout layout) {
-  const Program &p = s.program();
-  const SampleRules rules = sampleRules(p);
-  const SampleNeeds needs{&rules.tokenInputs, rules.tokensCap};
+/// Samples whose lengths are looked up at a time.
+constexpr int64_t samplesOfPart = 4096;
+
+/// Every sample once, in order, cut into the mode's runs a part of the data set at a time: nobody
+/// waits until all samples have been looked at. What is left over from a part goes first in the
+/// next one, so the groups are those of the whole.
+class SamplesInOrder {
+public:
+  SamplesInOrder(const Session &s, const DataSource &data, StepSource::Layout layout)
+      : s(s), dataset(*data.dataset), layout(layout), rules(sampleRules(s.program())) {}
+
+  bool isOver() const { return next == dataset.size() && numbers.empty(); }
+  /// The part of the samples that are done when the next source is.
+  double progress() const {
+    return static_cast<double>(next - static_cast<int64_t>(numbers.size())) /
+           static_cast<double>(dataset.size());
+  }
+
+  /// Returns the groups of the next part; all ranks call it.
+  Result<std::shared_ptr<StepSource>> nextPart() {
+    OMNIBAL_RETURN_IF_ERROR(lookUp());
+    const Program &p = s.program();
+    std::vector<std::vector<int64_t>> cut = cutInOrder(loads, p.tilesCap, p.tokensCap);
+    const int64_t ofRun = layout.microbatches * layout.replicas;
+    auto count = static_cast<int64_t>(cut.size());
+    if (next < dataset.size()) // the last group may still grow, and runs are to be full
+      count = std::max<int64_t>(0, count - 1) / ofRun * ofRun;
+    Batches groups;
+    groups.offsets.push_back(0);
+    size_t used = 0;
+    for (int64_t g = 0; g < count; ++g) {
+      for (int64_t i : cut[g])
+        groups.samples.push_back(numbers[i]);
+      used += cut[g].size();
+      groups.offsets.push_back(static_cast<int64_t>(groups.samples.size()));
+    }
+    numbers.erase(numbers.begin(), numbers.begin() + static_cast<ptrdiff_t>(used));
+    loads.erase(loads.begin(), loads.begin() + static_cast<ptrdiff_t>(used));
+    return StepSource::create(std::move(groups), layout);
+  }
+
+private:
+  struct Length {
+    int64_t tiles = 0, tokens = 0;
+  };
+
+  /// Each rank reads some of the next samples and tells the others their lengths.
+  Status lookUp() {
+    const int64_t ranks = s.communicator.size();
+    const int64_t count = std::min(samplesOfPart, dataset.size() - next);
+    const int64_t share = (count + ranks - 1) / ranks, first = s.communicator.rank() * share;
+    std::vector<Length> mine(share), all(share * ranks);
+    Status status;
+    for (int64_t i = 0; status && i < share && first + i < count; ++i)
+      status = lengthOf(next + first + i, mine[i]);
+    OMNIBAL_RETURN_IF_ERROR(s.agree(std::move(status)));
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.allGather(std::as_bytes(std::span(mine)),
+                                                     std::as_writable_bytes(std::span(all)),
+                                                     s.communicator.everyone()));
+    for (int64_t i = 0; i < count; ++i) {
+      numbers.push_back(next + i);
+      loads.push_back({all[i].tiles, all[i].tokens});
+    }
+    next += count;
+    return Status::ok();
+  }
+  Status lengthOf(int64_t number, Length &length) const {
+    const SampleNeeds needs{&rules.tokenInputs, rules.tokensCap};
+    OMNIBAL_ASSIGN_OR_RETURN(Sample sample, dataset.sample(number, needs));
+    OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(dataset.describe(number)));
+    length = {sample.tiles, sample.tokens()};
+    return Status::ok();
+  }
+
+  const Session &s;
+  const Dataset &dataset;
+  const StepSource::Layout layout;
+  const SampleRules rules;
+  int64_t next = 0;             ///< the first sample whose length was not looked up
+  std::vector<int64_t> numbers; ///< of samples that are in no group yet
   std::vector<std::pair<int64_t, int64_t>> loads;
-  for (int64_t i = 0; i < data.dataset->size(); ++i) {
-    OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(i, needs));
-    OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(data.dataset->describe(i)));
-    loads.push_back({sample.tiles, sample.tokens()});
-  }
-  if (loads.empty())
-    return invalid("--data holds no samples");
-  Batches groups;
-  groups.offsets.push_back(0);
-  for (const auto &group : cutInOrder(loads, p.tilesCap, p.tokensCap)) {
-    groups.samples.insert(groups.samples.end(), group.begin(), group.end());
-    groups.offsets.push_back(static_cast<int64_t>(groups.samples.size()));
-  }
-  return StepSource::create(std::move(groups), layout);
-}
+};
 
 void countPredictions(const PackedMicrobatch &batch, const int32_t *predictions, Scores &scores) {
   for (size_t i = 0; i + 1 < batch.borders.size(); ++i) {
@@ -90,6 +150,13 @@ Status print(const Session &s, const Scores &total) {
   return writeFileAtomically(s.options.log, line.dump() + "\n");
 }
 
+void tellProgress(double done, Clock::time_point begin) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (seconds > 1)
+    std::fprintf(stderr, "\r\x1b[Kevaluating: %.0f %%  ETA %.0f s%s", 100 * done,
+                 seconds / done * (1 - done), done >= 1 ? "\n" : "");
+}
+
 } // namespace
 
 Status evaluate(Session &s, const DataSource &data) {
@@ -104,10 +171,7 @@ Status evaluate(Session &s, const DataSource &data) {
   options.pixels = readsPixels(stage, "evaluate");
   options.threads = loaderThreads(s, "evaluate");
   options.deadline = deadlineFromEnvironment();
-  auto runs = everySample(s, data, {options.microbatches, options.dataParallel});
-  OMNIBAL_RETURN_IF_ERROR(s.agree(runs.status()));
-  options.lastStep = (*runs)->steps();
-  DataLoader feeder(data.dataset, data.preprocess, s.program(), *runs, options);
+  SamplesInOrder samples(s, data, {options.microbatches, options.dataParallel});
   Scores scores;
   ResultSink sink = [&](int32_t, const BatchValue &result, const std::byte *bytes,
                         const PackedMicrobatch &batch) {
@@ -123,18 +187,23 @@ Status evaluate(Session &s, const DataSource &data) {
     }
     return Status::ok();
   };
-  bool terminal = s.leads() && isatty(STDERR_FILENO);
-  auto begin = Clock::now();
-  for (int64_t run = 0; run < options.lastStep; ++run) {
-    OMNIBAL_RETURN_IF_ERROR(s.executor->run("evaluate", feeder, sink));
-    feeder.nextStep();
-    double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (terminal && seconds > 1) {
-      double left =
-          seconds / static_cast<double>(run + 1) * static_cast<double>(options.lastStep - run - 1);
-      std::fprintf(stderr, "\r\x1b[Kevaluating: %.0f %%  ETA %.0f s%s",
-                   100.0 * static_cast<double>(run + 1) / static_cast<double>(options.lastStep),
-                   left, run + 1 == options.lastStep ? "\n" : "");
+  const bool terminal = s.leads() && isatty(STDERR_FILENO);
+  const auto begin = Clock::now();
+  while (!samples.isOver()) {
+    const double before = samples.progress();
+    OMNIBAL_ASSIGN_OR_RETURN(auto runs, samples.nextPart());
+    const double after = samples.progress();
+    options.lastStep = runs->steps();
+    if (options.lastStep == 0)
+      continue; // more samples are needed for a full run
+    DataLoader loader(data.dataset, data.preprocess, s.program(), runs, options);
+    for (int64_t run = 0; run < options.lastStep; ++run) {
+      OMNIBAL_RETURN_IF_ERROR(s.executor->run("evaluate", loader, sink));
+      loader.nextStep();
+      if (terminal)
+        tellProgress(before + (after - before) * static_cast<double>(run + 1) /
+                                  static_cast<double>(options.lastStep),
+                     begin);
     }
   }
   double sums[] = {
