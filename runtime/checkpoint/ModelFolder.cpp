@@ -160,7 +160,7 @@ Status replaceWeights(const std::string &folder, const std::vector<SharedTensorF
 }
 
 /// Temporaries that a killed run left, perhaps of other numbers of shards.
-void removeLeftovers(const std::string &folder) {
+void removeTemporaries(const std::string &folder) {
   std::error_code ignored;
   std::vector<fs::path> found;
   for (const auto &entry : fs::directory_iterator(folder, ignored)) {
@@ -226,7 +226,7 @@ Status saveModelFolder(const ModelFolderOptions &options, const TensorFiles &sou
   status = agree.after([&] {
     if (!leads)
       return Status::ok();
-    removeLeftovers(options.folder);
+    removeTemporaries(options.folder);
     return copyCompanions(source.beside(), options.folder, named);
   });
   if (status) // weights last: a folder with weights is a complete one

@@ -20,6 +20,8 @@ Result<std::vector<std::string>> listShards(const std::vector<std::string> &give
   namespace fs = std::filesystem;
   std::vector<std::string> shards;
   for (const std::string &path : given) {
+    if (path.ends_with(".tar.index")) // a pattern of the shell meant the shards
+      continue;
     std::error_code error;
     if (!fs::is_directory(path, error)) {
       shards.push_back(path);

@@ -128,8 +128,7 @@ ShardIndex ShardIndex::of(const std::vector<StoredSample> &samples, const ShardS
     for (const StoredPicture &p : sample.pictures)
       pictures[pictureEnd++] = {p.offset, p.bytes, static_cast<uint32_t>(p.size.height),
                                 static_cast<uint32_t>(p.size.width)};
-    *records++ = {sample.json.offset, sample.json.bytes, hashOfKey(sample.key), keyEnd,
-                  pictureEnd};
+    *records++ = {sample.json.offset, sample.json.bytes, hashOfKey(sample.key), keyEnd, pictureEnd};
   }
   std::memcpy(made.get(), &header, sizeof header);
   header.checksum = checksumOf(made.get(), size, offsetof(Header, checksum) + sizeof(uint64_t));
@@ -186,9 +185,7 @@ Result<ShardIndex> ShardIndex::map(const std::string &path, const ShardStamp &st
   if (mapped == MAP_FAILED)
     return Status(Code::Unavailable, path + ": " + std::strerror(errno));
   ShardIndex index({static_cast<const std::byte *>(mapped),
-                    [size](const std::byte *p) {
-                      ::munmap(const_cast<std::byte *>(p), size);
-                    }},
+                    [size](const std::byte *p) { ::munmap(const_cast<std::byte *>(p), size); }},
                    size);
   OMNIBAL_RETURN_IF_ERROR(index.check(stamp).context(path));
   return index;

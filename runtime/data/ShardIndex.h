@@ -1,9 +1,9 @@
 //===- ShardIndex.h - What a shard holds, in a file beside it ---------------------------------===//
 //
-// An index says where the samples of one shard and their pictures lie. Finding that out takes a read
-// per member, so for shards of many members it is kept in SHARD.tar.index and used as long as the
-// shard has the same size and time of change. The file is mapped: the processes of a machine share
-// one copy in memory. docs/data.md describes its format.
+// An index says where the samples of one shard and their pictures lie. Finding that out takes a
+// read per member, so for shards of many members it is kept in SHARD.tar.index and used as long as
+// the shard has the same size and time of change. The file is mapped: the processes of a machine
+// share one copy in memory. docs/data.md describes its format.
 //
 //===-----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_SHARDINDEX_H

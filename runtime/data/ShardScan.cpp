@@ -155,8 +155,8 @@ Result<ShardIndex> scan(const std::string &shard, bool sized, const std::string 
   const std::optional<ShardStamp> stamp = stampOf(shard);
   std::vector<StoredSample> samples;
   int64_t members = membersOfIndexFile;
-  Result<ShardIndex> known = stamp ? ShardIndex::map(file, *stamp)
-                                   : Result<ShardIndex>(Status(Code::NotFound, shard));
+  Result<ShardIndex> known =
+      stamp ? ShardIndex::map(file, *stamp) : Result<ShardIndex>(Status(Code::NotFound, shard));
   if (known && (known->sized() || !sized))
     return known; // another process made it meanwhile
   if (known) {

@@ -8,8 +8,8 @@ namespace omnibal::rt {
 
 /// Returns the index of a shard, with the sizes of its pictures if `sized`. Where there is no valid
 /// index file, or it lacks the sizes, the shard's headers are read, and where it has many members
-/// and its folder can be written to, the index is left in SHARD.tar.index. Of several processes that
-/// want to do that one does it, and the others wait. Errors name shard and member.
+/// and its folder can be written to, the index is left in SHARD.tar.index. Of several processes
+/// that want to do that one does it, and the others wait. Errors name shard and member.
 Result<ShardIndex> indexOf(const std::string &shard, bool sized);
 
 /// Shards of fewer members get no index file.

@@ -1,9 +1,10 @@
 // Opening a data set of many samples from its index files: time, memory and lookups.
 //
-//   bench_dataset [SAMPLES] [SHARDS] [PICTURES]      default: 10,000,000 samples of 1 picture in 2000 shards
+//   bench_dataset [SAMPLES] [SHARDS] [PICTURES]      default: 10,000,000 samples of 1 picture in
+//   2000 shards
 //
-// The shards are sparse files of the right size with index files for them: nothing of a shard is read
-// when its index is valid.
+// The shards are sparse files of the right size with index files for them: nothing of a shard is
+// read when its index is valid.
 #include "runtime/data/Dataset.h"
 #include "runtime/data/ShardIndex.h"
 #include <chrono>
@@ -47,8 +48,7 @@ bool writeShard(const fs::path &path, int64_t first, int64_t count, int64_t pict
     return false;
   ShardStamp stamp{info.st_size,
                    info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
-  return static_cast<bool>(
-      ShardIndex::of(samples, stamp, true).write(path.string() + ".index"));
+  return static_cast<bool>(ShardIndex::of(samples, stamp, true).write(path.string() + ".index"));
 }
 
 /// kB of a field of /proc/self/status.
@@ -90,8 +90,11 @@ int main(int argc, char **argv) {
   for (int64_t i = 0; i < samples; i += 1 + samples / 1'000'000, ++lookups)
     found += (*data)->find((*data)->key(i)) == i;
   if (found != lookups)
-    return std::fprintf(stderr, "%lld keys were not found\n", static_cast<long long>(lookups - found)), 1;
-  std::printf("%lld samples in %lld shards: opened in %.2f s; %lld MB of this process, %lld MB of index files that "
+    return std::fprintf(stderr, "%lld keys were not found\n",
+                        static_cast<long long>(lookups - found)),
+           1;
+  std::printf("%lld samples in %lld shards: opened in %.2f s; %lld MB of this process, %lld MB of "
+              "index files that "
               "processes share; a key is found in %.2f us\n",
               static_cast<long long>(samples), static_cast<long long>(shards), opening,
               static_cast<long long>(memory("RssAnon") / 1000),

@@ -1,5 +1,5 @@
-// Index files beside shards: when they are made, used and thrown away, and that a wrong one is never
-// believed.
+// Index files beside shards: when they are made, used and thrown away, and that a wrong one is
+// never believed.
 #include "runtime/data/Dataset.h"
 #include "runtime/data/ShardScan.h"
 #include "runtime/data/TarIndex.h"
@@ -26,8 +26,8 @@ std::vector<std::pair<std::string, std::string>> members(int samples, const std:
   std::vector<std::pair<std::string, std::string>> list;
   for (int i = 0; i < samples; ++i) {
     const std::string key = prefix + std::to_string(i);
-    list.push_back({key + ".json", R"({"input_ids":[1,)" + std::to_string(i) +
-                                       R"(],"labels":[1,2],"images":1})"});
+    list.push_back({key + ".json",
+                    R"({"input_ids":[1,)" + std::to_string(i) + R"(],"labels":[1,2],"images":1})"});
     list.push_back({key + ".0.png", picture});
   }
   return list;
@@ -57,7 +57,8 @@ struct Shard {
   std::string expected(int samples = many, int64_t tiles = 1) const {
     std::string text;
     for (int i = 0; i < samples; ++i)
-      text += "k" + std::to_string(i) + " " + std::to_string(i) + " " + std::to_string(tiles) + "\n";
+      text +=
+          "k" + std::to_string(i) + " " + std::to_string(i) + " " + std::to_string(tiles) + "\n";
     return text;
   }
 };
@@ -72,6 +73,15 @@ TEST(ShardIndex, IsLeftBesideALargeShardAndGivesTheSame) {
   Shard small(3);
   EXPECT_EQ(small.read(), small.expected(3));
   EXPECT_FALSE(fs::exists(small.index));
+}
+
+TEST(ShardIndex, IsNoShard) {
+  Shard shard;
+  EXPECT_EQ(shard.read(), shard.expected());
+  auto data = Dataset::open({shard.path, shard.index}); // as s.tar* gives them
+  ASSERT_TRUE(data) << data.status().message();
+  EXPECT_EQ((*data)->size(), many);
+  EXPECT_FALSE(Dataset::open({shard.index}));
 }
 
 /// That the index is used at all: the headers of the shard are gone, and nobody asks for them.
