@@ -91,6 +91,10 @@ Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path,
   fs::create_directories(path, error);
   if (error)
     return Status(Code::Unavailable, path + ": creating the folder failed: " + error.message());
+  // Whoever made the folders above it may not have flushed them; where we may not, neither will we.
+  for (fs::path at = fs::absolute(path).lexically_normal(); at.has_relative_path();
+       at = at.parent_path())
+    (void)syncFolder(at.parent_path().string());
   CheckpointFolder claimed;
   claimed.folder = path;
   const std::string lock = path + lockName;

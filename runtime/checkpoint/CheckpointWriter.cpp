@@ -13,9 +13,10 @@ namespace fs = std::filesystem;
 /// What is handed to the file at once: between two pieces cancellation is looked at.
 constexpr size_t pieceBytes = size_t{1} << 20;
 
+/// Where several ranks make the same folder, one of them does.
 Status makeFolder(const std::string &path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  fs::create_directory(path, error);
   if (error)
     return {Code::Unavailable, path + ": creating the folder failed: " + error.message()};
   return syncFolder(fs::absolute(path).parent_path().string());
@@ -74,7 +75,6 @@ Result<ManifestFile> readNote(const std::string &folder, int stage) {
 Status writeShard(const CheckpointWriteOptions &options, int64_t step,
                   const std::vector<NamedTensor> &tensors, const std::atomic<bool> &cancelled) {
   const std::string folder = incompleteFolder(options, step);
-  OMNIBAL_RETURN_IF_ERROR(makeFolder(options.folder));
   OMNIBAL_RETURN_IF_ERROR(makeFolder(folder));
   std::vector<TensorHeader> layout;
   for (const NamedTensor &tensor : tensors)
@@ -122,8 +122,11 @@ Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &sta
   const std::string what = "saving the checkpoint of step " + std::to_string(state.step);
   const std::atomic<bool> goesOn = false;
   OMNIBAL_RETURN_IF_ERROR(agree.after([&] {
-    if (options.leads) // left by a run that was killed
-      discardCheckpoint(options, state.step);
+    if (!options.leads)
+      return Status::ok();
+    std::error_code ignored;
+    fs::create_directories(options.folder, ignored);
+    discardCheckpoint(options, state.step); // left by a run that was killed
     return Status::ok();
   }));
   Status status = agree.after([&] {

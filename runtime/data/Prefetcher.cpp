@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace omnibal::rt {
@@ -141,8 +142,13 @@ Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, Preprocess prepro
   state->tileValues = state->dataset->grid()
                           ? state->dataset->grid()->valuesPerUnit()
                           : 3 * state->options.tileHeight * state->options.tileWidth;
-  for (int t = 0; t < std::max(1, state->options.threads); ++t)
-    state->threads.emplace_back([s = state.get()] { s->run(); });
+  try {
+    for (int t = 0; t < std::max(1, state->options.threads); ++t)
+      state->threads.emplace_back([s = state.get()] { s->run(); });
+  } catch (const std::system_error &) {
+    if (state->threads.empty())
+      throw; // the system refuses more threads; those that there are do all the work
+  }
 }
 
 Prefetcher::~Prefetcher() {

@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <exception>
+#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace omnibal::rt {
@@ -58,16 +61,27 @@ struct ThreadPool::State {
   alignas(alignment) std::atomic<uint32_t> epoch{0};
   std::atomic<bool> stopping{false};
 
+  /// The first exception of a task of the job; the caller throws it on.
+  std::mutex failing;
+  std::exception_ptr failure;
+
   size_t scratchBytes;
   std::vector<std::unique_ptr<void, FreeScratch>> scratch;
   std::vector<std::thread> workers;
 
   void runTasks(int worker) {
-    for (;;) {
-      int64_t task = next.fetch_add(1, std::memory_order_relaxed);
-      if (task >= tasks)
-        return;
-      (*body)(task, worker);
+    try {
+      for (;;) {
+        int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= tasks)
+          return;
+        (*body)(task, worker);
+      }
+    } catch (...) {
+      std::lock_guard lock(failing);
+      if (!failure)
+        failure = std::current_exception();
+      next.store(tasks, std::memory_order_relaxed); // what has not begun need not
     }
   }
 
@@ -102,11 +116,11 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int threads, size_t scratchBytes)
     : state(std::make_unique<State>(scratchBytes)) {
   threads = std::max(1, threads);
-  processThreads += threads;
   for (int i = 0; i < threads; ++i)
     state->scratch.emplace_back(
         ::operator new(std::max(state->scratchBytes, alignment), std::align_val_t{alignment}));
   state->workers.reserve(threads);
+  processThreads += threads;
   try {
     for (int i = 1; i < threads; ++i)
       state->workers.emplace_back([s = state.get(), i] { s->work(i); });
@@ -153,6 +167,8 @@ void ThreadPool::parallelFor(int64_t tasks, const std::function<void(int64_t, in
     s.gate.wait(inside, std::memory_order_acquire);
     inside = s.gate.load(std::memory_order_acquire);
   }
+  if (s.failure) // nobody else is inside any more
+    std::rethrow_exception(std::exchange(s.failure, nullptr));
 }
 
 } // namespace omnibal::rt

@@ -22,7 +22,8 @@ public:
   int threads() const;
   size_t scratchBytes() const;
   /// Runs body(task, worker) for every task in [0, tasks), handed out dynamically; worker in
-  /// [0, threads()). Returns when all are done. Not reentrant.
+  /// [0, threads()). Returns when all are done, or throws the first exception of a task. Not
+  /// reentrant.
   void parallelFor(int64_t tasks, const std::function<void(int64_t task, int worker)> &body);
   /// 64-byte aligned scratch of a worker; contents undefined at the start of a task.
   void *scratch(int worker);

@@ -4,6 +4,7 @@ What must come out is what runs give on a disk that works, or an error with the 
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -64,21 +65,71 @@ class DiskFaults(RunCase):
     def test_an_error_of_writing_ends_the_run_and_is_named(self):
         """Whichever call fails, also behind the last step: the earlier checkpoint stays."""
         whole = {}
-        for call, count, every, step, program, launcher in (
-                ("open", 1, 3, 3, "four", ()), ("write", 2, 1000, 10, "two", (*MPIRUN, "2")), ("fsync", 1, 2, 2, "two", ()),
-                ("fsync", 4, 1000, 10, "four", ()), ("rename", 1, 3, 3, "two", (*MPIRUN, "2"))):
+        for call, count, error, every, step, program, launcher in (
+                ("open", 1, errno.EROFS, 3, 3, "four", ()), ("write", 2, errno.ENOSPC, 1000, 10, "two", (*MPIRUN, "2")),
+                ("fsync", 1, errno.EIO, 2, 2, "two", ()), ("fsync", 4, errno.EDQUOT, 1000, 10, "four", ()),
+                ("rename", 1, errno.EROFS, 3, 3, "two", (*MPIRUN, "2"))):
             with self.subTest(call=call, count=count, every=every, launcher=launcher):
                 self.run_tool("--checkpoint", self.path("ck"), "--steps", 1, "--overwrite", program=program)
-                faults = {"FOLDER": self.path(f"ck/step-{step:08}"), "CALLS": call, "FAIL": f"{count}:{errno.EIO}"}
+                faults = {"FOLDER": self.path(f"ck/step-{step:08}"), "CALLS": call, "FAIL": f"{count}:{error}"}
                 begin = time.time()
                 said = self.run_on(faults, "--checkpoint", self.path("ck"), "--resume", "auto", "--checkpoint-every", every,
-                                   program=program, launcher=launcher, code=1, says=os.strerror(errno.EIO))
+                                   program=program, launcher=launcher, code=1, says=os.strerror(error))
                 self.assertLess(time.time() - begin, 20)
                 self.assertIn(f"saving the checkpoint of step {step}", said)
                 self.assertEqual(self.checkpoints(), [1])
                 self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", "--save", self.path("done"), program=program)
                 weights = whole.setdefault(program, self.weights("done"))
                 self.assertTrue(weights == self.weights("done"), "the weights differ")
+
+    def test_a_folder_that_is_removed_under_the_run(self):
+        with open(self.path("said"), "w") as said:
+            job = subprocess.Popen(self.command("--checkpoint", self.path("ck"), "--checkpoint-every", 20, "--steps", 100000,
+                                                program="two"), stderr=said)
+        self.addCleanup(job.kill)
+        while not os.path.exists(self.path("ck/latest")):
+            self.assertIsNone(job.poll())
+            time.sleep(0.01)
+        os.rename(self.path("ck"), self.path("gone"))
+        self.assertEqual(job.wait(60), 1)
+        with open(self.path("said")) as said:
+            self.assertRegex(said.read(), "saving the checkpoint of step .*ck/.*: No such file or directory")
+        self.assertFalse(os.path.exists(self.path("ck")))
+
+    def exhausted(self, command, environment=None, limits=()):
+        """Whatever the run lacks: it ends by itself, with a message, or not at all worse off. True if it could do its work."""
+        def limit():
+            for kind, value in limits:
+                resource.setrlimit(kind, (value, value))
+
+        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=limit,
+                               env={**os.environ, **(environment or {})})
+        self.addCleanup(job.kill)
+        try:
+            said = job.communicate(timeout=60)[1]
+        except subprocess.TimeoutExpired:
+            job.kill()
+            self.fail("the run hangs: " + job.communicate()[1][-2000:])
+        self.assertIn(job.returncode, (0, 1), said)
+        self.assertNotIn("terminate called", said)
+        self.assertEqual(job.returncode == 0, "error" not in said, said)
+        return job.returncode == 0
+
+    def test_without_descriptors(self):
+        done = [self.exhausted(self.command("--checkpoint", self.path("ck"), "--overwrite", program="four"),
+                               limits=((resource.RLIMIT_NOFILE, count),)) for count in (*range(4, 28, 2), 40, 64, 200)]
+        self.assertEqual((done[0], done[-1]), (False, True))
+
+    def test_without_threads(self):
+        done = [self.exhausted(self.command("--checkpoint", self.path("ck"), "--overwrite", "--threads", 2, program="four"),
+                               {"LD_PRELOAD": os.path.abspath(FAULTS), "DISK_FAULTS_THREADS": str(count)})
+                for count in (*range(1, 24, 2), 1000)]
+        self.assertEqual((done[0], done[-1]), (False, True))
+
+    def test_without_memory(self):
+        done = [self.exhausted(self.command("--checkpoint", self.path("ck"), "--overwrite", program="four"),
+                               limits=((resource.RLIMIT_AS, count * 10**6),)) for count in (*range(120, 700, 40), 4000)]
+        self.assertEqual((done[0], done[-1]), (False, True))
 
     def test_a_slow_disk_runs_into_no_deadline(self):
         """Each flush takes longer than ranks wait for each other."""

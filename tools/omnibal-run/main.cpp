@@ -21,6 +21,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -267,10 +269,30 @@ int run(const RunOptions &options) {
   return code == 0 && processes.stopped ? exitStopped : code;
 }
 
+/// What nobody caught, such as a thread's lack of memory for the words of its own error, still ends
+/// the process with a message. Nothing is allocated for it.
+[[noreturn]] void onTerminate() {
+  const char *what = "internal: a thread was left behind";
+  if (std::exception_ptr thrown = std::current_exception())
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc &) {
+      what = "out of memory";
+    } catch (const std::exception &e) {
+      what = e.what();
+    } catch (...) {
+      what = "internal: an exception of an unknown kind";
+    }
+  for (const char *part : {"omnibal-run: error: ", what, "\n"}) [[maybe_unused]]
+    ssize_t ignored = ::write(STDERR_FILENO, part, std::strlen(part));
+  std::_Exit(1);
+}
+
 } // namespace
 } // namespace omnibal::rt
 
 int main(int argc, char **argv) {
+  std::set_terminate(omnibal::rt::onTerminate);
   omnibal::rt::RunOptions options;
   int exitCode = 0;
   if (!omnibal::rt::parseCommandLine(argc, argv, options, exitCode))

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 
 namespace omnibal::rt {
@@ -41,20 +42,31 @@ int runThreads(int ranks, const RankBody &body) {
   std::vector<Status> results(ranks);
   int finished = 0, firstFailure = -1;
   std::vector<std::thread> threads;
+  auto finish = [&](int r, const Status &status) {
+    std::lock_guard lock(mutex);
+    results[r] = status;
+    ++finished;
+    if (!status && firstFailure < 0)
+      firstFailure = r;
+    done.notify_all();
+  };
+  auto run = [&](int r) {
+    RankContext context{*communicators[r]};
+    Status status = guarded(body, context);
+    if (!status)
+      communicators[r]->abort(status);
+    context.kept.reset();
+    finish(r, status);
+  };
   for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      RankContext context{*communicators[r]};
-      Status status = guarded(body, context);
-      if (!status)
-        communicators[r]->abort(status);
-      context.kept.reset();
-      std::lock_guard lock(mutex);
-      results[r] = status;
-      ++finished;
-      if (!status && firstFailure < 0)
-        firstFailure = r;
-      done.notify_all();
-    });
+    try {
+      threads.emplace_back(run, r);
+    } catch (const std::system_error &e) {
+      const Status none(Code::Unavailable,
+                        "rank " + std::to_string(r) + ": no thread can be started: " + e.what());
+      communicators[r]->abort(none);
+      finish(r, none);
+    }
   {
     std::unique_lock lock(mutex);
     done.wait(lock, [&] { return finished == ranks || firstFailure >= 0; });

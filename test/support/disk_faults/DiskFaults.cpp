@@ -9,6 +9,7 @@
 //   DISK_FAULTS_FLUSHED  folder that gets what a power cut would leave: at every fsync of a file
 //                        its contents, as inode.file, and at every fsync of a folder the names and
 //                        inodes of its entries, as inode.folder
+//   DISK_FAULTS_THREADS  N: the process's N-th thread and later ones cannot be started
 //
 //===-------------------------------------------------------------------------------------------===//
 #include <atomic>
@@ -21,6 +22,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string>
 #include <sys/stat.h>
 #include <thread>
@@ -161,6 +163,16 @@ extern "C" int fsync(int descriptor) {
   if (result == 0)
     keepFlushed(descriptor);
   return result;
+}
+
+extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                              void *(*start)(void *), void *argument) {
+  static std::atomic<int> started = 0;
+  const int most = std::atoi(setting("DISK_FAULTS_THREADS"));
+  if (most > 0 && ++started >= most)
+    return EAGAIN;
+  return next<int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>(
+      "pthread_create")(thread, attributes, start, argument);
 }
 
 extern "C" int rename(const char *from, const char *to) {

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
+#include <stdexcept>
 #include <thread>
 
 using namespace omnibal::rt;
@@ -69,4 +70,20 @@ TEST(ThreadPool, PoolsOfSeveralRanksSideBySide) {
   for (std::thread &rank : ranks)
     rank.join();
   EXPECT_EQ(sum.load(), 4 * 200 * 16);
+}
+
+TEST(ThreadPool, AnExceptionOfATaskIsTheCallers) {
+  for (int threads : {1, 4}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 20; ++round) {
+      auto fails = [](int64_t task, int) {
+        if (task % 50 == 17)
+          throw std::runtime_error("task");
+      };
+      EXPECT_THROW(pool.parallelFor(200, fails), std::runtime_error);
+      std::atomic<int> done = 0;
+      pool.parallelFor(200, [&](int64_t, int) { ++done; });
+      EXPECT_EQ(done, 200);
+    }
+  }
 }
