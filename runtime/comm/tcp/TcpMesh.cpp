@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <sys/resource.h>
 
 namespace omnibal::rt {
@@ -55,6 +56,17 @@ int parentOf(int rank) { return rank & (rank - 1); }
 std::string seconds(milliseconds time) {
   std::string text = std::to_string(static_cast<double>(time.count()) / 1000.0);
   return text.substr(0, text.find('.') + 2) + " s";
+}
+
+/// "rank 3" or "ranks 1, 3, ...".
+std::string namesOf(const std::set<int> &ranks) {
+  constexpr size_t most = 8;
+  std::string text;
+  size_t named = 0;
+  for (int rank : ranks)
+    if (named++ < most)
+      text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return (ranks.size() > 1 ? "ranks " : "rank ") + text + (ranks.size() > most ? ", ..." : "");
 }
 
 /// While they meet, every rank has a connection to rank 0.
@@ -163,13 +175,11 @@ private:
   }
 
   std::string missingRanks() const {
-    std::string text;
-    int count = 0;
+    std::set<int> missing;
     for (int r = 1; r < place.ranks; ++r)
-      if (!sockets[r] && ++count <= 8)
-        text += (text.empty() ? "" : ", ") + std::to_string(r);
-    return (count > 1 ? "ranks " : "rank ") + text + (count > 8 ? ", ..." : "") +
-           ", which did not come";
+      if (!sockets[r])
+        missing.insert(r);
+    return namesOf(missing) + ", which did not come";
   }
 
   void refuse(const Socket &socket, Code code, const std::string &why) {
@@ -200,22 +210,23 @@ private:
       OMNIBAL_ASSIGN_OR_RETURN(sockets[parent],
                                connectToRank(place, meeting.addresses, parent, until));
     }
-    int missing = 0;
+    std::set<int> missing;
     for (int bit = 1; !(place.rank & bit) && place.rank + bit < place.ranks; bit *= 2)
-      ++missing;
-    while (missing > 0) {
+      missing.insert(place.rank + bit);
+    while (!missing.empty()) {
       auto came = meeting.listener.accept(until);
       if (!came && came.status().code() != Code::DeadlineExceeded)
         return came.status().context("rank " + std::to_string(place.rank));
       if (!came)
         return {Code::DeadlineExceeded, "rank " + std::to_string(place.rank) + " waited " +
-                                            seconds(deadline) + " for connections of higher ranks"};
+                                            seconds(deadline) + " for " + namesOf(missing) +
+                                            " to connect"};
       Hello theirs{};
       if (!came->receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + meshPatience)) ||
           !isHigherRank(theirs, place) || sockets[theirs.rank])
         continue;
       sockets[theirs.rank] = *std::move(came);
-      missing -= parentOf(theirs.rank) == place.rank; // others may be early
+      missing.erase(theirs.rank); // others may be early
     }
     return Status::ok();
   }
