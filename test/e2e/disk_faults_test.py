@@ -36,20 +36,20 @@ class DiskFaults(RunCase):
 
     def test_training_goes_on_while_a_checkpoint_is_written(self):
         """A save takes some seconds, in which many steps fit; and what it saves is the step's that it is called after."""
-        slow = {"FOLDER": self.path("ck"), "CALLS": "fsync", "DELAY": 0.1}
+        slow = {"FOLDER": self.path("ck"), "CALLS": "fsync", "DELAY": 0.15}
         for program, launcher in (("one", ()), ("two", (*MPIRUN, "2"))):
             with self.subTest(program=program):
                 ck = ("--checkpoint", self.path("ck"), "--checkpoint-minutes", 1e-9, "--keep", 1000)
-                self.run_on(slow, *ck, "--overwrite", "--steps", 120, "--log", self.path("log.jsonl"), "--save", self.path("saved"),
+                self.run_on(slow, *ck, "--overwrite", "--steps", 40, "--log", self.path("log.jsonl"), "--save", self.path("saved"),
                             program=program, launcher=launcher)
                 steps = self.checkpoints()
-                self.assertEqual((steps[0], steps[-1]), (1, 120))
-                self.assertGreater(max(b - a for a, b in zip(steps, steps[1:])), 10, "training waited for the disk")
+                self.assertEqual((steps[0], steps[-1]), (1, 40))
+                self.assertGreater(max(b - a for a, b in zip(steps, steps[1:])), 2, "training waited for the disk")
                 middle = steps[1]
                 waited = [line["checkpoint_ms"] for line in self.log() if "checkpoint_ms" in line]
-                self.assertLess(sum(waited) / len(waited), 300)
+                self.assertLess(sum(waited) / len(waited), 700)
                 # Whatever was saved between the steps goes on to the same end.
-                self.run_tool("--resume", self.path(f"ck/step-{middle:08}"), "--steps", 120, "--save", self.path("resumed"),
+                self.run_tool("--resume", self.path(f"ck/step-{middle:08}"), "--steps", 40, "--save", self.path("resumed"),
                               program=program, launcher=launcher)
                 self.assertTrue(self.weights("resumed") == self.weights("saved"), "the weights differ")
 
@@ -132,21 +132,21 @@ class DiskFaults(RunCase):
         self.assertEqual((done[0], done[-1]), (False, True))
 
     def test_a_slow_disk_runs_into_no_deadline(self):
-        """Each flush takes longer than ranks wait for each other."""
+        """Each call takes longer than ranks wait for each other."""
         ck = ("--checkpoint", self.path("ck"), "--steps", 2)
-        for launcher in ((), (*MPIRUN, "2")):
+        for folder, launcher in ((self.work, ()), (self.path("ck"), (*MPIRUN, "2"))):
             with self.subTest(launcher=launcher):
                 begin = time.time()
-                self.run_on({"FOLDER": self.work, "CALLS": "fsync", "DELAY": 1.2}, *ck, "--overwrite", "--save", self.path("saved"),
-                            program="two", launcher=launcher, deadline=0.8)
-                self.assertGreater(time.time() - begin, 6)
+                self.run_on({"FOLDER": folder, "CALLS": "rename", "DELAY": 2.5}, *ck, "--overwrite", "--save", self.path("saved"),
+                            program="two", launcher=launcher, deadline=1.5)
+                self.assertGreater(time.time() - begin, 4 * 2.5)
                 self.assertEqual(self.checkpoints(), [2])
         # Reading: every rank's file of weights, the checkpoint's manifest and shards.
         for folder in (MODEL, self.path("ck")):
             begin = time.time()
-            self.run_on({"FOLDER": folder, "CALLS": "open", "DELAY": 1.2}, "--resume", self.path("ck"), "--steps", 2, program="two",
-                        deadline=0.8, launcher=(*MPIRUN, "2"), says="continuing after step 2")
-            self.assertGreater(time.time() - begin, 2)
+            self.run_on({"FOLDER": folder, "CALLS": "open", "DELAY": 2.5}, "--resume", self.path("ck"), "--steps", 2, program="two",
+                        deadline=1.5, launcher=(*MPIRUN, "2"), says="continuing after step 2")
+            self.assertGreater(time.time() - begin, 2.5)
 
 
 if __name__ == "__main__":
