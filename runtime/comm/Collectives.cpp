@@ -18,7 +18,7 @@ constexpr int64_t collectiveTag = -1;
 constexpr int64_t gatheredSum = int64_t{256} << 10;
 /// The most elements of a rank's share in one round.
 constexpr int64_t shareElements = 1 << 16;
-/// Broadcasts of up to so many bytes are passed down a tree.
+/// Broadcasts of up to so many bytes are passed down a tree, texts in pieces of as many.
 constexpr int64_t smallBroadcast = 1 << 16;
 /// Bytes of each rank's share of one round of a larger one.
 constexpr int64_t broadcastShare = int64_t{16} << 20;
@@ -65,41 +65,56 @@ private:
 };
 
 /// Bruck et al. 1997: in each round a rank has the values of itself and of those behind it, and
-/// their number doubles.
-Status Communicator::allGather(std::span<const std::byte> mine, std::span<std::byte> all,
-                               std::span<const int> ranks) {
+/// their number doubles. Returns them in that order, in memory that outlives a failure: messages of
+/// late ranks may still arrive then, until this one aborts.
+Result<std::span<const std::byte>> Communicator::gatherBehind(std::span<const std::byte> mine,
+                                                              std::span<const int> ranks) {
   Collective c(*this, ranks);
-  const int64_t members = c.members(), bytes = static_cast<int64_t>(mine.size());
-  if (!c.isMember() || static_cast<int64_t>(all.size()) != members * bytes)
-    return {Code::Internal, "a collective's ranks must contain the caller, and its result must "
-                            "hold a value of each"};
-  const int64_t me = c.me();
+  const int64_t members = c.members(), bytes = static_cast<int64_t>(mine.size()), me = c.me();
+  std::byte *all = stage(members * bytes);
   if (bytes > 0)
-    std::memmove(all.data(), mine.data(), bytes);
+    std::memcpy(all, mine.data(), bytes);
   for (int64_t distance = 1; distance < members; distance *= 2) {
     const int64_t count = std::min(distance, members - distance);
     OMNIBAL_RETURN_IF_ERROR(
-        c.receive((me + distance) % members, all.data() + distance * bytes, count * bytes));
-    OMNIBAL_RETURN_IF_ERROR(c.send((me - distance + members) % members, all.data(), count * bytes));
+        c.receive((me + distance) % members, all + distance * bytes, count * bytes));
+    OMNIBAL_RETURN_IF_ERROR(c.send((me - distance + members) % members, all, count * bytes));
     OMNIBAL_RETURN_IF_ERROR(c.finish());
   }
-  std::rotate(all.begin(), all.end() - me * bytes, all.end());
+  return std::span<const std::byte>(all, members * bytes);
+}
+
+std::byte *Communicator::stage(int64_t bytes) {
+  if (static_cast<int64_t>(staging.size()) < bytes)
+    staging.resize(bytes);
+  return staging.data();
+}
+
+Status Communicator::allGather(std::span<const std::byte> mine, std::span<std::byte> all,
+                               std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  if (!c.isMember() || all.size() != ranks.size() * mine.size())
+    return {Code::Internal, "a collective's ranks must contain the caller, and its result must "
+                            "hold a value of each"};
+  OMNIBAL_ASSIGN_OR_RETURN(const auto behind, gatherBehind(mine, ranks));
+  std::rotate_copy(behind.begin(), behind.end() - c.me() * static_cast<int64_t>(mine.size()),
+                   behind.end(), all.begin());
   return Status::ok();
 }
 
 /// Adds what all ranks have, in their order.
 template <typename T>
 Status Communicator::sumGathered(std::span<T> data, std::span<const int> ranks) {
-  const size_t bytes = data.size_bytes();
-  staging.resize(std::max(staging.size(), ranks.size() * bytes));
-  std::span<std::byte> all(staging.data(), ranks.size() * bytes);
-  OMNIBAL_RETURN_IF_ERROR(allGather(std::as_bytes(data), all, ranks));
-  const T *values = reinterpret_cast<const T *>(all.data());
-  for (size_t e = 0; e < data.size(); ++e) {
-    T value = values[e];
-    for (size_t i = 1; i < ranks.size(); ++i)
-      value += values[i * data.size() + e];
-    data[e] = value;
+  OMNIBAL_ASSIGN_OR_RETURN(const auto behind, gatherBehind(std::as_bytes(data), ranks));
+  const int64_t members = static_cast<int64_t>(ranks.size()), me = Collective(*this, ranks).me();
+  auto valuesOf = [&](int64_t member) {
+    return reinterpret_cast<const T *>(behind.data()) +
+           (member - me + members) % members * static_cast<int64_t>(data.size());
+  };
+  for (int64_t member = 0; member < members; ++member) {
+    const T *values = valuesOf(member);
+    for (size_t e = 0; e < data.size(); ++e)
+      data[e] = member == 0 ? values[e] : data[e] + values[e];
   }
   return Status::ok();
 }
@@ -116,8 +131,7 @@ Status Communicator::sumShares(std::span<T> data, std::span<const int> ranks) {
   // The share of rank i in a round of n elements is [n * i / members, n * (i + 1) / members).
   auto bound = [&](int64_t n, int64_t i) { return n * i / members; };
   const int64_t largest = (round + members - 1) / members;
-  staging.resize(std::max<size_t>(staging.size(), largest * members * sizeof(T)));
-  T *parts = reinterpret_cast<T *>(staging.data());
+  T *parts = reinterpret_cast<T *>(stage(largest * members * static_cast<int64_t>(sizeof(T))));
   for (int64_t begin = 0; begin < total; begin += round) {
     const int64_t n = std::min(round, total - begin);
     T *values = data.data() + begin;
@@ -167,23 +181,28 @@ Status Communicator::allReduce(std::span<double> data, std::span<const int> rank
 }
 
 /// A binomial tree: counted from the root, a rank hears from the one whose number lacks its lowest
-/// bit, and tells those whose lowest bit is below its own.
+/// bit, and tells those whose lowest bit is below its own. As in gatherBehind, no message refers to
+/// the caller's memory.
 Status Communicator::passDown(std::span<std::byte> data, int root, std::span<const int> ranks) {
   Collective c(*this, ranks);
   const int64_t members = c.members(), bytes = static_cast<int64_t>(data.size());
   const int64_t first = std::find(ranks.begin(), ranks.end(), root) - ranks.begin();
   const int64_t place = (c.me() - first + members) % members;
   auto memberAt = [&](int64_t other) { return (other + first) % members; };
+  std::byte *staged = stage(bytes);
   int64_t bit = 1;
   while (bit < members && !(place & bit))
     bit *= 2;
   if (place > 0) {
-    OMNIBAL_RETURN_IF_ERROR(c.receive(memberAt(place - bit), data.data(), bytes));
+    OMNIBAL_RETURN_IF_ERROR(c.receive(memberAt(place - bit), staged, bytes));
     OMNIBAL_RETURN_IF_ERROR(c.finish());
+    std::copy_n(staged, bytes, data.data());
+  } else {
+    std::copy_n(data.data(), bytes, staged);
   }
   for (bit /= 2; bit > 0; bit /= 2)
     if (place + bit < members)
-      OMNIBAL_RETURN_IF_ERROR(c.send(memberAt(place + bit), data.data(), bytes));
+      OMNIBAL_RETURN_IF_ERROR(c.send(memberAt(place + bit), staged, bytes));
   return c.finish();
 }
 
@@ -232,7 +251,12 @@ Status Communicator::broadcast(std::string &text, int root) {
   uint64_t length = text.size();
   OMNIBAL_RETURN_IF_ERROR(passDown(std::as_writable_bytes(std::span(&length, 1)), root, everyone));
   text.resize(length);
-  return passDown(std::as_writable_bytes(std::span(text.data(), text.size())), root, everyone);
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(text.data(), text.size()));
+  for (size_t begin = 0; begin < bytes.size(); begin += smallBroadcast) {
+    const size_t piece = std::min<size_t>(smallBroadcast, bytes.size() - begin);
+    OMNIBAL_RETURN_IF_ERROR(passDown(bytes.subspan(begin, piece), root, everyone));
+  }
+  return Status::ok();
 }
 
 Status Communicator::barrier(std::span<const int> ranks) { return allGather({}, {}, ranks); }

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,7 +77,8 @@ public:
   virtual Status health() { return Status::ok(); }
 
   /// Gives every rank of `ranks`, which contain this one, what all of them have, in their order:
-  /// `mine` is as long on all, and `all` holds one of each. Meant for small values.
+  /// `mine` is as long on all, and `all` holds one of each. Meant for small values. Where this, a
+  /// sum of few values or a small broadcast fails, the caller's memory is free at once.
   Status allGather(std::span<const std::byte> mine, std::span<std::byte> all,
                    std::span<const int> ranks);
   /// Does the same with one plain value.
@@ -104,6 +106,8 @@ public:
   /// rank that failed by itself (not with code Aborted), with code Aborted on the other ranks.
   Status agree(Status mine);
   std::vector<int> everyone() const;
+  /// Keeps memory of messages that failed: until abort() it may still be written to.
+  void keep(std::shared_ptr<void> memory) { kept.push_back(std::move(memory)); }
 
   /// What this rank has sent so far.
   struct Traffic {
@@ -124,11 +128,15 @@ private:
   template <typename T> Status sum(std::span<T> data, std::span<const int> ranks);
   template <typename T> Status sumGathered(std::span<T> data, std::span<const int> ranks);
   template <typename T> Status sumShares(std::span<T> data, std::span<const int> ranks);
+  Result<std::span<const std::byte>> gatherBehind(std::span<const std::byte> mine,
+                                                  std::span<const int> ranks);
+  std::byte *stage(int64_t bytes);
   Status passDown(std::span<std::byte> data, int root, std::span<const int> ranks);
   Status broadcastShares(std::span<std::byte> data, int root, std::span<const int> ranks);
 
   Traffic sent;
-  std::vector<std::byte> staging; ///< of sums: at most collectiveStaging bytes
+  std::vector<std::byte> staging; ///< of collectives: at most collectiveStaging bytes
+  std::vector<std::shared_ptr<void>> kept;
 };
 
 /// `seconds` from OMNIBAL_DEADLINE_SECONDS if that is set and valid, else the default.

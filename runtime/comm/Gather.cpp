@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/comm/Gather.h"
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 namespace omnibal::rt {
@@ -24,27 +25,35 @@ struct Texts {
   Communicator::Piece bytesPiece() { return {bytes.data(), static_cast<int64_t>(bytes.size())}; }
 };
 
-Status send(Communicator &communicator, int peer, Texts &texts) {
-  for (Communicator::Piece piece : {texts.lengthsPiece(), texts.bytesPiece()}) {
-    OMNIBAL_ASSIGN_OR_RETURN(auto handle, communicator.send(peer, tag, {&piece, 1}));
-    OMNIBAL_RETURN_IF_ERROR(communicator.wait(handle));
-  }
+using TextsPointer = std::shared_ptr<Texts>;
+
+Status finish(Communicator &communicator, const Result<Communicator::Handle> &handle,
+              const TextsPointer &texts) {
+  Status status = handle ? communicator.wait(*handle) : handle.status();
+  if (!status)
+    communicator.keep(texts);
+  return status;
+}
+
+Status send(Communicator &communicator, int peer, const TextsPointer &texts) {
+  for (Communicator::Piece piece : {texts->lengthsPiece(), texts->bytesPiece()})
+    OMNIBAL_RETURN_IF_ERROR(finish(communicator, communicator.send(peer, tag, {&piece, 1}), texts));
   return Status::ok();
 }
 
 /// Appends the texts of `count` ranks.
 Status receive(Communicator &communicator, int peer, int64_t count, Texts &texts) {
-  Texts theirs;
-  theirs.lengths.resize(count);
-  Communicator::Piece piece = theirs.lengthsPiece();
-  OMNIBAL_ASSIGN_OR_RETURN(auto first, communicator.receive(peer, tag, {&piece, 1}));
-  OMNIBAL_RETURN_IF_ERROR(communicator.wait(first));
-  theirs.bytes.resize(std::accumulate(theirs.lengths.begin(), theirs.lengths.end(), int64_t{0}));
-  piece = theirs.bytesPiece();
-  OMNIBAL_ASSIGN_OR_RETURN(auto second, communicator.receive(peer, tag, {&piece, 1}));
-  OMNIBAL_RETURN_IF_ERROR(communicator.wait(second));
-  texts.lengths.insert(texts.lengths.end(), theirs.lengths.begin(), theirs.lengths.end());
-  texts.bytes += theirs.bytes;
+  auto theirs = std::make_shared<Texts>();
+  theirs->lengths.resize(count);
+  Communicator::Piece piece = theirs->lengthsPiece();
+  OMNIBAL_RETURN_IF_ERROR(
+      finish(communicator, communicator.receive(peer, tag, {&piece, 1}), theirs));
+  theirs->bytes.resize(std::accumulate(theirs->lengths.begin(), theirs->lengths.end(), int64_t{0}));
+  piece = theirs->bytesPiece();
+  OMNIBAL_RETURN_IF_ERROR(
+      finish(communicator, communicator.receive(peer, tag, {&piece, 1}), theirs));
+  texts.lengths.insert(texts.lengths.end(), theirs->lengths.begin(), theirs->lengths.end());
+  texts.bytes += theirs->bytes;
   return Status::ok();
 }
 
@@ -52,9 +61,9 @@ Status receive(Communicator &communicator, int peer, int64_t count, Texts &texts
 
 Result<std::vector<std::string>> gatherTexts(Communicator &communicator, std::string mine) {
   const int rank = communicator.rank(), ranks = communicator.size();
-  Texts texts;
-  texts.lengths.push_back(static_cast<int64_t>(mine.size()));
-  texts.bytes = std::move(mine);
+  auto texts = std::make_shared<Texts>();
+  texts->lengths.push_back(static_cast<int64_t>(mine.size()));
+  texts->bytes = std::move(mine);
   for (int bit = 1; bit < ranks; bit *= 2) {
     if (rank & bit) {
       OMNIBAL_RETURN_IF_ERROR(send(communicator, rank - bit, texts));
@@ -62,12 +71,12 @@ Result<std::vector<std::string>> gatherTexts(Communicator &communicator, std::st
     }
     if (rank + bit < ranks)
       OMNIBAL_RETURN_IF_ERROR(
-          receive(communicator, rank + bit, std::min(bit, ranks - rank - bit), texts));
+          receive(communicator, rank + bit, std::min(bit, ranks - rank - bit), *texts));
   }
   std::vector<std::string> list;
   size_t begin = 0;
-  for (int64_t length : texts.lengths) {
-    list.push_back(texts.bytes.substr(begin, length));
+  for (int64_t length : texts->lengths) {
+    list.push_back(texts->bytes.substr(begin, length));
     begin += length;
   }
   return list;

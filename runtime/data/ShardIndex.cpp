@@ -99,8 +99,8 @@ std::vector<StoredSample> ShardIndex::contents() const {
   return list;
 }
 
-ShardIndex ShardIndex::of(const std::vector<StoredSample> &samples, const ShardStamp &stamp,
-                          bool sized) {
+Result<ShardIndex> ShardIndex::of(const std::vector<StoredSample> &samples, const ShardStamp &stamp,
+                                  bool sized) {
   Header header{};
   std::memcpy(header.magic, magicOfIndex, sizeof header.magic);
   header.shardBytes = stamp.bytes;
@@ -113,6 +113,9 @@ ShardIndex ShardIndex::of(const std::vector<StoredSample> &samples, const ShardS
     for (const StoredPicture &picture : sample.pictures)
       header.largestPicture = std::max(header.largestPicture, picture.bytes);
   }
+  if (!fits(header))
+    return invalid("more than 4294967295 pictures or bytes of keys; write the samples to several "
+                   "shards");
   size_t size = sizeof header + samples.size() * sizeof(SampleRecord) +
                 header.pictures * sizeof(PictureRecord) + header.keyBytes;
   size = (size + 7) / 8 * 8;
@@ -133,7 +136,14 @@ ShardIndex ShardIndex::of(const std::vector<StoredSample> &samples, const ShardS
   std::memcpy(made.get(), &header, sizeof header);
   header.checksum = checksumOf(made.get(), size, offsetof(Header, checksum) + sizeof(uint64_t));
   std::memcpy(made.get(), &header, sizeof header);
-  return {std::move(made), size};
+  return ShardIndex(std::move(made), size);
+}
+
+/// Ends of keys and pictures have 32 bits.
+bool ShardIndex::fits(const Header &h) {
+  constexpr int64_t most = std::numeric_limits<uint32_t>::max();
+  return h.samples >= 0 && h.samples <= most && h.pictures >= 0 && h.pictures <= most &&
+         h.keyBytes >= 0 && h.keyBytes <= most;
 }
 
 /// Believes nothing: later reads go by these numbers.
@@ -144,12 +154,9 @@ Status ShardIndex::check(const ShardStamp &stamp) const {
     return wrong("of another version, or no index");
   if (stamp != ShardStamp{h.shardBytes, h.shardModified})
     return wrong("the shard has changed");
-  constexpr int64_t most = std::numeric_limits<uint32_t>::max();
-  const bool sane = h.samples >= 0 && h.samples <= most && h.pictures >= 0 && h.pictures <= most &&
-                    h.keyBytes >= 0 && h.keyBytes <= most;
-  if (!sane || size != (sizeof h + h.samples * sizeof(SampleRecord) +
-                        h.pictures * sizeof(PictureRecord) + h.keyBytes + 7) /
-                           8 * 8)
+  if (!fits(h) || size != (sizeof h + h.samples * sizeof(SampleRecord) +
+                           h.pictures * sizeof(PictureRecord) + h.keyBytes + 7) /
+                              8 * 8)
     return wrong("it has another size than it says");
   if (h.checksum != checksumOf(bytes.get(), size, offsetof(Header, checksum) + sizeof(uint64_t)))
     return wrong("its checksum does not fit");
@@ -169,7 +176,7 @@ Status ShardIndex::check(const ShardStamp &stamp) const {
 }
 
 Result<ShardIndex> ShardIndex::map(const std::string &path, const ShardStamp &stamp) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may be a pipe
   if (fd < 0)
     return Status(errno == ENOENT ? Code::NotFound : Code::Unavailable,
                   path + ": " + std::strerror(errno));

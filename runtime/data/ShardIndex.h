@@ -43,8 +43,8 @@ struct ShardStamp {
 class ShardIndex {
 public:
   /// Returns the index of a shard that was scanned. `sized`: all pictures have their sizes.
-  static ShardIndex of(const std::vector<StoredSample> &samples, const ShardStamp &stamp,
-                       bool sized);
+  static Result<ShardIndex> of(const std::vector<StoredSample> &samples, const ShardStamp &stamp,
+                               bool sized);
   /// Maps an index file. An error if there is none, it is damaged, of another version or for
   /// another state of the shard: then the shard has to be scanned.
   static Result<ShardIndex> map(const std::string &path, const ShardStamp &stamp);
@@ -67,6 +67,7 @@ private:
   struct PictureRecord;
   ShardIndex(std::shared_ptr<const std::byte> bytes, size_t size)
       : bytes(std::move(bytes)), size(size) {}
+  static bool fits(const Header &header);
   Status check(const ShardStamp &stamp) const;
   const Header &header() const;
   const SampleRecord &record(int64_t sample) const;

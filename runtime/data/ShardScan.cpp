@@ -125,7 +125,7 @@ Status measure(const std::string &shard, std::vector<StoredSample> &samples) {
 
 std::optional<ShardStamp> stampOf(const std::string &shard) {
   struct stat info{};
-  if (::stat(shard.c_str(), &info))
+  if (::stat(shard.c_str(), &info) || !S_ISREG(info.st_mode) || ::access(shard.c_str(), R_OK))
     return std::nullopt; // opening it tells why
   return ShardStamp{info.st_size,
                     info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
@@ -134,7 +134,9 @@ std::optional<ShardStamp> stampOf(const std::string &shard) {
 /// Held while one process makes an index file.
 class ShardLock {
 public:
-  explicit ShardLock(const std::string &shard) : fd(::open(shard.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit ShardLock(const std::string &shard) : fd(::open(shard.c_str(), O_RDWR | O_CLOEXEC)) {
+    if (fd < 0) // NFS gives a lock only to who may write
+      fd = ::open(shard.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd >= 0)
       while (::flock(fd, LOCK_EX) && errno == EINTR) // without locks each process does the work
         ;
@@ -168,24 +170,26 @@ Result<ShardIndex> scan(const std::string &shard, bool sized, const std::string 
   }
   if (sized)
     OMNIBAL_RETURN_IF_ERROR(measure(shard, samples));
-  ShardIndex index = ShardIndex::of(samples, stamp.value_or(ShardStamp()), sized);
+  Result<ShardIndex> made = ShardIndex::of(samples, stamp.value_or(ShardStamp()), sized);
+  OMNIBAL_RETURN_IF_ERROR(made.status().context(shard));
   // One that changed while it was read gets no index; the reader will notice by itself.
   if (writable && members >= membersOfIndexFile && stamp && stampOf(shard) == stamp)
-    (void)index.write(file); // it only saves time
-  return index;
+    (void)made->write(file); // it only saves time
+  return made;
 }
 
 } // namespace
 
 Result<ShardIndex> indexOf(const std::string &shard, bool sized) {
   const std::string file = shard + ".index";
-  if (const std::optional<ShardStamp> stamp = stampOf(shard)) {
+  const std::optional<ShardStamp> stamp = stampOf(shard);
+  if (stamp) {
     Result<ShardIndex> known = ShardIndex::map(file, *stamp);
     if (known && (known->sized() || !sized))
       return known;
   }
   std::string folder = std::filesystem::path(shard).parent_path().string();
-  const bool writable = ::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
+  const bool writable = stamp && ::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
   std::optional<ShardLock> lock;
   if (writable)
     lock.emplace(shard);

@@ -39,7 +39,8 @@ Result<std::vector<TarMember>> indexTar(const std::string &path) {
     return Status(Code::DataLoss,
                   path + ": " + what + " (copy or write the shard again; it must be a plain tar)");
   };
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // A pipe is refused below, and nobody waits for one who writes into it.
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0)
     return Status(errno == ENOENT ? Code::NotFound : Code::Unavailable,
                   path + ": " + std::strerror(errno));

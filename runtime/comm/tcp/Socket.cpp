@@ -76,6 +76,15 @@ int portOf(const SocketAddress &address) {
                    : reinterpret_cast<const sockaddr_in *>(&address.storage)->sin_port);
 }
 
+/// Waiting does not help.
+bool isScarce(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+Status noMore(const std::string &what) {
+  return {Code::Unavailable, "cannot " + what + " a connection: " + std::strerror(errno) +
+                                 (errno == EMFILE || errno == ENFILE ? "; raise `ulimit -n`" : "")};
+}
+
 /// One attempt; 0 or the error.
 int tryToConnect(const Socket &socket, const SocketAddress &address,
                  Socket::Time::time_point until) {
@@ -150,6 +159,8 @@ Result<Socket> Socket::connect(const std::string &host, int port, Time::time_poi
     for (const SocketAddress &address : addresses) {
       Socket socket(
           ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket && isScarce(errno))
+        return noMore("open");
       int error =
           socket ? tryToConnect(socket, address, std::min(until, Time::now() + attempt)) : errno;
       if (error == 0) {
@@ -173,10 +184,8 @@ Result<Socket> Socket::accept(Time::time_point until) const {
       hurry(socket);
       return socket;
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-      return Status(Code::Unavailable,
-                    std::string("cannot accept a connection: ") + std::strerror(errno) +
-                        (errno == EMFILE || errno == ENFILE ? "; raise `ulimit -n`" : ""));
+    if (isScarce(errno))
+      return noMore("accept");
   }
 }
 

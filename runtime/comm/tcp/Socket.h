@@ -32,6 +32,7 @@ public:
   /// Listens on all addresses of this machine; port 0 takes a free one. `chosen` gets the port.
   static Result<Socket> listen(int port, int &chosen);
   /// Tries again until somebody listens there; DeadlineExceeded holds why nobody could be reached.
+  /// Unavailable if this process can have no more connections.
   static Result<Socket> connect(const std::string &host, int port, Time::time_point until);
   /// DeadlineExceeded if nobody came; Unavailable if this process can have no more connections.
   Result<Socket> accept(Time::time_point until) const;

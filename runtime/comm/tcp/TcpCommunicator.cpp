@@ -155,7 +155,7 @@ private:
       lock.lock();
       if (broken)
         return *broken;
-      if (!made && Time::now() < until)
+      if (!made && made.status().code() == Code::DeadlineExceeded && Time::now() < until)
         continue;
       OMNIBAL_RETURN_IF_ERROR(made.status());
       open(peer, *std::move(made));

@@ -30,8 +30,8 @@ struct Answer {
   int32_t length; ///< of the text that follows a refusal
 };
 struct Listener {
-  char address[64]; ///< empty: on rank 0's machine
-  int32_t port;
+  char address[64]{}; ///< empty: on rank 0's machine
+  int32_t port = 0;
 };
 
 Hello helloOf(const TcpPlace &place, int port) {
@@ -69,7 +69,7 @@ std::string namesOf(const std::set<int> &ranks) {
   return (ranks.size() > 1 ? "ranks " : "rank ") + text + (ranks.size() > most ? ", ..." : "");
 }
 
-/// While they meet, every rank has a connection to rank 0.
+/// While they meet, every rank has a connection to rank 0, and later to all replicas of its stage.
 void allowDescriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
@@ -82,15 +82,15 @@ class Mesh {
 public:
   Mesh(const TcpPlace &place, milliseconds deadline)
       : place(place), deadline(deadline), until(Time::now() + deadline), sockets(place.ranks),
-        listeners(place.ranks), names(place.ranks) {}
+        listeners(place.ranks), names(place.ranks), host(place.address) {}
 
   Result<TcpMeeting> meet() {
     TcpMeeting meeting;
-    OMNIBAL_RETURN_IF_ERROR(place.rank == 0 ? gather(meeting.listener) : join(meeting.listener));
-    meeting.addresses.push_back({place.address, place.port});
-    for (int r = 1; r < place.ranks; ++r)
-      meeting.addresses.push_back(
-          {listeners[r].address[0] ? listeners[r].address : place.address, listeners[r].port});
+    allowDescriptors();
+    OMNIBAL_ASSIGN_OR_RETURN(meeting.listener, Socket::listen(0, listeners[place.rank].port));
+    OMNIBAL_RETURN_IF_ERROR(place.rank == 0 ? gather() : join());
+    for (const Listener &listener : listeners)
+      meeting.addresses.push_back({listener.address[0] ? listener.address : host, listener.port});
     if (place.rank > 0)
       OMNIBAL_RETURN_IF_ERROR(growTree(meeting));
     meeting.sockets = std::move(sockets);
@@ -99,14 +99,14 @@ public:
 
 private:
   std::string where() const { return place.address + ", port " + std::to_string(place.port); }
-  /// Rank 0: hears all, then tells all.
-  Status gather(Socket &listener) {
+  /// Rank 0: hears all, then tells all. Nobody listens at the given port any more when that is
+  /// done: who belongs to the next run there has to wait for it.
+  Status gather() {
     int port = 0;
-    allowDescriptors();
-    OMNIBAL_ASSIGN_OR_RETURN(listener, Socket::listen(place.port, port));
+    OMNIBAL_ASSIGN_OR_RETURN(const Socket door, Socket::listen(place.port, port));
     Status status;
     for (int missing = place.ranks - 1; missing > 0 && status;) {
-      auto came = listener.accept(until);
+      auto came = door.accept(until);
       if (!came && came.status().code() != Code::DeadlineExceeded) {
         status = came.status().context("rank 0 at " + where());
         break;
@@ -192,15 +192,14 @@ private:
       (void)socket.sendAll(why.data(), answer.length, soon);
   }
 
-  Status join(Socket &listener) {
-    int port = 0;
-    OMNIBAL_ASSIGN_OR_RETURN(listener, Socket::listen(0, port));
+  Status join() {
     auto first = Socket::connect(place.address, place.port, until);
     if (!first)
       return first.status().code() == Code::DeadlineExceeded ? late(first.status().message())
                                                              : first.status();
     sockets[0] = *std::move(first);
-    return hearRankZero(port);
+    host = sockets[0].peer().text();
+    return hearRankZero();
   }
 
   /// Connects to the parent, if that is not rank 0, and waits for the children.
@@ -237,8 +236,8 @@ private:
                                         last + ")"};
   }
 
-  Status hearRankZero(int port) {
-    Hello mine = helloOf(place, port);
+  Status hearRankZero() {
+    Hello mine = helloOf(place, listeners[place.rank].port);
     Answer answer{};
     // Rank 0 answers when all have come or its own deadline is over.
     auto answered = until + meshPatience;
@@ -271,6 +270,7 @@ private:
   std::vector<Socket> sockets;
   std::vector<Listener> listeners;
   std::vector<std::string> names; ///< addresses of those who came to rank 0
+  std::string host;               ///< rank 0's machine: a number where it is known
 };
 
 } // namespace
@@ -286,12 +286,13 @@ Result<Socket> connectToRank(const TcpPlace &place, const std::vector<TcpAddress
   Hello mine = helloOf(place, 0);
   if (made && made->sendAll(&mine, sizeof mine, until))
     return made;
-  return Status(Code::Unavailable,
-                "rank " + std::to_string(place.rank) + " cannot connect to rank " +
-                    std::to_string(rank) + " at " + address.host + ", port " +
-                    std::to_string(address.port) + ": " +
-                    (made ? std::string(std::strerror(errno)) : made.status().message()) +
-                    "; do firewalls let the machines of the run reach each other's ports?");
+  const bool late = !made && made.status().code() == Code::DeadlineExceeded;
+  return Status(
+      late ? Code::DeadlineExceeded : Code::Unavailable,
+      "rank " + std::to_string(place.rank) + " cannot connect to rank " + std::to_string(rank) +
+          " at " + address.host + ", port " + std::to_string(address.port) + ": " +
+          (made ? std::string(std::strerror(errno)) : made.status().message()) +
+          (late ? "; do firewalls let the machines of the run reach each other's ports?" : ""));
 }
 
 TcpArrival::TcpArrival(Socket came) : socket(std::move(came)), until(Time::now() + meshPatience) {}

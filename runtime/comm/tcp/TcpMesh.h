@@ -1,6 +1,7 @@
 //===- TcpMesh.h - Processes of one run find each other ---------------------------------------===//
 //
-// All ranks meet at rank 0, which tells everyone where all of them listen. What stays is a binomial
+// All ranks meet at rank 0, which tells everyone where all of them listen: on free ports, also rank
+// 0, so that the given port is free again for the next run. What stays is a binomial
 // tree of connections, through which bad news reaches everyone; two other ranks are connected when
 // they first exchange a message, the higher to the lower. So a rank has connections to about
 // log2(ranks) others, to its neighbors in the pipeline and to the other replicas of its stage.
@@ -39,7 +40,7 @@ struct TcpMeeting {
 /// ranks that did not come, InvalidArgument a rank that came twice or belongs to another run.
 Result<TcpMeeting> meetRanks(const TcpPlace &place, Communicator::Milliseconds deadline);
 
-/// Connects to a lower rank.
+/// Connects to a lower rank. DeadlineExceeded if it could not be reached by then.
 Result<Socket> connectToRank(const TcpPlace &place, const std::vector<TcpAddress> &addresses,
                              int rank, Socket::Time::time_point until);
 

@@ -48,7 +48,8 @@ bool writeShard(const fs::path &path, int64_t first, int64_t count, int64_t pict
     return false;
   ShardStamp stamp{info.st_size,
                    info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
-  return static_cast<bool>(ShardIndex::of(samples, stamp, true).write(path.string() + ".index"));
+  const Result<ShardIndex> index = ShardIndex::of(samples, stamp, true);
+  return index && index->write(path.string() + ".index");
 }
 
 /// kB of a field of /proc/self/status.

@@ -3,11 +3,14 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/comm/tcp/TcpCommunicator.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <gtest/gtest.h>
+#include <optional>
 #include <set>
+#include <sys/resource.h>
 #include <thread>
 
 namespace omnibal::rt {
@@ -413,6 +416,67 @@ TEST(TcpMesh, WhatStaysIsATree) {
   for (int r = 0; r < ranks; ++r)
     ends += neighbors[r].size();
   EXPECT_EQ(ends, 2u * (ranks - 1));
+}
+
+/// Nobody of this run listens at the given port once all have met, and rank 0 can still be reached.
+TEST(TcpMesh, ThePortIsFreeForTheNextRun) {
+  const int port = freePort();
+  const TcpPlace first{1, 2, "localhost", port, 1};
+  std::optional<Result<TcpMeeting>> joined;
+  std::thread other([&] { joined = meetRanks(first, 20s); });
+  auto gathered = meetRanks({0, 2, "localhost", port, 1}, 20s);
+  other.join();
+  ASSERT_TRUE(gathered && *joined);
+  int chosen = 0;
+  EXPECT_TRUE(Socket::listen(port, chosen));
+  auto later = connectToRank(first, (*joined)->addresses, 0, Socket::Time::now() + 5s);
+  EXPECT_TRUE(later) << later.status().message();
+  EXPECT_TRUE(gathered->listener.accept(Socket::Time::now() + 5s));
+}
+
+/// Waiting would not help.
+TEST(TcpMesh, WithoutDescriptorsConnectingFailsAtOnce) {
+  int port = 0;
+  auto listener = Socket::listen(0, port);
+  ASSERT_TRUE(listener);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto begin = Socket::Time::now();
+  auto made = Socket::connect("127.0.0.1", port, begin + 10s);
+  const auto end = Socket::Time::now();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(made.status().code(), Code::Unavailable);
+  EXPECT_NE(made.status().message().find("ulimit -n"), std::string::npos)
+      << made.status().message();
+  EXPECT_LT(end - begin, 5s);
+}
+
+/// A rank gives up, and its memory is its own again although others come later.
+TEST_P(Messages, CollectivesThatFailedLeaveTheCallersMemory) {
+  onRanks(2, 300ms, [](Communicator &c) {
+    std::vector<char> mine(1000, 1), all(2000), data(1000, 1);
+    std::vector<double> sum(10, 1);
+    const auto everyone = c.everyone();
+    auto bytes = [](std::vector<char> &v) { return std::as_writable_bytes(std::span(v)); };
+    if (c.rank() == 1)
+      std::this_thread::sleep_for(1300ms);
+    Status gathered = c.allGather(bytes(mine), bytes(all), everyone);
+    Status summed = c.allReduce(sum, everyone);
+    Status broad = c.broadcast(bytes(data), 1, everyone);
+    if (c.rank() == 1)
+      return;
+    EXPECT_FALSE(gathered || summed || broad);
+    for (std::vector<char> *v : {&mine, &all, &data})
+      std::fill(v->begin(), v->end(), 5);
+    sum.assign(10, 5.0);
+    std::this_thread::sleep_for(1000ms);
+    for (const std::vector<char> *v : {&mine, &all, &data})
+      EXPECT_EQ(std::count(v->begin(), v->end(), 5), static_cast<ptrdiff_t>(v->size()));
+    EXPECT_EQ(sum, std::vector<double>(10, 5.0));
+  });
 }
 
 /// Ranks wait for others that they are not connected to, when one that they never talked to fails.

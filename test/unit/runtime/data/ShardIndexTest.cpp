@@ -4,6 +4,7 @@
 #include "runtime/data/ShardScan.h"
 #include "runtime/data/TarIndex.h"
 #include "test/unit/runtime/data/TestTar.h"
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -166,6 +167,36 @@ TEST(ShardIndex, IsMadeByOneOfMany) {
   for (std::thread &thread : threads)
     thread.join();
   EXPECT_EQ(std::distance(fs::directory_iterator(shard.folder.path), fs::directory_iterator()), 2);
+}
+
+/// Who may not read a shard hears it when the data set is opened, index or not.
+TEST(ShardIndex, OfAnUnreadableShardIsNotUsed) {
+  Shard shard;
+  EXPECT_EQ(shard.read(), shard.expected());
+  ASSERT_EQ(::chmod(shard.path.c_str(), 0200), 0);
+  ASSERT_EQ(::chmod(shard.folder.path.c_str(), 0755), 0);
+  auto readAsNobody = [&] {
+    if (::getuid() == 0 && ::setuid(65534)) // root may read everything
+      ::_exit(1);
+    const std::string heard = shard.read();
+    std::fprintf(stderr, "%s\n", heard.c_str());
+    ::_exit(heard == shard.path + ": Permission denied" ? 0 : 1);
+  };
+  EXPECT_EXIT(readAsNobody(), testing::ExitedWithCode(0), "");
+}
+
+/// Nobody writes into these pipes: opening them must not wait for that.
+TEST(ShardIndex, PipesAreNeitherShardsNorIndexes) {
+  Shard shard;
+  ASSERT_EQ(::mkfifo(shard.index.c_str(), 0600), 0);
+  EXPECT_EQ(shard.read(), shard.expected());
+  EXPECT_TRUE(fs::is_regular_file(shard.index)); // made in its place
+  const std::string pipe = shard.folder / "pipe.tar";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto data = Dataset::open({pipe});
+  ASSERT_FALSE(data);
+  EXPECT_NE(data.status().message().find("not a regular file"), std::string::npos)
+      << data.status().message();
 }
 
 /// Bytes that this process has asked files for.
