@@ -3,10 +3,10 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
 #include "passes/cost/BatchLoads.h"
+#include "passes/cost/InputFiles.h"
 #include "passes/cost/LayerCosts.h"
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/cost/Passes.h"
-#include "runtime/planner/json/ClusterJson.h"
 
 using namespace mlir;
 
@@ -18,8 +18,9 @@ namespace {
 
 struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
   using AnnotateCostsBase::AnnotateCostsBase;
-  AnnotateCosts(const AnnotateCostsOptions &options, std::shared_ptr<cost::CostReport> report)
-      : AnnotateCostsBase(options), report(std::move(report)) {}
+  AnnotateCosts(const AnnotateCostsOptions &options, std::shared_ptr<cost::CostReport> report,
+                std::shared_ptr<cost::InputFiles> files)
+      : AnnotateCostsBase(options), files(std::move(files)), report(std::move(report)) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
     AnnotateCostsBase::getDependentDialects(registry);
@@ -58,16 +59,16 @@ private:
       costs.precision = cost::mixedPrecision();
     costs.precision.target = target;
     OMNIBAL_ASSIGN_OR_RETURN(costs.device, findDevice());
-    OMNIBAL_ASSIGN_OR_RETURN(measured, cost::readCalibrations(*calibration, target, precision));
+    OMNIBAL_ASSIGN_OR_RETURN(measured, files->calibrations(*calibration, target, precision));
     return rt::Status::ok();
   }
 
   rt::Result<cost::Device> findDevice() {
     std::string name = device;
     if (!cluster.empty()) {
-      OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, planner::readClusterFile(cluster));
-      if (!file.deviceObject.empty())
-        return cost::readDevice(file.deviceObject, cluster + ".device");
+      OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, files->cluster(cluster));
+      if (file.deviceObject)
+        return cost::readDevice(*file.deviceObject, cluster + ".device");
       if (name.empty())
         name = file.deviceName;
     }
@@ -129,14 +130,16 @@ private:
 
   cost::CostOptions costs; ///< without the load
   cost::Calibration measured;
+  std::shared_ptr<cost::InputFiles> files = std::make_shared<cost::InputFiles>();
   std::shared_ptr<cost::CostReport> report;
 };
 
 } // namespace
 
 std::unique_ptr<Pass> createAnnotateCosts(const AnnotateCostsOptions &options,
-                                          std::shared_ptr<cost::CostReport> report) {
-  return std::make_unique<AnnotateCosts>(options, std::move(report));
+                                          std::shared_ptr<cost::CostReport> report,
+                                          std::shared_ptr<cost::InputFiles> files) {
+  return std::make_unique<AnnotateCosts>(options, std::move(report), std::move(files));
 }
 
 } // namespace omnibal

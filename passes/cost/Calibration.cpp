@@ -77,23 +77,4 @@ rt::Result<Calibration> readCalibration(const std::string &path) {
   return parseCalibration(text, path);
 }
 
-rt::Result<Calibration> readCalibrations(std::span<const std::string> paths,
-                                         const std::string &target, const std::string &compute) {
-  Calibration all;
-  for (const std::string &path : paths) {
-    OMNIBAL_ASSIGN_OR_RETURN(Calibration table, readCalibration(path));
-    if (!target.empty() && !table.target.empty() &&
-        (table.target != target || table.compute != compute))
-      return rt::invalid(path + ": these are times of a program for target " + table.target +
-                         " in " + table.compute + ", but this one is for target " + target +
-                         " in " + compute + "; calibrate one compiled with --target " + target +
-                         " --dtype " + compute);
-    if (&path == &paths.front())
-      all = std::move(table);
-    else
-      all.add(table);
-  }
-  return all;
-}
-
 } // namespace omnibal::cost

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 
 namespace omnibal::cost {
@@ -54,12 +53,6 @@ struct Calibration {
 /// keys, missing ones, numbers out of range and digests that come twice are errors.
 rt::Result<Calibration> parseCalibration(const std::string &text, const std::string &where);
 rt::Result<Calibration> readCalibration(const std::string &path);
-/// Several tables as one: the first that knows a function or a link counts. A table of a program
-/// for another target or in another precision is an error, since none of its times would be found;
-/// `target` empty: any.
-rt::Result<Calibration> readCalibrations(std::span<const std::string> paths,
-                                         const std::string &target = "",
-                                         const std::string &compute = "");
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_CALIBRATION_H

@@ -16,8 +16,7 @@ double readShare(rt::JsonField field) {
 
 } // namespace
 
-rt::Result<Device> readDevice(const std::string &text, const std::string &where) {
-  OMNIBAL_ASSIGN_OR_RETURN(nlohmann::json object, rt::parseJson(text, where));
+rt::Result<Device> readDevice(const nlohmann::json &object, const std::string &where) {
   rt::Status error;
   rt::JsonField root(object, where, error);
   root.onlyKeys({"name", "flops", "memory_bytes", "bytes_per_s", "efficiency"});

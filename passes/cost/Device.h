@@ -5,6 +5,7 @@
 #include "runtime/support/Status.h"
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace omnibal::cost {
@@ -27,10 +28,10 @@ struct Work {
 /// A device of the table (runtime/support/DeviceTable.h); an unknown name is an error that lists
 /// the known.
 rt::Result<Device> findDevice(const std::string &name);
-/// A device given as the text of a JSON object: `flops` by element type, `memory_bytes`,
+/// A device given as a JSON object: `flops` by element type, `memory_bytes`,
 /// `bytes_per_s`, and where wanted `name` and `efficiency` ({"flops": share, "bytes": share}).
 /// Unknown keys are errors; `where` names file and key in messages.
-rt::Result<Device> readDevice(const std::string &text, const std::string &where);
+rt::Result<Device> readDevice(const nlohmann::json &object, const std::string &where);
 
 /// Roofline time of the work: matrix products at the peak of `elementType`, the rest at the
 /// memory's speed, each times its efficiency, one after the other. The device must have that

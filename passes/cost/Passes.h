@@ -14,10 +14,13 @@ namespace omnibal {
 
 namespace cost {
 struct CostReport;
-}
-/// The same pass, which also leaves in `report` what stands in no attribute.
+class InputFiles;
+} // namespace cost
+/// The same pass, which also leaves in `report` what stands in no attribute, and reads `files`,
+/// which other passes of its pipeline share.
 std::unique_ptr<mlir::Pass> createAnnotateCosts(const AnnotateCostsOptions &options,
-                                                std::shared_ptr<cost::CostReport> report);
+                                                std::shared_ptr<cost::CostReport> report,
+                                                std::shared_ptr<cost::InputFiles> files);
 } // namespace omnibal
 
 #endif // PASSES_COST_PASSES_H

@@ -1,6 +1,7 @@
 //===- Pipelines.cpp - The named pipelines -----------------------------------------------===//
 #include "passes/driver/Pipelines.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/cost/InputFiles.h"
 #include "passes/cost/Passes.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/driver/CompileRecord.h"
@@ -30,6 +31,7 @@ listOf(const mlir::detail::PassOptions::ListOption<std::string> &option) {
 
 void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
               const PlanningOptions &planning, std::shared_ptr<cost::CostReport> report) {
+  auto files = std::make_shared<cost::InputFiles>();
   // The cluster first: its replicas say how the data's batches are shared.
   AttachClusterOptions cluster;
   cluster.cluster = planning.cluster;
@@ -37,7 +39,7 @@ void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOption
   cluster.dataParallel = planning.dataParallel;
   cluster.memoryLimitBytes = planning.memoryLimitBytes;
   cluster.calibration = listOf(planning.calibration);
-  passes.addPass(createAttachCluster(cluster));
+  passes.addPass(createAttachCluster(cluster, files));
 
   AnnotateCostsOptions costs;
   costs.tiles = caps.tiles;
@@ -50,7 +52,7 @@ void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOption
   costs.splitBackward = planning.schedule == "zb-h1" || planning.schedule == "auto";
   costs.batches = planning.batches;
   costs.microbatches = planning.microbatches;
-  passes.addPass(createAnnotateCosts(costs, std::move(report)));
+  passes.addPass(createAnnotateCosts(costs, std::move(report), files));
 }
 
 void addSearch(OpPassManager &passes, const PlanningOptions &planning,

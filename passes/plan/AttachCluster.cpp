@@ -1,9 +1,8 @@
 //===- AttachCluster.cpp - omnibal-attach-cluster -------------------------------------------===//
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
-#include "passes/cost/Calibration.h"
+#include "passes/cost/InputFiles.h"
 #include "passes/plan/Passes.h"
-#include "runtime/planner/json/ClusterJson.h"
 #include "llvm/Support/Error.h"
 
 using namespace mlir;
@@ -20,6 +19,8 @@ llvm::Error bad(const llvm::Twine &message) {
 
 struct AttachCluster : impl::AttachClusterBase<AttachCluster> {
   using AttachClusterBase::AttachClusterBase;
+  AttachCluster(const AttachClusterOptions &options, std::shared_ptr<cost::InputFiles> files)
+      : AttachClusterBase(options), files(std::move(files)) {}
 
   /// A wrong file is found before the first pass of the pipeline runs.
   LogicalResult initialize(MLIRContext *context) override {
@@ -45,7 +46,7 @@ private:
       to.dataParallel = dataParallel;
       to.link = to.dataParallelLink = planner::defaultLink;
     } else {
-      rt::Result<planner::ClusterFile> file = planner::readClusterFile(cluster);
+      rt::Result<planner::ClusterFile> file = files->cluster(cluster);
       if (!file)
         return bad(file.status().message());
       described = *std::move(file);
@@ -66,7 +67,7 @@ private:
 
   /// They stand in for the default links; what the cluster's file says wins.
   llvm::Error useMeasuredLinks() {
-    rt::Result<cost::Calibration> table = cost::readCalibrations(*calibration);
+    rt::Result<cost::Calibration> table = files->calibrations(*calibration);
     if (!table)
       return bad(table.status().message());
     auto use = [](const std::optional<cost::MeasuredLink> &measured, bool given,
@@ -80,7 +81,14 @@ private:
   }
 
   planner::ClusterFile described;
+  std::shared_ptr<cost::InputFiles> files = std::make_shared<cost::InputFiles>();
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createAttachCluster(const AttachClusterOptions &options,
+                                          std::shared_ptr<cost::InputFiles> files) {
+  return std::make_unique<AttachCluster>(options, std::move(files));
+}
+
 } // namespace omnibal

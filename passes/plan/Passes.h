@@ -12,9 +12,15 @@ namespace omnibal {
 #define GEN_PASS_REGISTRATION
 #include "passes/plan/Passes.h.inc"
 
+namespace cost {
+class InputFiles;
+}
 namespace plan {
 struct StagePlan;
 }
+/// The same pass, which reads `files`, which other passes of its pipeline share.
+std::unique_ptr<mlir::Pass> createAttachCluster(const AttachClusterOptions &options,
+                                                std::shared_ptr<cost::InputFiles> files);
 /// The same pass, which also leaves in `found` what the plan is predicted to do.
 std::unique_ptr<mlir::Pass> createSearchPlan(const SearchPlanOptions &options,
                                              std::shared_ptr<plan::StagePlan> found);

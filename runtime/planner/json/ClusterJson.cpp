@@ -63,7 +63,7 @@ rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &wher
   if (const std::string *name = textIn(value, "device"))
     file.deviceName = *name;
   if (const json *device = objectIn(value, "device"))
-    file.deviceObject = device->dump();
+    file.deviceObject = std::make_shared<const json>(*device);
   return file;
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/planner/model/Problem.h"
 #include "runtime/support/Status.h"
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
@@ -24,7 +25,7 @@ struct ClusterFile {
   Cluster cluster;
   bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one
   std::string deviceName;                                ///< empty: `device` is no name
-  std::string deviceObject;                              ///< as JSON; empty: `device` is no object
+  std::shared_ptr<const nlohmann::json> deviceObject;    ///< null: `device` is no object
 };
 
 rt::Result<ClusterFile> readClusterFile(const std::string &path);

@@ -1,6 +1,7 @@
 //===- DeviceTest.cpp - The device table and the roofline --------------------------------===//
 #include "passes/cost/Device.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 using namespace omnibal::cost;
 
@@ -23,10 +24,10 @@ TEST(Device, TableHasTheDocumentedPeaks) {
 
 TEST(Device, EfficienciesAreSharesOfThePeak) {
   auto read = [](const std::string &efficiency) {
-    return readDevice(R"({"flops": {"float32": 1000}, "memory_bytes": 1, )"
-                      R"("bytes_per_s": 100, "efficiency": )" +
-                          efficiency + "}",
-                      "d");
+    std::string text = R"({"flops": {"float32": 1000}, "memory_bytes": 1, )"
+                       R"("bytes_per_s": 100, "efficiency": )" +
+                       efficiency + "}";
+    return readDevice(nlohmann::json::parse(text), "d");
   };
   auto device = read(R"({"flops": 0.5, "bytes": 0.25})");
   ASSERT_TRUE(static_cast<bool>(device));
@@ -51,7 +52,7 @@ TEST(Device, UnknownNameListsTheKnown) {
 
 TEST(Device, MalformedEntriesAreNamed) {
   auto errorOf = [](const char *text) {
-    return readDevice(text, "d.json.device").status().message();
+    return readDevice(nlohmann::json::parse(text), "d.json.device").status().message();
   };
   EXPECT_EQ(errorOf(R"({})"), "d.json.device: the field \"flops\" is missing");
   EXPECT_EQ(errorOf(R"({"flops": {}})"), "d.json.device.flops: the peak FLOP/s of at least one "

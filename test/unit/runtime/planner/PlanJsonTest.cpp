@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 using namespace omnibal::planner;
 
@@ -85,7 +86,8 @@ TEST(ClusterJson, AssumesALinkWhereNoneIsGiven) {
       "c.json");
   ASSERT_TRUE(static_cast<bool>(file)) << file.status().message();
   EXPECT_FALSE(file->givesLink || file->givesDataParallelLink);
-  EXPECT_EQ(file->deviceObject, R"({"bytes_per_s":1000000000.0,"share":0.45})");
+  ASSERT_TRUE(file->deviceObject);
+  EXPECT_EQ(file->deviceObject->dump(), R"({"bytes_per_s":1000000000.0,"share":0.45})");
   const Cluster *cluster = &file->cluster;
   EXPECT_EQ(cluster->link.bytesPerSecond, defaultLink.bytesPerSecond);
   EXPECT_EQ(cluster->dataParallelLink.latencyNs, defaultLink.latencyNs);
