@@ -27,7 +27,7 @@ std::string stepName(int64_t step) {
 int64_t stepOf(const std::string &name) {
   int64_t step = -1;
   const char *begin = name.data() + 5, *end = name.data() + name.size();
-  if (name.compare(0, 5, "step-") != 0 || name.size() < 13 ||
+  if (!name.starts_with("step-") || name.size() < 13 ||
       std::from_chars(begin, end, step).ptr != end || step < 0)
     return -1;
   return step;

@@ -196,8 +196,9 @@ Status saveModelFolder(const ModelFolderOptions &options, const TensorFiles &sou
         status = invalid(source.path() + ": the trained parameter \"" + std::string(name) +
                          "\" is not in the source weights");
   }
-  OMNIBAL_RETURN_IF_ERROR(
-      agree(std::move(status)).context("saving the model to " + options.folder));
+  status = agree(std::move(status));
+  if (!status)
+    return std::move(status).context("saving the model to " + options.folder);
 
   SavedTypes types{options.type, true};
   std::optional<StoredType> named = types.all; // by the configuration

@@ -134,13 +134,13 @@ Result<LoadedProgram> loadProgram(const std::string &directory) {
 
   OMNIBAL_ASSIGN_OR_RETURN(std::string functionsText, readListed(directory, functionsFile, files));
   OMNIBAL_ASSIGN_OR_RETURN(std::string stagesText, readListed(directory, stagesFile, files));
-  OMNIBAL_ASSIGN_OR_RETURN(std::string constantsText, readListed(directory, constantsFile, files));
+  OMNIBAL_RETURN_IF_ERROR(readListed(directory, constantsFile, files).status());
   for (const char *file : codeFiles)
     if (files.has(file)) {
       if (!loaded.kernels.empty())
         return Status(Code::DataLoss, manifestPath + ": files lists generated code twice; compile "
                                                      "the program again");
-      OMNIBAL_ASSIGN_OR_RETURN(std::string code, readListed(directory, file, files));
+      OMNIBAL_RETURN_IF_ERROR(readListed(directory, file, files).status());
       loaded.kernels = directory + "/" + file;
     }
   OMNIBAL_RETURN_IF_ERROR(error);

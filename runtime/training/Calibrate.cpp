@@ -317,9 +317,10 @@ private:
         delayed += first ? time : 0;
       }
       // A mean: naps end at any time. Half of the rounds began here.
+      const int half = rounds / 2;
       if (paired)
         points.push_back({static_cast<double>(bytes),
-                          std::max(median(prompt), delayed / (rounds / 2) - median(prompt))});
+                          std::max(median(prompt), delayed / half - median(prompt))});
     }
     if (!points.empty())
       found.link = fitLink(points);

@@ -36,7 +36,7 @@ void keepSlower(std::optional<MeasuredLink> &mine, const std::optional<MeasuredL
 std::string processorName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0)
+    if (line.starts_with("model name"))
       if (size_t at = line.find(": "); at != std::string::npos)
         return line.substr(at + 2);
   return "unknown";

@@ -37,7 +37,7 @@ constexpr int64_t stepsHeld = 3;
 
 /// "Rss:   123 kB" of a line; -1 where it is another.
 int64_t kilobytes(const std::string &line, const char *field) {
-  if (line.rfind(field, 0) != 0)
+  if (!line.starts_with(field))
     return -1;
   return std::strtoll(line.c_str() + std::string(field).size(), nullptr, 10) * KiB;
 }
@@ -206,7 +206,7 @@ ResidentMemory residentMemory() {
   std::ifstream maps("/proc/self/smaps");
   bool ofFile = false;
   for (std::string line; std::getline(maps, line);) {
-    if (line.size() > 4 && line.find('-') < line.find(' ') && line.find(" ") < line.find(":"))
+    if (line.size() > 4 && line.find('-') < line.find(' ') && line.find(' ') < line.find(':'))
       ofFile =
           line.find('/') != std::string::npos && line.find(".safetensors") == std::string::npos;
     else if (const int64_t size = kilobytes(line, "Size:"); ofFile && size >= 0)
@@ -225,7 +225,7 @@ int64_t availableMemory() {
   // "0::/path" of the unified hierarchy; a limit of "max" is none.
   std::ifstream own("/proc/self/cgroup");
   for (std::string line; std::getline(own, line);) {
-    if (line.rfind("0::", 0) != 0)
+    if (!line.starts_with("0::"))
       continue;
     const std::string group = "/sys/fs/cgroup" + line.substr(3);
     int64_t most = 0, used = 0;
@@ -247,7 +247,7 @@ Result<std::string> describeProcesses(const Session &s, const DataSource &data,
   OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, toText(mine)));
   if (!s.leads())
     return std::string();
-  auto line = [&](const std::string &who, std::vector<WorkspaceUse> uses) {
+  auto line = [&](const std::string &who, const std::vector<WorkspaceUse> &uses) {
     const int64_t most = std::max(before.most, totalOf(uses));
     return "  " + who + "  at most " + bytesToString(most) + " resident: " + describe(uses) + "\n";
   };

@@ -4,6 +4,7 @@
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Json.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -26,7 +27,7 @@ constexpr int64_t warmUpSteps = 2;
 
 std::string duration(double seconds) {
   char text[64];
-  auto s = static_cast<long long>(seconds + 0.5);
+  auto s = std::llround(seconds);
   if (s >= 3600)
     std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
   else

@@ -197,7 +197,7 @@ Status RunCheckpoints::openCandidate(const std::string &path, std::optional<Chec
 
 /// What the user changed since is told and taken; where the data is other, it begins anew.
 Status RunCheckpoints::takeState(const std::string &path, const json &told, Start &start) {
-  const json then = told["settings"];
+  const json &then = told["settings"];
   const RunDifferences found = compareRuns(then, described);
   start.step = told["step"].get<int64_t>();
   start.position = {then.value("epoch", int64_t{0}),

@@ -112,7 +112,7 @@ Status checkSameModel(const Checkpoint &checkpoint, const Program &program, cons
     trained.insert(q->name);
   const std::string prefix = "weight/";
   for (const std::string &name : checkpoint.tensors())
-    if (name.compare(0, prefix.size(), prefix) == 0)
+    if (name.starts_with(prefix))
       saved.insert(name.substr(prefix.size()));
   std::set_difference(saved.begin(), saved.end(), trained.begin(), trained.end(),
                       std::inserter(lost, lost.end()));

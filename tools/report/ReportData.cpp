@@ -124,8 +124,7 @@ private:
     std::string digits;
     for (const auto &part : parts)
       for (double share : part)
-        digits += "0123456789abcdefghijklmnopqrstuvwxyz"[static_cast<int>(
-            std::min(1.0, share) * 35 + 0.5)];
+        digits += "0123456789abcdefghijklmnopqrstuvwxyz"[std::lround(std::min(1.0, share) * 35)];
     return digits;
   }
 

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 runtime_packages="build-essential cmake ninja-build pkg-config python3 nlohmann-json3-dev libcli11-dev
   libopenmpi-dev openmpi-bin libarchive-dev libspng-dev libturbojpeg0-dev libwebp-dev zlib1g-dev libgtest-dev"
-compiler_packages="libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 clang-format-22
+compiler_packages="libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 clang-format-22 clang-tidy-22
   libclang-rt-22-dev lld-22 mold ccache protobuf-compiler libprotobuf-dev libonnx-testdata python3-venv"
 
 packages="$runtime_packages $compiler_packages"

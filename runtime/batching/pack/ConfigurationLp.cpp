@@ -27,8 +27,10 @@ public:
         prices(rows, 0) {
     for (size_t i = 0; i < rows; ++i) {
       double fit = INT32_MAX;
-      if (types[i].tiles > 0)
-        fit = tilesCap / types[i].tiles;
+      if (types[i].tiles > 0) {
+        const int32_t whole = tilesCap / types[i].tiles;
+        fit = whole;
+      }
       if (types[i].tokens > 0)
         fit = std::min(fit, std::floor(tokensCap / types[i].tokens));
       add({{static_cast<uint32_t>(i), static_cast<uint32_t>(fit)}});
@@ -188,8 +190,8 @@ public:
       : types(types), tokensCap(tokensCap), up(items(unit, true), tilesCap, tokensCap / unit),
         down(items(unit, false), tilesCap, tokensCap / unit), simplex(types, tilesCap, tokensCap),
         limits(limits) {
-    for (size_t i = 0; i < types.size(); ++i)
-      exact = exact && types[i].tokens == std::floor(types[i].tokens / unit) * unit;
+    for (const LpType &type : types)
+      exact = exact && type.tokens == std::floor(type.tokens / unit) * unit;
   }
 
   LpSolution run(const LpGoal &goal) {

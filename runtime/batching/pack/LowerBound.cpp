@@ -104,8 +104,8 @@ Bound configurationBound(const Histogram &histogram, Caps caps, const SampleType
   int32_t unit = 1;
   Items items = itemsOf(histogram, values, unit);
   auto work = [&] {
-    return (caps.tiles + 1.0) * (caps.tokens / unit + 1.0) *
-           static_cast<double>(items.sizes.size());
+    const int32_t units = caps.tokens / unit;
+    return (caps.tiles + 1.0) * (units + 1.0) * static_cast<double>(items.sizes.size());
   };
   for (; work() > mostWork && unit <= caps.tokens / 2; items = itemsOf(histogram, values, unit))
     unit *= 2;

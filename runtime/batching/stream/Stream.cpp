@@ -18,7 +18,7 @@ std::vector<double> weightsOf(const std::vector<StreamSource> &sources) {
 } // namespace
 
 BalancedStream::BalancedStream(std::vector<StreamSource> theSources, StreamOptions theOptions)
-    : sources(std::move(theSources)), ahead(sources.size()), options(std::move(theOptions)),
+    : sources(std::move(theSources)), ahead(sources.size()), options(theOptions),
       turns(weightsOf(sources)) {}
 
 Result<BalancedStream> BalancedStream::create(std::vector<StreamSource> sources,
@@ -35,7 +35,7 @@ Result<BalancedStream> BalancedStream::create(std::vector<StreamSource> sources,
   }
   if (sum <= 0)
     return invalid("there is no data set with a weight to read from");
-  return BalancedStream(std::move(sources), std::move(options));
+  return BalancedStream(std::move(sources), options);
 }
 
 Result<bool> BalancedStream::take(int32_t source, StreamWindow &window) {

@@ -108,7 +108,8 @@ Result<LaunchEnvironment> readSlurm(const Reader &in) {
   place.localRanks = 1;
   for (const char *name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})
     if (const char *text = in.text(name)) {
-      place.localRanks = std::max(1, std::atoi(text));
+      std::from_chars(text, text + std::strlen(text), place.localRanks);
+      place.localRanks = std::max(1, place.localRanks);
       break;
     }
   for (const char *name : {"OMNIBAL_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID"})

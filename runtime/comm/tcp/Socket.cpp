@@ -112,7 +112,7 @@ std::string SocketAddress::text() const {
 
 bool SocketAddress::isLoopback() const {
   std::string name = text();
-  return name == "::1" || name.rfind("127.", 0) == 0;
+  return name == "::1" || name.starts_with("127.");
 }
 
 Socket &Socket::operator=(Socket &&other) noexcept {

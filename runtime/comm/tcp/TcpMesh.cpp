@@ -46,7 +46,7 @@ Hello helloOf(const TcpPlace &place, int port) {
 
 /// Whether a rank of this run connects that may: lower ones wait to be connected to.
 bool isHigherRank(const Hello &theirs, const TcpPlace &place) {
-  return !std::memcmp(theirs.magic, magic, sizeof magic) && theirs.run == place.run &&
+  return std::memcmp(theirs.magic, magic, sizeof magic) == 0 && theirs.run == place.run &&
          theirs.ranks == place.ranks && theirs.rank > place.rank && theirs.rank < place.ranks;
 }
 
@@ -146,7 +146,7 @@ private:
   Result<int> admit(const Socket &socket) {
     Hello theirs{};
     if (!socket.receiveAll(&theirs, sizeof theirs, std::min(until, Time::now() + meshPatience)) ||
-        std::memcmp(theirs.magic, magic, sizeof magic))
+        std::memcmp(theirs.magic, magic, sizeof magic) != 0)
       return 0;
     SocketAddress address = socket.peer();
     std::string who = "rank " + std::to_string(theirs.rank) + " from " + address.text();
@@ -243,7 +243,7 @@ private:
     auto answered = until + meshPatience;
     if (!sockets[0].sendAll(&mine, sizeof mine, until) ||
         !sockets[0].receiveAll(&answer, sizeof answer, answered) ||
-        std::memcmp(answer.magic, magic, sizeof magic)) {
+        std::memcmp(answer.magic, magic, sizeof magic) != 0) {
       if (Time::now() < answered)
         return {Code::Unavailable, "rank " + std::to_string(place.rank) + ": " + where() +
                                        " ended the connection without an answer: it has all its "

@@ -323,7 +323,7 @@ Result<bool> inOneProcess(Communicator &control) {
   ProcessName first = mine;
   std::vector<int> everyone = control.everyone();
   OMNIBAL_RETURN_IF_ERROR(
-      control.broadcast({reinterpret_cast<std::byte *>(&first), sizeof first}, 0, everyone));
+      control.broadcast(std::as_writable_bytes(std::span(&first, 1)), 0, everyone));
   bool together =
       first.process == mine.process && !std::memcmp(first.host, mine.host, sizeof mine.host);
   double apart = together ? 0 : 1;
@@ -339,7 +339,7 @@ Result<std::unique_ptr<Transport>> openLocalTransport(Communicator &control,
   std::shared_ptr<World> *first = &world;
   std::vector<int> everyone = control.everyone();
   OMNIBAL_RETURN_IF_ERROR(
-      control.broadcast({reinterpret_cast<std::byte *>(&first), sizeof first}, 0, everyone));
+      control.broadcast(std::as_writable_bytes(std::span(&first, 1)), 0, everyone));
   if (control.rank() != 0)
     world = *first; // rank 0 keeps it until the next line
   OMNIBAL_RETURN_IF_ERROR(control.barrier(everyone));

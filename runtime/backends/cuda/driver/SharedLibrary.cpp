@@ -38,7 +38,7 @@ std::vector<std::string> wheelFolders(const std::string &wheel) {
     for (const char *lib : {"lib", "local/lib"})
       for (fs::directory_iterator entry(prefix / lib, error), end; !error && entry != end;
            entry.increment(error)) {
-        if (entry->path().filename().string().rfind("python3", 0) != 0)
+        if (!entry->path().filename().string().starts_with("python3"))
           continue;
         for (const char *packages : {"site-packages", "dist-packages"})
           folders.push_back(entry->path() / packages / "nvidia" / wheel / "lib");

@@ -130,7 +130,7 @@ void AlgorithmFile::read() {
   if (path.empty() || !std::filesystem::exists(path, error))
     return;
   auto text = readWholeFile(path);
-  Status status = std::move(text).status();
+  Status status = text.status();
   if (text) {
     auto parsed = parseAlgorithms(*text, path);
     if (parsed) {

@@ -9,12 +9,13 @@ MatrixLibrary *Libraries::matrix() {
     return matrixLibrary.get();
   matrixSought = true;
   auto opened = MatrixLibrary::open(device, stream);
-  if (opened)
-    matrixLibrary = *std::move(opened);
-  if (opened && own)
-    own->took("products", productWorkspaceBytes);
-  if (!opened)
+  if (!opened) {
     logOnce("matrix products run on our own kernels, which are slow: " + opened.status().message());
+    return nullptr;
+  }
+  matrixLibrary = *std::move(opened);
+  if (own)
+    own->took("products", productWorkspaceBytes);
   return matrixLibrary.get();
 }
 

@@ -6,7 +6,9 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/kernels/StridedLoop.h"
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace omnibal::rt {
 namespace {
@@ -29,6 +31,13 @@ template <ReduceKind kind, typename T> T neutral() {
   return 0;
 }
 
+template <typename T> bool isNaN(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
+}
+
 template <ReduceKind kind, typename T> T combine(T sum, T x) {
   switch (kind) {
   case ReduceKind::Sum:
@@ -37,9 +46,9 @@ template <ReduceKind kind, typename T> T combine(T sum, T x) {
   case ReduceKind::Prod:
     return static_cast<T>(sum * x);
   case ReduceKind::Max:
-    return x > sum || x != x ? x : sum;
+    return x > sum || isNaN(x) ? x : sum;
   case ReduceKind::Min:
-    return x < sum || x != x ? x : sum;
+    return x < sum || isNaN(x) ? x : sum;
   }
   return sum;
 }

@@ -9,7 +9,7 @@ constexpr int panelVectors = 2;
 constexpr int64_t panelCols = panelVectors * lanes;
 constexpr int64_t ahead = 4; ///< lines that packing asks for in advance
 
-typedef float Eight __attribute__((vector_size(32)));
+using Eight = float __attribute__((vector_size(32)));
 
 OMNIBAL_INLINE Eight loadEight(const float *p) {
   Eight v;

@@ -156,8 +156,8 @@ void stepBack(const GatedDeltaTask &t, float *state, float *grad, int64_t token,
     storeRow(grad + i * width, times(row, decay));
   }
   Vec sum{};
-  for (int c = 0; c < parts; ++c)
-    sum += ddecay.at[c];
+  for (const Vec &part : ddecay.at)
+    sum += part;
   give(t.ddecay.at(token, head), sumLanes(sum), first);
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int vectorBytes = OMNIBAL_VECTOR_BYTES;
 constexpr int lanes = vectorBytes / 4;
-typedef float Vec __attribute__((vector_size(OMNIBAL_VECTOR_BYTES)));
-typedef int32_t VecI __attribute__((vector_size(OMNIBAL_VECTOR_BYTES)));
+using Vec = float __attribute__((vector_size(OMNIBAL_VECTOR_BYTES)));
+using VecI = int32_t __attribute__((vector_size(OMNIBAL_VECTOR_BYTES)));
 
 #define OMNIBAL_INLINE static inline __attribute__((always_inline))
 
