@@ -44,13 +44,15 @@ public:
   }
   Status finish() {
     for (Communicator::Handle handle : handles)
-      OMNIBAL_RETURN_IF_ERROR(communicator.wait(handle));
+      if (Status status = communicator.wait(handle); !status)
+        return communicator.failure = std::move(status);
     handles.clear();
     return Status::ok();
   }
 
 private:
   Status start(Communicator::Direction direction, int64_t member, void *data, int64_t bytes) {
+    OMNIBAL_RETURN_IF_ERROR(communicator.failure);
     Communicator::Piece piece{data, bytes};
     OMNIBAL_ASSIGN_OR_RETURN(
         auto handle, communicator.start(direction, ranks[member], collectiveTag, {&piece, 1}));
@@ -270,6 +272,8 @@ Status Communicator::checkEqual(uint64_t value, const std::string &what) {
 }
 
 Status Communicator::agree(Status mine) {
+  if (!failure) // perhaps that is what would be agreed about
+    return mine ? failure : mine;
   // Where ranks agree again, all report what one of them began with.
   enum class State : uint8_t { Fine, HeardOf, Began };
   const State state = mine                           ? State::Fine

@@ -135,6 +135,9 @@ private:
   Status broadcastShares(std::span<std::byte> data, int root, std::span<const int> ranks);
 
   Traffic sent;
+  /// Why a collective failed. Later ones fail with it at once: other ranks may still be in the
+  /// first, and would take their messages for its own.
+  Status failure;
   std::vector<std::byte> staging; ///< of collectives: at most collectiveStaging bytes
   std::vector<std::shared_ptr<void>> kept;
 };

@@ -100,6 +100,16 @@ int tryToConnect(const Socket &socket, const SocketAddress &address,
   return getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) ? errno : error;
 }
 
+/// On one machine a socket that gets the port that it asks for is connected to itself, if nobody
+/// listens there yet.
+bool isConnectedToItself(const Socket &socket) {
+  SocketAddress own;
+  own.length = sizeof own.storage;
+  const SocketAddress other = socket.peer();
+  return !getsockname(socket.get(), reinterpret_cast<sockaddr *>(&own.storage), &own.length) &&
+         own.length == other.length && !std::memcmp(&own.storage, &other.storage, own.length);
+}
+
 } // namespace
 
 std::string SocketAddress::text() const {
@@ -163,6 +173,8 @@ Result<Socket> Socket::connect(const std::string &host, int port, Time::time_poi
         return noMore("open");
       int error =
           socket ? tryToConnect(socket, address, std::min(until, Time::now() + attempt)) : errno;
+      if (error == 0 && isConnectedToItself(socket))
+        error = ECONNREFUSED;
       if (error == 0) {
         hurry(socket);
         return socket;

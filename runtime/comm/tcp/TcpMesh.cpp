@@ -87,8 +87,7 @@ public:
   Result<TcpMeeting> meet() {
     TcpMeeting meeting;
     allowDescriptors();
-    OMNIBAL_ASSIGN_OR_RETURN(meeting.listener, Socket::listen(0, listeners[place.rank].port));
-    OMNIBAL_RETURN_IF_ERROR(place.rank == 0 ? gather() : join());
+    OMNIBAL_RETURN_IF_ERROR(place.rank == 0 ? gather(meeting.listener) : join(meeting.listener));
     for (const Listener &listener : listeners)
       meeting.addresses.push_back({listener.address[0] ? listener.address : host, listener.port});
     if (place.rank > 0)
@@ -101,9 +100,11 @@ private:
   std::string where() const { return place.address + ", port " + std::to_string(place.port); }
   /// Rank 0: hears all, then tells all. Nobody listens at the given port any more when that is
   /// done: who belongs to the next run there has to wait for it.
-  Status gather() {
+  Status gather(Socket &listener) {
     int port = 0;
     OMNIBAL_ASSIGN_OR_RETURN(const Socket door, Socket::listen(place.port, port));
+    // Only now: the system could give it the port of the door.
+    OMNIBAL_ASSIGN_OR_RETURN(listener, Socket::listen(0, listeners[0].port));
     Status status;
     for (int missing = place.ranks - 1; missing > 0 && status;) {
       auto came = door.accept(until);
@@ -192,13 +193,15 @@ private:
       (void)socket.sendAll(why.data(), answer.length, soon);
   }
 
-  Status join() {
+  Status join(Socket &listener) {
     auto first = Socket::connect(place.address, place.port, until);
     if (!first)
       return first.status().code() == Code::DeadlineExceeded ? late(first.status().message())
                                                              : first.status();
     sockets[0] = *std::move(first);
     host = sockets[0].peer().text();
+    // Only now: before rank 0 has it, the system could give this rank the port of the meeting.
+    OMNIBAL_ASSIGN_OR_RETURN(listener, Socket::listen(0, listeners[place.rank].port));
     return hearRankZero();
   }
 

@@ -500,6 +500,27 @@ TEST_P(Messages, AnAbortReachesThoseWhoNeverTalked) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
 }
 
+/// Rank 2 never comes. Whoever finds out first must not begin something else with those who wait.
+TEST_P(Messages, AfterACollectiveThatFailedNoOtherBegins) {
+  onRanks(4, 600ms, [](Communicator &c) {
+    if (c.rank() == 2) {
+      std::this_thread::sleep_for(3s);
+      return;
+    }
+    if (c.rank() == 0)
+      std::this_thread::sleep_for(300ms); // so it still waits when the others give up
+    double value = 1;
+    Status status = c.allReduce(std::span<double>(&value, 1), c.everyone());
+    EXPECT_FALSE(status);
+    Status again = c.agree(status);
+    EXPECT_EQ(again.message(), status.message());
+    EXPECT_EQ(c.barrier(c.everyone()).message(), status.message());
+    EXPECT_EQ(status.message().find("disagree"), std::string::npos) << status.message();
+    std::this_thread::sleep_for(1s); // nobody ends while others wait
+    c.abort(status);
+  });
+}
+
 /// Connections are made when they are needed, from either side, also by many at once.
 TEST_P(Messages, EveryPairCanTalk) {
   constexpr int ranks = 12;
