@@ -1,45 +1,39 @@
 #include "runtime/executor/Trace.h"
-#include <nlohmann/json.hpp>
 
 namespace omnibal::rt {
+namespace {
 
-using nlohmann::json;
+/// Behind the lanes of Lane.
+constexpr int64_t kernelLane = 4;
+
+} // namespace
+
+Trace::Trace(int rank, int stage) : rank(rank) {
+  events.nameProcess(rank, "stage " + std::to_string(stage) + " / rank " + std::to_string(rank));
+  const char *lanes[] = {"compute", "send", "recv", "reduce", "kernels"};
+  for (int64_t lane = 0; lane <= kernelLane; ++lane)
+    events.nameLane({rank, lane}, lanes[lane]);
+}
 
 void Trace::span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
                  int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes) {
-  json args = {{"mb", microbatch}, {"tokens", tokens}, {"tiles", tiles}};
-  if (bytes > 0)
-    args["bytes"] = bytes;
-  events.push_back(json({{"ph", "X"},
-                         {"name", name},
-                         {"pid", rank},
-                         {"tid", static_cast<int>(lane)},
-                         {"ts", micros(begin)},
-                         {"dur", micros(end) - micros(begin)},
-                         {"args", args}})
-                       .dump());
+  events.span(name, lane == Lane::Compute ? "compute" : "message", placeOf(lane), nanos(begin),
+              nanos(end), [&](JsonWriter &out) {
+                out.attribute("mb", microbatch);
+                out.attribute("tokens", tokens);
+                out.attribute("tiles", tiles);
+                if (bytes > 0)
+                  out.attribute("bytes", bytes);
+              });
 }
 
 void Trace::flow(Lane lane, int64_t id, Clock::time_point when, bool begins) {
-  json event = {{"ph", begins ? "s" : "f"},
-                {"name", "message"},
-                {"cat", "message"},
-                {"id", id},
-                {"pid", rank},
-                {"tid", static_cast<int>(lane)},
-                {"ts", micros(when)}};
-  if (!begins)
-    event["bp"] = "e";
-  events.push_back(event.dump());
+  events.arrow(begins ? TraceWriter::Arrow::Start : TraceWriter::Arrow::End, "message", "message",
+               id, placeOf(lane), nanos(when));
 }
 
 void Trace::memory(Clock::time_point when, int64_t activationBytes) {
-  events.push_back(json({{"ph", "C"},
-                         {"name", "activations"},
-                         {"pid", rank},
-                         {"ts", micros(when)},
-                         {"args", {{"bytes", activationBytes}}}})
-                       .dump());
+  events.counter("activations", rank, nanos(when), "bytes", activationBytes);
 }
 
 void Trace::kernel(const KernelCall &call, std::span<const TensorView> operands, Event begin,
@@ -62,34 +56,15 @@ void Trace::settle(const Backend &backend) {
   marked.clear();
 }
 
-std::string Trace::toJson() const {
-  std::string text;
-  auto meta = [&](const char *what, int tid, const std::string &name) {
-    text +=
-        nlohmann::json(
-            {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", tid}, {"args", {{"name", name}}}})
-            .dump() +
-        ",\n";
-  };
-  meta("process_name", 0, "stage " + std::to_string(stage) + " / rank " + std::to_string(rank));
-  const char *lanes[] = {"compute", "send", "recv", "reduce", "kernels"};
-  constexpr int kernelLane = 4;
-  for (int i = 0; i <= kernelLane; ++i)
-    meta("thread_name", i, lanes[i]);
-  for (const std::string &event : events)
-    text += event + ",\n";
+std::string Trace::take() {
   for (const KernelSpan &span : kernels)
-    text += json({{"ph", "X"},
-                  {"name", span.call->kernel},
-                  {"pid", rank},
-                  {"tid", kernelLane},
-                  {"ts", micros(span.begin)},
-                  {"dur", micros(span.end) - micros(span.begin)},
-                  {"args", {{"label", span.call->label}, {"shapes", span.shapes}}}})
-                .dump() +
-            ",\n";
-  text.erase(text.size() - 2, 1);
-  return text;
+    events.span(span.call->kernel, "kernel", {rank, kernelLane}, nanos(span.begin), nanos(span.end),
+                [&](JsonWriter &out) {
+                  out.attribute("label", span.call->label);
+                  out.attribute("shapes", span.shapes);
+                });
+  kernels.clear();
+  return events.take();
 }
 
 } // namespace omnibal::rt

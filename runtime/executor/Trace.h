@@ -4,6 +4,7 @@
 
 #include "runtime/device/Backend.h"
 #include "runtime/program/Program.h"
+#include "runtime/support/TraceWriter.h"
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,7 +18,7 @@ enum class Lane { Compute, Send, Receive, Reduce };
 /// right after a barrier: this aligns the clocks of several machines.
 class Trace {
 public:
-  Trace(int rank, int stage) : rank(rank), stage(stage) {}
+  Trace(int rank, int stage);
 
   void start() { origin = Clock::now(); }
   void span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
@@ -25,26 +26,29 @@ public:
   /// A message leaves (begins) or arrives (ends); `id` is the same at both ends.
   void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
   void memory(Clock::time_point when, int64_t activationBytes);
-  /// One kernel call of a function, on a lane of its own; cheap, formatted only by toJson.
+  /// One kernel call of a function, on a lane of its own; cheap, formatted only by take().
   void kernel(const KernelCall &call, std::span<const TensorView> operands, Event begin, Event end);
   /// Looks up when the kernels ran; the backend has reached their events.
   void settle(const Backend &backend);
 
-  /// Events separated by commas, to be put between "[" and "]" with those of other ranks.
-  std::string toJson() const;
+  /// Returns the events, separated by commas, to be put between "[" and "]" with those of other
+  /// ranks.
+  std::string take();
 
 private:
-  double micros(Clock::time_point t) const {
-    return std::chrono::duration<double, std::micro>(t - origin).count();
+  int64_t nanos(Clock::time_point t) const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(t - origin).count();
   }
-  int rank, stage;
+  TraceWriter::Place placeOf(Lane lane) const { return {rank, static_cast<int64_t>(lane)}; }
+
+  int rank;
   Clock::time_point origin = Clock::now();
   struct KernelSpan {
     const KernelCall *call;
     std::string shapes;
     Clock::time_point begin, end;
   };
-  std::vector<std::string> events;
+  TraceWriter events;
   struct MarkedKernel {
     const KernelCall *call;
     std::string shapes; ///< "a 128x64, b 64x64, c 128x64"

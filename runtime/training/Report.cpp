@@ -244,8 +244,8 @@ void Reporter::summarise() {
               "padding");
 }
 
-Status writeTrace(Session &s, const Trace &trace) {
-  OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, trace.toJson()));
+Status writeTrace(Session &s, Trace &trace) {
+  OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, trace.take()));
   std::string all = "[\n";
   for (size_t r = 0; r < texts.size(); ++r)
     all += (r ? ",\n" : "") + texts[r];

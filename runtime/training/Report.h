@@ -54,7 +54,7 @@ private:
 };
 
 /// Collects the events of all ranks; the leading one writes the file.
-Status writeTrace(Session &session, const Trace &trace);
+Status writeTrace(Session &session, Trace &trace);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_TRAINING_REPORT_H

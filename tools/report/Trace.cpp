@@ -1,12 +1,14 @@
 //===- Trace.cpp -------------------------------------------------------------------------===//
 #include "tools/report/Trace.h"
-#include "runtime/support/JsonWriter.h"
+#include "runtime/support/TraceWriter.h"
 #include "tools/report/StepView.h"
 #include <algorithm>
 #include <map>
 
 namespace omnibal::planner {
 namespace {
+
+using rt::TraceWriter;
 
 /// Threads of a process. Messages on the way at the same time need one each: slices of one thread
 /// must not overlap.
@@ -18,55 +20,27 @@ public:
       : plan(plan), timeline(timeline), view(viewOf(problem, plan, timeline)) {}
 
   std::string write() {
-    out.object([&] {
-      out.attribute("displayTimeUnit", "ms");
-      out.attributeArray("traceEvents", [&] {
-        for (size_t r = 0; r < plan.actions.size(); ++r) {
-          names(r);
-          actions(r);
-          memory(r);
-        }
-        for (size_t number = 0; number < view.transfers.size(); ++number)
-          transfer(number);
-      });
-    });
-    return out.take() + "\n";
+    for (size_t r = 0; r < plan.actions.size(); ++r) {
+      const auto process = static_cast<int64_t>(r);
+      out.nameProcess(process, "stage " + std::to_string(r) + " (predicted)");
+      out.sortProcess(process, process);
+      nameLane(r, compute, "compute");
+      actions(r);
+      for (const MemoryPoint &point : view.stages[r].memory)
+        out.counter("memory", process, point.ns, "bytes", point.bytes);
+    }
+    for (size_t number = 0; number < view.transfers.size(); ++number)
+      transfer(number);
+    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + out.take() + "]}\n";
   }
 
 private:
-  /// One event: phase, name, stage, lane, begin; `more` adds to it.
-  template <typename More>
-  void event(const char *phase, const std::string &name, size_t stage, int lane, int64_t ns,
-             More more) {
-    out.object([&] {
-      out.attribute("ph", phase);
-      out.attribute("name", name);
-      out.attribute("pid", static_cast<int64_t>(stage));
-      out.attribute("tid", lane);
-      microseconds("ts", ns);
-      more();
-    });
+  static TraceWriter::Place placeOf(size_t stage, int lane) {
+    return {static_cast<int64_t>(stage), lane};
   }
-  /// Exact, unlike a double of a long step.
-  void microseconds(const char *key, int64_t ns) {
-    std::string fraction = std::to_string(ns % 1000);
-    out.rawAttribute(key, std::to_string(ns / 1000) + "." + std::string(3 - fraction.size(), '0') +
-                              fraction);
-  }
-
-  template <typename T>
-  void metadata(const char *kind, size_t stage, int lane, const char *key, const T &value) {
-    event("M", kind, stage, lane, 0,
-          [&] { out.attributeObject("args", [&] { out.attribute(key, value); }); });
-  }
-  void names(size_t stage) {
-    metadata("process_name", stage, 0, "name", "stage " + std::to_string(stage) + " (predicted)");
-    metadata("process_sort_index", stage, 0, "sort_index", static_cast<int64_t>(stage));
-    laneName(stage, compute, "compute");
-  }
-  void laneName(size_t stage, int lane, const std::string &name) {
-    metadata("thread_name", stage, lane, "name", name);
-    metadata("thread_sort_index", stage, lane, "sort_index", lane);
+  void nameLane(size_t stage, int lane, const std::string &name) {
+    out.nameLane(placeOf(stage, lane), name);
+    out.sortLane(placeOf(stage, lane), lane);
   }
 
   /// The first lane of its kind that is free from `start` on; transfers come in that order.
@@ -76,22 +50,12 @@ private:
     int lane = first + static_cast<int>(free - ends.begin());
     if (free == ends.end()) {
       std::string name = first == firstSend ? "send" : "receive";
-      laneName(stage, lane, ends.empty() ? name : name + " " + std::to_string(ends.size() + 1));
+      nameLane(stage, lane, ends.empty() ? name : name + " " + std::to_string(ends.size() + 1));
       ends.push_back(end);
     } else {
       *free = end;
     }
     return lane;
-  }
-
-  template <typename F>
-  void span(const std::string &name, const char *category, size_t stage, int lane, int64_t start,
-            int64_t end, F arguments) {
-    event("X", name, stage, lane, start, [&] {
-      microseconds("dur", end - start);
-      out.attribute("cat", category);
-      out.attributeObject("args", arguments);
-    });
   }
 
   void actions(size_t stage) {
@@ -102,24 +66,19 @@ private:
       const ActionTime &time = timeline.times[stage][k];
       auto kind = static_cast<int>(action.kind);
       int64_t recompute = view.stages[stage].recomputeNs[k];
-      span(letterOf(action.kind) + std::to_string(action.microbatch), categories[kind], stage,
-           compute, time.startNs, time.endNs, [&] {
-             out.attribute("micro-batch", action.microbatch);
-             out.attribute("chunk", action.chunk);
-           });
+      out.span(letterOf(action.kind) + std::to_string(action.microbatch), categories[kind],
+               placeOf(stage, compute), time.startNs, time.endNs, [&](rt::JsonWriter &out) {
+                 out.attribute("micro-batch", action.microbatch);
+                 out.attribute("chunk", action.chunk);
+               });
       if (recompute > 0)
-        span("recompute", "recompute", stage, compute, time.startNs, time.startNs + recompute,
-             [] {});
+        out.span("recompute", "recompute", placeOf(stage, compute), time.startNs,
+                 time.startNs + recompute, [](rt::JsonWriter &) {});
       end = time.endNs;
     }
     if (int64_t reduction = view.stages[stage].reductionNs; reduction > 0)
-      span("gradient reduction", "reduction", stage, compute, end, end + reduction, [] {});
-  }
-
-  void memory(size_t stage) {
-    for (const MemoryPoint &point : view.stages[stage].memory)
-      event("C", "memory", stage, 0, point.ns,
-            [&] { out.attributeObject("args", [&] { out.attribute("bytes", point.bytes); }); });
+      out.span("gradient reduction", "reduction", placeOf(stage, compute), end, end + reduction,
+               [](rt::JsonWriter &) {});
   }
 
   void transfer(size_t number) {
@@ -129,30 +88,26 @@ private:
     int receiveLane = laneFor(t.receiver.stage, firstReceive, t.startNs, t.endNs);
     for (auto [stage, lane] :
          {std::pair(t.sender.stage, sendLane), {t.receiver.stage, receiveLane}})
-      span(name, "transfer", stage, lane, t.startNs, t.endNs, [&] {
-        out.attribute("from chunk", t.fromChunk);
-        out.attribute("to chunk", t.toChunk);
-        out.attribute("bytes", t.bytes);
-      });
-    auto arrow = [&](const char *phase, size_t stage, int lane, int64_t ns) {
-      event(phase, name, stage, lane, ns, [&] {
-        out.attribute("cat", "transfer");
-        out.attribute("id", static_cast<int64_t>(number));
-        if (*phase != 's')
-          out.attribute("bp", "e"); // bound to the slice around, not to the next one
-      });
+      out.span(name, "transfer", placeOf(stage, lane), t.startNs, t.endNs,
+               [&](rt::JsonWriter &out) {
+                 out.attribute("from chunk", t.fromChunk);
+                 out.attribute("to chunk", t.toChunk);
+                 out.attribute("bytes", t.bytes);
+               });
+    auto arrow = [&](TraceWriter::Arrow point, size_t stage, int lane, int64_t ns) {
+      out.arrow(point, name, "transfer", static_cast<int64_t>(number), placeOf(stage, lane), ns);
     };
     const ActionTime &from = timeline.times[t.sender.stage][t.sender.index];
     const ActionTime &to = timeline.times[t.receiver.stage][t.receiver.index];
-    arrow("s", t.sender.stage, compute, from.startNs);
-    arrow("t", t.receiver.stage, receiveLane, t.startNs);
-    arrow("f", t.receiver.stage, compute, to.startNs);
+    arrow(TraceWriter::Arrow::Start, t.sender.stage, compute, from.startNs);
+    arrow(TraceWriter::Arrow::Through, t.receiver.stage, receiveLane, t.startNs);
+    arrow(TraceWriter::Arrow::End, t.receiver.stage, compute, to.startNs);
   }
 
   const Plan &plan;
   const Timeline &timeline;
   StepView view;
-  rt::JsonWriter out;
+  TraceWriter out;
   std::map<std::pair<size_t, int>, std::vector<int64_t>> laneEnds; ///< by stage and first lane
 };
 

@@ -148,7 +148,7 @@ TEST_F(OnExecutor, EvaluateGivesTheHostsResults) {
           return Status::ok();
         });
     EXPECT_TRUE(status) << status.message();
-    auto events = nlohmann::json::parse("[" + trace.toJson() + "]");
+    auto events = nlohmann::json::parse("[" + trace.take() + "]");
     int kernels = 0;
     for (const auto &event : events)
       if (event["ph"] == "X") {
