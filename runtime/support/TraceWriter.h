@@ -1,7 +1,8 @@
 //===- TraceWriter.h - Events in Chrome's trace format ----------------------------------------===//
 //
-// Perfetto and chrome://tracing show processes with lanes ("threads") of spans, arrows between spans
-// and counters. Times are nanoseconds; the file has microseconds with three decimals, exactly.
+// Perfetto and chrome://tracing show processes with lanes ("threads") of spans, arrows between
+// spans and counters. Times are nanoseconds; the file has microseconds with three decimals,
+// exactly.
 //
 //===-----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_SUPPORT_TRACEWRITER_H
@@ -46,10 +47,9 @@ public:
   /// A counter's value from this time on.
   void counter(std::string_view name, int64_t process, int64_t ns, std::string_view key,
                int64_t value) {
-    event("C", name, {process, 0}, ns,
-          [&](JsonWriter &out) {
-            out.attributeObject("args", [&] { out.attribute(key, value); });
-          });
+    event("C", name, {process, 0}, ns, [&](JsonWriter &out) {
+      out.attributeObject("args", [&] { out.attribute(key, value); });
+    });
   }
   /// A point of an arrow, bound to the span around it; points with one category and id are
   /// connected.
@@ -84,10 +84,9 @@ private:
   }
   template <typename T>
   void metadata(std::string_view kind, Place place, std::string_view key, const T &value) {
-    event("M", kind, place, 0,
-          [&](JsonWriter &out) {
-            out.attributeObject("args", [&] { out.attribute(key, value); });
-          });
+    event("M", kind, place, 0, [&](JsonWriter &out) {
+      out.attributeObject("args", [&] { out.attribute(key, value); });
+    });
   }
   /// Exact, unlike a double of a long time.
   static std::string microseconds(int64_t ns);

@@ -24,6 +24,7 @@ using tcp::Peer;
 constexpr milliseconds announcements{200};
 /// After so long without a connection it is looked whether the run goes on.
 constexpr milliseconds attempts{1000};
+constexpr const char *waitsFor = ", waiting for rank ";
 /// The time for a last word to go out.
 constexpr milliseconds parting{1000};
 
@@ -70,8 +71,11 @@ public:
       return {Code::Internal, "wait for an operation that was never started"};
     OperationPointer operation = found->second;
     const Peer &peer = peers[operation->peer];
+    waitingFor = operation->peer;
+    waitingSince = Time::now();
     bool came = changed.wait_for(
         lock, deadline, [&] { return operation->done || broken || (peer.ended && !leaving); });
+    waitingFor = -1;
     if (operation->done) {
       operations.erase(handle);
       return operation->failure;
@@ -305,15 +309,29 @@ private:
     return poll(&entry, 1, 0) == 0;
   }
 
+  /// For whom this rank waits, and for whom that one does, and so on: who waits for somebody that
+  /// waits names the one that all wait for.
+  std::string waitingText(int rank) const {
+    constexpr size_t longest = 200; // ranks may wait for each other
+    std::string text = waitsFor + std::to_string(rank);
+    if (const size_t further = peers[rank].activity.find(waitsFor); further != std::string::npos)
+      text += peers[rank].activity.substr(further);
+    return text.substr(0, longest);
+  }
+
   void tell() {
+    const int stuck =
+        waitingFor >= 0 && Time::now() - waitingSince >= announcements ? waitingFor : -1;
+    std::string waits = stuck < 0 ? "" : waitingText(stuck);
     std::string text;
     {
       std::lock_guard guard(activityMutex);
-      if (!activityIsNew)
+      if (!activityIsNew && waits == toldWaits)
         return;
       activityIsNew = false;
-      text = toString(activity);
+      text = toString(activity) + waits;
     }
+    toldWaits = std::move(waits);
     for (Peer &peer : peers)
       if (peer.isOpen() && !peer.ended)
         peer.say(FrameKind::Activity, 0, text);
@@ -343,6 +361,9 @@ private:
   std::mutex activityMutex;
   Activity activity;
   bool activityIsNew = false;
+  int waitingFor = -1; ///< a rank, while this one is in wait()
+  Time::time_point waitingSince;
+  std::string toldWaits; ///< what of it has been announced
   Handle next = 0;
   std::map<Handle, OperationPointer> operations; ///< not yet waited for
   std::optional<Status> broken;                  ///< what every operation gives from now on
