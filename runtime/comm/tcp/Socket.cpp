@@ -1,11 +1,15 @@
 #include "runtime/comm/tcp/Socket.h"
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -17,6 +21,8 @@ using std::chrono::milliseconds;
 
 /// The time for one attempt to connect.
 constexpr milliseconds attempt{5000};
+/// Names are looked up again after so long.
+constexpr milliseconds lookups{1000};
 
 /// Waits for `events`; false when the time is over.
 bool ready(int descriptor, short events, Socket::Time::time_point until) {
@@ -31,21 +37,54 @@ bool ready(int descriptor, short events, Socket::Time::time_point until) {
   }
 }
 
-Result<std::vector<SocketAddress>> resolve(const std::string &host, int port) {
+/// What a lookup finds.
+struct Lookup {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  int error = 0; ///< of getaddrinfo
+  std::vector<SocketAddress> found;
+};
+
+void look(const std::string &host, int port, int flags, Lookup &lookup) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (error)
-    return invalid("the address \"" + host + "\" is unknown here: " + gai_strerror(error));
-  std::vector<SocketAddress> found;
-  for (addrinfo *entry = list; entry; entry = entry->ai_next) {
-    SocketAddress &address = found.emplace_back();
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  std::lock_guard lock(lookup.mutex);
+  for (addrinfo *entry = error ? nullptr : list; entry; entry = entry->ai_next) {
+    SocketAddress &address = lookup.found.emplace_back();
     std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
     address.length = entry->ai_addrlen;
   }
-  freeaddrinfo(list);
-  return found;
+  if (!error)
+    freeaddrinfo(list);
+  lookup.error = error;
+  lookup.done = true;
+  lookup.ended.notify_all();
+}
+
+/// A server of names that does not answer keeps the system's lookup longer than anybody here wants
+/// to wait, and nothing ends it. So it runs on a thread that is left behind if need be.
+Result<std::vector<SocketAddress>> resolve(const std::string &host, int port,
+                                           Socket::Time::time_point until) {
+  auto lookup = std::make_shared<Lookup>();
+  look(host, port, AI_NUMERICHOST, *lookup);
+  if (lookup->error) {
+    lookup->done = false;
+    try {
+      std::thread([=] { look(host, port, 0, *lookup); }).detach();
+    } catch (const std::system_error &) { // the system refuses more threads
+      look(host, port, 0, *lookup);
+    }
+  }
+  std::unique_lock lock(lookup->mutex);
+  if (!lookup->ended.wait_until(lock, until, [&] { return lookup->done; }))
+    return Status(Code::DeadlineExceeded, "looking up the address \"" + host + "\" did not end");
+  if (lookup->error)
+    return Status(Code::Unavailable,
+                  "the address \"" + host + "\" is unknown here: " + gai_strerror(lookup->error));
+  return std::move(lookup->found);
 }
 
 void hurry(const Socket &socket) { // small messages go at once
@@ -163,9 +202,17 @@ Result<Socket> Socket::listen(int port, int &chosen) {
 }
 
 Result<Socket> Socket::connect(const std::string &host, int port, Time::time_point until) {
-  std::string last = "no answer";
-  for (;;) {
-    OMNIBAL_ASSIGN_OR_RETURN(auto addresses, resolve(host, port));
+  std::string last; // why nobody has been reached
+  std::vector<SocketAddress> addresses;
+  for (Time::time_point nextLookup = Time::now();;) {
+    if (Time::now() >= nextLookup) { // a machine may get its name, or another address, late
+      auto found = resolve(host, port, until);
+      if (found)
+        addresses = *std::move(found);
+      else if (last.empty() || found.status().code() != Code::DeadlineExceeded)
+        last = found.status().message();
+      nextLookup = Time::now() + lookups;
+    }
     for (const SocketAddress &address : addresses) {
       Socket socket(
           ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -31,7 +31,8 @@ public:
 
   /// Listens on all addresses of this machine; port 0 takes a free one. `chosen` gets the port.
   static Result<Socket> listen(int port, int &chosen);
-  /// Tries again until somebody listens there; DeadlineExceeded holds why nobody could be reached.
+  /// Tries again until the name is known and somebody listens there; DeadlineExceeded holds why
+  /// nobody could be reached.
   /// Unavailable if this process can have no more connections.
   static Result<Socket> connect(const std::string &host, int port, Time::time_point until);
   /// DeadlineExceeded if nobody came; Unavailable if this process can have no more connections.

@@ -28,6 +28,11 @@ constexpr const char *waitsFor = ", waiting for rank ";
 /// The time for a last word to go out.
 constexpr milliseconds parting{1000};
 
+std::string secondsText(Time::duration time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  return std::to_string(seconds) + " s";
+}
+
 class TcpCommunicator final : public Communicator {
 public:
   TcpCommunicator(TcpOptions given, Milliseconds waits, TcpMeeting meeting)
@@ -71,10 +76,15 @@ public:
       return {Code::Internal, "wait for an operation that was never started"};
     OperationPointer operation = found->second;
     const Peer &peer = peers[operation->peer];
+    const Time::time_point begin = Time::now();
     waitingFor = operation->peer;
-    waitingSince = Time::now();
-    bool came = changed.wait_for(
-        lock, deadline, [&] { return operation->done || broken || (peer.ended && !leaving); });
+    waitingSince = begin;
+    // A slow line, or a long row of ranks that wait for each other, is none that hangs.
+    Time::time_point since = begin;
+    auto over = [&] { return operation->done || broken || (peer.ended && !leaving); };
+    bool came = false;
+    while (!(came = changed.wait_until(lock, since + deadline, over)) && peer.progress > since)
+      since = peer.progress;
     waitingFor = -1;
     if (operation->done) {
       operations.erase(handle);
@@ -84,10 +94,12 @@ public:
       return *broken;
     if (came)
       return {Code::Aborted, "another rank failed: " + nameOf(operation->peer) + " has ended"};
+    const bool moved = since - begin > announcements;
     return {Code::DeadlineExceeded,
             "rank " + std::to_string(me) + " (" + doing() + ") waited " +
-                std::to_string(static_cast<double>(deadline.count()) / 1000.0) + " s for " +
-                nameOf(operation->peer)};
+                secondsText(moved ? Time::now() - begin : deadline) + " for " +
+                nameOf(operation->peer) +
+                (moved ? ", where nothing has moved for " + secondsText(deadline) : "")};
   }
 
   void abort(const Status &reason) override {
@@ -108,6 +120,7 @@ public:
     std::lock_guard lock(activityMutex);
     activity = now;
     activityIsNew = true;
+    actedAt = Time::now();
   }
   std::string activityOf(int rank) override {
     std::lock_guard lock(mutex);
@@ -143,6 +156,7 @@ private:
     // why it does not.
     News news;
     bool more = to.isOpen() && (!to.write(news) || to.wantsToWrite());
+    notice(to, news);
     lock.unlock();
     if (more)
       nudge();
@@ -169,15 +183,32 @@ private:
   }
   void open(int rank, Socket made) {
     peers[rank].open(std::move(made));
+    peers[rank].progress = Time::now();
     if (told) // it came late, and hears at once why the run ends
       peers[rank].say(FrameKind::Abort, static_cast<uint32_t>(cause->code()), cause->message());
     else
-      peers[rank].say(FrameKind::Activity, 0, doing());
+      peers[rank].say(FrameKind::Activity, sinceProgress(movedOn()), doing());
   }
 
   std::string doing() {
     std::lock_guard guard(activityMutex);
     return toString(activity);
+  }
+  /// When this rank, or whom it waits for, last moved on: began an action, or moved bytes of a
+  /// message.
+  Time::time_point movedOn() {
+    const Time::time_point other =
+        waitingFor >= 0 ? peers[waitingFor].progress : Time::time_point::min();
+    std::lock_guard guard(activityMutex);
+    return std::max({actedAt, movedAt, other});
+  }
+  static uint32_t sinceProgress(Time::time_point when) {
+    const auto since = std::chrono::duration_cast<milliseconds>(Time::now() - when).count();
+    return static_cast<uint32_t>(std::clamp<int64_t>(since, 0, UINT32_MAX));
+  }
+  void notice(Peer &peer, const News &news) {
+    if (news.moved)
+      movedAt = peer.progress = Time::now();
   }
   std::string nameOf(int rank) const {
     const Peer &peer = peers[rank];
@@ -290,6 +321,7 @@ private:
     if (alive && peer.wantsToWrite() && !peer.write(news))
       while (alive && !news.aborted) // what it said before it went
         alive = peer.read(news) && !waitsForNothing(peer);
+    notice(peer, news);
     if (news.aborted && !broken) {
       cause = news.reason;
       broken = Status(Code::Aborted, "another rank failed: " + news.reason.message());
@@ -323,18 +355,21 @@ private:
     const int stuck =
         waitingFor >= 0 && Time::now() - waitingSince >= announcements ? waitingFor : -1;
     std::string waits = stuck < 0 ? "" : waitingText(stuck);
+    // Of what only comes around again, through ranks that wait for each other, nothing is told.
+    const Time::time_point moved = movedOn();
     std::string text;
     {
       std::lock_guard guard(activityMutex);
-      if (!activityIsNew && waits == toldWaits)
+      if (!activityIsNew && waits == toldWaits && moved - toldProgress < announcements)
         return;
       activityIsNew = false;
       text = toString(activity) + waits;
     }
     toldWaits = std::move(waits);
+    toldProgress = moved;
     for (Peer &peer : peers)
       if (peer.isOpen() && !peer.ended)
-        peer.say(FrameKind::Activity, 0, text);
+        peer.say(FrameKind::Activity, sinceProgress(moved), text);
   }
 
   void abandonIfStuck(std::unique_lock<std::mutex> &lock) {
@@ -361,6 +396,8 @@ private:
   std::mutex activityMutex;
   Activity activity;
   bool activityIsNew = false;
+  Time::time_point actedAt = Time::now(), movedAt = actedAt; ///< the first with the activity's lock
+  Time::time_point toldProgress;                             ///< what of it has been announced
   int waitingFor = -1; ///< a rank, while this one is in wait()
   Time::time_point waitingSince;
   std::string toldWaits; ///< what of it has been announced

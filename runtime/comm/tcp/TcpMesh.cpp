@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iostream>
 #include <set>
 #include <sys/resource.h>
 
@@ -13,6 +14,8 @@ using Time = Socket::Time;
 
 /// Whoever connects and says nothing holds the others up for so long at most.
 constexpr milliseconds meshPatience{5000};
+/// After so long a rank that does not reach rank 0 says so, and tries on.
+constexpr milliseconds quiet{30000};
 constexpr char magic[8] = {'o', 'm', 'n', 'i', 'b', 'a', 'l', '1'};
 
 /// What a process says first, to rank 0 and to each other rank that it connects to.
@@ -194,7 +197,13 @@ private:
   }
 
   Status join(Socket &listener) {
-    auto first = Socket::connect(place.address, place.port, until);
+    auto first = Socket::connect(place.address, place.port, std::min(until, Time::now() + quiet));
+    if (!first && first.status().code() == Code::DeadlineExceeded && Time::now() < until) {
+      std::cerr << "omnibal-run: notice: rank " << place.rank << " has tried for " << seconds(quiet)
+                << " to reach rank 0 at " << where() << " (" << first.status().message()
+                << "), and goes on" << std::endl;
+      first = Socket::connect(place.address, place.port, until);
+    }
     if (!first)
       return first.status().code() == Code::DeadlineExceeded ? late(first.status().message())
                                                              : first.status();
@@ -248,7 +257,7 @@ private:
         !sockets[0].receiveAll(&answer, sizeof answer, answered) ||
         std::memcmp(answer.magic, magic, sizeof magic) != 0) {
       if (Time::now() < answered)
-        return {Code::Unavailable, "rank " + std::to_string(place.rank) + ": " + where() +
+        return {Code::Unavailable, "rank " + std::to_string(place.rank) + ": rank 0 at " + where() +
                                        " ended the connection without an answer: it has all its "
                                        "ranks already, has ended, or is no omnibal-run"};
       return late("connected, but rank 0 says nothing or is no omnibal-run");

@@ -116,7 +116,7 @@ void Peer::queueChunk() {
   out.back().left = bytes;
 }
 
-int64_t Peer::writeSome() {
+int64_t Peer::writeSome(News &news) {
   Frame &frame = out.front();
   bool fromFrame = frame.written < frame.bytes.size();
   const void *data = frame.bytes.data() + frame.written;
@@ -137,6 +137,7 @@ int64_t Peer::writeSome() {
   } else {
     frame.left -= done;
     frame.chunk->moved += done;
+    news.moved |= done > 0;
   }
   return done;
 }
@@ -147,7 +148,7 @@ bool Peer::write(News &news) {
       queueChunk();
     if (out.empty())
       return true;
-    int64_t done = writeSome();
+    int64_t done = writeSome(news);
     if (done < 0)
       return false;
     Frame &frame = out.front();
@@ -216,6 +217,7 @@ bool Peer::take(News &news) {
     return true;
   case FrameKind::Activity:
     activity.assign(body.begin(), body.end());
+    progress = std::max(progress, Socket::Time::now() - std::chrono::milliseconds(header.code));
     return true;
   case FrameKind::Bye:
     ended = news.finished = true;
@@ -268,6 +270,7 @@ bool Peer::readSome(News &news, int64_t &bytes) {
     bodyRead += done;
     if (operation)
       operation->moved += done;
+    news.moved |= operation != nullptr;
   }
   if (bodyRead < header.bytes)
     return true;

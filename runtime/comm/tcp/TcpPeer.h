@@ -20,7 +20,7 @@ enum class FrameKind : uint32_t { Ready, Chunk, Mismatch, Abort, Activity, Bye }
 
 struct FrameHeader {
   FrameKind kind;
-  uint32_t code = 0; ///< Abort: of the status
+  uint32_t code = 0; ///< Abort: of the status; Activity: milliseconds since the rank moved on
   int64_t tag = 0;
   int64_t id = 0;    ///< the receive's, chosen by the receiver
   int64_t bytes = 0; ///< of what follows
@@ -41,9 +41,10 @@ struct Operation {
 };
 using OperationPointer = std::shared_ptr<Operation>;
 
-/// What comes of reading.
+/// What comes of reading and writing.
 struct News {
   bool finished = false; ///< some operation ended
+  bool moved = false;    ///< bytes of a message went or came
   bool aborted = false;  ///< the other rank says why
   Status reason;
 };
@@ -70,7 +71,9 @@ public:
 
   std::string name;     ///< address, for messages
   std::string activity; ///< last heard
-  bool ended = false;   ///< it has said Bye
+  /// When it, or whom it waits for, last moved on, as far as is known here.
+  Socket::Time::time_point progress;
+  bool ended = false; ///< it has said Bye
 
 private:
   struct Waiting { ///< a Ready whose send has not come
@@ -89,7 +92,7 @@ private:
   void queueChunk();
   /// Writes bytes of the first frame and returns their number: 0 if the socket takes none, -1 if it
   /// is lost.
-  int64_t writeSome();
+  int64_t writeSome(News &news);
   bool readSome(News &news, int64_t &bytes);
   bool take(News &news);
   bool takeReady();
