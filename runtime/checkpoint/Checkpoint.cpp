@@ -143,10 +143,8 @@ Status Checkpoint::readShard(Shard &shard, const std::vector<const NamedTensor *
     places.emplace(tensor->name, tensor);
   RunningChecksum sum;
   const std::vector<StoredTensor> &stored = shard.file->tensors();
-  if (!shard.verified && !stored.empty()) {
-    const StoredTensor &first = stored.front(); // the header lies before its data
-    sum.add(first.data - first.fileOffset, first.fileOffset);
-  }
+  if (!shard.verified)
+    sum.add(shard.file->header().data(), static_cast<int64_t>(shard.file->header().size()));
   for (const StoredTensor &tensor : stored) {
     if (!shard.verified)
       OMNIBAL_RETURN_IF_ERROR(addTo(sum, tensor));

@@ -74,6 +74,8 @@ Result<Manifest> Manifest::parse(const std::string &text, const std::string &lab
   if (!isCount(root, "step") || !isCount(root, "data_position") || !root.contains("seed") ||
       !root["seed"].is_number_unsigned() || !root.contains("settings"))
     return bad("step, data_position, seed or settings is missing or not a number");
+  if (!root["settings"].is_object())
+    return bad("settings is not an object");
   if (!root.contains("files") || !root["files"].is_array() || root["files"].empty())
     return bad("files is missing or empty");
   Manifest manifest;

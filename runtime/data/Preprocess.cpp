@@ -73,6 +73,11 @@ Result<Preprocess> Preprocess::parse(const std::string &text, const std::string 
     for (size_t v = 0; v < 256; ++v) {
       float x = static_cast<float>(v) * static_cast<float>(factor);
       result.table[c][v] = (x - static_cast<float>(mean[c])) / static_cast<float>(deviation[c]);
+      // A factor or a mean above the largest float32, or a deviation below the smallest.
+      if (!std::isfinite(result.table[c][v]))
+        return invalid(label + ": with rescale_factor, image_mean and image_std a pixel of " +
+                       std::to_string(v) + " in channel " + std::to_string(c) +
+                       " becomes no finite float32; take the file of the model's own processor");
     }
   return result;
 }

@@ -168,10 +168,27 @@ Status ShardIndex::check(const ShardStamp &stamp) const {
       return wrong("a sample lies outside");
     keyEnd = r.keyEnd;
     pictureEnd = r.pictureEnd;
+    if (r.keyHash != hashOfKey(key(s)))
+      return wrong("a key has another hash");
   }
-  for (int64_t p = 0; p < h.pictures; ++p)
-    if (!within(pictureRecords()[p].offset, pictureRecords()[p].bytes, h.shardBytes))
+  if (keyEnd != h.keyBytes || pictureEnd != h.pictures)
+    return wrong("it has keys or pictures of no sample");
+  const std::byte *end = bytes.get() + size;
+  if (std::any_of(reinterpret_cast<const std::byte *>(keys() + keyEnd), end,
+                  [](std::byte filling) { return filling != std::byte(0); }) ||
+      (h.sized != 0 && h.sized != 1))
+    return wrong("it was not written by omnibal");
+  int64_t largest = 0; // room is made for it
+  for (int64_t p = 0; p < h.pictures; ++p) {
+    const PictureRecord &r = pictureRecords()[p];
+    if (!within(r.offset, r.bytes, h.shardBytes))
       return wrong("a picture lies outside");
+    if (h.sized && (r.height == 0 || r.width == 0))
+      return wrong("a picture has no size");
+    largest = std::max(largest, r.bytes);
+  }
+  if (largest != h.largestPicture)
+    return wrong("the largest picture has another size");
   return Status::ok();
 }
 

@@ -28,12 +28,17 @@ namespace {
 /// Sizes that no honest program reaches, and with which no sum of ours can overflow.
 constexpr int64_t sizeLimit = int64_t{1} << 50;
 bool sane(int64_t n) { return n >= 0 && n <= sizeLimit; }
-bool sane(const Extent &e) {
-  auto ok = [](int64_t n) { return n >= -sizeLimit && n <= sizeLimit; };
-  return ok(e.constant) && ok(e.perTile) && ok(e.perToken);
+/// Also its value in any micro-batch within the caps, and what is added up on the way there.
+bool sane(const Program &p, const Extent &e) {
+  auto size = [](int64_t n) {
+    return n < 0 ? -static_cast<__int128>(n) : static_cast<__int128>(n);
+  };
+  return size(e.constant) + size(e.perTile) * std::max<int64_t>(p.tilesCap, 1) +
+             size(e.perToken) * std::max<int64_t>(p.roundedTokens(p.tokensCap), 1) <=
+         sizeLimit;
 }
-bool sane(const std::vector<Extent> &list) {
-  return std::all_of(list.begin(), list.end(), [](const Extent &e) { return sane(e); });
+bool sane(const Program &p, const std::vector<Extent> &list) {
+  return std::all_of(list.begin(), list.end(), [&](const Extent &e) { return sane(p, e); });
 }
 
 /// Extents are affine, so that a view's reach is quadratic in V and N at most: these points bound
@@ -64,6 +69,14 @@ Status checkHeader(const Program &p) {
                (p.target == "host" ? "" : " and bfloat16"));
   if (p.rowBucket < 1 || p.rowBucket > 65536)
     return bad("row_bucket must lie in [1, 65536]");
+  // Products with caps and with each other stay far from overflow, too.
+  const ModelInfo &info = p.info;
+  if (info.imageTokenId < -1 || info.imageTokenId > INT32_MAX || info.vocabulary < 0 ||
+      info.vocabulary > INT32_MAX || info.tokensPerTile < 0 || info.tokensPerTile > INT32_MAX)
+    return bad("image_token_id, vocabulary or tokens_per_tile is out of range");
+  if (int64_t bytes = denseBytes(info.tileShape, DType::F32);
+      !sane(bytes) || bytes > sizeLimit / std::max<int64_t>(p.tilesCap, 1))
+    return bad("tile_shape is out of range");
   for (size_t s = 0; s < p.stageList.size(); ++s)
     if (p.stageList[s].id != static_cast<int32_t>(s))
       return bad("stage " + std::to_string(s) + " has id " + std::to_string(p.stageList[s].id));
@@ -78,7 +91,7 @@ Status checkView(const Program &p, const Function &f, const View &v, const std::
                   "the shape has " + std::to_string(v.shape.size()) + " dimensions, the strides " +
                       std::to_string(v.strides.size()) + " (at most " +
                       std::to_string(TensorView::maxRank) + ")");
-  if (!sane(v.shape) || !sane(v.strides) || !sane(v.offset))
+  if (!sane(p, v.shape) || !sane(p, v.strides) || !sane(p, v.offset))
     return broken("p2", where, "a size is out of range");
   const Buffer &buffer = f.buffers[v.buffer];
   for (auto [tiles, tokens] : probes(p)) {
@@ -114,7 +127,7 @@ Status checkFunction(const Program &p, const Function &f, const std::string &whe
     bool temporary = buffer.role == Role::Temporary;
     if (temporary != (static_cast<int64_t>(b) >= f.formals))
       return broken("p2", at, "formals come first, then temporaries");
-    if (!sane(buffer.shape))
+    if (!sane(p, buffer.shape))
       return broken("p2", at, "a size is out of range");
     for (auto [tiles, tokens] : probes(p))
       if (!sane(denseBytes(buffer.shape, buffer.dtype, tiles, tokens)))
@@ -302,8 +315,9 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
 
 Status checkValue(const Program &p, const Mode &mode, const BatchValue &v,
                   const std::string &where) {
-  int64_t bytes =
-      sane(v.shape) ? denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap)) : -1;
+  int64_t bytes = sane(p, v.shape)
+                      ? denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap))
+                      : -1;
   if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) || !sane(bytes) ||
       !inside(v.offset, bytes, mode.regions[v.region].bytes) || v.offset % byteSize(v.dtype))
     return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
@@ -325,8 +339,14 @@ Status checkMode(const Program &p, const Stage &stage, const Mode &mode, const s
                           " bytes does not lie between the persistent part and the "
                           "arena's end, or is no multiple of 8");
   }
-  for (const BatchValue &v : mode.batchValues)
+  int64_t batchBytes = 0; // of all micro-batches: a backend may hold them at once
+  for (const BatchValue &v : mode.batchValues) {
     OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
+    const int64_t bytes = denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
+    if (bytes > (sizeLimit - batchBytes) / mode.microbatches)
+      return broken("p4", where, "the values of its micro-batches are out of range");
+    batchBytes += bytes * mode.microbatches;
+  }
   for (const BatchValue &v : mode.results)
     OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
   for (const Chunk &chunk : mode.chunks)
@@ -355,9 +375,9 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
       if (region < 0 || region >= static_cast<int64_t>(mode.regions.size()))
         return broken("p5", where, "its region does not exist");
       for (const Piece &piece : t.pieces) {
-        int64_t bytes = sane(piece.shape) ? denseBytes(piece.shape, piece.dtype, p.tilesCap,
-                                                       p.roundedTokens(p.tokensCap))
-                                          : -1;
+        int64_t bytes = sane(p, piece.shape) ? denseBytes(piece.shape, piece.dtype, p.tilesCap,
+                                                          p.roundedTokens(p.tokensCap))
+                                             : -1;
         int64_t offset = sends ? piece.sendOffset : piece.recvOffset;
         if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) ||
             offset % byteSize(piece.dtype))

@@ -115,13 +115,18 @@ public:
     each([&](JsonField element) { result.push_back(f(element)); });
     return result;
   }
-  /// The elements of an array of exactly `count`; empty places after an error.
+  /// The elements of an array of exactly `count`. There are as many after an error too, this one or
+  /// an earlier one: a reader looks at the error at its end.
   std::vector<JsonField> tuple(size_t count) const {
     static const nlohmann::json nothing;
-    if (value->is_array() && value->size() == count)
-      return list([](JsonField element) { return element; });
-    fail("an array of " + std::to_string(count) + " is expected");
-    return std::vector<JsonField>(count, JsonField(nothing, path, *error));
+    if (!value->is_array() || value->size() != count) {
+      fail("an array of " + std::to_string(count) + " is expected");
+      return std::vector<JsonField>(count, JsonField(nothing, path, *error));
+    }
+    std::vector<JsonField> elements;
+    for (size_t i = 0; i < count; ++i)
+      elements.emplace_back((*value)[i], path + "[" + std::to_string(i) + "]", *error);
+    return elements;
   }
   const nlohmann::json &json() const { return *value; }
 

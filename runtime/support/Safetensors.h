@@ -89,6 +89,10 @@ public:
   /// is how ONNX external data finds its parameter's name.
   const StoredTensor *findAt(int64_t fileOffset, int64_t bytes) const;
   const std::map<std::string, std::string> &metadata() const { return meta; }
+  /// The bytes of the file before the data.
+  std::span<const std::byte> header() const {
+    return list.empty() ? bytes : bytes.first(static_cast<size_t>(list.front().fileOffset));
+  }
 
 private:
   SafetensorsFile() = default;

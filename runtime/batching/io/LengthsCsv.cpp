@@ -343,7 +343,9 @@ Result<LengthsReader> LengthsReader::open(const std::string &path) {
                   path + ": " + std::strerror(errno));
   if (S_ISREG(about.st_mode))
     impl->total = about.st_size;
-  impl->buffer.resize(blockBytes);
+  // A small table needs no more than itself: a byte behind it, and one for the sentinel.
+  const auto bytes = static_cast<size_t>(impl->total);
+  impl->buffer.resize(bytes > 0 ? std::min(blockBytes, bytes + 2) : blockBytes);
   OMNIBAL_RETURN_IF_ERROR(impl->readHeader());
   return LengthsReader(std::move(impl));
 }
@@ -384,7 +386,11 @@ Result<SampleLengths>
 readLengthsCsv(const std::string &path,
                const std::function<void(int64_t read, int64_t total)> &progress) {
   OMNIBAL_ASSIGN_OR_RETURN(LengthsReader reader, LengthsReader::open(path));
-  constexpr int64_t block = 1 << 17;
+  // A line has four bytes at least ("0,0" and its end, which the last one may lack).
+  constexpr int64_t mostAtOnce = 1 << 17, leastLine = 4;
+  const int64_t block = reader.bytesTotal() > 0
+                            ? std::min(mostAtOnce, reader.bytesTotal() / leastLine + 1)
+                            : mostAtOnce;
   SampleLengths lengths;
   while (true) {
     OMNIBAL_ASSIGN_OR_RETURN(int64_t count, reader.read(block, lengths));

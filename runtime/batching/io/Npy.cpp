@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
-#include <regex>
+#include <optional>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,16 +72,39 @@ Result<NpyFile> NpyFile::open(const std::string &path, const std::string &type, 
 
 /// The sizes of "(3, 2)" or "(3,)"; empty if it is neither.
 std::vector<int64_t> parseShape(const std::string &header) {
-  static const std::regex pattern(
-      "'shape':\\s*\\((\\d{1,15})\\s*,\\s*(?:(\\d{1,15})\\s*,?\\s*)?\\)");
-  std::smatch match;
+  constexpr std::string_view key = "'shape':";
+  const size_t found = header.find(key);
+  if (found == header.npos)
+    return {};
+  std::string_view rest = std::string_view(header).substr(found + key.size());
+  const auto take = [&](char expected) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+    const bool there = rest.starts_with(expected);
+    rest.remove_prefix(there ? 1 : 0);
+    return there;
+  };
+  const auto number = [&]() -> std::optional<int64_t> {
+    constexpr ptrdiff_t mostDigits = 15;
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    if (error != std::errc() || value < 0 || end - rest.data() > mostDigits)
+      return std::nullopt;
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    return value;
+  };
   std::vector<int64_t> shape;
-  if (std::regex_search(header, match, pattern)) {
-    shape.push_back(std::stoll(match[1]));
-    if (match[2].matched)
-      shape.push_back(std::stoll(match[2]));
+  for (bool open = take('('); open;) {
+    if (take(')'))
+      return shape;
+    const std::optional<int64_t> size = number();
+    if (!size || shape.size() == 2)
+      return {};
+    shape.push_back(*size);
+    // The only size of "(3,)" has its comma; the last of several may go without.
+    if (!take(',') && (shape.size() == 1 || !rest.starts_with(')')))
+      return {};
   }
-  return shape;
+  return {};
 }
 
 Status NpyFile::readHeader(const std::string &type, size_t dimensions) {

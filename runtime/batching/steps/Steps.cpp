@@ -153,6 +153,18 @@ Status checkSamples(const Batches &batches, const BatchesUse &use, const std::st
   return Status::ok();
 }
 
+/// Later epochs have as many samples as a mix says, whatever the first one has.
+Status checkMix(const Composition &composition, const Batches &batches, const std::string &folder) {
+  const auto first = static_cast<int64_t>(batches.samples.size());
+  const int64_t said = composition.mix.samples;
+  const bool skips = composition.options.oversize == Oversize::Skip;
+  if (!composition.mix.isSet() || said == first || (skips && said > first))
+    return Status::ok();
+  return {Code::DataLoss, folder + "/batches.json: the field \"mix\" says " + std::to_string(said) +
+                              " samples an epoch, but samples.npy has " + std::to_string(first) +
+                              "; run omnibal-batch again"};
+}
+
 } // namespace
 
 Result<std::shared_ptr<StepSource>>
@@ -196,6 +208,7 @@ Result<Batches> readCheckedGroups(const std::string &folder, const Composition &
   OMNIBAL_RETURN_IF_ERROR(checkSettings(composition, use, folder + "/batches.json"));
   OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readGroups(folder));
   OMNIBAL_RETURN_IF_ERROR(checkSamples(batches, use, folder));
+  OMNIBAL_RETURN_IF_ERROR(checkMix(composition, batches, folder));
   OMNIBAL_RETURN_IF_ERROR(checkLoads(composition.lengths, batches, use, folder + "/groups.npy"));
   return batches;
 }

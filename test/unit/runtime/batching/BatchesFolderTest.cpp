@@ -3,6 +3,7 @@
 #include "runtime/batching/io/CheckBatches.h"
 #include "runtime/batching/io/CostFile.h"
 #include "runtime/batching/io/Npy.h"
+#include "runtime/batching/steps/Steps.h"
 #include "runtime/support/AtomicFile.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include <algorithm>
@@ -157,6 +158,16 @@ TEST(BatchesFolder, LaterEpochsOfAMix) {
     EXPECT_EQ(std::count_if(epoch->samples.begin(), epoch->samples.end(),
                             [](int64_t sample) { return sample < 100; }),
               225);
+  // What a mix says of later epochs is not more than the first one has.
+  BatchesUse use;
+  use.layout = {1, 2};
+  use.tilesCap = 9;
+  use.tokensCap = 1000;
+  use.samples = 300;
+  EXPECT_EQ(errorOf(readCheckedGroups(folder.path, *read, use).status()), "");
+  read->mix.samples = INT32_MAX;
+  EXPECT_NE(errorOf(readCheckedGroups(folder.path, *read, use).status()).find("\"mix\" says"),
+            std::string::npos);
 }
 
 TEST(BatchesFolder, WithoutItsLastFileAFolderIsNotComplete) {

@@ -70,6 +70,21 @@ TEST_F(Npy, WritesNumPysOwnBytes) {
   EXPECT_EQ(*readWholeFile(path), pairs);
 }
 
+TEST_F(Npy, ReadsShapesAsTheyMayBeWritten) {
+  const auto longsWith = [](const std::string &shape, size_t spaces) {
+    const std::string header = "{'descr': '<i8', 'shape':" + std::string(spaces, ' ') + shape + "}";
+    return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size() & 0xff) +
+           static_cast<char>(header.size() >> 8) + header + bytesOf(std::vector<int64_t>{7, -2});
+  };
+  for (const char *shape : {"(2,)", "( 2 , )", "(2,\t)"})
+    EXPECT_EQ(error(longsWith(shape, 1)), "") << shape;
+  // A header as long as they may be.
+  EXPECT_EQ(error(longsWith("(2,)", 60'000)), "");
+  for (const char *shape : {"(2)", "(2 2)", "(,2)", "(2,", "2,", "(-2,)", "(2,,)",
+                            "(0000000000000002,)", "()", "(99999999999999999999,)"})
+    EXPECT_NE(error(longsWith(shape, 0)), "") << shape;
+}
+
 TEST_F(Npy, ReadsBothKinds) {
   writeFile(path, longs);
   auto values = readNpy(path);

@@ -95,6 +95,44 @@ TEST(Checkpoint, StoresTheSourceOrientation) {
   EXPECT_EQ(value, StageData(1, 0).turned[2]);                   // memory is [3, 2]
 }
 
+TEST(Checkpoint, OfAStageThatTrainsNothing) {
+  TemporaryFolder folder;
+  auto results = runRanks(2, [&](int rank, const Agreement &agree) {
+    StageData run(1, rank);
+    std::vector<NamedTensor> tensors;
+    if (rank == 0)
+      tensors = run.tensors(rank);
+    return saveCheckpoint(optionsOf(folder / "c", rank), {1, 6, 0}, tensors, agree);
+  });
+  for (const Status &status : results)
+    ASSERT_TRUE(status) << status.message();
+  auto checkpoint = Checkpoint::open(folder / "c");
+  ASSERT_TRUE(checkpoint) << checkpoint.status().message();
+  StageData expected(1, 0), got(0, 0);
+  for (const NamedTensor &tensor : got.tensors(0))
+    ASSERT_TRUE(checkpoint->read(tensor));
+  EXPECT_EQ(got.plain, expected.plain);
+  // Its header counts, too.
+  const std::string shard = folder / "c/step-00000001/stage-1.safetensors";
+  std::string bytes = readFile(shard);
+  ASSERT_EQ(bytes.substr(8, 2), "{}");
+  bytes[10] = '\n';
+  writeFile(shard, bytes);
+  EXPECT_FALSE(Checkpoint::open(folder / "c/step-00000001"));
+}
+
+TEST(Checkpoint, SettingsThatAreNoObject) {
+  TemporaryFolder folder;
+  save(folder / "c", 1);
+  const std::string path = folder / "c/step-00000001/manifest.json";
+  nlohmann::json manifest = nlohmann::json::parse(readFile(path));
+  manifest["settings"] = {1, 2};
+  writeFile(path, manifest.dump());
+  auto checkpoint = Checkpoint::open(folder / "c/step-00000001");
+  ASSERT_FALSE(checkpoint);
+  EXPECT_NE(checkpoint.status().message().find("settings is not an object"), std::string::npos);
+}
+
 TEST(Checkpoint, TheSameStepAgainReplacesIt) {
   TemporaryFolder folder;
   save(folder / "c", 7);

@@ -3,8 +3,10 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/data/ShardScan.h"
 #include "runtime/data/TarIndex.h"
+#include "runtime/support/Checksum.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -157,6 +159,37 @@ TEST(ShardIndex, ADamagedOneIsNotBelieved) {
   }
   EXPECT_EQ(shard.read(), shard.expected());
   EXPECT_EQ(readFile(shard.index), good); // made again
+}
+
+TEST(ShardIndex, OneThatContradictsItselfIsNotBelieved) {
+  constexpr ShardStamp stamp{4096, 1};
+  TemporaryFolder folder;
+  StoredSample sample{"key", {512, 10}, {}};
+  sample.pictures.push_back({{1024, 99}, {2, 3}});
+  auto index = ShardIndex::of({sample}, stamp, true);
+  ASSERT_TRUE(index) << index.status().message();
+  ASSERT_TRUE(index->write(folder / "good"));
+  const std::string good = readFile(folder / "good");
+  const auto why = [&](std::initializer_list<std::pair<size_t, char>> changes) {
+    std::string bytes = good;
+    for (auto [at, value] : changes)
+      bytes[at] = value;
+    std::vector<uint64_t> words((bytes.size() - 16) / 8);
+    std::memcpy(words.data(), bytes.data() + 16, words.size() * 8);
+    const uint64_t checksum = fnv1aWords(std::span<const uint64_t>(words), fnv1a(""));
+    std::memcpy(bytes.data() + 8, &checksum, sizeof checksum);
+    writeFile(folder / "bad", bytes);
+    auto read = ShardIndex::map(folder / "bad", stamp);
+    return read ? "" : read.status().message();
+  };
+  constexpr size_t largest = 56, keyHash = 72 + 16, keyEnd = 72 + 24, height = 72 + 32 + 16;
+  EXPECT_EQ(why({}), "");
+  EXPECT_NE(why({{largest + 7, '\x7f'}}).find("the largest picture has another size"),
+            std::string::npos);
+  EXPECT_NE(why({{keyHash, static_cast<char>(good[keyHash] + 1)}}).find("another hash"),
+            std::string::npos);
+  EXPECT_NE(why({{keyEnd, 2}}).find("hash"), std::string::npos);
+  EXPECT_NE(why({{height, 0}}).find("a picture has no size"), std::string::npos);
 }
 
 TEST(ShardIndex, IsMadeByOneOfMany) {

@@ -122,6 +122,8 @@ TEST(Preprocess, ReadsWhatItNeedsAndNamesTheField) {
            {R"({"do_normalize":true})", "image_mean"},
            {R"({"image_mean":[1,2],"image_std":[1,1,1]})", "image_mean"},
            {R"({"image_mean":[1,2,3],"image_std":[1,0,1]})", "image_std"},
+           {R"({"rescale_factor":1e39})", "rescale_factor"},
+           {R"({"image_mean":[0,3,0],"image_std":[1,1,1e-46]})", "image_std"},
            {R"({"do_rescale":1})", "do_rescale"}}) {
     auto bad = Preprocess::parse(text, "p.json");
     ASSERT_FALSE(bad) << text;

@@ -94,6 +94,41 @@ const Broken cases[] = {
     {"p2", "does not lie in the workspace", [](Program &p) { p.functions[3].workspaceBytes -= 1; }},
     {"p2", "a size is out of range",
      [](Program &p) { p.functions[3].buffers[6].shape[0] = {INT64_MAX, 0, 0}; }},
+    // At the caps, where the products of these numbers no longer have 64 bits.
+    {"p2", "a size is out of range",
+     [](Program &p) {
+       p.tilesCap = INT32_MAX;
+       p.functions[3].buffers[6].shape[0] = {0, int64_t{1} << 40, 0};
+     }},
+    {"p2", "a size is out of range",
+     [](Program &p) {
+       p.tilesCap = INT32_MAX;
+       p.functions[0].calls[0].operands[2].second.strides[0] = {1, int64_t{1} << 40, 0};
+     }},
+    {"p1", "tokens_per_tile is out of range",
+     [](Program &p) { p.info.tokensPerTile = int64_t{1} << 40; }},
+    {"p1", "tile_shape is out of range", [](Program &p) { p.info.tileShape = {3, INT64_MAX}; }},
+    {"p1", "tile_shape is out of range",
+     [](Program &p) {
+       p.tilesCap = INT32_MAX;
+       p.info.tileShape = {int64_t{1} << 30};
+     }},
+    {"p4", "the values of its micro-batches are out of range",
+     [](Program &p) {
+       p.microbatches = 1'000'000;
+       for (Stage &stage : p.stageList) {
+         stage.arenaBytes = int64_t{1} << 50;
+         for (auto &[name, mode] : stage.modes) {
+           mode.microbatches = p.microbatches;
+           for (Region &r : mode.regions) {
+             r.offsets.assign(p.microbatches, r.offsets[0]);
+             r.bytes = int64_t{1} << 40;
+           }
+           for (BatchValue &v : mode.batchValues)
+             v.shape = {{int64_t{1} << 37, 0, 0}};
+         }
+       }
+     }},
     {"p3", "does not lie in the persistent part",
      [](Program &p) { p.stageList[0].parameters[0].moment2Offset += 4096; }},
     {"p3", "overlap",

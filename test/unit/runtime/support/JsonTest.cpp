@@ -76,6 +76,20 @@ TEST(JsonField, ErrorsNameFieldAndRange) {
             "f.json: the field \"b\" is unknown (known: a, c)");
 }
 
+TEST(JsonField, ATupleHasItsElementsAfterAnError) {
+  for (const char *pair : {"[1, 2]", "[1]", "0"}) {
+    auto value = parseJson(R"({"pair": )" + std::string(pair) + "}", "f.json");
+    ASSERT_TRUE(value);
+    Status error;
+    const JsonField root(*value, "f.json", error);
+    root["missing"].text();
+    ASSERT_TRUE(root.failed());
+    const std::vector<JsonField> both = root["pair"].tuple(2);
+    ASSERT_EQ(both.size(), 2u) << pair;
+    (void)both[1].integer();
+  }
+}
+
 TEST(JsonWriter, WritesInTheOrderOfTheCalls) {
   for (int indent : {0, 1}) {
     JsonWriter out(indent);
