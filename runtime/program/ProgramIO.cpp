@@ -1,5 +1,6 @@
 #include "runtime/program/ProgramIO.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/StagesText.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
@@ -70,6 +71,33 @@ Result<std::string> readListed(const std::string &directory, const std::string &
   return text;
 }
 
+/// Which stages are read as a whole.
+constexpr int everyStage = -1;
+
+/// One stage after the other, so that the values of one stage's text are in memory at a time.
+Status readStages(const std::string &text, const std::string &path, int rank, Program &program) {
+  auto texts = elementsOfArray(text);
+  if (!texts || texts->empty()) { // says what is wrong with it
+    OMNIBAL_RETURN_IF_ERROR(parseJson(text, path).status());
+    return {Code::DataLoss, path + ": an array of stages is expected; compile the program again"};
+  }
+  const size_t count = texts->size();
+  const size_t own = rank == everyStage ? count : static_cast<size_t>(rank) % count;
+  for (size_t s = 0; s < count; ++s) {
+    const std::string where = "stages[" + std::to_string(s) + "]";
+    const bool whole = rank == everyStage || s == own;
+    const std::string needed =
+        whole ? std::string() : withoutMembers((*texts)[s], {"actions", "regions"});
+    OMNIBAL_ASSIGN_OR_RETURN(
+        json stage, parseJson(whole ? (*texts)[s] : std::string_view(needed), path + ", " + where));
+    auto read = stageFromJson(stage, where);
+    if (!read)
+      return std::move(read).status().context(path);
+    program.stageList.push_back(*std::move(read));
+  }
+  return Status::ok();
+}
+
 } // namespace
 
 Status writeProgram(const Program &program, std::vector<ConstantTensor> constants,
@@ -108,7 +136,9 @@ Status writeProgram(const Program &program, std::vector<ConstantTensor> constant
                              manifest.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-Result<LoadedProgram> loadProgram(const std::string &directory) {
+namespace {
+
+Result<LoadedProgram> readProgram(const std::string &directory, int rank) {
   LoadedProgram loaded;
   loaded.directory = directory;
   std::string manifestPath = directory + "/manifest.json";
@@ -117,6 +147,7 @@ Result<LoadedProgram> loadProgram(const std::string &directory) {
     return Status(Code::NotFound, directory + ": no manifest.json here; this is no program "
                                               "directory, or omnibal-compile did not finish it");
   OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(manifestPath));
+  loaded.identity = fnv1a(text);
   OMNIBAL_ASSIGN_OR_RETURN(json manifest, parseJson(text, manifestPath));
   Status error;
   JsonField root(manifest, manifestPath, error);
@@ -146,16 +177,28 @@ Result<LoadedProgram> loadProgram(const std::string &directory) {
   OMNIBAL_RETURN_IF_ERROR(error);
   OMNIBAL_ASSIGN_OR_RETURN(json functions,
                            parseJson(functionsText, directory + "/" + functionsFile));
-  OMNIBAL_ASSIGN_OR_RETURN(json stages, parseJson(stagesText, directory + "/" + stagesFile));
-  auto program = programFromJson(manifest, functions, stages);
+  auto program = programFromJson(manifest, functions);
   if (!program)
     return std::move(program).status().context(directory);
   loaded.program = *std::move(program);
-  OMNIBAL_RETURN_IF_ERROR(verifyProgram(loaded.program).context(directory));
+  OMNIBAL_RETURN_IF_ERROR(
+      readStages(stagesText, directory + "/" + stagesFile, rank, loaded.program));
+  if (rank == everyStage)
+    OMNIBAL_RETURN_IF_ERROR(verifyProgram(loaded.program).context(directory));
   OMNIBAL_ASSIGN_OR_RETURN(loaded.constants,
                            SafetensorsFile::open(directory + "/" + constantsFile));
   OMNIBAL_RETURN_IF_ERROR(checkConstants(loaded));
   return loaded;
+}
+
+} // namespace
+
+Result<LoadedProgram> loadProgram(const std::string &directory) {
+  return readProgram(directory, everyStage);
+}
+
+Result<LoadedProgram> loadProgramOfRank(const std::string &directory, int rank) {
+  return readProgram(directory, rank);
 }
 
 } // namespace omnibal::rt

@@ -46,18 +46,27 @@ struct LoadedProgram {
   std::string directory;
   std::string kernels; ///< path of the generated code; empty if there is none
   std::shared_ptr<const SafetensorsFile> constants;
+  /// Identifies the program's bytes: the manifest holds the checksums of the other files.
+  uint64_t identity = 0;
 };
 
 /// Reads a directory, checks versions, sizes and checksums, and verifies the program.
 Result<LoadedProgram> loadProgram(const std::string &directory);
+
+/// Reads what rank `rank` needs of it: of other stages neither actions nor regions. It checks
+/// versions, sizes and checksums, and leaves it to a rank that reads all of it to verify a program
+/// of the same identity before anything else is done with it.
+Result<LoadedProgram> loadProgramOfRank(const std::string &directory, int rank);
 
 /// The JSON of the two large files and of the manifest's own fields, and back. Reading checks types
 /// and keys strictly and names the path of what is wrong; it does not verify the program.
 std::string functionsToJson(const Program &program);
 std::string stagesToJson(const Program &program);
 nlohmann::json settingsToJson(const Program &program);
-Result<Program> programFromJson(const nlohmann::json &settings, const nlohmann::json &functions,
-                                const nlohmann::json &stages);
+/// Everything but the stages.
+Result<Program> programFromJson(const nlohmann::json &settings, const nlohmann::json &functions);
+/// `where` names the stage in messages.
+Result<Stage> stageFromJson(const nlohmann::json &stage, const std::string &where);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_PROGRAM_PROGRAMIO_H

@@ -406,14 +406,20 @@ json settingsToJson(const Program &p) {
           {"info", info}};
 }
 
-Result<Program> programFromJson(const json &settings, const json &functions, const json &stages) {
+Result<Program> programFromJson(const json &settings, const json &functions) {
   Program p;
   Status error;
   readSettings(Field(settings, "manifest", error), p);
   p.functions = Field(functions, "functions", error).list(readFunction);
-  p.stageList = Field(stages, "stages", error).list(readStage);
   OMNIBAL_RETURN_IF_ERROR(error);
   return p;
+}
+
+Result<Stage> stageFromJson(const json &stage, const std::string &where) {
+  Status error;
+  Stage result = readStage(Field(stage, where, error));
+  OMNIBAL_RETURN_IF_ERROR(error);
+  return result;
 }
 
 } // namespace omnibal::rt

@@ -3,7 +3,6 @@
 #include "runtime/support/Checksum.h"
 #include "runtime/support/TensorFingerprint.h"
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
@@ -48,11 +47,6 @@ const std::map<LearningRateSchedule, const char *> scheduleNames = {
 
 } // namespace
 
-uint64_t identityOf(const LoadedProgram &loaded) {
-  std::ifstream manifest(loaded.directory + "/manifest.json", std::ios::binary);
-  return fnv1a(std::string(std::istreambuf_iterator<char>(manifest), {}));
-}
-
 std::vector<const Parameter *> trainedParameters(const Program &program) {
   std::vector<const Parameter *> list;
   for (const Stage &stage : program.stageList)
@@ -81,7 +75,7 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"samples", checksumText((*data.steps)->fingerprint())}};
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
-  run["program"] = checksumText(identityOf(s.loaded));
+  run["program"] = checksumText(s.loaded.identity);
   json &trained = run["trained"] = json::object();
   for (const Parameter *q : trainedParameters(s.program()))
     trained[q->name] = q->shape;

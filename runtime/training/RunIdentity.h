@@ -13,9 +13,6 @@ namespace omnibal::rt {
 /// The trainable parameters of all stages, each once, in stage order.
 std::vector<const Parameter *> trainedParameters(const Program &program);
 
-/// Identifies the program's bytes: the manifest holds the checksums of the other files.
-uint64_t identityOf(const LoadedProgram &loaded);
-
 /// Layout, settings and data of a run, as its checkpoints say them: also the program's checksum and
 /// the shapes of what trains ("trained"). Only the leader tells the fingerprints of the weights
 /// that stay as they are ("frozen"); all ranks call this.

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -130,6 +131,50 @@ class DiskFaults(RunCase):
         done = [self.exhausted(self.command("--checkpoint", self.path("ck"), "--overwrite", program="four"),
                                limits=((resource.RLIMIT_AS, count * 10**6),)) for count in (*range(120, 700, 40), 4000)]
         self.assertEqual((done[0], done[-1]), (False, True))
+
+    def ranks(self, faulty, faults, deadline, *flags, limits=()):
+        """Processes with torchrun's variables; only the rank `faulty` (-1: each) has the disk with these faults, and these limits.
+        What they end with and say."""
+        def limit():
+            for kind, value in limits:
+                resource.setrlimit(kind, (value, value))
+
+        with socket.socket() as found:
+            found.bind(("localhost", 0))
+            port = str(found.getsockname()[1])
+        jobs = []
+        for rank in range(4):
+            environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="4", LOCAL_WORLD_SIZE="4",
+                               MASTER_ADDR="localhost", MASTER_PORT=port, OMNIBAL_DEADLINE_SECONDS=str(deadline))
+            hit = faulty in (-1, rank)
+            if hit:
+                environment["LD_PRELOAD"] = os.path.abspath(FAULTS)
+                environment.update({"DISK_FAULTS_" + name: str(value) for name, value in faults.items()})
+            jobs.append(subprocess.Popen(self.command(*flags, program="four"), env=environment, stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.PIPE, text=True, preexec_fn=limit if hit else None))
+            self.addCleanup(jobs[-1].kill)
+        said = [job.communicate(timeout=120)[1] for job in jobs]
+        return [job.returncode for job in jobs], said
+
+    def test_a_slow_disk_of_one_rank_does_not_keep_it_from_the_meeting(self):
+        """Each call takes longer than ranks wait for one that does not come."""
+        for faulty, folder in ((0, self.programs), (2, self.programs), (3, os.path.join(MODEL, "preprocessor_config.json"))):
+            with self.subTest(rank=faulty, folder=folder):
+                begin = time.time()
+                codes, said = self.ranks(faulty, {"FOLDER": folder, "CALLS": "open", "DELAY": 2.5}, 1.5, "--steps", 1)
+                self.assertEqual(codes, [0] * 4, said)
+                self.assertGreater(time.time() - begin, 2.5)
+
+    def test_what_a_rank_cannot_open_all_are_told(self):
+        for faulty in (0, 2):
+            for folder in (self.programs, os.path.join(MODEL, "data-")):
+                with self.subTest(rank=faulty, folder=folder):
+                    codes, said = self.ranks(faulty, {"FOLDER": folder, "CALLS": "open", "FAIL": f"1:{errno.EIO}"}, 20, "--steps", 1)
+                    self.assertEqual(codes, [1] * 4, said)
+                    self.assertRegex(said[faulty], rf"omnibal-run: error: {folder}.*{os.strerror(errno.EIO)}")
+                    for other in set(range(4)) - {faulty}:
+                        self.assertIn(f"rank {other} was stopped", said[other])
+                        self.assertIn(os.strerror(errno.EIO), said[other])
 
     def test_a_slow_disk_runs_into_no_deadline(self):
         """Each call takes longer than ranks wait for each other."""

@@ -146,8 +146,56 @@ struct Processes {
   std::atomic<bool> stopped = false; ///< before the last step, as it was asked for
 };
 
-Status runRank(const RunOptions &options, const LoadedProgram &loaded, const DataSource *data,
-               int threads, BackendKind &backend, Processes &processes, RankContext &context) {
+/// What a process opens for its ranks.
+struct Opened {
+  LoadedProgram loaded;
+  BackendKind *backend = nullptr;
+  DataSource data;
+  int ranks() const { return loaded.program.stages * loaded.program.dataParallel; }
+};
+
+/// The rest, when the program is there.
+Status openWhatItNeeds(const RunOptions &options, Opened &opened) {
+  const Program &program = opened.loaded.program;
+  auto backend = backendForTarget(program.target);
+  if (!backend)
+    return std::move(backend).status().context(options.program);
+  opened.backend = *backend;
+  if (!options.calibrate.empty()) {
+    if (!options.data.empty()) {
+      OMNIBAL_ASSIGN_OR_RETURN(opened.data.dataset, Dataset::open(options.data, program.info.grid));
+    }
+  } else if (options.forward.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(opened.data, openData(options, program));
+    if (!options.evaluate)
+      opened.data.steps = openSteps(options, program, *opened.data.dataset);
+  }
+  return Status::ok();
+}
+
+/// Opens a process's files once the ranks have met, so that a slow disk of one of them, for which
+/// the others wait, does not keep it from the meeting. Rank 0 reads and verifies the whole program
+/// for all.
+Status openTogether(const RunOptions &options, const LaunchEnvironment &place,
+                    Communicator &communicator, Opened &opened) {
+  const int rank = communicator.rank();
+  Agreement agree = agreementOver(communicator);
+  OMNIBAL_RETURN_IF_ERROR(agree.after([&] {
+    OMNIBAL_ASSIGN_OR_RETURN(opened.loaded, rank == 0 ? loadProgram(options.program)
+                                                      : loadProgramOfRank(options.program, rank));
+    return Status::ok();
+  }));
+  OMNIBAL_RETURN_IF_ERROR(
+      agree(rank == 0 ? checkNumber(place, communicator, opened.ranks()) : Status::ok()));
+  OMNIBAL_RETURN_IF_ERROR(communicator.checkEqual(opened.loaded.identity, "programs"));
+  return agree.after([&] { return openWhatItNeeds(options, opened); });
+}
+
+Status runRank(const RunOptions &options, const Opened &opened, int threads, Processes &processes,
+               RankContext &context) {
+  const LoadedProgram &loaded = opened.loaded;
+  const DataSource *data = &opened.data;
+  BackendKind &backend = *opened.backend;
   const ResidentMemory before = processes.alone ? residentMemory() : processes.before;
   Communicator &communicator = context.communicator;
   Agreement agree = agreementOver(communicator);
@@ -222,49 +270,34 @@ int runExport(const RunOptions &options) {
 int run(const RunOptions &options) {
   if (!options.exportCheckpoint.empty())
     return runExport(options);
-  auto loaded = loadProgram(options.program);
-  if (!loaded)
-    return fail(loaded.status());
-  if (options.print) {
-    std::cout << printProgram(loaded->program);
-    return 0;
-  }
-  const Program &program = loaded->program;
-  auto backend = backendForTarget(program.target);
-  if (!backend)
-    return fail(backend.status().context(options.program));
-  DataSource data;
-  if (!options.calibrate.empty()) {
-    if (!options.data.empty()) {
-      auto opened = Dataset::open(options.data, program.info.grid);
-      if (!opened)
-        return fail(opened.status());
-      data.dataset = *std::move(opened);
-    }
-  } else if (options.forward.empty()) {
-    auto opened = openData(options, program);
-    if (!opened)
-      return fail(opened.status());
-    data = *std::move(opened);
-    if (!options.evaluate)
-      data.steps = openSteps(options, program, *data.dataset);
-  }
   auto place = readLaunchEnvironment();
   if (!place)
     return fail(place.status());
-  int ranks = program.stages * program.dataParallel;
-  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  int threads =
-      options.threads > 0
-          ? options.threads
-          : std::max(1, cores / (place->launcher == Launcher::None ? ranks : place->localRanks));
+  Opened opened;
   Processes processes;
   processes.alone = place->launcher != Launcher::None;
-  processes.ranksHere = processes.alone ? place->localRanks : ranks;
-  if (!processes.alone)
+  if (!processes.alone || options.print) {
+    auto loaded = loadProgram(options.program);
+    if (!loaded)
+      return fail(loaded.status());
+    opened.loaded = *std::move(loaded);
+    if (options.print) {
+      std::cout << printProgram(opened.loaded.program);
+      return 0;
+    }
+    if (Status status = openWhatItNeeds(options, opened); !status)
+      return fail(status);
     processes.before = residentMemory();
-  const int code = launch(*place, {ranks, identityOf(*loaded)}, [&](RankContext &context) {
-    return runRank(options, *loaded, &data, threads, **backend, processes, context);
+  }
+  processes.ranksHere = processes.alone ? place->localRanks : opened.ranks();
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads =
+      options.threads > 0 ? options.threads : std::max(1, cores / processes.ranksHere);
+  const LaunchOptions launched{processes.alone ? 0 : opened.ranks(), fnv1a(options.program)};
+  const int code = launch(*place, launched, [&](RankContext &context) -> Status {
+    if (processes.alone)
+      OMNIBAL_RETURN_IF_ERROR(openTogether(options, *place, context.communicator, opened));
+    return runRank(options, opened, threads, processes, context);
   });
   return code == 0 && processes.stopped ? exitStopped : code;
 }

@@ -42,6 +42,7 @@ int runThreads(int ranks, const RankBody &body) {
   std::vector<Status> results(ranks);
   int finished = 0, firstFailure = -1;
   std::vector<std::thread> threads;
+  threads.reserve(ranks);
   auto finish = [&](int r, const Status &status) {
     std::lock_guard lock(mutex);
     results[r] = status;
@@ -90,7 +91,7 @@ int runThreads(int ranks, const RankBody &body) {
   return 1;
 }
 
-int runUnderMpi(const LaunchEnvironment &place, int ranks, const RankBody &body) {
+int runUnderMpi(const LaunchEnvironment &place, const RankBody &body) {
   auto communicator = createMpiCommunicator(deadlineFromEnvironment());
   if (!communicator) {
     report(std::move(communicator).status());
@@ -98,20 +99,14 @@ int runUnderMpi(const LaunchEnvironment &place, int ranks, const RankBody &body)
   }
   Communicator &c = **communicator;
   reportActivityOnTermination();
-  Status status;
   RankContext context{c, place.localRank};
-  if (c.size() != ranks)
-    status = invalid("mpirun started " + std::to_string(c.size()) +
-                     " ranks, but the program needs " + std::to_string(ranks) +
-                     " (stages x data-parallel ranks): mpirun -n " + std::to_string(ranks));
-  else
-    status = guarded(body, context);
+  Status status = guarded(body, context);
   if (status)
     return 0;
   // The rank whose error it is must have written it before the job ends.
   if (status.code() == Code::Aborted)
     std::this_thread::sleep_for(std::chrono::seconds(2));
-  else if (c.size() == ranks || c.rank() == 0)
+  else
     report(status);
   c.abort(status);
   return 1;
@@ -153,15 +148,6 @@ int runOverTcp(const LaunchEnvironment &place, const LaunchOptions &launch, cons
   return 1;
 }
 
-int wrongNumber(const LaunchEnvironment &place, int ranks) {
-  bool slurm = place.launcher == Launcher::Slurm;
-  if (place.rank == 0)
-    report(invalid((slurm ? "srun started " : "WORLD_SIZE is ") + std::to_string(place.ranks) +
-                   (slurm ? " tasks" : "") + ", but the program needs " + std::to_string(ranks) +
-                   " ranks (stages x data-parallel ranks)"));
-  return 1;
-}
-
 } // namespace
 
 int launch(const LaunchEnvironment &place, const LaunchOptions &options, const RankBody &body) {
@@ -169,13 +155,30 @@ int launch(const LaunchEnvironment &place, const LaunchOptions &options, const R
   case Launcher::None:
     return runThreads(options.ranks, body);
   case Launcher::Mpi:
-    return runUnderMpi(place, options.ranks, body);
+    return runUnderMpi(place, body);
   case Launcher::Slurm:
   case Launcher::Variables:
     break;
   }
-  return place.ranks == options.ranks ? runOverTcp(place, options, body)
-                                      : wrongNumber(place, options.ranks);
+  return runOverTcp(place, options, body);
+}
+
+Status checkNumber(const LaunchEnvironment &place, const Communicator &communicator, int ranks) {
+  if (communicator.size() == ranks)
+    return Status::ok();
+  const std::string started = std::to_string(communicator.size()),
+                    needed = std::to_string(ranks) + " ranks (stages x data-parallel ranks)";
+  switch (place.launcher) {
+  case Launcher::Mpi:
+    return invalid("mpirun started " + started + " ranks, but the program needs " + needed +
+                   ": mpirun -n " + std::to_string(ranks));
+  case Launcher::Slurm:
+    return invalid("srun started " + started + " tasks, but the program needs " + needed);
+  case Launcher::Variables:
+  case Launcher::None:
+    break;
+  }
+  return invalid("WORLD_SIZE is " + started + ", but the program needs " + needed);
 }
 
 Agreement agreementOver(Communicator &communicator) {

@@ -24,6 +24,7 @@ struct RankContext {
 using RankBody = std::function<Status(RankContext &context)>;
 
 struct LaunchOptions {
+  /// As threads of this process, where nothing else launched them; a launcher knows its own number.
   int ranks = 1;
   /// Identifies what is run: processes with different identities do not belong together.
   uint64_t identity = 0;
@@ -33,6 +34,10 @@ struct LaunchOptions {
 /// several. Returns the process's exit code; errors go to stderr, the rank that failed first before
 /// the others.
 int launch(const LaunchEnvironment &place, const LaunchOptions &options, const RankBody &body);
+
+/// InvalidArgument unless the launcher started as many ranks as there are to be. Ranks meet before
+/// they read what says how many they should be.
+Status checkNumber(const LaunchEnvironment &place, const Communicator &communicator, int ranks);
 
 /// Returns an agreement in which all ranks succeed, or all get the error of the lowest rank that
 /// failed.

@@ -157,8 +157,8 @@ private:
     if (theirs.run != place.run) { // another job; ours may still come
       refuse(socket, Code::InvalidArgument,
              "rank 0 at " + where() +
-                 " runs another program or belongs to another job; choose another MASTER_PORT, "
-                 "and give all ranks the same program");
+                 " was given another program's path or belongs to another job; choose another "
+                 "MASTER_PORT, and give all ranks the same command line");
       return 0;
     }
     if (theirs.ranks != place.ranks)

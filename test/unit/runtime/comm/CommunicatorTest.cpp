@@ -356,7 +356,7 @@ TEST(TcpMesh, OtherRunsAndNumbersAreRefused) {
   auto results = meet({{0, 2, "", 0, 1}, {1, 2, "", 0, 2}, {1, 2, "", 0, 1}}, 20s, true);
   EXPECT_TRUE(results[0]) << results[0].message();
   EXPECT_TRUE(results[2]) << results[2].message();
-  contains(results[1], "runs another program or belongs to another job");
+  contains(results[1], "was given another program's path or belongs to another job");
 
   results = meet({{0, 3, "", 0, 1}, {1, 2, "", 0, 1}, {2, 3, "", 0, 1}}, 20s);
   contains(results[0], "was started as one of 2 ranks, rank 0 as one of 3");

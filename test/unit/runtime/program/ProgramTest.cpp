@@ -2,6 +2,7 @@
 #include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
 #include "runtime/program/ProgramIO.h"
+#include "runtime/program/StagesText.h"
 #include "runtime/support/AtomicFile.h"
 #include "test/unit/runtime/program/TinyProgram.h"
 #include <filesystem>
@@ -61,6 +62,48 @@ TEST_F(ProgramFiles, RoundTrip) {
   EXPECT_EQ(settingsToJson(loaded->program), settingsToJson(p));
   EXPECT_EQ(loaded->kernels, folder.string() + "/kernels.so");
   EXPECT_NE(loaded->constants->find("four"), nullptr);
+}
+
+TEST_F(ProgramFiles, ARankReadsItsOwnStage) {
+  Program p = withConstant();
+  ASSERT_GE(p.stageList.size(), 2u);
+  ASSERT_TRUE(write(p, folder));
+  auto whole = loadProgram(folder);
+  ASSERT_TRUE(whole) << whole.status().message();
+  const int stages = static_cast<int>(p.stageList.size());
+  for (int rank = 0; rank < 2 * stages; ++rank) {
+    auto part = loadProgramOfRank(folder, rank);
+    ASSERT_TRUE(part) << part.status().message();
+    EXPECT_EQ(part->identity, whole->identity);
+    for (Stage &stage : p.stageList)
+      if (stage.id != rank % stages)
+        for (auto &[name, mode] : stage.modes) {
+          mode.actions.clear();
+          mode.regions.clear();
+        }
+    EXPECT_EQ(stagesToJson(part->program), stagesToJson(p)) << rank;
+    EXPECT_EQ(functionsToJson(part->program), functionsToJson(p));
+    p = withConstant();
+  }
+  p.stageList[0].parameters[0].name += "2"; // another program has another identity
+  ASSERT_TRUE(write(p, folder));
+  EXPECT_NE(loadProgramOfRank(folder, 1)->identity, whole->identity);
+}
+
+TEST(StagesText, FindsTheEndsOfValues) {
+  using Elements = std::vector<std::string_view>;
+  EXPECT_EQ(elementsOfArray(" [ ] \n"), Elements());
+  EXPECT_EQ(elementsOfArray(R"([1, "a,]\"", {"x": [1, "]"]} ,[[]]])"),
+            (Elements{"1", R"("a,]\"")", R"({"x": [1, "]"]})", "[[]]"}));
+  for (const char *text : {"", "{}", "[", "[1", "[1,", "[\"", "[] []", "[1] 2", "[1]]"})
+    EXPECT_EQ(elementsOfArray(text), std::nullopt) << text;
+
+  EXPECT_EQ(withoutMembers(R"({"a": "b", "b" : [1, {"a": "]"}], "c": {"b":2,"a":[]}})", {"b"}),
+            R"({"a": "b", "b" :[], "c": {"b":[],"a":[]}})");
+  EXPECT_EQ(withoutMembers(R"({"x\"b": 1, "y": ["b", "b"]})", {"b"}),
+            R"({"x\"b": 1, "y": ["b", "b"]})");
+  for (const char *text : {"", "\"", "\"b", "\"b\"", "\"b\":", "{\"b\":[", "{\"b\":\"\\"})
+    EXPECT_LE(withoutMembers(text, {"b"}).size(), std::string(text).size() + 2) << text;
 }
 
 TEST_F(ProgramFiles, TokenTypesOfAPrefix) {
