@@ -6,8 +6,10 @@
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/RankTree.h"
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 namespace omnibal::rt {
 namespace {
@@ -182,9 +184,8 @@ Status Communicator::allReduce(std::span<double> data, std::span<const int> rank
   return sum(data, ranks);
 }
 
-/// A binomial tree: counted from the root, a rank hears from the one whose number lacks its lowest
-/// bit, and tells those whose lowest bit is below its own. As in gatherBehind, no message refers to
-/// the caller's memory.
+/// Places of the tree are counted from the root. As in gatherBehind, no message refers to the
+/// caller's memory.
 Status Communicator::passDown(std::span<std::byte> data, int root, std::span<const int> ranks) {
   Collective c(*this, ranks);
   const int64_t members = c.members(), bytes = static_cast<int64_t>(data.size());
@@ -192,19 +193,15 @@ Status Communicator::passDown(std::span<std::byte> data, int root, std::span<con
   const int64_t place = (c.me() - first + members) % members;
   auto memberAt = [&](int64_t other) { return (other + first) % members; };
   std::byte *staged = stage(bytes);
-  int64_t bit = 1;
-  while (bit < members && !(place & bit))
-    bit *= 2;
   if (place > 0) {
-    OMNIBAL_RETURN_IF_ERROR(c.receive(memberAt(place - bit), staged, bytes));
+    OMNIBAL_RETURN_IF_ERROR(c.receive(memberAt(treeParent(place)), staged, bytes));
     OMNIBAL_RETURN_IF_ERROR(c.finish());
     std::copy_n(staged, bytes, data.data());
   } else {
     std::copy_n(data.data(), bytes, staged);
   }
-  for (bit /= 2; bit > 0; bit /= 2)
-    if (place + bit < members)
-      OMNIBAL_RETURN_IF_ERROR(c.send(memberAt(place + bit), staged, bytes));
+  for (int64_t child : std::views::reverse(treeChildren(place, members))) // the farthest first
+    OMNIBAL_RETURN_IF_ERROR(c.send(memberAt(child), staged, bytes));
   return c.finish();
 }
 

@@ -1,11 +1,11 @@
 //===- Gather.cpp ---------------------------------------------------------------------------===//
 //
-// The texts go up a binomial tree: a rank collects those of the 1, 2, 4, ... ranks behind it and
-// hands all of them on, so that rank 0 hears from few.
+// The texts go up a tree (RankTree.h): a rank collects those of the 1, 2, 4, ... ranks behind it
+// and hands all of them on, so that rank 0 hears from few.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/comm/Gather.h"
-#include <algorithm>
+#include "runtime/comm/RankTree.h"
 #include <memory>
 #include <numeric>
 
@@ -64,14 +64,12 @@ Result<std::vector<std::string>> gatherTexts(Communicator &communicator, std::st
   auto texts = std::make_shared<Texts>();
   texts->lengths.push_back(static_cast<int64_t>(mine.size()));
   texts->bytes = std::move(mine);
-  for (int bit = 1; bit < ranks; bit *= 2) {
-    if (rank & bit) {
-      OMNIBAL_RETURN_IF_ERROR(send(communicator, rank - bit, texts));
-      return std::vector<std::string>();
-    }
-    if (rank + bit < ranks)
-      OMNIBAL_RETURN_IF_ERROR(
-          receive(communicator, rank + bit, std::min(bit, ranks - rank - bit), *texts));
+  for (int64_t child : treeChildren(rank, ranks))
+    OMNIBAL_RETURN_IF_ERROR(
+        receive(communicator, static_cast<int>(child), subtreeSize(child, ranks), *texts));
+  if (rank > 0) {
+    OMNIBAL_RETURN_IF_ERROR(send(communicator, static_cast<int>(treeParent(rank)), texts));
+    return std::vector<std::string>();
   }
   std::vector<std::string> list;
   size_t begin = 0;

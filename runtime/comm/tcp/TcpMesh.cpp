@@ -1,4 +1,5 @@
 #include "runtime/comm/tcp/TcpMesh.h"
+#include "runtime/comm/RankTree.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -52,9 +53,6 @@ bool isHigherRank(const Hello &theirs, const TcpPlace &place) {
   return std::memcmp(theirs.magic, magic, sizeof magic) == 0 && theirs.run == place.run &&
          theirs.ranks == place.ranks && theirs.rank > place.rank && theirs.rank < place.ranks;
 }
-
-/// In the tree of connections, a rank's parent lacks its lowest bit.
-int parentOf(int rank) { return rank & (rank - 1); }
 
 std::string seconds(milliseconds time) {
   std::string text = std::to_string(static_cast<double>(time.count()) / 1000.0);
@@ -140,7 +138,7 @@ private:
                !sockets[r].sendAll(listeners.data(), listeners.size() * sizeof(Listener), until))
         status = {Code::Unavailable, "rank " + std::to_string(r) + " (" + names[r] +
                                          ") went away while the ranks were meeting"};
-      if (parentOf(r) != 0)
+      if (treeParent(r) != 0)
         sockets[r] = Socket(); // its neighbors are others
     }
     return status;
@@ -216,14 +214,13 @@ private:
 
   /// Connects to the parent, if that is not rank 0, and waits for the children.
   Status growTree(const TcpMeeting &meeting) {
-    if (const int parent = parentOf(place.rank); parent != 0) {
+    if (const int parent = static_cast<int>(treeParent(place.rank)); parent != 0) {
       sockets[0] = Socket();
       OMNIBAL_ASSIGN_OR_RETURN(sockets[parent],
                                connectToRank(place, meeting.addresses, parent, until));
     }
-    std::set<int> missing;
-    for (int bit = 1; !(place.rank & bit) && place.rank + bit < place.ranks; bit *= 2)
-      missing.insert(place.rank + bit);
+    const std::vector<int64_t> children = treeChildren(place.rank, place.ranks);
+    std::set<int> missing(children.begin(), children.end());
     while (!missing.empty()) {
       auto came = meeting.listener.accept(until);
       if (!came && came.status().code() != Code::DeadlineExceeded)
