@@ -33,6 +33,10 @@ std::string secondsText(Time::duration time) {
   return std::to_string(seconds) + " s";
 }
 
+Status anotherFailed(const Status &reason) {
+  return {Code::Aborted, "another rank failed: " + reason.message()};
+}
+
 class TcpCommunicator final : public Communicator {
 public:
   TcpCommunicator(TcpOptions given, Milliseconds waits, TcpMeeting meeting)
@@ -106,7 +110,7 @@ public:
     std::unique_lock lock(mutex);
     leaving = true;
     if (!broken)
-      broken = Status(Code::Aborted, "another rank failed: " + reason.message());
+      broken = anotherFailed(reason);
     if (!cause)
       cause = reason;
     for (Peer &peer : peers)
@@ -226,12 +230,19 @@ private:
     std::string who = nameOf(rank);
     peers[rank].close();
     if (!broken && !leaving) {
-      broken = Status(Code::Unavailable,
-                      "rank " + std::to_string(me) + " (" + doing() + ") lost " + who + ": " + how);
-      cause = broken;
-      noticed = Time::now();
-      tellAll();
+      Status lost(Code::Unavailable,
+                  "rank " + std::to_string(me) + " (" + doing() + ") lost " + who + ": " + how);
+      breakOff(lost, lost);
     }
+    changed.notify_all();
+  }
+
+  /// From now on every operation fails with `status`, and the others hear `why`.
+  void breakOff(const Status &status, const Status &why) {
+    broken = status;
+    cause = why;
+    noticed = Time::now();
+    tellAll();
     changed.notify_all();
   }
 
@@ -296,10 +307,8 @@ private:
       if (auto came = listener.accept(Time::now()))
         arrivals.emplace_back(*std::move(came));
       else if (came.status().code() != Code::DeadlineExceeded && !broken) {
-        broken = cause = came.status().context("rank " + std::to_string(me));
-        noticed = Time::now();
-        tellAll();
-        changed.notify_all();
+        const Status refused = came.status().context("rank " + std::to_string(me));
+        breakOff(refused, refused);
       }
     }
     for (size_t i = 0; i < arrivals.size();) {
@@ -322,12 +331,8 @@ private:
       while (alive && !news.aborted) // what it said before it went
         alive = peer.read(news) && !waitsForNothing(peer);
     notice(peer, news);
-    if (news.aborted && !broken) {
-      cause = news.reason;
-      broken = Status(Code::Aborted, "another rank failed: " + news.reason.message());
-      noticed = Time::now();
-      tellAll();
-    }
+    if (news.aborted && !broken)
+      breakOff(anotherFailed(news.reason), news.reason);
     if (!alive && !peer.ended && !broken)
       lose(rank, "the connection was closed");
     else if (!alive)
