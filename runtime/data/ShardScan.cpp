@@ -5,7 +5,6 @@
 #include <charconv>
 #include <fcntl.h>
 #include <filesystem>
-#include <optional>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,14 +122,6 @@ Status measure(const std::string &shard, std::vector<StoredSample> &samples) {
   return Status::ok();
 }
 
-std::optional<ShardStamp> stampOf(const std::string &shard) {
-  struct stat info{};
-  if (::stat(shard.c_str(), &info) || !S_ISREG(info.st_mode) || ::access(shard.c_str(), R_OK))
-    return std::nullopt; // opening it tells why
-  return ShardStamp{info.st_size,
-                    info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
-}
-
 /// Held while one process makes an index file.
 class ShardLock {
 public:
@@ -179,6 +170,14 @@ Result<ShardIndex> scan(const std::string &shard, bool sized, const std::string 
 }
 
 } // namespace
+
+std::optional<ShardStamp> stampOf(const std::string &shard) {
+  struct stat info{};
+  if (::stat(shard.c_str(), &info) || !S_ISREG(info.st_mode) || ::access(shard.c_str(), R_OK))
+    return std::nullopt; // opening it tells why
+  return ShardStamp{info.st_size,
+                    info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
+}
 
 Result<ShardIndex> indexOf(const std::string &shard, bool sized) {
   const std::string file = shard + ".index";

@@ -3,8 +3,13 @@
 #define RUNTIME_DATA_SHARDSCAN_H
 
 #include "runtime/data/ShardIndex.h"
+#include <optional>
 
 namespace omnibal::rt {
+
+/// Returns the state of a shard that its index has to be for; none if it is no file that this
+/// process may read.
+std::optional<ShardStamp> stampOf(const std::string &shard);
 
 /// Returns the index of a shard, with the sizes of its pictures if `sized`. Where there is no valid
 /// index file, or it lacks the sizes, the shard's headers are read, and where it has many members

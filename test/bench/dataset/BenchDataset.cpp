@@ -6,13 +6,12 @@
 // The shards are sparse files of the right size with index files for them: nothing of a shard is
 // read when its index is valid.
 #include "runtime/data/Dataset.h"
-#include "runtime/data/ShardIndex.h"
+#include "runtime/data/ShardScan.h"
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace omnibal::rt;
@@ -43,12 +42,10 @@ bool writeShard(const fs::path &path, int64_t first, int64_t count, int64_t pict
   }
   std::ofstream(path).put(0);
   fs::resize_file(path, static_cast<uintmax_t>(at + 1024));
-  struct stat info{};
-  if (::stat(path.c_str(), &info))
+  const std::optional<ShardStamp> stamp = stampOf(path.string());
+  if (!stamp)
     return false;
-  ShardStamp stamp{info.st_size,
-                   info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
-  const Result<ShardIndex> index = ShardIndex::of(samples, stamp, true);
+  const Result<ShardIndex> index = ShardIndex::of(samples, *stamp, true);
   return index && index->write(path.string() + ".index");
 }
 

@@ -139,12 +139,8 @@ TEST(ShardIndex, ADamagedOneIsNotBelieved) {
   Shard shard;
   EXPECT_EQ(shard.read(), shard.expected());
   const std::string good = readFile(shard.index);
-  const ShardStamp stamp = [&] {
-    struct stat info{};
-    EXPECT_EQ(::stat(shard.path.c_str(), &info), 0);
-    return ShardStamp{info.st_size,
-                      info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
-  }();
+  ASSERT_TRUE(stampOf(shard.path));
+  const ShardStamp stamp = *stampOf(shard.path);
   ASSERT_TRUE(ShardIndex::map(shard.index, stamp));
   for (size_t at = 0; at < good.size(); at += at < 200 ? 1 : 997) {
     std::string bad = good;
