@@ -1,5 +1,6 @@
 //===- PlanAttributes.cpp ----------------------------------------------------------------===//
 #include "passes/common/PlanAttributes.h"
+#include "passes/common/ActionKinds.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -15,40 +16,12 @@ bool sameLists(const ActionLists &a, const ActionLists &b) {
   return llvm::equal(a, b, [&](const auto &x, const auto &y) { return llvm::equal(x, y, same); });
 }
 
-RunKind runKindOf(planner::ActionKind kind) {
-  switch (kind) {
-  case planner::ActionKind::Forward:
-    return RunKind::Forward;
-  case planner::ActionKind::Backward:
-    return RunKind::Backward;
-  case planner::ActionKind::InputGrad:
-    return RunKind::InputGrad;
-  case planner::ActionKind::WeightGrad:
-    return RunKind::WeightGrad;
-  }
-  llvm_unreachable("a kind of action without a word");
-}
-
-planner::ActionKind actionKindOf(RunKind kind) {
-  switch (kind) {
-  case RunKind::Forward:
-    return planner::ActionKind::Forward;
-  case RunKind::Backward:
-    return planner::ActionKind::Backward;
-  case RunKind::InputGrad:
-    return planner::ActionKind::InputGrad;
-  case RunKind::WeightGrad:
-    return planner::ActionKind::WeightGrad;
-  }
-  llvm_unreachable("a word without a kind of action");
-}
-
 SmallVector<ActionsAttr> writeActions(MLIRContext *context, const ActionLists &lists) {
   SmallVector<ActionsAttr> written;
   for (const std::vector<planner::Action> &list : lists) {
     SmallVector<PlannedAction> actions;
     for (const planner::Action &action : list)
-      actions.push_back({runKindOf(action.kind), action.microbatch, action.chunk});
+      actions.push_back({kindAs<RunKind>(action.kind), action.microbatch, action.chunk});
     written.push_back(ActionsAttr::get(context, actions));
   }
   return written;
@@ -59,7 +32,7 @@ ActionLists readActions(ArrayRef<ActionsAttr> lists) {
   for (ActionsAttr actions : lists) {
     std::vector<planner::Action> &list = read.emplace_back();
     for (const PlannedAction &action : actions.getList())
-      list.push_back({actionKindOf(action.kind), action.microbatch, action.chunk});
+      list.push_back({kindAs<planner::ActionKind>(action.kind), action.microbatch, action.chunk});
   }
   return read;
 }

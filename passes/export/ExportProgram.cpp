@@ -55,9 +55,9 @@ public:
 private:
   /// Lowers the functions of a layer once, however many layers call them.
   LogicalResult lowerCallees() {
-    std::map<std::string, std::set<RunKind>> runs;
+    std::map<std::string, std::set<rt::ActionKind>> runs;
     for (const analysis::Call &call : parts.graph.calls) {
-      const std::set<RunKind> &ofChunk = parts.schedule.runs[call.chunk];
+      const std::set<rt::ActionKind> &ofChunk = parts.schedule.runs[call.chunk];
       runs[LayerFnOp(call.callee).getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
     }
     std::map<std::string, layout::CalleeFunctions> done;
@@ -66,15 +66,12 @@ private:
       auto [it, fresh] = done.try_emplace(name);
       if (fresh && failed(lowerCallee(call.callee, runs.at(name), it->second)))
         return failure();
-      std::set<rt::ActionKind> kinds;
-      for (RunKind run : parts.schedule.runs[call.chunk])
-        kinds.insert(layout::actionOf(run));
-      parts.callees.push_back(it->second.ofRuns(kinds));
+      parts.callees.push_back(it->second.ofRuns(parts.schedule.runs[call.chunk]));
     }
     return success();
   }
 
-  LogicalResult lowerCallee(LayerFnOp callee, const std::set<RunKind> &runs,
+  LogicalResult lowerCallee(LayerFnOp callee, const std::set<rt::ActionKind> &runs,
                             layout::CalleeFunctions &out) {
     lower::layOutSavedValues(callee);
     auto lowerOne = [&](llvm::StringRef symbol, int64_t &index) -> LogicalResult {
@@ -100,13 +97,13 @@ private:
         failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
         failed(lowerOne(callee.getInference(), out.inference)))
       return failure();
-    auto lowerHalf = [&](RunKind kind, std::optional<StringRef> symbol, int64_t &index) {
+    auto lowerHalf = [&](rt::ActionKind kind, std::optional<StringRef> symbol, int64_t &index) {
       return symbol && runs.count(kind) ? lowerOne(*symbol, index) : success();
     };
     return success(
-        succeeded(lowerHalf(RunKind::Backward, callee.getBackward(), out.backward)) &&
-        succeeded(lowerHalf(RunKind::InputGrad, callee.getInputGrad(), out.inputGrad)) &&
-        succeeded(lowerHalf(RunKind::WeightGrad, callee.getWeightGrad(), out.weightGrad)));
+        succeeded(lowerHalf(rt::ActionKind::Backward, callee.getBackward(), out.backward)) &&
+        succeeded(lowerHalf(rt::ActionKind::InputGrad, callee.getInputGrad(), out.inputGrad)) &&
+        succeeded(lowerHalf(rt::ActionKind::WeightGrad, callee.getWeightGrad(), out.weightGrad)));
   }
 
   FailureOr<ExportedProgram> assemble(std::vector<rt::Stage> stages) {

@@ -13,7 +13,7 @@ void useLocalNumbers(rt::Mode &mode) {
   for (const rt::Transfer &transfer : mode.transfers)
     transfers.emplace(transfer.id, static_cast<int32_t>(transfers.size()));
   for (rt::Action &action : mode.actions) {
-    if (action.kind <= rt::ActionKind::WeightGrad)
+    if (rt::isCompute(action.kind))
       action.index = chunks.at(action.index);
     else if (action.kind <= rt::ActionKind::WaitSend)
       action.index = transfers.at(action.index);

@@ -1,4 +1,5 @@
 #include "passes/layout/PlannedMemory.h"
+#include "passes/common/ActionKinds.h"
 #include "passes/common/OffsetAssignment.h"
 #include "passes/layout/ModeLayout.h"
 #include "passes/schedule/Communication.h"
@@ -166,7 +167,7 @@ void PlannedMemory::choose(const planner::Plan &plan) {
   std::vector<std::set<rt::ActionKind>> runs(memory.chunkStage.size());
   for (const std::vector<planner::Action> &list : plan.actions)
     for (const planner::Action &action : list)
-      runs[action.chunk].insert(schedule::actionOf(action.kind));
+      runs[action.chunk].insert(kindAs<rt::ActionKind>(action.kind));
   for (int64_t chunk = 0; chunk < memory.chunks(); ++chunk)
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
       memory.calls[l].chunk = chunk;

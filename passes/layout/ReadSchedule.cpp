@@ -1,5 +1,6 @@
 //===- ReadSchedule.cpp -----------------------------------------------------------------------===//
 #include "passes/layout/ReadSchedule.h"
+#include "passes/common/ActionKinds.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <limits>
 #include <set>
@@ -107,7 +108,7 @@ private:
     }
     for (StageOp stage : result.stages[StageMode::Train])
       for (RunOp run : stage.getBody().front().getOps<RunOp>())
-        result.runs[run.getChunk()].insert(run.getKind());
+        result.runs[run.getChunk()].insert(kindAs<rt::ActionKind>(run.getKind()));
     return checkHalves();
   }
 
@@ -115,7 +116,7 @@ private:
   LogicalResult checkHalves() {
     for (const analysis::Call &call : graph.calls) {
       LayerFnOp callee = call.callee;
-      bool split = result.runs[call.chunk].count(RunKind::InputGrad) != 0;
+      bool split = result.runs[call.chunk].count(rt::ActionKind::InputGrad) != 0;
       if (split && callee.getBackward() && !callee.getInputGrad() && !callee.getWeightGrad())
         return CallLayerOp(call.op).emitOpError("runs its backward in two halves, but @")
                << callee.getSymName()
@@ -167,7 +168,7 @@ private:
   }
 
   LogicalResult readRun(RunOp op) {
-    return add(actionOf(op.getKind()), op.getMicrobatch(), op.getChunk());
+    return add(kindAs<rt::ActionKind>(op.getKind()), op.getMicrobatch(), op.getChunk());
   }
 
   template <typename Op> LogicalResult readMessage(Op op, rt::ActionKind kind) {
@@ -190,20 +191,6 @@ private:
 
 FailureOr<Schedule> readSchedule(ModuleOp module, const analysis::CallGraph &graph) {
   return Reader(module, graph).run();
-}
-
-rt::ActionKind actionOf(RunKind kind) {
-  switch (kind) {
-  case RunKind::Forward:
-    return rt::ActionKind::Forward;
-  case RunKind::Backward:
-    return rt::ActionKind::Backward;
-  case RunKind::InputGrad:
-    return rt::ActionKind::InputGrad;
-  case RunKind::WeightGrad:
-    return rt::ActionKind::WeightGrad;
-  }
-  llvm_unreachable("all kinds are above");
 }
 
 FailureOr<std::vector<rt::Action>> readActions(StageOp op, const Schedule &schedule,

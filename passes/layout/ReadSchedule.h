@@ -19,16 +19,13 @@ struct Schedule {
   std::map<std::string, int32_t> messageIds;        ///< by the name of the transfer
   std::map<StageMode, std::vector<StageOp>> stages; ///< one a stage
   /// The kinds of runs of each chunk in a training step that some action runs.
-  std::map<int64_t, std::set<RunKind>> runs;
+  std::map<int64_t, std::set<rt::ActionKind>> runs;
 };
 
 /// Reads the plan, transfers and stages of a module in form C. Reports where a stage has no list in
 /// some mode and where the transfers are not just the values that chunks on different stages need
 /// of each other; what the actions do with them is checked with the program.
 llvm::FailureOr<Schedule> readSchedule(mlir::ModuleOp module, const analysis::CallGraph &graph);
-
-/// Returns the action of a program that does such a run.
-rt::ActionKind actionOf(RunKind kind);
 
 /// Returns the actions of `op` in the program's terms: chunks and messages by their ids, shared
 /// parameters by the groups and gradient reductions by the buckets of `stage`.

@@ -1,5 +1,6 @@
 //===- Communication.cpp -----------------------------------------------------------------===//
 #include "passes/schedule/Communication.h"
+#include "passes/common/ActionKinds.h"
 #include <algorithm>
 #include <map>
 #include <ranges>
@@ -138,8 +139,8 @@ public:
       append(slots[k].waitSends);
       append(slots[k].waitReceives);
       if (k < compute.size())
-        actions.push_back(
-            makeAction(actionOf(compute[k].kind), compute[k].microbatch, compute[k].chunk));
+        actions.push_back(makeAction(kindAs<rt::ActionKind>(compute[k].kind), compute[k].microbatch,
+                                     compute[k].chunk));
     }
     return actions;
   }
@@ -215,20 +216,6 @@ private:
 };
 
 } // namespace
-
-rt::ActionKind actionOf(planner::ActionKind kind) {
-  switch (kind) {
-  case planner::ActionKind::Forward:
-    return rt::ActionKind::Forward;
-  case planner::ActionKind::Backward:
-    return rt::ActionKind::Backward;
-  case planner::ActionKind::InputGrad:
-    return rt::ActionKind::InputGrad;
-  case planner::ActionKind::WeightGrad:
-    return rt::ActionKind::WeightGrad;
-  }
-  return rt::ActionKind::Forward;
-}
 
 Lists forwardOnly(llvm::ArrayRef<int64_t> chunkStages, int64_t stages, int64_t microbatches) {
   Lists lists(stages);

@@ -8,9 +8,6 @@
 
 namespace omnibal::schedule {
 
-/// The action of a program that does such a run.
-rt::ActionKind actionOf(planner::ActionKind kind);
-
 /// What each stage does of evaluation or prediction: every micro-batch through its chunks. As many
 /// micro-batches as there are stages go through a chunk before the stage's next one, so that the
 /// pipeline fills.

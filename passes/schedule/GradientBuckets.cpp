@@ -7,19 +7,6 @@
 namespace omnibal::schedule {
 namespace {
 
-const std::vector<rt::LayerCall> &callsOf(const rt::Chunk &chunk, rt::ActionKind kind) {
-  switch (kind) {
-  case rt::ActionKind::Backward:
-    return chunk.backward;
-  case rt::ActionKind::InputGrad:
-    return chunk.inputGrad;
-  case rt::ActionKind::WeightGrad:
-    return chunk.weightGrad;
-  default:
-    return chunk.forward;
-  }
-}
-
 /// When a gradient is complete: the action's position in the list and the layer's in the action.
 using Moment = std::pair<int64_t, int64_t>;
 constexpr Moment atTheEnd{std::numeric_limits<int64_t>::max(), 0};
@@ -28,9 +15,9 @@ std::map<int32_t, Moment> completions(const rt::Mode &mode) {
   std::map<int32_t, Moment> last;
   for (size_t k = 0; k < mode.actions.size(); ++k) {
     const rt::Action &action = mode.actions[k];
-    if (action.kind > rt::ActionKind::WeightGrad)
+    if (!rt::isCompute(action.kind))
       continue;
-    const auto &calls = callsOf(mode.chunks[action.index], action.kind);
+    const auto &calls = mode.chunks[action.index].calls(action.kind);
     for (size_t i = 0; i < calls.size(); ++i)
       for (const rt::Location &location : calls[i].bindings)
         if (location.space == rt::Space::Gradient)

@@ -1,5 +1,6 @@
 //===- MaterializeSchedule.cpp - omnibal-materialize-schedule ----------------------------===//
 #include "dialects/omnibal/ir/OmnibalStageOps.h"
+#include "passes/common/ActionKinds.h"
 #include "passes/common/PlanAttributes.h"
 #include "passes/schedule/Communication.h"
 #include "passes/schedule/Passes.h"
@@ -140,18 +141,11 @@ private:
   }
 
   void addStep(OpBuilder &actions, Location loc, const rt::Action &step) {
-    auto addRun = [&](RunKind kind) {
-      RunOp::create(actions, loc, kind, step.index, step.microbatch);
-    };
+    if (rt::isCompute(step.kind)) {
+      RunOp::create(actions, loc, kindAs<RunKind>(step.kind), step.index, step.microbatch);
+      return;
+    }
     switch (step.kind) {
-    case rt::ActionKind::Forward:
-      return addRun(RunKind::Forward);
-    case rt::ActionKind::Backward:
-      return addRun(RunKind::Backward);
-    case rt::ActionKind::InputGrad:
-      return addRun(RunKind::InputGrad);
-    case rt::ActionKind::WeightGrad:
-      return addRun(RunKind::WeightGrad);
     case rt::ActionKind::PostRecv:
       PostRecvOp::create(actions, loc, names[step.index], step.microbatch);
       return;

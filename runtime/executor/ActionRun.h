@@ -9,8 +9,6 @@ namespace omnibal::rt {
 
 inline double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-inline bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
-
 /// Runs one mode's action list once.
 class ActionRun {
 public:

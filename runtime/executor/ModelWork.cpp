@@ -165,12 +165,9 @@ double ModelWork::of(const Mode &mode, int32_t microbatch, const PackedMicrobatc
   std::map<int32_t, double> known; // equal layers share functions
   double sum = 0;
   for (const Action &a : mode.actions) {
-    if (a.kind > ActionKind::WeightGrad || a.microbatch != microbatch)
+    if (!isCompute(a.kind) || a.microbatch != microbatch)
       continue;
-    const Chunk &chunk = mode.chunks[a.index];
-    const std::vector<LayerCall> *lists[] = {&chunk.forward, &chunk.backward, &chunk.inputGrad,
-                                             &chunk.weightGrad};
-    for (const LayerCall &call : *lists[static_cast<size_t>(a.kind)]) {
+    for (const LayerCall &call : mode.chunks[a.index].calls(a.kind)) {
       auto [found, fresh] = known.try_emplace(call.function);
       if (fresh)
         found->second = of(call.function, batch);

@@ -10,12 +10,6 @@
 namespace omnibal::rt {
 namespace {
 
-const std::vector<LayerCall> &phaseCalls(const Chunk &chunk, size_t kind) {
-  const std::vector<LayerCall> *lists[] = {&chunk.forward, &chunk.backward, &chunk.inputGrad,
-                                           &chunk.weightGrad};
-  return *lists[kind];
-}
-
 PreparedBinding bind(const Stage &stage, const Mode &mode, std::byte *arena, const Location &l) {
   switch (l.space) {
   case Space::Parameter:
@@ -109,8 +103,8 @@ std::vector<int32_t> usedFunctions(const Stage &stage) {
   std::set<int32_t> used;
   for (const auto &[name, mode] : stage.modes)
     for (const Chunk &chunk : mode.chunks)
-      for (size_t kind = 0; kind < 4; ++kind)
-        for (const LayerCall &call : phaseCalls(chunk, kind))
+      for (ActionKind kind : computeKinds)
+        for (const LayerCall &call : chunk.calls(kind))
           used.insert(call.function);
   return {used.begin(), used.end()};
 }
@@ -123,8 +117,8 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
   prepared.rowBucket = canRoundRows(mode) ? program.rowBucket : 1;
   for (const Chunk &chunk : mode.chunks) {
     auto &phases = prepared.chunks.emplace_back();
-    for (size_t kind = 0; kind < 4; ++kind) {
-      PreparedPhase &phase = phases[kind];
+    for (ActionKind kind : computeKinds) {
+      PreparedPhase &phase = phases[static_cast<size_t>(kind)];
       auto note = [](std::vector<int32_t> &list, int32_t number) {
         if (number >= 0 && std::find(list.begin(), list.end(), number) == list.end())
           list.push_back(number);
@@ -132,12 +126,12 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
       // Where gradients are complete their sum begins, so a recording ends.
       std::set<size_t> ends;
       for (const auto &[action, list] : prepared.completions)
-        if (static_cast<size_t>(std::get<0>(action)) == kind &&
+        if (std::get<0>(action) == kind &&
             std::get<1>(action) == static_cast<int32_t>(prepared.chunks.size()) - 1)
           for (const Completion &each : list)
             ends.insert(each.layer);
-      phase.segments = cutIntoSegments(program, mode, phaseCalls(chunk, kind), ends);
-      for (const LayerCall &call : phaseCalls(chunk, kind)) {
+      phase.segments = cutIntoSegments(program, mode, chunk.calls(kind), ends);
+      for (const LayerCall &call : chunk.calls(kind)) {
         const Function &f = program.functions[call.function];
         PreparedLayer &layer = phase.layers.emplace_back();
         layer.call = &call;
@@ -149,13 +143,13 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
           const Location &l = call.bindings[i];
           layer.bindings.push_back(bind(stage, mode, arena, l));
           bool writes = formal.role == Role::Result ||
-                        (formal.role == Role::Output && kind == size_t(ActionKind::Forward));
+                        (formal.role == Role::Output && kind == ActionKind::Forward);
           if (formal.role == Role::Batch)
             note(phase.batchValues, findValue(mode.batchValues, l, formal.dtype));
           else if (writes)
             note(phase.results, findValue(mode.results, l, formal.dtype));
-          bool holds = kind == size_t(ActionKind::Forward) ? formal.role == Role::Saved
-                                                           : formal.role == Role::Held;
+          bool holds =
+              kind == ActionKind::Forward ? formal.role == Role::Saved : formal.role == Role::Held;
           if (holds || (writes && formal.role == Role::Output)) {
             // Only the leading dimension depends on V and N in what layers keep.
             Extent bytes{byteSize(formal.dtype), 0, 0};

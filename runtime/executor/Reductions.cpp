@@ -6,19 +6,6 @@
 namespace omnibal::rt {
 namespace {
 
-const std::vector<LayerCall> &callsOf(const Chunk &chunk, ActionKind kind) {
-  switch (kind) {
-  case ActionKind::Backward:
-    return chunk.backward;
-  case ActionKind::InputGrad:
-    return chunk.inputGrad;
-  case ActionKind::WeightGrad:
-    return chunk.weightGrad;
-  default:
-    return chunk.forward;
-  }
-}
-
 /// Says where a gradient is added to for the last time: position of the action and of its layer.
 struct Last {
   int64_t action = -1;
@@ -33,9 +20,9 @@ std::map<int32_t, Last> lastAdditions(const Mode &mode) {
   std::map<int32_t, Last> last;
   for (size_t k = 0; k < mode.actions.size(); ++k) {
     const Action &a = mode.actions[k];
-    if (a.kind > ActionKind::WeightGrad)
+    if (!isCompute(a.kind))
       continue;
-    const std::vector<LayerCall> &calls = callsOf(mode.chunks[a.index], a.kind);
+    const std::vector<LayerCall> &calls = mode.chunks[a.index].calls(a.kind);
     for (size_t i = 0; i < calls.size(); ++i)
       for (const Location &l : calls[i].bindings)
         if (l.space == Space::Gradient)

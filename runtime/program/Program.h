@@ -152,6 +152,11 @@ enum class ActionKind {
   ReduceScalars,   ///< loss, label count, squared norm over all ranks
   Update           ///< AdamW with the clipping scale
 };
+/// Work on a chunk.
+inline constexpr ActionKind computeKinds[] = {ActionKind::Forward, ActionKind::Backward,
+                                              ActionKind::InputGrad, ActionKind::WeightGrad};
+constexpr bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
+
 struct Action {
   ActionKind kind = ActionKind::Forward;
   int32_t microbatch = 0;
@@ -164,6 +169,14 @@ struct Chunk {
   int32_t id = 0;
   std::vector<std::string> layers;
   std::vector<LayerCall> forward, backward, inputGrad, weightGrad;
+
+  /// Those of a computing action.
+  const std::vector<LayerCall> &calls(ActionKind kind) const {
+    return kind == ActionKind::Backward     ? backward
+           : kind == ActionKind::InputGrad  ? inputGrad
+           : kind == ActionKind::WeightGrad ? weightGrad
+                                            : forward;
+  }
 };
 
 /// What one stage does in one mode of the program ("train", "evaluate", "forward").

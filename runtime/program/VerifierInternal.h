@@ -29,21 +29,5 @@ Status verifyPictures(const Program &program);
 /// p11, after p6-p8.
 Status verifyMessageOrder(const Program &program);
 
-inline bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
-
-/// The layer calls of a computing action.
-inline const std::vector<LayerCall> &callsOf(const Chunk &chunk, ActionKind kind) {
-  switch (kind) {
-  case ActionKind::Backward:
-    return chunk.backward;
-  case ActionKind::InputGrad:
-    return chunk.inputGrad;
-  case ActionKind::WeightGrad:
-    return chunk.weightGrad;
-  default:
-    return chunk.forward;
-  }
-}
-
 } // namespace omnibal::rt
 #endif // RUNTIME_PROGRAM_VERIFIERINTERNAL_H

@@ -109,7 +109,7 @@ Status checkEpilogue(const Program &p, const Stage &stage, const Mode &mode,
     const Action &a = mode.actions[i];
     if (!isCompute(a.kind))
       continue;
-    for (const LayerCall &call : callsOf(mode.chunks[a.index], a.kind))
+    for (const LayerCall &call : mode.chunks[a.index].calls(a.kind))
       for (const Location &l : call.bindings)
         if (l.space == Space::Gradient)
           lastGradient[l.index] = i;

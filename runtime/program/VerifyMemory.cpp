@@ -212,7 +212,7 @@ private:
   }
 
   Status compute(const Action &a) {
-    const std::vector<LayerCall> &calls = callsOf(mode.chunks[a.index], a.kind);
+    const std::vector<LayerCall> &calls = mode.chunks[a.index].calls(a.kind);
     OMNIBAL_RETURN_IF_ERROR(provide(a, calls));
     for (const LayerCall &call : calls)
       OMNIBAL_RETURN_IF_ERROR(runLayer(a, call));

@@ -350,9 +350,8 @@ Status checkMode(const Program &p, const Stage &stage, const Mode &mode, const s
   for (const BatchValue &v : mode.results)
     OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
   for (const Chunk &chunk : mode.chunks)
-    for (ActionKind kind :
-         {ActionKind::Forward, ActionKind::Backward, ActionKind::InputGrad, ActionKind::WeightGrad})
-      for (const LayerCall &call : callsOf(chunk, kind))
+    for (ActionKind kind : computeKinds)
+      for (const LayerCall &call : chunk.calls(kind))
         OMNIBAL_RETURN_IF_ERROR(
             checkLayerCall(p, stage, mode, call,
                            where + ", " + nameOf(kind) + " of layer \"" + call.layer + "\""));

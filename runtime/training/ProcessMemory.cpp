@@ -104,8 +104,8 @@ int64_t messages(const Session &s, bool alone) {
 int64_t callsOfStep(const Program &program, const Mode &mode) {
   int64_t calls = 0;
   for (const Chunk &chunk : mode.chunks)
-    for (const auto *list : {&chunk.forward, &chunk.backward, &chunk.inputGrad, &chunk.weightGrad})
-      for (const LayerCall &call : *list)
+    for (ActionKind kind : computeKinds)
+      for (const LayerCall &call : chunk.calls(kind))
         calls += static_cast<int64_t>(program.functions[call.function].calls.size());
   return calls * mode.microbatches;
 }

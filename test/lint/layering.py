@@ -29,7 +29,7 @@ MAY = {
     "dialects/omnibal/analysis": ["dialects/omnibal/ir", "dialects/omnibal/rules"],
     "dialects/omnibal/interpreter": ["dialects/omnibal/ir", "dialects/omnibal/rules"],
     "importers/onnx": ["dialects", "runtime/support"],
-    "passes/common": ["dialects", "runtime/planner/model"],
+    "passes/common": ["dialects", "runtime/planner/model", "runtime/program"],
     "passes/specialize": ["dialects"],
     "passes/raise": ["dialects", "passes/specialize"],
     "passes/layers": ["dialects", "passes/raise/match"],
