@@ -500,24 +500,34 @@ TEST_P(Messages, AnAbortReachesThoseWhoNeverTalked) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
 }
 
-/// Rank 2 never comes. Whoever finds out first must not begin something else with those who wait.
+/// Rank 2 comes when rank 1 has given up, but ranks 0 and 3 still wait in the sum, rank 3 for what
+/// rank 1 passes on. Were rank 1 to agree with the late one, what it sends next would be taken for
+/// a part of the sum.
 TEST_P(Messages, AfterACollectiveThatFailedNoOtherBegins) {
-  onRanks(4, 600ms, [](Communicator &c) {
-    if (c.rank() == 2) {
-      std::this_thread::sleep_for(3s);
-      return;
-    }
-    if (c.rank() == 0)
-      std::this_thread::sleep_for(300ms); // so it still waits when the others give up
+  std::atomic<bool> gaveUp = false;
+  onRanks(4, 1000ms, [&gaveUp](Communicator &c) {
+    if (c.rank() == 2)
+      gaveUp.wait(false);
+    else if (c.rank() != 1)
+      std::this_thread::sleep_for(700ms);
     double value = 1;
-    Status status = c.allReduce(std::span<double>(&value, 1), c.everyone());
-    EXPECT_FALSE(status);
-    Status again = c.agree(status);
-    EXPECT_EQ(again.message(), status.message());
-    EXPECT_EQ(c.barrier(c.everyone()).message(), status.message());
-    EXPECT_EQ(status.message().find("disagree"), std::string::npos) << status.message();
-    std::this_thread::sleep_for(1s); // nobody ends while others wait
-    c.abort(status);
+    Status summed = c.allReduce(std::span<double>(&value, 1), c.everyone());
+    if (c.rank() == 1) {
+      EXPECT_EQ(summed.code(), Code::DeadlineExceeded) << summed.message();
+      gaveUp = true;
+      gaveUp.notify_all();
+    }
+    Status agreed = c.agree(summed);
+    if (!summed) {
+      EXPECT_EQ(agreed.message(), summed.message());
+    }
+    Status met = c.barrier(c.everyone());
+    EXPECT_FALSE(agreed || met);
+    EXPECT_EQ(met.message(), agreed.message());
+    for (const Status &status : {summed, agreed, met})
+      EXPECT_EQ(status.message().find("disagree"), std::string::npos) << status.message();
+    std::this_thread::sleep_for(3s); // nobody ends while others wait
+    c.abort(agreed);
   });
 }
 
