@@ -6,18 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 using namespace mlir;
 
 namespace omnibal::onnx {
-
-ExternalFile::~ExternalFile() {
-  safetensors.reset();
-  if (!bytes.empty())
-    munmap(const_cast<char *>(bytes.data()), bytes.size());
-}
 
 ExternalFiles::ExternalFiles(const std::string &modelPath,
                              const std::vector<std::string> &linkFolders,
@@ -65,15 +58,14 @@ FailureOr<const ExternalFile *> ExternalFiles::open(const std::string &location,
   if (status.st_nlink != 1)
     return complain("is a hard link (" + std::to_string(status.st_nlink) +
                     " names); copy it, so that it is the model's own");
-  if (status.st_size > 0) {
-    void *map = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-      return complain(std::string("cannot be mapped: ") + std::strerror(errno));
-    file->bytes = {static_cast<const char *>(map), size_t(status.st_size)};
-  }
+  rt::Result<rt::MappedFile> mapped = rt::MappedFile::map(fd);
+  if (!mapped)
+    return complain(mapped.status().message());
+  file->mapped = *std::move(mapped);
+  const std::span<const std::byte> bytes = file->mapped.bytes();
+  file->bytes = {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
   if (llvm::StringRef(location).ends_with(".safetensors")) {
-    auto view = rt::SafetensorsFile::view(
-        {reinterpret_cast<const std::byte *>(file->bytes.data()), file->bytes.size()}, location);
+    auto view = rt::SafetensorsFile::view(bytes, location);
     if (!view)
       return complain("is damaged: " + view.status().message());
     file->safetensors = *view;

@@ -25,15 +25,10 @@
 namespace omnibal::onnx {
 
 /// A mapped file, or the knowledge that there is none.
-class ExternalFile {
-public:
-  ExternalFile() = default;
-  ~ExternalFile();
-  ExternalFile(const ExternalFile &) = delete;
-  ExternalFile &operator=(const ExternalFile &) = delete;
-
+struct ExternalFile {
   bool absent = false;
-  llvm::ArrayRef<char> bytes;
+  rt::MappedFile mapped;
+  llvm::ArrayRef<char> bytes; ///< of it
   /// Set if the file is a safetensors file.
   std::shared_ptr<const rt::SafetensorsFile> safetensors;
 };

@@ -1,6 +1,8 @@
 #include "runtime/data/ShardIndex.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/FolderFiles.h"
+#include "runtime/support/MappedFile.h"
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -8,9 +10,6 @@
 #include <fcntl.h>
 #include <limits>
 #include <span>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace omnibal::rt {
 
@@ -193,24 +192,19 @@ Status ShardIndex::check(const ShardStamp &stamp) const {
 }
 
 Result<ShardIndex> ShardIndex::map(const std::string &path, const ShardStamp &stamp) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may be a pipe
-  if (fd < 0)
+  const FileDescriptor file(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // it may be a pipe
+  if (!file)
     return Status(errno == ENOENT ? Code::NotFound : Code::Unavailable,
                   path + ": " + std::strerror(errno));
-  struct stat info{};
-  const bool known = !::fstat(fd, &info) && S_ISREG(info.st_mode);
-  const auto size = static_cast<size_t>(info.st_size);
-  if (!known || size < sizeof(Header) || size % 8) {
-    ::close(fd);
+  Result<MappedFile> mapped = MappedFile::map(file.get());
+  if (!mapped)
+    return std::move(mapped).status().context(path);
+  auto owner = std::make_shared<const MappedFile>(*std::move(mapped));
+  const size_t size = owner->bytes().size();
+  if (size < sizeof(Header) || size % 8)
     return Status(Code::DataLoss, path + ": no index");
-  }
-  void *mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  ::close(fd);
-  if (mapped == MAP_FAILED)
-    return Status(Code::Unavailable, path + ": " + std::strerror(errno));
-  ShardIndex index({static_cast<const std::byte *>(mapped),
-                    [size](const std::byte *p) { ::munmap(const_cast<std::byte *>(p), size); }},
-                   size);
+  ShardIndex index({owner, owner->bytes().data()}, size);
   OMNIBAL_RETURN_IF_ERROR(index.check(stamp).context(path));
   return index;
 }

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <set>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <tuple>
 #include <unistd.h>
 
@@ -137,19 +136,14 @@ Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(const std::
 
 Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(FileDescriptor descriptor,
                                                                      std::string label) {
-  struct stat info{};
-  if (::fstat(descriptor.get(), &info) || !S_ISREG(info.st_mode))
-    return invalid(label + ": not a regular file; a .safetensors file is needed");
+  Result<MappedFile> mapped = MappedFile::map(descriptor.get());
+  if (!mapped)
+    return Status(mapped.status().code(),
+                  label + ": " + mapped.status().message() + "; a .safetensors file is needed");
   std::shared_ptr<SafetensorsFile> file(new SafetensorsFile);
   file->label = std::move(label);
-  if (info.st_size > 0) {
-    const auto size = static_cast<size_t>(info.st_size);
-    void *at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
-    if (at == MAP_FAILED)
-      return Status(Code::Unavailable, file->label + ": mapping failed: " + std::strerror(errno));
-    file->bytes = {static_cast<const std::byte *>(at), size};
-    file->mapped = true;
-  }
+  file->file = *std::move(mapped);
+  file->bytes = file->file.bytes();
   OMNIBAL_RETURN_IF_ERROR(file->parse());
   return std::shared_ptr<const SafetensorsFile>(std::move(file));
 }
@@ -161,11 +155,6 @@ SafetensorsFile::view(std::span<const std::byte> bytes, std::string label) {
   file->bytes = bytes;
   OMNIBAL_RETURN_IF_ERROR(file->parse());
   return std::shared_ptr<const SafetensorsFile>(std::move(file));
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (mapped)
-    ::munmap(const_cast<std::byte *>(bytes.data()), bytes.size());
 }
 
 Status SafetensorsFile::parse() {
@@ -205,7 +194,7 @@ Status SafetensorsFile::parse() {
     OMNIBAL_RETURN_IF_ERROR(parseEntry(label, name, entry, dataBytes, tensor, begin));
     tensor.data = base + begin;
     tensor.fileOffset = static_cast<int64_t>(8 + headerBytes + begin);
-    tensor.mapped = mapped;
+    tensor.mapped = !file.bytes().empty();
     found.emplace_back(begin, std::move(tensor));
   }
   std::sort(found.begin(), found.end(), [](const auto &a, const auto &b) {

@@ -11,6 +11,7 @@
 
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/FolderFiles.h"
+#include "runtime/support/MappedFile.h"
 #include "runtime/support/Status.h"
 #include "runtime/support/Types.h"
 #include <cstddef>
@@ -76,7 +77,6 @@ public:
   /// errors.
   static Result<std::shared_ptr<const SafetensorsFile>> view(std::span<const std::byte> bytes,
                                                              std::string label);
-  ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile &) = delete;
   SafetensorsFile &operator=(const SafetensorsFile &) = delete;
 
@@ -99,8 +99,8 @@ private:
   Status parse();
 
   std::string label;
+  MappedFile file; ///< empty if someone else mapped the bytes
   std::span<const std::byte> bytes;
-  bool mapped = false;
   std::vector<StoredTensor> list;
   std::map<std::string, size_t, std::less<>> byName;
   std::map<std::string, std::string> meta;
