@@ -99,6 +99,9 @@ struct Dataset::Impl {
     return indexes[place.shard].keyHash(place.sample);
   }
   /// With a grid; that every picture has units was checked on opening.
+  PictureUnits unitsAt(const Place &sample, int64_t picture) const {
+    return *unitsOf(indexes[sample.shard].picture(sample.sample, picture).size, *grid);
+  }
   std::vector<PictureUnits> unitsOfSample(int64_t index) const;
   Result<Image> decode(const Place &sample, int64_t picture, const ImageSize &wanted,
                        std::vector<uint8_t> &bytes) const;
@@ -175,7 +178,7 @@ std::vector<PictureUnits> Dataset::Impl::unitsOfSample(int64_t index) const {
   std::vector<PictureUnits> units;
   const Place place = placeOf(index);
   for (int64_t p = 0; grid && p < indexes[place.shard].pictures(place.sample); ++p)
-    units.push_back(*unitsOf(indexes[place.shard].picture(place.sample, p).size, *grid));
+    units.push_back(unitsAt(place, p));
   return units;
 }
 
@@ -208,18 +211,23 @@ const std::optional<PictureGrid> &Dataset::grid() const { return impl->grid; }
 
 int64_t Dataset::tiles(int64_t index) const {
   const Place place = impl->placeOf(index);
+  const int64_t pictures = impl->indexes[place.shard].pictures(place.sample);
   if (!impl->grid)
-    return impl->indexes[place.shard].pictures(place.sample);
+    return pictures;
   int64_t units = 0;
-  for (const PictureUnits &picture : impl->unitsOfSample(index))
-    units += picture.count();
+  for (int64_t p = 0; p < pictures; ++p)
+    units += impl->unitsAt(place, p).count();
   return units;
 }
 
 int64_t Dataset::squaredTiles(int64_t index) const {
+  const Place place = impl->placeOf(index);
+  const int64_t pictures = impl->grid ? impl->indexes[place.shard].pictures(place.sample) : 0;
   int64_t squares = 0;
-  for (const PictureUnits &picture : impl->unitsOfSample(index))
-    squares += picture.count() * picture.count();
+  for (int64_t p = 0; p < pictures; ++p) {
+    const int64_t units = impl->unitsAt(place, p).count();
+    squares += units * units;
+  }
   return squares;
 }
 

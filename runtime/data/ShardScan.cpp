@@ -143,17 +143,27 @@ private:
   int fd;
 };
 
-Result<ShardIndex> scan(const std::string &shard, bool sized, const std::string &file,
-                        bool writable) {
-  const std::optional<ShardStamp> stamp = stampOf(shard);
+/// What can be told of a shard without reading it.
+struct KnownShard {
+  explicit KnownShard(const std::string &shard, const std::string &file) : stamp(stampOf(shard)) {
+    if (!stamp)
+      return;
+    if (Result<ShardIndex> read = ShardIndex::map(file, *stamp))
+      index = *std::move(read);
+  }
+  bool suffices(bool sized) const { return index && (index->sized() || !sized); }
+
+  std::optional<ShardStamp> stamp;
+  std::optional<ShardIndex> index;
+};
+
+/// `file`: where the index is left; empty if it cannot be.
+Result<ShardIndex> scan(const std::string &shard, bool sized, const KnownShard &known,
+                        const std::string &file) {
   std::vector<StoredSample> samples;
   int64_t members = membersOfIndexFile;
-  Result<ShardIndex> known =
-      stamp ? ShardIndex::map(file, *stamp) : Result<ShardIndex>(Status(Code::NotFound, shard));
-  if (known && (known->sized() || !sized))
-    return known; // another process made it meanwhile
-  if (known) {
-    samples = known->contents();
+  if (known.index) {
+    samples = known.index->contents();
   } else {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<TarMember> list, indexTar(shard));
     members = static_cast<int64_t>(list.size());
@@ -161,10 +171,11 @@ Result<ShardIndex> scan(const std::string &shard, bool sized, const std::string 
   }
   if (sized)
     OMNIBAL_RETURN_IF_ERROR(measure(shard, samples));
-  Result<ShardIndex> made = ShardIndex::of(samples, stamp.value_or(ShardStamp()), sized);
+  Result<ShardIndex> made = ShardIndex::of(samples, known.stamp.value_or(ShardStamp()), sized);
   OMNIBAL_RETURN_IF_ERROR(made.status().context(shard));
   // One that changed while it was read gets no index; the reader will notice by itself.
-  if (writable && members >= membersOfIndexFile && stamp && stampOf(shard) == stamp)
+  if (!file.empty() && members >= membersOfIndexFile && known.stamp &&
+      stampOf(shard) == known.stamp)
     (void)made->write(file); // it only saves time
   return made;
 }
@@ -181,18 +192,17 @@ std::optional<ShardStamp> stampOf(const std::string &shard) {
 
 Result<ShardIndex> indexOf(const std::string &shard, bool sized) {
   const std::string file = shard + ".index";
-  const std::optional<ShardStamp> stamp = stampOf(shard);
-  if (stamp) {
-    Result<ShardIndex> known = ShardIndex::map(file, *stamp);
-    if (known && (known->sized() || !sized))
-      return known;
-  }
-  std::string folder = std::filesystem::path(shard).parent_path().string();
-  const bool writable = stamp && ::access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
-  std::optional<ShardLock> lock;
-  if (writable)
-    lock.emplace(shard);
-  return scan(shard, sized, file, writable);
+  KnownShard known(shard, file);
+  if (known.suffices(sized))
+    return *std::move(known.index);
+  const std::string folder = std::filesystem::path(shard).parent_path().string();
+  if (!known.stamp || ::access(folder.empty() ? "." : folder.c_str(), W_OK))
+    return scan(shard, sized, known, "");
+  const ShardLock lock(shard);
+  known = KnownShard(shard, file); // another process may have made it meanwhile
+  if (known.suffices(sized))
+    return *std::move(known.index);
+  return scan(shard, sized, known, file);
 }
 
 } // namespace omnibal::rt
