@@ -260,12 +260,9 @@ public:
   virtual Result<std::unique_ptr<Backend>> open(const BackendOptions &options) = 0;
 };
 
-/// Returns the host backend's kind, which lives forever.
-BackendKind &hostBackendKind();
-
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 9, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 10, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

@@ -1,18 +1,9 @@
-//===- Optimizer.h - AdamW and the sums around it, over many tensors ---------------------===//
-//
-// These are functions that a backend offers in addition to kernels; the executor's update and
-// scalar reduction call them. All tensors of a call are treated as one sequence of fixed blocks
-// that depends on the sizes only, so no result depends on the number of threads. Pointers need only
-// the alignment of float.
-//
-//===-------------------------------------------------------------------------------------------===//
+//===- Optimizer.h - What an update and the sums around it work on ------------------------===//
 #ifndef RUNTIME_DEVICE_OPTIMIZER_H
 #define RUNTIME_DEVICE_OPTIMIZER_H
 
 #include "runtime/support/BFloat16.h"
-#include "runtime/support/ThreadPool.h"
 #include <cstdint>
-#include <span>
 
 namespace omnibal::rt {
 
@@ -40,23 +31,6 @@ struct FloatRun {
   float *data = nullptr;
   int64_t elements = 0;
 };
-
-/// Computes PyTorch's AdamW: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) +
-/// eps).
-void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool);
-
-/// Writes every copy that exists as its parameter, rounded.
-void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool);
-
-/// Returns the sum of squares in double: blocks of fixed size are added in order of run and
-/// position.
-double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool);
-
-/// Multiplies every value.
-void scale(std::span<const FloatRun> runs, double factor, ThreadPool &pool);
-
-/// Writes zeros.
-void fillZero(std::span<const FloatRun> runs, ThreadPool &pool);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_DEVICE_OPTIMIZER_H

@@ -1,4 +1,5 @@
 #include "runtime/executor/BackendPlugin.h"
+#include "runtime/backends/host/HostBackend.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>

@@ -8,6 +8,7 @@
 #ifndef RUNTIME_EXECUTOR_EXECUTOR_H
 #define RUNTIME_EXECUTOR_EXECUTOR_H
 
+#include "runtime/backends/host/HostBackend.h"
 #include "runtime/data/MicrobatchSource.h"
 #include "runtime/device/Backend.h"
 #include "runtime/executor/FunctionTable.h"

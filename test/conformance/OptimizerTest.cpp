@@ -1,4 +1,4 @@
-#include "runtime/device/Optimizer.h"
+#include "runtime/backends/host/Optimizer.h"
 #include "test/conformance/KernelTest.h"
 
 using namespace omnibal::rt;

@@ -117,7 +117,7 @@ def plans():
 
 def kernels_and_operators():
     words = set(re.findall(r"`(\w+)`", read("docs/kernels.md")))
-    kernels = set(re.findall(r'table\["(\w+)"\]', read("runtime/backends/host/*.cpp", "runtime/backends/host/kernels/plain/*.cpp")))
+    kernels = set(re.findall(r'table\["(\w+)"\]', read("runtime/backends/host/kernels/*.cpp", "runtime/backends/host/kernels/plain/*.cpp")))
     text = read("docs/importing.md")
     table = re.search(r"^\| theme .*?^$", text, re.M | re.S)
     # Loop and Scan are in the table only to be refused with a message of their own.

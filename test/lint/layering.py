@@ -19,7 +19,7 @@ MAY = {
     "runtime/checkpoint": ["runtime/support", "runtime/comm", "runtime/device"],
     "runtime/backends/host": ["runtime/support", "runtime/comm", "runtime/device"],
     "runtime/backends/cuda": ["runtime/support", "runtime/comm", "runtime/device"],
-    "runtime/executor": ["runtime/support", "runtime/comm", "runtime/device", "runtime/program", "runtime/data"],
+    "runtime/executor": ["runtime/support", "runtime/comm", "runtime/device", "runtime/program", "runtime/data", "runtime/backends/host/HostBackend"],
     "runtime/training": ["runtime/support", "runtime/comm", "runtime/device", "runtime/program", "runtime/batching", "runtime/data",
                          "runtime/checkpoint", "runtime/executor"],
     # The compiler. A plan's attributes stand below the ops that carry them.

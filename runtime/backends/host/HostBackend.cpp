@@ -1,5 +1,7 @@
 //===- HostBackend.cpp - The host as a device: every call performs its work ------------------===//
+#include "runtime/backends/host/HostBackend.h"
 #include "runtime/backends/host/HostArena.h"
+#include "runtime/backends/host/Optimizer.h"
 #include "runtime/comm/StepSums.h"
 #include <cmath>
 #include <cstring>

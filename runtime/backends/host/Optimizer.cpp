@@ -1,4 +1,4 @@
-#include "runtime/device/Optimizer.h"
+#include "runtime/backends/host/Optimizer.h"
 #include "runtime/backends/host/vector/Update.h"
 #include <algorithm>
 #include <cmath>

@@ -9,8 +9,8 @@
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include "runtime/backends/cuda/kernels/StepSums.h"
 #include "runtime/backends/cuda/kernels/Update.h"
+#include "runtime/backends/host/Optimizer.h"
 #include "runtime/comm/StepSums.h"
-#include "runtime/device/Optimizer.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <cmath>
 

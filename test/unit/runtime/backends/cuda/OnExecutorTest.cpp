@@ -5,6 +5,7 @@
 // device chose, unless some work is not ordered behind what it needs.
 //
 //===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/host/HostBackend.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/program/Workspace.h"
