@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FOLDERS = ("dialects/", "runtime/", "tools/")
+FOLDERS = ("dialects/", "importers/", "passes/", "runtime/", "tools/")
 TIDY = "clang-tidy-22"
 MOST = 40  # changed sources that a run of the lints checks; lint-tidy-all checks the others too
 

@@ -1,13 +1,12 @@
 //===- StepView.cpp ----------------------------------------------------------------------===//
 #include "tools/report/StepView.h"
+#include "runtime/planner/model/LinkTimes.h"
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 namespace omnibal::planner {
 namespace {
-
-int64_t ceilDiv(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
 
 using Pair = std::pair<int64_t, int64_t>;
 
@@ -140,9 +139,7 @@ private:
           if (sender == places.end() || receiver == places.end())
             return;
           int64_t start = timeline.times[sender->second.stage][sender->second.index].endNs;
-          const Link &link = problem.cluster.link;
-          int64_t ns = link.latencyNs +
-                       ceilDiv(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
+          int64_t ns = transferNs(problem.cluster.link, bytes);
           result.transfers.push_back(
               {gradient, from, to, m, bytes, start, start + ns, sender->second, receiver->second});
         };

@@ -1,15 +1,10 @@
 #include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/model/LinkTimes.h"
 #include <algorithm>
 #include <map>
 
 namespace omnibal::planner {
 namespace {
-
-int64_t ceilDiv(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
-
-int64_t transferNs(const Link &link, int64_t bytes) {
-  return link.latencyNs + ceilDiv(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
-}
 
 /// Durations and bytes of one chunk for one load, summed over its layers with their options.
 struct ChunkCost {
@@ -234,15 +229,6 @@ private:
     return true;
   }
 
-  int64_t reductionNs(int64_t bytes) const {
-    __int128 d = problem.cluster.dataParallel;
-    if (d <= 1 || bytes == 0)
-      return 0;
-    const Link &link = problem.cluster.dataParallelLink;
-    return static_cast<int64_t>(2 * (d - 1)) * link.latencyNs +
-           ceilDiv(2 * (d - 1) * bytes * 1000000000, d * link.bytesPerSecond);
-  }
-
   void account() {
     size_t stages = plan.actions.size();
     timeline.stages.resize(stages);
@@ -276,7 +262,7 @@ private:
       figures.peakBytes = params + most + workspace;
       const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
       figures.limitBytes = limits.empty() ? 0 : limits[limits.size() == 1 ? 0 : r];
-      reduction[r] = reductionNs(reduced);
+      reduction[r] = reductionNs(problem.cluster, reduced);
       int64_t end = timeline.times[r].empty() ? 0 : timeline.times[r].back().endNs;
       timeline.stepNs = std::max(timeline.stepNs, end + reduction[r]);
     }

@@ -1,11 +1,10 @@
 #include "runtime/planner/model/PlanningModel.h"
+#include "runtime/planner/model/LinkTimes.h"
 #include <algorithm>
 #include <map>
 
 namespace omnibal::planner {
 namespace {
-
-int64_t dividedUp(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
 
 /// All options of a layer, or the given one alone.
 std::vector<RematOption> allowedOptions(const Problem &problem, size_t layer) {
@@ -76,17 +75,11 @@ int64_t PlanningModel::memoryOf(int64_t stage) const {
 }
 
 int64_t PlanningModel::reductionNs(int64_t bytes) const {
-  __int128 d = problem.cluster.dataParallel;
-  if (d <= 1 || bytes == 0)
-    return 0;
-  const Link &link = problem.cluster.dataParallelLink;
-  return static_cast<int64_t>(2 * (d - 1)) * link.latencyNs +
-         dividedUp(2 * (d - 1) * bytes * 1000000000, d * link.bytesPerSecond);
+  return planner::reductionNs(problem.cluster, bytes);
 }
 
 int64_t PlanningModel::transferNs(int64_t bytes) const {
-  const Link &link = problem.cluster.link;
-  return link.latencyNs + dividedUp(static_cast<__int128>(bytes) * 1000000000, link.bytesPerSecond);
+  return planner::transferNs(problem.cluster.link, bytes);
 }
 
 int64_t PlanningModel::inFlight(int64_t stage) const {
