@@ -1,6 +1,7 @@
 //===- SavedValues.cpp - What backward keeps of a layer's forward ------------------------===//
 #include "passes/differentiate/SavedValues.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "passes/common/Views.h"
 #include "passes/differentiate/MinCut.h"
 
 using namespace mlir;
@@ -11,10 +12,6 @@ constexpr int64_t keepWeight = 32, flopsPerByte = 128;
 constexpr size_t mostSelective = 3;
 /// Prices are fractions of integers up to this, so that capacities stay far from int64's end.
 constexpr int64_t largestPrice = int64_t{1} << 16;
-
-bool isView(Operation *op) {
-  return isa<ReshapeOp, SqueezeOp, UnsqueezeOp, TransposeOp, SliceOp, ExpandOp>(op);
-}
 
 bool isCheap(Operation *op) {
   auto remat = dyn_cast<RematerializableOpInterface>(op);

@@ -1,5 +1,6 @@
 //===- Freeze.cpp - Marks parameters that do not train -----------------------------------===//
 #include "dialects/omnibal/analysis/LayerGraph.h"
+#include "passes/layers/ModuleWords.h"
 #include "passes/layers/Passes.h"
 #include "llvm/Support/Regex.h"
 
@@ -12,11 +13,6 @@ using namespace mlir;
 using namespace omnibal;
 
 namespace {
-/// Embedding and head freeze with the language model, as modules of exported models do.
-LayerKind componentOf(LayerKind kind) {
-  return kind == LayerKind::Head ? LayerKind::Language : kind;
-}
-
 struct FreezePass : omnibal::impl::FreezeBase<FreezePass> {
   using FreezeBase::FreezeBase;
 
@@ -47,7 +43,7 @@ struct FreezePass : omnibal::impl::FreezeBase<FreezePass> {
                                           << "'; known are vision, projector and language";
       bool found = false;
       for (LayerOp layer : graph.layers) {
-        if (componentOf(layer.getKind()) != *component)
+        if (layers::componentOf(layer.getKind()) != *component)
           continue;
         found = true;
         for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i)

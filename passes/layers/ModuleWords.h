@@ -11,6 +11,12 @@
 
 namespace omnibal::layers {
 
+/// Component of the model that a layer belongs to: embedding and head are modules of the language
+/// model.
+inline LayerKind componentOf(LayerKind kind) {
+  return kind == LayerKind::Head ? LayerKind::Language : kind;
+}
+
 /// Component of the model that the path of a module or parameter names, if it holds a known word.
 std::optional<LayerKind> componentOfModule(llvm::StringRef path);
 

@@ -8,11 +8,6 @@ using namespace mlir;
 namespace omnibal::layers {
 namespace {
 
-/// Embedding and head are modules of the language model.
-LayerKind componentOf(LayerKind kind) {
-  return kind == LayerKind::Head ? LayerKind::Language : kind;
-}
-
 /// The first op of a component that reads a parameter, by parameter.
 struct Reader {
   Operation *op = nullptr;

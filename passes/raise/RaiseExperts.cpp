@@ -18,12 +18,6 @@ struct Lookup {
   bool transposed = false; ///< the last two dimensions were swapped behind the look-up
 };
 
-Value stripReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
 std::optional<Lookup> matchLookup(Value value) {
   Lookup lookup;
   if (auto transpose = value.getDefiningOp<TransposeOp>();

@@ -20,12 +20,6 @@ struct Merge {
   bool adds = false; ///< the features are added to the rows instead
 };
 
-Value stripReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
 /// The only element along a dimension of size 1.
 bool dropsUnitDim(GatherOp op) {
   int64_t axis = op.getAxis(), rank = rankOf(op.getInput());

@@ -1,6 +1,7 @@
 //===- RewriteShapes.cpp - Ops without shape operands ------------------------------------===//
 #include "dialects/omnibal/ir/Builders.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/specialize/SpecializeInternal.h"
 
@@ -19,13 +20,6 @@ std::optional<SmallVector<int64_t>> constantInts(Value value) {
   for (const APInt &element : elements.getValues<APInt>())
     result.push_back(element.getSExtValue());
   return result;
-}
-
-bool isIota(ArrayRef<int64_t> permutation) {
-  for (auto [i, p] : llvm::enumerate(permutation))
-    if (static_cast<int64_t>(i) != p)
-      return false;
-  return true;
 }
 
 /// Returns where a slice starts on one axis, in [0, size]. Fails if that is not a constant.
@@ -175,7 +169,7 @@ LogicalResult rewriteShapes(RewriterBase &rewriter, Operation *op,
     if (cast.getType() == cast.getOperand().getType())
       rewriter.replaceOp(op, cast.getOperand());
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
-    if (isIota(transpose.getPermutation()))
+    if (isIdentityPermutation(transpose.getPermutation()))
       rewriter.replaceOp(op, transpose.getInput());
   } else if (auto expand = dyn_cast<ExpandOp>(op)) {
     if (expand.getType() == expand.getInput().getType())

@@ -18,7 +18,7 @@ inline std::string milliseconds(int64_t ns, int decimals = 3) {
   return fixed(static_cast<double>(ns) / 1e6, decimals);
 }
 /// "12.5 %" of a share of 0.125.
-inline std::string percent(double share, int decimals) {
+inline std::string percent(double share, int decimals = 2) {
   return fixed(100 * share, decimals) + " %";
 }
 inline std::string gigabytes(int64_t bytes) { return fixed(static_cast<double>(bytes) / 1e9, 3); }

@@ -4,8 +4,8 @@
 // the host backend. The plugin is that of $OMNIBAL_PLUGINS: on a GPU the real one.
 //
 //===-------------------------------------------------------------------------------------------===//
+#include "runtime/backends/host/Optimizer.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
-#include "runtime/device/Optimizer.h"
 #include "test/conformance/Device.h"
 #include "test/conformance/KernelTest.h"
 #include "test/support/TemporaryFolder.h"

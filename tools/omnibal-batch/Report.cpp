@@ -32,8 +32,7 @@ constexpr const char *beforeLabel = "without balancing: random micro-batches";
 constexpr const char *afterLabel = "balanced";
 
 using report::card;
-
-std::string percent(double share) { return rt::percent(share, 2); }
+using rt::percent;
 
 /// What every group carries; a padded micro-batch computes its longest sample's length for each.
 struct GroupValues {

@@ -18,8 +18,7 @@ using report::escaped;
 using rt::fixed;
 using rt::gigabytes;
 using rt::milliseconds;
-
-std::string percent(double share) { return rt::percent(share, 2); }
+using rt::percent;
 
 class Page {
 public:

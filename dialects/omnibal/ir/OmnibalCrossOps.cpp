@@ -1,6 +1,5 @@
-//===- OmnibalCrossOps.cpp - Tokens that attend to pictures: shapes, costs, gradient -------===//
+//===- OmnibalCrossOps.cpp - Tokens that attend to pictures: shapes ------------------------===//
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
-#include "dialects/omnibal/ir/GradientBuilder.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
 
 using namespace mlir;
@@ -29,29 +28,6 @@ FailureOr<SymbolicShape> crossShape(OpT op, ArrayRef<SymbolicShape> shapes,
     return op.emitOpError("needs rows >= 1");
   return SymbolicShape{q[0], q[1], q[2], v[3]};
 }
-
-/// `perPair` FLOPs for every query and key of a head. How many pictures a token sees is data: what
-/// counts is one, the usual case, for every token.
-template <typename OpT> OpCost crossCost(OpT op, int64_t perPair) {
-  auto query = getSymbolicShape(cast<RankedTensorType>(op.getQuery().getType()));
-  OpCost cost;
-  if (!query)
-    return cost;
-  cost.flops = affineProduct({(*query)[1], (*query)[2], SymbolicDim(op.getRows() * perPair)});
-  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
-    for (Value value : values) {
-      auto type = cast<RankedTensorType>(value.getType());
-      if (auto shape = getSymbolicShape(type)) {
-        shape->push_back(SymbolicDim(type.getElementType().getIntOrFloatBitWidth() / 8));
-        cost.bytes = cost.bytes + affineProduct(*shape);
-      }
-    }
-  cost.isMatrixProduct = true;
-  return cost;
-}
-template <typename OpT> std::pair<int64_t, int64_t> headSizes(OpT op) {
-  return {shapeOf(op.getQuery()).back().constant, shapeOf(op.getValue()).back().constant};
-}
 } // namespace
 
 OMNIBAL_SHAPE_RULE(CrossAttentionOp) {
@@ -71,33 +47,6 @@ OMNIBAL_SHAPE_RULE(CrossAttentionGradOp) {
   if (shapes[3] != *result || shapes[5] != *result || shapes[4] != lse) // cross_attention_grad_c1
     return emitOpError("result, lse and gradient are not of the attention's shapes");
   results.append({shapes[0], shapes[1], shapes[2]});
-  return success();
-}
-
-OpCost CrossAttentionOp::getCost() { // scores, weighted values
-  auto [size, valueSize] = headSizes(*this);
-  return crossCost(*this, 2 * size + 2 * valueSize);
-}
-bool CrossAttentionOp::isCheapToRecompute() { return false; }
-
-OpCost CrossAttentionGradOp::getCost() { // scores, dq, dk; dp, dv
-  auto [size, valueSize] = headSizes(*this);
-  return crossCost(*this, 6 * size + 4 * valueSize);
-}
-bool CrossAttentionGradOp::isCheapToRecompute() { return false; }
-
-OMNIBAL_GRADIENT_RULE(CrossAttentionOp) {
-  if (!needs(0) && !needs(1) && !needs(2))
-    return success();
-  if (g[1])
-    return op.emitOpError("has no gradient for its log-sum-exp");
-  auto grad = CrossAttentionGradOp::create(
-      b.builder, b.loc, op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(),
-      op.getQuery(), op.getKey(), op.getValue(), op.getResult(), op.getLse(), g[0], op.getBegins(),
-      op.getEnds(), op.getScaleAttr(), op.getRowsAttr());
-  for (unsigned i = 0; i < 3; ++i)
-    if (needs(i))
-      gradients[i] = grad->getResult(i);
   return success();
 }
 

@@ -1,5 +1,4 @@
-//===- RecurrentOps.cpp - Ops that carry a state from token to token: shapes, costs, gradients ===//
-#include "dialects/omnibal/ir/GradientBuilder.h"
+//===- RecurrentOps.cpp - Ops that carry a state from token to token: shapes ------------===//
 #include "dialects/omnibal/ir/ShapeInference.h"
 
 using namespace mlir;
@@ -22,23 +21,6 @@ template <typename OpT> FailureOr<SymbolicShape> gatedDeltaShape(OpT op, ShapeLi
     return op.emitOpError("with cu_seqlens needs batch size 1");
   return v;
 }
-
-/// `products` multiply-adds with each element of the state, for every token of a head.
-template <typename OpT> OpCost gatedDeltaCost(OpT op, int64_t products) {
-  auto shape = getSymbolicShape(cast<RankedTensorType>(op.getQuery().getType()));
-  auto value = getSymbolicShape(cast<RankedTensorType>(op.getValue().getType()));
-  OpCost cost;
-  if (!shape || !value)
-    return cost;
-  shape->push_back(value->back());
-  shape->push_back(SymbolicDim(2 * products));
-  cost.flops = affineProduct(*shape);
-  for (Value operand : op->getOperands())
-    cost.bytes = cost.bytes + *multiply(affineProduct(shapeOf(operand)), 4);
-  for (Value result : op->getResults())
-    cost.bytes = cost.bytes + *multiply(affineProduct(shapeOf(result)), 4);
-  return cost;
-}
 } // namespace
 
 OMNIBAL_SHAPE_RULE(GatedDeltaOp) {
@@ -57,31 +39,5 @@ OMNIBAL_SHAPE_RULE(GatedDeltaGradOp) {
     return emitOpError() << "gradient must be " << toString(*result) << ", not "
                          << toString(shapes[5]);
   results.append(shapes.begin(), shapes.begin() + 5);
-  return success();
-}
-
-// Decay, what the key reads, the update, what the query reads.
-OpCost GatedDeltaOp::getCost() { return gatedDeltaCost(*this, 4); }
-bool GatedDeltaOp::isCheapToRecompute() { return false; }
-// The states again, and the gradients of each of the four with two operands.
-OpCost GatedDeltaGradOp::getCost() { return gatedDeltaCost(*this, 12); }
-bool GatedDeltaGradOp::isCheapToRecompute() { return false; }
-
-OMNIBAL_GRADIENT_RULE(GatedDeltaOp) {
-  bool any = false;
-  for (unsigned i = 0; i < 5; ++i)
-    any |= needs(i);
-  if (!any)
-    return success();
-  SmallVector<Type> types;
-  for (unsigned i = 0; i < 5; ++i)
-    types.push_back(op->getOperand(i).getType());
-  auto grad =
-      GatedDeltaGradOp::create(b.builder, b.loc, types[0], types[1], types[2], types[3], types[4],
-                               op.getQuery(), op.getKey(), op.getValue(), op.getDecay(),
-                               op.getBeta(), g[0], op.getCuSeqlens(), op.getScaleAttr());
-  for (unsigned i = 0; i < 5; ++i)
-    if (needs(i))
-      gradients[i] = grad->getResult(i);
   return success();
 }

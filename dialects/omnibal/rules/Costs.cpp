@@ -7,6 +7,7 @@
 //
 //===-------------------------------------------------------------------------------------------------------===//
 #include "dialects/omnibal/ir/BatchValues.h"
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
 
 using namespace mlir;
@@ -93,6 +94,19 @@ template <typename OpT> OpCost attentionCost(OpT op, int64_t perPair) {
 template <typename OpT> std::pair<int64_t, int64_t> headSizes(OpT op) {
   SymbolicShape q = shapeOf(op.getQuery()), v = shapeOf(op.getValue());
   return {q.back().constant, v.back().constant};
+}
+/// How many pictures a token sees is data: what counts is one, the usual case, for every token.
+template <typename OpT> OpCost crossCost(OpT op, int64_t perPair) {
+  SymbolicShape q = shapeOf(op.getQuery());
+  if (q.size() != 4)
+    return {};
+  return matrixProduct(op, {q[1], q[2], SymbolicDim(op.getRows())}, perPair);
+}
+/// `products` multiply-adds with each element of the state, for every token of a head.
+template <typename OpT> OpCost gatedDeltaCost(OpT op, int64_t products) {
+  SymbolicShape dims = shapeOf(op.getQuery());
+  dims.push_back(shapeOf(op.getValue()).back());
+  return {times(affineProduct(dims), 2 * products), traffic(op)};
 }
 /// Elements of a convolution weight that one output element uses.
 int64_t tapsOf(Value weight) {
@@ -230,3 +244,22 @@ OpCost AttentionGradOp::getCost() { // scores, dq, dk; dp, dv
   return attentionCost(*this, 6 * size + 4 * valueSize);
 }
 bool AttentionGradOp::isCheapToRecompute() { return false; }
+
+OpCost CrossAttentionOp::getCost() { // scores, weighted values
+  auto [size, valueSize] = headSizes(*this);
+  return crossCost(*this, 2 * size + 2 * valueSize);
+}
+bool CrossAttentionOp::isCheapToRecompute() { return false; }
+
+OpCost CrossAttentionGradOp::getCost() { // scores, dq, dk; dp, dv
+  auto [size, valueSize] = headSizes(*this);
+  return crossCost(*this, 6 * size + 4 * valueSize);
+}
+bool CrossAttentionGradOp::isCheapToRecompute() { return false; }
+
+// Decay, what the key reads, the update, what the query reads.
+OpCost GatedDeltaOp::getCost() { return gatedDeltaCost(*this, 4); }
+bool GatedDeltaOp::isCheapToRecompute() { return false; }
+// The states again, and the gradients of each of the four with two operands.
+OpCost GatedDeltaGradOp::getCost() { return gatedDeltaCost(*this, 12); }
+bool GatedDeltaGradOp::isCheapToRecompute() { return false; }

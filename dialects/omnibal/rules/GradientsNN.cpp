@@ -1,5 +1,6 @@
 //===- GradientsNN.cpp - Gradients of products, attention, embeddings and losses ---------===//
 #include "dialects/omnibal/ir/GradientBuilder.h"
+#include "dialects/omnibal/ir/OmnibalCrossOps.h"
 
 using namespace mlir;
 using namespace omnibal;
@@ -220,5 +221,39 @@ OMNIBAL_GRADIENT_RULE(LinearCrossEntropyOp) {
     gradients[1] = grad.getDweight();
   if (biasNeeded)
     gradients[2] = grad.getDbias();
+  return success();
+}
+
+OMNIBAL_GRADIENT_RULE(CrossAttentionOp) {
+  if (!needs(0) && !needs(1) && !needs(2))
+    return success();
+  if (g[1])
+    return op.emitOpError("has no gradient for its log-sum-exp");
+  auto grad = CrossAttentionGradOp::create(
+      b.builder, b.loc, op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(),
+      op.getQuery(), op.getKey(), op.getValue(), op.getResult(), op.getLse(), g[0], op.getBegins(),
+      op.getEnds(), op.getScaleAttr(), op.getRowsAttr());
+  for (unsigned i = 0; i < 3; ++i)
+    if (needs(i))
+      gradients[i] = grad->getResult(i);
+  return success();
+}
+
+OMNIBAL_GRADIENT_RULE(GatedDeltaOp) {
+  bool any = false;
+  for (unsigned i = 0; i < 5; ++i)
+    any |= needs(i);
+  if (!any)
+    return success();
+  SmallVector<Type> types;
+  for (unsigned i = 0; i < 5; ++i)
+    types.push_back(op->getOperand(i).getType());
+  auto grad =
+      GatedDeltaGradOp::create(b.builder, b.loc, types[0], types[1], types[2], types[3], types[4],
+                               op.getQuery(), op.getKey(), op.getValue(), op.getDecay(),
+                               op.getBeta(), g[0], op.getCuSeqlens(), op.getScaleAttr());
+  for (unsigned i = 0; i < 5; ++i)
+    if (needs(i))
+      gradients[i] = grad->getResult(i);
   return success();
 }

@@ -3,7 +3,6 @@
 #include "passes/lower/calls/CallBuilder.h"
 #include "passes/lower/codegen/gpu/GpuShape.h"
 #include "llvm/Support/MathExtras.h"
-#include <numeric>
 
 using namespace mlir;
 
@@ -34,18 +33,13 @@ RowAddress addressOf(ArrayRef<SymbolicDim> sizes, ArrayRef<SymbolicDim> strides)
   return address;
 }
 
-/// The largest power of two up to 16 that divides an element's number.
-int64_t alignmentOf(const SymbolicDim &offset) {
-  return std::gcd(std::gcd(offset.constant, offset.perTile), std::gcd(offset.perToken, 16));
-}
-
 } // namespace
 
 FusedAccess CallBuilder::accessInput(FusedOp op, unsigned index, Place &place) {
   InputShape seen = describeInput(op, index);
   FusedAccess access;
   access.extent = seen.extent;
-  access.alignment = alignmentOf(place.offset);
+  access.alignment = alignmentOf(place.offset, 16);
   IterationSpace space = spaceOf(op);
   // First of the dimensions that are columns.
   size_t split = place.rank();
@@ -58,7 +52,7 @@ FusedAccess CallBuilder::accessInput(FusedOp op, unsigned index, Place &place) {
   }
   if (!isContiguous(place, split, place.rank())) {
     place = materialize(place, op);
-    access.alignment = alignmentOf(place.offset);
+    access.alignment = alignmentOf(place.offset, 16);
   }
   ArrayRef<SymbolicDim> sizes(place.shape), strides(place.strides);
   if (seen.partial) {

@@ -19,10 +19,6 @@ bool hasUnitStride(const Place &place) {
   return false;
 }
 
-bool allOnes(ArrayRef<SymbolicDim> dims) {
-  return llvm::all_of(dims, [](const SymbolicDim &dim) { return dim.isOne(); });
-}
-
 /// The last two dimensions only, where the others are ones.
 Place lastTwo(const Place &place) {
   Place result = place;

@@ -1,16 +1,9 @@
 #include "passes/lower/calls/Storage.h"
+#include "passes/common/Views.h"
 
 using namespace mlir;
 
 namespace omnibal::lower {
-namespace {
-
-/// Ops whose result is a window of what their operand lies in.
-bool isView(Operation *op) {
-  return isa<ReshapeOp, SqueezeOp, UnsqueezeOp, TransposeOp, ExpandOp, SliceOp>(op);
-}
-
-} // namespace
 
 Storage::Storage(func::FuncOp fn, StringRef compute) : enabled(compute == "bfloat16") {
   if (!enabled)

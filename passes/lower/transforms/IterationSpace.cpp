@@ -18,10 +18,6 @@ std::optional<size_t> splitOf(ArrayRef<SymbolicDim> shape, const IterationSpace 
   return split;
 }
 
-bool allOnes(ArrayRef<SymbolicDim> dims) {
-  return llvm::all_of(dims, [](const SymbolicDim &dim) { return dim.isOne(); });
-}
-
 /// `shape` as dimensions aligned with a result of `rank` dimensions (ones in front).
 SymbolicShape aligned(ArrayRef<SymbolicDim> shape, size_t rank) {
   SymbolicShape result(rank, SymbolicDim(1));

@@ -28,6 +28,10 @@ enum class Extent2D {
   Single  ///< one
 };
 
+inline bool allOnes(llvm::ArrayRef<SymbolicDim> dims) {
+  return llvm::all_of(dims, [](const SymbolicDim &dim) { return dim.isOne(); });
+}
+
 /// Returns what a value of this shape is in `space`.
 Extent2D classify(llvm::ArrayRef<SymbolicDim> shape, const IterationSpace &space);
 

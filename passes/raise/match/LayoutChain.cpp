@@ -1,5 +1,6 @@
 //===- LayoutChain.cpp -------------------------------------------------------------------===//
 #include "passes/raise/match/LayoutChain.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 
@@ -81,13 +82,6 @@ void LayoutChain::transpose(ArrayRef<int64_t> permutation) {
 }
 
 namespace {
-bool isIota(ArrayRef<int64_t> permutation) {
-  for (auto [i, p] : llvm::enumerate(permutation))
-    if (static_cast<int64_t>(i) != p)
-      return false;
-  return true;
-}
-
 /// Permutation that takes `places` sorted to `places`; dimensions without place (size 1, -1) keep
 /// their index.
 SmallVector<int64_t> permutationOf(ArrayRef<int64_t> places) {
@@ -125,7 +119,7 @@ std::optional<LayoutChain::Steps> LayoutChain::onTargetDims() const {
     before[p] = shape[i];
   if (before != source)
     result.first = before;
-  if (isIota(result.permutation))
+  if (isIdentityPermutation(result.permutation))
     result.permutation.clear();
   return result;
 }
@@ -172,7 +166,7 @@ std::optional<LayoutChain::Steps> LayoutChain::onSourceDims() const {
     result.permutation.push_back(dim.isOne() ? static_cast<int64_t>(i) : order[at++]);
     moved.push_back(source[result.permutation.back()]);
   }
-  if (isIota(result.permutation))
+  if (isIdentityPermutation(result.permutation))
     result.permutation.clear();
   SymbolicShape shape = targetShape();
   if (moved != shape)
@@ -202,7 +196,7 @@ LayoutChain::Steps LayoutChain::onMergedFactors() const {
   SymbolicShape before(moved.size());
   for (auto [i, p] : llvm::enumerate(result.permutation))
     before[p] = moved[i];
-  if (isIota(result.permutation)) {
+  if (isIdentityPermutation(result.permutation)) {
     result.permutation.clear();
   } else if (before != source) {
     result.first = before;

@@ -83,6 +83,12 @@ Product productOf(Value value) {
   return product;
 }
 
+Value stripReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
 Value matchSquare(Value value) {
   if (auto power = value.getDefiningOp<PowOp>())
     return isConstant(power.getRhs(), 2) ? power.getLhs() : Value();

@@ -42,6 +42,9 @@ struct Product {
 };
 Product productOf(mlir::Value value);
 
+/// Returns what the value is a reshape of, or itself.
+mlir::Value stripReshapes(mlir::Value value);
+
 /// Returns x if the value is x * x.
 mlir::Value matchSquare(mlir::Value value);
 

@@ -33,13 +33,12 @@ bool isLine(const FusedAccess &access, const IterationSpace &space) {
          access.rows.digits[0].stride == SymbolicDim(space.cols);
 }
 
-/// The largest power of two up to `limit` that divides every coefficient.
+} // namespace
+
 int64_t alignmentOf(const SymbolicDim &dim, int64_t limit) {
   int64_t common = std::gcd(std::gcd(dim.constant, dim.perTile), std::gcd(dim.perToken, limit));
   return common & -common;
 }
-
-} // namespace
 
 int64_t accessWidth(const FusedAccess &access, Type element, bool flat) {
   int64_t bytes = access.half ? 2 : element.isInteger(1) ? 1 : element.getIntOrFloatBitWidth() / 8;

@@ -37,6 +37,9 @@ struct GpuShape {
 
 GpuShape gpuShapeOf(const FusedKernel &kernel, const FusedAnalysis &analysis);
 
+/// Returns the largest power of two up to `limit` that divides every coefficient.
+int64_t alignmentOf(const SymbolicDim &dim, int64_t limit);
+
 /// Elements that may be accessed at once: by the operand's alignment and 16 bytes.
 int64_t accessWidth(const FusedAccess &access, mlir::Type element, bool flat);
 

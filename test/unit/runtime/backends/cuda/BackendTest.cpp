@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/driver/Staging.h"
+#include "runtime/backends/host/Optimizer.h"
 #include "test/unit/runtime/backends/cuda/FakeRank.h"
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #include "runtime/backends/cuda/kernels/Update.h"
-#include "runtime/device/Optimizer.h"
+#include "runtime/backends/host/Optimizer.h"
 #include "test/unit/runtime/backends/cuda/kernels/KernelChecks.h"
 
 using namespace omnibal::rt;
