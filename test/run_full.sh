@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything of run_tests.sh and what takes longer: tests labelled "full" (all combinations of the reference runs, the
 # quickstart to its end), those of the tools in Python (PyTorch etc. are installed into the build folder where no Python
-# has them), and all of it but the Python, full and lint ones again in a build with the address and undefined-behaviour
-# sanitizers (build-sanitize). The last lines are "not run: K (why)" and "N passed, M failed".
+# has them), all of it but the Python, full and lint ones again in a build with the address and undefined-behaviour
+# sanitizers (build-sanitize), and the fuzzing of all readers of files with a million inputs each (build-fuzz). The last
+# lines are "not run: K (why)" and "N passed, M failed".
 set -uo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 build="${OMNIBAL_BUILD:-$root/build}"
@@ -33,6 +34,12 @@ fi
 export ASAN_OPTIONS=detect_container_overflow=0:allow_user_poisoning=0:detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 if OMNIBAL_CMAKE="-DOMNIBAL_SANITIZE=ON" OMNIBAL_BUILD="$build-sanitize" "$root/tools/scripts/build.sh"; then
   count "with sanitizers" "$root/test/ctest_summary.sh" "$build-sanitize" -LE "full|python|lint" --timeout 1800 "$@"
+else
+  failed=$((failed + 1))
+fi
+# The readers of files, a million inputs each (test/fuzz).
+if OMNIBAL_CMAKE="-DOMNIBAL_FUZZ=ON" OMNIBAL_BUILD="$build-fuzz" "$root/tools/scripts/build.sh" fuzz-targets; then
+  count fuzzing "$root/test/ctest_summary.sh" "$build-fuzz"
 else
   failed=$((failed + 1))
 fi

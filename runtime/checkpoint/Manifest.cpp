@@ -76,6 +76,9 @@ Result<Manifest> Manifest::parse(const std::string &text, const std::string &lab
     return bad("step, data_position, seed or settings is missing or not a number");
   if (!root["settings"].is_object())
     return bad("settings is not an object");
+  for (const char *field : {"epoch", "updates"}) // a run goes on from them
+    if (root["settings"].contains(field) && !isCount(root["settings"], field))
+      return bad(std::string("settings.") + field + " is not a whole number of at least 0");
   if (!root.contains("files") || !root["files"].is_array() || root["files"].empty())
     return bad("files is missing or empty");
   Manifest manifest;

@@ -137,7 +137,7 @@ def texts():
 
 def flags():
     known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/*.sh", "test/bench/*/*.py", "test/lint/*.py", "test/gpu/*.py",
-                          "test/e2e/node_tests/*.py", "examples/*/*.py")) | FOREIGN
+                          "test/fuzz/*.py", "test/e2e/node_tests/*.py", "examples/*/*.py")) | FOREIGN
     passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.*", "test/lib/*.cpp", "tools/omnibal-opt/main.cpp")
     known |= {"--" + name for name in re.findall(r'"([\w-]+)"', passes_known)}
     # Every one has these.

@@ -121,16 +121,22 @@ TEST(Checkpoint, OfAStageThatTrainsNothing) {
   EXPECT_FALSE(Checkpoint::open(folder / "c/step-00000001"));
 }
 
-TEST(Checkpoint, SettingsThatAreNoObject) {
+TEST(Checkpoint, SettingsOfAnotherKindAreNamed) {
   TemporaryFolder folder;
   save(folder / "c", 1);
   const std::string path = folder / "c/step-00000001/manifest.json";
   nlohmann::json manifest = nlohmann::json::parse(readFile(path));
-  manifest["settings"] = {1, 2};
-  writeFile(path, manifest.dump());
-  auto checkpoint = Checkpoint::open(folder / "c/step-00000001");
-  ASSERT_FALSE(checkpoint);
-  EXPECT_NE(checkpoint.status().message().find("settings is not an object"), std::string::npos);
+  for (auto [settings, message] : std::initializer_list<std::pair<nlohmann::json, const char *>>{
+           {{1, 2}, "settings is not an object"},
+           {{{"epoch", "first"}}, "settings.epoch is not a whole number"},
+           {{{"epoch", 1}, {"updates", -1}}, "settings.updates is not a whole number"}}) {
+    manifest["settings"] = settings;
+    writeFile(path, manifest.dump());
+    auto checkpoint = Checkpoint::open(folder / "c/step-00000001");
+    ASSERT_FALSE(checkpoint) << settings;
+    EXPECT_NE(checkpoint.status().message().find(message), std::string::npos)
+        << checkpoint.status().message();
+  }
 }
 
 TEST(Checkpoint, TheSameStepAgainReplacesIt) {
