@@ -4,13 +4,13 @@
 #include "runtime/data/Patchify.h"
 #include "runtime/data/SampleReader.h"
 #include "runtime/data/ShardScan.h"
+#include "runtime/support/Beside.h"
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
-#include <thread>
 #include <tuple>
 
 namespace omnibal::rt {
@@ -56,11 +56,7 @@ Status inParallel(int64_t count, const std::function<Status(int64_t)> &task) {
         next = count; // those below it are being worked on
     }
   };
-  std::vector<std::jthread> threads;
-  for (int64_t t = 1; t < std::min(count, most); ++t)
-    threads.emplace_back(work);
-  work();
-  threads.clear();
+  workBeside(static_cast<int>(std::min(count, most)) - 1, work);
   for (Status &result : results)
     OMNIBAL_RETURN_IF_ERROR(std::move(result));
   return Status::ok();

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -16,6 +17,7 @@ struct Batch {
   size_t remaining = 0;
   std::vector<BadSample> bad; ///< in any order
   bool unreadable = false;    ///< one of them is more than a picture
+  bool exhausted = false;     ///< there was no memory even to say what is wrong
 };
 
 struct Task {
@@ -123,8 +125,14 @@ void Prefetcher::State::run() {
     Task task = std::move(tasks.front());
     tasks.pop_front();
     lock.unlock();
-    load(task);
+    bool exhausted = false;
+    try {
+      load(task);
+    } catch (const std::bad_alloc &) {
+      exhausted = true;
+    }
     lock.lock();
+    task.batch->exhausted |= exhausted;
     ++counters.samples;
     if (options.pixels)
       counters.tiles += dataset->tiles(task.batch->indices[task.sample]);
@@ -192,6 +200,10 @@ Result<LoadedBatch> Prefetcher::take(std::chrono::milliseconds deadline) {
       names += (names.empty() ? "" : ", ") + state->dataset->key(index);
     return Status(Code::DeadlineExceeded, "reading the samples " + names + " took more than " +
                                               std::to_string(deadline.count()) + " ms");
+  }
+  if (batch->exhausted) {
+    state->failure = Status(Code::OutOfMemory, "reading samples: out of memory");
+    return state->failure;
   }
   auto placeOf = [&](const BadSample &bad) {
     return std::find(batch->indices.begin(), batch->indices.end(), bad.sample);

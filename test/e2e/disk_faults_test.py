@@ -8,6 +8,7 @@ import resource
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import unittest
 
@@ -132,7 +133,7 @@ class DiskFaults(RunCase):
                                limits=((resource.RLIMIT_AS, count * 10**6),)) for count in (*range(120, 700, 40), 4000)]
         self.assertEqual((done[0], done[-1]), (False, True))
 
-    def ranks(self, faulty, faults, deadline, *flags, limits=()):
+    def ranks(self, faulty, faults, deadline, *flags, limits=(), **options):
         """Processes with torchrun's variables; only the rank `faulty` (-1: each) has the disk with these faults, and these limits.
         What they end with and say."""
         def limit():
@@ -150,18 +151,18 @@ class DiskFaults(RunCase):
             if hit:
                 environment["LD_PRELOAD"] = os.path.abspath(FAULTS)
                 environment.update({"DISK_FAULTS_" + name: str(value) for name, value in faults.items()})
-            jobs.append(subprocess.Popen(self.command(*flags, program="four"), env=environment, stdout=subprocess.DEVNULL,
+            jobs.append(subprocess.Popen(self.command(*flags, program="four", **options), env=environment, stdout=subprocess.DEVNULL,
                                          stderr=subprocess.PIPE, text=True, preexec_fn=limit if hit else None))
             self.addCleanup(jobs[-1].kill)
         said = [job.communicate(timeout=120)[1] for job in jobs]
         return [job.returncode for job in jobs], said
 
     def test_a_slow_disk_of_one_rank_does_not_keep_it_from_the_meeting(self):
-        """Each call takes longer than ranks wait for one that does not come."""
+        """A call takes longer than ranks wait for one that does not come."""
         for faulty, folder in ((0, self.programs), (2, self.programs), (3, os.path.join(MODEL, "preprocessor_config.json"))):
             with self.subTest(rank=faulty, folder=folder):
                 begin = time.time()
-                codes, said = self.ranks(faulty, {"FOLDER": folder, "CALLS": "open", "DELAY": 2.5}, 1.5, "--steps", 1)
+                codes, said = self.ranks(faulty, {"FOLDER": folder, "CALLS": "open", "DELAY": 2.5, "DELAYED": 2}, 1.5, "--steps", 1)
                 self.assertEqual(codes, [0] * 4, said)
                 self.assertGreater(time.time() - begin, 2.5)
 
@@ -176,20 +177,68 @@ class DiskFaults(RunCase):
                         self.assertIn(f"rank {other} was stopped", said[other])
                         self.assertIn(os.strerror(errno.EIO), said[other])
 
+    def split_shards(self):
+        """The data in as many shards as there are samples, which threads open."""
+        folder = self.path("shards")
+        os.mkdir(folder)
+        with tarfile.open(f"{MODEL}/data-000000.tar") as whole:
+            for member in whole:
+                with tarfile.open(f"{folder}/{member.name.split('.')[0]}.tar", "a", format=tarfile.USTAR_FORMAT) as shard:
+                    shard.addfile(member, whole.extractfile(member))
+        return folder
+
+    def test_shards_are_read_without_a_thread_more(self):
+        """Threads only make it faster to open shards and to count tokens."""
+        shards, outcomes = self.split_shards(), []
+        for threads in (0, 1, 3):
+            environment = dict(os.environ, LD_PRELOAD=os.path.abspath(FAULTS), DISK_FAULTS_THREADS=str(threads))
+            result = subprocess.run([f"{BIN}/omnibal-batch", shards, "--tiles", "24", "--tokens", "420", "--json"], env=environment,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            outcomes.append({key: value for key, value in json.loads(result.stdout).items()
+                             if "seconds" not in key and key != "peak_rss_bytes"})
+        self.assertEqual(outcomes[1:], outcomes[:1] * 2)
+
+    def exhausted_ranks(self, faults=lambda value: {}, limits=lambda value: (), values=()):
+        """Processes of which one, or each, has too little of something: all end, with 0 or with 1 and a message that is no shell's."""
+        done, data = {}, self.split_shards()
+        for number, value in enumerate(values):
+            faulty = (0, 2, -1)[number % 3]
+            with self.subTest(value=value, rank=faulty):
+                codes, said = self.ranks(faulty, faults(value), 4, "--checkpoint", self.path("ck"), "--overwrite", "--steps", 2,
+                                         "--threads", 2, limits=limits(value), data=data)
+                done[value] = codes == [0] * 4
+                self.assertTrue(done[value] or codes == [1] * 4, (codes, said))
+                self.assertFalse("terminate called" in "".join(said), said)
+                if not done[value]:
+                    self.assertRegex("".join(said), "omnibal-run: error: .")
+        self.assertTrue(done[values[-1]])
+        self.assertFalse(done[values[0]])
+
+    def test_ranks_without_descriptors(self):
+        self.exhausted_ranks(limits=lambda count: ((resource.RLIMIT_NOFILE, count),), values=(4, 6, 7, 8, 9, 10, 12, 14, 18, 64))
+
+    def test_ranks_without_threads(self):
+        self.exhausted_ranks(faults=lambda count: {"THREADS": count}, values=(1, 2, 3, 4, 5, 6, 8, 100))
+
+    def test_ranks_without_memory(self):
+        self.exhausted_ranks(limits=lambda megabytes: ((resource.RLIMIT_AS, megabytes * 10**6),),
+                             values=(100, 130, 160, 190, 220, 260, 300, 340, 380, 440, 4000))
+
     def test_a_slow_disk_runs_into_no_deadline(self):
-        """Each call takes longer than ranks wait for each other."""
+        """A call takes longer than ranks wait for each other."""
         ck = ("--checkpoint", self.path("ck"), "--steps", 2)
         for folder, launcher in ((self.work, ()), (self.path("ck"), (*MPIRUN, "2"))):
             with self.subTest(launcher=launcher):
                 begin = time.time()
-                self.run_on({"FOLDER": folder, "CALLS": "rename", "DELAY": 2.5}, *ck, "--overwrite", "--save", self.path("saved"),
+                self.run_on({"FOLDER": folder, "CALLS": "rename", "DELAY": 2.5, "DELAYED": 2}, *ck, "--overwrite", "--save", self.path("saved"),
                             program="two", launcher=launcher, deadline=1.5)
-                self.assertGreater(time.time() - begin, 4 * 2.5)
+                self.assertGreater(time.time() - begin, 2.5)
                 self.assertEqual(self.checkpoints(), [2])
         # Reading: every rank's file of weights, the checkpoint's manifest and shards.
         for folder in (MODEL, self.path("ck")):
             begin = time.time()
-            self.run_on({"FOLDER": folder, "CALLS": "open", "DELAY": 2.5}, "--resume", self.path("ck"), "--steps", 2, program="two",
+            self.run_on({"FOLDER": folder, "CALLS": "open", "DELAY": 2.5, "DELAYED": 2}, "--resume", self.path("ck"), "--steps", 2, program="two",
                         deadline=1.5, launcher=(*MPIRUN, "2"), says="continuing after step 2")
             self.assertGreater(time.time() - begin, 2.5)
 

@@ -1,6 +1,7 @@
 #include "tools/omnibal-batch/Input.h"
 #include "runtime/batching/io/LengthsCsv.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/support/Beside.h"
 #include "tools/report/Progress.h"
 #include <algorithm>
 #include <atomic>
@@ -26,13 +27,8 @@ public:
   }
 
   Result<SampleLengths> count() {
-    unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
-    std::vector<std::thread> helpers;
-    for (unsigned i = 1; i < cores; ++i)
-      helpers.emplace_back([this] { work(); });
-    work();
-    for (std::thread &helper : helpers)
-      helper.join();
+    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
+    workBeside(static_cast<int>(cores) - 1, [this] { work(); });
     if (firstBad < dataset.size())
       return error;
     return std::move(lengths);

@@ -1,14 +1,26 @@
 #include "tools/report/Progress.h"
 #include <cmath>
 #include <cstdio>
+#include <exception>
+#include <system_error>
 #include <unistd.h>
 
 namespace omnibal::rt {
 
 Progress::Progress(std::string phase, double expectedSeconds)
     : phase(std::move(phase)), expected(expectedSeconds), visible(::isatty(2)) {
-  if (visible)
-    watcher = std::thread([this] { watch(); });
+  if (!visible)
+    return;
+  try {
+    watcher = std::thread([this] {
+      try {
+        watch();
+      } catch (const std::exception &) { // no memory for the line
+      }
+    });
+  } catch (const std::system_error &) { // no thread to be had: the work goes on without the line
+    visible = false;
+  }
 }
 
 Progress::~Progress() {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <netdb.h>
@@ -46,6 +47,7 @@ struct Lookup {
   std::vector<SocketAddress> found;
 };
 
+/// The outcome goes into `lookup`.
 void look(const std::string &host, int port, int flags, Lookup &lookup) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -73,7 +75,16 @@ Result<std::vector<SocketAddress>> resolve(const std::string &host, int port,
   if (lookup->error) {
     lookup->done = false;
     try {
-      std::thread([=] { look(host, port, 0, *lookup); }).detach();
+      std::thread([=] {
+        try {
+          look(host, port, 0, *lookup);
+        } catch (const std::exception &) {
+          std::lock_guard lock(lookup->mutex);
+          lookup->error = EAI_MEMORY;
+          lookup->done = true;
+          lookup->ended.notify_all();
+        }
+      }).detach();
     } catch (const std::system_error &) { // the system refuses more threads
       look(host, port, 0, *lookup);
     }

@@ -2,6 +2,7 @@
 #include "runtime/comm/tcp/TcpPeer.h"
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <poll.h>
@@ -48,7 +49,13 @@ public:
       if (meeting.sockets[r])
         peers[r].open(std::move(meeting.sockets[r]));
     }
-    thread = std::thread([this] { serve(); });
+    thread = std::thread([this] {
+      try {
+        serve();
+      } catch (const std::exception &e) {
+        fail(e.what());
+      }
+    });
   }
 
   ~TcpCommunicator() override {
@@ -264,6 +271,14 @@ private:
   }
   void waitFor(std::unique_lock<std::mutex> &lock, bool (*over)(const Peer &)) {
     changed.wait_for(lock, parting, [&] { return std::all_of(peers.begin(), peers.end(), over); });
+  }
+
+  /// The thread of the sockets ends: so does the run, and the others notice when this process does.
+  void fail(const char *why) {
+    std::lock_guard lock(mutex);
+    if (!broken)
+      broken = Status(Code::Unavailable, "rank " + std::to_string(me) + " (sockets): " + why);
+    changed.notify_all();
   }
 
   /// The thread of the sockets.

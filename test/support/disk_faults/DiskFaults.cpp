@@ -5,6 +5,7 @@
 //
 //   DISK_FAULTS_CALLS    names of calls with commas between them: open, write, fsync, rename
 //   DISK_FAULTS_DELAY    each of them takes so many seconds longer
+//   DISK_FAULTS_DELAYED  only so many of the process's first ones do
 //   DISK_FAULTS_FAIL     N:ERROR: from the process's N-th of them on they fail with this number
 //   DISK_FAULTS_FLUSHED  folder that gets what a power cut would leave: at every fsync of a file
 //                        its contents, as inode.file, and at every fsync of a folder the names and
@@ -58,7 +59,9 @@ bool meets(const char *call, const char *path) {
   if (calls.find("," + std::string(call) + ",") == std::string::npos)
     return false;
   const double delay = std::atof(setting("DISK_FAULTS_DELAY"));
-  if (delay > 0)
+  static std::atomic<int> delayed = 0;
+  const int most = std::atoi(setting("DISK_FAULTS_DELAYED"));
+  if (delay > 0 && (most == 0 || ++delayed <= most))
     std::this_thread::sleep_for(std::chrono::duration<double>(delay));
   int first = 0, error = 0;
   static std::atomic<int> met = 0;

@@ -1,11 +1,29 @@
 #include "runtime/support/ThreadPool.h"
+#include "runtime/support/Beside.h"
 #include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
 using namespace omnibal::rt;
+
+TEST(Beside, WhatAThreadThrowsIsThrownToTheCaller) {
+  std::atomic<int> begun = 0;
+  workBeside(3, [&] { ++begun; });
+  EXPECT_EQ(begun, 4);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> ended = 0;
+  EXPECT_THROW(workBeside(3,
+                          [&] {
+                            if (std::this_thread::get_id() != caller)
+                              throw std::bad_alloc();
+                            ++ended;
+                          }),
+               std::bad_alloc);
+  EXPECT_EQ(ended, 1);
+}
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (int threads : {1, 2, 3, 7}) {
