@@ -235,6 +235,27 @@ TEST(Collectives, MessagesGrowWithTheLogarithmOfTheRanks) {
   }
 }
 
+/// By hand: in a round every rank gets its share of everybody's values, and everybody its sum.
+TEST(Collectives, LargeSumsSendTheirBytesTwiceAtMost) {
+  constexpr int64_t bytes = int64_t{5} << 20;
+  // As many rounds as shares of 256 KiB, of all ranks 8 MiB together, take.
+  for (auto [ranks, rounds] : {std::pair<int64_t, int64_t>{2, 10}, {4, 5}, {16, 2}, {64, 1}}) {
+    auto communicators = createThreadCommunicators(static_cast<int>(ranks), 120s);
+    std::vector<std::thread> threads;
+    for (int64_t r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        Communicator &c = *communicators[r];
+        std::vector<float> values(bytes / sizeof(float), 1.0f);
+        EXPECT_TRUE(c.allReduce(std::span<float>(values), c.everyone()));
+        EXPECT_EQ(values.back(), static_cast<float>(ranks));
+        EXPECT_EQ(c.traffic().messages, rounds * 2 * (ranks - 1));
+        EXPECT_LE(c.traffic().bytes, 2 * bytes);
+      });
+    for (std::thread &t : threads)
+      t.join();
+  }
+}
+
 TEST_P(Messages, CheckEqualFindsTheRankThatDiffers) {
   for (uint64_t difference : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 63})
     onRanks(3, 10s, [&](Communicator &c) {
