@@ -17,6 +17,8 @@ inline constexpr const char *calibration = "omnibal.calibration/1";
 inline constexpr const char *planProblem = "omnibal.plan-problem/1";
 inline constexpr const char *plan = "omnibal.plan/1";
 inline constexpr const char *planExport = "omnibal.plan-export/1";
+inline constexpr const char *stepProblem = "omnibal.step-problem/1";
+inline constexpr const char *stepPlan = "omnibal.step-plan/1";
 inline constexpr const char *algorithms = "omnibal.algorithms/1";
 /// The version in a checkpoint's manifest.
 inline constexpr int checkpoint = 1;

@@ -1,0 +1,31 @@
+//===- StepMemory.h - Bytes that units hold in each phase of their life -----------------------===//
+#ifndef RUNTIME_PLANNER_STEP_STEPMEMORY_H
+#define RUNTIME_PLANNER_STEP_STEPMEMORY_H
+
+#include "runtime/planner/step/StepTimes.h"
+
+namespace omnibal::planner {
+
+/// Bytes of one unit in one variant; messages that are still being sent are not counted.
+struct UnitBytes {
+  int64_t duringForward = 0;
+  int64_t held = 0; ///< from the forward to the backward
+  int64_t duringInputGrad = 0, duringBackward = 0;
+  int64_t split = 0; ///< from the input gradient to the weight gradient
+
+  /// What running the unit's actions needs above what it holds.
+  int64_t transient() const {
+    return std::max({duringForward, duringInputGrad, duringBackward}) - held;
+  }
+};
+
+/// The bytes of every unit and variant, numbered as StepUnits::durations.
+std::vector<UnitBytes> unitBytes(const StepUnits &units);
+
+/// Replaces leaner variants by fatter ones where every moment of the stage's list stays within
+/// limits (bytes by stage): most time saved a byte held and action first. Lists stay as they are.
+void fatten(const StepUnits &units, const std::vector<UnitBytes> &bytes,
+            const std::vector<int64_t> &limits, StepLists &lists);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_STEP_STEPMEMORY_H

@@ -1,0 +1,35 @@
+//===- StepTimes.h - When the actions of lists run --------------------------------------------===//
+#ifndef RUNTIME_PLANNER_STEP_STEPTIMES_H
+#define RUNTIME_PLANNER_STEP_STEPTIMES_H
+
+#include "runtime/planner/step/StepUnits.h"
+#include "runtime/support/Status.h"
+
+namespace omnibal::planner {
+
+/// An action of a list that is being made.
+struct UnitAction {
+  ActionKind kind = ActionKind::Forward;
+  int32_t unit = 0;
+};
+
+/// Lists by stage, and the variant of every unit.
+struct StepLists {
+  std::vector<std::vector<UnitAction>> actions;
+  std::vector<uint8_t> variants; ///< by unit
+};
+
+struct StepTimes {
+  std::vector<std::vector<int64_t>> starts; ///< as the lists
+  int64_t stepNs = 0;
+};
+
+/// Runs lists: each stage in order, each action as early as its inputs allow; messages overlap with
+/// everything. None where the lists cannot finish. Linear in actions and needs.
+std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists);
+
+/// The static plan's lists for a step: without the units that the step does not have.
+StepLists staticLists(const StepUnits &units);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_STEP_STEPTIMES_H

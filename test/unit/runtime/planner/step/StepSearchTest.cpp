@@ -1,0 +1,55 @@
+//===- StepSearchTest.cpp - Step plans against the checker -----------------------------------===//
+#include "runtime/planner/step/CheckStepPlan.h"
+#include "runtime/planner/step/StepPlanJson.h"
+#include "runtime/planner/step/StepProblemJson.h"
+#include "runtime/planner/step/StepSearch.h"
+#include "test/unit/runtime/planner/step/RandomStepProblem.h"
+#include <gtest/gtest.h>
+
+namespace omnibal::planner {
+namespace {
+
+std::string complaints(const std::vector<StepViolation> &violations) {
+  std::string text;
+  for (const StepViolation &violation : violations)
+    text += violation.message() + "\n";
+  return text;
+}
+
+TEST(StepSearch, PlansOfRandomProblemsBreakNoRule) {
+  int found = 0, divided = 0, limited = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    StepCase random = randomStepCase(seed);
+    auto problem = parseStepProblem(writeStepProblem(random.problem), "problem.json");
+    ASSERT_TRUE(problem) << seed << ": " << problem.status().message();
+    auto loads = parseStepLoads(writeStepLoads(random.loads), *problem, "loads.jsonl:1");
+    ASSERT_TRUE(loads) << seed << ": " << loads.status().message();
+    StepPlan plan = StepPlanner(*problem, {3000, 40}).plan(*loads);
+    auto again = parseStepPlan(writeStepPlan(plan), "plans.jsonl:1");
+    ASSERT_TRUE(again) << seed << ": " << again.status().message();
+    std::string wrong = complaints(checkStepPlan(*problem, *loads, *again));
+    ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << writeStepProblem(*problem)
+                         << writeStepLoads(*loads) << writeStepPlan(plan);
+    EXPECT_LE(plan.boundNs, plan.stepNs) << seed;
+    found += plan.method == StepMethod::Lists;
+    limited += plan.method == StepMethod::Lists && !problem->memoryBytes.empty();
+    for (const auto &borders : plan.borders)
+      divided += borders.size() > 2;
+  }
+  // The cases are worth their time only where most plans are found and all features occur.
+  EXPECT_GT(found, 500);
+  EXPECT_GT(limited, 100);
+  EXPECT_GT(divided, 20);
+}
+
+TEST(StepSearch, TheSameLoadsGiveTheSamePlan) {
+  for (uint64_t seed : {3, 14, 15}) {
+    StepCase random = randomStepCase(seed);
+    StepPlanner planner(random.problem);
+    EXPECT_EQ(writeStepPlan(planner.plan(random.loads)),
+              writeStepPlan(StepPlanner(random.problem).plan(random.loads)));
+  }
+}
+
+} // namespace
+} // namespace omnibal::planner
