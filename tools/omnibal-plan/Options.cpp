@@ -16,12 +16,23 @@ constexpr const char *example = R"(Examples:
   Whether a plan, by hand or by another tool, is valid and takes what it says:
     omnibal-plan --check problem.json plan.json
 
+  A plan for every step's own micro-batches, and a check of such plans (docs/step-plans.md):
+    omnibal-plan --steps loads.jsonl step-problem.json -o plans.jsonl
+    omnibal-plan --check-steps step-problem.json loads.jsonl plans.jsonl
+
 `omnibal-compile MODEL.onnx ... --emit-problem problem.json` writes the problem of a model.)";
 
 /// What is needed for what; an empty string if all is well.
 std::string problemWith(const Options &o) {
   if (o.json && !o.exportTo.empty())
     return "--json and --export both want the standard output; take one";
+  if (o.checkSteps)
+    return o.files.size() == 3 ? ""
+                               : "--check-steps needs three files: STEP-PROBLEM.json "
+                                 "LOADS.jsonl PLANS.jsonl";
+  bool hasViews = !o.report.empty() || !o.trace.empty() || !o.exportTo.empty() || o.baselines;
+  if (!o.steps.empty() && (o.check || hasViews))
+    return "--steps goes with -o and --json only";
   if (o.check)
     return o.files.size() == 2 ? "" : "--check needs two files: PROBLEM.json PLAN.json";
   if (o.files.size() != 1)
@@ -40,9 +51,10 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version",
-                       rt::formats::versionText(
-                           "omnibal-plan", OMNIBAL_VERSION,
-                           {rt::formats::plan, rt::formats::planProblem, rt::formats::planExport}));
+                       rt::formats::versionText("omnibal-plan", OMNIBAL_VERSION,
+                                                {rt::formats::plan, rt::formats::planProblem,
+                                                 rt::formats::planExport, rt::formats::stepPlan,
+                                                 rt::formats::stepProblem}));
   app.set_config("--config", "", "TOML file that can hold any of these flags");
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("files", o.files, "PROBLEM.json; with --check PROBLEM.json PLAN.json")
@@ -61,6 +73,21 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
                  "Print the plan for another trainer: megatron (its flags) or json (with the names "
                  "of every chunk's layers)")
       ->check(CLI::IsMember({"megatron", "json"}));
+  app.add_option(
+      "--steps", o.steps,
+      "Plan every step of this file of loads (JSON, a line a step); the problem is a step problem");
+  app.add_flag("--check-steps", o.checkSteps,
+               "Check such plans: STEP-PROBLEM.json LOADS.jsonl PLANS.jsonl");
+  app.add_option_function<std::string>(
+         "--sub-microbatches", [&](const std::string &word) { o.maySplitSteps = word == "auto"; },
+         "Whether plans of steps may divide the pictures of a micro-batch: auto (default) or off")
+      ->check(CLI::IsMember({"auto", "off"}));
+  app.add_option("--actions", o.stepActions, "Work for a step's plan: actions put into lists")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}))
+      ->capture_default_str();
+  app.add_option("--lists", o.stepLists, "Work for a step's plan: lists made by policies")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}))
+      ->capture_default_str();
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
   try {
     app.parse(argc, argv);

@@ -2,17 +2,23 @@
 #ifndef TOOLS_OMNIBAL_PLAN_OPTIONS_H
 #define TOOLS_OMNIBAL_PLAN_OPTIONS_H
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace omnibal::plan {
 
 struct Options {
-  std::vector<std::string> files; ///< the problem; with --check the plan too
+  /// The problem; with --check the plan too, with --check-steps the loads and the plans.
+  std::vector<std::string> files;
   std::string output, report, trace;
   std::string exportTo; ///< megatron | json; empty: no export
   bool check = false, json = false, baselines = false;
   double timeLimit = 10; ///< seconds
+  std::string steps;     ///< loads, a line a step; empty: one plan for all steps
+  bool checkSteps = false;
+  bool maySplitSteps = true;
+  int64_t stepActions = 300'000, stepLists = 300;
 };
 
 /// Parses argv. Returns true when there is work to do; otherwise `exitCode` is what main returns

@@ -8,6 +8,7 @@
 #include "runtime/support/NumberText.h"
 #include "tools/omnibal-plan/Export.h"
 #include "tools/omnibal-plan/Options.h"
+#include "tools/omnibal-plan/Steps.h"
 #include "tools/omnibal-plan/Table.h"
 #include "tools/report/Progress.h"
 #include "tools/report/Report.h"
@@ -146,6 +147,15 @@ int check(const Options &options) {
   return 0;
 }
 
+int steps(const Options &options) {
+  if (!options.checkSteps) {
+    rt::Status status = planSteps(options);
+    return status ? 0 : fail(status.message());
+  }
+  rt::Result<bool> valid = checkSteps(options);
+  return valid ? (*valid ? 0 : 1) : fail(valid.status().message());
+}
+
 } // namespace
 } // namespace omnibal::plan
 
@@ -156,7 +166,9 @@ int main(int argc, char **argv) {
   int exitCode = 0;
   if (!omnibal::plan::parseOptions(argc, argv, options, exitCode))
     return exitCode;
-  int status = options.check ? omnibal::plan::check(options) : omnibal::plan::search(options);
+  int status = !options.steps.empty() || options.checkSteps ? omnibal::plan::steps(options)
+               : options.check                              ? omnibal::plan::check(options)
+                                                            : omnibal::plan::search(options);
   if (!std::cout.flush())
     return omnibal::plan::fail("writing to the standard output failed");
   return status;

@@ -136,8 +136,7 @@ private:
         for (size_t p = 0; p < parts.size(); ++p) {
           Name name{chunk, static_cast<int64_t>(m), static_cast<int64_t>(p)};
           if (parts[p] < 0 || parts[p] >= static_cast<int64_t>(problem.chunks[c].variants.size()))
-            return broken("step_s3",
-                          textOf(name) + " has no variant " + std::to_string(parts[p]));
+            return broken("step_s3", textOf(name) + " has no variant " + std::to_string(parts[p]));
           lists.variants[name] = parts[p];
         }
       }
@@ -154,8 +153,8 @@ private:
       for (const StepAction &action : lists.actions[s]) {
         Name name = nameOf(action);
         if (!lists.variants.contains(name) || chunkOf(name).stage != stage) {
-          broken("step_s2", "rank " + std::to_string(s) + " runs " + textOf(action) +
-                                ", which is not its own",
+          broken("step_s2",
+                 "rank " + std::to_string(s) + " runs " + textOf(action) + ", which is not its own",
                  stage);
           continue;
         }
@@ -164,8 +163,8 @@ private:
     }
     for (const auto &[name, variant] : lists.variants)
       if (const std::string &kinds = done[name]; kinds != "FB" && kinds != "FIW")
-        broken("step_s2", textOf(name) + " runs " + (kinds.empty() ? "nothing" : kinds) +
-                              ", not FB or FIW",
+        broken("step_s2",
+               textOf(name) + " runs " + (kinds.empty() ? "nothing" : kinds) + ", not FB or FIW",
                chunkOf(name).stage);
   }
 
@@ -179,8 +178,9 @@ private:
           continue;
         auto [before, isFirst] = last.try_emplace(action.chunk, nameOf(action));
         if (!isFirst && nameOf(action) < before->second)
-          broken("step_s4", "weight gradients of " + textOf(nameOf(action)) + " come after those of " +
-                                textOf(before->second),
+          broken("step_s4",
+                 "weight gradients of " + textOf(nameOf(action)) + " come after those of " +
+                     textOf(before->second),
                  static_cast<int64_t>(s));
         before->second = nameOf(action);
       }
@@ -196,16 +196,17 @@ private:
 
   int64_t durationOf(const Lists &lists, const StepAction &action) const {
     Name name = nameOf(action);
-    const TimeModel &model = chunkOf(name)
-                                 .variants[lists.variants.at(name)]
-                                 .times[static_cast<size_t>(action.kind)];
+    const TimeModel &model =
+        chunkOf(name).variants[lists.variants.at(name)].times[static_cast<size_t>(action.kind)];
     UnitLoad load = loadOf(lists, name);
     constexpr int32_t places = 9;
     __int128 sum = 0, one = 1;
     for (int32_t i = 0; i < places; ++i)
       one *= 10;
-    for (auto [term, amount] : {std::pair(model.fixed, int64_t{1}), {model.tile, load.tiles},
-                                {model.token, load.tokens}, {model.square, load.squares},
+    for (auto [term, amount] : {std::pair(model.fixed, int64_t{1}),
+                                {model.tile, load.tiles},
+                                {model.token, load.tokens},
+                                {model.square, load.squares},
                                 {model.label, load.labels}}) {
       __int128 product = static_cast<__int128>(term.digits) * amount;
       for (int32_t i = term.scale; i < places; ++i)
@@ -220,16 +221,15 @@ private:
     if (problem.chunks[edge.from].stage == problem.chunks[edge.to].stage || size.isZero())
       return 0;
     UnitLoad load = loadOf(lists, sender);
-    __int128 bytes = size.constant + __int128{size.tile} * load.tiles +
-                     __int128{size.token} * load.tokens;
+    __int128 bytes =
+        size.constant + __int128{size.tile} * load.tiles + __int128{size.token} * load.tokens;
     __int128 quotient = bytes * 1'000'000'000 / problem.link.bytesPerSecond;
     bool isExact = quotient * problem.link.bytesPerSecond == bytes * 1'000'000'000;
     return problem.link.latencyNs + static_cast<int64_t>(quotient) + (isExact ? 0 : 1);
   }
 
   /// Calls f(name of the sender, message time) for each message or value that `action` waits for.
-  template <typename F>
-  void eachInput(const Lists &lists, const StepAction &action, F f) const {
+  template <typename F> void eachInput(const Lists &lists, const StepAction &action, F f) const {
     bool forward = action.kind == ActionKind::Forward;
     for (const StepEdge &edge : problem.edges) {
       if ((forward ? edge.to : edge.from) != action.chunk || (!forward && edge.gradBytes.isZero()))
@@ -283,8 +283,9 @@ private:
     int64_t stepNs = 0;
     for (size_t s = 0; s < lists.actions.size(); ++s) {
       if (next[s] < lists.actions[s].size()) {
-        broken("step_s5", "rank " + std::to_string(s) + " waits for ever at its action " +
-                              std::to_string(next[s]) + ", " + textOf(lists.actions[s][next[s]]),
+        broken("step_s5",
+               "rank " + std::to_string(s) + " waits for ever at its action " +
+                   std::to_string(next[s]) + ", " + textOf(lists.actions[s][next[s]]),
                static_cast<int64_t>(s));
         return -1;
       }
@@ -321,8 +322,8 @@ private:
     for (size_t s = 0; s < plan.places.size(); ++s)
       checkStagePlaces(static_cast<int64_t>(s), plan.places[s], lives);
     for (const auto &[key, life] : lives)
-      broken("step_s6", "block " + std::to_string(key.second) + " of " + textOf(key.first) +
-                            " has no offset",
+      broken("step_s6",
+             "block " + std::to_string(key.second) + " of " + textOf(key.first) + " has no offset",
              chunkOf(key.first).stage);
   }
 
@@ -391,8 +392,9 @@ private:
       std::string text = "block " + std::to_string(place.block) + " of " + textOf(name);
       auto life = lives.find({name, place.block});
       if (life == lives.end() || chunkOf(name).stage != stage) {
-        broken("step_s6", text + " does not exist on rank " + std::to_string(stage) +
-                              ", or has a second offset",
+        broken("step_s6",
+               text + " does not exist on rank " + std::to_string(stage) +
+                   ", or has a second offset",
                stage);
         continue;
       }

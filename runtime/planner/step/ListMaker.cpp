@@ -13,8 +13,7 @@ constexpr int64_t never = std::numeric_limits<int64_t>::max();
 ListMaker::ListMaker(const StepUnits &units, const std::vector<UnitBytes> &bytes,
                      std::vector<int64_t> limits)
     : units(units), bytes(bytes), limits(std::move(limits)),
-      ascending(units.model.problem.ascendingWeightGradients),
-      chunksOf(units.model.problem.stages),
+      ascending(units.model.problem.ascendingWeightGradients), chunksOf(units.model.problem.stages),
       unitsOfMicrobatch(units.model.problem.microbatches), tails(backwardTails(units)) {
   const StepProblem &problem = units.model.problem;
   for (size_t c = 0; c < problem.chunks.size(); ++c)
@@ -69,9 +68,8 @@ void ListMaker::setKeys(const std::vector<int32_t> &entering) {
       forwardKeys[u] = key(ranks[unit.microbatch] / problem.stages, unit.chunk, place);
       break;
     }
-    backwardKeys[u] = policy.backwards == StepPolicy::Backwards::LongestWay
-                          ? -tails[u]
-                          : key(0, place, height);
+    backwardKeys[u] =
+        policy.backwards == StepPolicy::Backwards::LongestWay ? -tails[u] : key(0, place, height);
   }
 }
 
@@ -159,7 +157,8 @@ ListMaker::Choice ListMaker::look(const Stage &stage, int64_t now) const {
       choice.next = std::min(choice.next, arrival.at);
     } else if (arrival.isForward) {
       if (int64_t key = forwardKeys[arrival.unit];
-          key < forwardKey || (key == forwardKey && arrival.unit < stage.coming[choice.forward].unit)) {
+          key < forwardKey ||
+          (key == forwardKey && arrival.unit < stage.coming[choice.forward].unit)) {
         forwardKey = key;
         choice.forward = static_cast<int32_t>(i);
       }

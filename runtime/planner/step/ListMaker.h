@@ -19,10 +19,10 @@ struct StepPolicy {
   Phase phase = Phase::BackwardFirst;
   Forwards forwards = Forwards::Microbatch;
   Backwards backwards = Backwards::Microbatch;
-  bool isSplit = true;   ///< weight gradients wait for gaps
-  int32_t window = 0;    ///< micro-batches under way at most
-  int32_t overlap = 0;   ///< a weight gradient may delay what comes by so many 16ths of itself
-  uint8_t level = 0;     ///< the fattest variant that is tried
+  bool isSplit = true; ///< weight gradients wait for gaps
+  int32_t window = 0;  ///< micro-batches under way at most
+  int32_t overlap = 0; ///< a weight gradient may delay what comes by so many 16ths of itself
+  uint8_t level = 0;   ///< the fattest variant that is tried
 };
 
 struct MadeLists {
@@ -32,16 +32,16 @@ struct MadeLists {
 
 /// Makes lists for one step. A stage that is free runs what the policy prefers among its ready
 /// forwards and backwards, else a weight gradient that fits the gap, else it waits. With limits it
-/// always keeps room for the leanest form of all micro-batches that have begun anywhere, so lists in
-/// the natural order of micro-batches finish.
+/// always keeps room for the leanest form of all micro-batches that have begun anywhere, so lists
+/// in the natural order of micro-batches finish.
 class ListMaker {
 public:
   /// `limits`: bytes by stage; empty: no limit.
   ListMaker(const StepUnits &units, const std::vector<UnitBytes> &bytes,
             std::vector<int64_t> limits);
 
-  /// Lists for a policy when micro-batches enter in `order`. None where memory lets them not finish.
-  /// The result is valid until the next call.
+  /// Lists for a policy when micro-batches enter in `order`. None where memory lets them not
+  /// finish. The result is valid until the next call.
   const MadeLists *make(const StepPolicy &policy, const std::vector<int32_t> &order);
 
 private:
@@ -86,29 +86,27 @@ private:
   const UnitBytes &leanest(int32_t unit) const {
     return bytesOf(unit, units.units[unit].variants - 1);
   }
-  bool isTurn(int32_t unit) const {
-    return !ascending || turns[units.units[unit].chunk] == unit;
-  }
+  bool isTurn(int32_t unit) const { return !ascending || turns[units.units[unit].chunk] == unit; }
 
   const StepUnits &units;
   const std::vector<UnitBytes> &bytes;
   const std::vector<int64_t> limits;
   const bool ascending;
-  std::vector<std::vector<int32_t>> chunksOf;      ///< by stage
+  std::vector<std::vector<int32_t>> chunksOf; ///< by stage
   std::vector<std::vector<int32_t>> unitsOfMicrobatch;
-  std::vector<int64_t> tails;                      ///< by unit: way from its input gradient on
+  std::vector<int64_t> tails; ///< by unit: way from its input gradient on
 
   StepPolicy policy;
   std::vector<int32_t> order;
   MadeLists made;
   std::vector<Stage> stages;
-  std::vector<int64_t> transients;                 ///< by stage: most of any unit at the level
-  std::vector<int64_t> forwardKeys, backwardKeys;  ///< by unit: the least runs first
+  std::vector<int64_t> transients;                ///< by stage: most of any unit at the level
+  std::vector<int64_t> forwardKeys, backwardKeys; ///< by unit: the least runs first
   std::vector<int32_t> missingForward, missingBackward;
   std::vector<int64_t> readyForward, readyBackward;
-  std::vector<uint8_t> hasInputGrad;               ///< by unit: its weight gradient may run
-  std::vector<int32_t> turns;                      ///< by chunk: whose weight gradient is next
-  std::vector<int32_t> backwardsLeft;              ///< by micro-batch
+  std::vector<uint8_t> hasInputGrad;  ///< by unit: its weight gradient may run
+  std::vector<int32_t> turns;         ///< by chunk: whose weight gradient is next
+  std::vector<int32_t> backwardsLeft; ///< by micro-batch
   size_t admitted = 0, finished = 0, left = 0;
 };
 

@@ -16,11 +16,13 @@ SplitChoices::SplitChoices(const StepModel &model, const StepLoads &loads, bool 
     variants = std::max(variants, chunk.variants.size());
     hasVision |= chunk.component == ChunkComponent::Vision;
   }
-  if (!maySplit || !hasVision || problem.mostParts < 2 || problem.microbatches >= 2 * problem.stages)
+  if (!maySplit || !hasVision || problem.mostParts < 2 ||
+      problem.microbatches >= 2 * problem.stages)
     return;
   int64_t largest = 0;
   for (size_t m = 0; m < loads.microbatches.size(); ++m) {
-    int64_t most = std::min(problem.mostParts, loads.microbatches[m].load.tiles / problem.leastTiles);
+    int64_t most =
+        std::min(problem.mostParts, loads.microbatches[m].load.tiles / problem.leastTiles);
     for (int64_t parts = 2; parts <= most; ++parts)
       if (bordersOf(m, parts).size() == static_cast<size_t>(parts) + 1)
         mostParts[m] = static_cast<int32_t>(parts);
@@ -45,8 +47,8 @@ std::vector<int64_t> SplitChoices::bordersOf(size_t microbatch, int64_t parts) c
   for (int64_t p = 1; p < parts; ++p) {
     int64_t wanted = load.tiles * p / parts, best = -1;
     auto consider = [&](int64_t cut) {
-      bool isLargeEnough = cut - borders.back() >= problem.leastTiles &&
-                           load.tiles - cut >= problem.leastTiles;
+      bool isLargeEnough =
+          cut - borders.back() >= problem.leastTiles && load.tiles - cut >= problem.leastTiles;
       if (isLargeEnough && (best < 0 || std::abs(cut - wanted) < std::abs(best - wanted)))
         best = cut;
     };

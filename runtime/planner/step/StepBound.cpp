@@ -33,8 +33,7 @@ struct Job {
 /// The least end of the last tail when jobs may be interrupted: always the ready job with the
 /// longest tail runs (Jackson).
 int64_t preemptiveEnd(std::vector<Job> jobs) {
-  std::sort(jobs.begin(), jobs.end(),
-            [](const Job &a, const Job &b) { return a.head < b.head; });
+  std::sort(jobs.begin(), jobs.end(), [](const Job &a, const Job &b) { return a.head < b.head; });
   auto shorterTail = [](const Job &a, const Job &b) { return a.tail < b.tail; };
   std::priority_queue<Job, std::vector<Job>, decltype(shorterTail)> ready(shorterTail);
   int64_t now = 0, end = 0;

@@ -50,10 +50,9 @@ public:
         for (uint8_t v = 0; v < lists.variants[action.unit]; ++v)
           if (int64_t saved = savedBy(action.unit, v); saved > 0)
             candidates.push_back({action.unit, v, saved, costOf(action.unit, v)});
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate &a, const Candidate &b) {
-                       return a.saved * b.cost > b.saved * a.cost;
-                     });
+    std::stable_sort(
+        candidates.begin(), candidates.end(),
+        [](const Candidate &a, const Candidate &b) { return a.saved * b.cost > b.saved * a.cost; });
     for (const Candidate &candidate : candidates)
       if (candidate.variant < lists.variants[candidate.unit] &&
           savedBy(candidate.unit, candidate.variant) > 0)
@@ -81,8 +80,7 @@ private:
   /// Bytes times actions that the fatter variant holds in addition.
   __int128 costOf(int32_t unit, uint8_t variant) const {
     int64_t more = bytesOf(unit, variant).held - bytesOf(unit, lists.variants[unit]).held;
-    return std::max<__int128>(1, __int128{more} *
-                                     (places[unit].backward - places[unit].forward));
+    return std::max<__int128>(1, __int128{more} * (places[unit].backward - places[unit].forward));
   }
 
   void add(int32_t unit, int64_t variant, int64_t sign) {

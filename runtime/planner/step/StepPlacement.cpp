@@ -16,14 +16,15 @@ class Gaps {
 public:
   explicit Gaps(int64_t bytes) : all{{0, bytes}} {}
 
-  /// The offset of `bytes` taken from a gap; -1 where none is large enough. With BothEnds what lives
-  /// short lies at the end of the last gap that holds it.
+  /// The offset of `bytes` taken from a gap; -1 where none is large enough. With BothEnds what
+  /// lives short lies at the end of the last gap that holds it.
   int64_t take(int64_t bytes, Fit fit, bool isShort) {
     size_t chosen = all.size();
     for (size_t g = 0; g < all.size(); ++g) {
       if (all[g].bytes < bytes)
         continue;
-      bool better = chosen == all.size() || (fit == Fit::Best && all[g].bytes < all[chosen].bytes) ||
+      bool better = chosen == all.size() ||
+                    (fit == Fit::Best && all[g].bytes < all[chosen].bytes) ||
                     (fit == Fit::BothEnds && isShort);
       if (better)
         chosen = g;
@@ -307,7 +308,8 @@ private:
     return true;
   }
 
-  /// The unit that is stuck, or else the one with the largest block that lies there, becomes leaner.
+  /// The unit that is stuck, or else the one with the largest block that lies there, becomes
+  /// leaner.
   bool makeAnyLeaner() {
     if (isLeaner(stuckUnit))
       return true;
@@ -315,7 +317,8 @@ private:
     int64_t largest = -1;
     for (size_t end = stuckAt; end < list.size(); ++end)
       for (const Held &held : endsAt[end])
-        if (held.bytes > largest && lists.variants[held.unit] + 1 < units.units[held.unit].variants) {
+        if (held.bytes > largest &&
+            lists.variants[held.unit] + 1 < units.units[held.unit].variants) {
           largest = held.bytes;
           victim = held.unit;
         }
@@ -327,9 +330,9 @@ private:
   Lives &lives;
   std::vector<UnitAction> &list;
   int64_t limit;
-  std::vector<uint8_t> isGone;            ///< by place: its weight gradient runs in a whole backward
-  std::vector<std::vector<Held>> endsAt;  ///< by place: what is free after it
-  std::vector<Taken> taken;               ///< in the order of entries of endsAt
+  std::vector<uint8_t> isGone;           ///< by place: its weight gradient runs in a whole backward
+  std::vector<std::vector<Held>> endsAt; ///< by place: what is free after it
+  std::vector<Taken> taken;              ///< in the order of entries of endsAt
   int32_t stuckUnit = 0;
   size_t stuckAt = 0;
 };

@@ -72,8 +72,8 @@ rt::Result<StepPlan> parseStepPlan(std::string_view line, const std::string &whe
     top["schema"].fail("it is \"" + schema + "\", expected " + rt::formats::stepPlan);
   plan.step = stepInteger(top["step"], 0, mostNumber);
   plan.borders = top["sub_microbatches"].list(readNumbers);
-  plan.variants = top["variants"].list(
-      [](const JsonField &chunk) { return chunk.list(readNumbers); });
+  plan.variants =
+      top["variants"].list([](const JsonField &chunk) { return chunk.list(readNumbers); });
   plan.actions =
       top["actions"].list([](const JsonField &stage) { return stage.list(readStepAction); });
   plan.places = top["offsets"].list([](const JsonField &stage) { return stage.list(readPlace); });

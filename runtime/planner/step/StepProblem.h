@@ -30,7 +30,9 @@ struct SizeModel {
   int64_t constant = 0, tile = 0, token = 0;
 
   bool isZero() const { return constant == 0 && tile == 0 && token == 0; }
-  int64_t at(int64_t tiles, int64_t tokens) const { return constant + tile * tiles + token * tokens; }
+  int64_t at(int64_t tiles, int64_t tokens) const {
+    return constant + tile * tiles + token * tokens;
+  }
 };
 
 /// Where a block's life begins: before its unit's forward or backward, with a message that is

@@ -134,10 +134,11 @@ void readMemory(const JsonField &field, StepProblem &problem) {
 void readStatic(const JsonField &field, StepProblem &problem) {
   field.onlyKeys({"variants", "actions"});
   problem.fixed.variants = field["variants"].list([](const JsonField &chunk) {
-    return chunk.list([](const JsonField &variant) { return stepInteger(variant, 0, mostVariants); });
+    return chunk.list(
+        [](const JsonField &variant) { return stepInteger(variant, 0, mostVariants); });
   });
-  problem.fixed.actions = field["actions"].list(
-      [](const JsonField &stage) { return stage.list(readStepAction); });
+  problem.fixed.actions =
+      field["actions"].list([](const JsonField &stage) { return stage.list(readStepAction); });
 }
 
 /// Times of a whole step, and bytes of a unit, with every load at the caps.
@@ -152,9 +153,9 @@ std::string tooMuch(const StepProblem &problem) {
   for (const StepChunk &chunk : problem.chunks)
     for (const StepVariant &variant : chunk.variants) {
       for (const TimeModel &time : variant.times)
-        for (__int128 part : {product(time.fixed, 1), product(time.tile, tiles),
-                              product(time.token, tokens), product(time.square, tokens * tokens),
-                              product(time.label, tokens)}) {
+        for (__int128 part :
+             {product(time.fixed, 1), product(time.tile, tiles), product(time.token, tokens),
+              product(time.square, tokens * tokens), product(time.label, tokens)}) {
           // Each part of a micro-batch has the fixed time again.
           total += part > mostTotal ? part : part * problem.microbatches * problem.mostParts;
           if (total > mostTotal)
@@ -264,8 +265,9 @@ rt::Result<StepProblem> stepProblemOf(const json &value, const std::string &wher
   auto chunks = static_cast<int64_t>(problem.chunks.size());
   if (chunks < 1 || chunks > mostOfAKind ||
       chunks * problem.microbatches * problem.mostParts > mostUnits)
-    return rt::invalid(where + ": 1 chunk or more is expected, and chunks times micro-batches times "
-                               "sub-micro-batches may not be above " +
+    return rt::invalid(where +
+                       ": 1 chunk or more is expected, and chunks times micro-batches times "
+                       "sub-micro-batches may not be above " +
                        std::to_string(mostUnits));
   if (std::string why = tooMuch(problem); !why.empty())
     return rt::invalid(where + ": " + why);
@@ -405,8 +407,8 @@ rt::Result<StepLoads> parseStepLoads(std::string_view line, const StepProblem &p
     entry.load = {stepInteger(field["tiles"], 0, most), stepInteger(field["tokens"], 0, most),
                   stepInteger(field["squares"], 0, most), stepInteger(field["labels"], 0, most)};
     if (field.has("cuts"))
-      entry.cuts = field["cuts"].list(
-          [&](const JsonField &cut) { return stepInteger(cut, 0, most); });
+      entry.cuts =
+          field["cuts"].list([&](const JsonField &cut) { return stepInteger(cut, 0, most); });
     return entry;
   });
   OMNIBAL_RETURN_IF_ERROR(error);

@@ -66,7 +66,8 @@ void joinHalves(const StepUnits &units, StepLists &lists) {
       };
       if (action.kind == ActionKind::InputGrad && i + 1 < list.size() &&
           list[i + 1].unit == action.unit &&
-          time(ActionKind::Backward) <= time(ActionKind::InputGrad) + time(ActionKind::WeightGrad)) {
+          time(ActionKind::Backward) <=
+              time(ActionKind::InputGrad) + time(ActionKind::WeightGrad)) {
         action.kind = ActionKind::Backward;
         ++i;
       }
@@ -106,9 +107,7 @@ public:
   int64_t evaluated = 0;
 
 private:
-  bool isSpent() const {
-    return evaluated >= options.mostLists || actions >= options.mostActions;
-  }
+  bool isSpent() const { return evaluated >= options.mostLists || actions >= options.mostActions; }
 
   /// Makes the candidate's list and keeps it where it is not longer than the best one.
   void consider(Candidate candidate) {
@@ -136,7 +135,8 @@ private:
   Policy policyOf(Policy::Phase phase, Policy::Forwards forwards, Policy::Backwards backwards,
                   int64_t window) const {
     Policy policy{phase, forwards, backwards};
-    policy.window = static_cast<int32_t>(std::clamp<int64_t>(window, 1, model.problem.microbatches));
+    policy.window =
+        static_cast<int32_t>(std::clamp<int64_t>(window, 1, model.problem.microbatches));
     policy.overlap = 8;
     return policy;
   }

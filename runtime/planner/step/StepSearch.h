@@ -20,9 +20,9 @@ public:
   explicit StepPlanner(const StepProblem &problem, StepSearchOptions options = {})
       : model(problem), options(options) {}
 
-  /// Lists made in the order of time under several policies, then local search over policies, orders
-  /// of micro-batches and sub-micro-batches; with a memory limit variants and places too. The
-  /// static plan where none of them is shorter. The loads fit the problem (misfit).
+  /// Lists made in the order of time under several policies, then local search over policies,
+  /// orders of micro-batches and sub-micro-batches; with a memory limit variants and places too.
+  /// The static plan where none of them is shorter. The loads fit the problem (misfit).
   StepPlan plan(const StepLoads &loads) const;
 
 private:

@@ -29,8 +29,8 @@ ExactTime::ExactTime(const TimeModel &model) {
 }
 
 int64_t ExactTime::at(const UnitLoad &load) const {
-  __int128 sum = fixed + tile * load.tiles + token * load.tokens + square * load.squares +
-                 label * load.labels;
+  __int128 sum =
+      fixed + tile * load.tiles + token * load.tokens + square * load.squares + label * load.labels;
   return static_cast<int64_t>((sum + divisor - 1) / divisor);
 }
 

@@ -86,9 +86,9 @@ private:
     int64_t count = draw(1, kind.mostChunks), vision = draw(0, count - 1);
     for (int64_t c = 0; c < count; ++c) {
       StepChunk chunk;
-      chunk.component = c < vision                      ? ChunkComponent::Vision
+      chunk.component = c < vision                     ? ChunkComponent::Vision
                         : c == vision && draw.oneIn(2) ? ChunkComponent::Mixed
-                                                        : ChunkComponent::Language;
+                                                       : ChunkComponent::Language;
       chunk.stage = draw.oneIn(4) ? draw(0, p.stages - 1) : c % p.stages;
       int64_t variants = kind.hasMemory ? draw(1, 3) : 1;
       for (int64_t v = 0; v < variants; ++v) {
@@ -131,8 +131,7 @@ private:
     for (const StepChunk &chunk : p.chunks) {
       p.fixed.variants.emplace_back();
       for (int64_t m = 0; m < p.microbatches; ++m)
-        p.fixed.variants.back().push_back(
-            draw(0, static_cast<int64_t>(chunk.variants.size()) - 1));
+        p.fixed.variants.back().push_back(draw(0, static_cast<int64_t>(chunk.variants.size()) - 1));
     }
     for (ActionKind kind : {ActionKind::Forward, ActionKind::Backward})
       for (int32_t m = 0; m < p.microbatches; ++m)

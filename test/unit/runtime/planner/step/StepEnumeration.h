@@ -100,7 +100,9 @@ private:
     clock = end;
     bool forward = kind == ActionKind::Forward;
     bool whole = kind == ActionKind::Backward || kind == ActionKind::WeightGrad;
-    next.phases[unit] = {forward ? Phase::Forwarded : whole ? Phase::Finished : Phase::Halved,
+    next.phases[unit] = {forward ? Phase::Forwarded
+                         : whole ? Phase::Finished
+                                 : Phase::Halved,
                          whole ? uint8_t{0} : variant};
     next.ready[unit] = end;
     if (forward)
@@ -111,10 +113,10 @@ private:
         delay(next, fed, end);
     // An action cannot start before its stage is free, so smaller times say nothing.
     for (size_t u = 0; u < next.phases.size(); ++u)
-      next.ready[u] = next.phases[u].first == Phase::Finished
-                          ? 0
-                          : std::max(next.ready[u],
-                                     next.ready[units.units.size() + units.units[u].stage]);
+      next.ready[u] =
+          next.phases[u].first == Phase::Finished
+              ? 0
+              : std::max(next.ready[u], next.ready[units.units.size() + units.units[u].stage]);
     keep(states[keyOf(next.phases)], next.ready);
   }
 
@@ -124,8 +126,7 @@ private:
 
   static void keep(std::vector<Times> &kept, const Times &times) {
     auto isNoLater = [](const Times &a, const Times &b) {
-      return std::equal(a.begin(), a.end(), b.begin(),
-                        [](int64_t x, int64_t y) { return x <= y; });
+      return std::equal(a.begin(), a.end(), b.begin(), [](int64_t x, int64_t y) { return x <= y; });
     };
     for (const Times &other : kept)
       if (isNoLater(other, times))
@@ -136,9 +137,8 @@ private:
 
   bool hasInputs(const State &state, ActionKind kind, int32_t unit) const {
     auto all = [&](std::span<const Need> needs, Phase least) {
-      return std::all_of(needs.begin(), needs.end(), [&](const Need &need) {
-        return state.phases[need.unit].first >= least;
-      });
+      return std::all_of(needs.begin(), needs.end(),
+                         [&](const Need &need) { return state.phases[need.unit].first >= least; });
     };
     if (kind == ActionKind::Forward)
       return all(units.forwardNeeds(unit), Phase::Forwarded);

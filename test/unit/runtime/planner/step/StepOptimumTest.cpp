@@ -8,7 +8,9 @@
 namespace omnibal::planner {
 namespace {
 
-constexpr StepCaseKind enumerable(bool hasMemory) { return {2, 3, hasMemory ? 2 : 3, hasMemory, false}; }
+constexpr StepCaseKind enumerable(bool hasMemory) {
+  return {2, 3, hasMemory ? 2 : 3, hasMemory, false};
+}
 
 TEST(StepOptimum, WithoutALimitMostPlansAreOptimal) {
   int optimal = 0, count = 0;

@@ -1,8 +1,8 @@
 //===- StepSearchTest.cpp - Step plans against the checker -----------------------------------===//
+#include "runtime/planner/step/StepSearch.h"
 #include "runtime/planner/step/CheckStepPlan.h"
 #include "runtime/planner/step/StepPlanJson.h"
 #include "runtime/planner/step/StepProblemJson.h"
-#include "runtime/planner/step/StepSearch.h"
 #include "test/unit/runtime/planner/step/RandomStepProblem.h"
 #include <gtest/gtest.h>
 
@@ -28,8 +28,9 @@ TEST(StepSearch, PlansOfRandomProblemsBreakNoRule) {
     auto again = parseStepPlan(writeStepPlan(plan), "plans.jsonl:1");
     ASSERT_TRUE(again) << seed << ": " << again.status().message();
     std::string wrong = complaints(checkStepPlan(*problem, *loads, *again));
-    ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << writeStepProblem(*problem)
-                         << writeStepLoads(*loads) << writeStepPlan(plan);
+    ASSERT_EQ(wrong, "") << "seed " << seed << "\n"
+                         << writeStepProblem(*problem) << writeStepLoads(*loads)
+                         << writeStepPlan(plan);
     EXPECT_LE(plan.boundNs, plan.stepNs) << seed;
     found += plan.method == StepMethod::Lists;
     limited += plan.method == StepMethod::Lists && !problem->memoryBytes.empty();
