@@ -3,6 +3,7 @@
 #define RUNTIME_PLANNER_STEP_STEPMEMORY_H
 
 #include "runtime/planner/step/StepTimes.h"
+#include <algorithm>
 
 namespace omnibal::planner {
 

@@ -11,6 +11,7 @@
 #include "runtime/planner/model/Plan.h"
 #include "runtime/planner/model/Problem.h"
 #include <array>
+#include <limits>
 
 namespace omnibal::planner {
 

@@ -222,8 +222,11 @@ std::string staticProblem(const StepProblem &problem) {
         return "`actions` of rank " + std::to_string(s) + " has " + name +
                " a second time or too early";
     }
+  auto mayLack = [&](size_t chunk) {
+    return problem.tilesCap == 0 && problem.chunks[chunk].component == ChunkComponent::Vision;
+  };
   for (size_t unit = 0; unit < seen.size(); ++unit)
-    if (seen[unit][1] == 0 && seen[unit][3] == 0)
+    if (seen[unit][1] == 0 && seen[unit][3] == 0 && !mayLack(unit / microbatches))
       return "`actions` lacks the backward of micro-batch " + std::to_string(unit % microbatches) +
              ", chunk " + std::to_string(unit / microbatches);
   return canFinish(problem) ? "" : "`actions` cannot finish: ranks wait for each other";

@@ -11,6 +11,7 @@ struct StepSearchOptions {
   int64_t mostActions = 300'000; ///< put into lists
   int64_t mostLists = 300;
   bool maySplit = true; ///< sub-micro-batches
+  bool polishes = true; ///< what lists leave of the work goes into small changes of the best ones
 };
 
 /// Plans steps of one problem. Deterministic: the same loads give the same plan, on any machine.

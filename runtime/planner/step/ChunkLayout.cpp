@@ -1,0 +1,177 @@
+//===- ChunkLayout.cpp -------------------------------------------------------------------===//
+#include "runtime/planner/step/ChunkLayout.h"
+#include <algorithm>
+#include <map>
+
+namespace omnibal::planner {
+namespace {
+
+Decimal sumOf(const Decimal &a, const Decimal &b) {
+  int32_t scale = std::max(a.scale, b.scale);
+  auto digits = [&](Decimal term) {
+    for (; term.scale < scale; ++term.scale)
+      term.digits *= 10;
+    return term.digits;
+  };
+  return Decimal::of(digits(a) + digits(b), scale);
+}
+
+SizeModel sumOf(const SizeModel &a, const SizeModel &b) {
+  return {a.constant + b.constant, a.tile + b.tile, a.token + b.token};
+}
+
+StepChunk chunkOf(const StepLayers &layers, int64_t begin, int64_t end, int64_t stage) {
+  StepChunk chunk{layers.layers[begin].component, stage, layers.layers[begin].variants};
+  for (int64_t l = begin + 1; l < end; ++l) {
+    const StepLayer &layer = layers.layers[l];
+    if (layer.component != chunk.component)
+      chunk.component = ChunkComponent::Mixed;
+    for (size_t v = 0; v < chunk.variants.size(); ++v) {
+      for (size_t kind = 0; kind < 4; ++kind)
+        chunk.variants[v].times[kind] =
+            sumOf(chunk.variants[v].times[kind], layer.variants[v].times[kind]);
+      const std::vector<Block> &blocks = layer.variants[v].blocks;
+      chunk.variants[v].blocks.insert(chunk.variants[v].blocks.end(), blocks.begin(), blocks.end());
+    }
+  }
+  return chunk;
+}
+
+/// One micro-batch after the other, through all chunks and back.
+void addSerialPlan(StepProblem &problem) {
+  auto chunks = static_cast<int32_t>(problem.chunks.size());
+  problem.fixed = {};
+  problem.fixed.variants.assign(chunks, std::vector<int64_t>(problem.microbatches, 0));
+  for (int32_t c = 0; c < chunks; ++c)
+    for (int64_t &variant : problem.fixed.variants[c])
+      variant = static_cast<int64_t>(problem.chunks[c].variants.size()) - 1;
+  problem.fixed.actions.resize(problem.stages);
+  for (int32_t m = 0; m < problem.microbatches; ++m) {
+    for (int32_t c = 0; c < chunks; ++c)
+      problem.fixed.actions[problem.chunks[c].stage].push_back({ActionKind::Forward, m, 0, c});
+    for (int32_t c = chunks; c-- > 0;)
+      problem.fixed.actions[problem.chunks[c].stage].push_back({ActionKind::Backward, m, 0, c});
+  }
+}
+
+/// Stages of rounds [round, ...) of `count` chunks.
+void addStages(ChunkLayout &layout, int64_t count, int64_t stages, bool wave, int64_t round) {
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t place = i % stages;
+    bool isReverse = wave && (round + i / stages) % 2 == 1;
+    layout.stages.push_back(isReverse ? stages - 1 - place : place);
+  }
+}
+
+} // namespace
+
+TimeModel sumOf(const TimeModel &a, const TimeModel &b) {
+  return {sumOf(a.fixed, b.fixed), sumOf(a.tile, b.tile), sumOf(a.token, b.token),
+          sumOf(a.square, b.square), sumOf(a.label, b.label)};
+}
+
+StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout,
+                      const StepProblem &frame) {
+  StepProblem problem = frame;
+  problem.chunks.clear();
+  problem.edges.clear();
+  std::vector<int64_t> chunkOfLayer;
+  for (size_t c = 0; c < layout.stages.size(); ++c) {
+    problem.chunks.push_back(
+        chunkOf(layers, layout.cuts[c], layout.cuts[c + 1], layout.stages[c]));
+    chunkOfLayer.insert(chunkOfLayer.end(), layout.cuts[c + 1] - layout.cuts[c],
+                        static_cast<int64_t>(c));
+  }
+  std::map<std::pair<int64_t, int64_t>, StepEdge> edges;
+  for (const StepEdge &edge : layers.edges) {
+    int64_t from = chunkOfLayer[edge.from], to = chunkOfLayer[edge.to];
+    if (from == to)
+      continue;
+    StepEdge &sum = edges.try_emplace({from, to}, StepEdge{from, to, {}, {}}).first->second;
+    sum.bytes = sumOf(sum.bytes, edge.bytes);
+    sum.gradBytes = sumOf(sum.gradBytes, edge.gradBytes);
+  }
+  for (const auto &[ends, edge] : edges)
+    problem.edges.push_back(edge);
+  addSerialPlan(problem);
+  return problem;
+}
+
+std::vector<int64_t> workOf(const StepLayers &layers, const std::vector<StepLoads> &samples) {
+  std::vector<int64_t> work;
+  for (const StepLayer &layer : layers.layers) {
+    int64_t sum = 0;
+    ExactTime forward(layer.variants[0].times[0]), backward(layer.variants[0].times[1]);
+    for (const StepLoads &sample : samples)
+      for (const MicrobatchLoad &microbatch : sample.microbatches) {
+        bool vision = layer.component == ChunkComponent::Vision;
+        if (vision && microbatch.load.tiles == 0)
+          continue;
+        UnitLoad load = vision ? UnitLoad{microbatch.load.tiles, 0, 0, 0} : microbatch.load;
+        sum += forward.at(load) + backward.at(load);
+      }
+    work.push_back(sum);
+  }
+  return work;
+}
+
+std::vector<int64_t> levelCuts(const std::vector<int64_t> &work, int64_t begin, int64_t end,
+                               int64_t count) {
+  // least[k][l]: the least largest work of layers [begin, begin + l) in k chunks.
+  int64_t layers = end - begin;
+  constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  std::vector<std::vector<int64_t>> least(count + 1, std::vector<int64_t>(layers + 1, none));
+  std::vector<std::vector<int64_t>> last(count + 1, std::vector<int64_t>(layers + 1, 0));
+  least[0][0] = 0;
+  for (int64_t k = 1; k <= count; ++k)
+    for (int64_t l = k; l <= layers; ++l) {
+      int64_t sum = 0;
+      for (int64_t cut = l - 1; cut >= k - 1; --cut) {
+        sum += work[begin + cut];
+        int64_t largest = std::max(sum, least[k - 1][cut]);
+        if (largest < least[k][l]) {
+          least[k][l] = largest;
+          last[k][l] = cut;
+        }
+      }
+    }
+  std::vector<int64_t> cuts(count + 1);
+  int64_t l = layers;
+  for (int64_t k = count; k >= 0; --k) {
+    cuts[k] = begin + l;
+    l = last[k][l];
+  }
+  return cuts;
+}
+
+std::vector<ChunkLayout> chunkLayouts(const StepLayers &layers, const std::vector<int64_t> &work,
+                                      int64_t stages, int64_t mostChunks) {
+  auto count = static_cast<int64_t>(layers.layers.size()), vision = int64_t{0};
+  while (vision < count && layers.layers[vision].component == ChunkComponent::Vision)
+    ++vision;
+  std::vector<ChunkLayout> layouts;
+  for (bool wave : {false, true}) {
+    std::string order = wave ? ", wave" : ", in turn";
+    for (int64_t k = 1; k <= mostChunks && k * stages <= count; ++k) {
+      if (wave && k == 1)
+        continue;
+      ChunkLayout &layout = layouts.emplace_back();
+      layout.name = std::to_string(k) + " mixed" + order;
+      layout.cuts = levelCuts(work, 0, count, k * stages);
+      addStages(layout, k * stages, stages, wave, 0);
+    }
+    for (int64_t v = 1; v <= mostChunks && v * stages <= vision; ++v)
+      for (int64_t l = 1; l <= mostChunks && l * stages <= count - vision; ++l) {
+        ChunkLayout &layout = layouts.emplace_back();
+        layout.name = std::to_string(v) + " vision + " + std::to_string(l) + " language" + order;
+        layout.cuts = levelCuts(work, 0, vision, v * stages);
+        std::vector<int64_t> language = levelCuts(work, vision, count, l * stages);
+        layout.cuts.insert(layout.cuts.end(), language.begin() + 1, language.end());
+        addStages(layout, v * stages, stages, wave, 0);
+        addStages(layout, l * stages, stages, wave, v);
+      }
+  }
+  return layouts;
+}
+
+} // namespace omnibal::planner

@@ -1,0 +1,53 @@
+//===- ListSearch.h - The best lists of one step by local search ------------------------------===//
+#ifndef RUNTIME_PLANNER_STEP_LISTSEARCH_H
+#define RUNTIME_PLANNER_STEP_LISTSEARCH_H
+
+#include "runtime/planner/step/ListMaker.h"
+#include <memory>
+
+namespace omnibal::planner {
+
+struct ListSearchTask {
+  const StepModel &model;
+  const StepLoads &loads;       ///< that times are for
+  const StepLoads &sizes;       ///< that blocks are sized for
+  std::vector<int64_t> limits;  ///< bytes by stage; empty: none
+  int64_t mostActions = 0, mostLists = 0;
+  bool maySplit = true, polishes = true;
+};
+
+/// Units of one way to split micro-batches, with what depends on nothing else.
+struct SplitUnits {
+  SplitUnits(const ListSearchTask &task, const Borders &borders)
+      : units(task.model, task.loads, borders),
+        bytes(unitBytes(&task.loads == &task.sizes
+                            ? units
+                            : StepUnits(task.model, task.sizes, wholeMicrobatches(task.sizes)))),
+        maker(units, bytes, task.limits) {}
+
+  StepUnits units;
+  std::vector<UnitBytes> bytes;
+  ListMaker maker;
+};
+
+struct FoundLists {
+  std::shared_ptr<SplitUnits> split;
+  StepLists lists;
+  int64_t stepNs = std::numeric_limits<int64_t>::max();
+};
+
+struct ListSearchResult {
+  std::optional<FoundLists> best; ///< none where no lists finish within the limits
+  int64_t evaluated = 0;          ///< lists made by policies
+};
+
+/// Makes lists under several policies and orders of micro-batches, then changes the best one's
+/// policy, order and sub-micro-batches at random, then its lists. Work is counted, never timed.
+/// Where `sizes` are not `loads`, micro-batches have tiles in both or in neither, and stay whole.
+ListSearchResult searchLists(const ListSearchTask &task);
+
+/// The policies that a search begins with.
+std::vector<StepPolicy> firstPolicies(const StepProblem &problem);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_STEP_LISTSEARCH_H
