@@ -27,15 +27,15 @@ int64_t leastLargest(const std::vector<int64_t> &prefix, int64_t end, int64_t st
   return low;
 }
 
-/// Linear partition: least largest stage sum; of those, from the last stage to the first, the
-/// earliest begin. `weights` are at least 0, as many as `stages` or more.
-std::vector<int64_t> balance(const std::vector<int64_t> &weights, int64_t stages) {
+} // namespace
+
+std::vector<int64_t> levelCuts(const std::vector<int64_t> &weights, int64_t parts) {
   int64_t n = static_cast<int64_t>(weights.size());
   std::vector<int64_t> prefix(n + 1, 0);
   for (int64_t i = 0; i < n; ++i)
     prefix[i + 1] = prefix[i] + weights[i];
-  std::vector<int64_t> cuts(stages + 1, n);
-  for (int64_t k = stages; k > 0; --k) {
+  std::vector<int64_t> cuts(parts + 1, n);
+  for (int64_t k = parts; k > 0; --k) {
     int64_t end = cuts[k], limit = leastLargest(prefix, end, k);
     auto begin = std::lower_bound(prefix.begin(), prefix.begin() + end, prefix[end] - limit);
     // The stages before need a layer each, this one too.
@@ -43,8 +43,6 @@ std::vector<int64_t> balance(const std::vector<int64_t> &weights, int64_t stages
   }
   return cuts;
 }
-
-} // namespace
 
 std::vector<int64_t> cutsByLayerCount(const Problem &problem) {
   int64_t n = static_cast<int64_t>(problem.layers.size()), stages = problem.cluster.stages;
@@ -58,7 +56,7 @@ std::vector<int64_t> cutsByParameters(const Problem &problem) {
   std::vector<int64_t> weights;
   for (const Layer &layer : problem.layers)
     weights.push_back(layer.paramBytes);
-  return balance(weights, problem.cluster.stages);
+  return levelCuts(weights, problem.cluster.stages);
 }
 
 std::vector<int64_t> cutsByTime(const Problem &problem) {
@@ -72,7 +70,7 @@ std::vector<int64_t> cutsByTime(const Problem &problem) {
     }
     weights.push_back(sum);
   }
-  return balance(weights, problem.cluster.stages);
+  return levelCuts(weights, problem.cluster.stages);
 }
 
 } // namespace omnibal::planner

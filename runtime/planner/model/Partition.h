@@ -6,7 +6,12 @@
 
 namespace omnibal::planner {
 
-/// Each function returns stages + 1 cuts, with every stage non-empty, and requires stages <=
+/// Linear partition: cuts of `parts` non-empty parts whose largest sum is the least; of those, from
+/// the last part to the first, the earliest begin. `weights` are at least 0, as many as `parts` or
+/// more.
+std::vector<int64_t> levelCuts(const std::vector<int64_t> &weights, int64_t parts);
+
+/// Each of the others returns stages + 1 cuts, with every stage non-empty, and requires stages <=
 /// layers.
 
 /// Cuts so that layer counts differ by at most one; the earlier stages get the larger share.

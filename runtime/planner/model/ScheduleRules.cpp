@@ -91,9 +91,15 @@ std::optional<int64_t> chunksPerStage(const std::string &schedule) {
 }
 
 std::vector<int64_t> stagesInTurn(int64_t chunks, int64_t stages) {
-  std::vector<int64_t> result;
-  for (int64_t c = 0; c < chunks; ++c)
-    result.push_back(c % stages);
+  return stagesInRounds(chunks, stages, false);
+}
+
+std::vector<int64_t> stagesInRounds(int64_t chunks, int64_t stages, bool wave) {
+  std::vector<int64_t> result(chunks);
+  for (int64_t c = 0; c < chunks; ++c) {
+    bool isReverse = wave && c / stages % 2 == 1;
+    result[c] = isReverse ? stages - 1 - c % stages : c % stages;
+  }
   return result;
 }
 

@@ -18,6 +18,10 @@ std::optional<int64_t> chunksPerStage(const std::string &schedule);
 /// The stage of each chunk: chunk c is on stage c mod stages.
 std::vector<int64_t> stagesInTurn(int64_t chunks, int64_t stages);
 
+/// The same, but with `wave` every other round of chunks runs over the stages in reverse, so that a
+/// round begins on the stage where the one before has ended.
+std::vector<int64_t> stagesInRounds(int64_t chunks, int64_t stages, bool wave);
+
 /// Returns lists that run one micro-batch after the other, forward through all chunks and back; no
 /// schedule needs less memory.
 std::vector<std::vector<Action>> oneAtATime(int64_t chunks, int64_t stages, int64_t microbatches);

@@ -1,5 +1,6 @@
 #include "runtime/planner/search/AutoSearch.h"
 #include "runtime/planner/evaluate/Simulator.h"
+#include "runtime/planner/model/Partition.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/ChunkSearch.h"
 #include "runtime/planner/search/ListScheduler.h"
@@ -14,7 +15,8 @@ constexpr int64_t mostChunks = 4; ///< a stage
 constexpr size_t mostSeeds = 4;
 constexpr int mostRounds = 4;
 /// Work (SearchControl) for each named schedule, and for list scheduling.
-constexpr int64_t namedUnits = 25'000'000, refineUnits = 200'000'000, polishUnits = 300'000'000;
+constexpr int64_t namedUnits = 25'000'000, refineUnits = 200'000'000, layoutUnits = 100'000'000,
+                  polishUnits = 300'000'000;
 
 class AutoSearch {
 public:
@@ -27,14 +29,8 @@ public:
     if (seeds.empty())
       return std::nullopt;
     bound = std::min(workBound(model), best.stepNs);
-    sortSeeds();
-    int64_t units = refineUnits;
-    for (size_t i = 0; model.stages > 1 && i < std::min(seeds.size(), mostSeeds); ++i) {
-      int64_t before = control.spent();
-      control.allowInTotal(units / 2);
-      refine(seeds[i]);
-      units -= control.spent() - before;
-    }
+    refineBest(seeds, refineUnits);
+    refineBest(otherLayouts(), refineUnits / 2);
     findCutShort();
     polish();
     merge();
@@ -43,6 +39,17 @@ public:
   }
 
 private:
+  /// The fastest plans get half of what is left of the work each.
+  void refineBest(std::vector<SearchOutcome> from, int64_t units) {
+    sortByStep(from);
+    for (size_t i = 0; model.stages > 1 && i < std::min(from.size(), mostSeeds); ++i) {
+      int64_t before = control.spent();
+      control.allowInTotal(units / 2);
+      refine(from[i]);
+      units -= control.spent() - before;
+    }
+  }
+
   void consider(const SearchOutcome &found) {
     if (found.stepNs < best.stepNs)
       best = found;
@@ -112,13 +119,68 @@ private:
       consider(seed);
   }
 
+  /// Layouts that no named schedule has: rounds of chunks over the stages and back, and chunks of
+  /// the vision component apart from the others. Each becomes a seed with the options of the best
+  /// named plan and the better one of a few lists.
+  std::vector<SearchOutcome> otherLayouts() {
+    std::vector<SearchOutcome> layouts;
+    if (model.stages < 2 || !model.problem.varyCuts)
+      return layouts;
+    auto add = [&](std::vector<int64_t> cuts, bool wave, const std::string &name) {
+      if (std::optional<SearchOutcome> plan = layoutPlan(std::move(cuts), wave, name))
+        layouts.push_back(std::move(*plan));
+    };
+    std::vector<int64_t> work;
+    for (int64_t l = 0; l < model.layers; ++l)
+      work.push_back(model.workSum[l + 1] - model.workSum[l]);
+    control.allowInTotal(layoutUnits);
+    for (int64_t k = 2; k <= mostChunks; ++k)
+      if (k * model.stages <= model.layers)
+        add(levelCuts(work, k * model.stages), true, std::to_string(k) + " rounds in a wave");
+    int64_t vision = 0;
+    while (vision < model.layers && model.problem.layers[vision].kind == "vision")
+      ++vision;
+    for (int64_t v = 1; v <= mostChunks && v * model.stages <= vision; ++v)
+      for (int64_t l = 1; l <= mostChunks && l * model.stages <= model.layers - vision; ++l) {
+        std::vector<int64_t> cuts =
+            levelCuts({work.begin(), work.begin() + vision}, v * model.stages);
+        for (int64_t cut : levelCuts({work.begin() + vision, work.end()}, l * model.stages))
+          if (cut > 0)
+            cuts.push_back(vision + cut);
+        std::string name =
+            std::to_string(v) + " rounds of vision and " + std::to_string(l) + " others";
+        add(cuts, false, name);
+        add(cuts, true, name + " in a wave");
+      }
+    return layouts;
+  }
+
+  std::optional<SearchOutcome> layoutPlan(std::vector<int64_t> cuts, bool wave,
+                                          const std::string &name) {
+    auto chunks = static_cast<int64_t>(cuts.size()) - 1;
+    SearchOutcome seed = best;
+    seed.cuts = std::move(cuts);
+    seed.lists = {stagesInRounds(chunks, model.stages, wave), {}};
+    SearchOutcome fastest = seed;
+    fastest.stepNs = unreachable;
+    for (const ListPolicy &policy : policies(chunks / model.stages))
+      if (policy.delay == 0.5 && !control.exhausted())
+        if (SearchOutcome made = withLists(seed, policy); made.stepNs < fastest.stepNs)
+          fastest = std::move(made);
+    if (fastest.stepNs == unreachable)
+      return std::nullopt;
+    fastest.method = name;
+    consider(fastest);
+    return fastest;
+  }
+
   static SearchOutcome resultOf(const ChunkSearch &search, std::string method) {
     return {search.bestCuts(), search.bestOptions(), search.lists(), search.bestStep(), 0,
             std::move(method)};
   }
 
-  void sortSeeds() {
-    std::sort(seeds.begin(), seeds.end(), [](const SearchOutcome &a, const SearchOutcome &b) {
+  static void sortByStep(std::vector<SearchOutcome> &plans) {
+    std::sort(plans.begin(), plans.end(), [](const SearchOutcome &a, const SearchOutcome &b) {
       return std::tie(a.stepNs, a.method) < std::tie(b.stepNs, b.method);
     });
   }

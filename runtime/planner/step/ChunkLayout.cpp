@@ -1,5 +1,7 @@
 //===- ChunkLayout.cpp -------------------------------------------------------------------===//
 #include "runtime/planner/step/ChunkLayout.h"
+#include "runtime/planner/model/Partition.h"
+#include "runtime/planner/model/ScheduleRules.h"
 #include <algorithm>
 #include <map>
 
@@ -54,15 +56,6 @@ void addSerialPlan(StepProblem &problem) {
   }
 }
 
-/// Stages of rounds [round, ...) of `count` chunks.
-void addStages(ChunkLayout &layout, int64_t count, int64_t stages, bool wave, int64_t round) {
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t place = i % stages;
-    bool isReverse = wave && (round + i / stages) % 2 == 1;
-    layout.stages.push_back(isReverse ? stages - 1 - place : place);
-  }
-}
-
 } // namespace
 
 TimeModel sumOf(const TimeModel &a, const TimeModel &b) {
@@ -77,8 +70,7 @@ StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout,
   problem.edges.clear();
   std::vector<int64_t> chunkOfLayer;
   for (size_t c = 0; c < layout.stages.size(); ++c) {
-    problem.chunks.push_back(
-        chunkOf(layers, layout.cuts[c], layout.cuts[c + 1], layout.stages[c]));
+    problem.chunks.push_back(chunkOf(layers, layout.cuts[c], layout.cuts[c + 1], layout.stages[c]));
     chunkOfLayer.insert(chunkOfLayer.end(), layout.cuts[c + 1] - layout.cuts[c],
                         static_cast<int64_t>(c));
   }
@@ -115,35 +107,6 @@ std::vector<int64_t> workOf(const StepLayers &layers, const std::vector<StepLoad
   return work;
 }
 
-std::vector<int64_t> levelCuts(const std::vector<int64_t> &work, int64_t begin, int64_t end,
-                               int64_t count) {
-  // least[k][l]: the least largest work of layers [begin, begin + l) in k chunks.
-  int64_t layers = end - begin;
-  constexpr int64_t none = std::numeric_limits<int64_t>::max();
-  std::vector<std::vector<int64_t>> least(count + 1, std::vector<int64_t>(layers + 1, none));
-  std::vector<std::vector<int64_t>> last(count + 1, std::vector<int64_t>(layers + 1, 0));
-  least[0][0] = 0;
-  for (int64_t k = 1; k <= count; ++k)
-    for (int64_t l = k; l <= layers; ++l) {
-      int64_t sum = 0;
-      for (int64_t cut = l - 1; cut >= k - 1; --cut) {
-        sum += work[begin + cut];
-        int64_t largest = std::max(sum, least[k - 1][cut]);
-        if (largest < least[k][l]) {
-          least[k][l] = largest;
-          last[k][l] = cut;
-        }
-      }
-    }
-  std::vector<int64_t> cuts(count + 1);
-  int64_t l = layers;
-  for (int64_t k = count; k >= 0; --k) {
-    cuts[k] = begin + l;
-    l = last[k][l];
-  }
-  return cuts;
-}
-
 std::vector<ChunkLayout> chunkLayouts(const StepLayers &layers, const std::vector<int64_t> &work,
                                       int64_t stages, int64_t mostChunks) {
   auto count = static_cast<int64_t>(layers.layers.size()), vision = int64_t{0};
@@ -157,18 +120,18 @@ std::vector<ChunkLayout> chunkLayouts(const StepLayers &layers, const std::vecto
         continue;
       ChunkLayout &layout = layouts.emplace_back();
       layout.name = std::to_string(k) + " mixed" + order;
-      layout.cuts = levelCuts(work, 0, count, k * stages);
-      addStages(layout, k * stages, stages, wave, 0);
+      layout.cuts = levelCuts(work, k * stages);
+      layout.stages = stagesInRounds(k * stages, stages, wave);
     }
     for (int64_t v = 1; v <= mostChunks && v * stages <= vision; ++v)
       for (int64_t l = 1; l <= mostChunks && l * stages <= count - vision; ++l) {
         ChunkLayout &layout = layouts.emplace_back();
         layout.name = std::to_string(v) + " vision + " + std::to_string(l) + " language" + order;
-        layout.cuts = levelCuts(work, 0, vision, v * stages);
-        std::vector<int64_t> language = levelCuts(work, vision, count, l * stages);
-        layout.cuts.insert(layout.cuts.end(), language.begin() + 1, language.end());
-        addStages(layout, v * stages, stages, wave, 0);
-        addStages(layout, l * stages, stages, wave, v);
+        layout.cuts = levelCuts({work.begin(), work.begin() + vision}, v * stages);
+        for (int64_t cut : levelCuts({work.begin() + vision, work.end()}, l * stages))
+          if (cut > 0)
+            layout.cuts.push_back(vision + cut);
+        layout.stages = stagesInRounds((v + l) * stages, stages, wave);
       }
   }
   return layouts;

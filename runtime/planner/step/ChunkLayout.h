@@ -28,20 +28,17 @@ TimeModel sumOf(const TimeModel &a, const TimeModel &b);
 
 /// The problem of a layout. `frame` gives everything but chunks, edges and the static plan; the
 /// static plan runs one micro-batch after the other until addStaticPlan gives a better one.
-StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout, const StepProblem &frame);
+StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout,
+                      const StepProblem &frame);
 
 /// Work of each layer, forward and whole backward of the first variant, summed over the samples.
 std::vector<int64_t> workOf(const StepLayers &layers, const std::vector<StepLoads> &samples);
 
-/// All ways to lay out chunks that a search tries: mixed chunks, or chunks of one component each, one
-/// to `mostChunks` a stage and component, over the stages in turn or with every other round in
+/// All ways to lay out chunks that a search tries: mixed chunks, or chunks of one component each,
+/// one to `mostChunks` a stage and component, over the stages in turn or with every other round in
 /// reverse. Cuts level the work of a component's chunks.
 std::vector<ChunkLayout> chunkLayouts(const StepLayers &layers, const std::vector<int64_t> &work,
                                       int64_t stages, int64_t mostChunks);
-
-/// Cuts of `count` chunks out of layers [begin, end) with the least largest work.
-std::vector<int64_t> levelCuts(const std::vector<int64_t> &work, int64_t begin, int64_t end,
-                               int64_t count);
 
 /// Moves layers from chunk to chunk while `score` falls, the borders in turn; at most `rounds` over
 /// all borders.

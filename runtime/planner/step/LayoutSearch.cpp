@@ -13,16 +13,16 @@ public:
   LayoutSearch(const StepLayers &layers, const StepProblem &frame,
                const std::vector<StepLoads> &samples, const LayoutSearchOptions &options)
       : layers(layers), frame(frame), samples(samples), left(options.mostActions) {
-    for (ChunkLayout &layout : chunkLayouts(layers, workOf(layers, samples), frame.stages,
-                                            options.mostChunks))
+    for (ChunkLayout &layout :
+         chunkLayouts(layers, workOf(layers, samples), frame.stages, options.mostChunks))
       candidates.push_back({0, std::move(layout)});
   }
 
   std::optional<LayoutChoice> run() {
     // Each round gives those that are left more samples and more lists.
-    for (auto [kept, sampleCount, lists] :
-         {std::tuple(size_t{8}, size_t{2}, int64_t{7}), {size_t{3}, size_t{4}, int64_t{14}},
-          {size_t{1}, size_t{8}, int64_t{30}}}) {
+    for (auto [kept, sampleCount, lists] : {std::tuple(size_t{8}, size_t{2}, int64_t{7}),
+                                            {size_t{3}, size_t{4}, int64_t{14}},
+                                            {size_t{1}, size_t{8}, int64_t{30}}}) {
       for (auto &[ns, layout] : candidates)
         ns = score(layout, sampleCount, lists);
       std::stable_sort(candidates.begin(), candidates.end(),

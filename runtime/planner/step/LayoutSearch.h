@@ -8,13 +8,13 @@ namespace omnibal::planner {
 
 /// Work for a layout: counted, never timed.
 struct LayoutSearchOptions {
-  int64_t mostChunks = 4;         ///< a stage and component
+  int64_t mostChunks = 4;          ///< a stage and component
   int64_t mostActions = 6'000'000; ///< put into lists over the whole search
 };
 
 struct LayoutChoice {
   ChunkLayout layout;
-  StepProblem problem; ///< with a serial static plan
+  StepProblem problem;  ///< with a serial static plan
   int64_t sampleNs = 0; ///< of all samples with plans of their own
 };
 

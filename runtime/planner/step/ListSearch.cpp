@@ -11,12 +11,7 @@ namespace {
 
 using Policy = StepPolicy;
 
-/// What a list is made from.
-struct Candidate {
-  Policy policy;
-  std::vector<int32_t> order;
-  std::vector<int32_t> splits; ///< by micro-batch: number of sub-micro-batches wanted
-};
+using Candidate = ListCandidate;
 
 uint64_t seedOf(const StepLoads &loads) {
   uint64_t seed = 0x9E3779B97F4A7C15u;
@@ -64,9 +59,13 @@ public:
   }
 
   ListSearchResult run() {
-    tryPolicies();
-    tryOrders();
-    trySplits();
+    if (task.start)
+      consider(*task.start);
+    if (!best.split) {
+      tryPolicies();
+      tryOrders();
+      trySplits();
+    }
     while (!isSpent() && best.split)
       move();
     if (best.split) {
@@ -91,12 +90,11 @@ private:
     actions += 3 * static_cast<int64_t>(split->units.units.size());
     if (!made || made->stepNs > best.stepNs)
       return;
-    bestCandidate = std::move(candidate);
-    best = {std::move(split), made->lists, made->stepNs};
+    best = {std::move(candidate), std::move(split), made->lists, made->stepNs};
   }
 
   std::shared_ptr<SplitUnits> unitsFor(const std::vector<int32_t> &splits) {
-    if (best.split && splits == bestCandidate.splits)
+    if (best.split && splits == best.candidate.splits)
       return best.split;
     if (latest && splits == latestSplits)
       return latest;
@@ -106,7 +104,7 @@ private:
   }
 
   void tryPolicies() {
-    for (const Policy &policy : firstPolicies(problem))
+    for (const Policy &policy : firstPolicies(problem, !task.limits.empty()))
       consider({policy, natural, whole});
   }
 
@@ -138,7 +136,7 @@ private:
   }
 
   void considerOrder(std::vector<int32_t> order) {
-    consider({best.split ? bestCandidate.policy : Policy(), std::move(order), whole});
+    consider({best.split ? best.candidate.policy : Policy(), std::move(order), whole});
   }
 
   /// All micro-batches in sub-micro-batches of a largest size.
@@ -146,7 +144,7 @@ private:
     if (!best.split)
       return;
     for (int64_t size : choices.sizes()) {
-      Candidate candidate = bestCandidate;
+      Candidate candidate = best.candidate;
       for (size_t m = 0; m < candidate.splits.size(); ++m)
         candidate.splits[m] = choices.partsOfSize(static_cast<int32_t>(m), size);
       consider(std::move(candidate));
@@ -157,7 +155,7 @@ private:
 
   /// A random change of the best candidate.
   void move() {
-    Candidate candidate = bestCandidate;
+    Candidate candidate = best.candidate;
     switch (below(choices.isPossible() ? 8 : 6)) {
     case 0:
     case 1:
@@ -227,14 +225,13 @@ private:
   std::vector<int32_t> natural, whole;
   std::shared_ptr<SplitUnits> latest;
   std::vector<int32_t> latestSplits;
-  Candidate bestCandidate;
   FoundLists best;
   int64_t evaluated = 0, actions = 0;
 };
 
 } // namespace
 
-std::vector<StepPolicy> firstPolicies(const StepProblem &problem) {
+std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited) {
   using enum Policy::Phase;
   using Forwards = Policy::Forwards;
   using Backwards = Policy::Backwards;
@@ -245,6 +242,16 @@ std::vector<StepPolicy> firstPolicies(const StepProblem &problem) {
     policy.overlap = 8;
     return policy;
   };
+  if (isLimited) {
+    std::vector<StepPolicy> policies;
+    for (uint8_t level : {0, 1, 2})
+      for (int64_t window : {stages + 1, 2 * stages, all})
+        for (Forwards forwards : {Forwards::Rounds, Forwards::Depth}) {
+          policies.push_back(policy(BackwardFirst, forwards, Backwards::Microbatch, window));
+          policies.back().level = level;
+        }
+    return policies;
+  }
   return {policy(BackwardFirst, Forwards::Rounds, Backwards::Microbatch, all),
           policy(BackwardFirst, Forwards::Depth, Backwards::Microbatch, all),
           policy(BackwardFirst, Forwards::Microbatch, Backwards::LongestWay, all),

@@ -7,13 +7,21 @@
 
 namespace omnibal::planner {
 
+/// What a list is made from.
+struct ListCandidate {
+  StepPolicy policy;
+  std::vector<int32_t> order;  ///< in which micro-batches enter
+  std::vector<int32_t> splits; ///< by micro-batch: number of sub-micro-batches wanted
+};
+
 struct ListSearchTask {
   const StepModel &model;
-  const StepLoads &loads;       ///< that times are for
-  const StepLoads &sizes;       ///< that blocks are sized for
-  std::vector<int64_t> limits;  ///< bytes by stage; empty: none
+  const StepLoads &loads;      ///< that times are for
+  const StepLoads &sizes;      ///< that blocks are sized for
+  std::vector<int64_t> limits; ///< bytes by stage; empty: none
   int64_t mostActions = 0, mostLists = 0;
   bool maySplit = true, polishes = true;
+  std::optional<ListCandidate> start = {}; ///< tried first; then no policies and orders are
 };
 
 /// Units of one way to split micro-batches, with what depends on nothing else.
@@ -31,6 +39,7 @@ struct SplitUnits {
 };
 
 struct FoundLists {
+  ListCandidate candidate;
   std::shared_ptr<SplitUnits> split;
   StepLists lists;
   int64_t stepNs = std::numeric_limits<int64_t>::max();
@@ -46,8 +55,8 @@ struct ListSearchResult {
 /// Where `sizes` are not `loads`, micro-batches have tiles in both or in neither, and stay whole.
 ListSearchResult searchLists(const ListSearchTask &task);
 
-/// The policies that a search begins with.
-std::vector<StepPolicy> firstPolicies(const StepProblem &problem);
+/// The policies that a search begins with; with limits others, which leave room.
+std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited = false);
 
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_STEP_LISTSEARCH_H

@@ -1,4 +1,5 @@
-//===- StaticLists.h - One plan for all steps ---------------------------------------------------===//
+//===- StaticLists.h - One plan for all steps
+//---------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_STEP_STATICLISTS_H
 #define RUNTIME_PLANNER_STEP_STATICLISTS_H
 
@@ -27,8 +28,8 @@ int64_t addStaticPlan(StepProblem &problem, const std::vector<StepLoads> &sample
 /// The sum of the samples' times with the problem's static plan.
 int64_t staticSum(const StepProblem &problem, const std::vector<StepLoads> &samples);
 
-/// Gives the problem's static plan leaner variants where it needs more memory at the caps than there
-/// is, least recomputation first. False where it does not fit with the leanest.
+/// Gives the problem's static plan leaner variants where it needs more memory at the caps than
+/// there is, least recomputation first. False where it does not fit with the leanest.
 bool fitStaticPlan(StepProblem &problem);
 
 } // namespace omnibal::planner

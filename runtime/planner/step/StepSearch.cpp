@@ -8,7 +8,7 @@ namespace omnibal::planner {
 namespace {
 
 /// Shares of the memory, in percent, that lists are made for: places lose some of it.
-constexpr int memoryShares[] = {100, 92, 85};
+constexpr int memoryShares[] = {97, 93, 89};
 
 StepPlan described(const StepUnits &units, const StepLists &lists) {
   StepPlan plan;
@@ -56,11 +56,12 @@ private:
   void search(const std::vector<int64_t> &limits, int64_t share) {
     ListSearchResult result =
         searchLists({model, loads, loads, limits, options.mostActions / share,
-                     options.mostLists / share, options.maySplit, options.polishes});
+                     options.mostLists / share, options.maySplit, options.polishes, start});
     evaluated += result.evaluated;
     if (!result.best)
       return;
     FoundLists &found = *result.best;
+    start = found.candidate;
     const StepUnits &units = found.split->units;
     if (!limits.empty())
       fatten(units, found.split->bytes, limits, found.lists);
@@ -76,6 +77,7 @@ private:
   const StepModel &model;
   const StepLoads &loads;
   const StepSearchOptions &options;
+  std::optional<ListCandidate> start; ///< the best one for more memory
   std::optional<StepPlan> best;
 };
 

@@ -20,7 +20,8 @@ public:
   double uniform() { return static_cast<double>(engine() >> 11) * 0x1p-53; }
   /// Box and Muller: the library's normal distribution differs among implementations.
   double logNormal(double median, double spread) {
-    double normal = std::sqrt(-2 * std::log(1 - uniform())) * std::cos(6.283185307179586 * uniform());
+    double normal =
+        std::sqrt(-2 * std::log(1 - uniform())) * std::cos(6.283185307179586 * uniform());
     return median * std::exp(spread * normal);
   }
 
@@ -76,8 +77,8 @@ std::vector<planner::StepLoads> stepsOf(const rt::SampleLengths &samples, bool b
   options.method = balanced ? rt::BatchMethod::Plan : rt::BatchMethod::Random;
   options.tokensCap = tokensCap;
   int32_t largest = *std::max_element(samples.tiles.begin(), samples.tiles.end());
-  options.tilesCap = balanced ? std::max<int64_t>(largest, int64_t(1.25 * tokensCap * tiles / tokens))
-                              : tokensCap;
+  options.tilesCap =
+      balanced ? std::max<int64_t>(largest, int64_t(1.25 * tokensCap * tiles / tokens)) : tokensCap;
   options.ranks = balanced ? replicas : 1;
   auto batches = rt::balance(samples, options);
   if (!batches)

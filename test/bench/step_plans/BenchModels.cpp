@@ -13,10 +13,8 @@ constexpr double flopsPerNs = 400e3;
 constexpr int64_t patches = 1025, tileTokens = 256;
 
 constexpr BenchModel models[] = {
-    {"vlm-s", 40, 3200, 32, 4096, 218},
-    {"20b", 45, 3200, 48, 6144, 390},
-    {"32b", 40, 3200, 64, 5120, 487},
-    {"small", 24, 1024, 24, 2048, 62},
+    {"vlm-s", 40, 3200, 32, 4096, 218},        {"20b", 45, 3200, 48, 6144, 390},
+    {"32b", 40, 3200, 64, 5120, 487},          {"small", 24, 1024, 24, 2048, 62},
     {"frozen", 40, 3200, 32, 4096, 218, true},
 };
 
@@ -33,7 +31,8 @@ constexpr double recomputedForWeights = 0.7, gradientsForWeights = 0.25;
 
 Decimal decimalOfTime(double ns) { return Decimal::of(std::llround(ns * 1e6), 6); }
 
-/// Functions of a layer whose forward takes `unit` per tile or token and `square` per squared token.
+/// Functions of a layer whose forward takes `unit` per tile or token and `square` per squared
+/// token.
 StepLayer layerOf(ChunkComponent component, double fixed, double unit, double square, double bytes,
                   bool trains, bool passesGradient) {
   StepLayer layer{component, {}};
@@ -86,8 +85,8 @@ StepLayers layersOf(const BenchModel &model) {
   auto language = static_cast<double>(model.languageWidth);
   double square = 2 * language / flopsPerNs;
   for (int64_t l = 0; l < model.languageLayers; ++l)
-    layers.layers.push_back(layerOf(ChunkComponent::Language, 128 * token, token, square,
-                                    34 * language, true, true));
+    layers.layers.push_back(
+        layerOf(ChunkComponent::Language, 128 * token, token, square, 34 * language, true, true));
   auto count = static_cast<int64_t>(layers.layers.size());
   for (int64_t l = 0; l + 1 < count; ++l) {
     SizeModel bytes{0, 0, 2 * model.languageWidth};

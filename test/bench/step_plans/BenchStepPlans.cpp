@@ -1,16 +1,18 @@
 //===- BenchStepPlans.cpp - Step plans against static plans and DIP, in simulation ------------===//
 //
 // bench_step_plans [--data real|mixed|skew] [--balanced] [--stages P] [--microbatches M]
-//     [--model vlm-s|20b|32b|small|frozen] [--memory SHARE] [--steps N] [--lists N] [--lengths FILE]
+//     [--model vlm-s|20b|32b|small|frozen] [--memory SHARE] [--steps N] [--lists N] [--lengths
+//     FILE]
 //
 // Prints one line: the mean over steps of (time / bound of any layout) for the best 1f1b, zb-h1,
-// interleaved and static lists of all layouts, for DIP-like plans (its own rule, and the best uniform
-// chunks), and for step plans; then the ratio of step plans to their layout's bound and the time of
-// a plan. Static plans and layouts are chosen on other steps than those that count. --memory: the
-// share of what 1f1b keeps at the caps on its fullest stage; static plans then fit at the caps, with
-// no byte lost between blocks, and step plans have places.
+// interleaved and static lists of all layouts, for DIP-like plans (its own rule, and the best
+// uniform chunks), and for step plans; then the ratio of step plans to their layout's bound and the
+// time of a plan. Static plans and layouts are chosen on other steps than those that count.
+// --memory: the share of what 1f1b keeps at the caps on its fullest stage; static plans then fit at
+// the caps, with no byte lost between blocks, and step plans have places.
 //
 //===----------------------------------------------------------------------------------------===//
+#include "runtime/planner/model/Partition.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/step/CheckStepPlan.h"
 #include "runtime/planner/step/LayoutSearch.h"
@@ -60,7 +62,8 @@ public:
       fail("there is no model " + setting.model);
     layers = layersOf(*model);
     rt::SampleLengths samples = samplesOf(setting.data, setting.lengths);
-    training = stepsOf(samples, setting.balanced, setting.microbatches, trainingSteps + setting.steps);
+    training =
+        stepsOf(samples, setting.balanced, setting.microbatches, trainingSteps + setting.steps);
     test.assign(training.begin() + trainingSteps, training.end());
     training.resize(trainingSteps);
     work = workOf(layers, training);
@@ -115,7 +118,7 @@ private:
 
   ChunkLayout mixed(int64_t chunks) const {
     ChunkLayout layout;
-    layout.cuts = levelCuts(work, 0, static_cast<int64_t>(work.size()), chunks * setting.stages);
+    layout.cuts = levelCuts(work, chunks * setting.stages);
     layout.stages = stagesInTurn(chunks * setting.stages, setting.stages);
     return layout;
   }
@@ -127,8 +130,9 @@ private:
     for (const std::vector<Action> &stage : *actions) {
       problem.fixed.actions.emplace_back();
       for (const Action &action : stage)
-        problem.fixed.actions.back().push_back({action.kind, static_cast<int32_t>(action.microbatch),
-                                                0, static_cast<int32_t>(action.chunk)});
+        problem.fixed.actions.back().push_back({action.kind,
+                                                static_cast<int32_t>(action.microbatch), 0,
+                                                static_cast<int32_t>(action.chunk)});
     }
     for (std::vector<int64_t> &chunk : problem.fixed.variants)
       std::fill(chunk.begin(), chunk.end(), 0);
@@ -284,7 +288,8 @@ private:
       for (const StepViolation &violation : checkStepPlan(choice.problem, step, plan))
         fail(violation.message());
     }
-    std::nth_element(took.begin(), took.begin() + static_cast<std::ptrdiff_t>(took.size() / 2), took.end());
+    std::nth_element(took.begin(), took.begin() + static_cast<std::ptrdiff_t>(took.size() / 2),
+                     took.end());
     double ratio = meanRatio(times);
     std::printf("  per-step(%s) %.3f over-bound %.3f ms %.0f static %d", name, ratio,
                 overBound / static_cast<double>(test.size()), took[took.size() / 2], fallbacks);

@@ -17,9 +17,9 @@ planner::ChunkLayout dipLayout(const planner::StepLayers &layers, int64_t vision
 
 /// The step's time after searching `evaluations` orders of segments: whole backwards, forwards and
 /// backwards in turn (the dual queue), sub-micro-batches of `tiles` tiles for all micro-batches.
-/// With a memory limit orders are searched in the leanest variants, which are then made fatter while
-/// every moment fits (where DIP has an integer program); places are not counted. Largest int64 where
-/// it does not fit.
+/// With a memory limit orders are searched in the leanest variants, which are then made fatter
+/// while every moment fits (where DIP has an integer program); places are not counted. Largest
+/// int64 where it does not fit.
 int64_t dipStep(const planner::StepProblem &problem, const planner::StepLoads &loads, int64_t tiles,
                 int64_t evaluations);
 
