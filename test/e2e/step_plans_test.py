@@ -58,9 +58,9 @@ class StepPlans(unittest.TestCase):
                 file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
         return path
 
-    def plans(self, problem_, *steps):
+    def plans(self, problem_, *steps, flags=()):
         done = run("--steps", self.path("loads.jsonl", *steps), self.path("problem.json", problem_), "-o",
-                   self.path("plans.jsonl"))
+                   self.path("plans.jsonl"), *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("plans.jsonl"), encoding="utf-8") as file:
             return [json.loads(line) for line in file], done.stdout
@@ -97,7 +97,11 @@ class StepPlans(unittest.TestCase):
         wide = problem()
         wide["sub_microbatches"] = {"most": 2, "least_tiles": 2}
         steps = [loads(0)]
-        valid, _ = self.plans(wide, *steps)
+        divided, _ = self.plans(wide, *steps)
+        self.assertIn([0, 2, 4], divided[0]["sub_microbatches"])
+        self.assertEqual(self.verdict(wide, steps, divided).returncode, 0)
+        valid, _ = self.plans(wide, *steps, flags=("--sub-microbatches", "off"))
+        self.assertEqual(valid[0]["sub_microbatches"], [[0, 4], [0, 4]])
         self.assertEqual(self.verdict(wide, steps, valid).returncode, 0)
 
         def swap_first(plan):

@@ -110,8 +110,11 @@ def batches():
 
 def plans():
     text = read("docs/planner.md")
+    steps = read("docs/step-plans.md")
+    step_rules = set(re.findall(r'"(step_s\d+)"', read("runtime/planner/step/CheckStepPlan.cpp")))
     rules = {"plan_" + name for name in re.findall(r'report\("(c\d+)"', read("runtime/planner/evaluate/VerifyPlan.cpp"))}
-    return (tool_flags("omnibal-plan", text) +
+    return (tool_flags("omnibal-plan", text + steps) +
+            compare("rule", step_rules, set(re.findall(r"^\| (step_s\d+) \|", steps, re.M))) +
             compare("rule", rules, set(re.findall(r"^\| (plan_c\d+) \|", text, re.M))))
 
 

@@ -22,7 +22,7 @@ ListMaker::ListMaker(const StepUnits &units, const std::vector<UnitBytes> &bytes
     unitsOfMicrobatch[units.units[u].microbatch].push_back(static_cast<int32_t>(u));
 }
 
-const MadeLists *ListMaker::make(const StepPolicy &wanted, const std::vector<int32_t> &entering) {
+const TimedLists *ListMaker::make(const StepPolicy &wanted, const std::vector<int32_t> &entering) {
   policy = wanted;
   order = entering;
   setKeys(order);

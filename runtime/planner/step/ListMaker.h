@@ -25,7 +25,7 @@ struct StepPolicy {
   uint8_t level = 0;   ///< the fattest variant that is tried
 };
 
-struct MadeLists {
+struct TimedLists {
   StepLists lists;
   int64_t stepNs = 0;
 };
@@ -42,7 +42,7 @@ public:
 
   /// Lists for a policy when micro-batches enter in `order`. None where memory lets them not
   /// finish. The result is valid until the next call.
-  const MadeLists *make(const StepPolicy &policy, const std::vector<int32_t> &order);
+  const TimedLists *make(const StepPolicy &policy, const std::vector<int32_t> &order);
 
 private:
   struct Arrival {
@@ -98,7 +98,7 @@ private:
 
   StepPolicy policy;
   std::vector<int32_t> order;
-  MadeLists made;
+  TimedLists made;
   std::vector<Stage> stages;
   std::vector<int64_t> transients;                ///< by stage: most of any unit at the level
   std::vector<int64_t> forwardKeys, backwardKeys; ///< by unit: the least runs first

@@ -85,7 +85,7 @@ private:
     if (isSpent() && best.split)
       return;
     std::shared_ptr<SplitUnits> split = unitsFor(candidate.splits);
-    const MadeLists *made = split->maker.make(candidate.policy, candidate.order);
+    const TimedLists *made = split->maker.make(candidate.policy, candidate.order);
     ++evaluated;
     actions += 3 * static_cast<int64_t>(split->units.units.size());
     if (!made || made->stepNs > best.stepNs)

@@ -136,7 +136,7 @@ int64_t addStaticPlan(StepProblem &problem, const std::vector<StepLoads> &sample
   std::vector<int32_t> natural(base.microbatches);
   std::iota(natural.begin(), natural.end(), 0);
   for (const StepPolicy &policy : firstPolicies(base))
-    if (const MadeLists *made = split.maker.make(policy, natural))
+    if (const TimedLists *made = split.maker.make(policy, natural))
       consider(made->lists);
   if (ListSearchResult found = searchLists(task); found.best)
     consider(found.best->lists);

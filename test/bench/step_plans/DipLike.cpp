@@ -92,7 +92,7 @@ int64_t dipStep(const StepProblem &problem, const StepLoads &loads, int64_t tile
       if (below(3) == 0)
         std::swap(order[below(order.size())], order[below(order.size())]);
     }
-    const MadeLists *made = maker.make(policy, order);
+    const TimedLists *made = maker.make(policy, order);
     if (!made || made->stepNs > bestNs)
       continue;
     bestNs = made->stepNs;
