@@ -27,7 +27,7 @@ Progress::~Progress() {
   if (!visible)
     return;
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     finished = true;
   }
   ended.notify_one();
@@ -37,7 +37,7 @@ Progress::~Progress() {
 void Progress::update(int64_t done, int64_t total) {
   if (!visible)
     return;
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   part = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
 }
 
@@ -57,7 +57,7 @@ std::string Progress::line(double seconds) const {
 void Progress::watch() {
   using namespace std::chrono_literals;
   bool shown = false;
-  std::unique_lock lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
   ended.wait_for(lock, 1s, [&] { return finished; });
   while (!finished) {
     double seconds =

@@ -1,5 +1,6 @@
 //===- StepUnits.cpp ---------------------------------------------------------------------===//
 #include "runtime/planner/step/StepUnits.h"
+#include "runtime/planner/model/LinkTimes.h"
 #include <algorithm>
 
 namespace omnibal::planner {
@@ -106,9 +107,7 @@ int64_t StepUnits::delayOf(const StepEdge &edge, const SizeModel &size, int32_t 
   const StepProblem &problem = model.problem;
   if (problem.chunks[edge.from].stage == problem.chunks[edge.to].stage || size.isZero())
     return 0;
-  __int128 bytes = size.at(units[sender].tiles, units[sender].tokens);
-  __int128 speed = problem.link.bytesPerSecond;
-  return problem.link.latencyNs + static_cast<int64_t>((bytes * 1'000'000'000 + speed - 1) / speed);
+  return transferNs(problem.link, size.at(units[sender].tiles, units[sender].tokens));
 }
 
 /// Calls link(edge, unit of its sender, unit of its receiver). Between chunks of the vision

@@ -79,7 +79,8 @@ TEST(ChunkLayout, ChunksAreTheSumsOfTheirLayers) {
 TEST(ChunkLayout, AllLayoutsAreProblemsThatPlansAreMadeFor) {
   std::vector<StepLoads> steps = samples();
   std::vector<ChunkLayout> layouts = chunkLayouts(model(), workOf(model(), steps), 2, 4);
-  // Mixed: 1 to 4 in turn, 2 to 4 in a wave; apart: 1 to 2 of vision with 1 to 3 of language, twice.
+  // Mixed: 1 to 4 in turn, 2 to 4 in a wave; apart: 1 to 2 of vision with 1 to 3 of language,
+  // twice.
   EXPECT_EQ(layouts.size(), 4u + 3u + 2u * 6u);
   for (const ChunkLayout &layout : layouts) {
     StepProblem problem = problemOf(model(), layout, frame());
