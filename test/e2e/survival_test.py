@@ -14,7 +14,7 @@ import tarfile
 import time
 import unittest
 
-from run_case import BIN, MODEL, MPIRUN, RunCase, STOPPED
+from run_case import BIN, DATA, MODEL, MPIRUN, RunCase, STOPPED
 
 
 class Survival(RunCase):
@@ -71,6 +71,31 @@ class Survival(RunCase):
             time.sleep(0.01)
         job.send_signal(signal.SIGTERM)
         self.assertEqual(job.wait(30), -signal.SIGTERM)
+
+    def test_the_documented_job_of_slurm(self):
+        """The script of docs/running.md, with programs of Slurm that note how they are called."""
+        with open(os.path.join(DATA, "..", "..", "docs", "running.md")) as page:
+            lines = page.read().split("    #!/bin/bash\n", 1)[1].splitlines()
+        lines = lines[:next(i for i, line in enumerate(lines) if not line.startswith("    "))]
+        script = "\n".join(line[4:] for line in lines)
+        os.mkdir(self.path("bin"))
+        for name, body in (("srun", 'printf "%s\\n" "$@" > srun.called; exit $CODE'), ("scontrol", 'echo "$@" > scontrol.called')):
+            with open(self.path(f"bin/{name}"), "w") as file:
+                file.write(f"#!/bin/bash\ncd {self.work}\n{body}\n")
+            os.chmod(self.path(f"bin/{name}"), 0o755)
+        environment = dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"], SLURM_JOB_ID="17")
+        for code in (0, 1, 2, 75):
+            result = subprocess.run(["bash", "-c", script], env={**environment, "CODE": str(code)})
+            self.assertEqual(result.returncode, 0 if code == 75 else code)
+            self.assertEqual(os.path.exists(self.path("scontrol.called")), code == 75)
+        with open(self.path("scontrol.called")) as said:
+            self.assertEqual(said.read(), "requeue 17\n")
+        with open(self.path("srun.called")) as said:
+            called = said.read().split()
+        # omnibal-run takes these flags: what it misses are the files.
+        result = subprocess.run([os.path.abspath(f"{BIN}/{called[0]}"), *called[1:]], cwd=self.work, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((called[0], result.returncode), ("omnibal-run", 1), result.stderr)
+        self.assertIn("program: no manifest.json here", result.stderr)
 
     def test_time_limit(self):
         begin = time.time()
