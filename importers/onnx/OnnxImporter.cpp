@@ -9,6 +9,8 @@
 #include "importers/onnx/Tensors.h"
 #include "mlir/IR/Verifier.h"
 #include <cmath>
+#include <optional>
+#include <string>
 
 using namespace mlir;
 using namespace omnibal::onnx;
@@ -36,12 +38,30 @@ public:
         failed(classifyInitializers(model.graph(), initializers, files, options, builder, where)) ||
         failed(buildFunction()) || (!options.anyGraph && failed(attachPictureFacts(*module, path))))
       return failure();
-    if (failed(verify(*module)))
-      return internalError(where) << "the import gave invalid IR", failure();
+    if (failed(checkResult()))
+      return failure();
     return std::move(module);
   }
 
 private:
+  /// Most rules of shapes are those of the ops: the readers of nodes do not repeat them. What
+  /// breaks one was wrong in the model, and is one error, at the node.
+  LogicalResult checkResult() {
+    std::optional<std::pair<Location, std::string>> broken;
+    {
+      ScopedDiagnosticHandler handler(module->getContext(), [&](Diagnostic &diagnostic) {
+        if (!broken && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+          broken.emplace(diagnostic.getLocation(), diagnostic.str());
+      });
+      if (succeeded(verify(*module)))
+        return success();
+    }
+    if (!broken)
+      return internalError(where) << "the import gave invalid IR";
+    return invalidModel(broken->first)
+           << broken->second << " (if onnx.checker accepts the model, please report this)";
+  }
+
   /// A language model's `logits` and its routers' loss, without the caches and hidden states that
   /// exporters add.
   LogicalResult selectOutputs() {

@@ -16,6 +16,9 @@ Status corrupt(const std::string &what) { return {Code::DataLoss, what}; }
 /// The only size that a caller has a use for; none: any.
 struct Wanted {
   int64_t height = 0, width = 0;
+  bool is(int64_t otherHeight, int64_t otherWidth) const {
+    return height == 0 || (height == otherHeight && width == otherWidth);
+  }
 };
 
 /// Allocates the picture if its size is sane, and wanted.
@@ -27,9 +30,16 @@ Result<Image> allocate(int64_t width, int64_t height, const Wanted &wanted) {
   Image image;
   image.width = width;
   image.height = height;
-  if (wanted.height == 0 || (wanted.height == height && wanted.width == width))
+  if (wanted.is(height, width))
     image.rgb.resize(static_cast<size_t>(width * height * 3));
   return image;
+}
+
+/// Whether so few bytes of a file can be all of a picture: deflate makes at most 1032 of one.
+bool isTooShort(spng_ctx *context, size_t fileBytes) {
+  constexpr size_t mostOfOne = 1032;
+  size_t bytes = 0;
+  return !spng_decoded_image_size(context, SPNG_FMT_PNG, &bytes) && bytes / mostOfOne > fileBytes;
 }
 
 Result<Image> decodePng(std::span<const uint8_t> file, const Wanted &wanted) {
@@ -44,6 +54,9 @@ Result<Image> decodePng(std::span<const uint8_t> file, const Wanted &wanted) {
     error = spng_get_ihdr(context.get(), &header);
   if (error)
     return corrupt(std::string("corrupt PNG: ") + spng_strerror(error));
+  if (wanted.is(header.height, header.width) && isTooShort(context.get(), file.size()))
+    return corrupt("corrupt PNG: too short for " + std::to_string(header.width) + " x " +
+                   std::to_string(header.height) + " pixels");
   Result<Image> image = allocate(header.width, header.height, wanted);
   if (!image || image->rgb.empty())
     return image;

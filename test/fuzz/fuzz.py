@@ -75,11 +75,12 @@ def environment():
 
 
 def run(args):
-    with tempfile.TemporaryDirectory() as scratch:
+    # In memory where there is such a folder: thousands of inputs come and go.
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
         folder = args.folder or os.path.join(scratch, "inputs")
         unpack(read(args.corpus), folder)
         name = target(args.corpus)
-        command = [args.binary, f"-runs={args.runs}", f"-seed={args.seed}", "-print_final_stats=1",
+        command = [args.binary, f"-runs={args.runs}", f"-seed={args.seed}", "-print_final_stats=1", "-reduce_inputs=0",
                    f"-max_len={LONGEST.get(name, 512)}", f"-artifact_prefix={args.artifacts}", *LIMITS]
         words = os.path.splitext(args.corpus)[0] + ".dict"
         if os.path.exists(words):

@@ -79,6 +79,18 @@ TEST_F(BadInput, DeeplyNested) {
   expectError(import(model), {"invalid model"});
 }
 
+TEST_F(BadInput, ShapesThatDoNotFitTogether) {
+  TestModel model(23);
+  model.input("q", {1, 2, 4, 8});
+  model.input("k", {1, 2, 6, 8});
+  model.input("v", {1, 2, 3, 8}); // one for each key is needed
+  model.node("Attention", {"q", "k", "v"}, {"y"});
+  model.output("y", {1, 2, 4, 8});
+  ImportOptions options;
+  options.anyGraph = true;
+  expectError(import(model, options), {"invalid model", "do not fit together"});
+}
+
 TEST_F(BadInput, WrongInitializerSize) {
   TestModel model = relu();
   model.initializer("w", {4}, {1, 2, 3});

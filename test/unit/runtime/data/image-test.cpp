@@ -92,6 +92,15 @@ TEST(Image, RefusesOtherFormatsAndHugeClaims) {
   EXPECT_NE(decode("GIF89a").status().message().find("neither PNG"), std::string::npos);
   std::string png = readFile(folder + "rgb.png");
   EXPECT_FALSE(decode(png.substr(0, 8)));
+  // 7000 x 7000 pixels, with a checksum that fits: no room is made for what cannot be there.
+  std::string header("\x00\x00\x00\x0d"
+                     "IHDR\x00\x00\x1b\x58\x00\x00\x1b\x58\x08\x02\x00\x00\x00\x16\xf9\x2c\xd8",
+                     25);
+  ASSERT_EQ(png.substr(12, 4), "IHDR");
+  png.replace(8, header.size(), header);
+  EXPECT_NE(decode(png).status().message().find("too short for 7000 x 7000"), std::string::npos)
+      << decode(png).status().message();
+  EXPECT_EQ(imageSize({reinterpret_cast<const uint8_t *>(png.data()), png.size()})->width, 7000);
 }
 
 TEST(Preprocess, ReadsWhatItNeedsAndNamesTheField) {
