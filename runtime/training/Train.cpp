@@ -241,7 +241,7 @@ private:
       s.executor->setTrace(&trace);
     }
     const int64_t updates = s.executor->adamStep();
-    OMNIBAL_RETURN_IF_ERROR(explained(s.executor->startStep(*feeder, options)));
+    OMNIBAL_RETURN_IF_ERROR(explained(unreadHere(step, s.executor->startStep(*feeder, options))));
     const bool dropped = s.executor->wasDropped();
     started.push_back({step, options.adamW.learningRate, updates, feeder->position(), phase});
     // Where work is only enqueued, the next step comes before this one's numbers.
@@ -254,6 +254,18 @@ private:
     return dropped                                 ? Outcome::BadSamples
            : std::exchange(behindUndefined, false) ? Outcome::BehindUndefined
                                                    : Outcome::Done;
+  }
+
+  /// Where only some ranks can read a sample's text, as on a machine whose disk fails, they
+  /// disagree about the sizes of messages, which is what the step ends with. The reason is the
+  /// sample.
+  Status unreadHere(int64_t step, Status ended) const {
+    if (ended || feeder->bad().empty())
+      return ended;
+    return {Code::DataLoss, "rank " + std::to_string(s.communicator.rank()) + ", " +
+                                stepForPeople(step) + ": " +
+                                feeder->bad().front().reason.message() +
+                                "; it is needed wherever others can read it"};
   }
 
   /// Reports steps until only so many are under way.

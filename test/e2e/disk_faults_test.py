@@ -177,6 +177,14 @@ class DiskFaults(RunCase):
                         self.assertIn(f"rank {other} was stopped", said[other])
                         self.assertIn(os.strerror(errno.EIO), said[other])
 
+    def test_a_sample_that_one_rank_cannot_read_is_named(self):
+        for faulty in (0, 3):
+            with self.subTest(rank=faulty):
+                shard = os.path.join(MODEL, "data-000000.tar")
+                codes, said = self.ranks(faulty, {"FOLDER": shard, "CALLS": "open", "FAIL": f"20:{errno.EIO}"}, 20, "--steps", 20)
+                self.assertEqual(codes, [1] * 4, said)
+                self.assertRegex(said[faulty], rf"error: .*step \d+: {shard}.*{os.strerror(errno.EIO)}")
+
     def split_shards(self):
         """The data in as many shards as there are samples, which threads open."""
         folder = self.path("shards")
