@@ -7,6 +7,7 @@
 #define RUNTIME_DEVICE_BOUNDATTENTION_H
 
 #include "runtime/device/CallReader.h"
+#include "runtime/device/CheckedKernel.h"
 
 namespace omnibal::rt {
 
@@ -15,6 +16,7 @@ namespace omnibal::rt {
 /// attributes that do not fit together are an error of `call`.
 struct BoundAttention {
   BoundAttention(CallReader &call, bool backward);
+  Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
 
   int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types, sinks = -1;
   float scale, softcap;

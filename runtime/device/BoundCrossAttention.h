@@ -7,6 +7,7 @@
 #define RUNTIME_DEVICE_BOUNDCROSSATTENTION_H
 
 #include "runtime/device/CallReader.h"
+#include "runtime/device/CheckedKernel.h"
 
 namespace omnibal::rt {
 
@@ -14,6 +15,7 @@ namespace omnibal::rt {
 /// the call lacks.
 struct BoundCrossAttention {
   BoundCrossAttention(CallReader &call, bool backward);
+  Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
 
   int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, begins, ends;
   float scale;

@@ -7,6 +7,7 @@
 #define RUNTIME_DEVICE_BOUNDRECURRENT_H
 
 #include "runtime/device/CallReader.h"
+#include "runtime/device/CheckedKernel.h"
 
 namespace omnibal::rt {
 
@@ -14,9 +15,7 @@ namespace omnibal::rt {
 /// lacks. What does not fit together is an error of `call`.
 struct BoundGatedDelta {
   BoundGatedDelta(CallReader &call, bool backward);
-
-  /// Returns what is wrong with the shapes and strides of the operands, or an empty string.
-  std::string problemWith(std::span<const TensorView> views, bool backward) const;
+  Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
 
   int q, k, v, decay, beta, out = -1, borders;
   int dout = -1, dq = -1, dk = -1, dv = -1, ddecay = -1, dbeta = -1;

@@ -243,18 +243,6 @@ Element elementOf(DType type) {
   return Element::F32;
 }
 
-Status DeviceKernel::expectFloat(const TensorView &view, const char *name, int rank) const {
-  return expect(view, name, rank, view.dtype == DType::BF16 ? DType::BF16 : DType::F32);
-}
-
-Status DeviceKernel::sameType(const TensorView &view, const char *name, const TensorView &other,
-                              const char *otherName, bool float32Allowed) const {
-  if (view.dtype == other.dtype || (float32Allowed && view.dtype == DType::F32))
-    return Status::ok();
-  return bad("operand '" + std::string(name) + "' is " + nameOf(view.dtype) + ", but '" +
-             otherName + "' is " + nameOf(other.dtype));
-}
-
 Result<DeviceKernel::Scratch> DeviceKernel::scratch(std::span<const TensorView> views, int operand,
                                                     int64_t bytes) const {
   if (operand < 0) {
@@ -268,35 +256,6 @@ Result<DeviceKernel::Scratch> DeviceKernel::scratch(std::span<const TensorView> 
     return bad("operand 'workspace' has " + std::to_string(view.shape[0] * byteSize(view.dtype)) +
                " bytes; " + std::to_string(bytes) + " are needed");
   return Scratch{static_cast<std::byte *>(view.data), nullptr};
-}
-
-Status DeviceKernel::expect(const TensorView &view, const char *name, int rank, DType dtype) const {
-  if (view.rank != rank)
-    return bad("operand '" + std::string(name) + "' has shape " + printShape(view) +
-               " where rank " + std::to_string(rank) + " is needed");
-  if (view.dtype != dtype)
-    return bad("operand '" + std::string(name) + "' is " + nameOf(view.dtype) + ", not " +
-               nameOf(dtype));
-  return Status::ok();
-}
-
-Status DeviceKernel::expectList(const TensorView &view, const char *name, DType dtype,
-                                int64_t values) const {
-  OMNIBAL_RETURN_IF_ERROR(expect(view, name, 1, dtype));
-  if (values >= 0 && view.shape[0] != values)
-    return bad("operand '" + std::string(name) + "' has " + std::to_string(view.shape[0]) +
-               " values, not " + std::to_string(values));
-  if (view.shape[0] > 1 && view.strides[0] != 1)
-    return bad("operand '" + std::string(name) + "' must be dense");
-  return Status::ok();
-}
-
-Status DeviceKernel::same(const TensorView &view, const char *name, const TensorView &other,
-                          const char *otherName) const {
-  if (view.rank != other.rank || !std::equal(view.shape, view.shape + view.rank, other.shape))
-    return bad("operand '" + std::string(name) + "' has shape " + printShape(view) + ", but '" +
-               otherName + "' has " + printShape(other));
-  return Status::ok();
 }
 
 void DeviceKernel::needPartials(CallReader &call) {

@@ -6,6 +6,7 @@
 #include "runtime/backends/cuda/driver/WorkspaceLedger.h"
 #include "runtime/backends/cuda/kernels/Strides.h"
 #include "runtime/device/CallReader.h"
+#include "runtime/device/CheckedKernel.h"
 #include "runtime/device/Load.h"
 #include <map>
 
@@ -30,27 +31,13 @@ struct KernelContext {
 Element elementOf(DType type);
 
 /// A kernel of docs/kernels.md on the device: run() enqueues.
-class DeviceKernel : public Kernel {
+class DeviceKernel : public CheckedKernel {
 public:
   DeviceKernel(const BoundCall &call, const KernelContext &context)
-      : where("kernel '" + call.kernel + "'" + (call.label.empty() ? "" : " (" + call.label + ")")),
-        context(context) {}
+      : CheckedKernel(call, {.bfloat16 = true}), context(context) {}
 
 protected:
-  Status bad(const std::string &message) const { return invalid(where + ": " + message); }
   Status launched(cudaError_t error) const { return check(error, where); }
-  /// Checks an operand's rank and element type.
-  Status expect(const TensorView &view, const char *name, int rank, DType dtype) const;
-  /// Checks an operand's rank, and that it is float32 or bfloat16.
-  Status expectFloat(const TensorView &view, const char *name, int rank) const;
-  /// Checks that an operand has another's element type, or float32 where that is `allowed`.
-  Status sameType(const TensorView &view, const char *name, const TensorView &other,
-                  const char *otherName, bool float32Allowed = false) const;
-  /// Checks a dense list of `values` values (-1: any number).
-  Status expectList(const TensorView &view, const char *name, DType dtype, int64_t values) const;
-  /// Checks that two operands have one shape.
-  Status same(const TensorView &view, const char *name, const TensorView &other,
-              const char *otherName) const;
   /// Makes sure, while the kernel is created, that partials() exists.
   void needPartials(CallReader &call);
   /// Scratch memory of launchColumnSum; null where the context has no place for it.
@@ -66,7 +53,6 @@ protected:
   };
   Result<Scratch> scratch(std::span<const TensorView> views, int operand, int64_t bytes) const;
 
-  std::string where;
   KernelContext context;
 };
 

@@ -7,37 +7,23 @@
 #include "runtime/backends/cuda/kernels/Rows.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
 #include "runtime/backends/cuda/libraries/Product.h"
+#include "runtime/device/BoundLoss.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {
 namespace {
 
-class CrossEntropy final : public DeviceKernel {
+class CrossEntropy final : public DeviceKernel, private BoundCrossEntropy {
 public:
   CrossEntropy(CallReader &call, const BoundCall &description, const KernelContext &context)
-      : DeviceKernel(description, context), logits(call.operand("logits")),
-        targets(call.operand("targets")), loss(call.operand("loss")),
-        dlogits(call.optionalOperand("dlogits")), prediction(call.optionalOperand("prediction")) {}
+      : DeviceKernel(description, context), BoundCrossEntropy(call) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &x = views[logits];
-    OMNIBAL_RETURN_IF_ERROR(expectFloat(x, "logits", 2));
-    const int64_t rows = x.shape[0], width = x.shape[1];
-    OMNIBAL_RETURN_IF_ERROR(expectList(views[targets], "targets", DType::I32, rows));
-    OMNIBAL_RETURN_IF_ERROR(expectList(views[loss], "loss", DType::F32, rows));
-    if (prediction >= 0)
-      OMNIBAL_RETURN_IF_ERROR(expectList(views[prediction], "prediction", DType::I32, rows));
-    if (dlogits >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(expectFloat(views[dlogits], "dlogits", 2));
-      OMNIBAL_RETURN_IF_ERROR(sameType(x, "logits", views[dlogits], "dlogits", true));
-      OMNIBAL_RETURN_IF_ERROR(same(views[dlogits], "dlogits", x, "logits"));
-    }
-    for (int operand : {logits, dlogits})
-      if (operand >= 0 && width > 1 && views[operand].strides[1] != 1)
-        return bad("rows of logits and dlogits must be dense");
     CrossEntropyShape s;
-    s.rows = rows;
-    s.width = width;
+    s.rows = x.shape[0];
+    s.width = x.shape[1];
     s.logitsRow = x.strides[0];
     s.gradientRow = dlogits < 0 ? 0 : views[dlogits].strides[0];
     s.type = elementOf(x.dtype);
@@ -47,9 +33,6 @@ public:
         static_cast<float *>(views[loss].data), dlogits < 0 ? nullptr : views[dlogits].data,
         prediction < 0 ? nullptr : static_cast<int32_t *>(views[prediction].data), context.stream));
   }
-
-private:
-  int logits, targets, loss, dlogits, prediction;
 };
 
 /// Rows of the scratch operand at a time: hidden rows, logits, loss and gradient, gradients of
@@ -57,27 +40,16 @@ private:
 /// bfloat16 operands keep theirs, and the gradient is in bfloat16, as the products want it. Only
 /// rows with a target take part where the runtime has said how many there are; otherwise the others
 /// have a gradient of zero.
-class LinearCrossEntropy final : public DeviceKernel {
+class LinearCrossEntropy final : public DeviceKernel, private BoundLinearCrossEntropy {
 public:
   LinearCrossEntropy(CallReader &call, const BoundCall &description, const KernelContext &context)
-      : DeviceKernel(description, context) {
-    hidden = call.operand("hidden");
-    weight = call.operand("weight");
-    targets = call.operand("targets");
-    loss = call.operand("loss");
-    scratch = call.operand("scratch");
-    bias = call.optionalOperand("bias");
-    dhidden = call.optionalOperand("dhidden");
-    dweight = call.optionalOperand("dweight");
-    dbias = call.optionalOperand("dbias");
-    prediction = call.optionalOperand("prediction");
-    scale = static_cast<float>(call.number("scale", 1));
+      : DeviceKernel(description, context), BoundLinearCrossEntropy(call) {
     if (context.libraries)
       context.libraries->expectProducts();
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
-    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const int64_t rows = views[hidden].shape[0];
     if (rows == 0)
       return Status::ok();
@@ -97,6 +69,8 @@ public:
   }
 
 private:
+  using BoundLinearCrossEntropy::scratch; // the operand
+
   /// A matrix in memory with its element type.
   struct Matrix {
     void *data;
@@ -118,7 +92,6 @@ private:
     int64_t width = 0; ///< elements from one row of logits to the next
   };
 
-  bool gradients() const { return dhidden >= 0 || dweight >= 0 || dbias >= 0; }
   /// Whether the gradient of the logits has a place of its own.
   bool apart(std::span<const TensorView> views) const {
     return gradients() && views[scratch].dtype != views[hidden].dtype;
@@ -260,43 +233,6 @@ private:
     return launched(
         launchScatterRows(scatter, tokens, dense.data, views[dhidden].data, context.stream));
   }
-
-  Status checkShapes(std::span<const TensorView> views) const {
-    const TensorView &vh = views[hidden], &vw = views[weight], &vs = views[scratch];
-    OMNIBAL_RETURN_IF_ERROR(expectFloat(vh, "hidden", 2));
-    OMNIBAL_RETURN_IF_ERROR(expectFloat(vw, "weight", 2));
-    OMNIBAL_RETURN_IF_ERROR(sameType(vw, "weight", vh, "hidden"));
-    OMNIBAL_RETURN_IF_ERROR(expectFloat(vs, "scratch", 2));
-    OMNIBAL_RETURN_IF_ERROR(sameType(vs, "scratch", vh, "hidden", true));
-    if (vh.shape[1] != vw.shape[1] || vs.shape[1] != vw.shape[0])
-      return bad("the shapes of hidden, weight and scratch do not fit together");
-    if (vs.shape[0] > 1 && (vs.strides[1] != 1 || vs.strides[0] != vs.shape[1]))
-      return bad("operand 'scratch' must be dense");
-    OMNIBAL_RETURN_IF_ERROR(expectList(views[targets], "targets", DType::I32, vh.shape[0]));
-    OMNIBAL_RETURN_IF_ERROR(expectList(views[loss], "loss", DType::F32, vh.shape[0]));
-    if (prediction >= 0)
-      OMNIBAL_RETURN_IF_ERROR(expectList(views[prediction], "prediction", DType::I32, vh.shape[0]));
-    for (auto [index, name, like, likeName] :
-         {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
-      if (index >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[index], name, 2));
-        OMNIBAL_RETURN_IF_ERROR(sameType(views[index], name, vh, "hidden", true));
-        OMNIBAL_RETURN_IF_ERROR(same(views[index], name, views[like], likeName));
-      }
-    for (auto [index, name] : {std::pair{bias, "bias"}, {dbias, "dbias"}})
-      if (index >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[index], name, 1));
-        OMNIBAL_RETURN_IF_ERROR(sameType(views[index], name, vh, "hidden", index == dbias));
-        if (views[index].shape[0] != vw.shape[0])
-          return bad("operand '" + std::string(name) + "' has " +
-                     std::to_string(views[index].shape[0]) + " values for " +
-                     std::to_string(vw.shape[0]) + " classes");
-      }
-    return Status::ok();
-  }
-
-  int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
-  float scale;
 };
 
 } // namespace

@@ -7,7 +7,6 @@
 
 namespace omnibal::rt::cuda {
 
-std::string printShape(const TensorView &view);
 PlainView plainView(const TensorView &view);
 
 class PlainKernel : public DeviceKernel {

@@ -224,13 +224,6 @@ private:
 
 } // namespace
 
-std::string printShape(const TensorView &view) {
-  std::string text = "[";
-  for (int i = 0; i < view.rank; ++i)
-    text += (i ? ", " : "") + std::to_string(view.shape[i]);
-  return text + "]";
-}
-
 PlainView plainView(const TensorView &view) {
   PlainView v;
   v.data = view.data;

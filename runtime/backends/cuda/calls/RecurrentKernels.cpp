@@ -18,7 +18,7 @@ public:
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
-    OMNIBAL_RETURN_IF_ERROR(checkOperands(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     GatedDeltaShape s;
     s.tokens = views[q].shape[0];
     s.heads = views[q].shape[1];
@@ -68,18 +68,6 @@ public:
   }
 
 private:
-  Status checkOperands(std::span<const TensorView> views) const {
-    for (int operand : {q, k, v, decay, beta, out, dout, dq, dk, dv, ddecay, dbeta})
-      if (operand >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(expectFloat(views[operand], "of numbers", views[operand].rank));
-        OMNIBAL_RETURN_IF_ERROR(sameType(views[operand], "of numbers", views[q], "q"));
-      }
-    if (borders >= 0)
-      OMNIBAL_RETURN_IF_ERROR(expectList(views[borders], "cu_seqlens", DType::I32, -1));
-    const std::string problem = problemWith(views, backward);
-    return problem.empty() ? Status::ok() : bad(problem);
-  }
-
   int workspace = -1;
 };
 

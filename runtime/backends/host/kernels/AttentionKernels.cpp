@@ -14,7 +14,7 @@ public:
         mask(static_cast<MaskKind>(maskIndex)) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     AttentionTask common = taskOf<BoundAttention>(*this, views, backward);
     common.mask = mask;
     common.window = window;
@@ -61,49 +61,6 @@ private:
     int64_t scratchBytes = 0;
     int64_t group = 1; ///< tasks in one call of the pool
   };
-
-  Status checkShapes(std::span<const TensorView> views) const {
-    const TensorView &vq = views[q], &vk = views[k], &vv = views[v];
-    for (auto [view, name] : {std::pair{&vq, "q"}, {&vk, "k"}, {&vv, "v"}, {&views[out], "out"}})
-      OMNIBAL_RETURN_IF_ERROR(check(*view, name, 3, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[lse], "lse", 2, DType::F32));
-    const int64_t tokens = vq.shape[0], queryHeads = vq.shape[1], keyHeads = vk.shape[1];
-    const TensorView &vo = views[out], &vl = views[lse];
-    if (vk.shape[0] != tokens || vv.shape[0] != tokens || vv.shape[1] != keyHeads ||
-        vk.shape[2] != vq.shape[2] || vo.shape[0] != tokens || vo.shape[1] != queryHeads ||
-        vo.shape[2] != vv.shape[2] || vl.shape[0] != tokens || vl.shape[1] != queryHeads)
-      return bad("shapes do not fit together: q " + printShape(vq) + ", k " + printShape(vk) +
-                 ", v " + printShape(vv) + ", out " + printShape(vo) + ", lse " + printShape(vl));
-    if (keyHeads == 0 || queryHeads % keyHeads != 0)
-      return bad(std::to_string(queryHeads) + " query heads do not divide among " +
-                 std::to_string(keyHeads) + " key heads");
-    if (backward)
-      for (auto [view, name, like, likeName] : {std::tuple{dout, "dout", out, "out"},
-                                                {dq, "dq", q, "q"},
-                                                {dk, "dk", k, "k"},
-                                                {dv, "dv", v, "v"}}) {
-        OMNIBAL_RETURN_IF_ERROR(check(views[view], name, 3, DType::F32));
-        OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
-      }
-    if (types >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(check(views[types], "types", 1, DType::I32));
-      if (views[types].shape[0] != tokens)
-        return bad("operand 'types' has shape " + printShape(views[types]) + " for " +
-                   std::to_string(tokens) + " tokens");
-    }
-    if (sinks >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(check(views[sinks], "sinks", 1, DType::F32));
-      if (views[sinks].shape[0] != queryHeads)
-        return bad("operand 'sinks' has shape " + printShape(views[sinks]) + " for " +
-                   std::to_string(queryHeads) + " query heads");
-    }
-    if (borders >= 0)
-      OMNIBAL_RETURN_IF_ERROR(check(views[borders], "cu_seqlens", 1, DType::I32));
-    if (segmentRows > 0 && tokens % segmentRows != 0)
-      return bad(std::to_string(tokens) +
-                 " rows are not a multiple of 'segment_rows' = " + std::to_string(segmentRows));
-    return Status::ok();
-  }
 
   using Segments = std::vector<std::pair<int64_t, int64_t>>;
 

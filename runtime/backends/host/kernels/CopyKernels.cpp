@@ -105,8 +105,9 @@ public:
     const TensorView &to = views[dst], &from = views[src];
     bool narrows = from.dtype == DType::F32 && to.dtype == DType::BF16,
          widens = from.dtype == DType::BF16 && to.dtype == DType::F32;
-    OMNIBAL_RETURN_IF_ERROR(check(from, "src", to.rank, narrows || widens ? from.dtype : to.dtype));
-    OMNIBAL_RETURN_IF_ERROR(check(to, "dst", to.rank, to.dtype));
+    OMNIBAL_RETURN_IF_ERROR(
+        expect(from, "src", to.rank, narrows || widens ? from.dtype : to.dtype));
+    OMNIBAL_RETURN_IF_ERROR(expect(to, "dst", to.rank, to.dtype));
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     if (widens) {
       convertTyped<float, BFloat16>(to, from, accumulate, pool);
@@ -173,7 +174,7 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &to = views[dst];
-    OMNIBAL_RETURN_IF_ERROR(check(to, "dst", to.rank, to.dtype));
+    OMNIBAL_RETURN_IF_ERROR(expect(to, "dst", to.rank, to.dtype));
     switch (to.dtype) {
     case DType::F32:
       fillTyped<float>(to, value, pool);

@@ -24,7 +24,7 @@ public:
       : HostKernel(description), BoundCrossAttention(call, backward), backward(backward) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     std::vector<int32_t> low, high;
     OMNIBAL_ASSIGN_OR_RETURN(const auto segments, findSegments(views, low, high));
     fillUnseen(views, segments);
@@ -47,38 +47,6 @@ public:
   }
 
 private:
-  Status checkShapes(std::span<const TensorView> views) const {
-    const TensorView &vq = views[q], &vk = views[k], &vv = views[v], &vo = views[out];
-    for (auto [view, name] : {std::pair{&vq, "q"}, {&vk, "k"}, {&vv, "v"}, {&vo, "out"}})
-      OMNIBAL_RETURN_IF_ERROR(check(*view, name, 3, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[lse], "lse", 2, DType::F32));
-    const int64_t tokens = vq.shape[0], heads = vq.shape[1], keyHeads = vk.shape[1];
-    const TensorView &vl = views[lse];
-    if (vv.shape[0] != vk.shape[0] || vv.shape[1] != keyHeads || vk.shape[2] != vq.shape[2] ||
-        vo.shape[0] != tokens || vo.shape[1] != heads || vo.shape[2] != vv.shape[2] ||
-        vl.shape[0] != tokens || vl.shape[1] != heads)
-      return bad("shapes do not fit together: q " + printShape(vq) + ", k " + printShape(vk) +
-                 ", v " + printShape(vv) + ", out " + printShape(vo) + ", lse " + printShape(vl));
-    if (keyHeads == 0 || heads % keyHeads != 0)
-      return bad(std::to_string(heads) + " query heads do not divide among " +
-                 std::to_string(keyHeads) + " key heads");
-    for (auto [index, name] : {std::pair{begins, "begins"}, {ends, "ends"}}) {
-      OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 1, DType::I32));
-      if (views[index].shape[0] != tokens)
-        return bad("operand '" + std::string(name) + "' has shape " + printShape(views[index]) +
-                   " for " + std::to_string(tokens) + " tokens");
-    }
-    if (backward)
-      for (auto [view, name, like, likeName] : {std::tuple{dout, "dout", out, "out"},
-                                                {dq, "dq", q, "q"},
-                                                {dk, "dk", k, "k"},
-                                                {dv, "dv", v, "v"}}) {
-        OMNIBAL_RETURN_IF_ERROR(check(views[view], name, 3, DType::F32));
-        OMNIBAL_RETURN_IF_ERROR(same(views[view], name, views[like], likeName));
-      }
-    return Status::ok();
-  }
-
   /// Segments in order; low and high get the keys of each token from its segment's first on.
   Result<std::vector<CrossSegment>> findSegments(std::span<const TensorView> views,
                                                  std::vector<int32_t> &low,

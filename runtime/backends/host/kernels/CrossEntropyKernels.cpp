@@ -8,6 +8,7 @@
 #include "runtime/backends/host/kernels/Gemm.h"
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Rows.h"
+#include "runtime/device/BoundLoss.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -48,54 +49,26 @@ void forRows(ThreadPool &pool, int64_t rows, int64_t width, const Body &body) {
   });
 }
 
-class LossKernel : public HostKernel {
-protected:
-  using HostKernel::HostKernel;
+/// The backends' common checks do not look at values.
+Status checkTargets(const CheckedKernel &kernel, const TensorView &targets, int64_t classes) {
+  for (int64_t i = 0; i < targets.shape[0]; ++i)
+    if (intAt(targets, i) >= classes)
+      return kernel.bad("target " + std::to_string(intAt(targets, i)) + " of row " +
+                        std::to_string(i) + " is outside the " + std::to_string(classes) +
+                        " classes");
+  return Status::ok();
+}
 
-  Status checkRows(const TensorView &targets, const TensorView &loss, int64_t rows,
-                   int64_t width) const {
-    OMNIBAL_RETURN_IF_ERROR(check(targets, "targets", 1, DType::I32));
-    OMNIBAL_RETURN_IF_ERROR(check(loss, "loss", 1, DType::F32));
-    if (targets.shape[0] != rows || loss.shape[0] != rows)
-      return bad("'targets' " + printShape(targets) + " and 'loss' " + printShape(loss) +
-                 " do not fit " + std::to_string(rows) + " rows");
-    for (int64_t i = 0; i < rows; ++i)
-      if (intAt(targets, i) >= width)
-        return bad("target " + std::to_string(intAt(targets, i)) + " of row " + std::to_string(i) +
-                   " is outside the " + std::to_string(width) + " classes");
-    return Status::ok();
-  }
-
-  Status checkPrediction(const TensorView &prediction, int64_t rows) const {
-    OMNIBAL_RETURN_IF_ERROR(check(prediction, "prediction", 1, DType::I32));
-    if (prediction.shape[0] != rows)
-      return bad("'prediction' " + printShape(prediction) + " does not fit " +
-                 std::to_string(rows) + " rows");
-    return Status::ok();
-  }
-};
-
-class CrossEntropy final : public LossKernel {
+class CrossEntropy final : public HostKernel, private BoundCrossEntropy {
 public:
   CrossEntropy(CallReader &call, const BoundCall &description)
-      : LossKernel(description), logits(call.operand("logits")), targets(call.operand("targets")),
-        loss(call.operand("loss")), dlogits(call.optionalOperand("dlogits")),
-        prediction(call.optionalOperand("prediction")) {}
+      : HostKernel(description), BoundCrossEntropy(call) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &x = views[logits];
-    OMNIBAL_RETURN_IF_ERROR(check(x, "logits", 2, DType::F32));
     const int64_t rows = x.shape[0], width = x.shape[1];
-    OMNIBAL_RETURN_IF_ERROR(checkRows(views[targets], views[loss], rows, width));
-    if (prediction >= 0)
-      OMNIBAL_RETURN_IF_ERROR(checkPrediction(views[prediction], rows));
-    if (dlogits >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(check(views[dlogits], "dlogits", 2, DType::F32));
-      OMNIBAL_RETURN_IF_ERROR(same(views[dlogits], "dlogits", x, "logits"));
-    }
-    for (int operand : {logits, dlogits})
-      if (operand >= 0 && width > 1 && views[operand].strides[1] != 1)
-        return bad("rows of logits and dlogits must be dense");
+    OMNIBAL_RETURN_IF_ERROR(checkTargets(*this, views[targets], width));
     forRows(pool, rows, width, [&](int64_t i) {
       const int32_t target = intAt(views[targets], i);
       float *gradient =
@@ -111,29 +84,18 @@ public:
     });
     return Status::ok();
   }
-
-private:
-  int logits, targets, loss, dlogits, prediction;
 };
 
-class LinearCrossEntropy final : public LossKernel {
+class LinearCrossEntropy final : public HostKernel, private BoundLinearCrossEntropy {
 public:
-  LinearCrossEntropy(CallReader &call, const BoundCall &description) : LossKernel(description) {
-    hidden = call.operand("hidden");
-    weight = call.operand("weight");
-    targets = call.operand("targets");
-    loss = call.operand("loss");
-    scratch = call.operand("scratch");
-    bias = call.optionalOperand("bias");
-    dhidden = call.optionalOperand("dhidden");
-    dweight = call.optionalOperand("dweight");
-    dbias = call.optionalOperand("dbias");
-    prediction = call.optionalOperand("prediction");
-    scale = static_cast<float>(call.number("scale", 1));
-  }
+  LinearCrossEntropy(CallReader &call, const BoundCall &description)
+      : HostKernel(description), BoundLinearCrossEntropy(call) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
+    OMNIBAL_RETURN_IF_ERROR(checkTargets(*this, views[targets], views[weight].shape[0]));
+    if (!isDense(matrix(views[weight])) || (dweight >= 0 && !isDense(matrix(views[dweight]))))
+      return bad("weight and dweight need unit stride in one dimension");
     const TensorView &vh = views[hidden], &vl = views[loss];
     const int64_t rows = vh.shape[0];
     std::vector<int64_t> labeled; // rows with a target
@@ -158,42 +120,9 @@ public:
   }
 
 private:
-  Status checkShapes(std::span<const TensorView> views) const {
-    const TensorView &vh = views[hidden], &vw = views[weight], &vs = views[scratch];
-    OMNIBAL_RETURN_IF_ERROR(check(vh, "hidden", 2, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(vw, "weight", 2, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(vs, "scratch", 2, DType::F32));
-    if (vh.shape[1] != vw.shape[1] || vs.shape[1] != vw.shape[0])
-      return bad("shapes do not fit together: hidden " + printShape(vh) + ", weight " +
-                 printShape(vw) + ", scratch " + printShape(vs));
-    if (vs.shape[0] > 1 && (vs.strides[1] != 1 || vs.strides[0] != vs.shape[1]))
-      return bad("operand 'scratch' must be dense");
-    OMNIBAL_RETURN_IF_ERROR(checkRows(views[targets], views[loss], vh.shape[0], vw.shape[0]));
-    if (prediction >= 0)
-      OMNIBAL_RETURN_IF_ERROR(checkPrediction(views[prediction], vh.shape[0]));
-    for (auto [index, name, like, likeName] :
-         {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
-      if (index >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 2, DType::F32));
-        OMNIBAL_RETURN_IF_ERROR(same(views[index], name, views[like], likeName));
-      }
-    for (auto [index, name] : {std::pair{bias, "bias"}, {dbias, "dbias"}})
-      if (index >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 1, DType::F32));
-        if (views[index].shape[0] != vw.shape[0])
-          return bad("operand '" + std::string(name) + "' has shape " + printShape(views[index]) +
-                     " for a weight " + printShape(vw));
-      }
-    if (!isDense(matrix(vw)) || (dweight >= 0 && !isDense(matrix(views[dweight]))))
-      return bad("weight and dweight need unit stride in one dimension");
-    return Status::ok();
-  }
-
   static Matrix matrix(const TensorView &v) {
     return {dataOf<float>(v), v.shape[0], v.shape[1], v.strides[0], v.strides[1]};
   }
-
-  bool gradients() const { return dhidden >= 0 || dweight >= 0 || dbias >= 0; }
 
   int64_t blockRows(std::span<const TensorView> views) const {
     const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
@@ -296,9 +225,6 @@ private:
     }
     return Status::ok();
   }
-
-  int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
-  float scale;
 };
 
 } // namespace

@@ -74,7 +74,7 @@ protected:
 
   /// Checks rank 2 of `view` and its number of rows and columns (-1: any).
   Status checkMatrix(const TensorView &view, const char *name, int64_t rows, int64_t cols) const {
-    OMNIBAL_RETURN_IF_ERROR(check(view, name, 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(view, name, 2, DType::F32));
     if ((rows >= 0 && view.shape[0] != rows) || (cols >= 0 && view.shape[1] != cols))
       return bad("operand '" + std::string(name) + "' has shape " + printShape(view) +
                  ", expected [" + (rows < 0 ? "any" : std::to_string(rows)) + ", " +
@@ -85,7 +85,7 @@ protected:
   /// Checks `rows` integers (-1: any number), each in [low, high).
   Status checkIds(const TensorView &ids, const char *name, int64_t rows, int64_t low,
                   int64_t high) const {
-    OMNIBAL_RETURN_IF_ERROR(check(ids, name, 1, DType::I32));
+    OMNIBAL_RETURN_IF_ERROR(expect(ids, name, 1, DType::I32));
     if (rows >= 0 && ids.shape[0] != rows)
       return bad("operand '" + std::string(name) + "' has shape " + printShape(ids) + " for " +
                  std::to_string(rows) + " rows");

@@ -66,11 +66,11 @@ private:
 
   Status checkShapes(std::span<const TensorView> views) const {
     const TensorView &va = views[a], &vb = views[b], &vc = views[c];
-    OMNIBAL_RETURN_IF_ERROR(check(vc, "c", -1, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(vc, "c", -1, DType::F32));
     if (vc.rank < 2)
       return bad("operand 'c' has shape " + printShape(vc) + "; at least 2 dimensions are needed");
-    OMNIBAL_RETURN_IF_ERROR(check(va, "a", vc.rank, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(vb, "b", vc.rank, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(va, "a", vc.rank, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(vb, "b", vc.rank, DType::F32));
     int r = vc.rank;
     bool fits = va.shape[r - 2] == vc.shape[r - 2] && vb.shape[r - 1] == vc.shape[r - 1] &&
                 va.shape[r - 1] == vb.shape[r - 2];
@@ -80,7 +80,7 @@ private:
       return bad("shapes " + printShape(va) + " x " + printShape(vb) + " do not make " +
                  printShape(vc));
     if (bias >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(check(views[bias], "bias", 1, DType::F32));
+      OMNIBAL_RETURN_IF_ERROR(expect(views[bias], "bias", 1, DType::F32));
       if (views[bias].shape[0] != vc.shape[r - 1])
         return bad("operand 'bias' has shape " + printShape(views[bias]) + ", but 'c' " +
                    printShape(vc));
@@ -88,13 +88,13 @@ private:
     for (auto [index, name] :
          {std::pair{residual, "residual"}, std::pair{pre, "pre"}, std::pair{at, "at"}})
       if (index >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, r, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(expect(views[index], name, r, DType::F32));
         OMNIBAL_RETURN_IF_ERROR(same(views[index], name, vc, "c"));
       }
     for (auto [index, name, values] :
          {std::tuple{sumA, "sum_a", vc.shape[r - 2]}, std::tuple{sumB, "sum_b", vc.shape[r - 1]}})
       if (index >= 0) {
-        OMNIBAL_RETURN_IF_ERROR(check(views[index], name, 1, DType::F32));
+        OMNIBAL_RETURN_IF_ERROR(expect(views[index], name, 1, DType::F32));
         if (r != 2 || views[index].shape[0] != values)
           return bad("operand '" + std::string(name) + "' has shape " + printShape(views[index]) +
                      ", but 'c' " + printShape(vc));

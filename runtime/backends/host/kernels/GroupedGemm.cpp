@@ -35,9 +35,9 @@ public:
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     const TensorView &from = views[ids];
     if (from.dtype != DType::I64)
-      OMNIBAL_RETURN_IF_ERROR(check(from, "ids", 1, DType::I32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[order], "order", 1, DType::I32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[borders], "borders", 1, DType::I32));
+      OMNIBAL_RETURN_IF_ERROR(expect(from, "ids", 1, DType::I32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[order], "order", 1, DType::I32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[borders], "borders", 1, DType::I32));
     const int64_t rows = from.shape[0], groups = views[borders].shape[0] - 1;
     if (from.rank != 1 || views[order].shape[0] != rows || groups < 1)
       return bad("order " + printShape(views[order]) + " and borders " +
@@ -110,7 +110,7 @@ protected:
   /// Checks an operand with a row for each entry of the order.
   Status checkRows(std::span<const TensorView> views, int operand, const char *name) const {
     const TensorView &v = views[operand];
-    OMNIBAL_RETURN_IF_ERROR(check(v, name, v.rank == 3 ? 3 : 2, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(v, name, v.rank == 3 ? 3 : 2, DType::F32));
     const int64_t rows = v.rank == 3 ? v.shape[0] * v.shape[1] : v.shape[0];
     if (rows != views[order].shape[0])
       return bad("operand '" + std::string(name) + "' has shape " + printShape(v) + " for " +
@@ -118,9 +118,9 @@ protected:
     return Status::ok();
   }
   Status checkGroups(std::span<const TensorView> views, int operand, const char *name) const {
-    OMNIBAL_RETURN_IF_ERROR(check(views[order], "order", 1, DType::I32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[borders], "borders", 1, DType::I32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[operand], name, 3, DType::F32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[order], "order", 1, DType::I32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[borders], "borders", 1, DType::I32));
+    OMNIBAL_RETURN_IF_ERROR(expect(views[operand], name, 3, DType::F32));
     if (views[operand].shape[0] + 1 != views[borders].shape[0])
       return bad("operand '" + std::string(name) + "' has shape " + printShape(views[operand]) +
                  " for " + std::to_string(views[borders].shape[0] - 1) + " groups");

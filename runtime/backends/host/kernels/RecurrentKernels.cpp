@@ -24,7 +24,7 @@ public:
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    OMNIBAL_RETURN_IF_ERROR(checkOperands(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     GatedDeltaTask common;
     common.q = rowsOf(views[q]);
     common.k = rowsOf(views[k]);
@@ -58,16 +58,6 @@ public:
 
 private:
   using Segments = std::vector<std::pair<int64_t, int64_t>>;
-
-  Status checkOperands(std::span<const TensorView> views) const {
-    for (size_t i = 0; i < views.size(); ++i) {
-      const bool isList = static_cast<int>(i) == borders;
-      OMNIBAL_RETURN_IF_ERROR(check(views[i], isList ? "cu_seqlens" : "of numbers", -1,
-                                    isList ? DType::I32 : DType::F32));
-    }
-    const std::string problem = problemWith(views, backward);
-    return problem.empty() ? Status::ok() : bad(problem);
-  }
 
   Result<Segments> segments(std::span<const TensorView> views) const {
     Segments list;

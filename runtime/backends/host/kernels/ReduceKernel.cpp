@@ -207,7 +207,7 @@ public:
 
 private:
   Status runOne(const TensorView &from, const TensorView &to, ThreadPool &pool) const {
-    OMNIBAL_RETURN_IF_ERROR(check(from, "src", to.rank, to.dtype));
+    OMNIBAL_RETURN_IF_ERROR(expect(from, "src", to.rank, to.dtype));
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     if (accumulate && from.elements() == 0)
       return Status::ok();

@@ -1,26 +1,21 @@
 //===- RopeKernel.cpp - `rope`: rotary position embedding --------------------------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Rows.h"
+#include "runtime/device/BoundRope.h"
 #include <algorithm>
 #include <cstring>
 
 namespace omnibal::rt {
 namespace {
 
-class RopeKernel final : public HostKernel {
+class RopeKernel final : public HostKernel, private BoundRope {
 public:
-  RopeKernel(CallReader &call, const BoundCall &description) : HostKernel(description) {
-    x = call.operand("x");
-    positions = call.operand("positions");
-    cosine = call.operand("cos");
-    sine = call.operand("sin");
-    out = call.operand("out");
-    interleaved = call.flag("interleaved", false);
-    inverse = call.flag("inverse", false);
-  }
+  RopeKernel(CallReader &call, const BoundCall &description)
+      : HostKernel(description), BoundRope(call) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
+    OMNIBAL_RETURN_IF_ERROR(checkPositions(views[positions], views[cosine].shape[0]));
     const TensorView &vx = views[x];
     const int64_t tokens = vx.shape[0], heads = vx.shape[1];
     const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, heads * vx.shape[2]));
@@ -33,23 +28,12 @@ public:
   }
 
 private:
-  Status checkShapes(std::span<const TensorView> views) const {
-    const TensorView &vx = views[x], &vp = views[positions], &vc = views[cosine];
-    OMNIBAL_RETURN_IF_ERROR(check(vx, "x", 3, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[out], "out", 3, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(same(views[out], "out", vx, "x"));
-    OMNIBAL_RETURN_IF_ERROR(check(vp, "positions", 1, DType::I32));
-    OMNIBAL_RETURN_IF_ERROR(check(vc, "cos", 2, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(check(views[sine], "sin", 2, DType::F32));
-    OMNIBAL_RETURN_IF_ERROR(same(views[sine], "sin", vc, "cos"));
-    if (vp.shape[0] != vx.shape[0] || vc.shape[1] > vx.shape[2] || vc.shape[1] % 2 != 0)
-      return bad("shapes do not fit together: x " + printShape(vx) + ", positions " +
-                 printShape(vp) + ", cos " + printShape(vc));
-    for (int64_t t = 0; t < vp.shape[0]; ++t) {
-      int32_t position = dataOf<int32_t>(vp)[t * vp.strides[0]];
-      if (position < 0 || position >= vc.shape[0])
+  Status checkPositions(const TensorView &given, int64_t rows) const {
+    for (int64_t t = 0; t < given.shape[0]; ++t) {
+      int32_t position = dataOf<int32_t>(given)[t * given.strides[0]];
+      if (position < 0 || position >= rows)
         return bad("position " + std::to_string(position) + " of token " + std::to_string(t) +
-                   " is outside the tables' " + std::to_string(vc.shape[0]) + " rows");
+                   " is outside the tables' " + std::to_string(rows) + " rows");
     }
     return Status::ok();
   }
@@ -77,9 +61,6 @@ private:
       for (int64_t i = turned; i < size; ++i)
         to[i * so] = from[i * sx];
   }
-
-  int x, positions, cosine, sine, out;
-  bool interleaved, inverse;
 };
 
 } // namespace
