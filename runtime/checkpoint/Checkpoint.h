@@ -46,11 +46,6 @@ struct CheckpointWriteOptions {
   std::vector<std::string> obsolete = {};
 };
 
-/// Saves a checkpoint; every rank of the run calls this. `tensors` are those of this rank's stage,
-/// named as described above. After an error the earlier checkpoints are untouched.
-Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
-                      const std::vector<NamedTensor> &tensors, const Agreement &agree);
-
 /// A file of a checkpoint, as its manifest lists it.
 struct ManifestFile {
   std::string name; ///< plain name in the step's folder

@@ -268,11 +268,6 @@ std::pair<Value, LayoutChain> compose(Value value, int *length) {
 }
 } // namespace
 
-std::pair<Value, LayoutChain> chainOf(Value value) {
-  int length;
-  return compose(value, &length);
-}
-
 Value shortenLayout(OpBuilder &builder, Value value) {
   int length;
   auto [root, chain] = compose(value, &length);

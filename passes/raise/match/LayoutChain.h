@@ -45,9 +45,8 @@ private:
   llvm::SmallVector<llvm::SmallVector<Factor>> target;
 };
 
-/// Returns the root of the value's chain of reshapes and transposes, and the chain.
-std::pair<mlir::Value, LayoutChain> chainOf(mlir::Value value);
-/// Returns the value by its shortest chain from the root, or itself if that is not shorter.
+/// Returns the value by the shortest chain of reshapes and transposes from the root of its own, or
+/// itself if that is not shorter.
 mlir::Value shortenLayout(mlir::OpBuilder &builder, mlir::Value value);
 
 } // namespace omnibal::raise

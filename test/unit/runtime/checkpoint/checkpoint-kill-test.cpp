@@ -1,6 +1,6 @@
 // kill -9 at random moments while a run saves: what is on the disk afterwards is a complete
 // checkpoint, no older than the last one that was reported as saved, and the next save works.
-#include "runtime/checkpoint/Checkpoint.h"
+#include "test/unit/runtime/checkpoint/SaveCheckpoint.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include <chrono>
 #include <csignal>

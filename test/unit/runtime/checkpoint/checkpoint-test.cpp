@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "test/unit/runtime/checkpoint/Ranks.h"
+#include "test/unit/runtime/checkpoint/SaveCheckpoint.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include <csignal>
 #include <gtest/gtest.h>
