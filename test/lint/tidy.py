@@ -98,7 +98,7 @@ def main():
         for source, (code, text) in zip(sources, pool.map(lambda source: check(args.build, source), sources)):
             if code:
                 failed += 1
-                print(f"{source}:\n{text}")
+                print(f"{source}:\n{text}", flush=True)
     print(f"tidy: {len(sources)} sources, {failed} with findings")
     sys.exit(1 if failed else 0)
 

@@ -16,7 +16,7 @@ TemporaryFolder::TemporaryFolder() {
 
 TemporaryFolder::~TemporaryFolder() {
   if (!error)
-    llvm::sys::fs::remove_directories(path);
+    (void)llvm::sys::fs::remove_directories(path); // what is left costs only space
 }
 
 LogicalResult TemporaryFolder::write(ModuleOp module, StringRef name, StringRef bytes) const {
