@@ -9,7 +9,7 @@ namespace omnibal::rt {
 
 /// Every rank calls this, with the tensors of its stage.
 inline Status saveCheckpoint(const CheckpointWriteOptions &options, const RunState &state,
-                      const std::vector<NamedTensor> &tensors, const Agreement &agree) {
+                             const std::vector<NamedTensor> &tensors, const Agreement &agree) {
   const std::string what = "saving the checkpoint of step " + std::to_string(state.step);
   const std::atomic<bool> goesOn = false;
   OMNIBAL_RETURN_IF_ERROR(agree.after([&] {

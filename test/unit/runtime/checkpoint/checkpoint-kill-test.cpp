@@ -25,7 +25,7 @@ Status saveStep(const std::string &folder, int64_t step) {
   auto values = valuesOf(step);
   CheckpointWriteOptions options;
   options.folder = folder;
-  return saveCheckpoint(options, RunState{step, step, 1, {}},
+  return saveCheckpoint(options, RunState{step, step, 1},
                         {{"weight/w", {200, 200}, values.data(), true}}, agreeAlone);
 }
 
