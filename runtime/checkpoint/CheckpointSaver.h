@@ -46,8 +46,6 @@ public:
   /// Waits until nothing is under way.
   Status finish();
 
-  /// The step of the last complete checkpoint, -1 without one.
-  int64_t savedStep() const { return saved; }
   /// The step that is being saved, or was saved last; -1 without one.
   int64_t newestStep() const { return current.underWay ? state.step : saved; }
   /// From the beginning of start() until a step, or finish(), found the checkpoint complete.
