@@ -227,6 +227,37 @@ def cluster():
                 "fixed_bytes": 1, "tile_bytes": 2, "token_bytes": 3, "stages": 4})
 
 
+def step_plans():
+    def variant(name, time, bytes_, term):
+        times = {kind: {term: factor * time, "fixed_ns": 1} for kind, factor in
+                 [("forward", 1), ("backward", 2), ("input_grad", 1), ("weight_grad", 1.5)]}
+        return dict(times, name=name, blocks=[{"bytes": bytes_, "from": "receive", "to": "W"},
+                                              {"bytes": bytes_, "from": "I", "to": "W"},
+                                              {"bytes": bytes_, "from": "F", "to": "send"},
+                                              {"bytes": bytes_, "from": "receive_grad", "to": "I"}])
+
+    for memory, order, parts in [(2 ** 53 - 1, "ascending", 1), (4000, "free", 3), ([2500, 9000], "ascending", 2)]:
+        chunks = [{"component": kind, "rank": rank, "variants": [variant("keep", 10, [64, 100, 1], term),
+                                                                 variant("full", 13, [0, 8, 0], term)]}
+                  for kind, rank, term in [("vision", 0, "tile_ns"), ("mixed", 1, "token_ns"), ("language", 0, "square_ns")]]
+        actions = [[[kind, m, 0, c] for m in range(2) for kind, c in
+                    [("F", 0), ("F", 1), ("F", 2), ("I", 2), ("W", 2), ("B", 1), ("B", 0)] if chunks[c]["rank"] == rank]
+                   for rank in range(2)]
+        yield b"\n---\n".join(map(text, [
+            {"schema": "omnibal.step-problem/1", "ranks": 2, "microbatches": 2, "tiles_cap": 9, "tokens_cap": 40, "row_bucket": 8,
+             "chunks": chunks, "edges": [{"from": 0, "to": 1, "bytes": [0, 9, 0], "grad_bytes": [0, 9, 0]},
+                                         {"from": 1, "to": 2, "bytes": [5, 0, 2], "grad_bytes": [0, 0, 0]}],
+             "link": {"latency_ns": 3, "bytes_per_s": 1e9}, "memory_bytes": memory, "alignment": 16,
+             "sub_microbatches": {"most": parts, "least_tiles": 2}, "weight_gradients": order,
+             "static": {"variants": [[1, 1]] * 3, "actions": actions}},
+            {"step": 3, "microbatches": [{"tiles": 9, "tokens": 40, "squares": 900, "labels": 9, "cuts": [2, 4, 7]},
+                                         {"tiles": 0, "tokens": 7, "squares": 49, "labels": 7}]},
+            {"schema": "omnibal.step-plan/1", "step": 3, "sub_microbatches": [[0, 9], []],
+             "variants": [[[1], []], [[1], [1]], [[1], [1]]],
+             "actions": [[action for action in list_ if action[1:] != [1, 0, 0]] for list_ in actions], "offsets": [[], []],
+             "step_ns": 1, "bound_ns": 1, "static_ns": 1, "method": "static", "evaluated": 0}]))
+
+
 def json_texts():
     yield b'{"a":[1,-2,3.5,1e400,true,null,"\\u00e9\\ud83d\\ude00"],"b":{"c":{}}}'
     yield b'[' * 64 + b']' * 64
@@ -241,7 +272,7 @@ def program():
 
 TARGETS = {"safetensors": safetensors, "npy": npy, "lengths": lengths, "steps": steps, "batches": batches, "tar": tar,
            "shard-index": shard_index, "sample": sample, "image": image, "preprocess": preprocess,
-           "checkpoint": checkpoint, "cluster": cluster, "json": json_texts, "program": program}
+           "checkpoint": checkpoint, "cluster": cluster, "json": json_texts, "program": program, "step-plans": step_plans}
 
 
 def main():
