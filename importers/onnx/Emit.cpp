@@ -1,18 +1,21 @@
 //===- Emit.cpp - Building dialect ops with inferred result types ------------------------===//
 #include "importers/onnx/Emit.h"
 #include "importers/onnx/Diagnostics.h"
+#include <utility>
 
 using namespace mlir;
 
 namespace omnibal::onnx {
 
 std::nullptr_t Emitter::invalid(const llvm::Twine &what) {
-  invalidModel(loc) << label << ": " << what;
+  if (!std::exchange(told, true))
+    invalidModel(loc) << label << ": " << what;
   return nullptr;
 }
 
 std::nullptr_t Emitter::unsupported(const llvm::Twine &what) {
-  notSupported(loc) << label << ": " << what;
+  if (!std::exchange(told, true))
+    notSupported(loc) << label << ": " << what;
   return nullptr;
 }
 

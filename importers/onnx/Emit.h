@@ -33,7 +33,8 @@ public:
   KnownInts &known;
   std::string label; ///< of the node, for errors
 
-  /// Report once and return null / failure.
+  /// Return null. The first of a node is reported: a builder may find what is wrong in several
+  /// places.
   std::nullptr_t invalid(const llvm::Twine &what);
   std::nullptr_t unsupported(const llvm::Twine &what);
 
@@ -102,6 +103,8 @@ public:
 
 private:
   bool sameElements(mlir::Value a, mlir::Value b);
+
+  bool told = false; ///< an error of the node
 };
 
 } // namespace omnibal::onnx

@@ -119,6 +119,8 @@ LogicalResult buildAttention(NodeContext &c) {
 
   if (mask && !elementOf(mask).isInteger(1) && elementOf(mask) != elementOf(query))
     return e.invalid("attn_mask must be bool or of Q's type"), failure();
+  if (mask && rankOf(mask) == 0)
+    return e.invalid("attn_mask must have dimensions, of queries and keys"), failure();
   if (mask && !(mask = padMask(e, mask, key)))
     return failure();
   if (c.getInt("is_causal", 0) != 0) {

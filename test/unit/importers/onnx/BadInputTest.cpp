@@ -91,6 +91,30 @@ TEST_F(BadInput, ShapesThatDoNotFitTogether) {
   expectError(import(model, options), {"invalid model", "do not fit together"});
 }
 
+TEST_F(BadInput, AttentionMaskOfNoDimension) {
+  TestModel model(23);
+  for (const char *name : {"q", "k", "v"})
+    model.input(name, {1, 2, 4, 8});
+  model.input("mask", {});
+  model.node("Attention", {"q", "k", "v", "mask"}, {"y"});
+  model.output("y", {1, 2, 4, 8});
+  ImportOptions options;
+  options.anyGraph = true;
+  expectError(import(model, options), {"invalid model", "attn_mask must have dimensions"});
+}
+
+TEST_F(BadInput, WhatIsWrongTwiceInANodeIsOneError) {
+  TestModel model(23);
+  model.input("x", {1, 2, 3, 8});
+  for (const char *cache : {"cos", "sin"})
+    model.input(cache, {1, 3, 5}); // of half a head, 4
+  model.node("RotaryEmbedding", {"x", "cos", "sin"}, {"y"});
+  model.output("y", {1, 2, 3, 8});
+  ImportOptions options;
+  options.anyGraph = true;
+  expectError(import(model, options), {"invalid model", "do not broadcast: size 8 against 10"});
+}
+
 TEST_F(BadInput, WrongInitializerSize) {
   TestModel model = relu();
   model.initializer("w", {4}, {1, 2, 3});
