@@ -125,7 +125,7 @@ Result<ShardIndex> ShardIndex::of(const std::vector<StoredSample> &samples, cons
   auto *keys = reinterpret_cast<char *>(pictures + header.pictures);
   uint32_t keyEnd = 0, pictureEnd = 0;
   for (const StoredSample &sample : samples) {
-    std::memcpy(keys + keyEnd, sample.key.data(), sample.key.size());
+    sample.key.copy(keys + keyEnd, sample.key.size());
     keyEnd += static_cast<uint32_t>(sample.key.size());
     for (const StoredPicture &p : sample.pictures)
       pictures[pictureEnd++] = {p.offset, p.bytes, static_cast<uint32_t>(p.size.height),
@@ -149,7 +149,7 @@ bool ShardIndex::fits(const Header &h) {
 Status ShardIndex::check(const ShardStamp &stamp) const {
   const Header &h = header();
   auto wrong = [](const char *what) { return Status(Code::DataLoss, what); };
-  if (std::memcmp(h.magic, magicOfIndex, sizeof h.magic))
+  if (std::memcmp(h.magic, magicOfIndex, sizeof h.magic) != 0)
     return wrong("of another version, or no index");
   if (stamp != ShardStamp{h.shardBytes, h.shardModified})
     return wrong("the shard has changed");

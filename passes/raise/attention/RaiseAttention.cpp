@@ -418,7 +418,7 @@ LogicalResult AttentionRaiser::raise(Operation *op, Found found) {
     auto classified = classifier.classifySegments(found.mask, op);
     if (failed(classified))
       return failure();
-    segmentIds = *classified;
+    segmentIds = classified;
   } else if (found.mask && !hidesNothing(found.mask)) {
     if (!dependence.isAuxiliary(found.mask) && !isParameterLike(found.mask))
       return op->emitError() << describe(op) << ": the attention mask depends on token ids or "

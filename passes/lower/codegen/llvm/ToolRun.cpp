@@ -15,8 +15,9 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  if (!error)
-    (void)llvm::sys::fs::remove_directories(path); // what is left costs only space
+  if (error)
+    return;
+  [[maybe_unused]] const std::error_code left = llvm::sys::fs::remove_directories(path);
 }
 
 LogicalResult TemporaryFolder::write(ModuleOp module, StringRef name, StringRef bytes) const {
