@@ -85,7 +85,9 @@ def run(args):
         words = os.path.splitext(args.corpus)[0] + ".dict"
         if os.path.exists(words):
             command.append(f"-dict={words}")
-        done = subprocess.run([*command, *args.options, folder], env=environment(), text=True, errors="replace",
+        if args.seconds:
+            command.append(f"-max_total_time={args.seconds}")
+        done = subprocess.run([*command, folder], env=environment(), text=True, errors="replace",
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
         print("\n".join(done.stdout.splitlines()[-120:]))
@@ -131,7 +133,7 @@ def main():
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--folder", help="where inputs that cover more are left")
     one.add_argument("--artifacts", default="", help="in front of the names of files for what was found")
-    one.add_argument("options", nargs="*", help="for libFuzzer, after --")
+    one.add_argument("--seconds", type=int, default=0, help="ends the run before all inputs are made")
     one.set_defaults(do=run)
     one = commands.add_parser("keep")
     one.add_argument("binary")
