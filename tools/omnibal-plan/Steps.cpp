@@ -54,14 +54,15 @@ double medianOf(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double ratio(int64_t a, int64_t b) {
+double ratio(__int128 a, __int128 b) {
   return b > 0 ? static_cast<double>(a) / static_cast<double>(b) : 1;
 }
 
 /// What planning steps has brought.
 struct StepSummary {
   std::vector<double> overBound, gain, milliseconds;
-  int64_t staticSteps = 0, stepNs = 0, staticNs = 0;
+  int64_t staticSteps = 0;
+  __int128 stepNs = 0, staticNs = 0; ///< sums over all steps
 
   void add(const StepPlan &plan, double took) {
     overBound.push_back(ratio(plan.stepNs, plan.boundNs));
@@ -74,7 +75,8 @@ struct StepSummary {
 
   std::string text() const {
     std::string steps = std::to_string(gain.size());
-    return steps + " steps, " + rt::milliseconds(stepNs / static_cast<int64_t>(gain.size()), 3) +
+    return steps + " steps, " +
+           rt::milliseconds(static_cast<int64_t>(stepNs / static_cast<int64_t>(gain.size())), 3) +
            " ms on average; the static plan takes " + rt::fixed(ratio(staticNs, stepNs), 3) +
            " times as long\nover the bound: median " + rt::fixed(medianOf(overBound), 3) +
            ", worst " + rt::fixed(*std::max_element(overBound.begin(), overBound.end()), 3) +

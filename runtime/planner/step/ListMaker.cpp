@@ -188,7 +188,8 @@ int32_t ListMaker::weightFor(const Stage &stage, int32_t number, int64_t gap) co
         longest = time;
         fitting = unit;
       }
-    } else if (time - gap < leastDelay && (time - gap) * 16 <= policy.overlap * time) {
+    } else if (time - gap < leastDelay &&
+               __int128{time - gap} * 16 <= __int128{policy.overlap} * time) {
       leastDelay = time - gap;
       delaying = unit;
     }

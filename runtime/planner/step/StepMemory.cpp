@@ -1,6 +1,7 @@
 //===- StepMemory.cpp --------------------------------------------------------------------===//
 #include "runtime/planner/step/StepMemory.h"
 #include <algorithm>
+#include <utility>
 
 namespace omnibal::planner {
 namespace {
@@ -18,6 +19,28 @@ UnitBytes bytesInPhases(const StepUnits &units, int32_t unit, const StepVariant 
     sum.split += block.end == BlockEnd::WeightGrad ? bytes : 0;
   }
   return sum;
+}
+
+struct Ratio {
+  __int128 over = 0, under = 1;
+};
+
+/// Whether a > b, exactly; nothing is negative. Products that 128 bits may not hold are not made:
+/// the whole parts are compared, then what is left, upside down.
+bool isMore(Ratio a, Ratio b) {
+  constexpr __int128 small = __int128{1} << 63;
+  while (std::max({a.over, a.under, b.over, b.under}) >= small) {
+    if (a.over / a.under != b.over / b.under)
+      return a.over / a.under > b.over / b.under;
+    a.over %= a.under;
+    b.over %= b.under;
+    if (a.over == 0 || b.over == 0)
+      return a.over > b.over;
+    std::swap(a, b);
+    std::swap(a.over, a.under);
+    std::swap(b.over, b.under);
+  }
+  return a.over * b.under > b.over * a.under;
 }
 
 /// One stage's list with the bytes that are alive at each place.
@@ -50,9 +73,10 @@ public:
         for (uint8_t v = 0; v < lists.variants[action.unit]; ++v)
           if (int64_t saved = savedBy(action.unit, v); saved > 0)
             candidates.push_back({action.unit, v, saved, costOf(action.unit, v)});
-    std::stable_sort(
-        candidates.begin(), candidates.end(),
-        [](const Candidate &a, const Candidate &b) { return a.saved * b.cost > b.saved * a.cost; });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate &a, const Candidate &b) {
+                       return isMore({a.saved, a.cost}, {b.saved, b.cost});
+                     });
     for (const Candidate &candidate : candidates)
       if (candidate.variant < lists.variants[candidate.unit] &&
           savedBy(candidate.unit, candidate.variant) > 0)

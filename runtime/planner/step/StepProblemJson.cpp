@@ -4,6 +4,8 @@
 #include "runtime/planner/step/StepTimes.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Formats.h"
+#include <algorithm>
+#include <set>
 
 namespace omnibal::planner {
 using nlohmann::json;
@@ -92,6 +94,7 @@ StepChunk readChunk(const JsonField &field, const StepProblem &problem) {
 
 void readEdges(const JsonField &field, StepProblem &problem) {
   auto last = static_cast<int64_t>(problem.chunks.size()) - 1;
+  std::set<std::pair<int64_t, int64_t>> ends;
   field.each([&](const JsonField &element) {
     element.onlyKeys({"from", "to", "bytes", "grad_bytes"});
     StepEdge edge{stepInteger(element["from"], 0, last), stepInteger(element["to"], 0, last),
@@ -105,9 +108,8 @@ void readEdges(const JsonField &field, StepProblem &problem) {
     };
     if (isVision(edge.to) && !isVision(edge.from))
       return element.fail("a chunk of the vision component is fed by such chunks only");
-    for (const StepEdge &other : problem.edges)
-      if (other.from == edge.from && other.to == edge.to)
-        return element.fail("a second edge between the same chunks; add their bytes");
+    if (!ends.insert({edge.from, edge.to}).second)
+      return element.fail("a second edge between the same chunks; add their bytes");
     problem.edges.push_back(edge);
   });
 }
@@ -127,7 +129,8 @@ void readMemory(const JsonField &field, StepProblem &problem) {
   size_t count = problem.memoryBytes.size();
   if (count != 1 && count != static_cast<size_t>(problem.stages))
     field.fail("one value or one a rank is expected");
-  if (problem.memoryBytes == std::vector<int64_t>{noStepMemoryLimit})
+  auto isNone = [](int64_t bytes) { return bytes == noStepMemoryLimit; };
+  if (std::all_of(problem.memoryBytes.begin(), problem.memoryBytes.end(), isNone))
     problem.memoryBytes.clear();
 }
 
@@ -141,42 +144,89 @@ void readStatic(const JsonField &field, StepProblem &problem) {
       field["actions"].list([](const JsonField &stage) { return stage.list(readStepAction); });
 }
 
-/// Times of a whole step, and bytes of a unit, with every load at the caps.
-std::string tooMuch(const StepProblem &problem) {
-  auto product = [](const Decimal &term, __int128 amount) {
+/// What whole steps come to with every load at the caps: one total of times, one of bytes. Both are
+/// kept far below what the planner's sums of int64 hold.
+class CapTotals {
+public:
+  explicit CapTotals(const StepProblem &problem)
+      : problem(problem), tiles(problem.tilesCap), tokens(problem.tokensCap + problem.rowBucket),
+        parts(problem.microbatches * problem.mostParts) {}
+
+  /// Says what is too much; empty where nothing is.
+  std::string tooMuch() {
+    for (const StepChunk &chunk : problem.chunks) {
+      __int128 most = 0;
+      for (const StepVariant &variant : chunk.variants) {
+        if (!addTimes(variant))
+          return "the times of a step at the caps leave 62 bits";
+        most = std::max(most, bytesOf(variant));
+      }
+      if (!add(bytes, most))
+        return "the blocks of a step at the caps leave 62 bits";
+    }
+    for (const StepEdge &edge : problem.edges)
+      if (!addMessage(edge.bytes) || !addMessage(edge.gradBytes))
+        return "the messages of a step at the caps leave 62 bits";
+    return "";
+  }
+
+private:
+  /// Each part of a micro-batch may have the amount again; false where the total leaves 62 bits.
+  bool add(__int128 &total, __int128 amount) const {
+    total += std::min(amount, mostTotal) * parts;
+    return total < mostTotal;
+  }
+
+  bool addTimes(const StepVariant &variant) {
+    for (const TimeModel &time : variant.times)
+      for (__int128 term :
+           {termOf(time.fixed, 1), termOf(time.tile, tiles), termOf(time.token, tokens),
+            termOf(time.square, tokens * tokens), termOf(time.label, tokens)})
+        if (!add(ns, term))
+          return false;
+    return true;
+  }
+
+  static __int128 termOf(const Decimal &term, __int128 amount) {
     __int128 divisor = 1;
     for (int32_t i = 0; i < term.scale; ++i)
       divisor *= 10;
     return term.digits * amount / divisor + 1;
-  };
-  __int128 total = 0, tokens = problem.tokensCap + problem.rowBucket, tiles = problem.tilesCap;
+  }
+
+  __int128 at(const SizeModel &size) const {
+    return size.constant + size.tile * tiles + size.token * tokens;
+  }
+
+  __int128 bytesOf(const StepVariant &variant) const {
+    __int128 sum = 0;
+    for (const Block &block : variant.blocks)
+      sum += at(block.bytes) + problem.alignment;
+    return sum;
+  }
+
+  bool addMessage(const SizeModel &size) {
+    const Link &link = problem.link;
+    return at(size) < mostTotal &&
+           add(ns, link.latencyNs + at(size) * 1'000'000'000 / link.bytesPerSecond + 1);
+  }
+
+  const StepProblem &problem;
+  const __int128 tiles, tokens, parts;
+  __int128 ns = 0, bytes = 0;
+};
+
+/// Whether tables of the problem's units, variants and messages have numbers of 32 bits and fit
+/// memory.
+bool isSmallEnough(const StepProblem &problem) {
+  auto chunks = static_cast<int64_t>(problem.chunks.size());
+  if (chunks < 1 || chunks > mostOfAKind)
+    return false;
+  size_t variants = 0;
   for (const StepChunk &chunk : problem.chunks)
-    for (const StepVariant &variant : chunk.variants) {
-      for (const TimeModel &time : variant.times)
-        for (__int128 part :
-             {product(time.fixed, 1), product(time.tile, tiles), product(time.token, tokens),
-              product(time.square, tokens * tokens), product(time.label, tokens)}) {
-          // Each part of a micro-batch has the fixed time again.
-          total += part > mostTotal ? part : part * problem.microbatches * problem.mostParts;
-          if (total > mostTotal)
-            return "the times of a step at the caps leave 62 bits";
-        }
-      __int128 bytes = 0;
-      for (const Block &block : variant.blocks)
-        bytes += block.bytes.constant + block.bytes.tile * tiles + block.bytes.token * tokens +
-                 problem.alignment;
-      if (bytes * problem.microbatches * problem.mostParts > mostTotal)
-        return "the blocks of a step at the caps leave 62 bits";
-    }
-  for (const StepEdge &edge : problem.edges)
-    for (const SizeModel &size : {edge.bytes, edge.gradBytes}) {
-      __int128 bytes = size.constant + size.tile * tiles + size.token * tokens;
-      total += (problem.link.latencyNs + bytes * 1'000'000'000 / problem.link.bytesPerSecond + 1) *
-               problem.microbatches * problem.mostParts;
-      if (bytes > mostTotal || total > mostTotal)
-        return "the messages of a step at the caps leave 62 bits";
-    }
-  return "";
+    variants += chunk.variants.size();
+  auto rows = static_cast<int64_t>(std::max(variants, problem.edges.size()));
+  return rows <= mostUnits / (problem.microbatches * problem.mostParts);
 }
 
 /// Whether the static lists run to their end; which loads they run with does not matter.
@@ -265,14 +315,12 @@ rt::Result<StepProblem> stepProblemOf(const json &value, const std::string &wher
   JsonField top(value, where, error);
   readFields(top, problem);
   OMNIBAL_RETURN_IF_ERROR(error);
-  auto chunks = static_cast<int64_t>(problem.chunks.size());
-  if (chunks < 1 || chunks > mostOfAKind ||
-      chunks * problem.microbatches * problem.mostParts > mostUnits)
+  if (!isSmallEnough(problem))
     return rt::invalid(where +
-                       ": 1 chunk or more is expected, and chunks times micro-batches times "
-                       "sub-micro-batches may not be above " +
+                       ": 1 chunk or more is expected, and neither variants nor edges times "
+                       "micro-batches times sub-micro-batches may be above " +
                        std::to_string(mostUnits));
-  if (std::string why = tooMuch(problem); !why.empty())
+  if (std::string why = CapTotals(problem).tooMuch(); !why.empty())
     return rt::invalid(where + ": " + why);
   if (std::string why = staticProblem(problem); !why.empty())
     return rt::invalid(where + ": static: " + why);

@@ -8,11 +8,12 @@
 namespace omnibal::planner {
 
 /// Parses `omnibal.step-problem/1` (docs/step-plans.md) and checks it: chunks, variants and stages
-/// exist, edges lead to later chunks, the static plan runs every unit, and neither times nor bytes
-/// of a whole step leave 62 bits. Messages begin with `where`.
+/// exist, edges lead to later chunks, the static plan runs every unit, and neither the times nor
+/// the bytes of a whole step at the caps leave 62 bits. Messages begin with `where`.
 rt::Result<StepProblem> parseStepProblem(std::string_view text, const std::string &where);
 /// The same from a file.
 rt::Result<StepProblem> readStepProblem(const std::string &path);
+/// The problem as a file of JSON that readStepProblem reads.
 std::string writeStepProblem(const StepProblem &problem);
 
 /// Parses one line of a file of loads. It must fit the problem's caps and number of micro-batches.
