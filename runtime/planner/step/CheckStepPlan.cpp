@@ -65,6 +65,9 @@ public:
       return std::move(found);
     if (plan.method == StepMethod::Lists)
       checkPlaces(plan, lists, times);
+    else if (std::any_of(plan.places.begin(), plan.places.end(),
+                         [](const std::vector<BlockPlace> &stage) { return !stage.empty(); }))
+      broken("step_s6", "a static plan has offsets; its places are its program's own");
     checkFigures(plan, lists, stepNs);
     return std::move(found);
   }
@@ -402,7 +405,7 @@ private:
         broken("step_s6", text + " is not aligned to " + std::to_string(problem.alignment), stage);
       if (place.offset < 0 || place.offset > problem.memoryOf(stage) - life->second.bytes)
         broken("step_s6", text + " lies outside of the rank's memory", stage);
-      if (life->second.bytes > 0)
+      else if (life->second.bytes > 0)
         placed.push_back({text, life->second, place.offset});
       lives.erase(life);
     }

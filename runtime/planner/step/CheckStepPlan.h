@@ -22,10 +22,10 @@ struct StepViolation {
 ///            nor too small
 ///   step_s2  every unit runs F and one backward (B, or I then W) once, on its chunk's stage
 ///   step_s3  every unit has one of its chunk's variants
-///   step_s4  weight gradients of a chunk ascend in (micro-batch, part) where the problem demands
-///   it step_s5  the lists finish step_s6  every block has one place, aligned, inside of the
-///   memory, apart from what lives with it
-///            (a static plan has places of its own and states none)
+///   step_s4  weight gradients of a chunk ascend in (micro-batch, part) where it is demanded
+///   step_s5  the lists finish
+///   step_s6  every block has one place, aligned, inside of the memory, apart from what lives with
+///            it (a static plan has places of its own and states none)
 ///   step_s7  step, bound and static time are what the simulator finds
 ///   step_s8  the step is not longer than the static plan, and a static plan is the static one
 std::vector<StepViolation> checkStepPlan(const StepProblem &problem, const StepLoads &loads,

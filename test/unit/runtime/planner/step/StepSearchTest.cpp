@@ -37,6 +37,8 @@ TEST(StepSearch, PlansOfRandomProblemsBreakNoRule) {
     for (const auto &borders : plan.borders)
       divided += borders.size() > 2;
   }
+  RecordProperty("found", found);
+  RecordProperty("limited", limited);
   // The cases are worth their time only where most plans are found and all features occur.
   EXPECT_GT(found, 500);
   EXPECT_GT(limited, 100);
