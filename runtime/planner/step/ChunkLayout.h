@@ -24,6 +24,7 @@ struct ChunkLayout {
   std::vector<int64_t> cuts, stages;
 };
 
+/// The model of one function after another.
 TimeModel sumOf(const TimeModel &a, const TimeModel &b);
 
 /// The problem of a layout. `frame` gives everything but chunks, edges and the static plan; the

@@ -8,12 +8,14 @@
 namespace omnibal::planner {
 
 /// What a list is made from.
+/// What lists are made from.
 struct ListCandidate {
   StepPolicy policy;
   std::vector<int32_t> order;  ///< in which micro-batches enter
   std::vector<int32_t> splits; ///< by micro-batch: number of sub-micro-batches wanted
 };
 
+/// What to search lists for, with how much work.
 struct ListSearchTask {
   const StepModel &model;
   const StepLoads &loads;      ///< that times are for
@@ -25,6 +27,7 @@ struct ListSearchTask {
 };
 
 /// Units of one way to split micro-batches, with what depends on nothing else.
+/// A step's units for some borders, with what makes lists of them.
 struct SplitUnits {
   SplitUnits(const ListSearchTask &task, const Borders &borders)
       : units(task.model, task.loads, borders),
@@ -38,6 +41,7 @@ struct SplitUnits {
   ListMaker maker;
 };
 
+/// The best lists so far, and what they came from.
 struct FoundLists {
   ListCandidate candidate;
   std::shared_ptr<SplitUnits> split;
@@ -53,9 +57,12 @@ struct ListSearchResult {
 /// Makes lists under several policies and orders of micro-batches, then changes the best one's
 /// policy, order and sub-micro-batches at random, then its lists. Work is counted, never timed.
 /// Where `sizes` are not `loads`, micro-batches have tiles in both or in neither, and stay whole.
+/// Lists by policies, orders of micro-batches and sub-micro-batches, then random changes that do
+/// not lengthen the step, then small changes of the best lists.
 ListSearchResult searchLists(const ListSearchTask &task);
 
 /// The policies that a search begins with; with limits others, which leave room.
+/// The policies that every search tries first, in this order.
 std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited = false);
 
 } // namespace omnibal::planner

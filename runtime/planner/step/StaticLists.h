@@ -1,5 +1,4 @@
-//===- StaticLists.h - One plan for all steps
-//---------------------------------------------------===//
+//===- StaticLists.h - One plan for all steps -------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_STEP_STATICLISTS_H
 #define RUNTIME_PLANNER_STEP_STATICLISTS_H
 
