@@ -119,6 +119,8 @@ private:
       });
       considerOrder(std::move(order));
     };
+    if (!best.split)
+      considerOrder(natural);
     by(work, false);
     by(work, true);
     by(tiles, false);
@@ -136,7 +138,15 @@ private:
   }
 
   void considerOrder(std::vector<int32_t> order) {
-    consider({best.split ? best.candidate.policy : Policy(), std::move(order), whole});
+    consider({best.split ? best.candidate.policy : leanestPolicy(), std::move(order), whole});
+  }
+
+  /// Micro-batches in order and in their leanest form: what finishes in the least memory.
+  Policy leanestPolicy() const {
+    Policy policy;
+    policy.window = static_cast<int32_t>(natural.size());
+    policy.level = static_cast<uint8_t>(choices.mostVariants() - 1);
+    return policy;
   }
 
   /// All micro-batches in sub-micro-batches of a largest size.

@@ -45,6 +45,44 @@ TEST(StepSearch, PlansOfRandomProblemsBreakNoRule) {
   EXPECT_GT(divided, 20);
 }
 
+/// Two chunks in a row, one a rank, with a serial static plan of two micro-batches. Of four
+/// variants only the leanest fits the memory.
+StepProblem onlyTheLeanestFits() {
+  StepProblem problem;
+  problem.stages = problem.microbatches = 2;
+  problem.tokensCap = 10;
+  problem.alignment = 1;
+  problem.link = {0, 1'000'000'000};
+  problem.memoryBytes = {500};
+  problem.fixed.actions.resize(2);
+  for (int32_t c = 0; c < 2; ++c) {
+    StepChunk chunk{ChunkComponent::Language, c, {}};
+    for (int v = 0; v < 4; ++v) {
+      StepVariant variant{"variant" + std::to_string(v), {}, {}};
+      for (TimeModel &time : variant.times)
+        time.token = Decimal::of(1, 0);
+      variant.blocks = {{{v < 3 ? 1000 : 100, 0, 0}, BlockBegin::Forward, BlockEnd::Forward}};
+      chunk.variants.push_back(variant);
+    }
+    problem.chunks.push_back(chunk);
+    problem.fixed.variants.push_back({3, 3});
+    for (int32_t m = 0; m < 2; ++m)
+      for (ActionKind kind : {ActionKind::Forward, ActionKind::Backward})
+        problem.fixed.actions[c].push_back({kind, m, 0, c});
+  }
+  problem.edges = {{0, 1, {1, 0, 0}, {1, 0, 0}}};
+  return problem;
+}
+
+TEST(StepSearch, ListsAreFoundWhereOnlyTheLeanestVariantFits) {
+  StepProblem problem = onlyTheLeanestFits();
+  StepLoads loads{0, std::vector<MicrobatchLoad>(2, {{0, 10, 100, 10}, {}})};
+  StepPlan plan = StepPlanner(problem).plan(loads);
+  EXPECT_EQ(plan.method, StepMethod::Lists);
+  EXPECT_LT(plan.stepNs, plan.staticNs);
+  EXPECT_EQ(complaints(checkStepPlan(problem, loads, plan)), "");
+}
+
 TEST(StepSearch, TheSameLoadsGiveTheSamePlan) {
   for (uint64_t seed : {3, 14, 15}) {
     StepCase random = randomStepCase(seed);
