@@ -9,10 +9,6 @@
 namespace omnibal::planner {
 namespace {
 
-using Policy = StepPolicy;
-
-using Candidate = ListCandidate;
-
 uint64_t seedOf(const StepLoads &loads) {
   uint64_t seed = 0x9E3779B97F4A7C15u;
   auto add = [&](int64_t value) {
@@ -81,7 +77,7 @@ private:
   bool isSpent() const { return evaluated >= task.mostLists || actions >= task.mostActions; }
 
   /// Makes the candidate's list and keeps it where it is not longer than the best one.
-  void consider(Candidate candidate) {
+  void consider(ListCandidate candidate) {
     if (isSpent() && best.split)
       return;
     std::shared_ptr<SplitUnits> split = unitsFor(candidate.splits);
@@ -104,7 +100,7 @@ private:
   }
 
   void tryPolicies() {
-    for (const Policy &policy : firstPolicies(problem, !task.limits.empty()))
+    for (const StepPolicy &policy : firstPolicies(problem, !task.limits.empty()))
       consider({policy, natural, whole});
   }
 
@@ -142,8 +138,8 @@ private:
   }
 
   /// Micro-batches in order and in their leanest form: what finishes in the least memory.
-  Policy leanestPolicy() const {
-    Policy policy;
+  StepPolicy leanestPolicy() const {
+    StepPolicy policy;
     policy.window = static_cast<int32_t>(natural.size());
     policy.level = static_cast<uint8_t>(choices.mostVariants() - 1);
     return policy;
@@ -154,7 +150,7 @@ private:
     if (!best.split)
       return;
     for (int64_t size : choices.sizes()) {
-      Candidate candidate = best.candidate;
+      ListCandidate candidate = best.candidate;
       for (size_t m = 0; m < candidate.splits.size(); ++m)
         candidate.splits[m] = choices.partsOfSize(static_cast<int32_t>(m), size);
       consider(std::move(candidate));
@@ -165,7 +161,7 @@ private:
 
   /// A random change of the best candidate.
   void move() {
-    Candidate candidate = best.candidate;
+    ListCandidate candidate = best.candidate;
     switch (below(choices.isPossible() ? 8 : 6)) {
     case 0:
     case 1:
@@ -190,17 +186,17 @@ private:
     consider(std::move(candidate));
   }
 
-  void changePolicy(Policy &policy) {
+  void changePolicy(StepPolicy &policy) {
     auto most = static_cast<size_t>(problem.microbatches);
     switch (below(task.limits.empty() ? 6 : 7)) {
     case 0:
-      policy.phase = static_cast<Policy::Phase>(below(3));
+      policy.phase = static_cast<StepPolicy::Phase>(below(3));
       break;
     case 1:
-      policy.forwards = static_cast<Policy::Forwards>(below(3));
+      policy.forwards = static_cast<StepPolicy::Forwards>(below(3));
       break;
     case 2:
-      policy.backwards = static_cast<Policy::Backwards>(below(2));
+      policy.backwards = static_cast<StepPolicy::Backwards>(below(2));
       break;
     case 3:
       policy.window = static_cast<int32_t>(1 + below(most));
@@ -242,12 +238,13 @@ private:
 } // namespace
 
 std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited) {
-  using enum Policy::Phase;
-  using Forwards = Policy::Forwards;
-  using Backwards = Policy::Backwards;
+  using enum StepPolicy::Phase;
+  using Forwards = StepPolicy::Forwards;
+  using Backwards = StepPolicy::Backwards;
   int64_t all = problem.microbatches, stages = problem.stages;
-  auto policy = [&](Policy::Phase phase, Forwards forwards, Backwards backwards, int64_t window) {
-    Policy policy{phase, forwards, backwards};
+  auto policy = [&](StepPolicy::Phase phase, Forwards forwards, Backwards backwards,
+                    int64_t window) {
+    StepPolicy policy{phase, forwards, backwards};
     policy.window = static_cast<int32_t>(std::min(window, all));
     policy.overlap = 8;
     return policy;

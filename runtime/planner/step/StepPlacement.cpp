@@ -7,7 +7,7 @@ namespace omnibal::planner {
 namespace {
 
 /// Repairs that begin a stage's list anew, and rounds in which repaired lists get new times.
-constexpr int mostRestarts = 64, mostRounds = 4;
+constexpr int mostRestarts = 64, mostPlacements = 4;
 
 enum class Fit { Best, First, BothEnds };
 
@@ -381,7 +381,7 @@ bool areApart(const StepUnits &units, const StepLists &lists, const StepTimes &t
 std::optional<PlacedLists> placeBlocks(const StepUnits &units, StepLists lists) {
   std::optional<StepTimes> times = timesOf(units, lists);
   // A repair changes times, and with them how long messages are in flight.
-  for (int round = 0; round < mostRounds && times; ++round) {
+  for (int round = 0; round < mostPlacements && times; ++round) {
     PlacedLists placed;
     Lives lives(units, lists, *times);
     std::vector<StagePlacement> stages;
