@@ -101,36 +101,7 @@ private:
   }
 
   bool hasRoom(size_t stage) const {
-    if (limits.empty())
-      return true;
-    int64_t held = 0;
-    const std::vector<UnitAction> &list = lists.actions[stage];
-    for (const UnitAction &action : list) {
-      const UnitBytes &own =
-          bytes[units.units[action.unit].firstVariant + lists.variants[action.unit]];
-      int64_t during = 0, after = 0;
-      switch (action.kind) {
-      case ActionKind::Forward:
-        during = own.duringForward;
-        after = own.held;
-        break;
-      case ActionKind::Backward:
-        during = own.duringBackward - own.held;
-        after = -own.held;
-        break;
-      case ActionKind::InputGrad:
-        during = own.duringInputGrad - own.held;
-        after = own.split - own.held;
-        break;
-      case ActionKind::WeightGrad:
-        after = -own.split;
-        break;
-      }
-      if (held + during > limits[stage])
-        return false;
-      held += after;
-    }
-    return true;
+    return limits.empty() || peakBytes(units, bytes, lists, stage) <= limits[stage];
   }
 
   const StepUnits &units;

@@ -22,41 +22,8 @@ StaticPlan staticPlanOf(const StepUnits &units, const StepLists &lists) {
   plan.variants.assign(problem.chunks.size(), std::vector<int64_t>(problem.microbatches, 0));
   for (size_t u = 0; u < units.units.size(); ++u)
     plan.variants[units.units[u].chunk][units.units[u].microbatch] = lists.variants[u];
-  for (const std::vector<UnitAction> &list : lists.actions) {
-    std::vector<StepAction> &stage = plan.actions.emplace_back();
-    for (const UnitAction &action : list)
-      stage.push_back(units.action(action.kind, action.unit));
-  }
+  plan.actions = actionsOf(units, lists);
   return plan;
-}
-
-/// The lists' most bytes on a stage at any moment.
-int64_t peakOf(const StepUnits &units, const std::vector<UnitBytes> &bytes, const StepLists &lists,
-               size_t stage) {
-  int64_t held = 0, peak = 0;
-  for (const UnitAction &action : lists.actions[stage]) {
-    const UnitBytes &own =
-        bytes[units.units[action.unit].firstVariant + lists.variants[action.unit]];
-    switch (action.kind) {
-    case ActionKind::Forward:
-      peak = std::max(peak, held + own.duringForward);
-      held += own.held;
-      break;
-    case ActionKind::Backward:
-      peak = std::max(peak, held - own.held + own.duringBackward);
-      held -= own.held;
-      break;
-    case ActionKind::InputGrad:
-      peak = std::max(peak, held - own.held + own.duringInputGrad);
-      held += own.split - own.held;
-      break;
-    case ActionKind::WeightGrad:
-      peak = std::max(peak, held);
-      held -= own.split;
-      break;
-    }
-  }
-  return peak;
 }
 
 } // namespace
@@ -107,7 +74,7 @@ bool fitStaticPlan(StepProblem &problem) {
   for (size_t u = 0; u < units.units.size(); ++u)
     lists.variants[u] = static_cast<uint8_t>(units.units[u].variants - 1);
   for (size_t s = 0; s < limits.size(); ++s)
-    if (peakOf(units, bytes, lists, s) > limits[s])
+    if (peakBytes(units, bytes, lists, s) > limits[s])
       return false;
   fatten(units, bytes, limits, lists);
   problem.fixed = staticPlanOf(units, lists);

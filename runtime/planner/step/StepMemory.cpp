@@ -154,6 +154,34 @@ std::vector<UnitBytes> unitBytes(const StepUnits &units) {
   return bytes;
 }
 
+int64_t peakBytes(const StepUnits &units, const std::vector<UnitBytes> &bytes,
+                  const StepLists &lists, size_t stage) {
+  int64_t held = 0, peak = 0;
+  for (const UnitAction &action : lists.actions[stage]) {
+    const UnitBytes &own =
+        bytes[units.units[action.unit].firstVariant + lists.variants[action.unit]];
+    switch (action.kind) {
+    case ActionKind::Forward:
+      peak = std::max(peak, held + own.duringForward);
+      held += own.held;
+      break;
+    case ActionKind::Backward:
+      peak = std::max(peak, held - own.held + own.duringBackward);
+      held -= own.held;
+      break;
+    case ActionKind::InputGrad:
+      peak = std::max(peak, held - own.held + own.duringInputGrad);
+      held += own.split - own.held;
+      break;
+    case ActionKind::WeightGrad:
+      peak = std::max(peak, held);
+      held -= own.split;
+      break;
+    }
+  }
+  return peak;
+}
+
 void fatten(const StepUnits &units, const std::vector<UnitBytes> &bytes,
             const std::vector<int64_t> &limits, StepLists &lists) {
   for (size_t s = 0; s < lists.actions.size(); ++s)

@@ -23,6 +23,10 @@ struct UnitBytes {
 /// The bytes of every unit and variant, numbered as StepUnits::durations.
 std::vector<UnitBytes> unitBytes(const StepUnits &units);
 
+/// The most bytes that a stage's list holds at any moment.
+int64_t peakBytes(const StepUnits &units, const std::vector<UnitBytes> &bytes,
+                  const StepLists &lists, size_t stage);
+
 /// Replaces leaner variants by fatter ones where every moment of the stage's list stays within
 /// limits (bytes by stage): most time saved a byte held and action first. Lists stay as they are.
 void fatten(const StepUnits &units, const std::vector<UnitBytes> &bytes,

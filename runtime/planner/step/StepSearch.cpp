@@ -19,11 +19,7 @@ StepPlan described(const StepUnits &units, const StepLists &lists) {
     chunk.resize(problem.microbatches);
   for (size_t u = 0; u < units.units.size(); ++u)
     plan.variants[units.units[u].chunk][units.units[u].microbatch].push_back(lists.variants[u]);
-  for (const std::vector<UnitAction> &list : lists.actions) {
-    std::vector<StepAction> &stage = plan.actions.emplace_back();
-    for (const UnitAction &action : list)
-      stage.push_back(units.action(action.kind, action.unit));
-  }
+  plan.actions = actionsOf(units, lists);
   plan.boundNs = stepBound(units);
   return plan;
 }

@@ -93,6 +93,16 @@ std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists)
   return ListRun(units, lists).run();
 }
 
+std::vector<std::vector<StepAction>> actionsOf(const StepUnits &units, const StepLists &lists) {
+  std::vector<std::vector<StepAction>> actions;
+  for (const std::vector<UnitAction> &list : lists.actions) {
+    std::vector<StepAction> &stage = actions.emplace_back();
+    for (const UnitAction &action : list)
+      stage.push_back(units.action(action.kind, action.unit));
+  }
+  return actions;
+}
+
 StepLists staticLists(const StepUnits &units) {
   const StaticPlan &fixed = units.model.problem.fixed;
   StepLists lists{{}, std::vector<uint8_t>(units.units.size())};

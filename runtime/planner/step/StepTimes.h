@@ -28,6 +28,9 @@ struct StepTimes {
 /// everything. None where the lists cannot finish. Linear in actions and needs.
 std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists);
 
+/// The lists as plans state them.
+std::vector<std::vector<StepAction>> actionsOf(const StepUnits &units, const StepLists &lists);
+
 /// The static plan's lists for a step: without the units that the step does not have.
 StepLists staticLists(const StepUnits &units);
 
