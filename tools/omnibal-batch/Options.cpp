@@ -92,7 +92,7 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
       ->check(wholeNumber(0, INT64_MAX))
       ->capture_default_str();
   app.add_option("--epoch", b.epoch, "Each epoch has its own composition")
-      ->check(wholeNumber(0, INT64_MAX))
+      ->check(wholeNumber(0, largestEpoch))
       ->capture_default_str();
   std::string method = name(b.method), oversize = name(b.oversize);
   app.add_option("--method", method,

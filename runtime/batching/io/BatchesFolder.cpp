@@ -85,7 +85,7 @@ BatchOptions readOptions(JsonField root) {
   const json &seed = root["seed"].json();
   if (!seed.is_number_unsigned())
     root["seed"].fail("an integer of at least 0 is expected");
-  options.epoch = root["epoch"].integer(0);
+  options.epoch = root["epoch"].integer(0, largestEpoch);
   if (root.has("cost")) {
     JsonField cost = root["cost"];
     options.cost.tileNs = cost["tile_ns"].number(0);

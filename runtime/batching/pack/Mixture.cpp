@@ -1,4 +1,5 @@
 #include "runtime/batching/pack/Mixture.h"
+#include "runtime/batching/rows/BatchTypes.h"
 #include "runtime/batching/rows/Random.h"
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,7 @@ Status checkMixture(const std::vector<int64_t> &sizes, const std::vector<double>
   }
   if (sum <= 0)
     return invalid("all weights of the data sets are 0");
-  if (total < 1 || epoch < 0 || total > (int64_t(1) << 40) || epoch > (int64_t(1) << 20))
+  if (total < 1 || epoch < 0 || total > (int64_t(1) << 40) || epoch > largestEpoch)
     return invalid("a mixture of " + std::to_string(total) + " samples in epoch " +
                    std::to_string(epoch) + " is not possible");
   return Status::ok();

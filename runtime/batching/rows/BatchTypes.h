@@ -74,6 +74,9 @@ enum class Oversize {
   Skip      ///< it is left out and listed
 };
 
+/// The last epoch that may be asked for; a run goes on from there.
+constexpr int64_t largestEpoch = int64_t{1} << 20;
+
 struct BatchOptions {
   BatchMethod method = BatchMethod::Plan;
   Oversize oversize = Oversize::Error;

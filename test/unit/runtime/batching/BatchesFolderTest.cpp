@@ -208,6 +208,7 @@ TEST(BatchesFolder, BadDescriptionsNameTheField) {
   expect("ranks", 3000000000, "expected, not 3000000000");
   expect("seed", -1, "batches.json.seed: ");
   expect("epoch", "x", "batches.json.epoch: ");
+  expect("epoch", INT64_MAX, "epoch: an integer from 0 to 1048576 is expected");
   expect("oversize_policy", 1, "batches.json.oversize_policy: a string");
   expect("cost", {{"tile_ns", -1}, {"token_ns", 0}, {"square_ns", 0}},
          "batches.json.cost.tile_ns: a number of at least 0.0 is expected");
