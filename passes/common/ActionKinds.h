@@ -3,19 +3,21 @@
 #define PASSES_COMMON_ACTIONKINDS_H
 
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
-#include "runtime/planner/model/Plan.h"
-#include "runtime/program/Program.h"
+#include "runtime/schedule/ActionKinds.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <tuple>
 
 namespace omnibal {
 
 /// Each kind of computing action as an op, a plan and a program name it.
-inline constexpr std::tuple<RunKind, planner::ActionKind, rt::ActionKind> namesOfKinds[] = {
-    {RunKind::Forward, planner::ActionKind::Forward, rt::ActionKind::Forward},
-    {RunKind::Backward, planner::ActionKind::Backward, rt::ActionKind::Backward},
-    {RunKind::InputGrad, planner::ActionKind::InputGrad, rt::ActionKind::InputGrad},
-    {RunKind::WeightGrad, planner::ActionKind::WeightGrad, rt::ActionKind::WeightGrad}};
+inline constexpr auto namesOfKinds = [] {
+  constexpr std::array ops{RunKind::Forward, RunKind::Backward, RunKind::InputGrad,
+                           RunKind::WeightGrad};
+  std::array<std::tuple<RunKind, planner::ActionKind, rt::ActionKind>, ops.size()> names{};
+  for (size_t k = 0; k < ops.size(); ++k)
+    names[k] = {ops[k], rt::plannedKind(rt::computingKinds[k]), rt::computingKinds[k]};
+  return names;
+}();
 
 /// Returns the `To` of the kind that is `from`, which must be a computing one.
 template <typename To, typename From> To kindAs(From from) {

@@ -44,7 +44,8 @@ private:
     ArrayRef<int64_t> stages = result.plan.getChunkStages();
     int64_t from = op.getFrom(), to = op.getTo();
     bool gradient = op.getKind() == TransferKind::Gradient;
-    Message message{static_cast<int32_t>(op.getId()), gradient, from, to, stages[from], stages[to]};
+    Message message{
+        {static_cast<int32_t>(op.getId()), gradient, from, to, stages[from], stages[to]}, {}};
     for (auto [layer, output] : llvm::zip_equal(op.getLayers(), op.getOutputs())) {
       int64_t edge = findEdge(cast<StringAttr>(layer).getValue(), output);
       if (edge < 0 || !needed.count({gradient, from, to, edge}))

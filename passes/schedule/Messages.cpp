@@ -47,8 +47,9 @@ std::vector<Message> collectMessages(const std::vector<SharedValue> &values,
   auto add = [&](bool gradient, int64_t from, int64_t to, int64_t edge) {
     auto [it, fresh] = known.try_emplace({gradient, from, to}, messages.size());
     if (fresh)
-      messages.push_back({static_cast<int32_t>(messages.size()), gradient, from, to,
-                          chunkStage[from], chunkStage[to]});
+      messages.push_back({{static_cast<int32_t>(messages.size()), gradient, from, to,
+                           chunkStage[from], chunkStage[to]},
+                          {}});
     std::vector<int64_t> &edges = messages[it->second].edges;
     if (!llvm::is_contained(edges, edge))
       edges.push_back(edge);

@@ -3,15 +3,12 @@
 #define PASSES_SCHEDULE_MESSAGES_H
 
 #include "dialects/omnibal/analysis/CallGraph.h"
+#include "runtime/schedule/Message.h"
 
 namespace omnibal::schedule {
 
 /// One message between two chunks on different stages, the same for every micro-batch.
-struct Message {
-  int32_t id = 0;
-  bool gradient = false;
-  int64_t fromChunk = 0, toChunk = 0;
-  int64_t fromStage = 0, toStage = 0;
+struct Message : rt::Message {
   std::vector<int64_t> edges = {}; ///< that travel together
 };
 

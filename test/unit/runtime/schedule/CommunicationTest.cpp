@@ -1,5 +1,5 @@
 //===- CommunicationTest.cpp - Posts, waits and sends around compute actions -------------===//
-#include "passes/schedule/Communication.h"
+#include "runtime/schedule/Communication.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include <gtest/gtest.h>
 #include <map>
@@ -8,7 +8,7 @@
 #include <set>
 
 using namespace omnibal;
-using schedule::Message;
+using rt::Message;
 using Step = rt::Action;
 using Kind = rt::ActionKind;
 
@@ -160,9 +160,9 @@ TEST(Communication, SchedulesDoNotDeadlockUnderRendezvous) {
     for (int64_t stages : {1, 2, 3, 4, 8})
       for (int64_t microbatches : {1, 2, 5, 16})
         for (bool gradients : {true, false}) {
-          auto lists = schedule::insertCommunication(
-              *planner::scheduleActions(schedule, stages, microbatches),
-              chainMessages(stages, gradients));
+          auto lists =
+              rt::insertCommunication(*planner::scheduleActions(schedule, stages, microbatches),
+                                      chainMessages(stages, gradients));
           EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
               << schedule << " " << stages << " x " << microbatches;
           EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, gradients)), stages)
@@ -176,8 +176,8 @@ TEST(Communication, SeveralChunksAndSplitBackwardsDoNotDeadlock) {
     for (int64_t stages : {1, 2, 3, 4})
       for (int64_t microbatches : {1, 2, 5, 8}) {
         auto lists =
-            schedule::insertCommunication(*planner::scheduleActions(schedule, stages, microbatches),
-                                          chainMessages(stages, true, stages * perStage));
+            rt::insertCommunication(*planner::scheduleActions(schedule, stages, microbatches),
+                                    chainMessages(stages, true, stages * perStage));
         EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages))
             << schedule << " " << stages << " x " << microbatches;
         EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, true, stages * perStage)),
@@ -191,8 +191,8 @@ TEST(Communication, AnyListsThatCanRunDoNotDeadlock) {
   for (int round = 0; round < 300; ++round) {
     int64_t stages = 2 + round % 3, chunks = stages * (1 + round % 4), microbatches = 1 + round % 5;
     auto compute = randomLists(random, stages, chunks, microbatches);
-    EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(stages, true, chunks, true)), "");
-    auto lists = schedule::insertCommunication(compute, chainMessages(stages, true, chunks));
+    EXPECT_EQ(rt::findDeadlock(compute, chainMessages(stages, true, chunks, true)), "");
+    auto lists = rt::insertCommunication(compute, chainMessages(stages, true, chunks));
     EXPECT_EQ(ranksThatFinish(lists), static_cast<size_t>(stages)) << "round " << round;
     EXPECT_EQ(ranksThatFinishOnOneQueue(lists, chainMessages(stages, true, chunks)), stages)
         << "round " << round;
@@ -212,16 +212,15 @@ TEST(Communication, ListsThatWaitForEachOtherAreFound) {
   std::vector<std::vector<planner::Action>> compute = {
       {{ActionKind::Forward, 0, 0}, {ActionKind::Backward, 0, 0}, {ActionKind::Forward, 1, 0}},
       {{ActionKind::Forward, 1, 1}, {ActionKind::Forward, 0, 1}, {ActionKind::Backward, 0, 1}}};
-  EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(2, true)),
-            "stage 0 at B0.0; stage 1 at F1.1");
+  EXPECT_EQ(rt::findDeadlock(compute, chainMessages(2, true)), "stage 0 at B0.0; stage 1 at F1.1");
   // On one stage: the second chunk before the first.
   compute = {{{ActionKind::Forward, 0, 1}, {ActionKind::Forward, 0, 0}}};
-  EXPECT_EQ(schedule::findDeadlock(compute, chainMessages(1, false, 2, true)), "stage 0 at F0.1");
+  EXPECT_EQ(rt::findDeadlock(compute, chainMessages(1, false, 2, true)), "stage 0 at F0.1");
 }
 
 TEST(Communication, EveryStartHasOneWaitAfterIt) {
-  auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 3, 4),
-                                             chainMessages(3, true));
+  auto lists =
+      rt::insertCommunication(*planner::scheduleActions("1f1b", 3, 4), chainMessages(3, true));
   for (const auto &list : lists) {
     std::map<std::tuple<bool, int64_t, int64_t>, int> open;
     for (const Step &action : list) {
@@ -240,8 +239,8 @@ TEST(Communication, EveryStartHasOneWaitAfterIt) {
 }
 
 TEST(Communication, ReceivesArePostedOneComputeActionAhead) {
-  auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 2, 3),
-                                             chainMessages(2, true));
+  auto lists =
+      rt::insertCommunication(*planner::scheduleActions("1f1b", 2, 3), chainMessages(2, true));
   // Stage 1 computes F0 B0 F1 B1 F2 B2: the activation of micro-batch 1 is posted before B0.
   std::vector<std::string> text;
   for (const Step &action : lists[1]) {
@@ -261,7 +260,7 @@ TEST(Communication, ReceivesArePostedOneComputeActionAhead) {
 /// In 1F1B's steady state a stage's gradient goes while its next activation comes: one group.
 TEST(Communication, OppositeTransfersOfAPairStartTogether) {
   auto messages = chainMessages(2, true);
-  auto lists = schedule::insertCommunication(*planner::scheduleActions("1f1b", 2, 4), messages);
+  auto lists = rt::insertCommunication(*planner::scheduleActions("1f1b", 2, 4), messages);
   int together = 0;
   for (const auto &list : lists)
     for (size_t i = 0; i + 1 < list.size(); ++i)
