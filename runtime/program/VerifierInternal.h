@@ -26,8 +26,5 @@ constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
 /// p12.
 Status verifyPictures(const Program &program);
 
-/// p11, after p6-p8.
-Status verifyMessageOrder(const Program &program);
-
 } // namespace omnibal::rt
 #endif // RUNTIME_PROGRAM_VERIFIERINTERNAL_H

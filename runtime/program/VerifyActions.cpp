@@ -1,6 +1,7 @@
 //===- VerifyActions.cpp - Rules p6-p8: action lists, messages, deadlock -----------------===//
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
+#include "runtime/program/VerifyLists.h"
 #include <algorithm>
 #include <set>
 
@@ -173,32 +174,29 @@ Status checkMessages(const Mode &mode, int32_t stage, const std::string &where,
 /// Runs all stages of a replica with zero-buffer messages until all are done or none can move.
 class Rendezvous {
 public:
-  Rendezvous(const Program &p, const std::string &modeName) : name(modeName) {
-    for (const Stage &stage : p.stageList) {
-      modes.push_back(&stage.modes.at(modeName));
-      for (const Parameter &q : stage.parameters)
-        if (q.trainable && q.sharedGroup >= 0)
-          members[q.sharedGroup].insert(stage.id);
-    }
-    at.resize(modes.size());
+  Rendezvous(const std::vector<StageActions> &stages, const std::string &where)
+      : where(where), stages(stages), at(stages.size()) {
+    for (size_t s = 0; s < stages.size(); ++s)
+      for (int32_t group : stages[s].sharedGroups)
+        members[group].insert(s);
   }
 
   Status run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (size_t s = 0; s < modes.size(); ++s)
-        while (at[s] < modes[s]->actions.size() && step(s, modes[s]->actions[at[s]])) {
+      for (size_t s = 0; s < stages.size(); ++s)
+        while (at[s] < stages[s].actions.size() && step(s, stages[s].actions[at[s]])) {
           ++at[s];
           moved = true;
         }
     }
     std::string stuck;
-    for (size_t s = 0; s < modes.size(); ++s)
-      if (at[s] < modes[s]->actions.size())
+    for (size_t s = 0; s < stages.size(); ++s)
+      if (at[s] < stages[s].actions.size())
         stuck += (stuck.empty() ? "stage " : "; stage ") + std::to_string(s) + " at action " +
-                 std::to_string(at[s]) + " " + describe(modes[s]->actions[at[s]]);
+                 std::to_string(at[s]) + " " + describe(stages[s].actions[at[s]]);
     return stuck.empty() ? Status::ok()
-                         : broken("p8", "mode " + name, "the stages wait for each other: " + stuck);
+                         : broken("p8", where, "the stages wait for each other: " + stuck);
   }
 
 private:
@@ -207,7 +205,7 @@ private:
   bool step(size_t stage, const Action &a) {
     Message message;
     if (a.kind >= ActionKind::PostRecv && a.kind <= ActionKind::WaitSend)
-      message = {modes[stage]->transfers[a.index].id, a.microbatch};
+      message = {stages[stage].transfers[a.index].id, a.microbatch};
     switch (a.kind) {
     case ActionKind::PostRecv:
       posted.insert(message);
@@ -224,21 +222,41 @@ private:
       return arrived[a.index].size() == members[a.index].size();
     case ActionKind::ReduceScalars:
       arrived[-1].insert(stage);
-      return arrived[-1].size() == modes.size();
+      return arrived[-1].size() == stages.size();
     default:
       return true;
     }
   }
 
-  std::string name;
-  std::vector<const Mode *> modes;
+  const std::string &where;
+  const std::vector<StageActions> &stages;
   std::vector<size_t> at;
   std::set<Message> posted, sent;
-  std::map<int32_t, std::set<int32_t>> members;
+  std::map<int32_t, std::set<size_t>> members;
   std::map<int32_t, std::set<size_t>> arrived; ///< shared group, or -1 for the scalars
 };
 
+/// What all stages do in a mode.
+std::vector<StageActions> stageActions(const Program &p, const std::string &modeName) {
+  std::vector<StageActions> stages;
+  for (const Stage &stage : p.stageList) {
+    const Mode &mode = stage.modes.at(modeName);
+    StageActions &actions = stages.emplace_back();
+    actions.actions = mode.actions;
+    for (const Transfer &t : mode.transfers)
+      actions.transfers.push_back({t.id, t.fromStage, t.toStage});
+    for (const Parameter &q : stage.parameters)
+      if (q.trainable && q.sharedGroup >= 0)
+        actions.sharedGroups.insert(q.sharedGroup);
+  }
+  return stages;
+}
+
 } // namespace
+
+Status verifyRendezvous(const std::vector<StageActions> &stages, const std::string &where) {
+  return Rendezvous(stages, where).run();
+}
 
 Status verifyActions(const Program &p) {
   for (const Stage &stage : p.stageList)
@@ -253,8 +271,10 @@ Status verifyActions(const Program &p) {
         OMNIBAL_RETURN_IF_ERROR(checkEpilogue(p, stage, mode, where, positions));
     }
   for (const auto &[name, mode] : p.stageList[0].modes)
-    OMNIBAL_RETURN_IF_ERROR(Rendezvous(p, name).run());
-  return verifyMessageOrder(p);
+    OMNIBAL_RETURN_IF_ERROR(verifyRendezvous(stageActions(p, name), "mode " + name));
+  for (const auto &[name, mode] : p.stageList[0].modes)
+    OMNIBAL_RETURN_IF_ERROR(verifyOneQueue(stageActions(p, name), "mode " + name));
+  return Status::ok();
 }
 
 } // namespace omnibal::rt

@@ -7,8 +7,8 @@
 // but all replicas run the same lists, so they only stand there.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
+#include "runtime/program/VerifyLists.h"
 #include <algorithm>
 #include <set>
 
@@ -37,16 +37,13 @@ struct Queues {
 
 class OneQueue {
 public:
-  OneQueue(const Program &p, const std::string &modeName) : name(modeName) {
-    for (const Stage &stage : p.stageList) {
-      queues.push_back(fill(stage.modes.at(modeName)));
-      for (const Parameter &q : stage.parameters)
-        if (q.trainable && q.sharedGroup >= 0)
-          holders[q.sharedGroup].insert(stage.id);
+  OneQueue(const std::vector<StageActions> &stages, const std::string &where) : where(where) {
+    for (size_t s = 0; s < stages.size(); ++s) {
+      queues.push_back(fill(stages[s]));
+      orders.push_back(orderOf(stages[s]));
+      for (int32_t group : stages[s].sharedGroups)
+        holders[group].insert(static_cast<int32_t>(s));
     }
-    orders.resize(p.stageList.size());
-    for (const Stage &stage : p.stageList)
-      orders[stage.id] = orderOf(stage.modes.at(modeName));
   }
 
   Status run() {
@@ -64,27 +61,27 @@ public:
                  describe(queues[s].groups[queues[s].groupsOver]);
     return stuck.empty()
                ? Status::ok()
-               : broken("p11", "mode " + name,
+               : broken("p11", where,
                         "messages performed in the order of the lists wait for each other: " +
                             stuck);
   }
 
 private:
-  static Queues fill(const Mode &mode) {
+  static Queues fill(const StageActions &stage) {
     Queues q;
     std::map<Message, int64_t> groupOf;
     bool adjacent = false; // to the last group
-    for (const Action &a : mode.actions) {
+    for (const Action &a : stage.actions) {
       bool starts = a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send;
       bool waits = a.kind == ActionKind::WaitRecv || a.kind == ActionKind::WaitSend;
       if (starts) {
         if (!adjacent)
           q.groups.push_back({{}, -1, q.work.size()});
-        Message message{mode.transfers[a.index].id, a.microbatch};
+        Message message{stage.transfers[a.index].id, a.microbatch};
         q.groups.back().messages.push_back(message);
         groupOf[message] = static_cast<int64_t>(q.groups.size()) - 1;
       } else if (waits) {
-        q.work.push_back({&a, groupOf.at({mode.transfers[a.index].id, a.microbatch})});
+        q.work.push_back({&a, groupOf.at({stage.transfers[a.index].id, a.microbatch})});
       } else if (a.kind == ActionKind::ReduceShared) {
         q.groups.push_back({{}, a.index, q.work.size()});
         q.work.push_back({&a, static_cast<int64_t>(q.groups.size()) - 1});
@@ -98,11 +95,11 @@ private:
 
   /// The messages that the stage starts, by direction and the other end.
   using Order = std::map<std::pair<bool, int32_t>, std::vector<Message>>;
-  static Order orderOf(const Mode &mode) {
+  static Order orderOf(const StageActions &stage) {
     Order order;
-    for (const Action &a : mode.actions)
+    for (const Action &a : stage.actions)
       if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {
-        const Transfer &t = mode.transfers[a.index];
+        const TransferEnds &t = stage.transfers[a.index];
         bool sends = a.kind == ActionKind::Send;
         order[{sends, sends ? t.toStage : t.fromStage}].push_back({t.id, a.microbatch});
       }
@@ -114,7 +111,7 @@ private:
       for (const auto &[key, sent] : orders[s]) {
         auto [sends, peer] = key;
         if (sends && orders[peer][{false, static_cast<int32_t>(s)}] != sent)
-          return broken("p11", "mode " + name,
+          return broken("p11", where,
                         "stage " + std::to_string(peer) +
                             " starts receiving the messages of stage " + std::to_string(s) +
                             " in another order than they are sent");
@@ -162,7 +159,7 @@ private:
     return text;
   }
 
-  std::string name;
+  const std::string &where;
   std::vector<Queues> queues;
   std::vector<Order> orders;
   std::map<int32_t, std::set<int32_t>> holders, arrived;
@@ -171,10 +168,8 @@ private:
 
 } // namespace
 
-Status verifyMessageOrder(const Program &p) {
-  for (const auto &[name, mode] : p.stageList[0].modes)
-    OMNIBAL_RETURN_IF_ERROR(OneQueue(p, name).run());
-  return Status::ok();
+Status verifyOneQueue(const std::vector<StageActions> &stages, const std::string &where) {
+  return OneQueue(stages, where).run();
 }
 
 } // namespace omnibal::rt

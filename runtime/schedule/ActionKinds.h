@@ -1,4 +1,4 @@
-//===- ActionKinds.h - What a chunk computes, in plans and in programs -------------------------===//
+//===- ActionKinds.h - What a chunk computes, in plans and in programs --------------------===//
 #ifndef RUNTIME_SCHEDULE_ACTIONKINDS_H
 #define RUNTIME_SCHEDULE_ACTIONKINDS_H
 
