@@ -2,7 +2,7 @@
 # Everything of run_tests.sh and what takes longer: tests labelled "full" (all combinations of the reference runs, the
 # quickstart to its end), those of the tools in Python (PyTorch etc. are installed into the build folder where no Python
 # has them), all of it but the Python, full and lint ones again in a build with the address and undefined-behaviour
-# sanitizers (build-sanitize), and the fuzzing of all readers of files with a million inputs each (build-fuzz). The last
+# sanitizers (build-sanitize), and the fuzzing of all readers of files with a million inputs each (run_fuzz.sh). The last
 # lines are "not run: K (why)" and "N passed, M failed".
 set -uo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
@@ -37,12 +37,7 @@ if OMNIBAL_CMAKE="-DOMNIBAL_SANITIZE=ON" OMNIBAL_BUILD="$build-sanitize" "$root/
 else
   failed=$((failed + 1))
 fi
-# The readers of files, a million inputs each (test/fuzz).
-if OMNIBAL_CMAKE="-DOMNIBAL_FUZZ=ON" OMNIBAL_BUILD="$build-fuzz" "$root/tools/scripts/build.sh" fuzz-targets; then
-  count fuzzing "$root/test/ctest_summary.sh" "$build-fuzz"
-else
-  failed=$((failed + 1))
-fi
+count fuzzing "$root/test/run_fuzz.sh"
 echo "not run: $missed${why:+ ($why)}"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

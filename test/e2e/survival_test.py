@@ -347,6 +347,37 @@ class Survival(RunCase):
                 self.assertEqual([line["step"] for line in lines], list(range(few + 1)))
                 self.assertEqual(["skipped" in line for line in lines], [step == 1 for step in range(few + 1)])
 
+    def stored(self, checkpoint):
+        """Bytes and shape of every tensor of a checkpoint, whichever shard has it."""
+        folder, found = self.path(checkpoint), {}
+        for name in os.listdir(folder):
+            if name.endswith(".safetensors"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+                    data = file.read()
+                header.pop("__metadata__", None)
+                for tensor, entry in header.items():
+                    self.assertNotIn(tensor, found)
+                    begin, end = entry["data_offsets"]
+                    found[tensor] = (entry["shape"], data[begin:end])
+        return found
+
+    def test_moments_are_the_same_in_any_layout(self):
+        """What a layout saves after a step that is skipped is what it read from another's checkpoint."""
+        clean, inputs, key = self.poisoned()
+        bad = [[*clean[3][0], key], *clean[3][1:]]
+        inputs["steps"] = self.write_steps([*clean[:2], bad, bad, bad], "bad.jsonl")
+        self.run_tool("--checkpoint", self.path("one"), "--steps", 2, **inputs)
+        first = self.stored("one/step-00000002")
+        self.assertTrue(any(name.startswith("moment1/") and any(data) for name, (_, data) in first.items()))
+        before = "one/step-00000002"
+        for step, program in enumerate(("two", "replicas", "one"), start=3):
+            folder = f"{program}-{step}"
+            self.run_tool("--resume", self.path(before), "--checkpoint", self.path(folder), "--steps", step, "--skip-nonfinite", 3,
+                          program=program, says="the step is skipped", **inputs)
+            before = f"{folder}/step-{step:08}"
+            self.assertTrue(self.stored(before) == first, f"{program} reads or writes something else")
+
     def test_too_many_steps_in_a_row_end_the_run(self):
         clean, inputs, key = self.poisoned()
         bad = [[*clean[3][0], key], *clean[3][1:]]

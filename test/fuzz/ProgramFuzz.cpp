@@ -70,18 +70,15 @@ std::string stageText(const Program &program, size_t stage) {
 }
 
 /// A rank reads of its own stage what it is, and of a sound program nothing else fails.
-void readByRanks(const std::string &folder, const rt::Result<LoadedProgram> &whole) {
-  constexpr int ranks = 3;
-  for (int rank = 0; rank < ranks; ++rank) {
-    auto part = loadProgramOfRank(folder, rank);
-    if (!whole || rank >= whole->program.stages)
-      continue;
-    require(part.status());
-    const auto stage = static_cast<size_t>(rank);
-    require(part->identity == whole->identity && part->program.stageList.size() > stage &&
-                stageText(part->program, stage) == stageText(whole->program, stage),
-            "a rank reads another stage");
-  }
+void readByRank(const std::string &folder, int rank, const rt::Result<LoadedProgram> &whole) {
+  auto part = loadProgramOfRank(folder, rank);
+  if (!whole || rank >= whole->program.stages)
+    return;
+  require(part.status());
+  const auto stage = static_cast<size_t>(rank);
+  require(part->identity == whole->identity && part->program.stageList.size() > stage &&
+              stageText(part->program, stage) == stageText(whole->program, stage),
+          "a rank reads another stage");
 }
 
 } // namespace
@@ -100,7 +97,9 @@ void run(std::string_view input) {
   auto loaded = loadProgram(folder.path());
   if (loaded)
     use(loaded->program);
-  readByRanks(folder.path(), loaded);
+  // Each rank reads most of what the others do, so one of them is enough for an input.
+  constexpr size_t ranks = 3;
+  readByRank(folder.path(), static_cast<int>(input.size() % ranks), loaded);
 }
 
 } // namespace omnibal::fuzz

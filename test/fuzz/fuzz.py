@@ -129,7 +129,7 @@ def main():
     one = commands.add_parser("run")
     one.add_argument("binary")
     one.add_argument("corpus")
-    one.add_argument("--runs", type=int, default=1000000)
+    one.add_argument("--runs", type=int, default=int(os.environ.get("OMNIBAL_TEST_INPUTS", "1000000")))
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--folder", help="where inputs that cover more are left")
     one.add_argument("--artifacts", default="", help="in front of the names of files for what was found")
