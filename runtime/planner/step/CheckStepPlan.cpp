@@ -354,7 +354,7 @@ private:
     return life;
   }
 
-  /// The last action of the sender that starts before all readers have started.
+  /// The last action of the sender that does not start later than all readers.
   int64_t sentAt(const Lists &lists, const std::vector<std::vector<Span>> &times,
                  const std::map<Name, Stand> &stands, const Name &name, bool forward,
                  int64_t maker) const {
@@ -370,12 +370,8 @@ private:
         eachInput(lists, action, [&](const Name &input, int64_t) { reads |= input == name; });
       if (!reads)
         continue;
-      if (stage == own) {
-        last = std::max(last, place);
-        continue;
-      }
       for (size_t i = 0; i < times[own].size(); ++i)
-        if (times[own][i].startNs < times[stage][place].startNs)
+        if (times[own][i].startNs <= times[stage][place].startNs)
           last = std::max(last, static_cast<int64_t>(i));
     }
     return last;

@@ -132,20 +132,16 @@ private:
     return block.begin == BlockBegin::Forward || block.begin == BlockBegin::Receive;
   }
 
-  /// The place of the sender's last action that starts before the last reader does; a reader on the
-  /// same stage is that action itself.
+  /// The place of the sender's last action that does not start later than the last reader does.
   int32_t sent(int32_t unit, int32_t made, std::span<const Need> readers, bool forward) const {
-    int32_t last = made, stage = units.units[unit].stage;
-    const std::vector<int64_t> &starts = times.starts[stage];
+    int32_t last = made;
+    const std::vector<int64_t> &starts = times.starts[units.units[unit].stage];
     for (const Need &reader : readers) {
       const ListPlaces &at = places[reader.unit];
-      int32_t place = forward ? at.forward : at.backward;
-      int32_t other = units.units[reader.unit].stage;
-      if (other != stage) {
-        auto end = std::lower_bound(starts.begin(), starts.end(), times.starts[other][place]);
-        place = static_cast<int32_t>(end - starts.begin()) - 1;
-      }
-      last = std::max(last, place);
+      int64_t read =
+          times.starts[units.units[reader.unit].stage][forward ? at.forward : at.backward];
+      auto end = std::upper_bound(starts.begin(), starts.end(), read);
+      last = std::max(last, static_cast<int32_t>(end - starts.begin()) - 1);
     }
     return last;
   }

@@ -103,6 +103,19 @@ std::vector<std::vector<StepAction>> actionsOf(const StepUnits &units, const Ste
   return actions;
 }
 
+StepLists listsOf(const StepUnits &units, const StepPlan &plan) {
+  StepLists lists;
+  for (const Unit &unit : units.units)
+    lists.variants.push_back(
+        static_cast<uint8_t>(plan.variants[unit.chunk][unit.microbatch][unit.part]));
+  for (const std::vector<StepAction> &stage : plan.actions) {
+    std::vector<UnitAction> &list = lists.actions.emplace_back();
+    for (const StepAction &action : stage)
+      list.push_back({action.kind, units.unitOf(action)});
+  }
+  return lists;
+}
+
 StepLists staticLists(const StepUnits &units) {
   const StaticPlan &fixed = units.model.problem.fixed;
   StepLists lists{{}, std::vector<uint8_t>(units.units.size())};

@@ -31,6 +31,9 @@ std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists)
 /// The lists as plans state them.
 std::vector<std::vector<StepAction>> actionsOf(const StepUnits &units, const StepLists &lists);
 
+/// The lists of a plan that is made for these units.
+StepLists listsOf(const StepUnits &units, const StepPlan &plan);
+
 /// The static plan's lists for a step: without the units that the step does not have.
 StepLists staticLists(const StepUnits &units);
 
