@@ -18,6 +18,8 @@ namespace omnibal::planner {
 /// Tiles, tokens, sum of squared sample lengths and labels of a micro-batch or a part of one.
 struct UnitLoad {
   int64_t tiles = 0, tokens = 0, squares = 0, labels = 0;
+
+  friend bool operator==(const UnitLoad &, const UnitLoad &) = default;
 };
 
 /// Time of a function: fixed + tile V + token N + square sum(length^2) + label L, the sum made
@@ -124,11 +126,15 @@ struct MicrobatchLoad {
   UnitLoad load;
   /// Tile numbers where a sub-micro-batch may begin (pictures' borders); none: at every tile.
   std::optional<std::vector<int64_t>> cuts;
+
+  friend bool operator==(const MicrobatchLoad &, const MicrobatchLoad &) = default;
 };
 
 struct StepLoads {
   int64_t step = 0;
   std::vector<MicrobatchLoad> microbatches;
+
+  friend bool operator==(const StepLoads &, const StepLoads &) = default;
 };
 
 } // namespace omnibal::planner
