@@ -30,6 +30,16 @@ std::string toString(const PlannedAction &action);
 
 namespace omnibal {
 inline constexpr llvm::StringLiteral costAttrName = "omnibal.cost";
+/// On the module, a unit: plans of single steps choose order, places and what is kept, and
+/// `omnibal.plan` is what serves every step.
+inline constexpr llvm::StringLiteral stepPlannedAttrName = "omnibal.step_planned";
+/// What people call that.
+inline constexpr llvm::StringLiteral perStepSchedule = "per-step";
+/// On a layer, by option: sixteen numbers, what forward, backward, input_grad and weight_grad take
+/// each, in ns fixed, per tile, per token and per squared token of a sample.
+inline constexpr llvm::StringLiteral timeModelsAttrName = "omnibal.time_models";
+/// On the module: ns that a computing action takes besides its layers.
+inline constexpr llvm::StringLiteral actionNsAttrName = "omnibal.action_ns";
 inline constexpr llvm::StringLiteral planAttrName = "omnibal.plan";
 inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
 inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";

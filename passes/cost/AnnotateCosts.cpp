@@ -78,6 +78,7 @@ private:
   LogicalResult annotate() {
     cost::CostOptions options = costs;
     options.load = {tiles, tokens};
+    options.timeModels = timeModels;
     // Of its own in every run: it collects what the layers of this module are compared with.
     if (!calibration.empty())
       options.measured = std::make_shared<cost::MeasuredTimes>(measured, splitBackward);
@@ -92,6 +93,11 @@ private:
       return failure();
     if (!batches.empty())
       annotateLoads(epoch, *units, options.load);
+    if (timeModels)
+      getOperation()->setAttr(
+          actionNsAttrName,
+          Builder(&getContext())
+              .getI64IntegerAttr(options.measured ? options.measured->actionNs() : 0));
     if (report)
       *report = {std::move(*units), options.device};
     return success();

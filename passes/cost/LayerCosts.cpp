@@ -48,6 +48,7 @@ LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
     return rooflineNs(options.device, options.precision.compute, work);
   };
   LayerTimes roofline{time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
+  roofline.wholeBackwardNs = roofline.backwardNs();
   return options.measured ? options.measured->of(facts, roofline) : roofline;
 }
 
@@ -204,6 +205,32 @@ private:
                                  builder.getDenseI64ArrayAttr(gradients),
                                  builder.getArrayAttr(list)));
     layer->setAttr(buffersAttrName, buffersOf(i));
+    if (options.timeModels)
+      layer->setAttr(timeModelsAttrName, timeModelsOf(i));
+  }
+
+  /// By option: what forward, backward, input_grad and weight_grad take as functions of the load.
+  DictionaryAttr timeModelsOf(size_t layer) {
+    SmallVector<NamedAttribute> models;
+    for (const std::string &name : layerOptions[layer]) {
+      SmallVector<LayerTimes> times;
+      for (size_t p = 0; p < std::size(probes); ++p)
+        times.push_back(timesOf(variants.at(name).probed[p][layer], options));
+      SmallVector<double> terms;
+      for (int64_t LayerTimes::*kind : {&LayerTimes::forwardNs, &LayerTimes::wholeBackwardNs,
+                                        &LayerTimes::inputGradNs, &LayerTimes::weightGradNs}) {
+        // Rounded times: a term that is not there may seem to be below 0.
+        auto term = [&](size_t probe, int64_t amount) {
+          return std::max(0.0, static_cast<double>(times[probe].*kind - times[0].*kind) /
+                                   static_cast<double>(amount));
+        };
+        const double token = term(2, probedTokens); // the first probe has one
+        terms.append({std::max(0.0, static_cast<double>(times[0].*kind) - token),
+                      term(1, probedTiles), token, term(3, probedSquares)});
+      }
+      models.push_back(builder.getNamedAttr(name, builder.getDenseF64ArrayAttr(terms)));
+    }
+    return builder.getDictionaryAttr(models);
   }
 
   RematOptionAttr optionOf(const std::string &name, const LayerFacts &facts,

@@ -28,11 +28,14 @@ struct CostOptions {
   Device device;
   MicrobatchLoad load;                     ///< a full micro-batch
   std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone
+  bool timeModels = false;                 ///< write `omnibal.time_models` on layers
 };
 
 /// Times of one layer under one of its options. The backward includes what the option recomputes.
 struct LayerTimes {
   int64_t forwardNs = 0, inputGradNs = 0, weightGradNs = 0;
+  /// Of the backward as one function; both halves where nothing more is known.
+  int64_t wholeBackwardNs = 0;
   int64_t backwardNs() const { return inputGradNs + weightGradNs; }
 };
 /// Returns a layer's times: measured ones if they exist, else the device's roofline over its
@@ -66,7 +69,8 @@ struct CostReport {
 };
 
 /// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):
-/// `omnibal.cost` and `omnibal.buffers` on layers, and `omnibal.cost` on parameters. Sizes are
+/// `omnibal.cost`, `omnibal.buffers` and, where asked for, `omnibal.time_models` on layers, and
+/// `omnibal.cost` on parameters. Sizes are
 /// those of the functions that the layers would have under each of their options, lowered. Errors
 /// are reported at the module; nothing is written then.
 llvm::FailureOr<UnitCostTable> annotateCosts(mlir::ModuleOp module, const CostOptions &options);

@@ -21,6 +21,8 @@ public:
   /// A backward that was measured as a whole is divided as its halves were or, where these were not
   /// measured, as the roofline says.
   LayerTimes of(const LayerFacts &facts, const LayerTimes &roofline) const;
+  /// Of a computing action, besides its layers.
+  int64_t actionNs() const { return table.actionNs; }
   /// True if forward and backward, or its halves, were measured.
   bool knows(const LayerFacts &facts) const;
   /// Measured / roofline, over all functions compared; 1 where nothing is known.

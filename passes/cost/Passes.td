@@ -12,6 +12,10 @@ def AnnotateCosts : Pass<"omnibal-annotate-costs", "::mlir::ModuleOp"> {
     (of `calibration`, else by the roofline of the device) and bytes for a micro-batch of `tiles` and
     `tokens`: `omnibal.cost` and `omnibal.buffers` on layers, `omnibal.cost` on parameters.
 
+    With `time-models` layers get `omnibal.time_models`: by option what forward, backward, input_grad
+    and weight_grad take (in that order), each as nanoseconds fixed, per tile, per token and per
+    squared token of a sample; and the module gets `omnibal.action_ns`, what an action takes besides.
+
     With `batches` costs are those of this data's mean sample lengths, and `omnibal.loads` on the
     module says what part of a full micro-batch each of the data's typical step is; the replicas of
     `omnibal.cluster` run their groups side by side, so omnibal-attach-cluster comes first.
@@ -33,7 +37,9 @@ def AnnotateCosts : Pass<"omnibal-annotate-costs", "::mlir::ModuleOp"> {
     Option<"batches", "batches", "std::string", "\"\"",
            "Folder of omnibal-batch; empty: every micro-batch is full, of one sample">,
     Option<"microbatches", "microbatches", "int64_t", "4",
-           "With batches: micro-batches of a step">
+           "With batches: micro-batches of a step">,
+    Option<"timeModels", "time-models", "bool", "false",
+           "Write times as functions of the load, too: plans of single steps need them">
   ];
   let dependentDialects = ["::omnibal::PlanDialect"];
 }

@@ -74,6 +74,8 @@ private:
     if (!lists)
       return module.emitError(llvm::toString(lists.takeError()));
     split = splitChunks(*lists, static_cast<int64_t>(plan.getChunkStages().size()));
+    // Plans of single steps choose.
+    splitAll |= module->hasAttr(stepPlannedAttrName);
     return success();
   }
 

@@ -1,5 +1,6 @@
 //===- Pipelines.cpp - The named pipelines -----------------------------------------------===//
 #include "passes/driver/Pipelines.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/cost/InputFiles.h"
 #include "passes/cost/Passes.h"
@@ -49,7 +50,10 @@ void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOption
   costs.device = planning.device;
   costs.cluster = planning.cluster;
   costs.calibration = listOf(planning.calibration);
-  costs.splitBackward = planning.schedule == "zb-h1" || planning.schedule == "auto";
+  const bool isStepPlanned = planning.schedule.getValue() == perStepSchedule;
+  costs.splitBackward =
+      planning.schedule == "zb-h1" || planning.schedule == "auto" || isStepPlanned;
+  costs.timeModels = isStepPlanned;
   costs.batches = planning.batches;
   costs.microbatches = planning.microbatches;
   passes.addPass(createAnnotateCosts(costs, std::move(report), files));

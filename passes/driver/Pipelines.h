@@ -65,8 +65,9 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
                              llvm::cl::desc("search, layers, parameters or greedy")};
   Option<std::string> remat{*this, "remat", llvm::cl::init("auto"),
                             llvm::cl::desc("auto, none, full or selective-N")};
-  Option<std::string> schedule{*this, "schedule", llvm::cl::init("1f1b"),
-                               llvm::cl::desc("gpipe, 1f1b, interleaved:V, zb-h1 or auto")};
+  Option<std::string> schedule{
+      *this, "schedule", llvm::cl::init("1f1b"),
+      llvm::cl::desc("gpipe, 1f1b, interleaved:V, zb-h1, auto or per-step")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(4),
                                llvm::cl::desc("Micro-batches of a step")};
   Option<std::string> plan{*this, "plan", llvm::cl::desc("Plan by hand (JSON file)")};

@@ -3,8 +3,11 @@
 #include "dialects/omnibal/analysis/FunctionDigest.h"
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/export/StepProblem.h"
 #include "passes/layout/ProgramLayout.h"
 #include "passes/schedule/GradientBuckets.h"
+#include "runtime/planner/step/StepProblemJson.h"
 #include "runtime/program/Names.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -132,6 +135,13 @@ private:
         if (seen.insert(data.name).second)
           result.constants.push_back({data.name, data.dtype, data.shape, std::move(data.bytes)});
       program.functions.push_back(std::move(lowered.function));
+    }
+    if (parts.schedule.stepPlanned) {
+      auto problem = readStepProblem(module, parts, program);
+      if (failed(problem))
+        return failure();
+      program.schedule = perStepSchedule.str();
+      program.stepProblem = planner::writeStepProblem(*problem);
     }
     result.kernels = kernels;
     result.options = options;

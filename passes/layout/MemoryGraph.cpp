@@ -1,6 +1,23 @@
 #include "passes/layout/MemoryGraph.h"
+#include "passes/common/OffsetAssignment.h"
+#include "runtime/program/Sizes.h"
 
 namespace omnibal::layout {
+
+rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape, int64_t tilesCap,
+                     int64_t tokensCap) {
+  rt::Extent size{rt::byteSize(dtype), 0, 0};
+  bool isAffine = true;
+  for (const rt::Extent &extent : shape) {
+    isAffine &= size.isStatic() || extent.isStatic();
+    const auto [factor, other] =
+        extent.isStatic() ? std::pair(extent.constant, size) : std::pair(size.constant, extent);
+    size = {other.constant * factor, other.perTile * factor, other.perToken * factor};
+  }
+  if (!isAffine || size.constant < 0 || size.perTile < 0 || size.perToken < 0)
+    return {alignUp(rt::bytesAt(dtype, shape, tilesCap, tokensCap)), 0, 0};
+  return {alignUp(size.constant), alignUp(size.perTile), alignUp(size.perToken)};
+}
 
 int64_t CalleeFunctions::of(rt::ActionKind kind, StageMode mode) const {
   if (kind == rt::ActionKind::Backward)

@@ -24,6 +24,7 @@ struct FormalMemory {
   int64_t index = -1;
   std::string name;
   int64_t bytes = 0;
+  rt::Extent stepBytes = {}; ///< as stepBytes() has it; only for plans of single steps
 };
 
 struct FunctionMemory {
@@ -59,11 +60,19 @@ struct CallMemory {
 struct EdgeMemory {
   int64_t producer = 0, output = 0;                   ///< call, number among its outputs
   int64_t bytes = 0;                                  ///< of the value, and of its gradient
+  rt::Extent stepBytes = {};                          ///< the same, as stepBytes() has it
   std::vector<std::pair<int64_t, int64_t>> consumers; ///< call, number among its inputs
   std::optional<std::string> result;                  ///< its name where the graph puts it out
 };
 
+/// Bytes of a dense tensor as plans of single steps count them: what depends on V and N shrinks
+/// with the micro-batch, and every coefficient is a multiple of the blocks' alignment, so that sums
+/// of sizes are offsets. What is not affine in V and N counts as at the caps.
+rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape, int64_t tilesCap,
+                     int64_t tokensCap);
+
 struct MemoryGraph {
+  int64_t tilesCap = 0, tokensCap = 0; ///< for the sizes of steps; N rounded to the row bucket
   std::vector<CallMemory> calls;
   std::vector<EdgeMemory> edges;
   std::vector<FunctionMemory> functions;

@@ -35,14 +35,15 @@ const char *modeName(StageMode purpose) {
 }
 
 std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
-                                      std::vector<rt::Stage> &stages) {
+                                      std::vector<rt::Stage> &stages,
+                                      std::vector<std::vector<planner::Block>> *stepBlocks) {
   if (work.purpose != StageMode::Train)
     llvm::erase_if(work.messages,
                    [](const schedule::Message &message) { return message.gradient; });
   const std::vector<schedule::Message> &messages = work.messages;
   std::vector<StageLayout> layouts;
   for (rt::Stage &stage : stages) {
-    layouts.emplace_back(graph, work.purpose, stage.id, messages);
+    layouts.emplace_back(graph, work.purpose, stage.id, messages, work.stepPlanned);
     std::string error = layouts.back().build(std::move(work.actions[stage.id]), work.microbatches);
     if (!error.empty())
       return LayoutError{stage.id, error};
@@ -64,6 +65,9 @@ std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
     int64_t end = stage.persistentBytes + layout.placeRegions(stage.persistentBytes);
     stage.arenaBytes = std::max(stage.arenaBytes, end);
     stage.reservedBytes = std::max(stage.reservedBytes, layout.messageBytes());
+    if (stepBlocks)
+      for (const auto &[chunk, blocks] : layout.stepBlocks())
+        (*stepBlocks)[chunk] = blocks;
     useLocalNumbers(layout.mode());
     stage.modes[modeName(work.purpose)] = std::move(layout.mode());
   }

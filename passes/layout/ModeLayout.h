@@ -9,6 +9,7 @@
 #define PASSES_LAYOUT_MODELAYOUT_H
 
 #include "passes/layout/MemoryGraph.h"
+#include "runtime/planner/step/StepProblem.h"
 
 namespace omnibal::layout {
 
@@ -18,6 +19,8 @@ struct ModeWork {
   int64_t microbatches = 1;
   std::vector<schedule::Message> messages;      ///< of all modes
   std::vector<std::vector<rt::Action>> actions; ///< by stage; chunks and messages by their ids
+  bool stepPlanned = false; ///< plans of single steps choose order and places; `actions` are those
+                            ///< that serve every step
 };
 
 struct LayoutError {
@@ -30,8 +33,10 @@ const char *modeName(StageMode purpose);
 
 /// Lays out one mode for all stages: fills stages[s].modes[name] but for types, shapes and names of
 /// what lies there (StageLayout.h), and raises stages[s].arenaBytes and reservedBytes.
-std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
-                                      std::vector<rt::Stage> &stages);
+/// Where steps are planned, `stepBlocks` gets by chunk what plans place for a unit.
+std::optional<LayoutError>
+layOutMode(const MemoryGraph &graph, ModeWork work, std::vector<rt::Stage> &stages,
+           std::vector<std::vector<planner::Block>> *stepBlocks = nullptr);
 
 } // namespace omnibal::layout
 #endif // PASSES_LAYOUT_MODELAYOUT_H

@@ -29,7 +29,13 @@ private:
     return rt::bytesAt(dtype, shape, parts.tilesCap, parts.tokensCap);
   }
 
+  rt::Extent stepBytesOf(rt::DType dtype, const std::vector<rt::Extent> &shape) const {
+    return stepBytes(dtype, shape, parts.tilesCap, parts.tokensCap);
+  }
+
   void buildMemory() {
+    memory.tilesCap = parts.tilesCap;
+    memory.tokensCap = parts.tokensCap;
     ArrayRef<int64_t> chunkStage = parts.schedule.plan.getChunkStages();
     memory.chunkStage.assign(chunkStage.begin(), chunkStage.end());
     for (auto [index, call] : llvm::enumerate(parts.graph.calls))
@@ -44,6 +50,7 @@ private:
       value.producer = edge.producer;
       value.output = edge.output;
       value.bytes = bytesOf(parts.dtypeOf(edge), lower::toExtents(edge.shape));
+      value.stepBytes = stepBytesOf(parts.dtypeOf(edge), lower::toExtents(edge.shape));
       value.consumers.assign(edge.consumers.begin(), edge.consumers.end());
       if (edge.isGraphOutput)
         value.result = edge.graphOutput;
@@ -53,8 +60,9 @@ private:
       function.name = lowered.function.name;
       function.workspaceBytes = lowered.function.workspaceBytes;
       for (auto [formal, buffer] : llvm::zip_first(lowered.formals, lowered.function.buffers)) {
-        function.formals.push_back(
-            {formal.role, formal.index, formal.name, bytesOf(buffer.dtype, buffer.shape)});
+        function.formals.push_back({formal.role, formal.index, formal.name,
+                                    bytesOf(buffer.dtype, buffer.shape),
+                                    stepBytesOf(buffer.dtype, buffer.shape)});
         if (formal.role == rt::Role::Batch || formal.role == rt::Role::Result)
           named.try_emplace({formal.role, formal.name}, buffer);
       }
@@ -75,7 +83,11 @@ private:
         return failure();
       work.actions.push_back(std::move(*actions));
     }
-    if (std::optional<LayoutError> error = layOutMode(memory, std::move(work), stages))
+    const bool isPlanned = parts.schedule.stepPlanned && purpose == StageMode::Train;
+    work.stepPlanned = isPlanned;
+    parts.stepBlocks.resize(memory.chunkStage.size());
+    if (std::optional<LayoutError> error =
+            layOutMode(memory, std::move(work), stages, isPlanned ? &parts.stepBlocks : nullptr))
       return ops[error->stage]->emitError(error->text);
     for (rt::Stage &stage : stages)
       describe(purpose, stage.modes.at(modeName(purpose)));
@@ -91,10 +103,10 @@ private:
     for (rt::Transfer &transfer : mode.transfers)
       describe(transfer);
     for (rt::Chunk &chunk : mode.chunks)
-      for (std::vector<rt::LayerCall> *list : {&chunk.backward, &chunk.inputGrad})
+      for (std::vector<rt::LayerCall> *list : {&chunk.forward, &chunk.backward, &chunk.inputGrad})
         for (rt::LayerCall &call : *list)
           if (call.function < 0)
-            call.function = accumulation(parts.graph.edges[-1 - call.function]);
+            call.function = helper(call.function);
   }
 
   static void take(const rt::Buffer &buffer, rt::BatchValue &value) {
@@ -129,12 +141,20 @@ private:
     }
   }
 
-  /// The function that adds one gradient of the edge to another: one kernel, shared by all edges of
-  /// that shape.
-  int32_t accumulation(const Edge &edge) {
+  /// The function of a number that the layout left open.
+  int32_t helper(int32_t number) {
+    const int64_t code = -1 - static_cast<int64_t>(number);
+    return helper(parts.graph.edges[code / 2], code % 2 == 0);
+  }
+
+  /// The function that copies a value of the edge or adds one gradient of it to another: one
+  /// kernel, shared by all edges of that shape.
+  int32_t helper(const Edge &edge, bool accumulates) {
     rt::View view;
     rt::DType dtype = parts.dtypeOf(edge);
-    std::string name = dtype == rt::DType::F32 ? "accumulate" : "accumulate_bf16";
+    std::string name = accumulates ? "accumulate" : "copy";
+    if (dtype == rt::DType::BF16)
+      name += "_bf16";
     for (const SymbolicDim &dim : edge.shape)
       name += "_" + toString(dim);
     for (auto [i, known] : llvm::enumerate(parts.functions))
@@ -150,8 +170,11 @@ private:
     lower::LoweredFunction lowered;
     lowered.function.name = name;
     for (rt::Role role : {rt::Role::GradOutput, rt::Role::GradInput}) {
-      rt::Buffer buffer;
-      buffer.name = role == rt::Role::GradOutput ? "contribution" : "sum";
+      rt::Buffer buffer; // the same roles for a copy: what is read, and what is written
+      if (accumulates)
+        buffer.name = role == rt::Role::GradOutput ? "contribution" : "sum";
+      else
+        buffer.name = role == rt::Role::GradOutput ? "from" : "to";
       buffer.role = role;
       buffer.dtype = dtype;
       buffer.shape = view.shape;
@@ -165,8 +188,9 @@ private:
     source.buffer = 0;
     sum.buffer = 1;
     call.operands = {{"src", source}, {"dst", sum}};
-    call.attributes["accumulate"] = true;
-    call.label = "gradient sum";
+    if (accumulates)
+      call.attributes["accumulate"] = true;
+    call.label = accumulates ? "gradient sum" : "copy between chunks";
     lowered.function.calls.push_back(std::move(call));
     parts.functions.push_back(std::move(lowered));
     return static_cast<int32_t>(parts.functions.size()) - 1;

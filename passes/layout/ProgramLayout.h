@@ -5,6 +5,7 @@
 #include "passes/layout/MemoryGraph.h"
 #include "passes/layout/ReadSchedule.h"
 #include "passes/lower/Lowering.h"
+#include "runtime/planner/step/StepProblem.h"
 
 namespace omnibal::layout {
 
@@ -17,6 +18,8 @@ struct ProgramParts {
   Schedule schedule;
   std::string compute = "float32";
   int64_t tilesCap = 0, tokensCap = 0;
+  /// By chunk, where steps are planned one by one: what plans place for a unit.
+  std::vector<std::vector<planner::Block>> stepBlocks;
 
   /// How an activation between layers and its gradient lie.
   rt::DType dtypeOf(const analysis::Edge &edge) const {

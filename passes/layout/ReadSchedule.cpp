@@ -110,6 +110,11 @@ private:
     for (StageOp stage : result.stages[StageMode::Train])
       for (RunOp run : stage.getBody().front().getOps<RunOp>())
         result.runs[run.getChunk()].insert(kindAs<rt::ActionKind>(run.getKind()));
+    // Whatever the lists that serve every step have: plans choose.
+    result.stepPlanned = module->hasAttr(stepPlannedAttrName);
+    if (result.stepPlanned)
+      for (int64_t chunk = 0; chunk < graph.chunks; ++chunk)
+        result.runs[chunk].insert(std::begin(rt::computeKinds), std::end(rt::computeKinds));
     return checkHalves();
   }
 

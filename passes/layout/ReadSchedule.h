@@ -20,6 +20,7 @@ struct Schedule {
   std::map<StageMode, std::vector<StageOp>> stages; ///< one a stage
   /// The kinds of runs of each chunk in a training step that some action runs.
   std::map<int64_t, std::set<rt::ActionKind>> runs;
+  bool stepPlanned = false; ///< plans of single steps choose order and places
 };
 
 /// Reads the plan, transfers and stages of a module in form C. Reports where a stage has no list in

@@ -21,7 +21,7 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
                                        std::vector<rt::LayerCall> &out) {
   CallList list{{}, {}, kind, chunk.id};
   std::map<int64_t, rt::Location> gradient; // edge -> where its gradient is being summed
-  if (!isRun(chunk.id, kind))
+  if (!stepPlanned && !isRun(chunk.id, kind))
     return "";
 
   // Contributions that are there before the chunk starts: from later chunks.
@@ -33,9 +33,11 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
       if (graph.calls[call].chunk != chunk.id && graph.givesInputGradient(call, input))
         sources.insert(graph.calls[call].chunk);
     for (int64_t source : sources) {
-      rt::Location from = graph.chunkStage[source] == stage
-                              ? gradOutLocation.at({static_cast<int64_t>(index), source})
-                              : gradInLocation.at({static_cast<int64_t>(index), source});
+      const std::pair<int64_t, int64_t> key{static_cast<int64_t>(index), source};
+      const bool isHere = graph.chunkStage[source] == stage;
+      rt::Location from = isHere && !stepPlanned ? gradOutLocation.at(key) : gradInLocation.at(key);
+      if (isHere && stepPlanned)
+        addCopy(list, key.first, gradOutLocation.at(key), from);
       auto [it, first] = gradient.try_emplace(index, from);
       if (!first)
         addAccumulate(list, index, from, it->second);
@@ -66,12 +68,13 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
           location = transient(list, formal.bytes);
           later.push_back({edge, location});
         } else {
-          location = gradient[edge] = gradInputLocation(list, edge, formal.bytes);
+          location = gradient[edge] = gradInputLocation(list, edge, formal);
         }
         break;
       }
       case rt::Role::Held:
-        location = heldLocation[{index, formal.index}] = hold(chunk.id, formal.bytes);
+        location = heldLocation[{index, formal.index}] =
+            hold(index, formal.bytes, formal.stepBytes);
         break;
       default:
         if (std::string error = keptLocation(index, formal, location); !error.empty())
@@ -106,20 +109,22 @@ std::string StageLayout::keptLocation(int64_t call, const FormalMemory &formal,
 
 /// The first contribution to the gradient of an edge: with what is sent if the edge comes from
 /// another chunk; in a buffer of its own if the producer's weight_grad reads it.
-rt::Location StageLayout::gradInputLocation(CallList &list, int64_t edge, int64_t bytes) {
+rt::Location StageLayout::gradInputLocation(CallList &list, int64_t edge,
+                                            const FormalMemory &formal) {
   const EdgeMemory &value = graph.edges[edge];
   if (graph.calls[value.producer].chunk != list.chunk)
     return gradOutLocation.at({edge, list.chunk});
   bool late = list.kind == rt::ActionKind::InputGrad &&
               readByWeightGrad(value.producer, rt::Role::GradOutput, value.output);
-  return late ? hold(list.chunk, bytes) : transient(list, bytes);
+  return late ? hold(value.producer, formal.bytes, formal.stepBytes)
+              : transient(list, formal.bytes);
 }
 
 /// The second half of a backward: gradients of parameters, from what is kept, from what the first
 /// half holds and from gradients of outputs, which nothing has changed since.
 std::string StageLayout::buildWeightGrad(rt::Chunk &chunk) {
   CallList list{{}, {}, rt::ActionKind::WeightGrad, chunk.id};
-  if (!isRun(chunk.id, list.kind))
+  if (!stepPlanned && !isRun(chunk.id, list.kind))
     return "";
   for (int64_t index = static_cast<int64_t>(graph.calls.size()) - 1; index >= 0; --index) {
     const CallMemory &call = graph.calls[index];
@@ -151,14 +156,23 @@ std::string StageLayout::buildWeightGrad(rt::Chunk &chunk) {
 /// Adds `into` += `from`.
 void StageLayout::addAccumulate(CallList &list, int64_t edge, rt::Location from,
                                 rt::Location into) {
+  addHelper(list, edge, static_cast<int32_t>(-1 - 2 * edge), from, into);
+}
+
+void StageLayout::addCopy(CallList &list, int64_t edge, rt::Location from, rt::Location to) {
+  addHelper(list, edge, static_cast<int32_t>(-2 - 2 * edge), from, to);
+}
+
+void StageLayout::addHelper(CallList &list, int64_t edge, int32_t function, rt::Location from,
+                            rt::Location to) {
   int64_t now = static_cast<int64_t>(list.calls.size());
   rt::LayerCall call;
   call.layer = graph.calls[graph.edges[edge].producer].name;
-  call.function = static_cast<int32_t>(-1 - edge);
+  call.function = function;
   call.workspaceRegion = workRegion;
-  for (const rt::Location &location : {from, into}) {
-    if (location.index == workRegion && location.offset < 0) {
-      Block &block = list.blocks[-location.offset - 1];
+  for (const rt::Location &location : {from, to}) {
+    if (location.index == workRegion && location.offset.constant < 0) {
+      Block &block = list.blocks[-location.offset.constant - 1];
       block.last = std::max(block.last, now);
     }
     touch(location, list);

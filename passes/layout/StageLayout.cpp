@@ -6,8 +6,8 @@ namespace omnibal::layout {
 using schedule::Message;
 
 StageLayout::StageLayout(const MemoryGraph &graph, StageMode purpose, int64_t stage,
-                         const std::vector<Message> &messages)
-    : graph(graph), purpose(purpose), stage(stage), messages(messages) {}
+                         const std::vector<Message> &messages, bool stepPlanned)
+    : graph(graph), purpose(purpose), stage(stage), messages(messages), stepPlanned(stepPlanned) {}
 
 std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbatches) {
   theMode.microbatches = static_cast<int32_t>(microbatches);
@@ -21,6 +21,8 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
   for (int64_t c = 0; c < graph.chunks(); ++c)
     if (graph.chunkStage[c] == stage) {
       placeReceives(c);
+      if (stepPlanned)
+        placeArrivals(c);
       placeSends(c);
     }
   for (int64_t c = 0; c < graph.chunks(); ++c) {
@@ -44,21 +46,40 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
     }
     theMode.chunks.push_back(std::move(chunk));
   }
+  if (stepPlanned)
+    describeBlocks();
   return "";
 }
 
-int32_t StageLayout::addRegion(std::string name, RegionKind kind) {
+int32_t StageLayout::addRegion(std::string name, RegionKind kind, int64_t chunk) {
   rt::Region region;
   region.name = std::move(name);
   theMode.regions.push_back(std::move(region));
-  uses.push_back({kind, {}, {}, {}});
+  uses.push_back({kind, chunk, {}, {}, {}, {}});
   return static_cast<int32_t>(theMode.regions.size()) - 1;
 }
 
-int64_t StageLayout::grow(int32_t region, int64_t bytes) {
-  int64_t offset = theMode.regions[region].bytes;
-  theMode.regions[region].bytes = alignUp(offset + bytes);
+/// Room for one more value; returns where.
+rt::Extent StageLayout::grow(int32_t number, int64_t bytes, const rt::Extent &stepBytes) {
+  rt::Region &region = theMode.regions[number];
+  if (!stepPlanned) {
+    int64_t offset = region.bytes;
+    region.bytes = alignUp(offset + bytes);
+    return {offset, 0, 0};
+  }
+  if (!region.block)
+    region.block.emplace();
+  rt::Extent &size = region.block->bytes, offset = size;
+  size = {size.constant + stepBytes.constant, size.perTile + stepBytes.perTile,
+          size.perToken + stepBytes.perToken};
+  region.bytes = size.evaluate(graph.tilesCap, graph.tokensCap);
   return offset;
+}
+
+std::pair<int64_t, std::string> StageLayout::ownerOf(int64_t call) const {
+  if (stepPlanned)
+    return {call, graph.calls[call].name};
+  return {graph.calls[call].chunk, std::to_string(graph.calls[call].chunk)};
 }
 
 int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
@@ -87,21 +108,22 @@ bool StageLayout::outputReadByWeightGrad(int64_t edge) const {
 
 /// Room for a value that backward reads. What only its first half reads has a region of its own,
 /// which ends with that half.
-rt::Location StageLayout::keep(int64_t chunk, bool untilWeightGrad, int64_t bytes) {
-  auto [it, fresh] = keptRegion.try_emplace({chunk, untilWeightGrad}, -1);
+rt::Location StageLayout::keep(int64_t call, bool untilWeightGrad, const FormalMemory &value) {
+  auto [owner, name] = ownerOf(call);
+  auto [it, fresh] = keptRegion.try_emplace({owner, untilWeightGrad}, -1);
   if (fresh)
-    it->second = addRegion((untilWeightGrad ? "kept for weight_grad by " : "kept by ") +
-                               std::to_string(chunk),
-                           RegionKind::Kept);
-  return {rt::Space::Region, it->second, grow(it->second, bytes)};
+    it->second = addRegion((untilWeightGrad ? "kept for weight_grad by " : "kept by ") + name,
+                           RegionKind::Kept, graph.calls[call].chunk);
+  return {rt::Space::Region, it->second, grow(it->second, value.bytes, value.stepBytes)};
 }
 
 /// Room for what the first half of a backward leaves to the second.
-rt::Location StageLayout::hold(int64_t chunk, int64_t bytes) {
-  auto [it, fresh] = heldRegion.try_emplace(chunk, -1);
+rt::Location StageLayout::hold(int64_t call, int64_t bytes, const rt::Extent &stepBytes) {
+  auto [owner, name] = ownerOf(call);
+  auto [it, fresh] = heldRegion.try_emplace(owner, -1);
   if (fresh)
-    it->second = addRegion("held by " + std::to_string(chunk), RegionKind::Kept);
-  return {rt::Space::Region, it->second, grow(it->second, bytes)};
+    it->second = addRegion("held by " + name, RegionKind::Kept, graph.calls[call].chunk);
+  return {rt::Space::Region, it->second, grow(it->second, bytes, stepBytes)};
 }
 
 /// Buffers that messages arrive in: one region a message, its edges one after the other.
@@ -112,11 +134,14 @@ void StageLayout::placeReceives(int64_t chunk) {
     int32_t region =
         addRegion((message.gradient ? "receive gradient " : "receive ") +
                       std::to_string(message.fromChunk) + " to " + std::to_string(chunk),
-                  RegionKind::Message);
+                  RegionKind::Message, chunk);
     receiveRegion[i] = region;
     uses[region].receives.push_back(message.id);
+    uses[region].begin =
+        message.gradient ? planner::BlockBegin::ReceiveGrad : planner::BlockBegin::Receive;
     for (int64_t edge : messages[i].edges) {
-      rt::Location location{rt::Space::Region, region, grow(region, graph.edges[edge].bytes)};
+      rt::Location location{rt::Space::Region, region,
+                            grow(region, graph.edges[edge].bytes, graph.edges[edge].stepBytes)};
       if (message.gradient)
         gradInLocation[{edge, message.fromChunk}] = location;
       else
@@ -140,15 +165,17 @@ void StageLayout::placeSends(int64_t chunk) {
     if (leaves) {
       auto [it, fresh] = outRegion.try_emplace(chunk, -1);
       if (fresh)
-        it->second = addRegion("out of " + std::to_string(chunk), RegionKind::Message);
-      valueLocation[index] = {rt::Space::Region, it->second, grow(it->second, edge.bytes)};
+        it->second = addRegion("out of " + std::to_string(chunk), RegionKind::Message, chunk);
+      valueLocation[index] = {rt::Space::Region, it->second,
+                              grow(it->second, edge.bytes, edge.stepBytes)};
     }
     if (returns) {
       auto [it, fresh] = gradOutRegion.try_emplace(chunk, -1);
       if (fresh)
-        it->second = addRegion("gradients out of " + std::to_string(chunk), RegionKind::Message);
+        it->second =
+            addRegion("gradients out of " + std::to_string(chunk), RegionKind::Message, chunk);
       gradOutLocation[{index, chunk}] = {rt::Space::Region, it->second,
-                                         grow(it->second, edge.bytes)};
+                                         grow(it->second, edge.bytes, edge.stepBytes)};
     }
   }
   for (const Message &message : messages)
@@ -172,6 +199,10 @@ std::string StageLayout::forwardLocation(int64_t edge, int64_t chunk, rt::Locati
 
 std::string StageLayout::buildForward(rt::Chunk &chunk) {
   CallList list{{}, {}, rt::ActionKind::Forward, chunk.id};
+  for (const auto &[place, location] : receivedLocation)
+    if (auto made = valueLocation.find(place.first);
+        place.second == chunk.id && made != valueLocation.end())
+      addCopy(list, place.first, made->second, location);
   for (auto [index, call] : llvm::enumerate(graph.calls)) {
     if (call.chunk != chunk.id)
       continue;
@@ -183,20 +214,20 @@ std::string StageLayout::buildForward(rt::Chunk &chunk) {
       if (formal.role == rt::Role::Saved) {
         bool late = readByWeightGrad(index, rt::Role::Saved, formal.index);
         special[{formal.role, formal.index}] = savedLocation[{index, formal.index}] =
-            keep(chunk.id, late, formal.bytes);
+            keep(index, late, formal);
       }
       if (formal.role != rt::Role::Output)
         continue;
       int64_t edge = call.outputs[formal.index];
       if (const std::optional<std::string> &name = graph.edges[edge].result) {
-        special[{formal.role, formal.index}] = resultLocation(*name, formal.bytes);
+        special[{formal.role, formal.index}] = resultLocation(chunk.id, *name, formal);
         continue;
       }
       if (!valueLocation.count(edge)) {
         bool kept = readByBackward(index, rt::Role::Output, formal.index);
         for (auto [consumer, input] : graph.edges[edge].consumers)
           kept |= readByBackward(consumer, rt::Role::Input, input);
-        valueLocation[edge] = kept ? keep(chunk.id, outputReadByWeightGrad(edge), formal.bytes)
+        valueLocation[edge] = kept ? keep(index, outputReadByWeightGrad(edge), formal)
                                    : transient(list, formal.bytes);
       }
       special[{formal.role, formal.index}] = valueLocation[edge];
@@ -218,7 +249,7 @@ std::string StageLayout::buildForward(rt::Chunk &chunk) {
 rt::Location StageLayout::transient(CallList &list, int64_t bytes) {
   int64_t now = static_cast<int64_t>(list.calls.size());
   list.blocks.push_back({bytes, now, now});
-  return {rt::Space::Region, workRegion, -static_cast<int64_t>(list.blocks.size())};
+  return {rt::Space::Region, workRegion, {-static_cast<int64_t>(list.blocks.size()), 0, 0}};
 }
 
 void StageLayout::touch(const rt::Location &location, const CallList &list) {
@@ -241,16 +272,17 @@ std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
     case rt::Role::Parameter:
     case rt::Role::ParameterGrad:
       location = {formal.role == rt::Role::Parameter ? rt::Space::Parameter : rt::Space::Gradient,
-                  site.parameters[formal.index], 0};
+                  site.parameters[formal.index],
+                  {}};
       break;
     case rt::Role::Constant:
-      location = {rt::Space::Constant, graph.constantIndex[stage].at(formal.name), 0};
+      location = {rt::Space::Constant, graph.constantIndex[stage].at(formal.name), {}};
       break;
     case rt::Role::Batch:
-      location = batchLocation(formal);
+      location = batchLocation(site.chunk, formal);
       break;
     case rt::Role::Result:
-      location = resultLocation(formal.name, formal.bytes);
+      location = resultLocation(site.chunk, formal.name, formal);
       break;
     default:
       if (it == special.end())
@@ -259,8 +291,8 @@ std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
       location = it->second;
     }
     if (location.space == rt::Space::Region && location.index == workRegion &&
-        location.offset < 0) {
-      Block &block = list.blocks[-location.offset - 1];
+        location.offset.constant < 0) {
+      Block &block = list.blocks[-location.offset.constant - 1];
       block.last = std::max(block.last, now);
     }
     touch(location, list);
@@ -284,7 +316,7 @@ void StageLayout::finish(CallList &list, std::vector<rt::LayerCall> &out) {
   for (rt::LayerCall &call : list.calls) {
     for (rt::Location &location : call.bindings)
       if (location.space == rt::Space::Region && location.index == workRegion)
-        resolve(location.offset);
+        resolve(location.offset.constant);
     resolve(call.workspaceOffset);
   }
   rt::Region &work = theMode.regions[workRegion];
@@ -292,23 +324,28 @@ void StageLayout::finish(CallList &list, std::vector<rt::LayerCall> &out) {
   out = std::move(list.calls);
 }
 
-rt::Location StageLayout::batchLocation(const FormalMemory &formal) {
-  auto it = batchValues.find(formal.name);
+rt::Location StageLayout::batchLocation(int64_t chunk, const FormalMemory &formal) {
+  const int64_t owner = stepPlanned ? chunk : -1;
+  auto it = batchValues.find({owner, formal.name});
   if (it != batchValues.end())
     return it->second;
-  int32_t region = addRegion("batch " + formal.name, RegionKind::Batch);
-  rt::Location location{rt::Space::Region, region, grow(region, formal.bytes)};
-  theMode.batchValues.push_back({formal.name, {}, {}, region, location.offset});
-  return batchValues[formal.name] = location;
+  std::string name = "batch " + formal.name;
+  if (stepPlanned)
+    name += " of " + std::to_string(chunk);
+  int32_t region = addRegion(name, RegionKind::Batch, chunk);
+  rt::Location location{rt::Space::Region, region, grow(region, formal.bytes, formal.stepBytes)};
+  theMode.batchValues.push_back({formal.name, {}, {}, region, 0});
+  return batchValues[{owner, formal.name}] = location;
 }
 
-rt::Location StageLayout::resultLocation(const std::string &name, int64_t bytes) {
+rt::Location StageLayout::resultLocation(int64_t chunk, const std::string &name,
+                                         const FormalMemory &formal) {
   auto it = results.find(name);
   if (it != results.end())
     return it->second;
-  int32_t region = addRegion("result " + name, RegionKind::Result);
-  rt::Location location{rt::Space::Region, region, grow(region, bytes)};
-  theMode.results.push_back({name, {}, {}, region, location.offset});
+  int32_t region = addRegion("result " + name, RegionKind::Result, chunk);
+  rt::Location location{rt::Space::Region, region, grow(region, formal.bytes, formal.stepBytes)};
+  theMode.results.push_back({name, {}, {}, region, 0});
   return results[name] = location;
 }
 
@@ -342,6 +379,8 @@ std::pair<int64_t, int64_t> StageLayout::lifetime(int32_t region, int64_t microb
 }
 
 int64_t StageLayout::placeRegions(int64_t base) {
+  if (stepPlanned)
+    return placeStepMemory(base);
   std::vector<Block> blocks;
   for (size_t r = 0; r < theMode.regions.size(); ++r)
     for (int64_t m = 0; m < theMode.microbatches; ++m) {
@@ -399,6 +438,8 @@ rt::Transfer StageLayout::receiveSide(size_t i) const {
 }
 
 int64_t StageLayout::messageBytes() const {
+  if (stepPlanned)
+    return stepMessageBytes();
   int64_t bytes = 0;
   for (size_t r = 0; r < theMode.regions.size(); ++r)
     if (uses[r].kind == RegionKind::Message) {

@@ -4,17 +4,23 @@
 
 #include "passes/common/OffsetAssignment.h"
 #include "passes/layout/MemoryGraph.h"
+#include "runtime/planner/step/StepProblem.h"
 #include <set>
 
 namespace omnibal::layout {
 
 /// Builds one stage's rt::Mode: regions, chunks with their calls, offsets. Every region's lifetime
 /// follows from the actions that use it, so a region is as small as the schedule allows. Types and
-/// shapes of values are left open, and a call that adds up gradients has -1 - edge as its function.
+/// shapes of values are left open, and a call that adds up gradients has -1 - 2 * edge as its
+/// function, one that copies -2 - 2 * edge.
+///
+/// Where steps are planned one by one, regions are as plans place them: one a layer and lifetime,
+/// of one chunk each. What a chunk needs of another one on its stage is copied to where its
+/// messages would arrive.
 class StageLayout {
 public:
   StageLayout(const MemoryGraph &graph, StageMode purpose, int64_t stage,
-              const std::vector<schedule::Message> &messages);
+              const std::vector<schedule::Message> &messages, bool stepPlanned = false);
 
   /// Decides locations and bindings for the stage's action list; returns an error text.
   std::string build(std::vector<rt::Action> actions, int64_t microbatches);
@@ -25,13 +31,18 @@ public:
   rt::Transfer receiveSide(size_t message) const;
   int64_t messageBytes() const;
   rt::Mode &mode() { return theMode; }
+  /// What plans of single steps place for a unit of each chunk of the stage, in the order of the
+  /// blocks' numbers.
+  const std::map<int64_t, std::vector<planner::Block>> &stepBlocks() const { return blocks; }
 
 private:
   enum class RegionKind { Work, Kept, Message, Batch, Result };
   struct RegionUse {
     RegionKind kind;
+    int64_t chunk = -1;                                   ///< whose it is, where each has its own
     std::set<std::pair<rt::ActionKind, int64_t>> touched; ///< (computing kind, chunk)
     std::vector<int32_t> sends, receives;                 ///< messages
+    std::optional<planner::BlockBegin> begin; ///< where it begins before the chunk's own actions
   };
   /// A list of layer calls under construction; transient buffers get offsets at its end.
   struct CallList {
@@ -41,31 +52,41 @@ private:
     int64_t chunk;
   };
 
-  int32_t addRegion(std::string name, RegionKind kind);
-  int64_t grow(int32_t region, int64_t bytes);
+  int32_t addRegion(std::string name, RegionKind kind, int64_t chunk = -1);
+  rt::Extent grow(int32_t region, int64_t bytes, const rt::Extent &stepBytes);
   int64_t functionOf(int64_t call, rt::ActionKind kind) const;
   bool readByBackward(int64_t call, rt::Role role, int64_t index) const;
   bool readByWeightGrad(int64_t call, rt::Role role, int64_t index) const;
   bool outputReadByWeightGrad(int64_t edge) const;
-  rt::Location keep(int64_t chunk, bool untilWeightGrad, int64_t bytes);
-  rt::Location hold(int64_t chunk, int64_t bytes);
+  rt::Location keep(int64_t call, bool untilWeightGrad, const FormalMemory &value);
+  rt::Location hold(int64_t call, int64_t bytes, const rt::Extent &stepBytes);
+  /// The owner of what is kept, and its name: a layer where steps are planned, else a chunk.
+  std::pair<int64_t, std::string> ownerOf(int64_t call) const;
 
   void placeReceives(int64_t chunk);
+  void placeArrivals(int64_t chunk);
   void placeSends(int64_t chunk);
   std::string buildForward(rt::Chunk &chunk);
   std::string buildBackward(rt::Chunk &chunk, rt::ActionKind kind, std::vector<rt::LayerCall> &out);
   std::string buildWeightGrad(rt::Chunk &chunk);
   bool isRun(int64_t chunk, rt::ActionKind kind) const;
   std::string keptLocation(int64_t call, const FormalMemory &formal, rt::Location &out) const;
-  rt::Location gradInputLocation(CallList &list, int64_t edge, int64_t bytes);
+  rt::Location gradInputLocation(CallList &list, int64_t edge, const FormalMemory &formal);
   rt::Location transient(CallList &list, int64_t bytes);
   std::string bind(CallList &list, int64_t call, int64_t function,
                    const std::map<std::pair<rt::Role, int64_t>, rt::Location> &special);
   void finish(CallList &list, std::vector<rt::LayerCall> &out);
   void touch(const rt::Location &location, const CallList &list);
   void addAccumulate(CallList &list, int64_t edge, rt::Location from, rt::Location into);
-  rt::Location batchLocation(const FormalMemory &formal);
-  rt::Location resultLocation(const std::string &name, int64_t bytes);
+  void addCopy(CallList &list, int64_t edge, rt::Location from, rt::Location to);
+  void addHelper(CallList &list, int64_t edge, int32_t function, rt::Location from,
+                 rt::Location to);
+  rt::Location batchLocation(int64_t chunk, const FormalMemory &formal);
+  rt::Location resultLocation(int64_t chunk, const std::string &name, const FormalMemory &formal);
+  void describeBlocks();
+  planner::Block blockOf(const rt::Region &region, const RegionUse &use) const;
+  int64_t placeStepMemory(int64_t base);
+  int64_t stepMessageBytes() const;
   std::string forwardLocation(int64_t edge, int64_t chunk, rt::Location &out) const;
   std::pair<int64_t, int64_t> lifetime(int32_t region, int64_t microbatch) const;
 
@@ -73,6 +94,7 @@ private:
   StageMode purpose;
   int64_t stage;
   const std::vector<schedule::Message> &messages;
+  bool stepPlanned;
   rt::Mode theMode;
   std::vector<RegionUse> uses; ///< parallel to theMode.regions
   int32_t workRegion = -1;
@@ -82,12 +104,15 @@ private:
   std::map<std::pair<int64_t, int64_t>, rt::Location> gradInLocation;   ///< (edge, from chunk)
   std::map<std::pair<int64_t, int64_t>, rt::Location> savedLocation;    ///< (call, index)
   std::map<std::pair<int64_t, int64_t>, rt::Location> heldLocation;     ///< (call, index)
-  std::map<int64_t, rt::Location> gradientLocation;                ///< edge, when input_grad ends
-  std::map<int64_t, int32_t> outRegion, gradOutRegion, heldRegion; ///< per chunk
-  std::map<std::pair<int64_t, bool>, int32_t> keptRegion;          ///< (chunk, until weight_grad)
-  std::vector<std::vector<int64_t>> actionsOf;                     ///< positions, by micro-batch
-  std::map<size_t, int32_t> receiveRegion;                         ///< per message
-  std::map<std::string, rt::Location> batchValues, results;
+  std::map<int64_t, rt::Location> gradientLocation;       ///< edge, when input_grad ends
+  std::map<int64_t, int32_t> outRegion, gradOutRegion;    ///< per chunk
+  std::map<int64_t, int32_t> heldRegion;                  ///< by owner
+  std::map<std::pair<int64_t, bool>, int32_t> keptRegion; ///< (owner, until weight_grad)
+  std::vector<std::vector<int64_t>> actionsOf;            ///< positions, by micro-batch
+  std::map<size_t, int32_t> receiveRegion;                ///< per message
+  std::map<std::pair<int64_t, std::string>, rt::Location> batchValues; ///< by owner and name
+  std::map<std::string, rt::Location> results;
+  std::map<int64_t, std::vector<planner::Block>> blocks; ///< by chunk
 };
 
 } // namespace omnibal::layout

@@ -20,9 +20,14 @@ constexpr int mostRounds = 8;
 
 class StagePlanner {
 public:
-  StagePlanner(ModuleOp module, const PlanChoices &choices) : module(module), choices(choices) {}
+  StagePlanner(ModuleOp module, PlanChoices choices)
+      : module(module), choices(std::move(choices)) {}
 
   FailureOr<StagePlan> run() {
+    // The lists that serve every step are searched as those of "auto".
+    const bool isStepPlanned = choices.schedule == perStepSchedule;
+    if (isStepPlanned)
+      choices.schedule = "auto";
     auto problem = readProblem(module, "omnibal-search-plan");
     if (failed(problem))
       return failure();
@@ -37,6 +42,9 @@ public:
     result.rematFixed = choices.remat != "auto" || fixedByHand;
     countParameters();
     writePlan(module, result.problem, result.plan);
+    module->removeAttr(stepPlannedAttrName);
+    if (isStepPlanned)
+      module->setAttr(stepPlannedAttrName, UnitAttr::get(module.getContext()));
     SmallVector<int64_t> reserved;
     for (int64_t r = 0; r < result.problem.cluster.stages; ++r)
       reserved.push_back(reservedOf(r));
@@ -329,7 +337,7 @@ private:
   }
 
   ModuleOp module;
-  const PlanChoices &choices;
+  PlanChoices choices;
   StagePlan result;
   FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too

@@ -21,7 +21,7 @@ Status ActionRun::compute(const Action &a) {
   const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
   transport.progress(); // what was started before the action is under way before its work
   Event begin = backend.recordEvent(), layerBegin = begin;
-  auto completions = prepared.completions.find({a.kind, a.index, a.microbatch});
+  auto completed = completions.find({a.kind, a.index, a.microbatch});
   for (int32_t number : phase.batchValues)
     OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
   const int64_t rows = prepared.rows(batch->tokens);
@@ -31,11 +31,13 @@ Status ActionRun::compute(const Action &a) {
     const Segment &segment = phase.segments[i];
     auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
     const GraphKey key = graphKey(a, i, segment, batch->tiles, rows, load, backend.goesBySamples());
-    // What is timed by call or by kernel runs by itself.
-    OMNIBAL_RETURN_IF_ERROR(trace || clock ? work() : state.graphs.run(key, &mode, backend, work));
+    // What is timed by call or by kernel runs by itself, and so does what has other addresses in
+    // every step.
+    OMNIBAL_RETURN_IF_ERROR(
+        trace || clock || plan.ofStep ? work() : state.graphs.run(key, &mode, backend, work));
     transport.progress();
-    if (completions != prepared.completions.end())
-      for (const Completion &each : completions->second)
+    if (completed != completions.end())
+      for (const Completion &each : completed->second)
         if (each.layer >= segment.begin && each.layer < segment.end)
           state.complete[each.bucket] = backend.recordEvent();
   }
@@ -45,22 +47,22 @@ Status ActionRun::compute(const Action &a) {
     record(a, phase, *batch, begin, end);
   for (int32_t number : phase.results) {
     const BatchValue &r = mode.results[number];
-    const Region &region = mode.regions[r.region];
     OMNIBAL_RETURN_IF_ERROR(
-        give(r, arena + region.offsets[a.microbatch] + r.offset, a.microbatch, *batch));
+        give(r, regionAt(r.region, a.microbatch) + r.offset, a.microbatch, *batch));
   }
   return Status::ok();
 }
 
 Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
                             const PackedMicrobatch &batch, Event &begin) {
+  const RunLoad load = regionLoad(batch);
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const PreparedLayer &layer = phase.layers[i];
     formals.clear();
     for (const PreparedBinding &b : layer.bindings)
-      formals.push_back(address(b, a.microbatch));
+      formals.push_back(address(b, a.microbatch, load));
     Status status =
-        functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch),
+        functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch, load),
                       batch.tiles, prepared.rows(batch.tokens), pool, backend, trace);
     if (!status)
       return std::move(status).context("layer \"" + layer.call->layer + "\"");
@@ -101,7 +103,9 @@ Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbe
       count *= e.evaluate(batch->tiles, prepared.rows(batch->tokens));
     const void *from =
         p.dtype == DType::BF16 ? static_cast<const void *>(rounded.data()) : numbers.data();
-    std::byte *to = arena + mode.regions[t.recvRegion].offsets[a.microbatch] + p.recvOffset;
+    const RunLoad load = regionLoad(*batch);
+    std::byte *to =
+        regionAt(t.recvRegion, a.microbatch) + p.recvOffset.evaluate(load.tiles, load.tokens);
     for (int64_t done = 0; done < count; done += numbers.size())
       OMNIBAL_RETURN_IF_ERROR(backend.upload(
           to + done * width, from, std::min<int64_t>(count - done, numbers.size()) * width));
@@ -118,14 +122,15 @@ Status ActionRun::communicate(const Action &a) {
   OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
   int64_t bytes = 0;
   if (a.kind == ActionKind::Send || a.kind == ActionKind::PostRecv) {
-    const Region &region = mode.regions[sends ? t.sendRegion : t.recvRegion];
+    std::byte *region = regionAt(sends ? t.sendRegion : t.recvRegion, a.microbatch);
+    const RunLoad load = regionLoad(*batch);
     pieces.clear();
     for (const Piece &p : t.pieces) {
       int64_t size = byteSize(p.dtype);
       for (const Extent &e : p.shape)
         size *= e.evaluate(batch->tiles, batch->tokens);
-      pieces.push_back(
-          {arena + region.offsets[a.microbatch] + (sends ? p.sendOffset : p.recvOffset), size});
+      const Extent &offset = sends ? p.sendOffset : p.recvOffset;
+      pieces.push_back({region + offset.evaluate(load.tiles, load.tokens), size});
       bytes += size;
     }
     int peer = replica * program.stages + (sends ? t.toStage : t.fromStage);
@@ -155,8 +160,10 @@ Status ActionRun::communicate(const Action &a) {
   return Status::ok();
 }
 
-std::byte *ActionRun::address(const PreparedBinding &b, int32_t microbatch) const {
-  return b.base + (b.region ? b.region->offsets[microbatch] : 0);
+std::byte *ActionRun::address(const PreparedBinding &b, int32_t microbatch,
+                              const RunLoad &load) const {
+  return b.base + (b.region >= 0 ? plan.offset(b.region, microbatch) : 0) +
+         b.offset.evaluate(load.tiles, load.tokens);
 }
 
 /// What the step says of the micro-batch beside its own values.
@@ -179,7 +186,7 @@ Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrob
   done = 1;
   const BatchValue &value = mode.batchValues[number];
   OMNIBAL_ASSIGN_OR_RETURN(BatchData data, dataOf(value, batch));
-  std::byte *to = arena + mode.regions[value.region].offsets[microbatch] + value.offset;
+  std::byte *to = regionAt(value.region, microbatch) + value.offset;
   const int64_t line = data.bytes + data.padding * int64_t{sizeof data.padValue};
   if (line * data.lines == 0)
     return Status::ok();
@@ -196,13 +203,15 @@ Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrob
 /// A message brings the micro-batch's own rows; kernels run over more.
 Status ActionRun::clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch) {
   const int64_t rows = prepared.rows(batch.tokens);
+  const RunLoad load = regionLoad(batch);
   for (const Piece &p : t.pieces) {
     int64_t bytes = byteSize(p.dtype), all = bytes;
     for (const Extent &e : p.shape) {
       bytes *= e.evaluate(batch.tiles, batch.tokens);
       all *= e.evaluate(batch.tiles, rows);
     }
-    std::byte *to = arena + mode.regions[t.recvRegion].offsets[microbatch] + p.recvOffset;
+    std::byte *to =
+        regionAt(t.recvRegion, microbatch) + p.recvOffset.evaluate(load.tiles, load.tokens);
     if (all > bytes)
       OMNIBAL_RETURN_IF_ERROR(backend.zero(to + bytes, all - bytes));
   }

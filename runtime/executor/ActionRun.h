@@ -9,16 +9,18 @@ namespace omnibal::rt {
 
 inline double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Runs one mode's action list once.
+/// Runs the actions of a plan of one mode once.
 class ActionRun {
 public:
-  ActionRun(const LoadedProgram &loaded, const PreparedMode &prepared, Executor::Impl &state,
-            FunctionTable &functions, ThreadPool &pool, Backend &backend, Transport &transport,
-            std::byte *arena, int replica, MicrobatchSource &source, const ResultSink &sink,
-            Trace *trace, const LayerClock *clock = nullptr)
-      : program(loaded.program), prepared(prepared), mode(*prepared.mode), state(state),
-        functions(functions), pool(pool), backend(backend), transport(transport), arena(arena),
-        replica(replica), source(source), sink(sink), trace(trace), clock(clock) {}
+  ActionRun(const LoadedProgram &loaded, const PreparedMode &prepared, const RunPlan &plan,
+            const Completions &completions, Executor::Impl &state, FunctionTable &functions,
+            ThreadPool &pool, Backend &backend, Transport &transport, std::byte *arena, int replica,
+            MicrobatchSource &source, const ResultSink &sink, Trace *trace,
+            const LayerClock *clock = nullptr)
+      : program(loaded.program), prepared(prepared), mode(*prepared.mode), plan(plan),
+        completions(completions), state(state), functions(functions), pool(pool), backend(backend),
+        transport(transport), arena(arena), replica(replica), source(source), sink(sink),
+        trace(trace), clock(clock) {}
 
   Status compute(const Action &a);
   /// Waits for all work so far and does what was postponed until then: results and the trace.
@@ -33,7 +35,14 @@ private:
   /// timed.
   Status runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
                    const PackedMicrobatch &batch, Event &begin);
-  std::byte *address(const PreparedBinding &b, int32_t microbatch) const;
+  std::byte *address(const PreparedBinding &b, int32_t microbatch, const RunLoad &load) const;
+  /// N as regions are sized for it, and V.
+  RunLoad regionLoad(const PackedMicrobatch &batch) const {
+    return {batch.tiles, program.roundedTokens(batch.tokens)};
+  }
+  std::byte *regionAt(int32_t region, int32_t microbatch) const {
+    return arena + plan.offset(region, microbatch);
+  }
   Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
   Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
   /// Hands a result to the sink, now or when it has come from the device. Training has no results:
@@ -48,6 +57,8 @@ private:
   const Program &program;
   const PreparedMode &prepared;
   const Mode &mode;
+  const RunPlan &plan;
+  const Completions &completions;
   Executor::Impl &state;
   FunctionTable &functions;
   ThreadPool &pool;

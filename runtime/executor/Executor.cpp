@@ -25,8 +25,10 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
   const Mode &mode = *prepared.mode;
   impl->startRun(mode);
   Backend &backend = *device.backend;
-  ActionRun run(loaded, prepared, *impl, device.functions, *device.pool, backend, *device.transport,
-                device.arena->data(), theReplica, source, sink, tracing);
+  const RunPlan &plan = prepared.plan;
+  ActionRun run(loaded, prepared, plan, prepared.completions, *impl, device.functions, *device.pool,
+                backend, *device.transport, device.arena->data(), theReplica, source, sink,
+                tracing);
   Activity activity;
   activity.step = options ? options->step : -1;
   activity.stage = theStage;
@@ -35,10 +37,10 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
                                      toString(activity));
   };
   auto perMicrobatch = [](const Action &a) { return a.kind <= ActionKind::WaitSend; };
-  const size_t pipeline = std::find_if(mode.actions.rbegin(), mode.actions.rend(), perMicrobatch) -
-                          mode.actions.rbegin();
-  for (size_t i = 0; i < mode.actions.size(); ++i) {
-    const Action &a = mode.actions[i];
+  const size_t pipeline = std::find_if(plan.actions.rbegin(), plan.actions.rend(), perMicrobatch) -
+                          plan.actions.rbegin();
+  for (size_t i = 0; i < plan.actions.size(); ++i) {
+    const Action &a = plan.actions[i];
     activity.microbatch = perMicrobatch(a) ? a.microbatch : -1;
     activity.action = nameOf(a.kind);
     communicator.announce(activity);
@@ -60,7 +62,7 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
       return status; // everyone's: it names the rank
     if (!status)
       return failure(std::move(status));
-    if (step && i + 1 == mode.actions.size() - pipeline)
+    if (step && i + 1 == plan.actions.size() - pipeline)
       step->pipelineEnd = backend.recordEvent();
     if (perMicrobatch(a))
       continue;

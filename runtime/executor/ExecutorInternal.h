@@ -3,6 +3,7 @@
 #define RUNTIME_EXECUTOR_EXECUTORINTERNAL_H
 
 #include "runtime/executor/CapturedGraphs.h"
+#include "runtime/executor/Completions.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/ModelWork.h"
 #include <array>
@@ -12,10 +13,12 @@
 
 namespace omnibal::rt {
 
-/// A binding: an address, plus the offset of the micro-batch's region if there is one.
+/// A binding: an address, plus the offset of the micro-batch's region if there is one, plus what
+/// depends on the micro-batch's size.
 struct PreparedBinding {
   std::byte *base = nullptr;
-  const Region *region = nullptr;
+  int32_t region = -1;
+  Extent offset;
 };
 
 struct PreparedLayer {
@@ -34,14 +37,6 @@ struct PreparedPhase {
   std::vector<Extent> kept;
 };
 
-/// A layer of a computing action after which a bucket's gradients change no more.
-struct Completion {
-  size_t layer;
-  int32_t bucket;
-};
-/// The key is the action's kind, index and micro-batch.
-using Completions = std::map<std::tuple<ActionKind, int32_t, int32_t>, std::vector<Completion>>;
-
 struct PreparedMode {
   const Mode *mode = nullptr;
   /// Kernels run for N rounded up to a multiple of this: the program's row bucket, or 1 if a
@@ -49,16 +44,13 @@ struct PreparedMode {
   int64_t rowBucket = 1;
   int64_t rows(int64_t tokens) const { return (tokens + rowBucket - 1) / rowBucket * rowBucket; }
   std::vector<std::array<PreparedPhase, 4>> chunks; ///< by ActionKind Forward..WeightGrad
-  Completions completions;
+  RunPlan plan;                                     ///< the mode's own
+  Completions completions;                          ///< of that plan
 };
 
 /// The sets of ranks that add up gradients: the stages of each shared parameter, the replicas of
 /// each stage.
 RankGroups rankGroups(const Program &program);
-/// Finds where buckets are complete. Buckets with a parameter of several stages are left out,
-/// because the stages add these up first.
-Completions findCompletions(const Stage &stage, const Mode &mode);
-
 PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
                          std::byte *arena);
 /// Functions that any mode of the stage calls.

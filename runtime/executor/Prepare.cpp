@@ -10,25 +10,25 @@
 namespace omnibal::rt {
 namespace {
 
-PreparedBinding bind(const Stage &stage, const Mode &mode, std::byte *arena, const Location &l) {
+PreparedBinding bind(const Stage &stage, std::byte *arena, const Location &l) {
   switch (l.space) {
   case Space::Parameter:
-    return {arena + stage.parameters[l.index].dataOffset + l.offset, nullptr};
+    return {arena + stage.parameters[l.index].dataOffset, -1, l.offset};
   case Space::Gradient:
-    return {arena + stage.parameters[l.index].gradOffset + l.offset, nullptr};
+    return {arena + stage.parameters[l.index].gradOffset, -1, l.offset};
   case Space::Constant:
-    return {arena + stage.constants[l.index].offset + l.offset, nullptr};
+    return {arena + stage.constants[l.index].offset, -1, l.offset};
   case Space::Region:
     break;
   }
-  return {arena + l.offset, &mode.regions[l.index]};
+  return {arena, l.index, l.offset};
 }
 
 /// Number of the value at a location, or -1.
 int32_t findValue(const std::vector<BatchValue> &values, const Location &l, DType dtype) {
   for (size_t i = 0; i < values.size(); ++i)
-    if (l.space == Space::Region && values[i].region == l.index && values[i].offset == l.offset &&
-        values[i].dtype == dtype)
+    if (l.space == Space::Region && values[i].region == l.index &&
+        Extent{values[i].offset, 0, 0} == l.offset && values[i].dtype == dtype)
       return static_cast<int32_t>(i);
   return -1;
 }
@@ -113,7 +113,8 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
                          std::byte *arena) {
   PreparedMode prepared;
   prepared.mode = &mode;
-  prepared.completions = findCompletions(stage, mode);
+  prepared.plan = ownPlan(mode);
+  prepared.completions = findCompletions(stage, mode, mode.actions);
   prepared.rowBucket = canRoundRows(mode) ? program.rowBucket : 1;
   for (const Chunk &chunk : mode.chunks) {
     auto &phases = prepared.chunks.emplace_back();
@@ -135,13 +136,12 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
         const Function &f = program.functions[call.function];
         PreparedLayer &layer = phase.layers.emplace_back();
         layer.call = &call;
-        layer.workspace = {arena + call.workspaceOffset, nullptr};
-        if (f.workspaceBytes > 0)
-          layer.workspace.region = &mode.regions[call.workspaceRegion];
+        layer.workspace = {
+            arena, f.workspaceBytes > 0 ? call.workspaceRegion : -1, {call.workspaceOffset, 0, 0}};
         for (int32_t i = 0; i < f.formals; ++i) {
           const Buffer &formal = f.buffers[i];
           const Location &l = call.bindings[i];
-          layer.bindings.push_back(bind(stage, mode, arena, l));
+          layer.bindings.push_back(bind(stage, arena, l));
           bool writes = formal.role == Role::Result ||
                         (formal.role == Role::Output && kind == ActionKind::Forward);
           if (formal.role == Role::Batch)

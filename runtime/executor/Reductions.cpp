@@ -1,4 +1,5 @@
 //===- Reductions.cpp - Who sums gradients with whom, and from when on ------------------------===//
+#include "runtime/executor/Completions.h"
 #include "runtime/executor/ExecutorInternal.h"
 #include <algorithm>
 #include <set>
@@ -6,27 +7,20 @@
 namespace omnibal::rt {
 namespace {
 
-/// Says where a gradient is added to for the last time: position of the action and of its layer.
-struct Last {
-  int64_t action = -1;
-  size_t layer = 0;
-  bool operator<(const Last &other) const {
-    return std::pair(action, layer) < std::pair(other.action, other.layer);
-  }
-};
-
-/// Returns the last additions by parameter.
-std::map<int32_t, Last> lastAdditions(const Mode &mode) {
-  std::map<int32_t, Last> last;
-  for (size_t k = 0; k < mode.actions.size(); ++k) {
-    const Action &a = mode.actions[k];
-    if (!isCompute(a.kind))
-      continue;
-    const std::vector<LayerCall> &calls = mode.chunks[a.index].calls(a.kind);
+/// Returns the last additions by parameter. Of equal runs of a chunk the last one counts.
+std::map<int32_t, LastAddition> lastByParameter(const Mode &mode,
+                                                std::span<const Action> actions) {
+  std::map<std::pair<ActionKind, int32_t>, int64_t> lastRuns;
+  for (size_t k = 0; k < actions.size(); ++k)
+    if (isCompute(actions[k].kind))
+      lastRuns[{actions[k].kind, actions[k].index}] = static_cast<int64_t>(k);
+  std::map<int32_t, LastAddition> last;
+  for (const auto &[run, position] : lastRuns) {
+    const std::vector<LayerCall> &calls = mode.chunks[run.second].calls(run.first);
     for (size_t i = 0; i < calls.size(); ++i)
       for (const Location &l : calls[i].bindings)
         if (l.space == Space::Gradient)
-          last[l.index] = {static_cast<int64_t>(k), i};
+          last[l.index] = std::max(last[l.index], LastAddition{position, i});
   }
   return last;
 }
@@ -54,23 +48,59 @@ RankGroups rankGroups(const Program &program) {
   return groups;
 }
 
-Completions findCompletions(const Stage &stage, const Mode &mode) {
-  std::map<int32_t, Last> last = lastAdditions(mode);
-  Completions completions;
-  for (size_t b = 0; b < stage.buckets.size(); ++b) {
-    Last latest;
-    bool shared = false;
-    for (int32_t number : stage.buckets[b].parameters) {
-      shared |= stage.parameters[number].sharedGroup >= 0;
-      if (auto found = last.find(number); found != last.end())
+std::vector<LastAddition> lastAdditions(const Stage &stage, const Mode &mode,
+                                        std::span<const Action> actions) {
+  std::map<int32_t, LastAddition> byParameter = lastByParameter(mode, actions);
+  std::vector<LastAddition> last;
+  for (const Bucket &bucket : stage.buckets) {
+    LastAddition &latest = last.emplace_back();
+    for (int32_t number : bucket.parameters)
+      if (auto found = byParameter.find(number); found != byParameter.end())
         latest = std::max(latest, found->second);
-    }
-    if (latest.action < 0 || shared)
+    if (std::any_of(bucket.parameters.begin(), bucket.parameters.end(),
+                    [&](int32_t number) { return stage.parameters[number].sharedGroup >= 0; }))
+      latest = {};
+  }
+  return last;
+}
+
+Completions findCompletions(const Stage &stage, const Mode &mode,
+                            std::span<const Action> actions) {
+  Completions completions;
+  const std::vector<LastAddition> last = lastAdditions(stage, mode, actions);
+  for (size_t b = 0; b < last.size(); ++b) {
+    if (last[b].action < 0)
       continue;
-    const Action &a = mode.actions[latest.action];
-    completions[{a.kind, a.index, a.microbatch}].push_back({latest.layer, static_cast<int32_t>(b)});
+    const Action &a = actions[last[b].action];
+    completions[{a.kind, a.index, a.microbatch}].push_back({last[b].layer, static_cast<int32_t>(b)});
   }
   return completions;
+}
+
+std::vector<Action> withEpilogue(const Stage &stage, const Mode &mode,
+                                 std::vector<Action> actions) {
+  auto sums = [](const Action &a) { return a.kind == ActionKind::ReduceGradients; };
+  auto starts = [](const Action &a) {
+    return a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send;
+  };
+  std::vector<LastAddition> last;
+  if (std::any_of(mode.actions.begin(), mode.actions.end(), sums))
+    last = lastAdditions(stage, mode, actions);
+  std::vector<Action> list;
+  size_t next = 0;
+  for (size_t k = 0; k < actions.size(); ++k) {
+    list.push_back(actions[k]);
+    if (k + 1 < actions.size() && starts(actions[k + 1]))
+      continue;
+    for (; next < last.size() && last[next].action >= 0 &&
+           last[next].action <= static_cast<int64_t>(k);
+         ++next)
+      list.push_back({ActionKind::ReduceGradients, 0, static_cast<int32_t>(next)});
+  }
+  for (const Action &a : mode.actions)
+    if (a.kind > ActionKind::WaitSend && (!sums(a) || a.index >= static_cast<int32_t>(next)))
+      list.push_back(a);
+  return list;
 }
 
 } // namespace omnibal::rt

@@ -32,8 +32,9 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
     return Status::ok();
   };
-  ActionRun run(loaded, prepared, *impl, device.functions, *device.pool, *device.backend,
-                *device.transport, device.arena->data(), theReplica, source, sink, nullptr, &clock);
+  ActionRun run(loaded, prepared, prepared.plan, prepared.completions, *impl, device.functions,
+                *device.pool, *device.backend, *device.transport, device.arena->data(), theReplica,
+                source, sink, nullptr, &clock);
   std::vector<float> activation = smallNumbers(1.0f), gradient = smallNumbers(1e-3f);
   Rehearsal result;
   for (const Action &a : mode.actions) {

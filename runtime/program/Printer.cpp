@@ -55,7 +55,11 @@ void printCalls(std::ostream &out, const Program &p, const char *what,
 void printMode(std::ostream &out, const Program &p, const std::string &name, const Mode &mode) {
   out << "  mode " << name << ": " << mode.microbatches << " micro-batches\n    regions:\n";
   for (const Region &r : mode.regions) {
-    out << "      " << r.name << " " << r.bytes << " bytes at";
+    out << "      " << r.name << " " << r.bytes << " bytes";
+    if (r.block)
+      out << " (block " << r.block->number << " of chunk " << r.block->chunk << ", "
+          << toString(r.block->bytes) << ")";
+    out << " at";
     std::vector<int64_t> places;
     for (int64_t o : r.offsets)
       if (std::find(places.begin(), places.end(), o) == places.end())
@@ -64,6 +68,9 @@ void printMode(std::ostream &out, const Program &p, const std::string &name, con
       out << " " << o;
     out << "\n";
   }
+  if (mode.stepBytes > 0)
+    out << "    memory of planned steps: " << mode.stepBytes << " bytes at " << mode.stepOffset
+        << "\n";
   auto values = [&](const char *what, const std::vector<BatchValue> &list) {
     for (const BatchValue &v : list)
       out << "    " << what << " " << v.name << " " << nameOf(v.dtype) << " " << toString(v.shape)

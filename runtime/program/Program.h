@@ -73,7 +73,7 @@ struct Function {
 };
 
 /// Says where the actual argument of a formal lies: at address arena + base(space, index,
-/// micro-batch) + offset.
+/// micro-batch) + offset, which depends on V and N in regions that every step places only.
 enum class Space {
   Parameter, ///< index: Stage::parameters
   Gradient,  ///< index: Stage::parameters
@@ -83,7 +83,7 @@ enum class Space {
 struct Location {
   Space space = Space::Region;
   int32_t index = 0;
-  int64_t offset = 0;
+  Extent offset;
 };
 
 struct LayerCall {
@@ -94,12 +94,27 @@ struct LayerCall {
   int64_t workspaceOffset = 0;
 };
 
+/// What the plan of a step places for each unit of a chunk: a block of the step problem
+/// (runtime/planner/step/StepProblem.h).
+struct StepBlock {
+  int32_t chunk = 0, variant = 0;
+  int32_t number = 0; ///< among the variant's blocks
+  Extent bytes;       ///< for N rounded up to the row bucket
+
+  friend bool operator==(const StepBlock &, const StepBlock &) = default;
+};
+
 /// A family of allocations, one per micro-batch; two micro-batches may share an offset when their
 /// lifetimes do not meet. offsets has one entry per micro-batch of the mode.
 struct Region {
   std::string name;
-  int64_t bytes = 0;            ///< at the caps
-  std::vector<int64_t> offsets; ///< into the arena
+  int64_t bytes = 0;              ///< at the caps
+  std::vector<int64_t> offsets;   ///< into the arena, for the mode's own actions
+  std::optional<StepBlock> block; ///< where plans of single steps place it elsewhere
+
+  int64_t bytesAt(int64_t tiles, int64_t tokens) const {
+    return block ? block->bytes.evaluate(tiles, tokens) : bytes;
+  }
 };
 
 /// Names that belong to the balancing loss of routers: the result of the head, one number per
@@ -126,8 +141,8 @@ struct BatchValue {
 struct Piece {
   std::string name;
   DType dtype = DType::F32;
-  std::vector<Extent> shape;              ///< dense
-  int64_t sendOffset = 0, recvOffset = 0; ///< within the regions
+  std::vector<Extent> shape;     ///< dense
+  Extent sendOffset, recvOffset; ///< within the regions
 };
 /// Message from one chunk to another, for one direction; the same for every micro-batch.
 struct Transfer {
@@ -191,6 +206,9 @@ struct Mode {
   /// "prediction" i32 [N] and "router_loss" f32 []; in mode "forward" they are graph outputs under
   /// their ONNX names.
   std::vector<BatchValue> results;
+  /// The part of the arena in which plans of single steps place the regions that have a block; no
+  /// bytes: every step runs `actions`.
+  int64_t stepOffset = 0, stepBytes = 0;
 };
 
 struct Parameter {
@@ -269,6 +287,8 @@ struct Program {
   ModelInfo info;
   std::vector<Function> functions;
   std::vector<Stage> stageList;
+  /// What plans of single steps are made from, as JSON (docs/step-plans.md); empty: there are none.
+  std::string stepProblem;
 
   /// N for kernels: tokens beyond the micro-batch's own belong to no sample.
   int64_t roundedTokens(int64_t tokens) const {

@@ -18,7 +18,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char *functionsFile = "functions.json", *stagesFile = "stages.json",
-                     *constantsFile = "constants.safetensors";
+                     *constantsFile = "constants.safetensors",
+                     *stepProblemFile = "step-problem.json";
 /// A program has at most one of these files.
 constexpr const char *codeFiles[] = {"kernels.so", "kernels.fatbin", "kernels.ptx"};
 
@@ -125,12 +126,18 @@ Status writeProgram(const Program &program, std::vector<ConstantTensor> constant
   for (const char *file : codeFiles)
     if (file != code.file)
       fs::remove(directory + "/" + file, failure);
+  fs::remove(directory + "/" + stepProblemFile, failure);
+  if (!program.stepProblem.empty()) {
+    OMNIBAL_RETURN_IF_ERROR(
+        writeFileAtomically(directory + "/" + stepProblemFile, program.stepProblem));
+    files[stepProblemFile] = describeFile(program.stepProblem);
+  }
   if (!code.file.empty()) {
     OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(directory + "/" + code.file, code.bytes));
     files[code.file] = describeFile(code.bytes);
   }
   json manifest = settingsToJson(program);
-  manifest["version"] = formats::program;
+  manifest["version"] = program.stepProblem.empty() ? formats::program : formats::stepProgram;
   manifest["files"] = files;
   return writeFileAtomically(directory + "/manifest.json",
                              manifest.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -152,15 +159,16 @@ Result<LoadedProgram> readProgram(const std::string &directory, int rank) {
   Status error;
   JsonField root(manifest, manifestPath, error);
   std::string version = root["version"].text();
-  if (!root.failed() && version != formats::program)
+  if (!root.failed() && version != formats::program && version != formats::stepProgram)
     return Status(Code::InvalidArgument, manifestPath + ": version \"" + version +
                                              "\", but this omnibal-run reads \"" +
-                                             formats::program + "\"; compile the program again");
+                                             formats::program + "\" and \"" + formats::stepProgram +
+                                             "\"; compile the program again");
   root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
                  "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
   JsonField files = root["files"];
-  files.onlyKeys(
-      {functionsFile, stagesFile, constantsFile, codeFiles[0], codeFiles[1], codeFiles[2]});
+  files.onlyKeys({functionsFile, stagesFile, constantsFile, stepProblemFile, codeFiles[0],
+                  codeFiles[1], codeFiles[2]});
   OMNIBAL_RETURN_IF_ERROR(error);
 
   OMNIBAL_ASSIGN_OR_RETURN(std::string functionsText, readListed(directory, functionsFile, files));
@@ -181,6 +189,11 @@ Result<LoadedProgram> readProgram(const std::string &directory, int rank) {
   if (!program)
     return std::move(program).status().context(directory);
   loaded.program = *std::move(program);
+  if (files.has(stepProblemFile)) {
+    OMNIBAL_ASSIGN_OR_RETURN(loaded.program.stepProblem,
+                             readListed(directory, stepProblemFile, files));
+    OMNIBAL_RETURN_IF_ERROR(error);
+  }
   OMNIBAL_RETURN_IF_ERROR(
       readStages(stagesText, directory + "/" + stagesFile, rank, loaded.program));
   if (rank == everyStage)

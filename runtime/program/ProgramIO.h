@@ -4,6 +4,8 @@
 //   functions.json         one function a line
 //   stages.json            one stage a line
 //   constants.safetensors  the tensors that Stage::constants name
+//   step-problem.json      what plans of single steps are made from (absent if there are none;
+//                          the version is then "omnibal.program/2")
 //   kernels.*              generated code (absent if no function calls "fused")
 //
 // The same input gives the same bytes. The manifest is written last, so that a directory without

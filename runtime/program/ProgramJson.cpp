@@ -29,7 +29,7 @@ json write(const Extent &e) {
 json write(const std::vector<Extent> &shape) {
   return listOf(shape, [](const Extent &e) { return write(e); });
 }
-json write(const Location &l) { return json::array({nameOf(l.space), l.index, l.offset}); }
+json write(const Location &l) { return json::array({nameOf(l.space), l.index, write(l.offset)}); }
 json write(const View &v) {
   return json::array({v.buffer, write(v.offset), write(v.shape), write(v.strides)});
 }
@@ -87,27 +87,34 @@ json write(const Transfer &t) {
           {"from", json::array({t.fromStage, t.fromChunk, t.sendRegion})},
           {"to", json::array({t.toStage, t.toChunk, t.recvRegion})},
           {"pieces", listOf(t.pieces, [](const Piece &p) {
-             return json::array(
-                 {p.name, nameOf(p.dtype), write(p.shape), p.sendOffset, p.recvOffset});
+             return json::array({p.name, nameOf(p.dtype), write(p.shape), write(p.sendOffset),
+                                 write(p.recvOffset)});
            })}};
+}
+json write(const Region &r) {
+  json region = {{"name", r.name}, {"bytes", r.bytes}, {"offsets", r.offsets}};
+  if (r.block) {
+    region["block"] = json::array({r.block->chunk, r.block->variant, r.block->number});
+    region["size"] = write(r.block->bytes);
+  }
+  return region;
 }
 json write(const Mode &m) {
   auto values = [](const std::vector<BatchValue> &list) {
     return listOf(list, [](const BatchValue &v) { return write(v); });
   };
-  return {{"microbatches", m.microbatches},
-          {"regions", listOf(m.regions,
-                             [](const Region &r) -> json {
-                               return {
-                                   {"name", r.name}, {"bytes", r.bytes}, {"offsets", r.offsets}};
-                             })},
-          {"batch_values", values(m.batchValues)},
-          {"results", values(m.results)},
-          {"chunks", listOf(m.chunks, [](const Chunk &c) { return write(c); })},
-          {"transfers", listOf(m.transfers, [](const Transfer &t) { return write(t); })},
-          {"actions", listOf(m.actions, [](const Action &a) {
-             return json::array({nameOf(a.kind), a.microbatch, a.index});
-           })}};
+  json mode = {{"microbatches", m.microbatches},
+               {"regions", listOf(m.regions, [](const Region &r) { return write(r); })},
+               {"batch_values", values(m.batchValues)},
+               {"results", values(m.results)},
+               {"chunks", listOf(m.chunks, [](const Chunk &c) { return write(c); })},
+               {"transfers", listOf(m.transfers, [](const Transfer &t) { return write(t); })},
+               {"actions", listOf(m.actions, [](const Action &a) {
+                  return json::array({nameOf(a.kind), a.microbatch, a.index});
+                })}};
+  if (m.stepBytes > 0)
+    mode["step_memory"] = json::array({m.stepOffset, m.stepBytes});
+  return mode;
 }
 json write(const PictureGrid &g) {
   json grid = {{"patch", g.patch},
@@ -182,7 +189,7 @@ std::vector<int64_t> readIntegers(Field f) {
 }
 Location readLocation(Field f) {
   auto t = f.tuple(3);
-  return {readName<Space>(t[0], "space"), t[1].small(), t[2].integer()};
+  return {readName<Space>(t[0], "space"), t[1].small(), readExtent(t[2])};
 }
 View readView(Field f) {
   auto t = f.tuple(4);
@@ -270,20 +277,26 @@ Transfer readTransfer(Field f) {
   t.recvRegion = to[2].small();
   t.pieces = f["pieces"].list([](Field e) {
     auto p = e.tuple(5);
-    return Piece{p[0].text(), readName<DType>(p[1], "dtype"), readShape(p[2]), p[3].integer(),
-                 p[4].integer()};
+    return Piece{p[0].text(), readName<DType>(p[1], "dtype"), readShape(p[2]), readExtent(p[3]),
+                 readExtent(p[4])};
   });
   return t;
 }
+Region readRegion(Field f) {
+  f.onlyKeys({"name", "bytes", "offsets", "block", "size"});
+  Region r{f["name"].text(), f["bytes"].integer(), readIntegers(f["offsets"]), {}};
+  if (f.has("block") || f.has("size")) {
+    auto t = f["block"].tuple(3);
+    r.block = StepBlock{t[0].small(), t[1].small(), t[2].small(), readExtent(f["size"])};
+  }
+  return r;
+}
 Mode readMode(Field f) {
-  f.onlyKeys(
-      {"microbatches", "regions", "batch_values", "results", "chunks", "transfers", "actions"});
+  f.onlyKeys({"microbatches", "regions", "batch_values", "results", "chunks", "transfers",
+              "actions", "step_memory"});
   Mode m;
   m.microbatches = f["microbatches"].small();
-  m.regions = f["regions"].list([](Field e) {
-    e.onlyKeys({"name", "bytes", "offsets"});
-    return Region{e["name"].text(), e["bytes"].integer(), readIntegers(e["offsets"])};
-  });
+  m.regions = f["regions"].list(readRegion);
   m.batchValues = f["batch_values"].list(readBatchValue);
   m.results = f["results"].list(readBatchValue);
   m.chunks = f["chunks"].list(readChunk);
@@ -292,6 +305,11 @@ Mode readMode(Field f) {
     auto t = e.tuple(3);
     return Action{readName<ActionKind>(t[0], "action"), t[1].small(), t[2].small()};
   });
+  if (f.has("step_memory")) {
+    auto t = f["step_memory"].tuple(2);
+    m.stepOffset = t[0].integer();
+    m.stepBytes = t[1].integer();
+  }
   return m;
 }
 Parameter readParameter(Field f) {

@@ -7,7 +7,7 @@
 #ifndef RUNTIME_PROGRAM_VERIFIER_H
 #define RUNTIME_PROGRAM_VERIFIER_H
 
-#include "runtime/program/Program.h"
+#include "runtime/program/RunPlan.h"
 #include "runtime/support/Status.h"
 
 namespace omnibal::rt {
@@ -22,6 +22,10 @@ Status verifyStructure(const Program &program); ///< p1-p5: indices, offsets and
 Status
 verifyActions(const Program &program);       ///< p6-p8, p11: action lists and their order, deadlock
 Status verifyMemory(const Program &program); ///< p9, p10: values live as long as they are needed
+
+/// p9 and p10 of a stage that runs a step's plan, with one load a micro-batch.
+Status verifyMemoryOf(const Program &program, const Stage &stage, const std::string &mode,
+                      const RunPlan &plan, std::span<const RunLoad> loads);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_PROGRAM_VERIFIER_H

@@ -128,12 +128,17 @@ private:
 class StageRun {
 public:
   StageRun(const Program &p, const Stage &stage, const std::string &name)
-      : program(p), mode(stage.modes.at(name)), provided(mode.batchValues.size()),
+      : StageRun(p, stage, name, ownPlan(stage.modes.at(name)), {}) {}
+  /// `loads` has one a micro-batch; none: all of them are full.
+  StageRun(const Program &p, const Stage &stage, const std::string &name, RunPlan plan,
+           std::span<const RunLoad> loads)
+      : program(p), mode(stage.modes.at(name)), plan(std::move(plan)), loads(loads),
+        provided(mode.batchValues.size()),
         base("stage " + std::to_string(stage.id) + ", mode " + name) {}
 
   Status run() {
-    for (size_t i = 0; i < mode.actions.size(); ++i) {
-      const Action &a = mode.actions[i];
+    for (size_t i = 0; i < plan.actions.size(); ++i) {
+      const Action &a = plan.actions[i];
       position = i;
       if (isCompute(a.kind))
         OMNIBAL_RETURN_IF_ERROR(compute(a));
@@ -145,16 +150,24 @@ public:
 
 private:
   std::string where() const {
-    const Action &a = mode.actions[position];
+    const Action &a = plan.actions[position];
     return base + ", action " + std::to_string(position) + " " + nameOf(a.kind) +
            " of micro-batch " + std::to_string(a.microbatch);
   }
+  RunLoad loadOf(int32_t microbatch) const {
+    return loads.empty() ? RunLoad{program.tilesCap, program.roundedTokens(program.tokensCap)}
+                         : loads[microbatch];
+  }
   Bytes at(int32_t region, int32_t microbatch, int64_t offset, int64_t bytes) const {
-    int64_t begin = mode.regions[region].offsets[microbatch] + offset;
+    int64_t begin = plan.offset(region, microbatch) + offset;
     return {begin, begin + bytes};
   }
-  int64_t bytesOf(const std::vector<Extent> &shape, DType type) const {
-    return denseBytes(shape, type, program.tilesCap, program.roundedTokens(program.tokensCap));
+  /// Of a value in a region.
+  Bytes at(int32_t region, int32_t microbatch, const Extent &offset,
+           const std::vector<Extent> &shape, DType type) const {
+    const RunLoad load = loadOf(microbatch);
+    return at(region, microbatch, offset.evaluate(load.tiles, load.tokens),
+              denseBytes(shape, type, load.tiles, load.tokens));
   }
   std::string name(Owner o) const {
     return o.region < 0 ? "nobody"
@@ -194,7 +207,8 @@ private:
         const Location &l = call.bindings[i];
         size_t v = 0;
         while (v < mode.batchValues.size() &&
-               (mode.batchValues[v].region != l.index || mode.batchValues[v].offset != l.offset ||
+               (mode.batchValues[v].region != l.index ||
+                Extent{mode.batchValues[v].offset, 0, 0} != l.offset ||
                 mode.batchValues[v].dtype != f.buffers[i].dtype))
           ++v;
         if (v == mode.batchValues.size())
@@ -204,7 +218,7 @@ private:
         const BatchValue &value = mode.batchValues[v];
         if (provided[v].insert(a.microbatch).second)
           OMNIBAL_RETURN_IF_ERROR(write(
-              at(value.region, a.microbatch, value.offset, bytesOf(value.shape, value.dtype)),
+              at(value.region, a.microbatch, {value.offset, 0, 0}, value.shape, value.dtype),
               {value.region, a.microbatch}, [&] { return "batch value \"" + value.name + "\""; }));
       }
     }
@@ -248,8 +262,7 @@ private:
         const Location &l = call.bindings[i];
         if (l.space != Space::Region || isRead(i) != pass)
           continue;
-        Bytes b =
-            at(l.index, a.microbatch, l.offset, bytesOf(f.buffers[i].shape, f.buffers[i].dtype));
+        Bytes b = at(l.index, a.microbatch, l.offset, f.buffers[i].shape, f.buffers[i].dtype);
         Name what = [&f, &call, i] {
           return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
         };
@@ -275,7 +288,7 @@ private:
     int32_t region = receiving ? t.recvRegion : t.sendRegion;
     for (const Piece &piece : t.pieces)
       pieces.push_back({at(region, a.microbatch, receiving ? piece.recvOffset : piece.sendOffset,
-                           bytesOf(piece.shape, piece.dtype)),
+                           piece.shape, piece.dtype),
                         [&piece, &t] {
                           return "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id);
                         }});
@@ -293,6 +306,8 @@ private:
 
   const Program &program;
   const Mode &mode;
+  RunPlan plan;
+  std::span<const RunLoad> loads;
   std::vector<std::set<int32_t>> provided; ///< micro-batches for which a batch value was written
   Shadow shadow;
   InFlight inFlight;
@@ -301,6 +316,11 @@ private:
 };
 
 } // namespace
+
+Status verifyMemoryOf(const Program &p, const Stage &stage, const std::string &mode,
+                      const RunPlan &plan, std::span<const RunLoad> loads) {
+  return StageRun(p, stage, mode, plan, loads).run();
+}
 
 Status verifyMemory(const Program &p) {
   for (const Stage &stage : p.stageList)

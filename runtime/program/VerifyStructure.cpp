@@ -254,6 +254,26 @@ Status checkShared(const Program &p) {
   return Status::ok();
 }
 
+/// Whether a value at `offset` of a region lies in it. What a step's plan places shrinks with the
+/// micro-batch, so that there every load counts.
+bool fits(const Program &p, const Region &region, const Extent &offset,
+          const std::vector<Extent> &shape, DType type) {
+  const int64_t width = byteSize(type);
+  if (!sane(p, offset) || !sane(p, shape) || offset.constant % width || offset.perTile % width ||
+      offset.perToken % width)
+    return false;
+  auto fitsAt = [&](int64_t tiles, int64_t tokens) {
+    int64_t bytes = denseBytes(shape, type, tiles, tokens);
+    return sane(bytes) &&
+           inside(offset.evaluate(tiles, tokens), bytes, region.bytesAt(tiles, tokens));
+  };
+  if (!region.block)
+    return offset.isStatic() && fitsAt(p.tilesCap, p.roundedTokens(p.tokensCap));
+  auto all = probes(p);
+  return std::all_of(all.begin(), all.end(),
+                     [&](const auto &load) { return fitsAt(load.first, load.second); });
+}
+
 Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, const LayerCall &call,
                       const std::string &where) {
   if (call.function < 0 || call.function >= static_cast<int64_t>(p.functions.size()))
@@ -266,6 +286,7 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
   if (f.workspaceBytes > 0 &&
       (call.workspaceRegion < 0 ||
        call.workspaceRegion >= static_cast<int64_t>(mode.regions.size()) ||
+       mode.regions[call.workspaceRegion].block ||
        !inside(call.workspaceOffset, f.workspaceBytes, mode.regions[call.workspaceRegion].bytes)))
     return broken("p4", where, "the workspace of \"" + f.name + "\" does not fit its region");
   for (int32_t i = 0; i < f.formals; ++i) {
@@ -304,9 +325,13 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
       return broken("p4", at, "the type differs from that of what it is bound to");
     int64_t bytes =
         denseBytes(formal.shape, formal.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
-    if (!inside(l.offset, bytes, size) || l.offset % byteSize(formal.dtype))
+    bool fitting = l.space == Space::Region
+                       ? fits(p, mode.regions[l.index], l.offset, formal.shape, formal.dtype)
+                       : l.offset.isStatic() && inside(l.offset.constant, bytes, size) &&
+                             l.offset.constant % byteSize(formal.dtype) == 0;
+    if (!fitting)
       return broken("p4", at,
-                    std::to_string(bytes) + " bytes at offset " + std::to_string(l.offset) +
+                    std::to_string(bytes) + " bytes at offset " + toString(l.offset) +
                         " do not fit the " + nameOf(l.space) + " of " + std::to_string(size) +
                         " bytes, or are not aligned");
   }
@@ -315,11 +340,8 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
 
 Status checkValue(const Program &p, const Mode &mode, const BatchValue &v,
                   const std::string &where) {
-  int64_t bytes = sane(p, v.shape)
-                      ? denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap))
-                      : -1;
-  if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) || !sane(bytes) ||
-      !inside(v.offset, bytes, mode.regions[v.region].bytes) || v.offset % byteSize(v.dtype))
+  if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) ||
+      !fits(p, mode.regions[v.region], {v.offset, 0, 0}, v.shape, v.dtype))
     return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
   return Status::ok();
 }
@@ -355,7 +377,7 @@ Status checkMode(const Program &p, const Stage &stage, const Mode &mode, const s
         OMNIBAL_RETURN_IF_ERROR(
             checkLayerCall(p, stage, mode, call,
                            where + ", " + nameOf(kind) + " of layer \"" + call.layer + "\""));
-  return Status::ok();
+  return verifyStepRegions(p, stage, mode, where);
 }
 
 /// Both ends describe a message alike, and it fits their regions.
@@ -374,12 +396,8 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
       if (region < 0 || region >= static_cast<int64_t>(mode.regions.size()))
         return broken("p5", where, "its region does not exist");
       for (const Piece &piece : t.pieces) {
-        int64_t bytes = sane(p, piece.shape) ? denseBytes(piece.shape, piece.dtype, p.tilesCap,
-                                                          p.roundedTokens(p.tokensCap))
-                                             : -1;
-        int64_t offset = sends ? piece.sendOffset : piece.recvOffset;
-        if (!sane(bytes) || !inside(offset, bytes, mode.regions[region].bytes) ||
-            offset % byteSize(piece.dtype))
+        const Extent &offset = sends ? piece.sendOffset : piece.recvOffset;
+        if (!fits(p, mode.regions[region], offset, piece.shape, piece.dtype))
           return broken("p5", where, "piece \"" + piece.name + "\" does not fit its region");
       }
       auto [entry, first] = seen.emplace(t.id, std::make_pair(&t, 1));

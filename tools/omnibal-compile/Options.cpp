@@ -32,14 +32,16 @@ void describe(CLI::App &app, Options &o) {
       ->check(count);
   CLI::Validator schedule(
       [](std::string &name) {
-        bool known = name == "auto" || planner::chunksPerStage(name);
-        return known
-                   ? std::string()
-                   : "no such schedule: " + name + " (known: " + planner::scheduleNames + ", auto)";
+        bool known = name == "auto" || name == "per-step" || planner::chunksPerStage(name);
+        return known ? std::string()
+                     : "no such schedule: " + name + " (known: " + planner::scheduleNames +
+                           ", auto, per-step)";
       },
       "SCHEDULE");
-  app.add_option("--schedule", o.schedule,
-                 "gpipe, 1f1b, interleaved:V, zb-h1; auto: as the search orders the work")
+  app.add_option(
+         "--schedule", o.schedule,
+         "gpipe, 1f1b, interleaved:V, zb-h1; auto: as the search orders the work; per-step: "
+         "planned anew for the loads of every step")
       ->capture_default_str()
       ->check(schedule);
   app.add_option("--partition", o.partition, "how stages are cut")

@@ -1,0 +1,159 @@
+#include "passes/export/StepProblem.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/ActionKinds.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace omnibal::exporter {
+namespace {
+
+/// Terms of a function's time as `omnibal.time_models` has them: fixed, per tile, per token, per
+/// squared token.
+constexpr size_t termsOfTime = 4;
+
+/// Nanoseconds with six decimal places.
+planner::Decimal decimalOf(double ns) {
+  constexpr int32_t places = 6;
+  constexpr double most = 9e18;
+  return planner::Decimal::of(std::llround(std::min(ns * 1e6, most)), places);
+}
+
+class StepProblemBuilder {
+public:
+  StepProblemBuilder(ModuleOp module, const layout::ProgramParts &parts, const rt::Program &program)
+      : module(module), parts(parts), program(program) {}
+
+  FailureOr<planner::StepProblem> run() {
+    problem.stages = program.stages;
+    problem.microbatches = program.microbatches;
+    problem.tilesCap = program.tilesCap;
+    problem.tokensCap = program.tokensCap;
+    problem.rowBucket = program.rowBucket;
+    auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+    if (!cluster)
+      return module.emitError("the module has no omnibal.cluster"), failure();
+    problem.link = {cluster.getLatency(), cluster.getBytesPerS()};
+    if (failed(addChunks()))
+      return failure();
+    addEdges();
+    for (const rt::Stage &stage : program.stageList)
+      problem.memoryBytes.push_back(stage.modes.at("train").stepBytes);
+    addStaticPlan();
+    return std::move(problem);
+  }
+
+private:
+  LogicalResult addChunks() {
+    std::vector<std::array<std::array<double, termsOfTime>, 4>> times(parts.stepBlocks.size());
+    auto actionNs = module->getAttrOfType<IntegerAttr>(actionNsAttrName);
+    for (auto &ofChunk : times)
+      for (auto &ofKind : ofChunk)
+        ofKind = {actionNs ? static_cast<double>(actionNs.getInt()) : 0.0, 0, 0, 0};
+    for (const analysis::Call &call : parts.graph.calls)
+      if (failed(addTimes(call, times[call.chunk])))
+        return failure();
+    for (size_t c = 0; c < times.size(); ++c) {
+      planner::StepChunk &chunk = problem.chunks.emplace_back();
+      chunk.component = componentOf(static_cast<int64_t>(c));
+      chunk.stage = parts.stageOf(static_cast<int64_t>(c));
+      planner::StepVariant &variant = chunk.variants.emplace_back();
+      variant.name = "planned";
+      for (size_t kind = 0; kind < 4; ++kind) {
+        const auto &terms = times[c][kind];
+        variant.times[kind].fixed = decimalOf(terms[0]);
+        variant.times[kind].tile = decimalOf(terms[1]);
+        if (chunk.component != planner::ChunkComponent::Vision) {
+          variant.times[kind].token = decimalOf(terms[2]);
+          variant.times[kind].square = decimalOf(terms[3]);
+        }
+      }
+      variant.blocks = parts.stepBlocks[c];
+    }
+    return success();
+  }
+
+  LogicalResult addTimes(const analysis::Call &call,
+                         std::array<std::array<double, termsOfTime>, 4> &sums) {
+    auto models = call.op->getAttrOfType<DictionaryAttr>(timeModelsAttrName);
+    auto remat = call.op->getAttrOfType<StringAttr>(rematAttrName);
+    auto terms = models ? models.getAs<DenseF64ArrayAttr>(remat ? remat.getValue() : "keep")
+                        : DenseF64ArrayAttr();
+    if (!terms || terms.size() != 4 * termsOfTime)
+      return call.op->emitOpError("has no `")
+             << timeModelsAttrName << "` for what it recomputes; plans of single steps need "
+             << "omnibal-annotate-costs with time-models";
+    for (size_t i = 0; i < 4 * termsOfTime; ++i)
+      sums[i / termsOfTime][i % termsOfTime] += terms[i];
+    return success();
+  }
+
+  /// A chunk of vision runs for tiles alone, and not at all without: nothing in it depends on N.
+  planner::ChunkComponent componentOf(int64_t chunk) const {
+    bool vision = true, language = true;
+    for (const analysis::Call &call : parts.graph.calls)
+      if (call.chunk == chunk) {
+        const bool ofTiles = call.kind == "vision" || call.kind == "projector";
+        vision &= ofTiles;
+        language &= !ofTiles;
+      }
+    for (const planner::Block &block : parts.stepBlocks[chunk])
+      vision &= block.bytes.token == 0;
+    return vision     ? planner::ChunkComponent::Vision
+           : language ? planner::ChunkComponent::Language
+                      : planner::ChunkComponent::Mixed;
+  }
+
+  void addEdges() {
+    std::vector<int64_t> apart; // each chunk as if it had a stage of its own
+    for (size_t c = 0; c < parts.stepBlocks.size(); ++c)
+      apart.push_back(static_cast<int64_t>(c));
+    std::map<std::pair<int64_t, int64_t>, planner::StepEdge> edges;
+    for (const schedule::Message &message :
+         schedule::collectMessages(schedule::sharedValues(parts.graph), apart, true)) {
+      auto [from, to] = message.gradient ? std::pair(message.toChunk, message.fromChunk)
+                                         : std::pair(message.fromChunk, message.toChunk);
+      planner::StepEdge &edge = edges[{from, to}];
+      edge.from = from;
+      edge.to = to;
+      for (int64_t number : message.edges) {
+        const rt::Extent size = layout::stepBytes(
+            parts.dtypeOf(parts.graph.edges[number]),
+            lower::toExtents(parts.graph.edges[number].shape), parts.tilesCap, parts.tokensCap);
+        planner::SizeModel &bytes = message.gradient ? edge.gradBytes : edge.bytes;
+        bytes.constant += size.constant;
+        bytes.tile += size.perTile;
+        bytes.token += size.perToken;
+      }
+    }
+    for (auto &[ends, edge] : edges)
+      problem.edges.push_back(edge);
+  }
+
+  void addStaticPlan() {
+    problem.fixed.variants.assign(problem.chunks.size(),
+                                  std::vector<int64_t>(problem.microbatches, 0));
+    for (const rt::Stage &stage : program.stageList) {
+      const rt::Mode &mode = stage.modes.at("train");
+      std::vector<planner::StepAction> &list = problem.fixed.actions.emplace_back();
+      for (const rt::Action &action : mode.actions)
+        if (rt::isCompute(action.kind))
+          list.push_back({kindAs<planner::ActionKind>(action.kind), action.microbatch, 0,
+                          mode.chunks[action.index].id});
+    }
+  }
+
+  ModuleOp module;
+  const layout::ProgramParts &parts;
+  const rt::Program &program;
+  planner::StepProblem problem;
+};
+
+} // namespace
+
+FailureOr<planner::StepProblem> readStepProblem(ModuleOp module, const layout::ProgramParts &parts,
+                                                const rt::Program &program) {
+  return StepProblemBuilder(module, parts, program).run();
+}
+
+} // namespace omnibal::exporter
