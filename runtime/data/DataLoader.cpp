@@ -129,4 +129,30 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
   return taken[microbatch].get();
 }
 
+std::vector<MicrobatchWeight> DataLoader::next() const {
+  std::vector<MicrobatchWeight> weights;
+  const size_t left = options.microbatches - taken.size(); // of this step
+  for (int32_t m = 0; announcedSteps > currentStep + 1 && m < options.microbatches; ++m) {
+    const std::optional<BatchLengths> lengths = loader.lengths(left + m);
+    if (!lengths)
+      return {};
+    MicrobatchWeight &weight = weights.emplace_back();
+    weight.tiles = lengths->tiles;
+    for (int64_t length : lengths->tokens) {
+      weight.tokens += length;
+      weight.squaredTokens += length * length;
+    }
+  }
+  return weights;
+}
+
+MicrobatchWeight weightOf(const PackedMicrobatch &batch) {
+  MicrobatchWeight weight{batch.tiles, batch.tokens};
+  for (size_t s = 0; s + 1 < batch.borders.size(); ++s) {
+    const int64_t length = batch.borders[s + 1] - batch.borders[s];
+    weight.squaredTokens += length * length;
+  }
+  return weight;
+}
+
 } // namespace omnibal::rt

@@ -38,6 +38,9 @@ public:
   void nextStep();
   Result<const PackedMicrobatch *> get(int32_t microbatch) override;
 
+  /// Known once all samples of the next step have been read.
+  std::vector<MicrobatchWeight> next() const override;
+
   bool isDamaged() const override { return !badSamples.empty(); }
   /// What could not be read of the step at hand so far.
   const std::vector<BadSample> &bad() const { return badSamples; }

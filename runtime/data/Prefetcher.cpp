@@ -182,6 +182,20 @@ void Prefetcher::announce(std::vector<int64_t> samples) {
   state->admit();
 }
 
+std::optional<BatchLengths> Prefetcher::lengths(size_t place) const {
+  std::lock_guard lock(state->mutex);
+  if (place >= state->active.size())
+    return std::nullopt;
+  const Batch &batch = *state->active[place];
+  if (batch.remaining > 0 || batch.exhausted || !batch.bad.empty())
+    return std::nullopt;
+  BatchLengths lengths;
+  lengths.tiles = batch.result.tiles;
+  for (const Sample &sample : batch.result.samples)
+    lengths.tokens.push_back(sample.tokens());
+  return lengths;
+}
+
 LoaderCounters Prefetcher::counters() const {
   std::lock_guard lock(state->mutex);
   return state->counters;

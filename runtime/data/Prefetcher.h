@@ -10,6 +10,7 @@
 
 #include "runtime/data/Dataset.h"
 #include <chrono>
+#include <optional>
 
 namespace omnibal::rt {
 
@@ -45,6 +46,12 @@ struct LoaderCounters {
   int64_t tiles = 0;   ///< decoded
 };
 
+/// Sizes of a micro-batch that has been read.
+struct BatchLengths {
+  int64_t tiles = 0;
+  std::vector<int64_t> tokens; ///< by sample
+};
+
 class Prefetcher {
 public:
   Prefetcher(std::shared_ptr<const Dataset> dataset, Preprocess preprocess, LoaderOptions options);
@@ -58,6 +65,9 @@ public:
   /// The oldest micro-batch not yet taken. DeadlineExceeded names its samples; the first error in
   /// announced order is returned, and again on every later call (unless there are stand-ins).
   Result<LoadedBatch> take(std::chrono::milliseconds deadline);
+  /// Sizes of a micro-batch by its place behind the oldest one that was not taken (0); none while
+  /// it is being read, and where something of it cannot be read.
+  std::optional<BatchLengths> lengths(size_t place) const;
   LoaderCounters counters() const;
 
 private:

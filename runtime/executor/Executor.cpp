@@ -22,13 +22,25 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
   if (found == impl->modes.end())
     return invalid("the program has no mode \"" + modeName + "\"");
   const PreparedMode &prepared = found->second;
-  const Mode &mode = *prepared.mode;
-  impl->startRun(mode);
+  if (!step || !impl->stepRuns)
+    return runPlan(modeName, prepared.plan, prepared.completions, source, sink, options, step);
+  auto planned = impl->stepRuns->of(options->step, source);
+  if (!planned)
+    return std::move(planned).status().context("rank " + std::to_string(communicator.rank()) +
+                                               ", " + stepForPeople(options->step));
+  step->result.plan = (*planned)->facts;
+  return runPlan(modeName, (*planned)->plan, (*planned)->completions, source, sink, options, step);
+}
+
+Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
+                         const Completions &completions, MicrobatchSource &source,
+                         const ResultSink &sink, const StepOptions *options, StepUnderWay *step) {
+  auto found = impl->modes.find(modeName);
+  const PreparedMode &prepared = found->second;
+  impl->startRun(*prepared.mode);
   Backend &backend = *device.backend;
-  const RunPlan &plan = prepared.plan;
-  ActionRun run(loaded, prepared, plan, prepared.completions, *impl, device.functions, *device.pool,
-                backend, *device.transport, device.arena->data(), theReplica, source, sink,
-                tracing);
+  ActionRun run(loaded, prepared, plan, completions, *impl, device.functions, *device.pool, backend,
+                *device.transport, device.arena->data(), theReplica, source, sink, tracing);
   Activity activity;
   activity.step = options ? options->step : -1;
   activity.stage = theStage;

@@ -11,7 +11,9 @@
 #include "runtime/backends/host/HostBackend.h"
 #include "runtime/data/MicrobatchSource.h"
 #include "runtime/device/Backend.h"
+#include "runtime/executor/Completions.h"
 #include "runtime/executor/FunctionTable.h"
+#include "runtime/executor/StepPlanFacts.h"
 #include "runtime/executor/Trace.h"
 #include "runtime/support/Safetensors.h"
 #include <functional>
@@ -22,12 +24,19 @@
 
 namespace omnibal::rt {
 
+class StepPlans; // runtime/schedule/StepPlans.h
+
 struct ExecutorOptions {
   int threads = 1;
   bool guarded = false; ///< the arena; guards are checked after every action
   /// The backend of the program's target; it outlives the executor.
   BackendKind *backend = &hostBackendKind();
   int localRank = -1; ///< as in BackendOptions
+  /// Plans of single steps, shared by the ranks that are threads of one process; null: a rank whose
+  /// program needs them makes its own.
+  std::shared_ptr<StepPlans> stepPlans = nullptr;
+  /// Whether rehearse() is called, which may need more memory than the program.
+  bool rehearses = false;
   /// Whether frozenFingerprints() are wanted, which takes a second look at their weights.
   bool fingerprints = false;
 };
@@ -83,6 +92,7 @@ struct StepResult {
   double epilogueSeconds = 0; ///< what follows
   /// What a rank sent through the communicator since the step before, on average over the ranks.
   double messages = 0, messageBytes = 0;
+  std::optional<StepPlanFacts> plan; ///< of this replica's step, where steps are planned
 };
 
 struct StepUnderWay; // ExecutorInternal.h
@@ -175,6 +185,9 @@ private:
   Status zeroState(const Parameter &parameter);
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
                     const StepOptions *options, StepUnderWay *step);
+  Status runPlan(const std::string &modeName, const RunPlan &plan, const Completions &completions,
+                 MicrobatchSource &source, const ResultSink &sink, const StepOptions *options,
+                 StepUnderWay *step);
   Result<Transport::Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
                                      std::optional<Event> after);
   Status reduceShared(int32_t group);

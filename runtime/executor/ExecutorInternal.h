@@ -6,6 +6,7 @@
 #include "runtime/executor/Completions.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/ModelWork.h"
+#include "runtime/executor/StepRuns.h"
 #include <array>
 #include <deque>
 #include <map>
@@ -81,6 +82,7 @@ struct StepUnderWay {
 
 struct Executor::Impl {
   std::map<std::string, PreparedMode> modes;
+  std::unique_ptr<StepRuns> stepRuns; ///< where steps of mode "train" are planned one by one
   CapturedGraphs graphs;
   std::optional<ModelWork> work;
 

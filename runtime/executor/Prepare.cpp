@@ -236,11 +236,19 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   OMNIBAL_ASSIGN_OR_RETURN(device.backend, options.backend->open(backendOptions));
   OMNIBAL_ASSIGN_OR_RETURN(device.functions,
                            FunctionTable::prepare(program, usedFunctions(stage), *device.backend));
-  auto arena = device.backend->allocateArena(stage.arenaBytes, options.guarded);
+  const int64_t bytes =
+      options.rehearses ? std::max(stage.arenaBytes, rehearsalBytes(stage)) : stage.arenaBytes;
+  auto arena = device.backend->allocateArena(bytes, options.guarded);
   if (!arena)
     return std::move(arena).status().context("stage " + std::to_string(stage.id));
   device.arena = *std::move(arena);
-  return std::unique_ptr<Executor>(new Executor(program, communicator, options, std::move(device)));
+  std::unique_ptr<Executor> executor(
+      new Executor(program, communicator, options, std::move(device)));
+  if (!p.stepProblem.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(executor->impl->stepRuns,
+                             StepRuns::open(p, stage, executor->theReplica, options.stepPlans));
+  }
+  return executor;
 }
 
 Executor::Executor(const LoadedProgram &program, Communicator &communicator,

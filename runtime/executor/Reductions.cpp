@@ -8,8 +8,7 @@ namespace omnibal::rt {
 namespace {
 
 /// Returns the last additions by parameter. Of equal runs of a chunk the last one counts.
-std::map<int32_t, LastAddition> lastByParameter(const Mode &mode,
-                                                std::span<const Action> actions) {
+std::map<int32_t, LastAddition> lastByParameter(const Mode &mode, std::span<const Action> actions) {
   std::map<std::pair<ActionKind, int32_t>, int64_t> lastRuns;
   for (size_t k = 0; k < actions.size(); ++k)
     if (isCompute(actions[k].kind))
@@ -64,15 +63,15 @@ std::vector<LastAddition> lastAdditions(const Stage &stage, const Mode &mode,
   return last;
 }
 
-Completions findCompletions(const Stage &stage, const Mode &mode,
-                            std::span<const Action> actions) {
+Completions findCompletions(const Stage &stage, const Mode &mode, std::span<const Action> actions) {
   Completions completions;
   const std::vector<LastAddition> last = lastAdditions(stage, mode, actions);
   for (size_t b = 0; b < last.size(); ++b) {
     if (last[b].action < 0)
       continue;
     const Action &a = actions[last[b].action];
-    completions[{a.kind, a.index, a.microbatch}].push_back({last[b].layer, static_cast<int32_t>(b)});
+    completions[{a.kind, a.index, a.microbatch}].push_back(
+        {last[b].layer, static_cast<int32_t>(b)});
   }
   return completions;
 }

@@ -32,12 +32,15 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
     return Status::ok();
   };
-  ActionRun run(loaded, prepared, prepared.plan, prepared.completions, *impl, device.functions,
-                *device.pool, *device.backend, *device.transport, device.arena->data(), theReplica,
-                source, sink, nullptr, &clock);
+  // Plans of steps choose among all kinds of actions.
+  std::unique_ptr<StepRun> all = impl->stepRuns ? impl->stepRuns->rehearsal() : nullptr;
+  const RunPlan &plan = all ? all->plan : prepared.plan;
+  ActionRun run(loaded, prepared, plan, all ? all->completions : prepared.completions, *impl,
+                device.functions, *device.pool, *device.backend, *device.transport,
+                device.arena->data(), theReplica, source, sink, nullptr, &clock);
   std::vector<float> activation = smallNumbers(1.0f), gradient = smallNumbers(1e-3f);
   Rehearsal result;
-  for (const Action &a : mode.actions) {
+  for (const Action &a : plan.actions) {
     if (isCompute(a.kind)) {
       OMNIBAL_RETURN_IF_ERROR(run.compute(a));
       ++result.actions;

@@ -34,8 +34,8 @@ planner::StepSearchOptions wholeOnly(planner::StepSearchOptions options) {
 class StepPlans::State {
 public:
   State(planner::StepProblem given, std::vector<Message> messages, StepPlansOptions givenOptions)
-      : problem(std::move(given)), messages(std::move(messages)),
-        options(std::move(givenOptions)), model(problem), search(problem, wholeOnly(options.search)) {
+      : problem(std::move(given)), messages(std::move(messages)), options(std::move(givenOptions)),
+        model(problem), search(problem, wholeOnly(options.search)) {
     if (!options.plan)
       options.plan = [this](const planner::StepLoads &loads) { return search.plan(loads); };
     try {
@@ -74,6 +74,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(checkLoads(replica, loads));
     std::unique_lock<std::mutex> lock(mutex);
     OMNIBAL_ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, entryOf(replica, loads));
+    entry->isWanted = true;
     Replica &one = replicas[replica];
     one.taken = std::max(one.taken.value_or(loads.step), loads.step);
     changed.notify_all(); // more steps may be planned
@@ -110,6 +111,7 @@ private:
     Phase phase = Phase::Queued;
     std::shared_ptr<const PlannedStep> step; ///< until all have taken it
     Status error;
+    bool isWanted = false; ///< somebody takes it
     int64_t takes = 0;
   };
   struct Replica {
@@ -126,10 +128,11 @@ private:
                    "compile it for these (--tiles, --tokens, --microbatches)");
   }
 
-  /// The step's entry, made if there is none. `mutex` is held.
+  /// The step's entry, made if there is none, or where a step that nobody has begun, or that all
+  /// have ended, begins anew with other loads: a sample is left out. `mutex` is held.
   Result<std::shared_ptr<Entry>> entryOf(int64_t replica, const planner::StepLoads &loads) {
     std::shared_ptr<Entry> &entry = replicas[replica].entries[loads.step];
-    if (!entry)
+    if (!entry || (entry->loads != loads && (!entry->isWanted || entry->phase == Phase::Spent)))
       entry = std::make_shared<Entry>(loads, replica);
     if (entry->loads != loads)
       return invalid(nameOf(replica, loads.step) +
@@ -163,8 +166,8 @@ private:
     try {
       step = std::make_shared<const PlannedStep>(planned(entry.loads));
     } catch (const std::bad_alloc &) {
-      error = {Code::OutOfMemory, nameOf(entry.replica, entry.loads.step) +
-                                      ": there is no memory left to plan it"};
+      error = {Code::OutOfMemory,
+               nameOf(entry.replica, entry.loads.step) + ": there is no memory left to plan it"};
     } catch (const std::exception &exception) {
       error = {Code::Internal, nameOf(entry.replica, entry.loads.step) +
                                    ": planning it failed: " + exception.what()};
@@ -220,8 +223,7 @@ private:
 
 StepPlans::StepPlans(planner::StepProblem problem, std::vector<Message> messages,
                      StepPlansOptions options)
-    : state(
-          std::make_unique<State>(std::move(problem), std::move(messages), std::move(options))) {}
+    : state(std::make_unique<State>(std::move(problem), std::move(messages), std::move(options))) {}
 
 StepPlans::~StepPlans() = default;
 

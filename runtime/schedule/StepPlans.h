@@ -49,9 +49,9 @@ public:
   StepPlans(const StepPlans &) = delete;
   StepPlans &operator=(const StepPlans &) = delete;
 
-  /// Announces a step (StepLoads::step) of a replica. Every rank of the replica may do so: the first
-  /// one counts, and other loads for the same step are an error, as are loads that do not fit the
-  /// problem. Does not wait.
+  /// Announces a step (StepLoads::step) of a replica. Every rank of the replica may do so. Other
+  /// loads for a step that only some of its ranks have taken are an error, as are loads that do not
+  /// fit the problem; before and afterwards they replace what was announced. Does not wait.
   Status expect(int64_t replica, const planner::StepLoads &loads);
 
   /// Waits for the plan of a step, or makes it on this thread if nobody has begun to. An error of

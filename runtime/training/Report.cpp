@@ -169,6 +169,8 @@ void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
     sums.tokens += static_cast<double>(r.tokens);
     sums.busy += (1 - r.idle) * seconds;
     sums.flops += r.flops;
+    if (r.plan)
+      plans.add(*r.plan, r.pipelineSeconds);
   }
   double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
   if (log.is_open() && failure) {
@@ -193,6 +195,8 @@ void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
       line["token_loss"] = r.tokenLoss;
       line["router_loss"] = r.routerLoss;
     }
+    if (r.plan)
+      PlanLog::write(*r.plan, line);
     if (waitedSeconds > 0)
       line["checkpoint_ms"] = std::exchange(waitedSeconds, 0) * 1e3;
     if (!leftOut.empty())
@@ -231,6 +235,8 @@ void Reporter::summarise() {
       sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.tokens / sums.seconds,
       (1 - sums.busy / sums.seconds) * 100);
   note(text);
+  if (std::string plan = plans.summary(); !plan.empty())
+    note(plan);
   const double rate = sums.flops / sums.seconds;
   std::snprintf(text, sizeof text, "model FLOP/s %.3g", rate);
   std::string line = text;

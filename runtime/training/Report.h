@@ -3,6 +3,7 @@
 #define RUNTIME_TRAINING_REPORT_H
 
 #include "runtime/executor/Trace.h"
+#include "runtime/training/PlanLog.h"
 #include "runtime/training/Session.h"
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,7 @@ private:
   Status failure;
   std::vector<std::string> leftOut;
   double waitedSeconds = 0;
+  PlanLog plans;
   struct Sums {
     int64_t steps = 0;
     double seconds = 0, tokens = 0, busy = 0, flops = 0;

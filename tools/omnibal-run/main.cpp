@@ -5,6 +5,7 @@
 #include "runtime/data/DataLoader.h"
 #include "runtime/data/GridFile.h"
 #include "runtime/executor/BackendPlugin.h"
+#include "runtime/executor/StepRuns.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
 #include "runtime/program/Workspace.h"
@@ -151,16 +152,20 @@ struct Opened {
   LoadedProgram loaded;
   BackendKind *backend = nullptr;
   DataSource data;
+  std::shared_ptr<StepPlans> stepPlans; ///< where steps are planned
   int ranks() const { return loaded.program.stages * loaded.program.dataParallel; }
 };
 
 /// The rest, when the program is there.
-Status openWhatItNeeds(const RunOptions &options, Opened &opened) {
+Status openWhatItNeeds(const RunOptions &options, bool alone, Opened &opened) {
   const Program &program = opened.loaded.program;
   auto backend = backendForTarget(program.target);
   if (!backend)
     return std::move(backend).status().context(options.program);
   opened.backend = *backend;
+  if (!program.stepProblem.empty() && options.trains()) {
+    OMNIBAL_ASSIGN_OR_RETURN(opened.stepPlans, openStepPlans(program, alone ? 1 : program.stages));
+  }
   if (!options.calibrate.empty()) {
     if (!options.data.empty()) {
       OMNIBAL_ASSIGN_OR_RETURN(opened.data.dataset, Dataset::open(options.data, program.info.grid));
@@ -188,7 +193,7 @@ Status openTogether(const RunOptions &options, const LaunchEnvironment &place,
   OMNIBAL_RETURN_IF_ERROR(
       agree(rank == 0 ? checkNumber(place, communicator, opened.ranks()) : Status::ok()));
   OMNIBAL_RETURN_IF_ERROR(communicator.checkEqual(opened.loaded.identity, "programs"));
-  return agree.after([&] { return openWhatItNeeds(options, opened); });
+  return agree.after([&] { return openWhatItNeeds(options, /*alone=*/true, opened); });
 }
 
 Status runRank(const RunOptions &options, const Opened &opened, int threads, Processes &processes,
@@ -209,6 +214,8 @@ Status runRank(const RunOptions &options, const Opened &opened, int threads, Pro
   executorOptions.threads = threads;
   executorOptions.backend = &backend;
   executorOptions.localRank = context.localRank;
+  executorOptions.stepPlans = opened.stepPlans;
+  executorOptions.rehearses = !options.calibrate.empty();
   executorOptions.fingerprints = !options.checkpoint.empty() || !options.resume.empty();
   const char *guard = std::getenv("OMNIBAL_GUARD");
   executorOptions.guarded = guard && std::string(guard) == "1";
@@ -285,7 +292,7 @@ int run(const RunOptions &options) {
       std::cout << printProgram(opened.loaded.program);
       return 0;
     }
-    if (Status status = openWhatItNeeds(options, opened); !status)
+    if (Status status = openWhatItNeeds(options, processes.alone, opened); !status)
       return fail(status);
     processes.before = residentMemory();
   }

@@ -120,7 +120,8 @@ TEST(StepPlans, EachPlanIsMadeOnceForRanksThatGoTogether) {
   for (int64_t step = 0; step < 10; ++step) {
     for (int rank = 0; rank < 2; ++rank)
       ASSERT_TRUE(plans.expect(0, loadsOf(problem, step)));
-    auto first = plans.take(0, loadsOf(problem, step)), second = plans.take(0, loadsOf(problem, step));
+    auto first = plans.take(0, loadsOf(problem, step)),
+         second = plans.take(0, loadsOf(problem, step));
     ASSERT_TRUE(first && second);
     EXPECT_EQ(first->step, second->step);
     EXPECT_GE(first->waitMs, 0);
@@ -203,24 +204,35 @@ TEST(StepPlans, LoadsThatDoNotFitAreErrors) {
   loads.microbatches[1].load.tiles = tilesCap + 1;
   for (const Status &status : {plans.expect(2, loads), plans.take(2, loads).status()}) {
     EXPECT_EQ(status.code(), Code::InvalidArgument);
-    EXPECT_EQ(status.message(),
-              "step 7 of replica 2: micro-batch 1 has 7 tiles; the cap is 6; compose batches within "
-              "the caps and the micro-batches of the program, or compile it for these (--tiles, "
-              "--tokens, --microbatches)");
+    EXPECT_EQ(
+        status.message(),
+        "step 7 of replica 2: micro-batch 1 has 7 tiles; the cap is 6; compose batches within "
+        "the caps and the micro-batches of the program, or compile it for these (--tiles, "
+        "--tokens, --microbatches)");
   }
   loads = loadsOf(problem, 7);
   loads.microbatches.pop_back();
   EXPECT_NE(plans.take(0, loads).status().message().find("micro-batches, the problem"),
             std::string::npos);
-  ASSERT_TRUE(plans.expect(0, loadsOf(problem, 7)));
-  loads = loadsOf(problem, 8);
+}
+
+TEST(StepPlans, RanksThatDisagreeAboutAStepAreAnError) {
+  planner::StepProblem problem = smallProblem();
+  StepPlans plans(problem, messagesOf(problem), {{1000, 10}, 2, {}});
+  planner::StepLoads loads = loadsOf(problem, 8);
   loads.step = 7;
+  // What was announced only does not count: a sample may have been left out since.
+  ASSERT_TRUE(plans.expect(0, loads));
+  ASSERT_TRUE(plans.take(0, loadsOf(problem, 7)));
   for (const Status &status : {plans.expect(0, loads), plans.take(0, loads).status()})
     EXPECT_NE(status.message().find("step 7 of replica 0 is announced with two kinds of loads"),
               std::string::npos)
         << status.message();
   // Another replica has loads of its own.
   EXPECT_TRUE(plans.take(1, loads));
+  // A step that all have taken may begin anew.
+  ASSERT_TRUE(plans.take(0, loadsOf(problem, 7)));
+  EXPECT_TRUE(plans.take(0, loads));
 }
 
 TEST(StepPlans, WhatPlanningThrowsIsTheErrorOfEveryTake) {
@@ -267,15 +279,16 @@ TEST(CheckStep, RandomPlansPassAndBrokenOnesDoNot) {
     auto random = RandomPlannedStep::make(seed);
     if (!random)
       continue;
-    PlannedStep planned{
-        random->plan, random->times,
-        insertCommunication(random->plan.actions, random->times, random->messages), 0};
+    PlannedStep planned{random->plan, random->times,
+                        insertCommunication(random->plan.actions, random->times, random->messages),
+                        0};
     auto check = [&](const PlannedStep &step) {
       return checkStep(random->problem, random->loads, step, random->messages).message();
     };
     ASSERT_EQ(check(planned), "") << seed;
     size_t stage = 0;
-    while (planned.lists[stage].empty() || planned.lists[stage].back().kind <= ActionKind::WeightGrad)
+    while (planned.lists[stage].empty() ||
+           planned.lists[stage].back().kind <= ActionKind::WeightGrad)
       if (++stage == planned.lists.size())
         break;
     if (stage == planned.lists.size())

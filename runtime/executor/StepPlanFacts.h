@@ -1,0 +1,22 @@
+//===- StepPlanFacts.h - What the log says of a step's plan
+//-------------------------------------===//
+#ifndef RUNTIME_EXECUTOR_STEPPLANFACTS_H
+#define RUNTIME_EXECUTOR_STEPPLANFACTS_H
+
+#include <cstdint>
+
+namespace omnibal::rt {
+
+/// What is known of a step's plan, for the log.
+struct StepPlanFacts {
+  bool hasLists = false;  ///< of its own; else the program's lists served it
+  double planSeconds = 0; ///< of one core
+  double waitSeconds = 0; ///< that this rank waited for the plan
+  double predictedSeconds = 0;
+  double boundSeconds = 0;  ///< no plan of this layout is shorter
+  double staticSeconds = 0; ///< what the program's lists would take
+  int64_t arenaUsed = 0;    ///< bytes of this stage that the plan's blocks reach
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_STEPPLANFACTS_H

@@ -1,0 +1,304 @@
+#include "runtime/executor/StepRuns.h"
+#include "runtime/planner/step/StepProblemJson.h"
+#include "runtime/program/Names.h"
+#include "runtime/program/Verifier.h"
+#include <algorithm>
+#include <cstdlib>
+
+namespace omnibal::rt {
+namespace {
+
+using planner::Block;
+using planner::BlockBegin;
+using planner::BlockEnd;
+
+constexpr double secondsOfNs = 1e-9;
+
+Status misfits(const std::string &what) {
+  return {Code::DataLoss,
+          "step-problem.json is not of this program: " + what + "; compile the program again"};
+}
+
+/// Whether an action of the block's own unit finds it alive.
+bool isAliveIn(const Block &block, ActionKind kind) {
+  const bool early = block.begin == BlockBegin::Receive || block.begin == BlockBegin::Forward;
+  if (kind == ActionKind::Forward)
+    return early;
+  if (kind == ActionKind::WeightGrad)
+    return block.end == BlockEnd::WeightGrad;
+  if (kind == ActionKind::Backward && block.isOfSplitOnly())
+    return false;
+  return !early || block.end == BlockEnd::InputGrad || block.end == BlockEnd::WeightGrad;
+}
+
+bool sameSize(const planner::SizeModel &size, const Extent &bytes) {
+  return size.constant == bytes.constant && size.tile == bytes.perTile &&
+         size.token == bytes.perToken;
+}
+
+/// What leaves a chunk is there until its last reader, on this stage or another, has begun.
+bool canBeSent(const Block &block) {
+  return block.end == BlockEnd::Send || block.begin == BlockBegin::Forward ||
+         block.begin == BlockBegin::Receive;
+}
+
+} // namespace
+
+std::vector<Message> messagesOf(const planner::StepProblem &problem) {
+  std::vector<Message> messages;
+  for (const planner::StepEdge &edge : problem.edges) {
+    const int64_t from = problem.chunks[edge.from].stage, to = problem.chunks[edge.to].stage;
+    if (from == to)
+      continue;
+    auto number = [&] { return static_cast<int32_t>(messages.size()); };
+    messages.push_back({number(), false, edge.from, edge.to, from, to});
+    if (!edge.gradBytes.isZero())
+      messages.push_back({number(), true, edge.to, edge.from, to, from});
+  }
+  return messages;
+}
+
+Result<std::shared_ptr<StepPlans>> openStepPlans(const Program &program, int64_t takers) {
+  OMNIBAL_ASSIGN_OR_RETURN(planner::StepProblem problem,
+                           planner::parseStepProblem(program.stepProblem, "step-problem.json"));
+  std::vector<Message> messages = messagesOf(problem);
+  StepPlansOptions options;
+  options.takers = takers;
+  return std::make_shared<StepPlans>(std::move(problem), std::move(messages), std::move(options));
+}
+
+StepRuns::StepRuns(const Program &program, const Stage &stage, int replica,
+                   planner::StepProblem stepProblem, std::shared_ptr<StepPlans> stepPlans)
+    : program(program), stage(stage), mode(stage.modes.at("train")), replica(replica),
+      problem(std::move(stepProblem)), plans(std::move(stepPlans)), messages(messagesOf(problem)),
+      verifies(std::getenv("OMNIBAL_VERIFY_STEPS") != nullptr) {}
+
+Result<std::unique_ptr<StepRuns>> StepRuns::open(const Program &program, const Stage &stage,
+                                                 int replica, std::shared_ptr<StepPlans> plans) {
+  if (!stage.modes.count("train"))
+    return invalid("the program has no mode \"train\"");
+  OMNIBAL_ASSIGN_OR_RETURN(planner::StepProblem problem,
+                           planner::parseStepProblem(program.stepProblem, "step-problem.json"));
+  if (!plans) {
+    OMNIBAL_ASSIGN_OR_RETURN(plans, openStepPlans(program, 1));
+  }
+  std::unique_ptr<StepRuns> runs(
+      new StepRuns(program, stage, replica, std::move(problem), std::move(plans)));
+  OMNIBAL_RETURN_IF_ERROR(runs->check());
+  OMNIBAL_RETURN_IF_ERROR(runs->checkBlocks());
+  OMNIBAL_RETURN_IF_ERROR(runs->findTransfers());
+  return runs;
+}
+
+Status StepRuns::check() const {
+  if (problem.stages != program.stages || problem.microbatches != program.microbatches ||
+      problem.tilesCap != program.tilesCap || problem.tokensCap != program.tokensCap ||
+      problem.rowBucket != program.rowBucket)
+    return misfits("it is for other stages, micro-batches, caps or row buckets");
+  if (problem.mostParts != 1)
+    return misfits("the program runs whole micro-batches, and it has parts");
+  if (problem.memoryBytes.empty() || problem.memoryOf(stage.id) > mode.stepBytes)
+    return misfits("it has more memory for stage " + std::to_string(stage.id) +
+                   " than the stage's arena");
+  for (size_t c = 0; c < problem.chunks.size(); ++c) {
+    const bool isOurs = std::any_of(mode.chunks.begin(), mode.chunks.end(), [&](const Chunk &own) {
+      return own.id == static_cast<int32_t>(c);
+    });
+    if (isOurs != (problem.chunks[c].stage == stage.id) || problem.chunks[c].variants.size() != 1)
+      return misfits("chunk " + std::to_string(c) + " is on another stage or has variants");
+  }
+  return Status::ok();
+}
+
+/// Every binding of every action lies in a block that plans keep alive then (rule p9, once for all
+/// plans: these keep blocks that are alive together apart).
+Status StepRuns::checkBlocks() const {
+  std::vector<int32_t> sizes(problem.chunks.size());
+  for (const Region &region : mode.regions) {
+    if (!region.block)
+      continue;
+    const StepBlock &own = *region.block;
+    const std::vector<Block> &blocks = problem.chunks[own.chunk].variants[0].blocks;
+    if (own.number >= static_cast<int32_t>(blocks.size()) ||
+        !sameSize(blocks[own.number].bytes, own.bytes))
+      return misfits("region \"" + region.name + "\" has no block of its size");
+    ++sizes[own.chunk];
+  }
+  auto blockOf = [&](int32_t region) -> const Block * {
+    const std::optional<StepBlock> &own = mode.regions[region].block;
+    return own ? &problem.chunks[own->chunk].variants[0].blocks[own->number] : nullptr;
+  };
+  for (const Chunk &chunk : mode.chunks) {
+    if (sizes[chunk.id] != static_cast<int32_t>(problem.chunks[chunk.id].variants[0].blocks.size()))
+      return misfits("chunk " + std::to_string(chunk.id) + " has blocks without regions");
+    for (ActionKind kind : computeKinds)
+      for (const LayerCall &call : chunk.calls(kind))
+        for (const Location &l : call.bindings) {
+          const Block *block = l.space == Space::Region ? blockOf(l.index) : nullptr;
+          if (!block)
+            continue;
+          const bool isOwn = mode.regions[l.index].block->chunk == chunk.id;
+          if (isOwn ? !isAliveIn(*block, kind) : !canBeSent(*block))
+            return misfits("layer \"" + call.layer + "\" uses region \"" +
+                           mode.regions[l.index].name + "\" in " + nameOf(kind) +
+                           ", when its block is gone");
+        }
+  }
+  for (const Transfer &t : mode.transfers) {
+    const bool sends = t.fromStage == stage.id;
+    const Block *block = blockOf(sends ? t.sendRegion : t.recvRegion);
+    const BlockBegin begin = t.gradient ? BlockBegin::ReceiveGrad : BlockBegin::Receive;
+    if (!block || (sends ? !canBeSent(*block) : block->begin != begin))
+      return misfits("the block of transfer " + std::to_string(t.id) + " is not there when it is " +
+                     (sends ? "sent" : "received"));
+  }
+  return Status::ok();
+}
+
+Status StepRuns::findTransfers() {
+  chunkOf.assign(problem.chunks.size(), -1);
+  for (size_t c = 0; c < mode.chunks.size(); ++c)
+    chunkOf[mode.chunks[c].id] = static_cast<int32_t>(c);
+  for (size_t r = 0; r < mode.regions.size(); ++r)
+    if (const std::optional<StepBlock> &block = mode.regions[r].block)
+      regionOf[{block->chunk, block->number}] = static_cast<int32_t>(r);
+  for (const Message &message : messages) {
+    auto found = std::find_if(mode.transfers.begin(), mode.transfers.end(), [&](const auto &t) {
+      return t.gradient == message.gradient && t.fromChunk == message.fromChunk &&
+             t.toChunk == message.toChunk;
+    });
+    const bool isOurs = message.fromStage == stage.id || message.toStage == stage.id;
+    if (isOurs != (found != mode.transfers.end()))
+      return misfits("the message from chunk " + std::to_string(message.fromChunk) + " to " +
+                     std::to_string(message.toChunk) + " is missing in one of them");
+    transferOf.push_back(isOurs ? static_cast<int32_t>(found - mode.transfers.begin()) : -1);
+  }
+  if (std::count_if(transferOf.begin(), transferOf.end(), [](int32_t t) { return t >= 0; }) !=
+      static_cast<int64_t>(mode.transfers.size()))
+    return misfits("it lacks a message of the program");
+  return Status::ok();
+}
+
+/// The stage's part of the plan with its messages, in the program's numbers.
+std::vector<Action> StepRuns::ownActions(const PlannedStep &planned) const {
+  std::vector<Action> actions = planned.lists[stage.id];
+  for (Action &a : actions)
+    a.index = isCompute(a.kind) ? chunkOf[a.index] : transferOf[a.index];
+  return withEpilogue(stage, mode, std::move(actions));
+}
+
+void StepRuns::placeBlocks(const planner::StepPlan &plan, StepRun &run) const {
+  run.offsets.resize(mode.regions.size());
+  for (size_t r = 0; r < mode.regions.size(); ++r)
+    if (mode.regions[r].block) // micro-batches without units have none
+      run.offsets[r].assign(mode.microbatches, mode.stepOffset);
+  for (const planner::BlockPlace &place : plan.places[stage.id]) {
+    const int32_t region = regionOf.at({place.chunk, place.block});
+    run.offsets[region][place.microbatch] = mode.stepOffset + place.offset;
+    run.facts.arenaUsed = std::max(run.facts.arenaUsed, place.offset + mode.regions[region].bytes);
+  }
+  run.plan.offsets = ownPlan(mode).offsets;
+  for (size_t r = 0; r < mode.regions.size(); ++r)
+    if (!run.offsets[r].empty())
+      run.plan.offsets[r] = run.offsets[r].data();
+}
+
+Result<planner::StepLoads> loadsOf(int64_t step, int32_t microbatches, MicrobatchSource &source) {
+  std::vector<MicrobatchWeight> weights;
+  for (int32_t m = 0; m < microbatches; ++m) {
+    OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
+    weights.push_back(weightOf(*batch));
+  }
+  return loadsOf(step, weights);
+}
+
+planner::StepLoads loadsOf(int64_t step, std::span<const MicrobatchWeight> weights) {
+  planner::StepLoads loads;
+  loads.step = step;
+  for (const MicrobatchWeight &weight : weights)
+    loads.microbatches.push_back(
+        {{weight.tiles, weight.tokens, weight.squaredTokens, 0}, std::nullopt});
+  return loads;
+}
+
+Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &source) {
+  OMNIBAL_ASSIGN_OR_RETURN(planner::StepLoads loads, loadsOf(step, mode.microbatches, source));
+  OMNIBAL_ASSIGN_OR_RETURN(TakenStep taken, plans->take(replica, loads));
+  const PlannedStep &planned = *taken.step;
+  if (std::vector<MicrobatchWeight> next = source.next(); !next.empty())
+    OMNIBAL_RETURN_IF_ERROR(plans->expect(replica, loadsOf(step + 1, next)));
+  auto run = std::make_unique<StepRun>();
+  run->facts.hasLists = planned.plan.method == planner::StepMethod::Lists;
+  run->facts.planSeconds = planned.planMs * 1e-3;
+  run->facts.waitSeconds = taken.waitMs * 1e-3;
+  run->facts.predictedSeconds = static_cast<double>(planned.plan.stepNs) * secondsOfNs;
+  run->facts.boundSeconds = static_cast<double>(planned.plan.boundNs) * secondsOfNs;
+  run->facts.staticSeconds = static_cast<double>(planned.plan.staticNs) * secondsOfNs;
+  if (run->facts.hasLists) {
+    run->actions = ownActions(planned);
+    placeBlocks(planned.plan, *run);
+    run->plan.actions = run->actions;
+    run->plan.ofStep = true;
+  } else {
+    run->plan = ownPlan(mode);
+    run->facts.arenaUsed = mode.stepBytes;
+  }
+  run->completions = findCompletions(stage, mode, run->plan.actions);
+  if (verifies)
+    OMNIBAL_RETURN_IF_ERROR(verify(planned, *run, loads));
+  return run;
+}
+
+int64_t rehearsalBytes(const Stage &stage) {
+  auto train = stage.modes.find("train");
+  if (train == stage.modes.end())
+    return 0;
+  int64_t bytes = train->second.stepOffset;
+  for (const Region &region : train->second.regions)
+    bytes += region.block ? region.bytes : 0;
+  return bytes;
+}
+
+std::unique_ptr<StepRun> StepRuns::rehearsal() const {
+  auto run = std::make_unique<StepRun>();
+  auto add = [&](ActionKind kind, size_t index) {
+    run->actions.push_back({kind, 0, static_cast<int32_t>(index)});
+  };
+  for (const auto &backward : {std::vector{ActionKind::Backward},
+                               std::vector{ActionKind::InputGrad, ActionKind::WeightGrad}}) {
+    for (size_t t = 0; t < mode.transfers.size(); ++t)
+      if (mode.transfers[t].toStage == stage.id)
+        add(ActionKind::WaitRecv, t);
+    for (size_t c = 0; c < mode.chunks.size(); ++c)
+      add(ActionKind::Forward, c);
+    for (size_t c = mode.chunks.size(); c-- > 0;)
+      for (ActionKind kind : backward)
+        add(kind, c);
+  }
+  run->plan = ownPlan(mode);
+  run->plan.actions = run->actions;
+  run->plan.ofStep = true;
+  run->offsets.resize(mode.regions.size());
+  int64_t next = mode.stepOffset;
+  for (size_t r = 0; r < mode.regions.size(); ++r)
+    if (mode.regions[r].block) {
+      run->offsets[r].assign(mode.microbatches, next);
+      run->plan.offsets[r] = run->offsets[r].data();
+      next += mode.regions[r].bytes;
+    }
+  return run;
+}
+
+Status StepRuns::verify(const PlannedStep &planned, const StepRun &run,
+                        const planner::StepLoads &loads) const {
+  if (!run.facts.hasLists)
+    return Status::ok(); // the program's own were verified with it
+  OMNIBAL_RETURN_IF_ERROR(checkStep(problem, loads, planned, messages));
+  std::vector<RunLoad> sizes;
+  for (const planner::MicrobatchLoad &each : loads.microbatches)
+    sizes.push_back({each.load.tiles, program.roundedTokens(each.load.tokens)});
+  return verifyMemoryOf(program, stage, "train", run.plan, sizes)
+      .context("the plan of step " + std::to_string(loads.step));
+}
+
+} // namespace omnibal::rt

@@ -1,0 +1,80 @@
+//===- StepRuns.h - Plans of single steps as what a rank does ---------------------------------===//
+#ifndef RUNTIME_EXECUTOR_STEPRUNS_H
+#define RUNTIME_EXECUTOR_STEPRUNS_H
+
+#include "runtime/data/MicrobatchSource.h"
+#include "runtime/executor/Completions.h"
+#include "runtime/executor/StepPlanFacts.h"
+#include "runtime/planner/step/StepProblem.h"
+#include "runtime/schedule/StepPlans.h"
+#include <memory>
+
+namespace omnibal::rt {
+
+/// What a stage does in one planned step.
+struct StepRun {
+  std::vector<Action> actions;
+  std::vector<std::vector<int64_t>> offsets; ///< by region; empty where the plan does not place it
+  RunPlan plan;                              ///< looks at the two above or at the mode's own
+  Completions completions;
+  StepPlanFacts facts;
+};
+
+/// The messages of a step problem: one an edge between stages, and one for its gradient. Ids are
+/// their numbers.
+std::vector<Message> messagesOf(const planner::StepProblem &problem);
+
+/// Plans for the ranks of a process, each of which is taken so many times.
+Result<std::shared_ptr<StepPlans>> openStepPlans(const Program &program, int64_t takers);
+
+/// The steps of a program whose schedule is "per-step", for one stage of one replica. A step's plan
+/// depends on the program and on what the step's micro-batches weigh, so all ranks make the same
+/// one and a run that is resumed repeats it.
+class StepRuns {
+public:
+  /// Reads the program's step problem and checks that it is about this program: a stage that
+  /// trusted another one would write where something else lies. `plans` is shared by the ranks that
+  /// are threads of one process; null: this rank plans for itself.
+  static Result<std::unique_ptr<StepRuns>> open(const Program &program, const Stage &stage,
+                                                int replica, std::shared_ptr<StepPlans> plans);
+
+  /// Plans a step for the micro-batches of `source` and lays it out.
+  Result<std::unique_ptr<StepRun>> of(int64_t step, MicrobatchSource &source);
+  /// Every kind of action of every chunk on micro-batch 0, for measuring: all forwards and whole
+  /// backwards, then all forwards and split ones. Blocks lie one after the other, in the first
+  /// rehearsalBytes() of the arena.
+  std::unique_ptr<StepRun> rehearsal() const;
+
+private:
+  StepRuns(const Program &program, const Stage &stage, int replica, planner::StepProblem problem,
+           std::shared_ptr<StepPlans> plans);
+  Status check() const;
+  Status checkBlocks() const;
+  Status findTransfers();
+  std::vector<Action> ownActions(const PlannedStep &planned) const;
+  void placeBlocks(const planner::StepPlan &plan, StepRun &run) const;
+  Status verify(const PlannedStep &planned, const StepRun &run,
+                const planner::StepLoads &loads) const;
+
+  const Program &program;
+  const Stage &stage;
+  const Mode &mode;
+  int replica;
+  planner::StepProblem problem;
+  std::shared_ptr<StepPlans> plans;
+  std::vector<Message> messages;   ///< of all stages; ids are their numbers
+  std::vector<int32_t> transferOf; ///< by message: its number in Mode::transfers, or -1
+  std::vector<int32_t> chunkOf;    ///< by chunk of the problem: its number in Mode::chunks
+  std::map<std::pair<int32_t, int32_t>, int32_t> regionOf; ///< chunk, block
+  bool verifies;                                           ///< every step by the rules p9 and p10
+};
+
+/// Bytes of the arena that StepRuns::rehearsal() needs.
+int64_t rehearsalBytes(const Stage &stage);
+
+/// What a step's micro-batches weigh, as plans count it.
+Result<planner::StepLoads> loadsOf(int64_t step, int32_t microbatches, MicrobatchSource &source);
+planner::StepLoads loadsOf(int64_t step, std::span<const MicrobatchWeight> weights);
+
+} // namespace omnibal::rt
+#endif // RUNTIME_EXECUTOR_STEPRUNS_H
