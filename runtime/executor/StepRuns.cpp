@@ -19,6 +19,11 @@ Status misfits(const std::string &what) {
           "step-problem.json is not of this program: " + what + "; compile the program again"};
 }
 
+/// The host's transports perform messages as they come.
+TransportOrder transportOrder(const Program &program) {
+  return program.target == "host" ? TransportOrder::Any : TransportOrder::OneQueue;
+}
+
 /// Whether an action of the block's own unit finds it alive.
 bool isAliveIn(const Block &block, ActionKind kind) {
   const bool early = block.begin == BlockBegin::Receive || block.begin == BlockBegin::Forward;
@@ -64,6 +69,7 @@ Result<std::shared_ptr<StepPlans>> openStepPlans(const Program &program, int64_t
   std::vector<Message> messages = messagesOf(problem);
   StepPlansOptions options;
   options.takers = takers;
+  options.order = transportOrder(program);
   return std::make_shared<StepPlans>(std::move(problem), std::move(messages), std::move(options));
 }
 
@@ -71,7 +77,7 @@ StepRuns::StepRuns(const Program &program, const Stage &stage, int replica,
                    planner::StepProblem stepProblem, std::shared_ptr<StepPlans> stepPlans)
     : program(program), stage(stage), mode(stage.modes.at("train")), replica(replica),
       problem(std::move(stepProblem)), plans(std::move(stepPlans)), messages(messagesOf(problem)),
-      verifies(std::getenv("OMNIBAL_VERIFY_STEPS") != nullptr) {}
+      sendWaits(mode), verifies(std::getenv("OMNIBAL_VERIFY_STEPS") != nullptr) {}
 
 Result<std::unique_ptr<StepRuns>> StepRuns::open(const Program &program, const Stage &stage,
                                                  int replica, std::shared_ptr<StepPlans> plans) {
@@ -180,11 +186,12 @@ Status StepRuns::findTransfers() {
 }
 
 /// The stage's part of the plan with its messages, in the program's numbers.
-std::vector<Action> StepRuns::ownActions(const PlannedStep &planned) const {
+std::vector<Action> StepRuns::ownActions(const PlannedStep &planned, const StepRun &run,
+                                         std::span<const RunLoad> sizes) const {
   std::vector<Action> actions = planned.lists[stage.id];
   for (Action &a : actions)
     a.index = isCompute(a.kind) ? chunkOf[a.index] : transferOf[a.index];
-  return withEpilogue(stage, mode, std::move(actions));
+  return withEpilogue(stage, mode, sendWaits.delayed(actions, run.plan.offsets, sizes));
 }
 
 void StepRuns::placeBlocks(const planner::StepPlan &plan, StepRun &run) const {
@@ -227,6 +234,9 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   const PlannedStep &planned = *taken.step;
   if (std::vector<MicrobatchWeight> next = source.next(); !next.empty())
     OMNIBAL_RETURN_IF_ERROR(plans->expect(replica, loadsOf(step + 1, next)));
+  std::vector<RunLoad> sizes;
+  for (const planner::MicrobatchLoad &each : loads.microbatches)
+    sizes.push_back({each.load.tiles, program.roundedTokens(each.load.tokens)});
   auto run = std::make_unique<StepRun>();
   run->facts.hasLists = planned.plan.method == planner::StepMethod::Lists;
   run->facts.planSeconds = planned.planMs * 1e-3;
@@ -235,8 +245,8 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   run->facts.boundSeconds = static_cast<double>(planned.plan.boundNs) * secondsOfNs;
   run->facts.staticSeconds = static_cast<double>(planned.plan.staticNs) * secondsOfNs;
   if (run->facts.hasLists) {
-    run->actions = ownActions(planned);
     placeBlocks(planned.plan, *run);
+    run->actions = ownActions(planned, *run, sizes);
     run->plan.actions = run->actions;
     run->plan.ofStep = true;
   } else {
@@ -245,7 +255,7 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   }
   run->completions = findCompletions(stage, mode, run->plan.actions);
   if (verifies)
-    OMNIBAL_RETURN_IF_ERROR(verify(planned, *run, loads));
+    OMNIBAL_RETURN_IF_ERROR(verify(planned, *run, loads, sizes));
   return run;
 }
 
@@ -290,13 +300,10 @@ std::unique_ptr<StepRun> StepRuns::rehearsal() const {
 }
 
 Status StepRuns::verify(const PlannedStep &planned, const StepRun &run,
-                        const planner::StepLoads &loads) const {
+                        const planner::StepLoads &loads, std::span<const RunLoad> sizes) const {
   if (!run.facts.hasLists)
     return Status::ok(); // the program's own were verified with it
-  OMNIBAL_RETURN_IF_ERROR(checkStep(problem, loads, planned, messages));
-  std::vector<RunLoad> sizes;
-  for (const planner::MicrobatchLoad &each : loads.microbatches)
-    sizes.push_back({each.load.tiles, program.roundedTokens(each.load.tokens)});
+  OMNIBAL_RETURN_IF_ERROR(checkStep(problem, loads, planned, messages, transportOrder(program)));
   return verifyMemoryOf(program, stage, "train", run.plan, sizes)
       .context("the plan of step " + std::to_string(loads.step));
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/data/MicrobatchSource.h"
 #include "runtime/executor/Completions.h"
+#include "runtime/executor/SendWaits.h"
 #include "runtime/executor/StepPlanFacts.h"
 #include "runtime/planner/step/StepProblem.h"
 #include "runtime/schedule/StepPlans.h"
@@ -51,10 +52,11 @@ private:
   Status check() const;
   Status checkBlocks() const;
   Status findTransfers();
-  std::vector<Action> ownActions(const PlannedStep &planned) const;
+  std::vector<Action> ownActions(const PlannedStep &planned, const StepRun &run,
+                                 std::span<const RunLoad> sizes) const;
   void placeBlocks(const planner::StepPlan &plan, StepRun &run) const;
-  Status verify(const PlannedStep &planned, const StepRun &run,
-                const planner::StepLoads &loads) const;
+  Status verify(const PlannedStep &planned, const StepRun &run, const planner::StepLoads &loads,
+                std::span<const RunLoad> sizes) const;
 
   const Program &program;
   const Stage &stage;
@@ -66,7 +68,8 @@ private:
   std::vector<int32_t> transferOf; ///< by message: its number in Mode::transfers, or -1
   std::vector<int32_t> chunkOf;    ///< by chunk of the problem: its number in Mode::chunks
   std::map<std::pair<int32_t, int32_t>, int32_t> regionOf; ///< chunk, block
-  bool verifies;                                           ///< every step by the rules p9 and p10
+  SendWaits sendWaits;
+  bool verifies; ///< every step by the rules p9 and p10
 };
 
 /// Bytes of the arena that StepRuns::rehearsal() needs.

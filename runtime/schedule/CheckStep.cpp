@@ -37,7 +37,8 @@ Status checkComputing(int64_t step, const PlannedStep &planned) {
 } // namespace
 
 Status checkStep(const planner::StepProblem &problem, const planner::StepLoads &loads,
-                 const PlannedStep &planned, const std::vector<Message> &messages) {
+                 const PlannedStep &planned, const std::vector<Message> &messages,
+                 TransportOrder order) {
   auto violations = planner::checkStepPlan(problem, loads, planned.plan);
   if (!violations.empty())
     return defect(loads.step, violations[0].message());
@@ -54,9 +55,12 @@ Status checkStep(const planner::StepProblem &problem, const planner::StepLoads &
   std::vector<StageActions> stages;
   for (const std::vector<Action> &list : planned.lists)
     stages.push_back({list, transfers, {}});
-  for (auto verify : {verifyEnds, verifyRendezvous, verifyOneQueue})
+  for (auto verify : {verifyEnds, verifyRendezvous, verifyOneQueue}) {
+    if (verify == verifyOneQueue && order == TransportOrder::Any)
+      continue;
     if (Status status = verify(stages, "lists"); !status)
       return defect(loads.step, status.message());
+  }
   return Status::ok();
 }
 

@@ -37,8 +37,10 @@ struct ListEvent {
 class StepExpansion {
 public:
   StepExpansion(const std::vector<std::vector<planner::StepAction>> &compute,
-                const ActionTimes &times, const std::vector<Message> &messages)
-      : compute(compute), times(times), events(compute.size()), waits(compute.size()) {
+                const ActionTimes &times, const std::vector<Message> &messages,
+                TransportOrder transport)
+      : compute(compute), times(times), transport(transport), events(compute.size()),
+        waits(compute.size()) {
     for (size_t s = 0; s < compute.size(); ++s) {
       waits[s].resize(compute[s].size());
       order.emplace_back(compute[s].size(), 0);
@@ -119,14 +121,16 @@ private:
   }
 
   void addEvents(const MicrobatchMessage &one) {
-    Moment time = endOf(one.maker);
+    Moment made = endOf(one.maker), post = {0, 0};
     if (one.reader.position > 0)
-      time = std::max(time, beforeStartOf({one.reader.stage, one.reader.position - 1}));
+      post = beforeStartOf({one.reader.stage, one.reader.position - 1});
+    if (transport == TransportOrder::OneQueue)
+      made = post = std::max(made, post);
     auto add = [&](const ListPlace &at, Moment moment, int rank, ActionKind kind) {
       events[at.stage].push_back({moment, rank, messageAction(kind, one)});
     };
-    add(one.reader, time, 0, ActionKind::PostRecv);
-    add(one.maker, time, 1, ActionKind::Send);
+    add(one.reader, post, 0, ActionKind::PostRecv);
+    add(one.maker, made, 1, ActionKind::Send);
     add(one.maker, {startOf(one.reader).first, std::numeric_limits<int64_t>::max()}, 2,
         ActionKind::WaitSend);
   }
@@ -156,6 +160,7 @@ private:
 
   const std::vector<std::vector<planner::StepAction>> &compute;
   const ActionTimes &times;
+  const TransportOrder transport;
   std::vector<MicrobatchMessage> all;
   std::vector<std::vector<ListEvent>> events;          ///< by stage
   std::vector<std::vector<std::vector<size_t>>> waits; ///< [stage][action]: what it reads, in `all`
@@ -177,8 +182,9 @@ ActionTimes plannedTimes(const planner::StepUnits &units, const planner::StepLis
 
 std::vector<std::vector<Action>>
 insertCommunication(const std::vector<std::vector<planner::StepAction>> &compute,
-                    const ActionTimes &times, const std::vector<Message> &messages) {
-  return StepExpansion(compute, times, messages).run();
+                    const ActionTimes &times, const std::vector<Message> &messages,
+                    TransportOrder order) {
+  return StepExpansion(compute, times, messages, order).run();
 }
 
 } // namespace omnibal::rt

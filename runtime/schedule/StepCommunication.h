@@ -17,6 +17,12 @@ struct ActionTimes {
 ActionTimes plannedTimes(const planner::StepUnits &units, const planner::StepLists &lists,
                          const planner::StepTimes &times);
 
+/// How a transport performs the messages of a rank.
+enum class TransportOrder {
+  OneQueue, ///< one after the other, in the order in which they are started (NCCL)
+  Any       ///< each as soon as both ends have started it (threads, MPI, TCP)
+};
+
 /// Puts messages between the actions of a step plan with whole micro-batches (every part is 0).
 /// `times` are those of a run of the lists: an action starts when the one before it and the makers
 /// of what it reads have ended, or later. A message exists for the micro-batches that have both its
@@ -50,9 +56,16 @@ ActionTimes plannedTimes(const planner::StepUnits &units, const planner::StepLis
 /// which it need not be the first; a wait for a group is not earlier than the group's last message.
 /// So by the same induction all messages of a time move once everything before it has happened.
 /// Both ends of a pair start its messages in the order of times, ids and micro-batches.
+///
+/// Any order. T may lie in the middle of an action of one end, which then starts the message only
+/// after it, and the reader waits. Where the order does not matter, the sender starts a message as
+/// soon as m has ended and the receiver right before p, so that it moves while they compute. Memory
+/// and rule p8 are as above: m and p are before r, and nothing waits for a start that is later than
+/// itself. Rule p11 does not hold.
 std::vector<std::vector<Action>>
 insertCommunication(const std::vector<std::vector<planner::StepAction>> &compute,
-                    const ActionTimes &times, const std::vector<Message> &messages);
+                    const ActionTimes &times, const std::vector<Message> &messages,
+                    TransportOrder order = TransportOrder::OneQueue);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_SCHEDULE_STEPCOMMUNICATION_H

@@ -152,7 +152,8 @@ private:
       throw std::logic_error("the plan's lists cannot finish");
     result.times = plannedTimes(units, lists, *times);
     if (result.plan.method == planner::StepMethod::Lists)
-      result.lists = insertCommunication(result.plan.actions, result.times, messages);
+      result.lists =
+          insertCommunication(result.plan.actions, result.times, messages, options.order);
     result.planMs = millisecondsSince(begin);
     return result;
   }

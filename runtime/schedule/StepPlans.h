@@ -31,6 +31,7 @@ struct StepPlansOptions {
   int64_t takers = 1;
   /// Makes a plan; the planner's search if empty. Called by several threads at once.
   std::function<planner::StepPlan(const planner::StepLoads &)> plan = {};
+  TransportOrder order = TransportOrder::OneQueue;
 };
 
 /// Plans the steps that were announced, on a thread of its own. Ranks that are threads of a process
@@ -64,9 +65,11 @@ private:
 };
 
 /// Checks the plan of a step in full, for all stages: the rules of checkStepPlan, then p7, p8 and
-/// p11 on its lists with messages. The error is Internal and names step, rule and place.
+/// where messages are performed in order, p11 on its lists with messages. The error is Internal and
+/// names step, rule and place.
 Status checkStep(const planner::StepProblem &problem, const planner::StepLoads &loads,
-                 const PlannedStep &planned, const std::vector<Message> &messages);
+                 const PlannedStep &planned, const std::vector<Message> &messages,
+                 TransportOrder order = TransportOrder::OneQueue);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_SCHEDULE_STEPPLANS_H
