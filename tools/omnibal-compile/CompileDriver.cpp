@@ -213,6 +213,7 @@ private:
   LogicalResult writeFiles() {
     const cost::UnitCosts costs = record->costs.units.of(record->plan.plan.remat);
     if (failed(writeText(options.emitProblem, planner::writeProblem(record->plan.problem))) ||
+        failed(writeText(options.emitStepProblem, record->laidOut.program->program.stepProblem)) ||
         failed(writeText(options.emitBatchCost, batchCostJson(costs))))
       return failure();
     return writeViews();

@@ -107,6 +107,9 @@ void describe(CLI::App &app, Options &o) {
                  "write what a tile, a token and a squared sample length cost (JSON), for "
                  "omnibal-batch --cost");
   app.add_option("--emit-problem", o.emitProblem, "write the planning problem (JSON)");
+  app.add_option("--emit-step-problem", o.emitStepProblem,
+                 "with --schedule per-step: write what plans of steps are made from (JSON), for "
+                 "omnibal-plan --steps");
   app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
   app.add_option("--report", o.report, "write the plan as a self-contained HTML page");
   app.add_flag("--dry-run", o.dryRun, "plan and print only; write no program");
@@ -124,7 +127,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   app.footer(example);
   app.set_version_flag(
       "--version", rt::formats::versionText("omnibal-compile", OMNIBAL_VERSION,
-                                            {rt::formats::program, rt::formats::plan,
+                                            {rt::formats::program, rt::formats::stepProgram,
+                                             rt::formats::stepProblem, rt::formats::plan,
                                              rt::formats::planProblem, rt::formats::calibration}));
   app.set_config("--config", "", "TOML file that may hold any of these options");
   app.allow_config_extras(CLI::config_extras_mode::error);
@@ -133,6 +137,11 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     exitCode = app.exit(error) == 0 ? 0 : 2;
+    return false;
+  }
+  if (!options.emitStepProblem.empty() && options.schedule != "per-step") {
+    std::cerr << "omnibal-compile: --emit-step-problem needs --schedule per-step" << std::endl;
+    exitCode = 2;
     return false;
   }
   options.deviceGiven = app.count("--device") > 0;

@@ -25,7 +25,7 @@ struct Options {
   int64_t memoryLimitBytes = 0;                ///< 0: none
   std::string batches;
   std::vector<std::string> calibration;
-  std::string emitProblem, emitBatchCost, trace, report;
+  std::string emitProblem, emitStepProblem, emitBatchCost, trace, report;
   bool dryRun = false, dumpPassPipeline = false;
 };
 

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 import pipelines  # noqa: E402
 
 TILES, TOKENS, MICRO_BATCHES, RANKS = 12, 1024, 8, 2
-CONFIG = (256, 6, 384, 6, 8192)  # vision width, layers, text width, layers, vocabulary
+CONFIG = (128, 6, 192, 6, 8192)  # vision width, layers, text width, layers, vocabulary
 RIVALS = ("1f1b", "zb-h1", "interleaved:2", "auto")
 SCHEDULES = RIVALS + ("per-step",)
 WARM_UP = 2

@@ -209,7 +209,7 @@ public:
       at += aligned(bytes);
     }
     mode.regions.push_back(r);
-    return {Space::Region, static_cast<int32_t>(mode.regions.size()) - 1, 0};
+    return {Space::Region, static_cast<int32_t>(mode.regions.size()) - 1, {}};
   }
   Location batch(const char *name) {
     Location l = region(name, cap * 4);

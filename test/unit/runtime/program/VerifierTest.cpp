@@ -78,7 +78,102 @@ TEST(Verifier, AcceptsPicturesOfTheirOwnSizes) {
   EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
 }
 
+/// Makes steps of mode train planned one by one: every region but the workspace is a block, and the
+/// program's own lists have a place of their own for each of its micro-batches.
+Mode &planSteps(Program &p) {
+  p.stepProblem = "{}";
+  auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  for (Stage &stage : p.stageList) {
+    Mode &mode = stage.modes.at("train");
+    int64_t at = aligned(stage.persistentBytes);
+    auto isWorkspace = [](const Region &r) { return r.name == "workspace"; };
+    for (Region &r : mode.regions)
+      if (isWorkspace(r)) {
+        r.offsets.assign(mode.microbatches, at);
+        at += aligned(r.bytes);
+      }
+    mode.stepOffset = at;
+    int32_t number = 0;
+    for (Region &r : mode.regions) {
+      if (isWorkspace(r))
+        continue;
+      r.bytes = aligned(r.bytes);
+      r.block = StepBlock{mode.chunks[0].id, 0, number++, {r.bytes, 0, 0}};
+      for (int64_t &offset : r.offsets) {
+        offset = at;
+        at += r.bytes;
+      }
+    }
+    mode.stepBytes = at - mode.stepOffset;
+    stage.arenaBytes = std::max(stage.arenaBytes, at);
+  }
+  return p.stageList.back().modes.at("train");
+}
+Region &firstBlock(Mode &mode) {
+  return *std::find_if(mode.regions.begin(), mode.regions.end(),
+                       [](const Region &r) { return r.block.has_value(); });
+}
+
+TEST(Verifier, AcceptsPlannedSteps) {
+  for (bool split : {false, true}) {
+    Program p = tinyProgram({.stages = 2, .microbatches = 2, .split = split});
+    planSteps(p);
+    EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
+  }
+}
+
 const Broken cases[] = {
+    {"p14", "there is no step problem",
+     [](Program &p) {
+       planSteps(p);
+       p.stepProblem.clear();
+     }},
+    {"p14", "does not lie between", [](Program &p) { planSteps(p).stepOffset = 0; }},
+    {"p14", "does not lie between", [](Program &p) { planSteps(p).stepBytes += 1 << 20; }},
+    {"p14", "begins at no multiple of 64",
+     [](Program &p) {
+       Mode &mode = planSteps(p);
+       mode.stepOffset += 8;
+       mode.stepBytes -= 8;
+     }},
+    {"p14", "belongs to no chunk of the stage",
+     [](Program &p) { firstBlock(planSteps(p)).block->chunk = 77; }},
+    {"p14", "variant or number is out of range",
+     [](Program &p) { firstBlock(planSteps(p)).block->variant = 1; }},
+    {"p14", "no multiples of 64",
+     [](Program &p) { firstBlock(planSteps(p)).block->bytes.perToken = 8; }},
+    {"p14", "another size at the caps",
+     [](Program &p) { firstBlock(planSteps(p)).block->bytes.constant += 64; }},
+    {"p14", "another region has its block",
+     [](Program &p) { firstBlock(planSteps(p)).block->number = 1; }},
+    {"p14", "it must lie in one place outside",
+     [](Program &p) {
+       Mode &mode = planSteps(p);
+       region(mode, "workspace").offsets.assign(mode.microbatches, mode.stepOffset);
+     }},
+    {"p14", "which belongs to another chunk",
+     [](Program &p) {
+       Mode &mode = planSteps(p);
+       mode.chunks.emplace_back().id = 5;
+       for (const Location &l : mode.chunks[0].forward[0].bindings)
+         if (l.space == Space::Region)
+           mode.regions[l.index].block->chunk = 5;
+     }},
+    // What shrinks with the micro-batch has to hold its values with every load.
+    {"p4", "do not fit the region",
+     [](Program &p) {
+       Mode &mode = planSteps(p);
+       for (Region &r : mode.regions)
+         if (r.block) {
+           int64_t tokens = p.roundedTokens(p.tokensCap), whole = (r.bytes / tokens + 64) / 64 * 64;
+           r.block->bytes = {0, 0, whole};
+           p.stageList.back().arenaBytes += mode.microbatches * (whole * tokens - r.bytes);
+           r.bytes = whole * tokens;
+         }
+       for (Location &l : mode.chunks[0].forward[0].bindings)
+         if (l.space == Space::Region)
+           l.offset.constant += 64;
+     }},
     {"p1", "stages is 3", [](Program &p) { p.stages = 3; }},
     {"p1", "tokens_cap", [](Program &p) { p.tokensCap = -1; }},
     {"p1", "stage 1 has id 0", [](Program &p) { p.stageList[1].id = 0; }},
@@ -163,7 +258,7 @@ const Broken cases[] = {
     {"p4", "do not fit the region",
      [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[2].offset = {8, 0, 0}; }},
     {"p4", "is bound to a region",
-     [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[0] = {Space::Region, 0, 0}; }},
+     [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[0] = {Space::Region, 0, {}}; }},
     {"p4", "region 77 does not exist",
      [](Program &p) { train(p, 0).chunks[0].forward[0].bindings[2].index = 77; }},
     {"p4", "does not fit its region",

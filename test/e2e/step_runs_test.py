@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Runs whose steps are planned one by one: step_runs_test.py BIN_FOLDER DATA_FOLDER [unittest options].
+Losses are compared with runs of another launcher, of other threads, in two parts, and of a fixed schedule; plans with those
+that omnibal-plan makes of the same problem and loads."""
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import unittest
+
+from run_case import BIN, DATA, MODEL, MPIRUN, RunCase
+
+VERIFIED = {"OMNIBAL_VERIFY_STEPS": "1"}
+
+
+def fnv1a(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+class StepRuns(RunCase):
+    layouts = {"planned": ("--stages", "2", "--schedule", "per-step"), "auto": ("--stages", "2", "--schedule", "auto"),
+               "replicas": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2", "--schedule", "per-step")}
+
+    def log(self, *flags, **options):
+        """Lines of a run's log."""
+        path = self.path("log.jsonl")
+        if os.path.exists(path):
+            os.remove(path)
+        self.said = self.run_tool("--log", path, *flags, **options)
+        with open(path) as file:
+            return [json.loads(line) for line in file]
+
+    def losses(self, *flags, **options):
+        return [(line["loss"], line["grad_norm"]) for line in self.log(*flags, **options)]
+
+    def sizes(self):
+        """key -> (tiles, tokens) of the samples."""
+        with tarfile.open(f"{MODEL}/data-000000.tar") as tar:
+            samples = {m.name[:-5]: json.load(tar.extractfile(m)) for m in tar if m.name.endswith(".json")}
+        return {key: (sample["images"], len(sample["input_ids"])) for key, sample in samples.items()}
+
+    def loads(self, step):
+        """What the micro-batches of a step weigh, as a line of omnibal-plan --steps."""
+        sizes = [[self.sizes()[key] for key in group] for group in self.steps[step]]
+        return {"step": step, "microbatches": [{"tiles": sum(v for v, _ in group), "tokens": sum(n for _, n in group),
+                                                "squares": sum(n * n for _, n in group), "labels": 0} for group in sizes]}
+
+    def test_losses_do_not_depend_on_threads_and_launchers(self):
+        planned = self.losses(program="planned", environment=VERIFIED)
+        self.assertEqual(self.losses("--threads", 3, program="planned", environment=VERIFIED), planned)
+        self.assertEqual(self.losses(program="planned", launcher=(*MPIRUN, "2"), environment=VERIFIED), planned)
+        for (loss, _), (fixed, _) in zip(planned, self.losses(program="auto")):
+            self.assertAlmostEqual(loss, fixed, delta=2e-6 * fixed)
+
+    def test_a_run_in_two_parts_is_the_same_run(self):
+        for program in ("planned", "replicas"):
+            with self.subTest(program=program):
+                self.run_tool("--steps", 7, "--save", self.path("whole"), program=program, environment=VERIFIED)
+                folder = self.path(f"ck-{program}")
+                self.run_tool("--steps", 3, "--checkpoint", folder, program=program)
+                self.run_tool("--steps", 7, "--checkpoint", folder, "--resume", "auto", "--save", self.path("parts"), program=program,
+                              says="continuing after step 3")
+                self.assertTrue(self.weights("whole") == self.weights("parts"), "the weights differ")
+
+    def test_the_log_has_the_plans_that_omnibal_plan_makes(self):
+        lines = self.log("--steps", 3, program="planned")
+        self.assertIn("plans of steps", self.said)
+        with open(self.path("loads.jsonl"), "w") as file:
+            file.writelines(json.dumps(self.loads(step)) + "\n" for step in range(3))
+        problem = self.path("problem.json")
+        subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *self.layouts["planned"],
+                        "--dry-run", "--emit-step-problem", problem], check=True, stdout=subprocess.DEVNULL)
+        with open(problem, "rb") as emitted, open(f"{self.programs}/planned/step-problem.json", "rb") as written:
+            self.assertEqual(emitted.read(), written.read())
+        plan = [f"{BIN}/omnibal-plan"]
+        subprocess.run(plan + ["--steps", self.path("loads.jsonl"), problem, "-o", self.path("plans.jsonl")], check=True,
+                       stdout=subprocess.DEVNULL)
+        subprocess.run(plan + ["--check-steps", problem, self.path("loads.jsonl"), self.path("plans.jsonl")], check=True,
+                       stdout=subprocess.DEVNULL)
+        with open(self.path("plans.jsonl")) as file:
+            plans = [json.loads(line) for line in file]
+        for line, made in zip(lines, plans, strict=True):
+            self.assertEqual(line["plan"], made["method"])
+            for name in ("predicted", "bound", "static"):
+                self.assertAlmostEqual(line[f"{name}_ms"], made[f"{'step' if name == 'predicted' else name}_ns"] / 1e6, places=5)
+            self.assertLessEqual(line["predicted_ms"], line["static_ms"])
+            self.assertGreater(line["arena_used"], 0)
+
+    def test_text_alone_needs_no_vision(self):
+        text = [key for key, (tiles, _) in self.sizes().items() if tiles == 0]
+        self.assertTrue(text, "the shard has a sample without pictures")
+        mixed = [[group if m % 2 else text[:1] for m, group in enumerate(step)] for step in self.steps[:3]]
+        nothing = [[text[:1] for _ in step] for step in self.steps[:2]]
+        for name, steps in (("mixed", mixed), ("text", nothing)):
+            with self.subTest(name=name):
+                planned = self.losses(program="planned", steps=self.write_steps(steps), environment=VERIFIED)
+                for (loss, norm), (fixed, fixed_norm) in zip(planned, self.losses(program="auto", steps=self.write_steps(steps))):
+                    self.assertAlmostEqual(loss, fixed, delta=2e-6 * fixed)
+                    self.assertAlmostEqual(norm, fixed_norm, delta=1e-5 * fixed_norm)
+
+    def change_problem(self, change):
+        """The program with another step problem, and a manifest that knows it."""
+        folder = self.path("changed")
+        os.makedirs(folder, exist_ok=True)
+        source = f"{self.programs}/planned"
+        for name in os.listdir(source):
+            with open(f"{source}/{name}", "rb") as a, open(f"{folder}/{name}", "wb") as b:
+                b.write(a.read())
+        with open(f"{folder}/step-problem.json") as file:
+            problem = json.load(file)
+        change(problem)
+        text = json.dumps(problem).encode()
+        with open(f"{folder}/step-problem.json", "wb") as file:
+            file.write(text)
+        with open(f"{folder}/manifest.json") as file:
+            manifest = json.load(file)
+        manifest["files"]["step-problem.json"] = {"bytes": len(text), "checksum": f"fnv1a:{fnv1a(text):016x}"}
+        with open(f"{folder}/manifest.json", "w") as file:
+            json.dump(manifest, file)
+        return os.path.relpath(folder, self.programs)
+
+    def test_a_problem_of_another_program_is_refused(self):
+        def smaller_block(problem):
+            block = problem["chunks"][0]["variants"][0]["blocks"][0]
+            block["bytes"] = [block["bytes"][0] + 64, *block["bytes"][1:]]
+
+        def shorter_life(problem):
+            blocks = [b for c in problem["chunks"] for b in c["variants"][0]["blocks"] if b["from"] == "F" and b["to"] in ("I", "W")]
+            blocks[0]["to"] = "F"
+
+        def more_memory(problem):
+            problem["memory_bytes"] = [bytes + 64 for bytes in problem["memory_bytes"]]
+
+        def no_gradient(problem):
+            problem["edges"][-1]["grad_bytes"] = [0, 0, 0]
+
+        def parts(problem):
+            problem["sub_microbatches"] = {"most": 2, "least_tiles": 1}
+
+        for change, why in ((smaller_block, "has no block of its size"), (shorter_life, "when its block is gone"),
+                            (more_memory, "more memory for stage"), (no_gradient, "message"), (parts, "it has parts")):
+            with self.subTest(change=change.__name__):
+                said = self.run_tool("--steps", 1, program=self.change_problem(change), code=1, says="step-problem.json is not of this program")
+                self.assertIn(why, said)
+
+    def test_a_damaged_problem_is_named(self):
+        folder = self.change_problem(lambda problem: problem.pop("chunks"))
+        self.run_tool("--steps", 1, program=folder, code=1, says="step-problem.json")
+        os.remove(self.path("changed/step-problem.json"))
+        self.run_tool("--steps", 1, program=folder, code=1, says="step-problem.json")
+
+    def test_only_planned_programs_have_a_problem(self):
+        done = subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "4", "--tokens", "64", "--dry-run",
+                               "--emit-step-problem", self.path("p.json")],
+                              stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--emit-step-problem needs --schedule per-step", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
