@@ -33,6 +33,7 @@ def free_port():
 class Layout:
     """Of the program that a class of tests runs. `cuts`: layers where chunks begin and end."""
     cuts = None
+    schedule = "1f1b"
 
     @classmethod
     def setUpClass(cls):
@@ -56,7 +57,7 @@ class Layout:
         if cls.cuts:
             with open(cls.path("plan.json"), "w") as file:
                 json.dump({"schema": "omnibal.plan/1", "cuts": cls.cuts}, file)
-        command += ["--plan", cls.path("plan.json")] if cls.cuts else ["--partition", "layers"]
+        command += ["--plan", cls.path("plan.json")] if cls.cuts else ["--partition", "layers", "--schedule", cls.schedule]
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
         assert result.returncode == 0, result.stdout
 
@@ -146,6 +147,19 @@ class Replicas(Layout, unittest.TestCase):
 
     def test_processes_have_the_bits_of_threads(self):
         self.check_bits("mpirun")
+
+
+class PlannedSteps(Layout, unittest.TestCase):
+    """Messages of every step's own lists in one queue, on devices that the host runs ahead of."""
+    model, graph, stages, replicas, schedule = "tiny-internvl", "model.onnx", 2, 1, "per-step"
+
+    def environment(self, **more):
+        return super().environment(OMNIBAL_VERIFY_STEPS="1", **more)
+
+    def test_processes_have_the_bits_of_threads(self):
+        self.check_bits("mpirun")
+        with open(self.path("mpirun.jsonl")) as file:
+            self.assertIn("lists", [json.loads(line)["plan"] for line in file])
 
 
 class Grid(Layout, unittest.TestCase):
