@@ -46,16 +46,10 @@ bool isMore(Ratio a, Ratio b) {
 /// One stage's list with the bytes that are alive at each place.
 class Fattening {
 public:
-  Fattening(const StepUnits &units, const std::vector<UnitBytes> &bytes, StepLists &lists,
-            size_t stage, int64_t limit)
-      : units(units), bytes(bytes), lists(lists), list(lists.actions[stage]), limit(limit),
-        alive(list.size()), places(units.units.size()) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      Places &at = places[list[i].unit];
-      (list[i].kind == ActionKind::Forward      ? at.forward
-       : list[i].kind == ActionKind::WeightGrad ? at.weightGrad
-                                                : at.backward) = static_cast<int32_t>(i);
-    }
+  Fattening(const StepUnits &units, const std::vector<UnitBytes> &bytes,
+            const std::vector<ListPlaces> &places, StepLists &lists, size_t stage, int64_t limit)
+      : units(units), bytes(bytes), places(places), lists(lists), list(lists.actions[stage]),
+        limit(limit), alive(list.size()) {
     for (const UnitAction &action : list)
       if (action.kind == ActionKind::Forward)
         add(action.unit, lists.variants[action.unit], 1);
@@ -84,13 +78,9 @@ public:
   }
 
 private:
-  struct Places {
-    int32_t forward = -1, backward = -1, weightGrad = -1;
-  };
-
   int64_t timeOf(int32_t unit, int64_t variant) const {
     int64_t time = units.duration(unit, variant, ActionKind::Forward);
-    if (places[unit].weightGrad < 0)
+    if (places[unit].isWhole())
       return time + units.duration(unit, variant, ActionKind::Backward);
     return time + units.duration(unit, variant, ActionKind::InputGrad) +
            units.duration(unit, variant, ActionKind::WeightGrad);
@@ -109,18 +99,18 @@ private:
 
   void add(int32_t unit, int64_t variant, int64_t sign) {
     const UnitBytes &unitBytes = bytesOf(unit, variant);
-    const Places &at = places[unit];
-    bool isSplit = at.weightGrad >= 0;
+    const ListPlaces &at = places[unit];
     alive[at.forward] += sign * unitBytes.duringForward;
     for (int32_t i = at.forward + 1; i < at.backward; ++i)
       alive[i] += sign * unitBytes.held;
-    alive[at.backward] += sign * (isSplit ? unitBytes.duringInputGrad : unitBytes.duringBackward);
+    alive[at.backward] +=
+        sign * (at.isWhole() ? unitBytes.duringBackward : unitBytes.duringInputGrad);
     for (int32_t i = at.backward + 1; i <= at.weightGrad; ++i)
       alive[i] += sign * unitBytes.split;
   }
 
   void tryVariant(int32_t unit, uint8_t variant) {
-    const Places &at = places[unit];
+    const ListPlaces &at = places[unit];
     add(unit, lists.variants[unit], -1);
     add(unit, variant, 1);
     int32_t last = std::max(at.backward, at.weightGrad);
@@ -135,11 +125,11 @@ private:
 
   const StepUnits &units;
   const std::vector<UnitBytes> &bytes;
+  const std::vector<ListPlaces> &places;
   StepLists &lists;
   const std::vector<UnitAction> &list;
   int64_t limit;
   std::vector<int64_t> alive; ///< by place in the list
-  std::vector<Places> places; ///< by unit
 };
 
 } // namespace
@@ -184,8 +174,9 @@ int64_t peakBytes(const StepUnits &units, const std::vector<UnitBytes> &bytes,
 
 void fatten(const StepUnits &units, const std::vector<UnitBytes> &bytes,
             const std::vector<int64_t> &limits, StepLists &lists) {
+  const std::vector<ListPlaces> places = listPlaces(units, lists);
   for (size_t s = 0; s < lists.actions.size(); ++s)
-    Fattening(units, bytes, lists, s, limits[s]).run();
+    Fattening(units, bytes, places, lists, s, limits[s]).run();
 }
 
 } // namespace omnibal::planner

@@ -65,24 +65,6 @@ private:
   std::vector<Gap> all;
 };
 
-/// Where a unit's actions stand in its stage's list.
-struct ListPlaces {
-  int32_t forward = -1, backward = -1, weightGrad = -1;
-  bool isWhole() const { return weightGrad < 0; }
-};
-
-std::vector<ListPlaces> listPlaces(const StepUnits &units, const StepLists &lists) {
-  std::vector<ListPlaces> places(units.units.size());
-  for (const std::vector<UnitAction> &list : lists.actions)
-    for (size_t i = 0; i < list.size(); ++i) {
-      ListPlaces &at = places[list[i].unit];
-      (list[i].kind == ActionKind::Forward      ? at.forward
-       : list[i].kind == ActionKind::WeightGrad ? at.weightGrad
-                                                : at.backward) = static_cast<int32_t>(i);
-    }
-  return places;
-}
-
 /// Blocks' lives in one state of the lists, as places in their stages' lists.
 class Lives {
 public:

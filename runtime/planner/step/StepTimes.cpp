@@ -89,6 +89,18 @@ private:
 
 } // namespace
 
+std::vector<ListPlaces> listPlaces(const StepUnits &units, const StepLists &lists) {
+  std::vector<ListPlaces> places(units.units.size());
+  for (const std::vector<UnitAction> &list : lists.actions)
+    for (size_t i = 0; i < list.size(); ++i) {
+      ListPlaces &at = places[list[i].unit];
+      (list[i].kind == ActionKind::Forward      ? at.forward
+       : list[i].kind == ActionKind::WeightGrad ? at.weightGrad
+                                                : at.backward) = static_cast<int32_t>(i);
+    }
+  return places;
+}
+
 std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists) {
   return ListRun(units, lists).run();
 }

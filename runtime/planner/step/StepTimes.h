@@ -19,6 +19,16 @@ struct StepLists {
   std::vector<uint8_t> variants; ///< by unit
 };
 
+/// Where a unit's actions stand in its stage's list; -1 for those that it does not have.
+struct ListPlaces {
+  int32_t forward = -1, backward = -1; ///< backward: the whole one or the input gradient
+  int32_t weightGrad = -1;
+  bool isWhole() const { return weightGrad < 0; }
+};
+
+/// The places of every unit, by unit.
+std::vector<ListPlaces> listPlaces(const StepUnits &units, const StepLists &lists);
+
 struct StepTimes {
   std::vector<std::vector<int64_t>> starts; ///< as the lists
   int64_t stepNs = 0;
