@@ -81,7 +81,7 @@ private:
 
   bool isLimited() const { return !limits.empty(); }
   const UnitBytes &bytesOf(int32_t unit, int32_t variant) const {
-    return bytes[units.units[unit].firstVariant + variant];
+    return bytes[units.indexOf(unit, variant)];
   }
   const UnitBytes &leanest(int32_t unit) const {
     return bytesOf(unit, units.units[unit].variants - 1);

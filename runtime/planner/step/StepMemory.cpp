@@ -89,7 +89,7 @@ private:
     return timeOf(unit, lists.variants[unit]) - timeOf(unit, variant);
   }
   const UnitBytes &bytesOf(int32_t unit, int64_t variant) const {
-    return bytes[units.units[unit].firstVariant + variant];
+    return bytes[units.indexOf(unit, variant)];
   }
   /// Bytes times actions that the fatter variant holds in addition.
   __int128 costOf(int32_t unit, uint8_t variant) const {
@@ -148,8 +148,7 @@ int64_t peakBytes(const StepUnits &units, const std::vector<UnitBytes> &bytes,
                   const StepLists &lists, size_t stage) {
   int64_t held = 0, peak = 0;
   for (const UnitAction &action : lists.actions[stage]) {
-    const UnitBytes &own =
-        bytes[units.units[action.unit].firstVariant + lists.variants[action.unit]];
+    const UnitBytes &own = bytes[units.indexOf(action.unit, lists.variants[action.unit])];
     switch (action.kind) {
     case ActionKind::Forward:
       peak = std::max(peak, held + own.duringForward);

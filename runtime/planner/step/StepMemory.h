@@ -20,7 +20,7 @@ struct UnitBytes {
   }
 };
 
-/// The bytes of every unit and variant, numbered as StepUnits::durations.
+/// The bytes of every unit and variant, by StepUnits::indexOf.
 std::vector<UnitBytes> unitBytes(const StepUnits &units);
 
 /// The most bytes that a stage's list holds at any moment.

@@ -327,7 +327,7 @@ bool areApart(const StepUnits &units, const StepLists &lists, const StepTimes &t
     };
     std::vector<Change> changes;
     for (const BlockPlace &place : places[s]) {
-      int32_t unit = units.unitsOf(place.chunk, place.microbatch).first + place.part;
+      int32_t unit = units.unitOf(place);
       const Block &block = units.variantOf(unit, lists.variants[unit]).blocks[place.block];
       int64_t bytes = units.bytesOf(unit, block);
       if (bytes == 0)

@@ -48,7 +48,7 @@ struct Need {
 
 struct Unit {
   int32_t chunk = 0, microbatch = 0, part = 0, stage = 0;
-  int32_t firstVariant = 0; ///< in StepUnits::durations
+  int32_t firstVariant = 0; ///< its first place in arrays of all units in all variants
   int32_t variants = 0;
   int64_t tiles = 0;
   int64_t tokens = 0; ///< 0 in vision
@@ -61,15 +61,19 @@ public:
   const StepModel &model;
   const Borders borders;
   std::vector<Unit> units;
-  std::vector<std::array<int64_t, 4>> durations; ///< [firstVariant + variant][kind]
+  std::vector<std::array<int64_t, 4>> durations; ///< [indexOf][kind]
 
   /// Units of a chunk and micro-batch: a range of numbers.
   std::pair<int32_t, int32_t> unitsOf(int64_t chunk, int64_t microbatch) const {
     size_t place = chunk * model.problem.microbatches + microbatch;
     return {firstUnits[place], firstUnits[place + 1]};
   }
+  /// Where a unit in one of its variants stands in arrays of all of them: durations, unitBytes().
+  size_t indexOf(int32_t unit, int64_t variant) const {
+    return static_cast<size_t>(units[unit].firstVariant + variant);
+  }
   int64_t duration(int32_t unit, int64_t variant, ActionKind kind) const {
-    return durations[units[unit].firstVariant + variant][static_cast<size_t>(kind)];
+    return durations[indexOf(unit, variant)][static_cast<size_t>(kind)];
   }
   const StepVariant &variantOf(int32_t unit, int64_t variant) const {
     return model.problem.chunks[units[unit].chunk].variants[variant];
@@ -87,8 +91,9 @@ public:
   StepAction action(ActionKind kind, int32_t unit) const {
     return {kind, units[unit].microbatch, units[unit].part, units[unit].chunk};
   }
-  int32_t unitOf(const StepAction &action) const {
-    return unitsOf(action.chunk, action.microbatch).first + action.part;
+  /// The unit of an action or of a block's place.
+  template <typename T> int32_t unitOf(const T &item) const {
+    return unitsOf(item.chunk, item.microbatch).first + item.part;
   }
 
 private:

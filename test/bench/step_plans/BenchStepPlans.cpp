@@ -152,7 +152,7 @@ private:
     for (const std::vector<UnitAction> &list : lists.actions) {
       int64_t held = 0;
       for (const UnitAction &action : list) {
-        int64_t own = bytes[units.units[action.unit].firstVariant].held;
+        int64_t own = bytes[units.indexOf(action.unit, 0)].held;
         held += action.kind == ActionKind::Forward ? own : -own;
         most = std::max(most, held);
       }

@@ -162,10 +162,10 @@ private:
       auto [phase, other] = state.phases[u];
       if (static_cast<int32_t>(u) == unit || units.units[u].stage != stage)
         continue;
-      const UnitBytes &own = bytes[units.units[u].firstVariant + other];
+      const UnitBytes &own = bytes[units.indexOf(static_cast<int32_t>(u), other)];
       held += phase == Phase::Forwarded ? own.held : phase == Phase::Halved ? own.split : 0;
     }
-    const UnitBytes &own = bytes[units.units[unit].firstVariant + variant];
+    const UnitBytes &own = bytes[units.indexOf(unit, variant)];
     int64_t during[] = {own.duringForward, own.duringBackward, own.duringInputGrad, own.split};
     return held + during[static_cast<size_t>(kind)] <= units.model.problem.memoryOf(stage);
   }
