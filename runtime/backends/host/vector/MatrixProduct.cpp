@@ -215,5 +215,5 @@ void addColumns(const float *x, int64_t row, int64_t rows, double *sums) {
 } // namespace
 
 namespace omnibal::rt::OMNIBAL_ISA {
-const ProductTable productTable = {panelCols, tileRows, pack, leftFloats, run, addColumns};
+const ProductTable productTable = {panelCols, pack, leftFloats, run, addColumns};
 }

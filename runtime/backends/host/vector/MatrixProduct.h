@@ -36,7 +36,6 @@ struct ProductBlock {
 
 struct ProductTable {
   int64_t panelCols; ///< columns of a panel
-  int64_t panelRows; ///< rows that are computed together
   /// Packs `depth` x `cols` of b; the last panel is filled up with zeros.
   void (*pack)(const Lines &b, int64_t depth, int64_t cols, float *panels);
   int64_t (*leftFloats)(int64_t rows, int64_t depth);
