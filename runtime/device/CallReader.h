@@ -1,4 +1,4 @@
-//===- CallReader.h - Checks a call call's operand names and attributes ------------------===//
+//===- CallReader.h - Checks a call's operand names and attributes ------------------===//
 #ifndef RUNTIME_DEVICE_CALLREADER_H
 #define RUNTIME_DEVICE_CALLREADER_H
 

@@ -1,7 +1,7 @@
 //===- Kernel.h - What a backend offers: kernels by name -------------------------------------===//
 //
 // docs/kernels.md lists the kernels, their operand names, shapes and attributes. A kernel is
-// created once per call call at load (names and attributes are checked there) and run many times.
+// created once per call at load (names and attributes are checked there) and run many times.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DEVICE_KERNEL_H
@@ -34,7 +34,7 @@ struct TensorView {
   }
 };
 
-/// What a call call looks like before any data exists.
+/// What a call looks like before any data exists.
 struct BoundCall {
   std::string kernel;
   std::vector<std::string> operands; ///< names, in the order in which run() receives the views
@@ -54,10 +54,6 @@ public:
   virtual Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
                      ThreadPool &pool) = 0;
 };
-
-/// Creates a kernel of the host backend; InvalidArgument names the kernel and the operand or
-/// attribute that is missing or wrong.
-Result<std::unique_ptr<Kernel>> createHostKernel(const BoundCall &call);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_DEVICE_KERNEL_H

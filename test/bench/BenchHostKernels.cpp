@@ -4,7 +4,7 @@
 // visible pairs of query and key, so that skipped blocks show as speed.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/device/Kernel.h"
+#include "runtime/backends/host/HostBackend.h"
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

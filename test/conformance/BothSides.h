@@ -11,6 +11,7 @@
 #ifndef TEST_CONFORMANCE_BOTHSIDES_H
 #define TEST_CONFORMANCE_BOTHSIDES_H
 
+#include "runtime/backends/host/HostBackend.h"
 #include "runtime/support/BFloat16.h"
 #include "test/conformance/Device.h"
 #include "test/conformance/KernelTest.h"

@@ -1,3 +1,4 @@
+#include "runtime/backends/host/HostBackend.h"
 #include "test/conformance/BackendUnderTest.h"
 
 namespace omnibal::rt::test {

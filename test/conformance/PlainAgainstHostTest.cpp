@@ -1,4 +1,5 @@
 //===- PlainAgainstHostTest.cpp - Plain kernels on the device against the host backend --------===//
+#include "runtime/backends/host/HostBackend.h"
 #include "runtime/device/PlainMath.h"
 #include "test/conformance/RandomProblems.h"
 

@@ -1,6 +1,6 @@
 #include "test/support/FunctionRun.h"
+#include "runtime/backends/host/HostBackend.h"
 #include "runtime/device/CallReader.h"
-#include "runtime/device/Kernel.h"
 #include "runtime/support/BFloat16.h"
 #include "test/support/cuda_emulation/Control.h"
 #include "test/support/cuda_emulation/GeneratedCode.h"

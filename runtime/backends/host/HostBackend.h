@@ -9,5 +9,9 @@ namespace omnibal::rt {
 /// Returns the host backend's kind, which lives forever.
 BackendKind &hostBackendKind();
 
+/// Creates a kernel of the host backend; InvalidArgument names the kernel and the operand or
+/// attribute that is missing or wrong.
+Result<std::unique_ptr<Kernel>> createHostKernel(const BoundCall &call);
+
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_HOSTBACKEND_H

@@ -1,4 +1,5 @@
 #include "runtime/backends/host/Registry.h"
+#include "runtime/backends/host/HostBackend.h"
 
 namespace omnibal::rt {
 

@@ -4,6 +4,7 @@
 
 #include "runtime/backends/cuda/CudaBackend.h"
 #include "runtime/backends/cuda/driver/Runtime.h"
+#include "runtime/backends/host/HostBackend.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <mutex>
 

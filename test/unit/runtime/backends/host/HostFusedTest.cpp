@@ -1,4 +1,5 @@
 // How the host backend calls a generated kernel.
+#include "runtime/backends/host/HostBackend.h"
 #include "test/conformance/KernelTest.h"
 
 using namespace omnibal::rt;
