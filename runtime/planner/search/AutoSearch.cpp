@@ -1,6 +1,6 @@
 #include "runtime/planner/search/AutoSearch.h"
 #include "runtime/planner/evaluate/Simulator.h"
-#include "runtime/planner/model/Partition.h"
+#include "runtime/planner/model/RoundLayouts.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/ChunkSearch.h"
 #include "runtime/planner/search/ListScheduler.h"
@@ -126,41 +126,33 @@ private:
     std::vector<SearchOutcome> layouts;
     if (model.stages < 2 || !model.problem.varyCuts)
       return layouts;
-    auto add = [&](std::vector<int64_t> cuts, bool wave, const std::string &name) {
-      if (std::optional<SearchOutcome> plan = layoutPlan(std::move(cuts), wave, name))
-        layouts.push_back(std::move(*plan));
-    };
     std::vector<int64_t> work;
     for (int64_t l = 0; l < model.layers; ++l)
       work.push_back(model.workSum[l + 1] - model.workSum[l]);
-    control.allowInTotal(layoutUnits);
-    for (int64_t k = 2; k <= mostChunks; ++k)
-      if (k * model.stages <= model.layers)
-        add(levelCuts(work, k * model.stages), true, std::to_string(k) + " rounds in a wave");
     int64_t vision = 0;
     while (vision < model.layers && model.problem.layers[vision].kind == "vision")
       ++vision;
-    for (int64_t v = 1; v <= mostChunks && v * model.stages <= vision; ++v)
-      for (int64_t l = 1; l <= mostChunks && l * model.stages <= model.layers - vision; ++l) {
-        std::vector<int64_t> cuts =
-            levelCuts({work.begin(), work.begin() + vision}, v * model.stages);
-        for (int64_t cut : levelCuts({work.begin() + vision, work.end()}, l * model.stages))
-          if (cut > 0)
-            cuts.push_back(vision + cut);
-        std::string name =
-            std::to_string(v) + " rounds of vision and " + std::to_string(l) + " others";
-        add(cuts, false, name);
-        add(cuts, true, name + " in a wave");
-      }
+    control.allowInTotal(layoutUnits);
+    for (const RoundLayout &layout : roundLayouts(work, vision, model.stages, mostChunks))
+      if (layout.wave || layout.visionRounds > 0)
+        if (std::optional<SearchOutcome> plan = layoutPlan(layout))
+          layouts.push_back(std::move(*plan));
     return layouts;
   }
 
-  std::optional<SearchOutcome> layoutPlan(std::vector<int64_t> cuts, bool wave,
-                                          const std::string &name) {
-    auto chunks = static_cast<int64_t>(cuts.size()) - 1;
+  static std::string nameOf(const RoundLayout &layout) {
+    std::string name = layout.visionRounds == 0
+                           ? std::to_string(layout.rounds) + " rounds"
+                           : std::to_string(layout.visionRounds) + " rounds of vision and " +
+                                 std::to_string(layout.rounds) + " others";
+    return name + (layout.wave ? " in a wave" : "");
+  }
+
+  std::optional<SearchOutcome> layoutPlan(const RoundLayout &layout) {
+    auto chunks = static_cast<int64_t>(layout.stages.size());
     SearchOutcome seed = best;
-    seed.cuts = std::move(cuts);
-    seed.lists = {stagesInRounds(chunks, model.stages, wave), {}};
+    seed.cuts = layout.cuts;
+    seed.lists = {layout.stages, {}};
     SearchOutcome fastest = seed;
     fastest.stepNs = unreachable;
     for (const ListPolicy &policy : policies(chunks / model.stages))
@@ -169,7 +161,7 @@ private:
           fastest = std::move(made);
     if (fastest.stepNs == unreachable)
       return std::nullopt;
-    fastest.method = name;
+    fastest.method = nameOf(layout);
     consider(fastest);
     return fastest;
   }

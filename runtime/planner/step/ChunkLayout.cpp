@@ -1,7 +1,6 @@
 //===- ChunkLayout.cpp -------------------------------------------------------------------===//
 #include "runtime/planner/step/ChunkLayout.h"
-#include "runtime/planner/model/Partition.h"
-#include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/planner/model/RoundLayouts.h"
 #include <algorithm>
 #include <map>
 
@@ -54,6 +53,14 @@ void addSerialPlan(StepProblem &problem) {
     for (int32_t c = chunks; c-- > 0;)
       problem.fixed.actions[problem.chunks[c].stage].push_back({ActionKind::Backward, m, 0, c});
   }
+}
+
+std::string nameOf(const RoundLayout &layout) {
+  std::string rounds = std::to_string(layout.rounds);
+  return (layout.visionRounds == 0
+              ? rounds + " mixed"
+              : std::to_string(layout.visionRounds) + " vision + " + rounds + " language") +
+         (layout.wave ? ", wave" : ", in turn");
 }
 
 } // namespace
@@ -113,27 +120,8 @@ std::vector<ChunkLayout> chunkLayouts(const StepLayers &layers, const std::vecto
   while (vision < count && layers.layers[vision].component == ChunkComponent::Vision)
     ++vision;
   std::vector<ChunkLayout> layouts;
-  for (bool wave : {false, true}) {
-    std::string order = wave ? ", wave" : ", in turn";
-    for (int64_t k = 1; k <= mostChunks && k * stages <= count; ++k) {
-      if (wave && k == 1)
-        continue;
-      ChunkLayout &layout = layouts.emplace_back();
-      layout.name = std::to_string(k) + " mixed" + order;
-      layout.cuts = levelCuts(work, k * stages);
-      layout.stages = stagesInRounds(k * stages, stages, wave);
-    }
-    for (int64_t v = 1; v <= mostChunks && v * stages <= vision; ++v)
-      for (int64_t l = 1; l <= mostChunks && l * stages <= count - vision; ++l) {
-        ChunkLayout &layout = layouts.emplace_back();
-        layout.name = std::to_string(v) + " vision + " + std::to_string(l) + " language" + order;
-        layout.cuts = levelCuts({work.begin(), work.begin() + vision}, v * stages);
-        for (int64_t cut : levelCuts({work.begin() + vision, work.end()}, l * stages))
-          if (cut > 0)
-            layout.cuts.push_back(vision + cut);
-        layout.stages = stagesInRounds((v + l) * stages, stages, wave);
-      }
-  }
+  for (RoundLayout &layout : roundLayouts(work, vision, stages, mostChunks))
+    layouts.push_back({nameOf(layout), std::move(layout.cuts), std::move(layout.stages)});
   return layouts;
 }
 
