@@ -16,6 +16,10 @@ __int128 powerOfTen(int32_t exponent) {
   return result;
 }
 
+template <typename Integer> Integer tenthOf(Integer value) {
+  return value / 10 + (value % 10 != 0);
+}
+
 } // namespace
 
 Decimal Decimal::of(int64_t digits, int32_t scale) {
@@ -77,6 +81,21 @@ int64_t Decimal::times(int64_t amount) const {
   __int128 divisor = powerOfTen(scale), product = static_cast<__int128>(amount) * digits;
   __int128 result = product / divisor + (product % divisor != 0);
   return static_cast<int64_t>(std::min<__int128>(result, std::numeric_limits<int64_t>::max()));
+}
+
+Decimal Decimal::plus(const Decimal &other) const {
+  if (digits == 0 || other.digits == 0)
+    return digits == 0 ? other : *this;
+  const Decimal &coarse = scale < other.scale ? *this : other;
+  Decimal fine = scale < other.scale ? other : *this;
+  // The sum has no more places than these behind the last of `coarse`, so 128 bits hold it.
+  for (; fine.scale - coarse.scale > maxDigits; --fine.scale)
+    fine.digits = tenthOf(fine.digits);
+  __int128 sum = coarse.digits * powerOfTen(fine.scale - coarse.scale) + fine.digits;
+  const __int128 end = powerOfTen(maxDigits);
+  for (; sum >= end && fine.scale > 0; --fine.scale)
+    sum = tenthOf(sum);
+  return of(static_cast<int64_t>(std::min(sum, end - 1)), fine.scale);
 }
 
 std::string Decimal::text() const {

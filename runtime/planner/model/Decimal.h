@@ -24,6 +24,9 @@ struct Decimal {
 
   /// amount * this, rounded up; the largest int64 where it does not fit. `amount` is at least 0.
   int64_t times(int64_t amount) const;
+  /// this + other. Where that needs more than 18 digits, it has fewer decimal places, rounded up;
+  /// the largest number of 18 digits where those before the point are too many.
+  Decimal plus(const Decimal &other) const;
   bool isOne() const { return digits == 1 && scale == 0; }
   std::string text() const;
 

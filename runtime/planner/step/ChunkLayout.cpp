@@ -7,16 +7,6 @@
 namespace omnibal::planner {
 namespace {
 
-Decimal sumOf(const Decimal &a, const Decimal &b) {
-  int32_t scale = std::max(a.scale, b.scale);
-  auto digits = [&](Decimal term) {
-    for (; term.scale < scale; ++term.scale)
-      term.digits *= 10;
-    return term.digits;
-  };
-  return Decimal::of(digits(a) + digits(b), scale);
-}
-
 SizeModel sumOf(const SizeModel &a, const SizeModel &b) {
   return {a.constant + b.constant, a.tile + b.tile, a.token + b.token};
 }
@@ -66,8 +56,8 @@ std::string nameOf(const RoundLayout &layout) {
 } // namespace
 
 TimeModel sumOf(const TimeModel &a, const TimeModel &b) {
-  return {sumOf(a.fixed, b.fixed), sumOf(a.tile, b.tile), sumOf(a.token, b.token),
-          sumOf(a.square, b.square), sumOf(a.label, b.label)};
+  return {a.fixed.plus(b.fixed), a.tile.plus(b.tile), a.token.plus(b.token),
+          a.square.plus(b.square), a.label.plus(b.label)};
 }
 
 StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout,

@@ -12,7 +12,8 @@ struct StepLayer {
   std::vector<StepVariant> variants;
 };
 
-/// A model in topological order, the layers of the vision component first.
+/// A model in topological order, the layers of the vision component first. All layers together are
+/// a chunk of a step problem: what parseStepProblem requires of times and bytes holds for them.
 struct StepLayers {
   std::vector<StepLayer> layers;
   std::vector<StepEdge> edges; ///< between layers
@@ -24,7 +25,7 @@ struct ChunkLayout {
   std::vector<int64_t> cuts, stages;
 };
 
-/// The model of one function after another.
+/// The time of one function after another, with 18 digits a term (Decimal::plus).
 TimeModel sumOf(const TimeModel &a, const TimeModel &b);
 
 /// The problem of a layout. `frame` gives everything but chunks, edges and the static plan; the

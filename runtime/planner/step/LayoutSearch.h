@@ -15,7 +15,7 @@ struct LayoutSearchOptions {
 struct LayoutChoice {
   ChunkLayout layout;
   StepProblem problem;  ///< with a serial static plan
-  int64_t sampleNs = 0; ///< of all samples with plans of their own
+  int64_t sampleNs = 0; ///< nanoseconds: the sum of all samples' steps, each with its own plan
 };
 
 /// Lays out a model for step plans: all of chunkLayouts are scored by the step planner on a few

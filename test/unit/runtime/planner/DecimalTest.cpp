@@ -31,6 +31,24 @@ TEST(Decimal, ProductsAreExactAndRoundedUp) {
   EXPECT_EQ(decimal("2").times(large), large);
 }
 
+TEST(Decimal, SumsAreExactWhere18DigitsHoldThem) {
+  EXPECT_EQ(decimal("0.1").plus(decimal("0.2")), decimal("0.3"));
+  EXPECT_EQ(decimal("0.75").plus(decimal("0.25")), Decimal{});
+  EXPECT_EQ(decimal("0").plus(decimal("1e-36")), decimal("1e-36"));
+  EXPECT_EQ(decimal("99999999999999999.9").plus(decimal("0.1")), decimal("1e17"));
+  EXPECT_EQ(decimal("123456789").plus(decimal("0.000000001")), decimal("123456789.000000001"));
+}
+
+TEST(Decimal, LongerSumsAreRoundedUp) {
+  EXPECT_EQ(decimal("123456789012345678").plus(decimal("0.000000001")),
+            decimal("123456789012345679"));
+  EXPECT_EQ(decimal("12345678901234567.8").plus(decimal("0.01")), decimal("12345678901234567.9"));
+  EXPECT_EQ(decimal("1").plus(decimal("1e-36")), decimal("1.00000000000000001"));
+  EXPECT_EQ(decimal("1e-36").plus(decimal("1")), decimal("1.00000000000000001"));
+  EXPECT_EQ(decimal("999999999999999999").plus(decimal("999999999999999999")),
+            decimal("999999999999999999"));
+}
+
 TEST(Decimal, EqualValuesAreEqual) {
   EXPECT_EQ(decimal("0.50"), decimal("5e-1"));
   EXPECT_EQ(decimal("1.000"), Decimal{});
