@@ -1,26 +1,17 @@
 #include "runtime/device/BoundAttention.h"
 #include <limits>
-#include <tuple>
 
 namespace omnibal::rt {
 
 BoundAttention::BoundAttention(CallReader &call, bool backward)
-    : q(call.operand("q")), k(call.operand("k")), v(call.operand("v")), out(call.operand("out")),
-      lse(call.operand("lse")), borders(call.optionalOperand("cu_seqlens")),
-      types(call.optionalOperand("types")), scale(static_cast<float>(call.number("scale", 1))),
-      softcap(static_cast<float>(call.number("softcap", 0))),
+    : AttentionOperands(call, backward), borders(call.optionalOperand("cu_seqlens")),
+      types(call.optionalOperand("types")), softcap(static_cast<float>(call.number("softcap", 0))),
       maskIndex(call.choice("mask", {"full", "causal", "sliding", "prefix", "blocks", "chunked"})),
       window(call.integer("window", 0)), segmentRows(call.integer("segment_rows", 0)),
       firstType(call.integer("first_type", 0)),
       lastType(call.integer("last_type", std::numeric_limits<int32_t>::max())) {
-  if (backward) {
-    dout = call.operand("dout");
-    dq = call.operand("dq");
-    dk = call.operand("dk");
-    dv = call.operand("dv");
-  } else {
+  if (!backward)
     sinks = call.optionalOperand("sinks");
-  }
   constexpr int sliding = 2, prefix = 3, blocks = 4, chunked = 5;
   if ((maskIndex == sliding || maskIndex == chunked) && window <= 0)
     call.fail("masks 'sliding' and 'chunked' need a positive attribute 'window'");
@@ -34,29 +25,8 @@ BoundAttention::BoundAttention(CallReader &call, bool backward)
 
 Status BoundAttention::checkOperands(const CheckedKernel &kernel,
                                      std::span<const TensorView> views) const {
-  const TensorView &vq = views[q], &vk = views[k], &vv = views[v], &vo = views[out];
-  for (auto [index, name] : {std::pair{q, "q"}, {k, "k"}, {v, "v"}, {out, "out"}}) {
-    OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 3));
-    OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, vq, "q"));
-  }
-  OMNIBAL_RETURN_IF_ERROR(kernel.expect(views[lse], "lse", 2, DType::F32));
-  const int64_t tokens = vq.shape[0], heads = vq.shape[1], keyHeads = vk.shape[1];
-  const TensorView &vl = views[lse];
-  if (vk.shape[0] != tokens || vv.shape[0] != tokens || vv.shape[1] != keyHeads ||
-      vk.shape[2] != vq.shape[2] || vo.shape[0] != tokens || vo.shape[1] != heads ||
-      vo.shape[2] != vv.shape[2] || vl.shape[0] != tokens || vl.shape[1] != heads)
-    return kernel.bad("shapes do not fit together: q " + printShape(vq) + ", k " + printShape(vk) +
-                      ", v " + printShape(vv) + ", out " + printShape(vo) + ", lse " +
-                      printShape(vl));
-  if (keyHeads == 0 || heads % keyHeads != 0)
-    return kernel.bad(std::to_string(heads) + " query heads do not divide among " +
-                      std::to_string(keyHeads) + " key heads");
-  if (dout >= 0)
-    for (auto [index, name, like, likeName] : {std::tuple{dout, "dout", out, "out"},
-                                               {dq, "dq", q, "q"},
-                                               {dk, "dk", k, "k"},
-                                               {dv, "dv", v, "v"}})
-      OMNIBAL_RETURN_IF_ERROR(kernel.expectLike(views[index], name, views[like], likeName));
+  OMNIBAL_RETURN_IF_ERROR(checkShapes(kernel, views, true));
+  const int64_t tokens = views[q].shape[0], heads = views[q].shape[1];
   if (types >= 0)
     OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[types], "types", DType::I32, tokens));
   if (sinks >= 0) {

@@ -6,20 +6,19 @@
 #ifndef RUNTIME_DEVICE_BOUNDATTENTION_H
 #define RUNTIME_DEVICE_BOUNDATTENTION_H
 
-#include "runtime/device/CallReader.h"
-#include "runtime/device/CheckedKernel.h"
+#include "runtime/device/AttentionOperands.h"
 
 namespace omnibal::rt {
 
-/// Indices of the operands of `attention` or `attention_backward`, -1 for those that the call
-/// lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. Operands and
+/// Indices of the further operands of `attention` or `attention_backward`, -1 for those that the
+/// call lacks. `maskIndex` counts full, causal, sliding, prefix, blocks, chunked. Operands and
 /// attributes that do not fit together are an error of `call`.
-struct BoundAttention {
+struct BoundAttention : AttentionOperands {
   BoundAttention(CallReader &call, bool backward);
   Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
 
-  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, borders, types, sinks = -1;
-  float scale, softcap;
+  int borders, types, sinks = -1;
+  float softcap;
   int maskIndex;
   int64_t window, segmentRows, firstType, lastType;
 };

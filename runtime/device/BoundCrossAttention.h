@@ -6,19 +6,16 @@
 #ifndef RUNTIME_DEVICE_BOUNDCROSSATTENTION_H
 #define RUNTIME_DEVICE_BOUNDCROSSATTENTION_H
 
-#include "runtime/device/CallReader.h"
-#include "runtime/device/CheckedKernel.h"
+#include "runtime/device/AttentionOperands.h"
 
 namespace omnibal::rt {
 
-/// Indices of the operands of `cross_attention` or `cross_attention_backward`, -1 for those that
-/// the call lacks.
-struct BoundCrossAttention {
+/// Indices of the further operands of `cross_attention` or `cross_attention_backward`.
+struct BoundCrossAttention : AttentionOperands {
   BoundCrossAttention(CallReader &call, bool backward);
   Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
 
-  int q, k, v, out, lse, dout = -1, dq = -1, dk = -1, dv = -1, begins, ends;
-  float scale;
+  int begins, ends;
   int64_t rows;
 };
 

@@ -21,7 +21,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     AttentionShape s;
     AttentionData d;
-    takeOperands<BoundAttention>(*this, views, s, d);
+    takeOperands(*this, views, s, d);
     s.mask = mask;
     s.softcap = softcap;
     s.window = window;
@@ -42,7 +42,7 @@ public:
       OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));
       return done ? Status::ok() : launched(launchAttention(s, d, context.stream));
     }
-    takeGradients<BoundAttention>(*this, views, s, d);
+    takeGradients(*this, views, s, d);
     if (s.tokens == 0)
       return Status::ok();
     OMNIBAL_ASSIGN_OR_RETURN(const bool done, byLibrary(s, d));

@@ -4,6 +4,7 @@
 
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/device/AttentionOperands.h"
 
 namespace omnibal::rt::cuda {
 
@@ -11,10 +12,9 @@ inline HeadStrides headsOf(const TensorView &v) {
   return {v.strides[0], v.strides[1], v.strides[2]};
 }
 
-/// Sizes, strides and addresses of the operands of BoundAttention or BoundCrossAttention.
-template <typename Call>
-void takeOperands(const Call &call, std::span<const TensorView> views, AttentionShape &s,
-                  AttentionData &d) {
+/// Sizes, strides and addresses of the operands that all calls of attention have.
+inline void takeOperands(const AttentionOperands &call, std::span<const TensorView> views,
+                         AttentionShape &s, AttentionData &d) {
   const TensorView &q = views[call.q], &k = views[call.k], &v = views[call.v];
   s.tokens = q.shape[0];
   s.heads = q.shape[1];
@@ -37,9 +37,8 @@ void takeOperands(const Call &call, std::span<const TensorView> views, Attention
 }
 
 /// The same of the gradients' operands.
-template <typename Call>
-void takeGradients(const Call &call, std::span<const TensorView> views, AttentionShape &s,
-                   AttentionData &d) {
+inline void takeGradients(const AttentionOperands &call, std::span<const TensorView> views,
+                          AttentionShape &s, AttentionData &d) {
   s.dout = headsOf(views[call.dout]);
   s.dq = headsOf(views[call.dq]);
   s.dk = headsOf(views[call.dk]);

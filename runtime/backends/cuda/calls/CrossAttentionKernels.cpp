@@ -18,7 +18,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     AttentionShape s;
     AttentionData d;
-    takeOperands<BoundCrossAttention>(*this, views, s, d);
+    takeOperands(*this, views, s, d);
     s.keys = views[k].shape[0];
     s.mask = AttentionMask::Listed;
     s.keyRows = rows;
@@ -26,7 +26,7 @@ public:
     d.ends = static_cast<const int32_t *>(views[ends].data);
     if constexpr (!backward)
       return launched(launchAttention(s, d, context.stream));
-    takeGradients<BoundCrossAttention>(*this, views, s, d);
+    takeGradients(*this, views, s, d);
     OMNIBAL_ASSIGN_OR_RETURN(Scratch memory, scratch(views, workspace, attentionWorkspaceBytes(s)));
     d.workspace = memory.data;
     return launched(launchAttentionBackward(s, d, context.stream));

@@ -15,7 +15,7 @@ public:
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
-    AttentionTask common = taskOf<BoundAttention>(*this, views, backward);
+    AttentionTask common = taskOf(*this, views, backward);
     common.mask = mask;
     common.window = window;
     common.softcap = softcap;

@@ -4,6 +4,7 @@
 
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Attention.h"
+#include "runtime/device/AttentionOperands.h"
 
 namespace omnibal::rt {
 
@@ -21,10 +22,9 @@ inline void fillHeads(const TensorView &view, int64_t begin, int64_t end, float 
         heads.at(t, h)[f * heads.feature] = value;
 }
 
-/// Operands and sizes of BoundAttention or BoundCrossAttention; the mask and the rows are the
-/// caller's.
-template <typename Call>
-AttentionTask taskOf(const Call &call, std::span<const TensorView> views, bool backward) {
+/// Operands and sizes that all calls of attention have; the mask and the rows are the caller's.
+inline AttentionTask taskOf(const AttentionOperands &call, std::span<const TensorView> views,
+                            bool backward) {
   AttentionTask task;
   task.q = headsOf(views[call.q]);
   task.k = headsOf(views[call.k]);

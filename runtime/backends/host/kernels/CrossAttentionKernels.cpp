@@ -28,7 +28,7 @@ public:
     std::vector<int32_t> low, high;
     OMNIBAL_ASSIGN_OR_RETURN(const auto segments, findSegments(views, low, high));
     fillUnseen(views, segments);
-    AttentionTask common = taskOf<BoundCrossAttention>(*this, views, backward);
+    AttentionTask common = taskOf(*this, views, backward);
     common.mask = MaskKind::Listed;
     common.low = low.data();
     common.high = high.data();
