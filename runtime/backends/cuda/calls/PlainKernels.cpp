@@ -1,67 +1,33 @@
 //===- PlainKernels.cpp - Elementwise ops, gathers, scatters and the like on the device -------===//
 #include "runtime/backends/cuda/calls/PlainKernel.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
+#include "runtime/device/BoundElementwise.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {
 namespace {
 
-using plain::Binary;
-using plain::Unary;
-
-class UnaryKernel final : public PlainKernel {
+class UnaryKernel final : public PlainKernel, private BoundUnary {
 public:
   UnaryKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
-      : PlainKernel(description, context), operand(call.operand("operand")),
-        result(call.operand("result")) {
-    for (const auto &[name, known] : plain::unaryNames)
-      if (description.kernel == name)
-        op = known;
-    if (op == Unary::Gelu && call.flag("tanh", false))
-      op = Unary::GeluTanh;
-  }
+      : PlainKernel(description, context), BoundUnary(call, description.kernel) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView from, broadcast(views[operand], views[result]));
     return launched(launchUnary(op, plainView(views[result]), from, context.stream));
   }
-
-private:
-  int operand, result;
-  Unary op = Unary::Cast;
 };
 
-/// lhs and rhs; for the derivatives of activations: operand and grad.
-class BinaryKernel final : public PlainKernel {
+class BinaryKernel final : public PlainKernel, private BoundBinary {
 public:
   BinaryKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
-      : PlainKernel(description, context) {
-    const std::string &name = description.kernel;
-    const bool slope = name.ends_with("_grad");
-    lhs = call.operand(slope ? "operand" : "lhs");
-    rhs = call.operand(slope ? "grad" : "rhs");
-    result = call.operand("result");
-    for (const auto &[known, value] : plain::binaryNames)
-      if (name == known)
-        op = value;
-    if (name == "compare")
-      op = static_cast<Binary>(static_cast<int>(Binary::Equal) +
-                               call.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
-    if (name == "gelu_grad" && call.flag("tanh", false))
-      op = Binary::GeluTanhGrad;
-    if (name == "mod" && call.flag("fmod", false))
-      op = Binary::Fmod;
-  }
+      : PlainKernel(description, context), BoundBinary(call, description.kernel) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView a, broadcast(views[lhs], views[result]));
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView b, broadcast(views[rhs], views[result]));
     return launched(launchBinary(op, plainView(views[result]), a, b, context.stream));
   }
-
-private:
-  int lhs, rhs, result;
-  Binary op = Binary::Add;
 };
 
 class SelectKernel final : public PlainKernel {

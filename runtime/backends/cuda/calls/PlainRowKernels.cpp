@@ -1,5 +1,6 @@
 //===- PlainRowKernels.cpp - Softmax, norms, running sums and convolutions on the device ------===//
 #include "runtime/backends/cuda/calls/PlainKernel.h"
+#include "runtime/device/BoundConv.h"
 
 namespace omnibal::rt::cuda {
 namespace {
@@ -76,42 +77,25 @@ private:
   bool exclusive, reverse;
 };
 
-class ConvKernel final : public PlainKernel {
+class ConvKernel final : public PlainKernel, private BoundConv {
 public:
   ConvKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
-      : PlainKernel(description, context) {
-    kind = description.kernel == "conv"              ? Forward
-           : description.kernel == "conv_input_grad" ? InputGrad
-                                                     : WeightGrad;
-    const char *result = "result";
-    input = call.operand(kind == InputGrad ? result : "input");
-    weight = call.operand(kind == WeightGrad ? result : "weight");
-    output = call.operand(kind == Forward ? result : "grad");
-    bias = kind == Forward ? call.optionalOperand("bias") : -1;
-    strides = call.integers("strides");
-    pads = call.integers("pads");
-    dilations = call.integers("dilations");
-    conv.group = call.integer("group", 1);
-    if (conv.group < 1)
-      call.fail("attribute 'group' must be positive");
+      : PlainKernel(description, context), BoundConv(call, description.kernel) {
     const size_t dims = strides.size();
-    if (dims > PlainConv::maxDims || pads.size() != 2 * dims || dilations.size() != dims) {
-      call.fail("attributes 'strides', 'pads' and 'dilations' do not fit together");
-      return;
-    }
+    if (dims > PlainConv::maxDims)
+      call.fail("convolutions have at most " + std::to_string(PlainConv::maxDims) +
+                " dimensions besides images and channels");
+    if (dims > PlainConv::maxDims || pads.size() < dims || dilations.size() < dims)
+      return; // an error of the call
+    conv.group = group;
     std::copy_n(strides.begin(), dims, conv.strides);
     std::copy_n(pads.begin(), dims, conv.pads); // those before the input; the output's size says
     std::copy_n(dilations.begin(), dims, conv.dilations); // the others
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &x = views[input], &w = views[weight], &y = views[output];
-    const int64_t dims = static_cast<int64_t>(strides.size());
-    if (x.rank != dims + 2 || w.rank != x.rank || y.rank != x.rank ||
-        w.shape[1] * conv.group != x.shape[1] || w.shape[0] != y.shape[1] ||
-        w.shape[0] % conv.group != 0 || y.shape[0] != x.shape[0])
-      return bad("shapes and attributes do not fit together: input " + printShape(x) + ", weight " +
-                 printShape(w) + ", output " + printShape(y));
     const PlainView in = plainView(x), factors = plainView(w), out = plainView(y);
     switch (kind) {
     case Forward:
@@ -126,9 +110,6 @@ public:
   }
 
 private:
-  enum Kind { Forward, InputGrad, WeightGrad } kind;
-  int input, weight, output, bias;
-  std::vector<int64_t> strides, pads, dilations;
   PlainConv conv;
 };
 

@@ -28,7 +28,9 @@ public:
       common.sinks = dataOf<float>(views[sinks]);
       common.sinkStride = views[sinks].strides[0];
     }
-    OMNIBAL_ASSIGN_OR_RETURN(const auto samples, segments(views));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        const Segments samples,
+        segmentsOf(views[q].shape[0], segmentRows, borders < 0 ? nullptr : &views[borders]));
     std::vector<int32_t> low, high;
     if (mask == MaskKind::Blocks || mask == MaskKind::Chunked) {
       mask == MaskKind::Blocks ? findBlocks(views[types], samples, low, high)
@@ -40,10 +42,7 @@ public:
     const std::vector<AttentionTask> &tasks = plan.tasks;
     clearTail(views, tasks.empty() ? 0 : tasks.back().end);
     const size_t group = plan.group;
-    if (static_cast<int64_t>(pool.scratchBytes()) < plan.scratchBytes)
-      return {Code::Internal, where + ": needs " + std::to_string(plan.scratchBytes) +
-                                  " bytes of scratch a thread, but the pool has " +
-                                  std::to_string(pool.scratchBytes())};
+    OMNIBAL_RETURN_IF_ERROR(needScratch(plan.scratchBytes, pool));
     pool.parallelFor((tasks.size() + group - 1) / group, [&](int64_t number, int worker) {
       size_t first = number * group, last = std::min(tasks.size(), first + group);
       for (size_t i = first; i < last; ++i) {
@@ -61,31 +60,6 @@ private:
     int64_t scratchBytes = 0;
     int64_t group = 1; ///< tasks in one call of the pool
   };
-
-  using Segments = std::vector<std::pair<int64_t, int64_t>>;
-
-  Result<Segments> segments(std::span<const TensorView> views) const {
-    Segments list;
-    const int64_t tokens = views[q].shape[0];
-    if (segmentRows > 0) {
-      for (int64_t t = 0; t < tokens; t += segmentRows)
-        list.push_back({t, t + segmentRows});
-      return list;
-    }
-    const TensorView &view = views[borders];
-    auto at = [&](int64_t i) { return dataOf<int32_t>(view)[i * view.strides[0]]; };
-    int64_t previous = 0;
-    for (int64_t i = 0; i < view.shape[0]; ++i) {
-      int64_t border = at(i);
-      if (border < previous || border > tokens || (i == 0 && border != 0))
-        return bad("cu_seqlens[" + std::to_string(i) + "] is " + std::to_string(border) +
-                   "; borders rise from 0 to the number of tokens, " + std::to_string(tokens));
-      if (border > previous)
-        list.push_back({previous, border});
-      previous = border;
-    }
-    return list;
-  }
 
   /// The keys that each token sees under the blocks mask, relative to its segment: as far back as
   /// the window reaches, up to the end of its block.

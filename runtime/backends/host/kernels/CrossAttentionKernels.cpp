@@ -34,10 +34,7 @@ public:
     common.high = high.data();
     int64_t scratchFloats = 0;
     const std::vector<AttentionTask> tasks = split(views, segments, common, scratchFloats);
-    if (static_cast<int64_t>(pool.scratchBytes()) < scratchFloats * int64_t(sizeof(float)))
-      return {Code::Internal, where + ": needs " + std::to_string(scratchFloats * sizeof(float)) +
-                                  " bytes of scratch a thread, but the pool has " +
-                                  std::to_string(pool.scratchBytes())};
+    OMNIBAL_RETURN_IF_ERROR(needScratch(scratchFloats * static_cast<int64_t>(sizeof(float)), pool));
     pool.parallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t i, int worker) {
       AttentionTask task = tasks[i];
       task.scratch = static_cast<float *>(pool.scratch(worker));

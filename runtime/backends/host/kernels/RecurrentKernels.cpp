@@ -44,7 +44,9 @@ public:
     common.size = views[q].shape[2];
     common.valueSize = views[v].shape[2];
     common.scale = scale;
-    OMNIBAL_ASSIGN_OR_RETURN(const Segments list, segments(views));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        const Segments list,
+        segmentsOf(views[q].shape[0], segmentRows, borders < 0 ? nullptr : &views[borders]));
     OMNIBAL_RETURN_IF_ERROR(checkScratch(common, list, pool));
     clearTail(views, list.empty() ? 0 : list.back().second);
     const std::vector<GatedDeltaTask> tasks = split(common, list, views[q].shape[1]);
@@ -57,29 +59,6 @@ public:
   }
 
 private:
-  using Segments = std::vector<std::pair<int64_t, int64_t>>;
-
-  Result<Segments> segments(std::span<const TensorView> views) const {
-    Segments list;
-    const int64_t tokens = views[q].shape[0];
-    for (int64_t t = 0; segmentRows > 0 && t < tokens; t += segmentRows)
-      list.push_back({t, t + segmentRows});
-    if (segmentRows > 0)
-      return list;
-    const TensorView &view = views[borders];
-    int64_t previous = 0;
-    for (int64_t i = 0; i < view.shape[0]; ++i) {
-      const int64_t border = dataOf<int32_t>(view)[i * view.strides[0]];
-      if (border < previous || border > tokens || (i == 0 && border != 0))
-        return bad("cu_seqlens[" + std::to_string(i) + "] is " + std::to_string(border) +
-                   "; borders rise from 0 to the number of tokens, " + std::to_string(tokens));
-      if (border > previous)
-        list.push_back({previous, border});
-      previous = border;
-    }
-    return list;
-  }
-
   Status checkScratch(const GatedDeltaTask &task, const Segments &list, ThreadPool &pool) const {
     int64_t longest = 0;
     for (auto [begin, end] : list)

@@ -1,41 +1,19 @@
 //===- Conv.cpp - Plain convolution of any number of dimensions, with its gradients ------===//
 #include "runtime/backends/host/kernels/plain/Plain.h"
+#include "runtime/device/BoundConv.h"
 #include <vector>
 
 namespace omnibal::rt::plain {
 namespace {
 
 /// ONNX Conv: input [N, C, x..], weight [O, C / group, k..], output [N, O, y..].
-class ConvKernel final : public PlainKernel {
+class ConvKernel final : public PlainKernel, private BoundConv {
 public:
-  enum Kind { Forward, InputGrad, WeightGrad };
-
-  ConvKernel(CallReader &call, const BoundCall &description) : PlainKernel(description) {
-    kind = description.kernel == "conv"              ? Forward
-           : description.kernel == "conv_input_grad" ? InputGrad
-                                                     : WeightGrad;
-    const char *result = "result";
-    input = call.operand(kind == InputGrad ? result : "input");
-    weight = call.operand(kind == WeightGrad ? result : "weight");
-    output = call.operand(kind == Forward ? result : "grad");
-    bias = kind == Forward ? call.optionalOperand("bias") : -1;
-    strides = call.integers("strides");
-    pads = call.integers("pads");
-    dilations = call.integers("dilations");
-    group = call.integer("group", 1);
-    if (group < 1)
-      call.fail("attribute 'group' must be positive");
-  }
+  ConvKernel(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), BoundConv(call, description.kernel) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
-    const TensorView &x = views[input], &w = views[weight], &y = views[output];
-    const int dims = x.rank - 2;
-    const size_t n = static_cast<size_t>(std::max(dims, 0));
-    if (dims < 0 || w.rank != x.rank || y.rank != x.rank || strides.size() != n ||
-        pads.size() != 2 * n || dilations.size() != n || w.shape[1] * group != x.shape[1] ||
-        w.shape[0] != y.shape[1] || w.shape[0] % group != 0 || y.shape[0] != x.shape[0])
-      return bad("shapes and attributes do not fit together: input " + printShape(x) + ", weight " +
-                 printShape(w) + ", output " + printShape(y));
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     switch (kind) {
     case Forward:
       forward(views, pool);
@@ -148,11 +126,6 @@ private:
       offset += at.index[d - 2] * v.strides[d];
     return offset;
   }
-
-  Kind kind;
-  int input, weight, output, bias;
-  std::vector<int64_t> strides, pads, dilations;
-  int64_t group;
 };
 
 } // namespace

@@ -1,32 +1,14 @@
 //===- Elementwise.cpp - Plain elementwise kernels ---------------------------------------===//
 #include "runtime/backends/host/kernels/plain/Plain.h"
-#include "runtime/device/PlainMath.h"
+#include "runtime/device/BoundElementwise.h"
 
 namespace omnibal::rt::plain {
 namespace {
 
-Unary unaryOf(const std::string &name) {
-  for (const auto &[known, op] : unaryNames)
-    if (name == known)
-      return op;
-  return Unary::Cast;
-}
-
-Binary binaryOf(const std::string &name) {
-  for (const auto &[known, op] : binaryNames)
-    if (name == known)
-      return op;
-  return Binary::Add;
-}
-
-class UnaryKernel final : public PlainKernel {
+class UnaryKernel final : public PlainKernel, private BoundUnary {
 public:
   UnaryKernel(CallReader &call, const BoundCall &description)
-      : PlainKernel(description), operand(call.operand("operand")), result(call.operand("result")),
-        op(unaryOf(description.kernel)) {
-    if (op == Unary::Gelu && call.flag("tanh", false))
-      op = Unary::GeluTanh;
-  }
+      : PlainKernel(description), BoundUnary(call, description.kernel) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &to = views[result];
@@ -40,30 +22,12 @@ public:
     });
     return Status::ok();
   }
-
-private:
-  int operand, result;
-  Unary op;
 };
 
-/// lhs and rhs; for the derivatives of activations: operand and grad.
-class BinaryKernel final : public PlainKernel {
+class BinaryKernel final : public PlainKernel, private BoundBinary {
 public:
-  BinaryKernel(CallReader &call, const BoundCall &description) : PlainKernel(description) {
-    const std::string &name = description.kernel;
-    const bool slope = name.ends_with("_grad");
-    lhs = call.operand(slope ? "operand" : "lhs");
-    rhs = call.operand(slope ? "grad" : "rhs");
-    result = call.operand("result");
-    op = binaryOf(name);
-    if (name == "compare")
-      op = static_cast<Binary>(static_cast<int>(Binary::Equal) +
-                               call.choice("predicate", {"eq", "lt", "le", "gt", "ge"}));
-    if (name == "gelu_grad" && call.flag("tanh", false))
-      op = Binary::GeluTanhGrad;
-    if (name == "mod" && call.flag("fmod", false))
-      op = Binary::Fmod;
-  }
+  BinaryKernel(CallReader &call, const BoundCall &description)
+      : PlainKernel(description), BoundBinary(call, description.kernel) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     const TensorView &to = views[result];
@@ -80,10 +44,6 @@ public:
     });
     return Status::ok();
   }
-
-private:
-  int lhs, rhs, result;
-  Binary op;
 };
 
 class SelectKernel final : public PlainKernel {
