@@ -65,6 +65,14 @@ public:
     name(key);
     array(elements);
   }
+  /// A list with an object for each item; `members` writes the attributes of the item's.
+  template <typename T, typename F>
+  void attributeObjects(std::string_view key, const T &items, F members) {
+    attributeArray(key, [&] {
+      for (const auto &item : items)
+        object([&] { members(item); });
+    });
+  }
   void rawAttribute(std::string_view key, std::string_view json) {
     name(key);
     rawValue(json);

@@ -44,10 +44,7 @@ public:
   std::string write() {
     out.object([&] {
       out.attribute("step", timeline.stepNs);
-      out.attributeArray("stages", [&] {
-        for (size_t r : stages)
-          out.object([&] { stage(r); });
-      });
+      out.attributeObjects("stages", stages, [&](size_t r) { stage(r); });
       out.attributeArray("types", [&] {
         for (const auto &type : types)
           out.value(type);
@@ -205,16 +202,13 @@ private:
     if (list.size() > mostSegments)
       list = segmentsOf(meanFactor, false);
     list.resize(std::min(list.size(), mostSegments));
-    out.attributeArray("segments", [&] {
-      for (const Segment &s : list)
-        out.object([&] {
-          out.attribute("chunk", s.chunk);
-          out.attribute("count", s.count);
-          out.attribute("kind", s.kind);
-          out.attribute("ns", s.ns);
-          out.attribute("option", s.option);
-          out.attribute("recompute", s.recomputeNs);
-        });
+    out.attributeObjects("segments", list, [&](const Segment &s) {
+      out.attribute("chunk", s.chunk);
+      out.attribute("count", s.count);
+      out.attribute("kind", s.kind);
+      out.attribute("ns", s.ns);
+      out.attribute("option", s.option);
+      out.attribute("recompute", s.recomputeNs);
     });
   }
 

@@ -189,16 +189,13 @@ std::string writePlan(const Plan &plan, const PlanSearch &search) {
     out.attribute("step_ns", plan.stepNs);
     out.attribute("lower_bound_ns", search.lowerBoundNs);
     out.attribute("gap", search.gap);
-    out.attributeArray("ranks", [&] {
-      for (const StageFigures &stage : plan.stages)
-        out.object([&] {
-          out.attribute("forward_ns", stage.forwardNs);
-          out.attribute("backward_ns", stage.backwardNs);
-          out.attribute("recompute_ns", stage.recomputeNs);
-          out.attribute("peak_bytes", stage.peakBytes);
-          out.attribute("limit_bytes", stage.limitBytes);
-          out.attribute("idle_ns", stage.idleNs);
-        });
+    out.attributeObjects("ranks", plan.stages, [&](const StageFigures &stage) {
+      out.attribute("forward_ns", stage.forwardNs);
+      out.attribute("backward_ns", stage.backwardNs);
+      out.attribute("recompute_ns", stage.recomputeNs);
+      out.attribute("peak_bytes", stage.peakBytes);
+      out.attribute("limit_bytes", stage.limitBytes);
+      out.attribute("idle_ns", stage.idleNs);
     });
     out.attributeObject("search", [&] {
       out.attribute("seconds", search.seconds);

@@ -265,16 +265,13 @@ void writeLayer(rt::JsonWriter &out, const Layer &layer) {
   out.attribute("weight_grad_ns", layer.weightGradNs);
   out.attribute("param_bytes", layer.paramBytes);
   out.attribute("grad_bytes", layer.gradBytes);
-  out.attributeArray("remat", [&] {
-    for (const RematOption &option : layer.remat)
-      out.object([&] {
-        out.attribute("name", option.name);
-        out.attribute("saved_bytes", option.savedBytes);
-        out.attribute("recompute_ns", option.recomputeNs);
-        out.attribute("workspace_bytes", option.workspaceBytes);
-        if (option.splitBytes >= 0)
-          out.attribute("split_bytes", option.splitBytes);
-      });
+  out.attributeObjects("remat", layer.remat, [&](const RematOption &option) {
+    out.attribute("name", option.name);
+    out.attribute("saved_bytes", option.savedBytes);
+    out.attribute("recompute_ns", option.recomputeNs);
+    out.attribute("workspace_bytes", option.workspaceBytes);
+    if (option.splitBytes >= 0)
+      out.attribute("split_bytes", option.splitBytes);
   });
 }
 
@@ -300,12 +297,9 @@ void writeCluster(rt::JsonWriter &out, const Cluster &cluster) {
 void writeMicrobatches(rt::JsonWriter &out, const Problem &problem) {
   if (problem.factors.empty())
     return out.attribute("microbatches", problem.microbatches);
-  out.attributeArray("microbatches", [&] {
-    for (const LoadFactors &factors : problem.factors)
-      out.object([&] {
-        for (const auto &[kind, factor] : factors)
-          out.rawAttribute(kind, factor.text());
-      });
+  out.attributeObjects("microbatches", problem.factors, [&](const LoadFactors &factors) {
+    for (const auto &[kind, factor] : factors)
+      out.rawAttribute(kind, factor.text());
   });
 }
 
@@ -315,18 +309,13 @@ std::string writeProblem(const Problem &problem) {
   rt::JsonWriter out(1);
   out.object([&] {
     out.attribute("schema", rt::formats::planProblem);
-    out.attributeArray("layers", [&] {
-      for (const Layer &layer : problem.layers)
-        out.object([&] { writeLayer(out, layer); });
-    });
-    out.attributeArray("edges", [&] {
-      for (const Edge &edge : problem.edges)
-        out.object([&] {
-          out.attribute("from", edge.from);
-          out.attribute("to", edge.to);
-          out.attribute("bytes", edge.bytes);
-          out.attribute("grad_bytes", edge.gradBytes);
-        });
+    out.attributeObjects("layers", problem.layers,
+                         [&](const Layer &layer) { writeLayer(out, layer); });
+    out.attributeObjects("edges", problem.edges, [&](const Edge &edge) {
+      out.attribute("from", edge.from);
+      out.attribute("to", edge.to);
+      out.attribute("bytes", edge.bytes);
+      out.attribute("grad_bytes", edge.gradBytes);
     });
     out.attributeObject("cluster", [&] { writeCluster(out, problem.cluster); });
     writeMicrobatches(out, problem);

@@ -353,23 +353,18 @@ void writeVariant(rt::JsonWriter &out, const StepVariant &variant) {
         if (const Decimal &term = variant.times[kind].*member; term.digits != 0)
           out.rawAttribute(key, term.text());
     });
-  out.attributeArray("blocks", [&] {
-    for (const Block &block : variant.blocks)
-      out.object([&] {
-        writeSize(out, "bytes", block.bytes);
-        out.attribute("from", wordFor(block.begin, beginWords));
-        out.attribute("to", wordFor(block.end, endWords));
-      });
+  out.attributeObjects("blocks", variant.blocks, [&](const Block &block) {
+    writeSize(out, "bytes", block.bytes);
+    out.attribute("from", wordFor(block.begin, beginWords));
+    out.attribute("to", wordFor(block.end, endWords));
   });
 }
 
 void writeChunk(rt::JsonWriter &out, const StepChunk &chunk) {
   out.attribute("component", wordFor(chunk.component, componentWords));
   out.attribute("rank", chunk.stage);
-  out.attributeArray("variants", [&] {
-    for (const StepVariant &variant : chunk.variants)
-      out.object([&] { writeVariant(out, variant); });
-  });
+  out.attributeObjects("variants", chunk.variants,
+                       [&](const StepVariant &variant) { writeVariant(out, variant); });
 }
 
 } // namespace
@@ -383,18 +378,13 @@ std::string writeStepProblem(const StepProblem &problem) {
     out.attribute("tiles_cap", problem.tilesCap);
     out.attribute("tokens_cap", problem.tokensCap);
     out.attribute("row_bucket", problem.rowBucket);
-    out.attributeArray("chunks", [&] {
-      for (const StepChunk &chunk : problem.chunks)
-        out.object([&] { writeChunk(out, chunk); });
-    });
-    out.attributeArray("edges", [&] {
-      for (const StepEdge &edge : problem.edges)
-        out.object([&] {
-          out.attribute("from", edge.from);
-          out.attribute("to", edge.to);
-          writeSize(out, "bytes", edge.bytes);
-          writeSize(out, "grad_bytes", edge.gradBytes);
-        });
+    out.attributeObjects("chunks", problem.chunks,
+                         [&](const StepChunk &chunk) { writeChunk(out, chunk); });
+    out.attributeObjects("edges", problem.edges, [&](const StepEdge &edge) {
+      out.attribute("from", edge.from);
+      out.attribute("to", edge.to);
+      writeSize(out, "bytes", edge.bytes);
+      writeSize(out, "grad_bytes", edge.gradBytes);
     });
     out.attributeObject("link", [&] {
       out.attribute("latency_ns", problem.link.latencyNs);

@@ -118,4 +118,14 @@ TEST(JsonWriter, WritesInTheOrderOfTheCalls) {
   }
 }
 
+TEST(JsonWriter, WritesAnObjectForEachItem) {
+  JsonWriter out;
+  out.object([&] {
+    out.attributeObjects("l", std::vector<int64_t>{3, 4},
+                         [&](int64_t item) { out.attribute("n", item); });
+    out.attributeObjects("none", std::vector<int64_t>{}, [](int64_t) {});
+  });
+  EXPECT_EQ(out.take(), R"({"l":[{"n":3},{"n":4}],"none":[]})");
+}
+
 } // namespace
