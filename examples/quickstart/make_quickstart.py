@@ -41,14 +41,14 @@ def spell(text):
 
 
 def picture(pixels, shift):
-    """8 x 8 grey values of 0 to 16 -> a PNG of one tile, enlarged without interpolation, moved by (down, right)."""
+    """8 x 8 gray values of 0 to 16 -> a PNG of one tile, enlarged without interpolation, moved by (down, right)."""
     grid = (np.arange(TILE) * 8) // TILE
-    grey = np.rint(pixels[grid][:, grid] * (255 / 16)).astype(np.uint8)
+    gray = np.rint(pixels[grid][:, grid] * (255 / 16)).astype(np.uint8)
     down, right = shift
-    padded = np.pad(grey, SHIFT)
-    grey = padded[SHIFT - down:SHIFT - down + TILE, SHIFT - right:SHIFT - right + TILE]
+    padded = np.pad(gray, SHIFT)
+    gray = padded[SHIFT - down:SHIFT - down + TILE, SHIFT - right:SHIFT - right + TILE]
     buffer = io.BytesIO()
-    Image.fromarray(grey).save(buffer, "PNG", optimize=True)
+    Image.fromarray(gray).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
 
 

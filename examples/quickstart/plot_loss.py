@@ -47,9 +47,9 @@ def draw(points):
         share = (math.log10(max(loss, 10.0 ** low)) - low) / (high - low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    def line(path, colour, width):
+    def line(path, color, width):
         text = " ".join(f"{x(s):.1f},{y(l):.1f}" for s, l in path)
-        return f'<polyline fill="none" stroke="{colour}" stroke-width="{width}" points="{text}"/>'
+        return f'<polyline fill="none" stroke="{color}" stroke-width="{width}" points="{text}"/>'
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" '
            'font-size="13">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',

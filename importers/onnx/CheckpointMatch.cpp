@@ -115,7 +115,7 @@ private:
 
   LogicalResult merged(const Initializer &initializer, const std::vector<Candidate> &candidates) {
     auto diagnostic = notSupported(where);
-    diagnostic << "initialiser '" << initializer.tensor->name() << "' may stand for "
+    diagnostic << "initializer '" << initializer.tensor->name() << "' may stand for "
                << candidates.size() << " tensors of '" << checkpoint.path()
                << "' with equal bytes (";
     for (size_t i = 0; i < std::min<size_t>(candidates.size(), 3); ++i)

@@ -7,7 +7,7 @@
 namespace omnibal::onnx {
 
 /// Finds each initializer in the checkpoint, by name and by content (as it is or transposed), and
-/// sets isParameter, parameter and transposed of those found. Optimising exporters merge parameters
+/// sets isParameter, parameter and transposed of those found. Optimizing exporters merge parameters
 /// with equal bytes: one initializer that stands for several of the checkpoint's tensors is an
 /// error, since training it would tie them.
 mlir::LogicalResult matchToCheckpoint(const std::string &weights,

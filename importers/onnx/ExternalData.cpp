@@ -106,7 +106,7 @@ bool mayPointAt(int32_t dataType, rt::StoredType stored) {
 /// Points a range in a safetensors file at its tensor.
 LogicalResult findStored(const TensorProto &tensor, ExternalRange &range, Location where) {
   auto complain = [&]() {
-    return invalidModel(where) << "initialiser '" << tensor.name() << "' points at bytes ["
+    return invalidModel(where) << "initializer '" << tensor.name() << "' points at bytes ["
                                << range.offset << ", " << range.offset << " + " << range.length
                                << ") of '" << range.location << "', ";
   };

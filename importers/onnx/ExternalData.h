@@ -4,7 +4,7 @@
 // way but those that FolderFiles.h admits, no hard link (its other name may be anyone's), offset
 // and length inside the file. What points into a safetensors file points at exactly one of its
 // tensors; the file's header says in which floating point type the bytes are. A file that is absent
-// is no error here: graphs without weights are analysed too.
+// is no error here: graphs without weights are analyzed too.
 //
 //===------------------------------------------------------------------------------------------------===//
 #ifndef IMPORTERS_ONNX_EXTERNALDATA_H

@@ -41,7 +41,7 @@ FailureOr<DenseElementsAttr> GraphBuilder::readTensor(const TensorProto &tensor,
 
 Value GraphBuilder::materialize(const Initializer &initializer) {
   Location loc = NameLoc::get(builder.getStringAttr(initializer.tensor->name()));
-  Emitter e(builder, loc, known, "initialiser '" + initializer.tensor->name() + "'");
+  Emitter e(builder, loc, known, "initializer '" + initializer.tensor->name() + "'");
   if (!initializer.isParameter) {
     FailureOr<DenseElementsAttr> elements = readTensor(*initializer.tensor, loc);
     return failed(elements) ? Value() : e.constant(*elements);

@@ -75,7 +75,7 @@ LogicalResult readModel(llvm::StringRef path, ModelProto &model, Location where)
     return notSupported(where) << "a model with training information; export the inference graph, "
                                   "the backward pass is derived here";
   if (model.graph().sparse_initializer_size() != 0)
-    return notSupported(where) << "sparse initialisers; store them dense";
+    return notSupported(where) << "sparse initializers; store them dense";
   return success();
 }
 

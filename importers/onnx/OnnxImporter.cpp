@@ -109,10 +109,10 @@ private:
     llvm::StringSet<> inputNames;
     for (const TensorProto &tensor : graph.initializer()) {
       if (tensor.name().empty())
-        return invalidModel(where) << "an initialiser without a name";
+        return invalidModel(where) << "an initializer without a name";
       auto [entry, isNew] = initializers.try_emplace(tensor.name());
       if (!isNew)
-        return invalidModel(where) << "two initialisers have the name '" << tensor.name() << "'";
+        return invalidModel(where) << "two initializers have the name '" << tensor.name() << "'";
       entry->second.tensor = &tensor;
       given.push_back(tensor.name());
     }

@@ -91,7 +91,7 @@ private:
     if (!isFloat(tensor.data_type()) || initializer.type.getRank() < 2)
       return success();
     auto diagnostic = invalidModel(where);
-    diagnostic << "initialiser '" << tensor.name() << "' of type " << initializer.type;
+    diagnostic << "initializer '" << tensor.name() << "' of type " << initializer.type;
     if (options.weights.empty())
       return diagnostic << " is neither external data nor certainly a constant; pass --weights "
                            "with the checkpoint that the model was exported from";
@@ -132,7 +132,7 @@ private:
         return success();
       if (other.getType() == type && !options.weights.empty())
         return success();
-      return invalidModel(where) << "two initialisers are the parameter '" << initializer.parameter
+      return invalidModel(where) << "two initializers are the parameter '" << initializer.parameter
                                  << "', with different shapes or data";
     }
     entry->second = ParameterOp::create(builder, NameLoc::get(builder.getStringAttr(tensor.name())),

@@ -8,7 +8,7 @@ def AnnotateCosts : Pass<"omnibal-annotate-costs", "::mlir::ModuleOp"> {
   let summary = "Writes what every layer and every way to rematerialize it costs";
   let description = [{
     Input: form L with a loss (after omnibal-attach-loss). Builds and lowers the functions that each
-    distinct layer would have under each of its rematerialisation options, and writes their times
+    distinct layer would have under each of its rematerialization options, and writes their times
     (of `calibration`, else by the roofline of the device) and bytes for a micro-batch of `tiles` and
     `tokens`: `omnibal.cost` and `omnibal.buffers` on layers, `omnibal.cost` on parameters.
 

@@ -263,7 +263,7 @@ private:
     if (llvm::is_contained(rematOptions, signature.remat))
       return success();
     return layer.emitOpError() << "has omnibal.remat = \"" << signature.remat
-                               << "\"; this layer can be rematerialised as "
+                               << "\"; this layer can be rematerialized as "
                                << llvm::join(rematOptions, ", ");
   }
 

@@ -20,20 +20,20 @@ bool isTokenDim(const SymbolicDim &dim) { return dim.perToken != 0; }
 std::string problemWith(Operation *op, bool besideLogits) {
   for (Value result : op->getResults()) {
     if (!getSymbolicShape(typeOf(result)))
-      return "has a result whose size depends on the data; an image merge was not recognised";
+      return "has a result whose size depends on the data; an image merge was not recognized";
     if (llvm::count_if(shapeOf(result), isTokenDim) > 1)
-      return "computes on pairs of tokens; an attention was not recognised";
+      return "computes on pairs of tokens; an attention was not recognized";
   }
   auto along = [](Value value, int64_t axis) {
     SymbolicShape shape = shapeOf(value);
     return isTokenDim(shape[axis < 0 ? axis + shape.size() : axis]);
   };
   if (isa<RangeOp>(op))
-    return "counts tokens, but its values are not recognised as positions";
+    return "counts tokens, but its values are not recognized as positions";
   if (isa<ShapeOp, SizeOp>(op))
     return "uses the number of tiles or tokens as data, which packing changes";
   if (isa<NonZeroOp>(op))
-    return "has a result whose size depends on the data; an image merge was not recognised";
+    return "has a result whose size depends on the data; an image merge was not recognized";
   if (auto attention = dyn_cast<AttentionOp>(op)) {
     if (attention.getMask() || attention.getMaskKind() == MaskKind::Explicit)
       return "is an attention whose mask was not classified";
@@ -44,7 +44,7 @@ std::string problemWith(Operation *op, bool besideLogits) {
       return "carries its state from one sample to the next";
   } else if (auto softmax = dyn_cast<SoftmaxOp>(op)) {
     if (along(softmax.getInput(), softmax.getAxis()))
-      return "is a softmax over tokens; an attention was not recognised";
+      return "is a softmax over tokens; an attention was not recognized";
   } else if (auto top = dyn_cast<TopKOp>(op)) {
     if (along(top.getInput(), -1))
       return "chooses among tokens of the row, also across samples";
@@ -98,7 +98,7 @@ LogicalResult verify(func::FuncOp function) {
   }
   if (images && !merged)
     return images->emitError() << "the pictures reach the text, but the place where their features "
-                               << "replace placeholder tokens was not recognised (image merge), "
+                               << "replace placeholder tokens was not recognized (image merge), "
                                << "nor attention of tokens to them";
   return success();
 }

@@ -42,7 +42,7 @@ private:
                               "its stages first");
     for (Operation &op : *module.getBody())
       if (isa<StageOp, TransferOp>(op))
-        return op.emitOpError("is there already: the schedule is materialised once");
+        return op.emitOpError("is there already: the schedule is materialized once");
     auto read = analysis::readCallGraph(module);
     if (failed(read))
       return failure();

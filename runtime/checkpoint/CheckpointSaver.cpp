@@ -21,9 +21,9 @@ void CheckpointSaver::begin(bool commit) {
   current.underWay = true;
   committing = commit;
   if (commit ? options.leads : options.writes)
-    work.start([this, commit](const std::atomic<bool> &cancelled) {
+    work.start([this, commit](const std::atomic<bool> &canceled) {
       return commit ? commitCheckpoint(options, state)
-                    : writeShard(options, state.step, written, cancelled);
+                    : writeShard(options, state.step, written, canceled);
     });
 }
 

@@ -32,13 +32,13 @@ std::string incompleteFolder(const CheckpointWriteOptions &options, int64_t step
 /// A shard whose size and checksum are found while it is written.
 class Shard {
 public:
-  Shard(ManifestFile entry, SafetensorsWriter writer, const std::atomic<bool> &cancelled)
-      : entry(std::move(entry)), writer(std::move(writer)), cancelled(cancelled) {}
+  Shard(ManifestFile entry, SafetensorsWriter writer, const std::atomic<bool> &canceled)
+      : entry(std::move(entry)), writer(std::move(writer)), canceled(canceled) {}
 
   Status append(const void *data, size_t bytes) {
     auto at = static_cast<const std::byte *>(data);
     for (size_t done = 0; done < bytes; done += pieceBytes) {
-      if (cancelled)
+      if (canceled)
         return {Code::Aborted, entry.name + ": the run ended before it was written"};
       const size_t piece = std::min(pieceBytes, bytes - done);
       count(at + done, piece);
@@ -60,7 +60,7 @@ private:
   ManifestFile entry;
   RunningChecksum sum;
   SafetensorsWriter writer;
-  const std::atomic<bool> &cancelled;
+  const std::atomic<bool> &canceled;
 };
 
 Result<ManifestFile> readNote(const std::string &folder, int stage) {
@@ -73,7 +73,7 @@ Result<ManifestFile> readNote(const std::string &folder, int stage) {
 } // namespace
 
 Status writeShard(const CheckpointWriteOptions &options, int64_t step,
-                  const std::vector<NamedTensor> &tensors, const std::atomic<bool> &cancelled) {
+                  const std::vector<NamedTensor> &tensors, const std::atomic<bool> &canceled) {
   const std::string folder = incompleteFolder(options, step);
   OMNIBAL_RETURN_IF_ERROR(makeFolder(folder));
   std::vector<TensorHeader> layout;
@@ -83,7 +83,7 @@ Status writeShard(const CheckpointWriteOptions &options, int64_t step,
   const std::string name = shardName(options.stage);
   OMNIBAL_ASSIGN_OR_RETURN(SafetensorsWriter writer,
                            SafetensorsWriter::create(folder + "/" + name, layout));
-  Shard shard({name, 0, 0}, std::move(writer), cancelled);
+  Shard shard({name, 0, 0}, std::move(writer), canceled);
   shard.count(places.header.data(), places.header.size());
   for (const NamedTensor &tensor : tensors)
     OMNIBAL_RETURN_IF_ERROR(streamTensor(

@@ -13,9 +13,9 @@
 
 namespace omnibal::rt {
 
-/// Writes this rank's shard and flushes it. When `cancelled` is set it ends with an error.
+/// Writes this rank's shard and flushes it. When `canceled` is set it ends with an error.
 Status writeShard(const CheckpointWriteOptions &options, int64_t step,
-                  const std::vector<NamedTensor> &tensors, const std::atomic<bool> &cancelled);
+                  const std::vector<NamedTensor> &tensors, const std::atomic<bool> &canceled);
 
 /// The leader's part: manifest, the folder's final name, the pointer; then older checkpoints go.
 Status commitCheckpoint(const CheckpointWriteOptions &options, const RunState &state);

@@ -79,7 +79,7 @@ Result<Image> decodeJpeg(std::span<const uint8_t> file, const Wanted &wanted) {
   Result<Image> image = allocate(width, height, wanted);
   if (!image || image->rgb.empty())
     return image;
-  // Also a warning counts: a truncated JPEG only warns and leaves the rest grey.
+  // Also a warning counts: a truncated JPEG only warns and leaves the rest gray.
   if (tjDecompress2(handle.get(), file.data(), file.size(), image->rgb.data(), width, 0, height,
                     TJPF_RGB, TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING))
     return corrupt(std::string("corrupt JPEG: ") + tjGetErrorStr2(handle.get()));

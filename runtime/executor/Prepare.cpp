@@ -314,7 +314,7 @@ Status Executor::loadParameters(const TensorFiles &weights) {
                      toString(q.shape));
     if (!isFloat(tensor->dtype))
       return invalid(where + " has type " + std::string(storedTypeName(tensor->dtype)) +
-                     ", but floating point numbers are expected (quantised weights must be "
+                     ", but floating point numbers are expected (quantized weights must be "
                      "converted first)");
     // What trains is kept in float32; what kernels read of it is made from that, as an update does.
     DType type = q.trainable ? DType::F32 : q.dtype;

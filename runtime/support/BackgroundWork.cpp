@@ -13,7 +13,7 @@ BackgroundWork::~BackgroundWork() {
 
 Status BackgroundWork::perform(const Work &work) {
   try {
-    return work(cancelled);
+    return work(canceled);
   } catch (const std::bad_alloc &) {
     return {Code::OutOfMemory, "out of memory"};
   } catch (const std::exception &e) {
@@ -23,7 +23,7 @@ Status BackgroundWork::perform(const Work &work) {
 
 void BackgroundWork::start(Work work) {
   underWay = true;
-  cancelled = false;
+  canceled = false;
   done = false;
   auto run = [this, work = std::move(work)] {
     Status status = perform(work);

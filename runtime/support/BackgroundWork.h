@@ -16,8 +16,8 @@ namespace omnibal::rt {
 /// its error. Where the system has no thread left, start() does the work itself.
 class BackgroundWork {
 public:
-  /// Work that takes long looks at `cancelled` now and then, and ends when it is set.
-  using Work = std::function<Status(const std::atomic<bool> &cancelled)>;
+  /// Work that takes long looks at `canceled` now and then, and ends when it is set.
+  using Work = std::function<Status(const std::atomic<bool> &canceled)>;
 
   BackgroundWork() = default;
   BackgroundWork(const BackgroundWork &) = delete;
@@ -36,13 +36,13 @@ public:
   bool hasFailed() const;
   /// Waits for the work's end and returns its outcome, once.
   Status take();
-  void cancel() { cancelled = true; }
+  void cancel() { canceled = true; }
 
 private:
   Status perform(const Work &work);
 
   bool underWay = false;
-  std::atomic<bool> cancelled = false;
+  std::atomic<bool> canceled = false;
   mutable std::mutex mutex;
   mutable std::condition_variable ended;
   bool done = true;

@@ -59,7 +59,7 @@ Result<int64_t> keepStepsBefore(const std::string &path, int64_t first) {
 
 } // namespace
 
-std::string summarise(const std::vector<std::string> &layers) {
+std::string summarize(const std::vector<std::string> &layers) {
   std::string text;
   for (size_t i = 0; i < layers.size();) {
     auto [prefix, number] = splitNumber(layers[i]);
@@ -104,7 +104,7 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
             " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +
             bytesToString(stage.persistentBytes) + ")" +
             (beside.at(stage.id).empty() ? "" : " + " + beside[stage.id]) + "  layers " +
-            summarise(layers) + "\n";
+            summarize(layers) + "\n";
   }
   return text;
 }
@@ -224,7 +224,7 @@ void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
   }
 }
 
-void Reporter::summarise() {
+void Reporter::summarize() {
   if (!session.leads() || sums.steps == 0 || sums.seconds <= 0)
     return;
   char text[400];
@@ -246,7 +246,7 @@ void Reporter::summarise() {
     line += text;
   }
   note(line + "; counted: 2 M N K a product, 2 (D + Dv) a head and pair of tokens that attention "
-              "sees, twice that backward, the loss of labelled tokens; no recomputation, no "
+              "sees, twice that backward, the loss of labeled tokens; no recomputation, no "
               "padding");
 }
 

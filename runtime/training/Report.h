@@ -15,7 +15,7 @@ namespace omnibal::rt {
 /// rank, where that is told.
 std::string banner(const Program &program, int threads, const std::vector<std::string> &beside);
 /// "vision.layers.0-22, projector".
-std::string summarise(const std::vector<std::string> &layers);
+std::string summarize(const std::vector<std::string> &layers);
 
 /// Tells a person and the log about the steps; only the leading rank does anything.
 class Reporter {
@@ -33,7 +33,7 @@ public:
   /// The first error of writing the log; steps are told on the terminal all the same.
   const Status &health() const { return failure; }
   /// What the steps after the first two were like.
-  void summarise();
+  void summarize();
   void note(const std::string &text);
 
 private:

@@ -54,7 +54,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(trainSteps(stopped));
     if (stopped)
       return Status::ok();
-    reporter->summarise();
+    reporter->summarize();
     if (!s.options.save.empty())
       OMNIBAL_RETURN_IF_ERROR(saveWeights());
     return s.agree(reporter->health());
@@ -125,7 +125,7 @@ private:
                                 .context("the run ends after step " + std::to_string(completed) +
                                          ", of which " + s.options.checkpoint +
                                          " has a checkpoint"));
-    reporter->summarise();
+    reporter->summarize();
     const std::string signal = stopSignalName();
     reporter->note("stopped after step " + std::to_string(completed) + " of " +
                    std::to_string(total) + " (" +

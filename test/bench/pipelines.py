@@ -69,7 +69,7 @@ class Model:
         return subprocess.Popen([sys.executable, export, config, "--out", os.path.join(self.folder, "model"), "--no-verify"],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def write_samples(self, lengths, name="data", labelled=0.3):
+    def write_samples(self, lengths, name="data", labeled=0.3):
         """Shard and table of lengths; the last tokens of each sample, this share of it, have labels."""
         from PIL import Image
         random = np.random.default_rng(0)
@@ -79,7 +79,7 @@ class Model:
             for i, (tiles, tokens) in enumerate(lengths):
                 answer = random.integers(10, vocabulary, tokens - TOKENS_PER_TILE * tiles - 1).tolist()
                 ids = [1] + [IMAGE] * (TOKENS_PER_TILE * int(tiles)) + answer
-                count = min(len(answer), round(labelled * len(ids)))
+                count = min(len(answer), round(labeled * len(ids)))
                 labels = [-100] * (len(ids) - count) + ids[len(ids) - count:]
                 key = f"sample-{i:05d}"
                 add(tar, f"{key}.json", json.dumps({"input_ids": ids, "labels": labels, "images": int(tiles)}).encode())

@@ -14,16 +14,16 @@ here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "images")
 os.makedirs(here, exist_ok=True)
 y, x = np.mgrid[0:20, 0:28]
 rgb = np.stack([x * 9, y * 12, (x * y) % 256], -1).astype(np.uint8)
-colour = Image.fromarray(rgb, "RGB")
+color = Image.fromarray(rgb, "RGB")
 pictures = {
-    "rgb.png": (colour, dict(format="PNG")),
-    "grey.png": (colour.convert("L"), dict(format="PNG")),
-    "palette.png": (colour.quantize(16), dict(format="PNG")),
-    "alpha.png": (Image.merge("RGBA", (*colour.split(), Image.fromarray((x * 9).astype(np.uint8)))), dict(format="PNG")),
-    "colour.jpg": (colour, dict(format="JPEG", quality=90)),
-    "grey.jpg": (colour.convert("L"), dict(format="JPEG", quality=90)),
-    "lossless.webp": (colour, dict(format="WEBP", lossless=True)),
-    "lossy.webp": (colour, dict(format="WEBP", quality=80)),
+    "rgb.png": (color, dict(format="PNG")),
+    "gray.png": (color.convert("L"), dict(format="PNG")),
+    "palette.png": (color.quantize(16), dict(format="PNG")),
+    "alpha.png": (Image.merge("RGBA", (*color.split(), Image.fromarray((x * 9).astype(np.uint8)))), dict(format="PNG")),
+    "color.jpg": (color, dict(format="JPEG", quality=90)),
+    "gray.jpg": (color.convert("L"), dict(format="JPEG", quality=90)),
+    "lossless.webp": (color, dict(format="WEBP", lossless=True)),
+    "lossy.webp": (color, dict(format="WEBP", quality=80)),
 }
 pixels = {}
 for name, (picture, options) in pictures.items():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every combination of reference_losses.py on the shared models: all_combinations.py BIN_FOLDER DATA_FOLDER WORK_FOLDER
 
-Models x opsets x frozen parts x 1, 2, 4 stages x 1, 2 replicas x rematerialisation x threads or mpirun.
+Models x opsets x frozen parts x 1, 2, 4 stages x 1, 2 replicas x rematerialization x threads or mpirun.
 """
 import itertools
 import os

@@ -34,8 +34,8 @@ addEventListener('load', () => {
   const data = context.getImageData(0, 0, canvas.width, canvas.height).data, counts = {};
   const at = (x, y) => [...data.slice(4 * (Math.round(y) * canvas.width + Math.round(x)), 4 * (Math.round(y) * canvas.width + Math.round(x)) + 3)];
   for (let i = 0; i < data.length; i += 4) {
-    const colour = (data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
-    counts[colour] = (counts[colour] || 0) + 1;
+    const color = (data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+    counts[color] = (counts[color] || 0) + 1;
   }
   const answer = document.createElement('pre');
   answer.id = 'answer';
@@ -92,6 +92,6 @@ class Browser:
             return file.read()
 
     def pixels(self, png, points=()):
-        """Numbers of pixels by colour (0xRRGGBB), and the colours at places."""
+        """Numbers of pixels by color (0xRRGGBB), and the colors at places."""
         answer = self.answer(PIXELS % (base64.b64encode(png).decode(), json.dumps(list(points))))
         return {int(c): n for c, n in answer["counts"].items()}, [r << 16 | g << 8 | b for r, g, b in answer["points"]]

@@ -1,4 +1,4 @@
-"""Changes an ONNX file's initialisers without the onnx package: protobuf messages as lists of [number, value], where a value
+"""Changes an ONNX file's initializers without the onnx package: protobuf messages as lists of [number, value], where a value
 is an integer, bytes, or (for 4 and 8 byte numbers) bytes with their wire type."""
 MODEL_GRAPH, GRAPH_INITIALIZER, GRAPH_OUTPUT, GRAPH_VALUE_INFO = 7, 5, 12, 13
 TENSOR_DIMS, TENSOR_NAME, TENSOR_EXTERNAL_DATA = 1, 8, 13
@@ -59,8 +59,8 @@ def change(message, number, edit):
     return build([f for f in edited if f[1] is not None])
 
 
-def initialisers(model):
-    """(name, {location, offset, length}) of each initialiser with external data."""
+def initializers(model):
+    """(name, {location, offset, length}) of each initializer with external data."""
     for number, graph in parse(model):
         if number == MODEL_GRAPH:
             for n, tensor in parse(graph):
@@ -74,7 +74,7 @@ def external_data(tensor):
 
 
 def point(model, place):
-    """The model with each initialiser's external data where place(name, old entries) says: (location, offset, length)."""
+    """The model with each initializer's external data where place(name, old entries) says: (location, offset, length)."""
     def edit(tensor):
         entries = external_data(tensor)
         if not entries:
@@ -88,7 +88,7 @@ def point(model, place):
 
 
 def reshape(model, shapes, old, new):
-    """The model with other shapes of these initialisers, and dimensions of `new` where outputs declare `old`."""
+    """The model with other shapes of these initializers, and dimensions of `new` where outputs declare `old`."""
     def resized(tensor):
         fields = parse(tensor)
         name = dict(fields)[TENSOR_NAME].decode()

@@ -294,7 +294,7 @@ class Memory(HalfTest):
         tensors, names = read_safetensors(os.path.join(MODEL, "model.safetensors"))
         with open(os.path.join(MODEL, "model.onnx"), "rb") as file:
             model = file.read()
-        wide = [name for name, entries in graph_file.initialisers(model)
+        wide = [name for name, entries in graph_file.initializers(model)
                 if tensors[names[int(entries["offset"])]][1][0] == 128]
         self.assertEqual(len(wide), 2)
         cache = Cache(self.work)

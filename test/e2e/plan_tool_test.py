@@ -82,7 +82,7 @@ class PlanTool(unittest.TestCase):
             good = json.load(file)
         for rule, change in (("plan_c1", {"cuts": [0, 0] + good["cuts"][2:]}), ("plan_c3", {"remat": ["keep"]}),
                              ("plan_c8", {"remat": ["keep"] * len(good["remat"])}),
-                             ("plan_c9", {"step_ns": good["step_ns"] + 1}), ("unknown key `colour`", {"colour": 1})):
+                             ("plan_c9", {"step_ns": good["step_ns"] + 1}), ("unknown key `color`", {"color": 1})):
             done = run("--check", problem, self.path("changed.json", good | change))
             self.assertEqual(done.returncode, 1, rule)
             self.assertIn(rule, done.stderr)
@@ -124,7 +124,7 @@ class PlanTool(unittest.TestCase):
         cases = [
             ("cannot be read", os.path.join(self.folder.name, "absent.json")),
             ("JSON", self.path("a.json", "{")),
-            ("unknown key `colour`", self.path("b.json", good | {"colour": 1})),
+            ("unknown key `color`", self.path("b.json", good | {"color": 1})),
             ("forward_ns", self.path("c.json", good | {"layers": [layer | {"forward_ns": -1}] + good["layers"][1:]})),
             ("stages", self.path("d.json", good | {"cluster": good["cluster"] | {"stages": 0}})),
             ("at most 10 stages", self.path("e.json", good | {"cluster": good["cluster"] | {"stages": 11}})),
@@ -350,7 +350,7 @@ class PlanTool(unittest.TestCase):
         self.assertEqual(run("--version").returncode, 0)
         problem = os.path.join(PLANS, "gpipe_tight.json")
         for arguments in ([], [problem], ["--check", problem], [problem, problem, "-o", self.path("x")],
-                          [problem, "-o", self.path("x"), "--time-limit", "0"], [problem, "--colour"]):
+                          [problem, "-o", self.path("x"), "--time-limit", "0"], [problem, "--color"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
         done = run(problem, "-o", os.path.join(self.folder.name, "no", "plan.json"))
         self.assertEqual(done.returncode, 1)

@@ -74,23 +74,23 @@ class Report(unittest.TestCase):
         return page
 
     def look(self, page, picture="detail", dark=False):
-        """Looks at colours of one picture: a function of (time share, row, share of its height), and all counts."""
+        """Looks at colors of one picture: a function of (time share, row, share of its height), and all counts."""
         places = Browser(self.folder.name).ask(page, PLACES)
         browser = Browser(self.folder.name, height=places["shown"] + 50, dark=dark)
         png, place = browser.picture(self.path("report.html")), places[picture]
 
-        def colours(points, row_height):
+        def colors(points, row_height):
             spots = [(place["x"] + place["unit"] * (LEFT + PLOT * t), place["y"] + place["unit"] * row_height * (row + part))
                      for t, row, part in points]
             return browser.pixels(png, spots)[1]
-        return colours, browser.pixels(png)[0], places
+        return colors, browser.pixels(png)[0], places
 
     def test_bars_are_where_the_plan_says(self):
         # F 10; B 20 where kept, 30 where recomputed (rank 0, which holds two micro-batches). Three micro-batches:
         #   rank 0  F0 F1        R B0 F2   R B1   R B2
         #   rank 1     F0 B0 F1 B1    F2 B2
         page = self.report(problem(2, 3), {"cuts": [0, 1, 2], "remat": ["full", "keep"]})
-        colours, counts, places = self.look(page)
+        colors, counts, places = self.look(page)
         with open(self.path("problem.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file)["microbatches"], 3)
         step = float(re.search(r"<b>([\d.]+) ms</b><span>predicted step", page).group(1))
@@ -101,23 +101,23 @@ class Report(unittest.TestCase):
                     (73, 0, "forward"), (85, 0, "recompute"), (93, 0, "backward"), (115, 0, "recompute"), (123, 0, "backward"),
                     (5, 1, "bubble"), (13, 1, "forward"), (23, 1, "backward"), (43, 1, "forward"), (53, 1, "backward"),
                     (75, 1, "bubble"), (83, 1, "forward"), (93, 1, "backward"), (125, 1, "bubble")]
-        seen = colours([(t / step, row, 0.3) for t, row, _ in expected], 34)
-        for (t, row, look), colour in zip(expected, seen, strict=True):
-            self.assertEqual(f"{colour:06x}", f"{LIGHT[look]:06x}", f"{look} at {t} ms on rank {row}")
+        seen = colors([(t / step, row, 0.3) for t, row, _ in expected], 34)
+        for (t, row, look), color in zip(expected, seen, strict=True):
+            self.assertEqual(f"{color:06x}", f"{LIGHT[look]:06x}", f"{look} at {t} ms on rank {row}")
         self.assertEqual(sorted(places["texts"]), sorted("0120" "12012" "012"))
         for look in ("page", "memory", "vision", "head"):
             self.assertGreater(counts.get(LIGHT[look], 0), 500, look)
 
     def test_memory_against_its_limit(self):
         page = self.report(problem(2, 3), {"cuts": [0, 1, 2], "remat": ["full", "keep"]})
-        colours, _, places = self.look(page, "memory")
+        colors, _, places = self.look(page, "memory")
         # Rank 0: 5 GB, 6 with one micro-batch, 7 from 10 to 70 ms, of at most 12 (drawn to 12.48); rows of 42.5, bars of 38.5.
         height, bar, labels = 42.5, 38.5, 250
         def spot(ms, row, gigabytes):
             return ms / 140 * (PLOT - labels) / PLOT, row, bar * (1 - gigabytes / 12.48) / height
         spots = [spot(40, 0, 6.4), spot(40, 0, 7.6), spot(5, 0, 5.4), spot(5, 0, 6.6), spot(100, 1, 6.4), spot(75, 1, 4.4),
                  spot(75, 1, 5.6)]
-        seen = ["memory" if c == LIGHT["memory"] else "bubble" if c == LIGHT["bubble"] else hex(c) for c in colours(spots, height)]
+        seen = ["memory" if c == LIGHT["memory"] else "bubble" if c == LIGHT["bubble"] else hex(c) for c in colors(spots, height)]
         self.assertEqual(seen, ["memory", "bubble", "memory", "bubble", "memory", "memory", "bubble"])
 
     def test_split_backwards_chunks_transfers_and_reduction(self):
@@ -139,16 +139,16 @@ class Report(unittest.TestCase):
         page = self.report(problem(2, 3), {"cuts": [0, 1, 2], "remat": ["full", "keep"]})
         _, counts, _ = self.look(page, dark=True)
         self.assertNotIn(LIGHT["backward"], counts)
-        for look, colour in DARK.items():
-            self.assertGreater(counts.get(colour, 0), 500, look)
+        for look, color in DARK.items():
+            self.assertGreater(counts.get(color, 0), 500, look)
 
     def test_many_ranks_and_microbatches(self):
         page = self.report(self.roomy(64, 512))
-        colours, counts, places = self.look(page, "overview")
+        colors, counts, places = self.look(page, "overview")
         self.assertIn("detail", places)
         # Half-way through the step every rank works: forward below backward in its row.
         height = 14 * 0.6
-        seen = colours([(0.5, row, part) for row in (5, 30, 60) for part in (0.55, 0.15)], height)
+        seen = colors([(0.5, row, part) for row in (5, 30, 60) for part in (0.55, 0.15)], height)
         for below, above in zip(seen[::2], seen[1::2]):
             self.assertNotEqual(below, above)
             self.assertNotIn(LIGHT["page"], (below, above))

@@ -6,7 +6,7 @@ table, under its name, in bfloat16; OUT/data-000000.tar the samples; OUT/batches
 them for the program's caps. Matrices are normal with deviation 0.02, norm weights about 1, biases about 0.
 
 There is something to learn, so that losses fall and depend on all that the model computes: texts are of 32 of the
-vocabulary's tokens, and each is as many further in a fixed circle of these as the number that the colour of one of the
+vocabulary's tokens, and each is as many further in a fixed circle of these as the number that the color of one of the
 sample's pictures stands for (the k-th text token goes by picture k modulo pictures; 1 without pictures).
 """
 import argparse

@@ -3,7 +3,7 @@
 
 MODEL is a name of models.py, DATA a folder of make_data.py. Transformers' model with packed sequences: attention over
 the text by torch.nn.attention.varlen (flash attention of ragged sequences), over tiles by scaled_dot_product_attention;
-torch.compile; fused AdamW and clipping as omnibal-run has them; the language head at labelled positions only. The host
+torch.compile; fused AdamW and clipping as omnibal-run has them; the language head at labeled positions only. The host
 waits for the device once, after the last step: micro-batches are copied a step ahead, losses and norms stay on the
 device, and steps are timed by events.
 

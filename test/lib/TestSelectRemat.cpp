@@ -15,7 +15,7 @@ struct TestSelectRemat : PassWrapper<TestSelectRemat, OperationPass<ModuleOp>> {
   TestSelectRemat(const TestSelectRemat &other) : PassWrapper(other) {}
 
   StringRef getArgument() const final { return "test-select-remat"; }
-  StringRef getDescription() const final { return "Rematerialise all layers alike"; }
+  StringRef getDescription() const final { return "Rematerialize all layers alike"; }
 
   void runOnOperation() override {
     if (!isRematName(choice)) {

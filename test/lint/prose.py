@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """README and docs are written as sentences, one a line, in American spelling: no line of prose holds two sentences, no sentence is broken
-across lines, and no table cell is longer than a reader takes in at once. Code blocks are not looked at."""
+across lines, and no table cell is longer than a reader takes in at once. Code blocks are not looked at. Sources are in American spelling too."""
 import glob
 import os
 import re
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -16,8 +17,9 @@ LEAD = re.compile(r"^(\s*(?:[-*]|\d+\.) )?(\*\*[^*]+\*\*)?")
 # A full stop that ends a sentence: a new one begins behind it. That of an initial (E. Alpaydin) does not.
 SENTENCE_END = re.compile(r"(?<![ (][A-Z])[.!?]\)? +[\"(*`\[]*[A-Z`]")
 LINE_END = re.compile(r"[.:;?!][\"')*`]*$")
-BRITISH = re.compile(r"\b\w*(?:(?:rematerial|special|initial|optim|recogn|normal|serial|quant|general|summar|organ)is(?:e|ing|ation)|neighbour|behaviour|"
-                     r"colour|labelled|modelled|programmes?\b)\w*", re.I)
+BRITISH = re.compile(r"\b\w*(?:(?:material|special|initial|optim|recogn|normal|serial|quant|general|summar|organ|vector)is(?:e|ing|ation|able)|"
+                     r"analyse(?!s)|neighbour|behaviour|colour|labelled|modelled|cancelled|programmes?\b)\w*", re.I)
+SOURCES = (".cpp", ".h", ".cu", ".py", ".mlir")
 APART = re.compile(r"#|!\[|<|$")  # headings, pictures, comments, empty lines
 
 
@@ -51,11 +53,24 @@ def problems_of(path, text):
     return found
 
 
+def spelling_of(path, text):
+    return [f"{path}:{number}: \"{match.group()}\" has an American spelling" for number, line in enumerate(text.splitlines(), 1)
+            for match in BRITISH.finditer(line)]
+
+
+def source_paths():
+    """What git tracks, without this file, which has the words."""
+    done = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
+    return [path for path in done.stdout.splitlines() if path.endswith(SOURCES) and path != "test/lint/prose.py"]
+
+
 def check_itself():
     for text, wrong in (("One sentence.\nAnother one: `a. B`.\n", 0), ("One sentence. Another one.\n", 1), ("A sentence\nthat goes on.\n", 1),
                         ("* **A lead.** A sentence by E. Alpaydin.\n  Another one.\n", 0), (f"| a | {'b' * 201} |\n", 1), ("Specialisation of `neighbours`.\n", 1), ("```\nA. B\nC\n```\n", 0)):
         if len(problems_of("text", text)) != wrong:
             sys.exit(f"prose.py: does not judge {text!r} rightly")
+    if len(spelling_of("a.cpp", "int colourOf(); // materialised once\nanalyses.analyze(); // specialize\n")) != 2:
+        sys.exit("prose.py: does not see British words in sources")
 
 
 def main():
@@ -65,10 +80,15 @@ def main():
     for path in paths:
         with open(path, encoding="utf-8") as file:
             found += problems_of(os.path.relpath(path, ROOT), file.read())
+    sources = source_paths()
+    for path in sources:
+        if os.path.exists(os.path.join(ROOT, path)):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                found += spelling_of(path, file.read())
     print("\n".join(found))
     if found:
         sys.exit(f"prose: {len(found)} places")
-    print(f"prose: {len(paths)} texts are in order")
+    print(f"prose: {len(paths)} texts are in order, and the spelling of {len(sources)} sources")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def pytorch_steps(training, coefficient=COEFFICIENT, frozen=lambda name: False):
     trains = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trains, lr=small_runs.RATE, eps=small_runs.EPSILON, weight_decay=0.0)
     for step in training.steps:
-        labelled = sum(t != -100 for group in step for n in group for t in training.samples[n][0]["labels"][1:])
+        labeled = sum(t != -100 for group in step for n in group for t in training.samples[n][0]["labels"][1:])
         optimizer.zero_grad(set_to_none=True)
         tokens = routers = 0.0
         for group in step:
@@ -71,7 +71,7 @@ def pytorch_steps(training, coefficient=COEFFICIENT, frozen=lambda name: False):
             rows = {name: v.double() if v.is_floating_point() else v for name, v in rows.items()}
             result = model(**rows, use_cache=False)
             targets = [torch.tensor(training.samples[n][0]["labels"][1:]) for n in group]
-            of_tokens = sum(cross_entropy(result.logits[i, :len(t)], t, reduction="sum") for i, t in enumerate(targets)) / labelled
+            of_tokens = sum(cross_entropy(result.logits[i, :len(t)], t, reduction="sum") for i, t in enumerate(targets)) / labeled
             of_routers = result.aux_loss / len(step)
             (of_tokens + coefficient * of_routers).backward()
             tokens, routers = tokens + float(of_tokens), routers + float(of_routers)

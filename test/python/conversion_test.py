@@ -53,11 +53,11 @@ class Conversion(unittest.TestCase):
         names = list(made)
         ir.graph.outputs.extend(pointer.value(made[name]) for name in names)
         ir.graph.extend(pointer.nodes)
-        for name, value in pointer.initialisers.items():
+        for name, value in pointer.initializers.items():
             ir.graph.initializers[name] = value
         proto = graph.with_weights_as_inputs(onnx_ir.serde.serialize_model(ir))
         session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-        feed = {name: values(tensors[name]).numpy() for name in pointer.initialisers}
+        feed = {name: values(tensors[name]).numpy() for name in pointer.initializers}
         for name, value in zip(names, session.run(None, feed)):
             np.testing.assert_array_equal(value, wanted[name], name)
 

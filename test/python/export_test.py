@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""export.py: the graph's initialisers lie inside the checkpoint under the checkpoint's names, tied ones once, and ONNX
+"""export.py: the graph's initializers lie inside the checkpoint under the checkpoint's names, tied ones once, and ONNX
 Runtime computes PyTorch's logits (export.py checks that itself and fails otherwise)."""
 import collections
 import json
@@ -92,7 +92,7 @@ class Export(unittest.TestCase):
                 self.assertEqual(begin + length, following)
 
     def external(self, path):
-        """{initialiser: (location, offset, length, shape)} of the parameters."""
+        """{initializer: (location, offset, length, shape)} of the parameters."""
         return {t.name: (e["location"], int(e["offset"]), int(e["length"]), list(t.dims))
                 for t in onnx.load(path, load_external_data=False).graph.initializer if t.external_data
                 for e in [{x.key: x.value for x in t.external_data}]}

@@ -177,7 +177,7 @@ class Processors(unittest.TestCase):
         return sample, pictures
 
     def check(self, make):
-        """The sample, what the processor gives, and the sample's pictures normalised."""
+        """The sample, what the processor gives, and the sample's pictures normalized."""
         kind = make(f"{self.folder}/{make.__name__}")
         sample, pictures = self.prepared(kind)
         processor = preparation.load_processor(kind.folder)
@@ -191,7 +191,7 @@ class Processors(unittest.TestCase):
             self.assertIn(label, (-100, token))
         return kind, sample, given, pictures
 
-    def normalised(self, picture):
+    def normalized(self, picture):
         scaled = picture.astype(np.float32) * np.float32(1 / 255)
         return ((scaled - np.float32(MEAN["image_mean"])) / np.float32(MEAN["image_std"])).transpose(2, 0, 1)
 
@@ -199,7 +199,7 @@ class Processors(unittest.TestCase):
         _, sample, given, pictures = self.check(llava)
         self.assertEqual(sample["images"], 2)
         self.assertEqual(sample["input_ids"].count(5), 2 * 4)
-        np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), given["pixel_values"], atol=1e-6)
+        np.testing.assert_allclose(np.stack([self.normalized(p) for p in pictures]), given["pixel_values"], atol=1e-6)
 
     def test_tiles_of_pictures(self):
         for make in (internvl, aya_vision, gemma3):
@@ -207,14 +207,14 @@ class Processors(unittest.TestCase):
                 _, sample, given, pictures = self.check(make)
                 self.assertEqual(sample["images"], 2 if make is gemma3 else 6)
                 self.assertEqual(sample.get("token_type_ids"), given["token_type_ids"][0].tolist() if make is gemma3 else None)
-                np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), given["pixel_values"], atol=1e-6)
+                np.testing.assert_allclose(np.stack([self.normalized(p) for p in pictures]), given["pixel_values"], atol=1e-6)
 
     def test_tiles_below_each_other(self):
         """A graph for one size: pictures get it first; the tiles of each are one picture."""
         self.pictures = [picture.resize((50, 44)) for picture in self.pictures]
         _, sample, given, pictures = self.check(llava_next)
         self.assertEqual([p.shape for p in pictures], [(5 * 28, 28, 3)] * 2)
-        tiles = np.stack([self.normalised(p) for p in pictures]).reshape(2, 3, 5, 28, 28).swapaxes(1, 2)
+        tiles = np.stack([self.normalized(p) for p in pictures]).reshape(2, 3, 5, 28, 28).swapaxes(1, 2)
         np.testing.assert_allclose(tiles, given["pixel_values"], atol=1e-6)
 
     def test_pictures_of_any_size(self):
@@ -240,7 +240,7 @@ class Processors(unittest.TestCase):
         values = given["pixel_values"].reshape(-1, *given["pixel_values"].shape[-3:])
         there = given["pixel_attention_mask"].reshape(len(values), -1).any(1)
         self.assertEqual(sample["images"], there.sum())
-        np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), values[there], atol=1e-6)
+        np.testing.assert_allclose(np.stack([self.normalized(p) for p in pictures]), values[there], atol=1e-6)
 
     def owner(self, images, **facts):
         """What prepare.py keeps of a folder, for pictures alone."""
@@ -275,7 +275,7 @@ class Processors(unittest.TestCase):
         given = processor(images=[picture.resize((56, 56)) for picture in self.pictures], text=[text], return_tensors="np")
         self.assertEqual(sample["input_ids"], given["input_ids"][0].tolist())
         tiles = given["pixel_values"].transpose(0, 1, 3, 2, 4, 5).reshape(2, 3, 4 * 28, 28)
-        np.testing.assert_allclose(np.stack([self.normalised(p) for p in pictures]), tiles, atol=1e-6)
+        np.testing.assert_allclose(np.stack([self.normalized(p) for p in pictures]), tiles, atol=1e-6)
         seen = [[[int(first <= p < last)] * 4 for p in range(2)] for first, last in seen_pictures(sample["input_ids"], 5)]
         self.assertEqual(given["cross_attention_mask"][0].tolist(), seen)
         kind.write("omnibal.json", dict(picture=[56, 56], tiles_below_each_other=4, aspect_ratio_id=1))
@@ -295,7 +295,7 @@ class Processors(unittest.TestCase):
         self.assertEqual(kind.tokenizer.convert_ids_to_tokens(sample["labels"][ends:]), ["a", "cat", "<eos>"])
         self.assertEqual(sample["labels"][:ends], [-100] * ends)
         self.assertEqual(sample["token_type_ids"], [0] * ends + [1] * 3)
-        np.testing.assert_allclose(self.normalised(pictures[0])[None], given["pixel_values"], atol=1e-6)
+        np.testing.assert_allclose(self.normalized(pictures[0])[None], given["pixel_values"], atol=1e-6)
         with self.assertRaisesRegex(SystemExit, "one question and its answer"):
             self.prepared(kind)
 

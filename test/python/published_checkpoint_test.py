@@ -98,12 +98,12 @@ def train_in_pytorch(folder, samples, steps):
     """Losses and gradient norms of AdamW on the weights raised to float32; each sample is run alone."""
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).train()
     matrices, vectors = ([p for p in model.parameters() if (p.ndim >= 2) == large] for large in (True, False))
-    optimiser = torch.optim.AdamW([dict(params=matrices, weight_decay=0.01), dict(params=vectors, weight_decay=0.0)],
+    optimizer = torch.optim.AdamW([dict(params=matrices, weight_decay=0.01), dict(params=vectors, weight_decay=0.0)],
                                   lr=RATE, betas=(0.9, 0.999), eps=1e-8)
     result = []
     for numbers in steps:
         count = sum(label != -100 for n in numbers for label in samples[n][1][1:])
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for n in numbers:
             ids, labels, pixels = samples[n]
@@ -113,7 +113,7 @@ def train_in_pytorch(folder, samples, steps):
             loss.backward()
             total += float(loss)
         norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), float("inf")))
-        optimiser.step()
+        optimizer.step()
         result.append((total, norm))
     return model, result
 

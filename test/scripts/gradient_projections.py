@@ -84,7 +84,7 @@ class Model:
         return dict(pixel_values=tiles[None] if self.rows_of_pictures else tiles)
 
     def in_patches(self, planes, ids):
-        """Rows of patches, merge x merge neighbours together, and the pictures' sizes in patches."""
+        """Rows of patches, merge x merge neighbors together, and the pictures' sizes in patches."""
         p, m, t = (self.patches[name] for name in ("patch_size", "merge_size", "temporal_patch_size"))
         rows, grids = [], []
         for plane in planes:

@@ -1,7 +1,7 @@
 """Rewrites an ONNX model so that nothing but its meaning stays.
 
 Strips all metadata, value_info and documentation, renames every node, value, graph input and
-initialiser, and permutes the nodes' order as far as their operands allow. External data stays where
+initializer, and permutes the nodes' order as far as their operands allow. External data stays where
 it is: the result must lie in the source's folder.
 
     python scramble_model.py model.onnx scrambled.onnx --seed 1 [--keep-inputs]

@@ -96,7 +96,7 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
       ->capture_default_str();
   std::string method = name(b.method), oversize = name(b.oversize);
   app.add_option("--method", method,
-                 "plan: patterns of a linear programme, rows of equal sums; the others to compare")
+                 "plan: patterns of a linear program, rows of equal sums; the others to compare")
       ->check(CLI::IsMember({"plan", "isf", "random", "sorted"}))
       ->capture_default_str();
   app.add_option("--oversize", oversize,

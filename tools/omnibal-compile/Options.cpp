@@ -48,7 +48,7 @@ void describe(CLI::App &app, Options &o) {
       ->capture_default_str()
       ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));
   app.add_option("--remat", o.remat,
-                 "rematerialisation: as memory demands, none, or every layer, in full or in part")
+                 "rematerialization: as memory demands, none, or every layer, in full or in part")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "none", "selective-1", "selective-2", "selective-3", "full"}));
   app.add_option("--plan", o.plan, "plan by hand (JSON; `cuts` alone are enough)")

@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
 #endif
   mlir::registerTransformsPasses(); // canonicalize, cse, symbol-dce ...
   auto [input, output] = mlir::registerAndParseCLIOptions(
-      argc, argv, "omnibal optimiser and pass tester; reads MODEL.onnx, .mlir and .mlirbc\n",
+      argc, argv, "omnibal optimizer and pass tester; reads MODEL.onnx, .mlir and .mlirbc\n",
       registry);
   if (llvm::StringRef(input).ends_with(".onnx"))
     return runOnModel(input, output, registry);

@@ -46,7 +46,7 @@ std::string problemWith(const Options &o) {
 } // namespace
 
 bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
-  CLI::App app("omnibal-plan: stage cuts, rematerialisation and schedule, with a proved bound");
+  CLI::App app("omnibal-plan: stage cuts, rematerialization and schedule, with a proved bound");
   app.footer(example);
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

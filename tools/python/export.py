@@ -7,9 +7,9 @@
     python export.py config.json --out DIR --no-weights # the graph alone, of a model of any size: to plan and compile
 
 The weights stay where and as they are: float32, bfloat16 or float16, one file or shards, a folder or a snapshot in the
-Hugging Face cache. The graph holds none of them: each initialiser is external data inside the checkpoint's own
+Hugging Face cache. The graph holds none of them: each initializer is external data inside the checkpoint's own
 safetensors file, so that names, shapes and the trained result stay those of the checkpoint. Of bfloat16 and float16
-tensors the initialiser says float32 (what the graph computes in) and the safetensors header tells the type of the
+tensors the initializer says float32 (what the graph computes in) and the safetensors header tells the type of the
 bytes. The model is traced without memory for its parameters.
 
 Graph inputs: input_ids and attention_mask [batch, sequence], pixel_values [images, 3, H, W]; output: logits.

@@ -8,7 +8,7 @@ import os
 from unittest import mock
 
 MARK = "<image>"
-# Pixels stay as they are; omnibal-run normalises them.
+# Pixels stay as they are; omnibal-run normalizes them.
 PLAIN = dict(do_rescale=False, do_normalize=False)
 
 
@@ -215,7 +215,7 @@ class OwnProcessor:
         return picture.resize((size[1], size[0])) if size else picture
 
     def tiles(self, given):
-        """The pictures as omnibal-run takes them: not yet normalised."""
+        """The pictures as omnibal-run takes them: not yet normalized."""
         import numpy as np
         values = np.asarray(given["pixel_values"])
         others = [name for name in given if "pixel_values" in name and name != "pixel_values" and given[name] is not None]

@@ -8,7 +8,7 @@ A line (or an element of a JSON list) is
 or  {"images": [...], "messages": [{"role": "user", "content": "<image>What is it?"}, ...]}
 Text goes through the model's own tokenizer and chat template, pictures through its own image processor (cut into
 tiles where the model does that); each "<image>" becomes the placeholder tokens of its tiles. Only what the assistant
-says is learnt. Each sample becomes KEY.json and KEY.0.png, KEY.1.png, ... (one tile each, not yet normalised).
+says is learnt. Each sample becomes KEY.json and KEY.0.png, KEY.1.png, ... (one tile each, not yet normalized).
 """
 import argparse
 import json
@@ -97,7 +97,7 @@ class Model:
         self.after = getattr(self.tokenizer, "end_image_token", "") or ""
 
     def tiles(self, picture):
-        """The picture as the model sees it, before normalisation: a list of height x width x 3 arrays."""
+        """The picture as the model sees it, before normalization: a list of height x width x 3 arrays."""
         import numpy as np
         options = dict(do_rescale=False, do_normalize=False, return_tensors="np")
         if self.crop is not None and hasattr(self.images, "crop_to_patches"):

@@ -1,4 +1,4 @@
-//===- ReductionOps.cpp - Shape rules of reductions and normalisations -------------------===//
+//===- ReductionOps.cpp - Shape rules of reductions and normalizations -------------------===//
 #include "dialects/omnibal/ir/ShapeInference.h"
 
 using namespace mlir;

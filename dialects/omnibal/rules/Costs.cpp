@@ -2,7 +2,7 @@
 //
 // Hand-derived; test/unit/dialects/omnibal/CostTest.cpp counts again. A multiply-add is 2 FLOPs; of
 // the other functions a simple one (add, compare, ..) is 1 and a transcendental one 8, the order of
-// what a vectorised polynomial takes. Bytes are those of the op alone, before any fusion: each
+// what a vectorized polynomial takes. Bytes are those of the op alone, before any fusion: each
 // operand read and each result written once.
 //
 //===-------------------------------------------------------------------------------------------------------===//
@@ -198,7 +198,7 @@ COST(CumSumOp, true, perElement(*this, getInput(), 1))
 COST(SoftmaxOp, true, perElement(*this, getInput(), softmaxPerElement))
 COST(LogSoftmaxOp, true, perElement(*this, getInput(), softmaxPerElement))
 COST(LayerNormOp, true,
-     perElement(*this, getInput(), 7))                  // mean, centre, square, sum, scale x2, bias
+     perElement(*this, getInput(), 7))                  // mean, center, square, sum, scale x2, bias
 COST(RMSNormOp, true, perElement(*this, getInput(), 4)) // square, sum, scale x2
 COST(RopeOp, true, perElement(*this, getInput(), 3))
 // Losses.

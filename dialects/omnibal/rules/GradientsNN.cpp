@@ -108,7 +108,7 @@ OMNIBAL_GRADIENT_RULE(AttentionOp) {
   if (!scoresNeeded && !sinksNeeded)
     return success();
   if (op.getMask())
-    return op.emitOpError("with an explicit mask has no gradient: the mask must be recognised "
+    return op.emitOpError("with an explicit mask has no gradient: the mask must be recognized "
                           "(omnibal-raise) before training");
   if (g[1])
     return op.emitOpError("has no gradient for its log-sum-exp");

@@ -118,7 +118,7 @@ Value asNormScale(NodeContext &c, Value scale, llvm::ArrayRef<int64_t> normalize
 Value onesFor(NodeContext &c, llvm::ArrayRef<int64_t> dims, Type element) {
   for (int64_t dim : dims)
     if (dim == kDynamic)
-      return c.e.unsupported("normalised dimensions that are not constant");
+      return c.e.unsupported("normalized dimensions that are not constant");
   return c.e.constant(DenseElementsAttr::get(RankedTensorType::get(dims, element),
                                              Attribute(c.e.builder.getFloatAttr(element, 1.0))));
 }

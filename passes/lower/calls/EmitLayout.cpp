@@ -17,7 +17,7 @@ LogicalResult CallBuilder::emitReshape(Operation *op) {
 
 LogicalResult CallBuilder::emitSlice(SliceOp op) {
   if (!op.getBegin())
-    return op.emitOpError("must be specialised (begin) before lowering");
+    return op.emitOpError("must be specialized (begin) before lowering");
   Place place = placeOf(op.getInput());
   for (auto [i, begin] : llvm::enumerate(*op.getBegin())) {
     int64_t step = op.getStep() ? (*op.getStep())[i] : 1;
@@ -66,7 +66,7 @@ LogicalResult CallBuilder::emitConcat(ConcatOp op) {
 
 LogicalResult CallBuilder::emitReduce(ReduceOp op) {
   if (!op.getAxes())
-    return op.emitOpError("must be specialised (axes) before lowering");
+    return op.emitOpError("must be specialized (axes) before lowering");
   Place source = placeOf(op.getInput());
   auto target = accumulated.find(op.getResult());
   Place result = target != accumulated.end() ? target->second : fresh(op.getResult());

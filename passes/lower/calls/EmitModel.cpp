@@ -51,7 +51,7 @@ template <typename OpT> LogicalResult setMask(OpT op, SymbolicShape query, Call 
 template <typename OpT>
 LogicalResult checkAttention(OpT op, SymbolicShape query, SymbolicShape key) {
   if (op.getMaskKind() == MaskKind::Explicit)
-    return op.emitOpError("its mask was not recognised (omnibal-raise), and a mask operand needs "
+    return op.emitOpError("its mask was not recognized (omnibal-raise), and a mask operand needs "
                           "sizes known at compile time");
   if (query[0] != key[0] || query[2] != key[2])
     return op.emitOpError("queries and keys must be of the same tokens to run in a kernel");

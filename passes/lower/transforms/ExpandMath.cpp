@@ -1,4 +1,4 @@
-//===- ExpandMath.cpp - Elementary functions as vectorisable arithmetic ------------------===//
+//===- ExpandMath.cpp - Elementary functions as vectorizable arithmetic ------------------===//
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"

@@ -435,7 +435,7 @@ FailureOr<MaskClass> MaskClassifier::classifyByTypes(Value mask, unsigned types,
   }
   if (candidates.empty())
     return error(mask, user) << "depends on token types in another way than a prefix or blocks of "
-                             << "neighbouring tokens that see each other";
+                             << "neighboring tokens that see each other";
   return candidates.front();
 }
 

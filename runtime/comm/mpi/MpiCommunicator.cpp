@@ -153,7 +153,7 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator(Communicator::Millis
   int provided = 0, initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized)
-    return Status(Code::Internal, "MPI is initialised already");
+    return Status(Code::Internal, "MPI is initialized already");
   // Only the thread that executes calls MPI; loader and compute threads do not.
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
     return Status(Code::Unavailable, "MPI did not start; is this process under mpirun?");

@@ -1,4 +1,4 @@
-//===- AdaPipe.cpp - AdaPipe's two-level programme ----------------------------------===//
+//===- AdaPipe.cpp - AdaPipe's two-level program ----------------------------------===//
 //
 // ASPLOS 2024, doi 10.1145/3620666.3651359. Inner: what layers i .. j recompute as stage s, a
 // knapsack with the bytes of the micro-batches in flight. Outer, from the last stage to the first:

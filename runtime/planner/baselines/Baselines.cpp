@@ -71,7 +71,7 @@ Baseline megatron(BaselineTask &task, const Cuts &cuts) {
   const Problem &problem = task.problem;
   Baseline result{"megatron", method, {}, {}};
   if (!problem.varyRemat) {
-    result.problem = "rematerialisation is given";
+    result.problem = "rematerialization is given";
     return result;
   }
   int64_t longest = 0;

@@ -13,7 +13,7 @@ rt::Result<json> parse(std::string_view text, const std::string &where, bool kee
     text.remove_prefix(mark.size());
   if (text.find_first_not_of(" \t\n\v\f\r") == text.npos)
     return rt::invalid(where + ": the file is empty");
-  static const std::string remedy = "; join equal neighbouring layers";
+  static const std::string remedy = "; join equal neighboring layers";
   return rt::parseJson(text, where, {64, 250'000, 5'000'000, remedy, keepDecimals});
 }
 

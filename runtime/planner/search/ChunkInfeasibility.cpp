@@ -19,7 +19,7 @@ std::string explainInfeasibleChunks(const Problem &problem, SearchControl &contr
   std::string text =
       "the " + std::to_string(*chunksPerStage(problem.schedule)) +
       " chunks of a stage do not fit its memory together, wherever the cuts are, " +
-      (problem.varyRemat ? "even with everything recomputed" : "with the given rematerialisation");
+      (problem.varyRemat ? "even with everything recomputed" : "with the given rematerialization");
   int64_t low = 0, high = 1;
   for (; !findsPlan(problem, high, control); high *= 2) {
     low = high;

@@ -212,7 +212,7 @@ std::string explainInfeasible(const PlanningModel &model, double seconds) {
   if (!reach.isKnown || reach.layer == model.layers)
     return "";
   std::string options =
-      problem.varyRemat ? "even with everything recomputed" : "with the given rematerialisation";
+      problem.varyRemat ? "even with everything recomputed" : "with the given rematerialization";
   std::string stage = std::to_string(row.stageOf[reach.chunk]);
   if (!problem.varyCuts) {
     int64_t end = problem.givenCuts[reach.chunk + 1];

@@ -103,7 +103,7 @@ std::string describeChunk(const Problem &problem, const Plan &plan, const Timeli
     return text;
   const OtherPlace &other = reasons.cuts[chunk - 1];
   if (other.layer == 0)
-    return text + "; this cut has no other place between its neighbours";
+    return text + "; this cut has no other place between its neighbors";
   text += "; the next best place of this cut, before " + problem.layers[other.layer].name + ", ";
   if (!other.stepNs)
     return text + "does not fit the memory";

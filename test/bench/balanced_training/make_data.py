@@ -3,7 +3,7 @@
 
 A ViT-heavy InternVL-style model (vision 128 wide, 6 layers, tiles of 257 tokens; text 128 wide, 3 layers) and samples
 with the tiles and tokens of the given tables, scaled: a tile of 256 tokens becomes one of 64, text shrinks by the same
-factor. A table may have a column `count`. The pictures are synthetic; an answer names the colours of its tiles, so
+factor. A table may have a column `count`. The pictures are synthetic; an answer names the colors of its tiles, so
 there is something to learn.
 """
 import argparse
@@ -18,7 +18,7 @@ import tarfile
 import numpy as np
 from PIL import Image
 
-IMAGE, TOKENS_PER_TILE, TILE, VOCABULARY, COLOURS = 4, 64, 112, 512, 8
+IMAGE, TOKENS_PER_TILE, TILE, VOCABULARY, COLORS = 4, 64, 112, 512, 8
 REAL_TOKENS_PER_TILE = 256
 SCALE = REAL_TOKENS_PER_TILE // TOKENS_PER_TILE
 CONFIG = {
@@ -62,18 +62,18 @@ def add(tar, name, data):
 
 
 def write_samples(path, lengths, random):
-    palette = random.integers(0, 256, (COLOURS, 3))
+    palette = random.integers(0, 256, (COLORS, 3))
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
         for i, (tiles, tokens) in enumerate(lengths):
-            colours = random.integers(0, COLOURS, tiles)
-            answer = [10 + int(colours[k % tiles]) if tiles else 9 for k in range(tokens - TOKENS_PER_TILE * tiles - 1)]
+            colors = random.integers(0, COLORS, tiles)
+            answer = [10 + int(colors[k % tiles]) if tiles else 9 for k in range(tokens - TOKENS_PER_TILE * tiles - 1)]
             ids = [1] + [IMAGE] * (TOKENS_PER_TILE * int(tiles)) + answer
             labels = [-100] * (len(ids) - len(answer)) + answer
             key = f"sample-{i:05d}"
             add(tar, f"{key}.json", json.dumps({"input_ids": ids, "labels": labels, "images": int(tiles)}).encode())
-            for t, colour in enumerate(colours):
+            for t, color in enumerate(colors):
                 noise = random.integers(-40, 41, (TILE, TILE, 3))
-                pixels = np.clip(palette[colour] + noise, 0, 255).astype(np.uint8)
+                pixels = np.clip(palette[color] + noise, 0, 255).astype(np.uint8)
                 picture = io.BytesIO()
                 Image.fromarray(pixels).save(picture, "PNG", compress_level=1)
                 add(tar, f"{key}.{t}.png", picture.getvalue())

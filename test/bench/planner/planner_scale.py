@@ -4,7 +4,7 @@
     planner_scale.py --bin BUILD/bin [--sizes 60x8x16,100x16x64] [--kinds tight,frozen] [--time-limit 10]
 
 Problems are made here: layers of the proportions of real vision-language models (a vision tower, projector, token
-embedding, language blocks, a head), three ways to rematerialise, edges along the chain.
+embedding, language blocks, a head), three ways to rematerialize, edges along the chain.
 """
 import argparse
 import json

@@ -16,7 +16,7 @@ import tempfile
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
 
 # A stage is a tensor-parallel group of four A100-80G taken for one device: four times peak, memory and memory speed.
-# Its traffic inside the group is not modelled, nor is what a kernel reaches of the peak. Four 200 Gbit/s adapters a stage.
+# Its traffic inside the group is not modeled, nor is what a kernel reaches of the peak. Four 200 Gbit/s adapters a stage.
 GROUP = 4
 CLUSTER = {"stages": 4, "memory_bytes": GROUP * 85899345920, "link": {"latency_ns": 10000, "bytes_per_s": GROUP * 25_000_000_000},
            "data_parallel": {"size": 8, "latency_ns": 20000, "bytes_per_s": GROUP * 25_000_000_000},

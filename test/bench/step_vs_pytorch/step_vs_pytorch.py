@@ -6,7 +6,7 @@
 
 PyTorch runs eager and torch.compile, packed (4-D block-diagonal causal mask and restarted positions) and
 sample by sample, as one would write it for speed: AdamW(fused=True), zero_grad(set_to_none=True), the loss
-divided before the backward pass, logits only at labelled positions, as ours. Both sides alternate; every
+divided before the backward pass, logits only at labeled positions, as ours. Both sides alternate; every
 figure is a minimum and a median over all steps but the first of each round, the ratio is to the rival with
 the least median. Losses and gradient norms of all steps must agree with ours, or the script fails.
 `--isa avx2` keeps both sides from AVX-512. One thread: run it under `taskset -c CORE`.

@@ -17,7 +17,7 @@ public:
   explicit HostRuns(mlir::MLIRContext &context);
   ~HostRuns();
 
-  /// Specialises and lowers `main` of the module (which changes); returns the graph's number. Fails
+  /// Specializes and lowers `main` of the module (which changes); returns the graph's number. Fails
   /// with diagnostics.
   mlir::FailureOr<size_t> add(mlir::ModuleOp module);
   /// After the last graph: compiles and loads the kernels. "" or what failed.

@@ -20,19 +20,19 @@ class Pointer:
 
     def __init__(self, ir, folder):
         self.ir, self.folder = ir, folder
-        self.initialisers, self.steps, self.nodes = {}, {}, []
+        self.initializers, self.steps, self.nodes = {}, {}, []
 
-    def initialiser(self, tensor):
-        """A float initialiser that lies where the checkpoint has the tensor, in whatever type it has there."""
+    def initializer(self, tensor):
+        """A float initializer that lies where the checkpoint has the tensor, in whatever type it has there."""
         import onnx_ir
-        if tensor.name not in self.initialisers:
+        if tensor.name not in self.initializers:
             shape = onnx_ir.Shape(tensor.shape)
             value = onnx_ir.Value(name=tensor.name, shape=shape, type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT))
             value.const_value = onnx_ir.ExternalTensor(
                 tensor.file, tensor.offset, tensor.length, onnx_ir.DataType.FLOAT, name=tensor.name, shape=shape,
                 base_dir=self.folder)
-            self.initialisers[tensor.name] = value
-        return self.initialisers[tensor.name]
+            self.initializers[tensor.name] = value
+        return self.initializers[tensor.name]
 
     def constant(self, numbers):
         import onnx_ir
@@ -51,7 +51,7 @@ class Pointer:
     def value(self, origin):
         import onnx_ir
         if isinstance(origin, checkpoint.Tensor):
-            return self.initialiser(origin)
+            return self.initializer(origin)
         if id(origin) not in self.steps:
             inputs, attributes = [self.value(part) for part in origin.inputs], {}
             if origin.kind == "Reshape":
@@ -76,13 +76,13 @@ def point_into_checkpoint(ir, model, found, folder):
             continue  # a buffer such as inv_freq: stays inline
         del graph.initializers[name]
         onnx_ir.convenience.replace_all_uses_with(value, pointer.value(found[first[name]]))
-    for name, value in pointer.initialisers.items():
+    for name, value in pointer.initializers.items():
         if name in graph.initializers:
             raise ExportError(f"the checkpoint's tensor {name} has the name of a buffer of the model")
         graph.initializers[name] = value
     if pointer.nodes:
         graph.insert_before(graph[0], pointer.nodes)
-    return set(pointer.initialisers)
+    return set(pointer.initializers)
 
 
 def mark_padding(ir, model):
@@ -107,7 +107,7 @@ def drop_zero_biases(ir):
 
 
 def constants_as_nodes(ir, model, saved=()):
-    """Tables that are no parameters become nodes: an initialiser of rank two or more, or one whose bytes the checkpoint
+    """Tables that are no parameters become nodes: an initializer of rank two or more, or one whose bytes the checkpoint
     holds, is taken for a parameter. `saved`: names that the checkpoint holds, buffers among them."""
     import onnx_ir
     parameters, made = first_names(model), []

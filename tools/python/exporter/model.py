@@ -9,7 +9,7 @@ def parameters_without_memory():
     """Models built meanwhile have parameters of their shapes that are one zero in memory. Buffers keep their values."""
     import torch
 
-    class SkipInitialisation(torch.overrides.TorchFunctionMode):
+    class SkipInitialization(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             name = getattr(function, "__name__", "")
             kwargs = kwargs or {}
@@ -28,7 +28,7 @@ def parameters_without_memory():
 
     torch.nn.Module.register_parameter = register
     try:
-        with SkipInitialisation():
+        with SkipInitialization():
             yield
     finally:
         torch.nn.Module.register_parameter = original

@@ -198,8 +198,8 @@ def exported(model, inputs, axes):
 
 
 def trace(model, facts, opset):
-    """The graph, with initialisers that are the model's parameters. Exported with optimize=False: the exporter's own
-    optimiser merges equal parameters and folds transposes, which makes a graph unfit for training."""
+    """The graph, with initializers that are the model's parameters. Exported with optimize=False: the exporter's own
+    optimizer merges equal parameters and folds transposes, which makes a graph unfit for training."""
     import torch
     inputs = facts.traced()
     with contextlib.ExitStack() as stack:

@@ -40,7 +40,7 @@ public:
   }
 
   LogicalResult emit(StringRef symbol) {
-    analyse();
+    analyze();
     Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
     auto fn = func::FuncOp::create(b, b.getLoc(), symbol,
                                    b.getFunctionType({pointer, pointer, i64, i64}, {}));
@@ -60,7 +60,7 @@ private:
   //--- Analysis
   //------------------------------------------------------------------------------------
 
-  void analyse() {
+  void analyze() {
     // A later loop may turn out to need a value that an earlier one must keep: from last to first.
     for (int phase = analysis.phases.size(); phase-- > 0;)
       for (size_t i = 0; i < analysis.phases[phase].size(); ++i)

@@ -13,7 +13,7 @@ FailureOr<std::string> generateCode(ModuleOp module, llvm::Module &code,
                                     llvm::TargetMachine &target, llvm::CodeGenFileType type,
                                     StringRef unable) {
   if (llvm::Error error = makeOptimizingTransformer(3, 0, &target)(&code))
-    return module.emitError("optimising the generated kernels failed: ")
+    return module.emitError("optimizing the generated kernels failed: ")
            << llvm::toString(std::move(error));
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);

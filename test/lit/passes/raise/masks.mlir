@@ -221,7 +221,7 @@ func.func @prefix_beside_a_window(%ids: tensor<1x?xi64, #ids> {omnibal.input = "
   return %y : tensor<1x2x?x4xf32, #heads>
 }
 
-// Neighbouring tokens of types 1 and 2 are a block and see each other; all look back by a window. A block's number is
+// Neighboring tokens of types 1 and 2 are a block and see each other; all look back by a window. A block's number is
 // that of the tokens before it that are in none.
 // CHECK-LABEL: func.func @blocks
 // CHECK: %[[TYPES:.*]] = omnibal.batch_value "b" : tensor<?xi32

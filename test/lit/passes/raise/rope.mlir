@@ -42,7 +42,7 @@ func.func @halves(%ids: tensor<1x?xi64, #ids> {omnibal.role = "ids"}, %x: tensor
   return %y : tensor<1x2x?x4xf32, #x>
 }
 
-// Neighbouring pairs: each angle twice, side by side.
+// Neighboring pairs: each angle twice, side by side.
 // CHECK-LABEL: func.func @pairs
 // CHECK-DAG: %[[COS:.*]] = omnibal.constant dense<{{\[\[}}1.000000e+00, 1.000000e+00, 1.000000e+00, 1.000000e+00], [0.540302277, 0.540302277, 1.000000e+00, 1.000000e+00], [-0.416146845, -0.416146845, 1.000000e+00, 1.000000e+00]]> : tensor<3x4xf32>
 // CHECK: %[[Y:.*]] = omnibal.rope %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %[[COS]], %{{[a-z0-9]+}} {interleaved}

@@ -14,7 +14,7 @@ func.func @main() -> tensor<1x?x4xf32, #row> {
 #row = affine_map<(d0, d1) -> (1, d1, 4)>
 #tiles = affine_map<(d0, d1) -> (d0, 4)>
 func.func @main() -> tensor<1x?x4xf32, #row> {
-  // expected-error @+1 {{the place where their features replace placeholder tokens was not recognised}}
+  // expected-error @+1 {{the place where their features replace placeholder tokens was not recognized}}
   %p = omnibal.batch_value "pixel_values" : tensor<?x4xf32, #tiles>
   %x = omnibal.batch_value "x" : tensor<1x?x4xf32, #row>
   return %x : tensor<1x?x4xf32, #row>
@@ -26,7 +26,7 @@ func.func @main() -> tensor<1x?x4xf32, #row> {
 #square = affine_map<(d0, d1) -> (1, d1, d1)>
 func.func @main() -> tensor<1x?x?xf32, #square> {
   %x = omnibal.batch_value "x" : tensor<1x?x?xf32, #square>
-  // expected-error @-1 {{computes on pairs of tokens; an attention was not recognised}}
+  // expected-error @-1 {{computes on pairs of tokens; an attention was not recognized}}
   return %x : tensor<1x?x?xf32, #square>
 }
 

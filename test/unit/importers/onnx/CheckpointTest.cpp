@@ -243,7 +243,7 @@ TEST_F(Checkpoint, AllInlineWithoutCheckpointAreParameters) {
   expect(text, "omnibal.parameter @b : tensor<1x3xf32>");
 }
 
-/// y = x @ w, w [2, 3] inline and nameless as optimising exporters leave it.
+/// y = x @ w, w [2, 3] inline and nameless as optimizing exporters leave it.
 TestModel product(const std::vector<float> &values) {
   TestModel model;
   model.input("x", {-1, 2});

@@ -29,7 +29,7 @@ substitute(std::string text,
   return text;
 }
 
-/// Normalisation and softmax over the axes, and a factor of the statistics' shape.
+/// Normalization and softmax over the axes, and a factor of the statistics' shape.
 const char *const statistics = R"(
 func.func @NAME(%x: XTYPE {omnibal.role = "input", omnibal.index = 0 : i64},
                 %g: KTYPE {omnibal.role = "input", omnibal.index = 1 : i64})

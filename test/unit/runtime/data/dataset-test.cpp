@@ -255,7 +255,7 @@ TEST(Dataset, NamesTheDamagedPicture) {
               {"shard-000000.tar", "k, picture 0", "PNG"});
   expectError(outcomeOf([](Parts &p) { p.picture[50] ^= 1; }).tiles, {"k, picture 0", "corrupt"});
   expectError(outcomeOf([](Parts &p) {
-                p.picture = readFile(OMNIBAL_TEST_DATA "/images/colour.jpg").substr(0, 500);
+                p.picture = readFile(OMNIBAL_TEST_DATA "/images/color.jpg").substr(0, 500);
               }).tiles,
               {"picture 0", "JPEG"});
   TemporaryFolder folder;
@@ -296,7 +296,7 @@ TEST(Dataset, NamesThePictureWhoseSizeDoesNotFit) {
 
 TEST(Dataset, FindsTheSizeBehindALongHeader) {
   // A JPEG whose size comes after comments of 200 kB, which no first read reaches.
-  std::string jpeg = readFile(OMNIBAL_TEST_DATA "/images/colour.jpg");
+  std::string jpeg = readFile(OMNIBAL_TEST_DATA "/images/color.jpg");
   std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(0xffff - 2, 'x');
   jpeg.insert(2, comment + comment + comment);
   TemporaryFolder folder;

@@ -38,7 +38,7 @@ TEST(Image, DecodesAsPillowDoes) {
 
 TEST(Image, BeginningsTellTheSizeOrNothing) {
   for (const char *name :
-       {"rgb.png", "palette.png", "colour.jpg", "grey.jpg", "lossless.webp", "lossy.webp"}) {
+       {"rgb.png", "palette.png", "color.jpg", "gray.jpg", "lossless.webp", "lossy.webp"}) {
     std::string whole = readFile(folder + name);
     size_t told = 0;
     for (size_t keep = 0; keep <= whole.size(); ++keep)
@@ -53,7 +53,7 @@ TEST(Image, BeginningsTellTheSizeOrNothing) {
 }
 
 TEST(Image, NoTruncationIsAccepted) {
-  for (const char *name : {"rgb.png", "palette.png", "colour.jpg", "lossless.webp", "lossy.webp"}) {
+  for (const char *name : {"rgb.png", "palette.png", "color.jpg", "lossless.webp", "lossy.webp"}) {
     std::string whole = readFile(folder + name);
     // The last bytes may be padding or trailers without pixels.
     for (size_t keep = 0; keep + 16 < whole.size(); ++keep)
@@ -62,7 +62,7 @@ TEST(Image, NoTruncationIsAccepted) {
 }
 
 TEST(Image, AnotherSizeIsToldWithoutPixels) {
-  for (const char *name : {"rgb.png", "colour.jpg", "lossless.webp"}) {
+  for (const char *name : {"rgb.png", "color.jpg", "lossless.webp"}) {
     std::string file = readFile(folder + name);
     std::span bytes(reinterpret_cast<const uint8_t *>(file.data()), file.size());
     auto wanted = decodeImage(bytes, 20, 28), other = decodeImage(bytes, 28, 20);
@@ -74,7 +74,7 @@ TEST(Image, AnotherSizeIsToldWithoutPixels) {
 }
 
 TEST(Image, FlippedBitsNeverCrash) {
-  for (const char *name : {"rgb.png", "colour.jpg", "lossless.webp", "lossy.webp"}) {
+  for (const char *name : {"rgb.png", "color.jpg", "lossless.webp", "lossy.webp"}) {
     std::string whole = readFile(folder + name);
     for (size_t at = 0; at < whole.size(); ++at) {
       std::string damaged = whole;

@@ -229,7 +229,7 @@ TEST(Baselines, BmpMovesAllCutsWhereThereAreManyStages) {
     EXPECT_EQ(ours.plan->cuts[s], 5 * s + 1) << s;
 }
 
-/// AdaPipe's programme written as it reads, the knapsack by trying all options.
+/// AdaPipe's program written as it reads, the knapsack by trying all options.
 struct AdaPipeByRecursion {
   const Problem &problem;
   struct State {

@@ -40,7 +40,7 @@ def check(folder, name, wanted, origin):
     for tensor in conversion.sources(origin):
         if tensor.dtype not in checkpoint.FLOATS:
             raise ExportError(f"{folder}: the tensor {tensor.name} is {tensor.dtype}; weights are float32, bfloat16 or "
-                              "float16 (a quantised checkpoint is to be converted first)")
+                              "float16 (a quantized checkpoint is to be converted first)")
 
 
 def load_buffers(model, folder, found):
