@@ -4,17 +4,22 @@
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/OffsetAssignment.h"
 #include "passes/export/StepProblem.h"
 #include "passes/layout/ProgramLayout.h"
 #include "passes/schedule/GradientBuckets.h"
 #include "runtime/planner/step/StepProblemJson.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Workspace.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
 namespace omnibal::exporter {
 namespace {
+
+/// Plans place blocks at multiples of their alignment.
+constexpr int64_t alignDown(int64_t bytes) { return bytes / blockAlignment * blockAlignment; }
 
 class Exporter {
 public:
@@ -137,6 +142,8 @@ private:
       program.functions.push_back(std::move(lowered.function));
     }
     if (parts.schedule.stepPlanned) {
+      if (failed(useWholeLimit(program)))
+        return failure();
       auto problem = readStepProblem(module, parts, program);
       if (failed(problem))
         return failure();
@@ -146,6 +153,30 @@ private:
     result.kernels = kernels;
     result.options = options;
     return result;
+  }
+
+  /// Gives plans of steps what a memory limit leaves beside everything else.
+  LogicalResult useWholeLimit(rt::Program &program) {
+    auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+    ArrayRef<int64_t> limits;
+    if (cluster && cluster.getMemory())
+      limits = cluster.getMemory().asArrayRef();
+    for (rt::Stage &stage : program.stageList) {
+      if (limits.empty())
+        break;
+      const int64_t beside = rt::totalOf(rt::workspaceOf(program, stage));
+      const int64_t limit = limits[limits.size() == 1 ? 0 : stage.id] - beside;
+      if (stage.arenaBytes > limit)
+        return module.emitError("infeasible: stage ")
+               << stage.id << " needs " << stage.arenaBytes + beside
+               << " bytes where its steps are "
+               << "planned, " << stage.arenaBytes - limit << " more than its limit; use more "
+               << "stages, a larger limit, or --schedule auto";
+      rt::Mode &train = stage.modes.at("train");
+      train.stepBytes = alignDown(limit) - train.stepOffset;
+      stage.arenaBytes = train.stepOffset + train.stepBytes;
+    }
+    return success();
   }
 
   void fillInfo(rt::Program &program) {

@@ -39,6 +39,8 @@ public:
     addEdges();
     for (const rt::Stage &stage : program.stageList)
       problem.memoryBytes.push_back(stage.modes.at("train").stepBytes);
+    // In any order fewer weight gradients wait in memory; in this one sums do not depend on plans.
+    problem.ascendingWeightGradients = !cluster.getMemory() || cluster.getMemory().empty();
     addStaticPlan();
     return std::move(problem);
   }

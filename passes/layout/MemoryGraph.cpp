@@ -14,9 +14,15 @@ rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape, int6
         extent.isStatic() ? std::pair(extent.constant, size) : std::pair(size.constant, extent);
     size = {other.constant * factor, other.perTile * factor, other.perToken * factor};
   }
+  const int64_t bytes = rt::bytesAt(dtype, shape, tilesCap, tokensCap);
   if (!isAffine || size.constant < 0 || size.perTile < 0 || size.perToken < 0)
-    return {alignUp(rt::bytesAt(dtype, shape, tilesCap, tokensCap)), 0, 0};
-  return {alignUp(size.constant), alignUp(size.perTile), alignUp(size.perToken)};
+    return {alignUp(bytes), 0, 0};
+  const rt::Extent whole{alignUp(size.constant), alignUp(size.perTile), alignUp(size.perToken)};
+  // What is small a token would grow more than it shrinks.
+  constexpr int64_t mostGrowth = 16;
+  return whole.evaluate(tilesCap, tokensCap) - bytes <= bytes / mostGrowth
+             ? whole
+             : rt::Extent{alignUp(bytes), 0, 0};
 }
 
 int64_t CalleeFunctions::of(rt::ActionKind kind, StageMode mode) const {

@@ -67,7 +67,7 @@ struct EdgeMemory {
 
 /// Bytes of a dense tensor as plans of single steps count them: what depends on V and N shrinks
 /// with the micro-batch, and every coefficient is a multiple of the blocks' alignment, so that sums
-/// of sizes are offsets. What is not affine in V and N counts as at the caps.
+/// of sizes are offsets. What is not affine in V and N, or would grow much, counts as at the caps.
 rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape, int64_t tilesCap,
                      int64_t tokensCap);
 

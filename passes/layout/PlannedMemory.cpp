@@ -55,7 +55,11 @@ void PlannedMemory::addLayer(LayerOp layer) {
   for (auto [position, output] : llvm::enumerate(layer.getOutputs())) {
     edgeOf[output] = static_cast<int64_t>(memory.edges.size());
     call.outputs.push_back(static_cast<int64_t>(memory.edges.size()));
-    memory.edges.push_back({index, static_cast<int64_t>(position), bytes[position], {}, {}});
+    memory.edges.push_back({index,
+                            static_cast<int64_t>(position),
+                            bytes[position],
+                            {alignUp(bytes[position]), 0, 0},
+                            {}});
   }
   std::vector<size_t> &used = parametersOf.emplace_back();
   for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i) {
@@ -124,6 +128,8 @@ void PlannedMemory::addStated(int64_t layer) {
 }
 
 int64_t PlannedMemory::addFunction(FunctionMemory function, Scratch scratch) {
+  for (FormalMemory &formal : function.formals)
+    formal.stepBytes = {alignUp(formal.bytes), 0, 0};
   memory.functions.push_back(std::move(function));
   scratchOf.push_back(scratch);
   return static_cast<int64_t>(memory.functions.size()) - 1;
@@ -162,12 +168,15 @@ int64_t PlannedMemory::persistentBytes(int64_t stage, rt::WorkspaceFacts &facts)
 }
 
 /// Chunks of the plan, and of each layer the functions that its option gives and its chunk runs.
-void PlannedMemory::choose(const planner::Plan &plan) {
+void PlannedMemory::choose(const planner::Plan &plan, bool stepPlanned) {
   memory.chunkStage = plan.chunkStage;
   std::vector<std::set<rt::ActionKind>> runs(memory.chunkStage.size());
   for (const std::vector<planner::Action> &list : plan.actions)
     for (const planner::Action &action : list)
       runs[action.chunk].insert(kindAs<rt::ActionKind>(action.kind));
+  for (std::set<rt::ActionKind> &ofChunk : runs)
+    if (stepPlanned) // plans choose
+      ofChunk.insert(std::begin(rt::computeKinds), std::end(rt::computeKinds));
   for (int64_t chunk = 0; chunk < memory.chunks(); ++chunk)
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
       memory.calls[l].chunk = chunk;
@@ -176,8 +185,8 @@ void PlannedMemory::choose(const planner::Plan &plan) {
 }
 
 FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan, int64_t stageCount,
-                                                      int64_t microbatches) {
-  choose(plan);
+                                                      int64_t microbatches, bool stepPlanned) {
+  choose(plan, stepPlanned);
   std::vector<rt::Stage> stages(stageCount);
   rt::WorkspaceFacts kernels; // of the whole program
   std::map<std::string, int64_t> batchBytes;
@@ -201,6 +210,7 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference}) {
     ModeWork work;
     work.purpose = purpose;
+    work.stepPlanned = stepPlanned && purpose == StageMode::Train;
     work.microbatches = purpose == StageMode::Inference ? 1 : microbatches;
     work.messages = schedule::collectMessages(memory.sharedValues(), memory.chunkStage, true);
     // Messages of gradients pace those of values in every mode, as omnibal-materialize-schedule has

@@ -27,9 +27,11 @@ class PlannedMemory {
 public:
   static llvm::FailureOr<PlannedMemory> read(mlir::ModuleOp module, llvm::StringRef pass);
 
-  /// One a stage; `plan` is complete. Reports on the module.
+  /// One a stage; `plan` is complete. Reports on the module. With `stepPlanned` the program's steps
+  /// are planned one by one: sizes are then those at the caps but for what blocks are rounded up
+  /// to, which only the lowered functions say.
   llvm::FailureOr<std::vector<StageMemory>> of(const planner::Plan &plan, int64_t stages,
-                                               int64_t microbatches);
+                                               int64_t microbatches, bool stepPlanned = false);
 
 private:
   struct Parameter {
@@ -46,7 +48,7 @@ private:
   int64_t addFunction(FunctionMemory function, Scratch scratch);
   int64_t functionOf(FunctionBuffersAttr attribute);
   int64_t persistentBytes(int64_t stage, rt::WorkspaceFacts &facts) const;
-  void choose(const planner::Plan &plan);
+  void choose(const planner::Plan &plan, bool stepPlanned);
 
   mlir::ModuleOp module;
   LayerGraph graph;

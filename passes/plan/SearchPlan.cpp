@@ -25,7 +25,7 @@ public:
 
   FailureOr<StagePlan> run() {
     // The lists that serve every step are searched as those of "auto".
-    const bool isStepPlanned = choices.schedule == perStepSchedule;
+    isStepPlanned = choices.schedule == perStepSchedule;
     if (isStepPlanned)
       choices.schedule = "auto";
     auto problem = readProblem(module, "omnibal-search-plan");
@@ -109,7 +109,8 @@ private:
     result.timeline = planner::simulate(result.problem, result.plan);
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error;
-    auto needed = memory->of(result.plan, result.problem.cluster.stages, choices.microbatches);
+    auto needed =
+        memory->of(result.plan, result.problem.cluster.stages, choices.microbatches, isStepPlanned);
     if (failed(needed))
       return failure();
     result.memory = std::move(*needed);
@@ -341,6 +342,7 @@ private:
   StagePlan result;
   FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too
+  bool isStepPlanned = false;
 };
 
 } // namespace

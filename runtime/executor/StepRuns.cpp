@@ -194,7 +194,8 @@ std::vector<Action> StepRuns::ownActions(const PlannedStep &planned, const StepR
   return withEpilogue(stage, mode, sendWaits.delayed(actions, run.plan.offsets, sizes));
 }
 
-void StepRuns::placeBlocks(const planner::StepPlan &plan, StepRun &run) const {
+void StepRuns::placeBlocks(const planner::StepPlan &plan, std::span<const RunLoad> sizes,
+                           StepRun &run) const {
   run.offsets.resize(mode.regions.size());
   for (size_t r = 0; r < mode.regions.size(); ++r)
     if (mode.regions[r].block) // micro-batches without units have none
@@ -202,7 +203,9 @@ void StepRuns::placeBlocks(const planner::StepPlan &plan, StepRun &run) const {
   for (const planner::BlockPlace &place : plan.places[stage.id]) {
     const int32_t region = regionOf.at({place.chunk, place.block});
     run.offsets[region][place.microbatch] = mode.stepOffset + place.offset;
-    run.facts.arenaUsed = std::max(run.facts.arenaUsed, place.offset + mode.regions[region].bytes);
+    const RunLoad &size = sizes[place.microbatch];
+    run.facts.arenaUsed = std::max(
+        run.facts.arenaUsed, place.offset + mode.regions[region].bytesAt(size.tiles, size.tokens));
   }
   run.plan.offsets = ownPlan(mode).offsets;
   for (size_t r = 0; r < mode.regions.size(); ++r)
@@ -245,7 +248,7 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   run->facts.boundSeconds = static_cast<double>(planned.plan.boundNs) * secondsOfNs;
   run->facts.staticSeconds = static_cast<double>(planned.plan.staticNs) * secondsOfNs;
   if (run->facts.hasLists) {
-    placeBlocks(planned.plan, *run);
+    placeBlocks(planned.plan, sizes, *run);
     run->actions = ownActions(planned, *run, sizes);
     run->plan.actions = run->actions;
     run->plan.ofStep = true;

@@ -54,7 +54,8 @@ private:
   Status findTransfers();
   std::vector<Action> ownActions(const PlannedStep &planned, const StepRun &run,
                                  std::span<const RunLoad> sizes) const;
-  void placeBlocks(const planner::StepPlan &plan, StepRun &run) const;
+  void placeBlocks(const planner::StepPlan &plan, std::span<const RunLoad> sizes,
+                   StepRun &run) const;
   Status verify(const PlannedStep &planned, const StepRun &run, const planner::StepLoads &loads,
                 std::span<const RunLoad> sizes) const;
 

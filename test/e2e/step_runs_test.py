@@ -22,7 +22,8 @@ def fnv1a(data):
 
 
 class StepRuns(RunCase):
-    layouts = {"planned": ("--stages", "2", "--schedule", "per-step"), "auto": ("--stages", "2", "--schedule", "auto"),
+    layouts = {"planned": ("--stages", "2", "--schedule", "per-step"),
+               "tight": ("--stages", "2", "--schedule", "per-step", "--memory-limit-bytes", "18000000"), "auto": ("--stages", "2", "--schedule", "auto"),
                "replicas": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2", "--schedule", "per-step")}
 
     def log(self, *flags, **options):
@@ -56,8 +57,22 @@ class StepRuns(RunCase):
         for (loss, _), (fixed, _) in zip(planned, self.losses(program="auto")):
             self.assertAlmostEqual(loss, fixed, delta=2e-6 * fixed)
 
+    def test_plans_keep_within_a_memory_limit(self):
+        with open(f"{self.programs}/tight/stages.json") as file:
+            stages = json.load(file)
+        for stage in stages:
+            offset, size = stage["modes"]["train"]["step_memory"]
+            self.assertEqual(offset + size, stage["arena_bytes"])
+            self.assertLessEqual(stage["arena_bytes"], 18000000)
+            self.assertGreater(stage["arena_bytes"], 18000000 - 64)
+        lines = self.log(program="tight", environment={**VERIFIED, "OMNIBAL_GUARD": "1"})
+        self.assertIn("lists", [line["plan"] for line in lines])
+        for line, fixed in zip(lines, self.log(program="auto")):
+            self.assertAlmostEqual(line["loss"], fixed["loss"], delta=2e-6 * fixed["loss"])
+            self.assertLessEqual(line["arena_used"], stages[0]["modes"]["train"]["step_memory"][1])
+
     def test_a_run_in_two_parts_is_the_same_run(self):
-        for program in ("planned", "replicas"):
+        for program in ("planned", "tight", "replicas"):
             with self.subTest(program=program):
                 self.run_tool("--steps", 7, "--save", self.path("whole"), program=program, environment=VERIFIED)
                 folder = self.path(f"ck-{program}")

@@ -165,6 +165,7 @@ private:
       facts.device += " in " + options.dtype;
     facts.assumption = options.batches.empty() ? "a full micro-batch of one sample"
                                                : "the median step of " + options.batches;
+    facts.stepPlanned = options.schedule == "per-step";
     facts.caps = {options.tiles, options.tokens};
     const rt::Program &program = record->laidOut.program->program;
     for (const rt::Stage &stage : program.stageList) {

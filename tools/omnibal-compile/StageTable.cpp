@@ -57,8 +57,8 @@ std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) 
   out << llvm::formatv("plan: {0} stages x {1} replicas, {2} micro-batches, schedule {3}; caps {4} "
                        "tiles, {5} tokens; predicted for {6}, {7}\n",
                        problem.cluster.stages, problem.cluster.dataParallel, problem.microbatches,
-                       plan.schedule, facts.caps.tiles, facts.caps.tokens, facts.device,
-                       facts.assumption);
+                       facts.stepPlanned ? "per-step" : plan.schedule, facts.caps.tiles,
+                       facts.caps.tokens, facts.device, facts.assumption);
   std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
                                                  "recomputed", "memory", "reserved", "limit",
                                                  "bubble", "layers"}};

@@ -10,8 +10,9 @@ namespace omnibal::compile {
 
 /// What the table says beside the plan.
 struct TableFacts {
-  std::string device;     ///< and the type of its numbers, for people
-  std::string assumption; ///< about the micro-batches' load
+  std::string device;       ///< and the type of its numbers, for people
+  std::string assumption;   ///< about the micro-batches' load
+  bool stepPlanned = false; ///< what follows is of the lists that serve every step
   cost::MicrobatchLoad caps;
   std::vector<int64_t> memoryBytes;                  ///< by stage
   std::vector<int64_t> limitBytes;                   ///< by stage; empty: none
