@@ -13,6 +13,7 @@ import base64
 import hashlib
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -94,10 +95,11 @@ def run(args):
         return 1
     progress = re.findall(r"cov: (\d+) ft: (\d+)", done.stdout)
     stats = dict(re.findall(r"^stat::(\w+):\s+(\d+)", done.stdout, re.M))
-    seconds = re.search(r"Done \d+ runs in (\d+) second", done.stdout)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime
     edges, features = progress[-1] if progress else ("?", "?")
-    print(f"{name}: {stats.get('number_of_executed_units')} inputs in {seconds.group(1) if seconds else '?'} s, "
-          f"{stats.get('average_exec_per_sec')} inputs/s, {edges} edges, {features} features, "
+    print(f"{name}: {stats.get('number_of_executed_units')} inputs in {seconds:.0f} s of processor time, "
+          f"{int(stats.get('number_of_executed_units', 0)) / seconds:.0f} a second, {edges} edges, {features} features, "
           f"{stats.get('peak_rss_mb')} MB")
     return 0
 
