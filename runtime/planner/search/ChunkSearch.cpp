@@ -1,4 +1,5 @@
 #include "runtime/planner/search/ChunkSearch.h"
+#include "runtime/planner/search/TurnBound.h"
 #include "runtime/planner/search/WorkBound.h"
 #include <algorithm>
 #include <set>
@@ -256,6 +257,9 @@ void ChunkSearch::play() {
       high = middle;
   }
   low = std::min(low, best);
+  if (TurnBound turns(model, order, game, control);
+      low < best && best < unreachable && model.problem.varyCuts && turns.usable())
+    low = turns.raise(low, best);
   if (game.hasSources()) {
     loneBound = boundOfLoneSource(low);
     low = std::min(low, loneBound);

@@ -164,7 +164,6 @@ void PathMixtureBound::Passes::blend(const Passes &other, double share) {
   mix(reduction, other.reduction);
 }
 
-/// Recomputation by load that no choice of the chunk goes below.
 std::vector<int64_t> PathMixtureBound::recomputeOf(int64_t chunk, int64_t begin, int64_t end) {
   const std::vector<RematChoice> &choices = remat.of(chunk, begin, end);
   if (choices.empty())

@@ -58,12 +58,16 @@ public:
   bool isAllowed(int64_t chunk, int64_t begin, int64_t end, int64_t limit);
   bool isLoneSource(int64_t begin, int64_t end) const;
 
-private:
   /// Transfer between the layers before and after a cut, at least, by load.
   struct Joint {
     bool returns = false;
     std::vector<int64_t> there, back;
   };
+  const Joint &jointAt(int64_t boundary) const { return joints[boundary]; }
+  /// Recomputation by load that no choice of the chunk goes below; empty: nothing fits.
+  std::vector<int64_t> recomputeOf(int64_t chunk, int64_t begin, int64_t end);
+
+private:
   /// How often paths pass what; the index is [chunk * loads + load]. The second kind is what comes
   /// after a path's first step down, where the two are distinguished.
   struct Passes {
@@ -76,7 +80,6 @@ private:
   void linkActions();
   Passes longestWay(const std::vector<int64_t> &cuts);
   void sumCosts();
-  std::vector<int64_t> recomputeOf(int64_t chunk, int64_t begin, int64_t end);
   bool returnsAt(int64_t boundary) const { return boundary > lastSilent; }
 
   const PlanningModel &model;
