@@ -162,6 +162,9 @@ LogicalResult GraphBuilder::buildNode(const NodeProto &node, Scope &scope, const
   currentFrame = &frame;
   if (failed(entry->build(context)))
     return failure();
+  for (Value output : context.outputs)
+    if (std::string wrong = output ? sizeError(shapeOf(output)) : ""; !wrong.empty())
+      return emitter.invalid("a result has " + wrong), failure();
   if (context.sequenceOutput) {
     scope.sequences[node.output(0)] = std::move(*context.sequenceOutput);
     return success();

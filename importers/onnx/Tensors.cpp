@@ -95,6 +95,23 @@ std::optional<std::pair<int64_t, int64_t>> narrowRange(int32_t dataType) {
   }
 }
 
+std::string sizeError(llvm::ArrayRef<int64_t> shape) {
+  constexpr int64_t mostElements = int64_t{1} << 62;
+  int64_t elements = 1;
+  for (int64_t dim : shape) {
+    if (ShapedType::isDynamic(dim))
+      continue;
+    if (dim < 0)
+      return "the dimension " + std::to_string(dim);
+    if (dim > std::numeric_limits<int32_t>::max())
+      return "the dimension " + std::to_string(dim) + ", which is more than 2^31 - 1";
+    if (dim > 0 && elements > mostElements / dim)
+      return "more than 2^62 elements";
+    elements *= std::max<int64_t>(dim, 1);
+  }
+  return "";
+}
+
 FailureOr<RankedTensorType> tensorType(const TensorProto &tensor, Location where) {
   int32_t dataType = tensor.data_type();
   if (dataType <= 0 || dataType > 32)
@@ -111,8 +128,10 @@ FailureOr<RankedTensorType> tensorType(const TensorProto &tensor, Location where
     if (llvm::MulOverflow(bytes, dim, bytes))
       return invalidModel(where) << "tensor '" << tensor.name() << "' has more than 2^63 bytes";
   }
-  return RankedTensorType::get(llvm::ArrayRef<int64_t>(tensor.dims().data(), tensor.dims_size()),
-                               element);
+  llvm::ArrayRef<int64_t> shape(tensor.dims().data(), size_t(tensor.dims_size()));
+  if (std::string wrong = sizeError(shape); !wrong.empty())
+    return invalidModel(where) << "tensor '" << tensor.name() << "' has " << wrong;
+  return RankedTensorType::get(shape, element);
 }
 
 int64_t rawBytes(const TensorProto &tensor) {
@@ -278,6 +297,8 @@ FailureOr<RankedTensorType> declaredType(const ValueInfoProto &info, Location wh
       return invalidModel(where) << "'" << info.name() << "' has the dimension " << dim.dim_value();
     shape.push_back(dim.has_dim_value() ? dim.dim_value() : ShapedType::kDynamic);
   }
+  if (std::string wrong = sizeError(shape); !wrong.empty())
+    return invalidModel(where) << "'" << info.name() << "' has " << wrong;
   return RankedTensorType::get(shape, element);
 }
 

@@ -40,6 +40,10 @@ bool isInteger(int32_t dataType);
 /// Range of a narrow integer type, none for int64 and what is no integer.
 std::optional<std::pair<int64_t, int64_t>> narrowRange(int32_t dataType);
 
+/// What is wrong with sizes that no memory holds, empty if nothing is: a dimension below 0 or over
+/// 2^31 - 1, or more than 2^62 elements. With a few of those that pass one can count in 64 bits.
+std::string sizeError(llvm::ArrayRef<int64_t> shape);
+
 /// The tensor's type after checks of its element type and dimensions (sign, overflow).
 mlir::FailureOr<mlir::RankedTensorType> tensorType(const TensorProto &tensor, mlir::Location where);
 /// Bytes that `tensor` takes when stored raw.

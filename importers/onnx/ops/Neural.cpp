@@ -1,5 +1,6 @@
 //===- Neural.cpp - Matrix products, convolution, norms, softmax, dropout ----------------===//
 #include "importers/onnx/OpTable.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -60,14 +61,17 @@ LogicalResult buildConv(NodeContext &c) {
   llvm::SmallVector<int64_t> dilations = c.getInts("dilations").value_or(ones);
   llvm::SmallVector<int64_t> pads = c.getInts("pads").value_or(zeros);
   int64_t group = c.getInt("group", 1);
-  bool positive = group > 0;
-  for (int64_t v : strides)
-    positive &= v > 0;
-  for (int64_t v : dilations)
-    positive &= v > 0;
-  if (!positive || int64_t(strides.size()) != spatial || int64_t(dilations.size()) != spatial ||
-      int64_t(pads.size()) != 2 * spatial)
-    return e.invalid("strides, dilations, pads or group do not fit the rank"), failure();
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  const auto isSmall = [](int64_t v) { return v >= -most && v <= most; };
+  const auto isCount = [](int64_t v) { return v > 0 && v <= most; };
+  if (!isCount(group) || !llvm::all_of(strides, isCount) || !llvm::all_of(dilations, isCount) ||
+      !llvm::all_of(pads, isSmall) || !llvm::all_of(kernel, isSmall))
+    return e.invalid("strides, dilations or group are not from 1 to 2^31 - 1, or pads or "
+                     "kernel_shape are larger than that"),
+           failure();
+  if (int64_t(strides.size()) != spatial || int64_t(dilations.size()) != spatial ||
+      int64_t(pads.size()) != 2 * spatial || int64_t(kernel.size()) != spatial)
+    return e.invalid("kernel_shape, strides, dilations or pads do not fit the rank"), failure();
   std::string autoPad = c.getString("auto_pad", "NOTSET");
   if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER") {
     if (!samePads(c, sizes, kernel, strides, dilations, autoPad == "SAME_UPPER", pads))

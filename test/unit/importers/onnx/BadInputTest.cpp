@@ -335,6 +335,38 @@ TEST_F(BadInput, TrainingMode) {
   expectError(import(model), {"not supported", "'node_z'", "training mode", "eval()"});
 }
 
+TEST_F(BadInput, SizesThatNoMemoryHolds) {
+  const auto conv = [](const char *attribute, const std::vector<int64_t> &values) {
+    TestModel model;
+    model.input("x", {1, 1, 5, 5});
+    model.input("w", {2, 1, 3, 3});
+    onnx::AttributeProto &given = *model.node("Conv", {"x", "w"}, {"y"}).add_attribute();
+    given.set_name(attribute);
+    for (int64_t value : values)
+      given.add_ints(value);
+    model.output("y", {-1, -1, -1, -1});
+    return model;
+  };
+  EXPECT_TRUE(import(conv("pads", {1, 1, 1, 1})).module);
+  expectError(import(conv("pads", {1, 1, INT64_MAX, 1})), {"Conv", "pads", "2^31 - 1"});
+  expectError(import(conv("dilations", {INT64_MAX, 1})), {"Conv", "dilations", "2^31 - 1"});
+  TestModel wide;
+  wide.input("x", {int64_t{1} << 31, 1});
+  wide.node("Relu", {"x"}, {"y"});
+  wide.output("y", {-1, -1});
+  expectError(import(wide), {"'x' has the dimension 2147483648", "2^31 - 1"});
+  TestModel many;
+  many.input("x", {1 << 30, 1 << 30, 8});
+  many.node("Relu", {"x"}, {"y"});
+  many.output("y", {-1, -1, -1});
+  expectError(import(many), {"'x' has more than 2^62 elements"});
+  TestModel result;
+  result.input("x", {1 << 30});
+  setInt(result.node("Concat", {"x", "x", "x"}, {"y"}), "axis", 0);
+  result.output("y", {-1});
+  expectError(import(result), {"Concat", "a result has the dimension 3221225472"});
+}
+
 TEST_F(BadInput, EndlessFunctions) {
   TestModel model = relu();
   model.proto.add_opset_import()->set_domain("local");
