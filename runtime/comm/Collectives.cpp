@@ -56,9 +56,10 @@ private:
   Status start(Communicator::Direction direction, int64_t member, void *data, int64_t bytes) {
     OMNIBAL_RETURN_IF_ERROR(communicator.failure);
     Communicator::Piece piece{data, bytes};
-    OMNIBAL_ASSIGN_OR_RETURN(
-        auto handle, communicator.start(direction, ranks[member], collectiveTag, {&piece, 1}));
-    handles.push_back(handle);
+    auto handle = communicator.start(direction, ranks[member], collectiveTag, {&piece, 1});
+    if (!handle)
+      return communicator.failure = handle.status();
+    handles.push_back(*handle);
     return Status::ok();
   }
 
@@ -75,7 +76,7 @@ Result<std::span<const std::byte>> Communicator::gatherBehind(std::span<const st
                                                               std::span<const int> ranks) {
   Collective c(*this, ranks);
   const int64_t members = c.members(), bytes = static_cast<int64_t>(mine.size()), me = c.me();
-  std::byte *all = stage(members * bytes);
+  OMNIBAL_ASSIGN_OR_RETURN(std::byte *const all, stage(members * bytes));
   if (bytes > 0)
     std::memcpy(all, mine.data(), bytes);
   for (int64_t distance = 1; distance < members; distance *= 2) {
@@ -88,7 +89,9 @@ Result<std::span<const std::byte>> Communicator::gatherBehind(std::span<const st
   return std::span<const std::byte>(all, members * bytes);
 }
 
-std::byte *Communicator::stage(int64_t bytes) {
+/// Messages of a collective that failed may still refer to the memory, so no other gets it.
+Result<std::byte *> Communicator::stage(int64_t bytes) {
+  OMNIBAL_RETURN_IF_ERROR(failure);
   if (static_cast<int64_t>(staging.size()) < bytes)
     staging.resize(bytes);
   return staging.data();
@@ -135,7 +138,9 @@ Status Communicator::sumShares(std::span<T> data, std::span<const int> ranks) {
   // The share of rank i in a round of n elements is [n * i / members, n * (i + 1) / members).
   auto bound = [&](int64_t n, int64_t i) { return n * i / members; };
   const int64_t largest = (round + members - 1) / members;
-  T *parts = reinterpret_cast<T *>(stage(largest * members * static_cast<int64_t>(sizeof(T))));
+  OMNIBAL_ASSIGN_OR_RETURN(std::byte *const staged,
+                           stage(largest * members * static_cast<int64_t>(sizeof(T))));
+  T *parts = reinterpret_cast<T *>(staged);
   for (int64_t begin = 0; begin < total; begin += round) {
     const int64_t n = std::min(round, total - begin);
     T *values = data.data() + begin;
@@ -192,7 +197,7 @@ Status Communicator::passDown(std::span<std::byte> data, int root, std::span<con
   const int64_t first = std::find(ranks.begin(), ranks.end(), root) - ranks.begin();
   const int64_t place = (c.me() - first + members) % members;
   auto memberAt = [&](int64_t other) { return (other + first) % members; };
-  std::byte *staged = stage(bytes);
+  OMNIBAL_ASSIGN_OR_RETURN(std::byte *const staged, stage(bytes));
   if (place > 0) {
     OMNIBAL_RETURN_IF_ERROR(c.receive(memberAt(treeParent(place)), staged, bytes));
     OMNIBAL_RETURN_IF_ERROR(c.finish());

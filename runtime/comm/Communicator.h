@@ -130,7 +130,7 @@ private:
   template <typename T> Status sumShares(std::span<T> data, std::span<const int> ranks);
   Result<std::span<const std::byte>> gatherBehind(std::span<const std::byte> mine,
                                                   std::span<const int> ranks);
-  std::byte *stage(int64_t bytes);
+  Result<std::byte *> stage(int64_t bytes);
   Status passDown(std::span<std::byte> data, int root, std::span<const int> ranks);
   Status broadcastShares(std::span<std::byte> data, int root, std::span<const int> ranks);
 
