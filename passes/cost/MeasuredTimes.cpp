@@ -58,9 +58,8 @@ LayerTimes MeasuredTimes::of(const LayerFacts &facts, const LayerTimes &times) c
     share = static_cast<double>(times.inputGradNs) / static_cast<double>(times.backwardNs());
   result.inputGradNs = std::llround(share * static_cast<double>(backward));
   result.weightGradNs = backward - result.inputGradNs;
-  result.wholeBackwardNs = orScaled(timeOf(facts.backwardDigest, facts.load), backward);
-  if (!table.find(facts.backwardDigest))
-    result.wholeBackwardNs = backward; // it is scaled already
+  std::optional<double> whole = timeOf(facts.backwardDigest, facts.load);
+  result.wholeBackwardNs = whole ? std::llround(*whole) : backward;
   return result;
 }
 

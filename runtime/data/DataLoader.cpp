@@ -138,20 +138,16 @@ std::vector<MicrobatchWeight> DataLoader::next() const {
       return {};
     MicrobatchWeight &weight = weights.emplace_back();
     weight.tiles = lengths->tiles;
-    for (int64_t length : lengths->tokens) {
-      weight.tokens += length;
-      weight.squaredTokens += length * length;
-    }
+    for (int64_t length : lengths->tokens)
+      weight.addSample(length);
   }
   return weights;
 }
 
 MicrobatchWeight weightOf(const PackedMicrobatch &batch) {
-  MicrobatchWeight weight{batch.tiles, batch.tokens};
-  for (size_t s = 0; s + 1 < batch.borders.size(); ++s) {
-    const int64_t length = batch.borders[s + 1] - batch.borders[s];
-    weight.squaredTokens += length * length;
-  }
+  MicrobatchWeight weight{batch.tiles};
+  for (size_t s = 0; s + 1 < batch.borders.size(); ++s)
+    weight.addSample(batch.borders[s + 1] - batch.borders[s]);
   return weight;
 }
 

@@ -10,6 +10,11 @@ namespace omnibal::rt {
 struct MicrobatchWeight {
   int64_t tiles = 0, tokens = 0;
   int64_t squaredTokens = 0; ///< sum over samples of length^2
+
+  void addSample(int64_t length) {
+    tokens += length;
+    squaredTokens += length * length;
+  }
 };
 MicrobatchWeight weightOf(const PackedMicrobatch &batch);
 

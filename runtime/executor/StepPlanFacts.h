@@ -1,5 +1,4 @@
-//===- StepPlanFacts.h - What the log says of a step's plan
-//-------------------------------------===//
+//===- StepPlanFacts.h - What the log says of a step's plan --------------------------------===//
 #ifndef RUNTIME_EXECUTOR_STEPPLANFACTS_H
 #define RUNTIME_EXECUTOR_STEPPLANFACTS_H
 

@@ -49,20 +49,6 @@ bool canBeSent(const Block &block) {
 
 } // namespace
 
-std::vector<Message> messagesOf(const planner::StepProblem &problem) {
-  std::vector<Message> messages;
-  for (const planner::StepEdge &edge : problem.edges) {
-    const int64_t from = problem.chunks[edge.from].stage, to = problem.chunks[edge.to].stage;
-    if (from == to)
-      continue;
-    auto number = [&] { return static_cast<int32_t>(messages.size()); };
-    messages.push_back({number(), false, edge.from, edge.to, from, to});
-    if (!edge.gradBytes.isZero())
-      messages.push_back({number(), true, edge.to, edge.from, to, from});
-  }
-  return messages;
-}
-
 Result<std::shared_ptr<StepPlans>> openStepPlans(const Program &program, int64_t takers) {
   OMNIBAL_ASSIGN_OR_RETURN(planner::StepProblem problem,
                            planner::parseStepProblem(program.stepProblem, "step-problem.json"));
@@ -74,22 +60,19 @@ Result<std::shared_ptr<StepPlans>> openStepPlans(const Program &program, int64_t
 }
 
 StepRuns::StepRuns(const Program &program, const Stage &stage, int replica,
-                   planner::StepProblem stepProblem, std::shared_ptr<StepPlans> stepPlans)
+                   std::shared_ptr<StepPlans> stepPlans)
     : program(program), stage(stage), mode(stage.modes.at("train")), replica(replica),
-      problem(std::move(stepProblem)), plans(std::move(stepPlans)), messages(messagesOf(problem)),
+      plans(std::move(stepPlans)), problem(plans->problem()), messages(plans->messages()),
       sendWaits(mode), verifies(std::getenv("OMNIBAL_VERIFY_STEPS") != nullptr) {}
 
 Result<std::unique_ptr<StepRuns>> StepRuns::open(const Program &program, const Stage &stage,
                                                  int replica, std::shared_ptr<StepPlans> plans) {
   if (!stage.modes.count("train"))
     return invalid("the program has no mode \"train\"");
-  OMNIBAL_ASSIGN_OR_RETURN(planner::StepProblem problem,
-                           planner::parseStepProblem(program.stepProblem, "step-problem.json"));
   if (!plans) {
     OMNIBAL_ASSIGN_OR_RETURN(plans, openStepPlans(program, 1));
   }
-  std::unique_ptr<StepRuns> runs(
-      new StepRuns(program, stage, replica, std::move(problem), std::move(plans)));
+  std::unique_ptr<StepRuns> runs(new StepRuns(program, stage, replica, std::move(plans)));
   OMNIBAL_RETURN_IF_ERROR(runs->check());
   OMNIBAL_RETURN_IF_ERROR(runs->checkBlocks());
   OMNIBAL_RETURN_IF_ERROR(runs->findTransfers());

@@ -21,10 +21,6 @@ struct StepRun {
   StepPlanFacts facts;
 };
 
-/// The messages of a step problem: one an edge between stages, and one for its gradient. Ids are
-/// their numbers.
-std::vector<Message> messagesOf(const planner::StepProblem &problem);
-
 /// Plans for the ranks of a process, each of which is taken so many times.
 Result<std::shared_ptr<StepPlans>> openStepPlans(const Program &program, int64_t takers);
 
@@ -47,7 +43,7 @@ public:
   std::unique_ptr<StepRun> rehearsal() const;
 
 private:
-  StepRuns(const Program &program, const Stage &stage, int replica, planner::StepProblem problem,
+  StepRuns(const Program &program, const Stage &stage, int replica,
            std::shared_ptr<StepPlans> plans);
   Status check() const;
   Status checkBlocks() const;
@@ -63,9 +59,9 @@ private:
   const Stage &stage;
   const Mode &mode;
   int replica;
-  planner::StepProblem problem;
   std::shared_ptr<StepPlans> plans;
-  std::vector<Message> messages;   ///< of all stages; ids are their numbers
+  const planner::StepProblem &problem; ///< of `plans`, as are the messages
+  const std::vector<Message> &messages;
   std::vector<int32_t> transferOf; ///< by message: its number in Mode::transfers, or -1
   std::vector<int32_t> chunkOf;    ///< by chunk of the problem: its number in Mode::chunks
   std::map<std::pair<int32_t, int32_t>, int32_t> regionOf; ///< chunk, block

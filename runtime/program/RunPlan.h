@@ -1,5 +1,4 @@
-//===- RunPlan.h - The actions of one run of a mode, and where its regions lie
-//-----------------===//
+//===- RunPlan.h - The actions of one run of a mode, and where its regions lie -------------===//
 //
 // A mode holds the actions and offsets that serve every run. Where steps are planned one by one, a
 // step's plan has others; both are looked at through a RunPlan, which owns nothing.

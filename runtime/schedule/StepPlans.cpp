@@ -31,6 +31,20 @@ planner::StepSearchOptions wholeOnly(planner::StepSearchOptions options) {
 
 } // namespace
 
+std::vector<Message> messagesOf(const planner::StepProblem &problem) {
+  std::vector<Message> messages;
+  for (const planner::StepEdge &edge : problem.edges) {
+    const int64_t from = problem.chunks[edge.from].stage, to = problem.chunks[edge.to].stage;
+    if (from == to)
+      continue;
+    auto number = [&] { return static_cast<int32_t>(messages.size()); };
+    messages.push_back({number(), false, edge.from, edge.to, from, to});
+    if (!edge.gradBytes.isZero())
+      messages.push_back({number(), true, edge.to, edge.from, to, from});
+  }
+  return messages;
+}
+
 class StepPlans::State {
 public:
   State(planner::StepProblem given, std::vector<Message> messages, StepPlansOptions givenOptions)
@@ -95,6 +109,9 @@ public:
       return error;
     return taken;
   }
+
+  const planner::StepProblem problem;
+  const std::vector<Message> messages;
 
 private:
   enum class Phase {
@@ -210,8 +227,6 @@ private:
     one.entries.erase(one.entries.begin(), one.entries.lower_bound(*one.taken - stepsBehind));
   }
 
-  const planner::StepProblem problem;
-  const std::vector<Message> messages;
   StepPlansOptions options;
   const planner::StepModel model;
   const planner::StepPlanner search;
@@ -227,6 +242,10 @@ StepPlans::StepPlans(planner::StepProblem problem, std::vector<Message> messages
     : state(std::make_unique<State>(std::move(problem), std::move(messages), std::move(options))) {}
 
 StepPlans::~StepPlans() = default;
+
+const planner::StepProblem &StepPlans::problem() const { return state->problem; }
+
+const std::vector<Message> &StepPlans::messages() const { return state->messages; }
 
 Status StepPlans::expect(int64_t replica, const planner::StepLoads &loads) {
   return state->expect(replica, loads);

@@ -10,6 +10,10 @@
 
 namespace omnibal::rt {
 
+/// The messages of a step problem: one an edge between stages, and one for its gradient. Ids are
+/// their numbers.
+std::vector<Message> messagesOf(const planner::StepProblem &problem);
+
 /// The plan of one step of one replica.
 struct PlannedStep {
   planner::StepPlan plan;
@@ -49,6 +53,9 @@ public:
   ~StepPlans();
   StepPlans(const StepPlans &) = delete;
   StepPlans &operator=(const StepPlans &) = delete;
+
+  const planner::StepProblem &problem() const;
+  const std::vector<Message> &messages() const;
 
   /// Announces a step (StepLoads::step) of a replica. Every rank of the replica may do so. Other
   /// loads for a step that only some of its ranks have taken are an error, as are loads that do not

@@ -94,11 +94,7 @@ public:
   Result<const PackedMicrobatch *> get(int32_t) override { return &batch; }
 
   TimedLoad load() const {
-    TimedLoad load{batch.tiles, batch.tokens, 0, batch.labelTokens, 0};
-    for (size_t s = 0; s + 1 < batch.borders.size(); ++s) {
-      int64_t length = batch.borders[s + 1] - batch.borders[s];
-      load.squaredTokens += length * length;
-    }
+    TimedLoad load{batch.tiles, batch.tokens, weightOf(batch).squaredTokens, batch.labelTokens, 0};
     for (const PictureUnits &picture : pictures)
       load.squaredTiles += picture.count() * picture.count();
     return load;

@@ -1,5 +1,4 @@
-//===- PlanLog.h - What a run tells of the plans of its steps
-//-----------------------------------===//
+//===- PlanLog.h - What a run tells of the plans of its steps ------------------------------===//
 #ifndef RUNTIME_TRAINING_PLANLOG_H
 #define RUNTIME_TRAINING_PLANLOG_H
 

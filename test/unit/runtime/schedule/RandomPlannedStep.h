@@ -4,27 +4,13 @@
 
 #include "runtime/planner/step/StepSearch.h"
 #include "runtime/program/VerifyLists.h"
-#include "runtime/schedule/StepCommunication.h"
+#include "runtime/schedule/StepPlans.h"
 #include "test/unit/runtime/planner/step/RandomStepProblem.h"
 #include <memory>
 
 namespace omnibal::rt {
 
 using ActionLists = std::vector<std::vector<Action>>;
-
-/// One message for each edge between stages, and one for each gradient.
-inline std::vector<Message> messagesOf(const planner::StepProblem &problem) {
-  std::vector<Message> messages;
-  for (bool gradient : {false, true})
-    for (const planner::StepEdge &edge : problem.edges) {
-      int64_t from = gradient ? edge.to : edge.from, to = gradient ? edge.from : edge.to;
-      int64_t fromStage = problem.chunks[from].stage, toStage = problem.chunks[to].stage;
-      if (fromStage != toStage && !(gradient && edge.gradBytes.isZero()))
-        messages.push_back(
-            {static_cast<int32_t>(messages.size()), gradient, from, to, fromStage, toStage});
-    }
-  return messages;
-}
 
 /// A plan of a random problem's step with whole micro-batches, whose lists are the step's own.
 struct RandomPlannedStep {
