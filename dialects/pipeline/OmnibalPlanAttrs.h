@@ -42,6 +42,9 @@ inline constexpr llvm::StringLiteral timeModelsAttrName = "omnibal.time_models";
 inline constexpr llvm::StringLiteral actionNsAttrName = "omnibal.action_ns";
 inline constexpr llvm::StringLiteral planAttrName = "omnibal.plan";
 inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
+/// On a layer where plans of single steps choose what is recomputed: an option for each variant of
+/// its chunk, the fastest variant first, the one that keeps least last.
+inline constexpr llvm::StringLiteral rematVariantsAttrName = "omnibal.remat_variants";
 inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
 inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
 inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";

@@ -170,6 +170,29 @@ void writePlan(ModuleOp module, const planner::Problem &problem, const planner::
                                              problem.microbatches, problem.cluster.dataParallel));
 }
 
+/// Variants of a chunk are options of its layers, equally many on each, and the plan's own choice
+/// is among them.
+static LogicalResult checkVariants(LayerOp layer, const planner::Plan &plan, size_t &ofChunk) {
+  auto variants = layer->getAttrOfType<ArrayAttr>(rematVariantsAttrName);
+  auto cost = layer->getAttrOfType<CostAttr>(costAttrName);
+  const size_t count = variants ? variants.size() : 1;
+  if (ofChunk != 0 && count != ofChunk)
+    return layer.emitOpError() << "plan_c3: has " << count
+                               << " variants, the layer before it in its "
+                               << "chunk " << ofChunk;
+  ofChunk = count;
+  bool hasOwn = !variants;
+  for (Attribute each : variants ? variants.getValue() : ArrayRef<Attribute>()) {
+    auto name = dyn_cast<StringAttr>(each);
+    if (!name || (cost && !cost.findOption(name.getValue())))
+      return layer.emitOpError() << "plan_c3: has no option " << each
+                                 << " among those of its omnibal.cost";
+    hasOwn |= name.getValue() == plan.remat.back();
+  }
+  return hasOwn ? success()
+                : layer.emitOpError() << "plan_c3: its omnibal.remat is none of its variants";
+}
+
 FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
   auto attribute = module->getAttrOfType<PlanAttr>(planAttrName);
   if (!attribute)
@@ -181,14 +204,16 @@ FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
   plan.schedule = attribute.getSchedule().str();
   plan.chunkStage.assign(attribute.getChunkStages().begin(), attribute.getChunkStages().end());
   plan.cuts = {0};
+  size_t variants = 0; // of the chunk; 0: not known yet
   for (auto [index, layer] : llvm::enumerate(graph->layers)) {
     auto chunk = layer->getAttrOfType<IntegerAttr>(chunkAttrName);
     if (!chunk)
       return layer.emitOpError() << "plan_c1: has no omnibal.chunk", failure();
     int64_t current = static_cast<int64_t>(plan.cuts.size()) - 1;
-    if (chunk.getInt() == current + 1 && index > 0)
+    if (chunk.getInt() == current + 1 && index > 0) {
       plan.cuts.push_back(static_cast<int64_t>(index));
-    else if (chunk.getInt() != current)
+      variants = 0;
+    } else if (chunk.getInt() != current)
       return layer.emitOpError() << "plan_c1: has chunk " << chunk.getInt() << " after chunk "
                                  << current << "; chunks begin with 0 and hold consecutive layers",
              failure();
@@ -199,6 +224,8 @@ FailureOr<planner::Plan> readPlan(ModuleOp module, StringRef pass) {
       return layer.emitOpError() << "plan_c3: has no option \"" << plan.remat.back()
                                  << "\" among those of its omnibal.cost",
              failure();
+    if (failed(checkVariants(layer, plan, variants)))
+      return failure();
   }
   plan.cuts.push_back(static_cast<int64_t>(graph->layers.size()));
   // Without lists the verifier says what is missing.

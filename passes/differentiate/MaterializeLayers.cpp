@@ -162,6 +162,8 @@ private:
       if (failed(group))
         return failure();
       groupOf[layer] = *group;
+      if (failed(buildVariants(layer, signature)))
+        return failure();
       for (auto [input, has] :
            llvm::zip_equal(layer.getInputs(), (*group)->functions.inputGradient))
         if (has)
@@ -173,6 +175,23 @@ private:
     if (reached.empty())
       return graph.main.emitError(
           "nothing trains: no parameter that is not frozen reaches the loss");
+    return success();
+  }
+
+  /// The functions that plans of single steps choose among. What a layer recomputes changes nothing
+  /// of what it gives others.
+  LogicalResult buildVariants(LayerOp layer, LayerSignature signature) {
+    auto options = layer->getAttrOfType<ArrayAttr>(rematVariantsAttrName);
+    for (Attribute each : options ? options.getValue() : ArrayRef<Attribute>()) {
+      auto name = dyn_cast<StringAttr>(each);
+      if (!name)
+        return layer.emitOpError("has ") << each << " among its omnibal.remat_variants";
+      signature.remat = name.str();
+      FailureOr<Group *> group = findOrBuild(layer, signature);
+      if (failed(group))
+        return failure();
+      variantsOf[layer].push_back(*group);
+    }
     return success();
   }
 
@@ -190,16 +209,19 @@ private:
   /// "vision_0", "vision_1", "projector_0" ... in the order of first use.
   void nameGroups() {
     std::map<LayerKind, int> count;
-    for (LayerOp layer : graph.layers) {
-      Group *group = groupOf[layer];
+    auto name = [&](LayerKind kind, Group *group) {
       if (!group->name.empty())
-        continue;
+        return;
       do
-        group->name =
-            (stringifyLayerKind(layer.getKind()) + "_" + Twine(count[layer.getKind()]++)).str();
+        group->name = (stringifyLayerKind(kind) + "_" + Twine(count[kind]++)).str();
       while (module.lookupSymbol(group->name));
       ordered.push_back(group);
-    }
+    };
+    for (LayerOp layer : graph.layers)
+      name(layer.getKind(), groupOf[layer]);
+    for (LayerOp layer : graph.layers)
+      for (Group *group : variantsOf[layer])
+        name(layer.getKind(), group);
   }
 
   /// Without a gradient the optimizer must leave a parameter alone (decay included).
@@ -256,6 +278,11 @@ private:
           layer.getKindAttr(), FlatSymbolRefAttr::get(module.getContext(), groupOf[layer]->name),
           layer.getInputs(), builder.getArrayAttr(parameters));
       call->setDiscardableAttrs(layer->getDiscardableAttrDictionary());
+      SmallVector<Attribute> variants;
+      for (Group *group : variantsOf[layer])
+        variants.push_back(FlatSymbolRefAttr::get(module.getContext(), group->name));
+      if (!variants.empty())
+        call->setAttr("omnibal.variants", builder.getArrayAttr(variants));
       layer->replaceAllUsesWith(call);
       layer->erase();
     }
@@ -271,6 +298,7 @@ private:
   std::vector<std::unique_ptr<Group>> groups; ///< in the order of building
   SmallVector<Group *> ordered;               ///< in the order of first use
   llvm::DenseMap<Operation *, Group *> groupOf;
+  llvm::DenseMap<Operation *, SmallVector<Group *>> variantsOf;
   llvm::DenseSet<Operation *> reached; ///< parameters with a gradient
   llvm::DenseSet<Value> inFloat32;     ///< outputs of layers that stay in float32
 };

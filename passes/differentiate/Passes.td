@@ -10,7 +10,8 @@ def MaterializeLayers : Pass<"omnibal-materialize-layers", "::mlir::ModuleOp"> {
     Input: form L or P with a loss; output: form C (docs/contract-compiler.md). Layers are equal if
     their bodies are, the same parameters train, the same inputs and outputs take part in
     differentiation, and `omnibal.remat` (default "keep") is the same; `omnibal.remat_options` on a
-    layer_fn names what it may be for these layers. A backward holds no gradient
+    layer_fn names what it may be for these layers. A layer with `omnibal.remat_variants` also gets
+    the functions of these, which `omnibal.variants` on its call names. A backward holds no gradient
     of frozen parameters and none of inputs upstream of which nothing trains; parameters that no
     gradient reaches are marked `frozen`. Where the actions of `omnibal.plan` split the backward of
     a layer's chunk, its functions also hold the two halves.

@@ -66,19 +66,36 @@ private:
     std::map<std::string, std::set<rt::ActionKind>> runs;
     for (const analysis::Call &call : parts.graph.calls) {
       const std::set<rt::ActionKind> &ofChunk = parts.schedule.runs[call.chunk];
-      runs[LayerFnOp(call.callee).getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
+      SmallVector<LayerFnOp> callees = call.variants;
+      callees.push_back(call.callee);
+      for (LayerFnOp callee : callees)
+        runs[callee.getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
     }
     std::map<std::string, layout::CalleeFunctions> done;
-    for (analysis::Call &call : parts.graph.calls) {
-      std::string name = call.callee.getSymName().str();
+    auto lowerOnce = [&](LayerFnOp callee, int64_t chunk) -> FailureOr<layout::CalleeFunctions> {
+      std::string name = callee.getSymName().str();
       auto [it, fresh] = done.try_emplace(name);
-      if (fresh && failed(lowerCallee(call.callee, runs.at(name), it->second)))
+      if (fresh && failed(lowerCallee(callee, runs.at(name), it->second)))
         return failure();
-      parts.callees.push_back(it->second.ofRuns(parts.schedule.runs[call.chunk]));
+      return it->second.ofRuns(parts.schedule.runs[chunk]);
+    };
+    for (analysis::Call &call : parts.graph.calls) {
+      auto callee = lowerOnce(call.callee, call.chunk);
+      if (failed(callee))
+        return failure();
+      parts.callees.push_back(*callee);
+      std::vector<layout::CalleeFunctions> &variants = parts.variants.emplace_back();
+      for (LayerFnOp each : call.variants) {
+        auto variant = lowerOnce(each, call.chunk);
+        if (failed(variant))
+          return failure();
+        variants.push_back(*variant);
+      }
     }
     return success();
   }
 
+  /// What variants of a chunk call beside what @main calls is for training alone.
   LogicalResult lowerCallee(LayerFnOp callee, const std::set<rt::ActionKind> &runs,
                             layout::CalleeFunctions &out) {
     lower::layOutSavedValues(callee);
@@ -101,9 +118,11 @@ private:
       parts.functions.push_back(std::move(*lowered));
       return success();
     };
+    const bool isInMain = llvm::any_of(
+        parts.graph.calls, [&](const analysis::Call &call) { return call.callee == callee; });
     if (failed(lowerOne(callee.getForward(), out.forward)) ||
-        failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
-        failed(lowerOne(callee.getInference(), out.inference)))
+        (isInMain && (failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
+                      failed(lowerOne(callee.getInference(), out.inference)))))
       return failure();
     auto lowerHalf = [&](rt::ActionKind kind, std::optional<StringRef> symbol, int64_t &index) {
       return symbol && runs.count(kind) ? lowerOne(*symbol, index) : success();

@@ -46,39 +46,47 @@ public:
   }
 
 private:
+  /// Terms by kind of action.
+  using ActionTimes = std::array<std::array<double, termsOfTime>, 4>;
+
   LogicalResult addChunks() {
-    std::vector<std::array<std::array<double, termsOfTime>, 4>> times(parts.stepBlocks.size());
-    auto actionNs = module->getAttrOfType<IntegerAttr>(actionNsAttrName);
-    for (auto &ofChunk : times)
-      for (auto &ofKind : ofChunk)
-        ofKind = {actionNs ? static_cast<double>(actionNs.getInt()) : 0.0, 0, 0, 0};
-    for (const analysis::Call &call : parts.graph.calls)
-      if (failed(addTimes(call, times[call.chunk])))
-        return failure();
-    for (size_t c = 0; c < times.size(); ++c) {
+    for (size_t c = 0; c < parts.stepBlocks.size(); ++c) {
       planner::StepChunk &chunk = problem.chunks.emplace_back();
       chunk.component = componentOf(static_cast<int64_t>(c));
       chunk.stage = parts.stageOf(static_cast<int64_t>(c));
-      planner::StepVariant &variant = chunk.variants.emplace_back();
-      variant.name = "planned";
-      for (size_t kind = 0; kind < 4; ++kind) {
-        const auto &terms = times[c][kind];
-        variant.times[kind].fixed = decimalOf(terms[0]);
-        variant.times[kind].tile = decimalOf(terms[1]);
-        if (chunk.component != planner::ChunkComponent::Vision) {
-          variant.times[kind].token = decimalOf(terms[2]);
-          variant.times[kind].square = decimalOf(terms[3]);
-        }
-      }
-      variant.blocks = parts.stepBlocks[c];
+      for (size_t v = 0; v < parts.stepBlocks[c].size(); ++v)
+        if (failed(addVariant(chunk, c, v)))
+          return failure();
     }
     return success();
   }
 
-  LogicalResult addTimes(const analysis::Call &call,
-                         std::array<std::array<double, termsOfTime>, 4> &sums) {
+  LogicalResult addVariant(planner::StepChunk &chunk, size_t number, size_t which) {
+    ActionTimes times;
+    auto actionNs = module->getAttrOfType<IntegerAttr>(actionNsAttrName);
+    times.fill({actionNs ? static_cast<double>(actionNs.getInt()) : 0.0, 0, 0, 0});
+    for (const analysis::Call &call : parts.graph.calls)
+      if (call.chunk == static_cast<int64_t>(number) && failed(addTimes(call, which, times)))
+        return failure();
+    planner::StepVariant &variant = chunk.variants.emplace_back();
+    variant.name = std::to_string(which);
+    for (size_t kind = 0; kind < 4; ++kind) {
+      variant.times[kind].fixed = decimalOf(times[kind][0]);
+      variant.times[kind].tile = decimalOf(times[kind][1]);
+      if (chunk.component != planner::ChunkComponent::Vision) {
+        variant.times[kind].token = decimalOf(times[kind][2]);
+        variant.times[kind].square = decimalOf(times[kind][3]);
+      }
+    }
+    variant.blocks = parts.stepBlocks[number][which];
+    return success();
+  }
+
+  LogicalResult addTimes(const analysis::Call &call, size_t variant, ActionTimes &sums) {
     auto models = call.op->getAttrOfType<DictionaryAttr>(timeModelsAttrName);
     auto remat = call.op->getAttrOfType<StringAttr>(rematAttrName);
+    if (auto options = call.op->getAttrOfType<ArrayAttr>(rematVariantsAttrName))
+      remat = cast<StringAttr>(options[variant]);
     auto terms = models ? models.getAs<DenseF64ArrayAttr>(remat ? remat.getValue() : "keep")
                         : DenseF64ArrayAttr();
     if (!terms || terms.size() != 4 * termsOfTime)
@@ -99,8 +107,9 @@ private:
         vision &= ofTiles;
         language &= !ofTiles;
       }
-    for (const planner::Block &block : parts.stepBlocks[chunk])
-      vision &= block.bytes.token == 0;
+    for (const std::vector<planner::Block> &blocks : parts.stepBlocks[chunk])
+      for (const planner::Block &block : blocks)
+        vision &= block.bytes.token == 0;
     return vision     ? planner::ChunkComponent::Vision
            : language ? planner::ChunkComponent::Language
                       : planner::ChunkComponent::Mixed;
@@ -133,8 +142,10 @@ private:
   }
 
   void addStaticPlan() {
-    problem.fixed.variants.assign(problem.chunks.size(),
-                                  std::vector<int64_t>(problem.microbatches, 0));
+    for (size_t c = 0; c < problem.chunks.size(); ++c) {
+      const std::vector<int64_t> &planned = parts.schedule.plannedVariant;
+      problem.fixed.variants.emplace_back(problem.microbatches, planned.empty() ? 0 : planned[c]);
+    }
     for (const rt::Stage &stage : program.stageList) {
       const rt::Mode &mode = stage.modes.at("train");
       std::vector<planner::StepAction> &list = problem.fixed.actions.emplace_back();

@@ -54,6 +54,13 @@ CalleeFunctions CalleeFunctions::ofRuns(const std::set<rt::ActionKind> &kinds) c
   return run;
 }
 
+int64_t MemoryGraph::variantsOf(int64_t chunk) const {
+  for (const CallMemory &call : calls)
+    if (call.chunk == chunk)
+      return std::max<int64_t>(1, static_cast<int64_t>(call.variants.size()));
+  return 1;
+}
+
 bool MemoryGraph::reads(int64_t function, rt::Role role, int64_t index) const {
   return function >= 0 &&
          llvm::any_of(functions[function].formals, [&](const FormalMemory &formal) {
@@ -83,12 +90,13 @@ std::vector<std::vector<FormalMemory>> MemoryGraph::findConstants(int64_t stages
   constantIndex.assign(stages, {});
   for (const CallMemory &call : calls) {
     int64_t stage = chunkStage[call.chunk];
-    for (int64_t function : call.functions.all())
-      if (function >= 0)
-        for (const FormalMemory &formal : functions[function].formals)
-          if (formal.role == rt::Role::Constant &&
-              constantIndex[stage].try_emplace(formal.name, constants[stage].size()).second)
-            constants[stage].push_back(formal);
+    for (int64_t variant = 0; variant < variantsOf(call.chunk); ++variant)
+      for (int64_t function : call.functionsIn(variant).all())
+        if (function >= 0)
+          for (const FormalMemory &formal : functions[function].formals)
+            if (formal.role == rt::Role::Constant &&
+                constantIndex[stage].try_emplace(formal.name, constants[stage].size()).second)
+              constants[stage].push_back(formal);
   }
   return constants;
 }

@@ -55,6 +55,11 @@ struct CallMemory {
   std::vector<int64_t> inputs, outputs; ///< edges
   std::vector<int32_t> parameters;      ///< their numbers on the call's stage
   CalleeFunctions functions;
+  std::vector<CalleeFunctions> variants; ///< where plans of single steps choose; else none
+
+  const CalleeFunctions &functionsIn(int64_t variant) const {
+    return variants.empty() ? functions : variants[variant];
+  }
 };
 
 struct EdgeMemory {
@@ -77,10 +82,14 @@ struct MemoryGraph {
   std::vector<EdgeMemory> edges;
   std::vector<FunctionMemory> functions;
   std::vector<int64_t> chunkStage;
+  /// By chunk: the variant of its calls that the mode's own actions run; empty: there are none.
+  std::vector<int64_t> plannedVariant;
   /// By stage: the number of each constant that its functions read.
   std::vector<std::map<std::string, int32_t>> constantIndex;
 
   int64_t chunks() const { return static_cast<int64_t>(chunkStage.size()); }
+  /// Ways to run the chunk, one at least.
+  int64_t variantsOf(int64_t chunk) const;
   /// Whether a function has such a formal; none has where `function` is -1.
   bool reads(int64_t function, rt::Role role, int64_t index) const;
   /// Whether a backward of the call yields the gradient of its input.

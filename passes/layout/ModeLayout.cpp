@@ -5,11 +5,13 @@
 namespace omnibal::layout {
 namespace {
 
-/// Actions name chunks and transfers by their place in the mode's lists.
-void useLocalNumbers(rt::Mode &mode) {
+/// Actions name chunks and transfers by their place in the mode's lists; `planned` is the variant
+/// of each chunk that they run.
+void useLocalNumbers(rt::Mode &mode, const std::vector<int64_t> &planned) {
   std::map<int32_t, int32_t> chunks, transfers;
-  for (const rt::Chunk &chunk : mode.chunks)
-    chunks.emplace(chunk.id, static_cast<int32_t>(chunks.size()));
+  for (auto [number, chunk] : llvm::enumerate(mode.chunks))
+    if (chunk.variant == (planned.empty() ? 0 : planned[chunk.id]))
+      chunks.emplace(chunk.id, static_cast<int32_t>(number));
   for (const rt::Transfer &transfer : mode.transfers)
     transfers.emplace(transfer.id, static_cast<int32_t>(transfers.size()));
   for (rt::Action &action : mode.actions) {
@@ -36,7 +38,7 @@ const char *modeName(StageMode purpose) {
 
 std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
                                       std::vector<rt::Stage> &stages,
-                                      std::vector<std::vector<planner::Block>> *stepBlocks) {
+                                      std::vector<ChunkBlocks> *stepBlocks) {
   if (work.purpose != StageMode::Train)
     llvm::erase_if(work.messages,
                    [](const schedule::Message &message) { return message.gradient; });
@@ -68,7 +70,8 @@ std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
     if (stepBlocks)
       for (const auto &[chunk, blocks] : layout.stepBlocks())
         (*stepBlocks)[chunk] = blocks;
-    useLocalNumbers(layout.mode());
+    useLocalNumbers(layout.mode(),
+                    work.stepPlanned ? graph.plannedVariant : std::vector<int64_t>());
     stage.modes[modeName(work.purpose)] = std::move(layout.mode());
   }
   return std::nullopt;

@@ -23,6 +23,10 @@ struct ModeWork {
                             ///< that serve every step
 };
 
+/// What plans of single steps place for a unit of a chunk: by variant, in the order of the blocks'
+/// numbers.
+using ChunkBlocks = std::vector<std::vector<planner::Block>>;
+
 struct LayoutError {
   int64_t stage = 0;
   std::string text;
@@ -34,9 +38,9 @@ const char *modeName(StageMode purpose);
 /// Lays out one mode for all stages: fills stages[s].modes[name] but for types, shapes and names of
 /// what lies there (StageLayout.h), and raises stages[s].arenaBytes and reservedBytes.
 /// Where steps are planned, `stepBlocks` gets by chunk what plans place for a unit.
-std::optional<LayoutError>
-layOutMode(const MemoryGraph &graph, ModeWork work, std::vector<rt::Stage> &stages,
-           std::vector<std::vector<planner::Block>> *stepBlocks = nullptr);
+std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
+                                      std::vector<rt::Stage> &stages,
+                                      std::vector<ChunkBlocks> *stepBlocks = nullptr);
 
 } // namespace omnibal::layout
 #endif // PASSES_LAYOUT_MODELAYOUT_H

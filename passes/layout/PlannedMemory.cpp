@@ -4,6 +4,7 @@
 #include "passes/layout/ModeLayout.h"
 #include "passes/schedule/Communication.h"
 #include "runtime/program/Names.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
 
@@ -168,37 +169,54 @@ int64_t PlannedMemory::persistentBytes(int64_t stage, rt::WorkspaceFacts &facts)
 }
 
 /// Chunks of the plan, and of each layer the functions that its option gives and its chunk runs.
-void PlannedMemory::choose(const planner::Plan &plan, bool stepPlanned) {
+void PlannedMemory::choose(const planner::Plan &plan, const StepVariants *variants) {
   memory.chunkStage = plan.chunkStage;
   std::vector<std::set<rt::ActionKind>> runs(memory.chunkStage.size());
   for (const std::vector<planner::Action> &list : plan.actions)
     for (const planner::Action &action : list)
       runs[action.chunk].insert(kindAs<rt::ActionKind>(action.kind));
   for (std::set<rt::ActionKind> &ofChunk : runs)
-    if (stepPlanned) // plans choose
+    if (variants) // plans choose
       ofChunk.insert(std::begin(rt::computeKinds), std::end(rt::computeKinds));
-  for (int64_t chunk = 0; chunk < memory.chunks(); ++chunk)
+  memory.plannedVariant.clear();
+  for (int64_t chunk = 0; chunk < memory.chunks(); ++chunk) {
+    llvm::SmallBitVector planned;
     for (int64_t l = plan.cuts[chunk]; l < plan.cuts[chunk + 1]; ++l) {
-      memory.calls[l].chunk = chunk;
-      memory.calls[l].functions = options[l].at(plan.remat[l]).ofRuns(runs[chunk]);
+      CallMemory &call = memory.calls[l];
+      call.chunk = chunk;
+      call.functions = options[l].at(plan.remat[l]).ofRuns(runs[chunk]);
+      call.variants.clear();
+      if (!variants)
+        continue;
+      planned.resize((*variants)[l].size(), true);
+      for (auto [number, option] : llvm::enumerate((*variants)[l])) {
+        call.variants.push_back(options[l].at(option).ofRuns(runs[chunk]));
+        if (option != plan.remat[l])
+          planned.reset(number);
+      }
     }
+    if (variants)
+      memory.plannedVariant.push_back(planned.find_first());
+  }
 }
 
 FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan, int64_t stageCount,
-                                                      int64_t microbatches, bool stepPlanned) {
-  choose(plan, stepPlanned);
+                                                      int64_t microbatches,
+                                                      const StepVariants *variants) {
+  choose(plan, variants);
   std::vector<rt::Stage> stages(stageCount);
   rt::WorkspaceFacts kernels; // of the whole program
   std::map<std::string, int64_t> batchBytes;
   for (const CallMemory &call : memory.calls)
-    for (int64_t function : call.functions.all())
-      if (function >= 0) {
-        kernels.products |= scratchOf[function].products;
-        kernels.columnSums |= scratchOf[function].columnSums;
-        for (const FormalMemory &formal : memory.functions[function].formals)
-          if (formal.role == rt::Role::Batch)
-            batchBytes[formal.name] = formal.bytes;
-      }
+    for (int64_t variant = 0; variant < memory.variantsOf(call.chunk); ++variant)
+      for (int64_t function : call.functionsIn(variant).all())
+        if (function >= 0) {
+          kernels.products |= scratchOf[function].products;
+          kernels.columnSums |= scratchOf[function].columnSums;
+          for (const FormalMemory &formal : memory.functions[function].formals)
+            if (formal.role == rt::Role::Batch)
+              batchBytes[formal.name] = formal.bytes;
+        }
   std::vector<rt::WorkspaceFacts> facts(stageCount, kernels);
   auto constants = memory.findConstants(stageCount);
   for (rt::Stage &stage : stages) {
@@ -210,7 +228,7 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference}) {
     ModeWork work;
     work.purpose = purpose;
-    work.stepPlanned = stepPlanned && purpose == StageMode::Train;
+    work.stepPlanned = variants && purpose == StageMode::Train;
     work.microbatches = purpose == StageMode::Inference ? 1 : microbatches;
     work.messages = schedule::collectMessages(memory.sharedValues(), memory.chunkStage, true);
     // Messages of gradients pace those of values in every mode, as omnibal-materialize-schedule has

@@ -21,17 +21,22 @@ struct StageMemory {
   std::vector<rt::WorkspaceUse> beside; ///< as rt::workspaceOf() will say
 };
 
+/// What plans of single steps choose among, by layer: the option in each variant of its chunk,
+/// which has one at least; among the variants is what the plan itself has.
+using StepVariants = std::vector<std::vector<std::string>>;
+
 /// A module in form L with costs, read once for any number of plans. A layer without
 /// `omnibal.buffers` counts as two functions that its `omnibal.cost` states.
 class PlannedMemory {
 public:
   static llvm::FailureOr<PlannedMemory> read(mlir::ModuleOp module, llvm::StringRef pass);
 
-  /// One a stage; `plan` is complete. Reports on the module. With `stepPlanned` the program's steps
+  /// One a stage; `plan` is complete. Reports on the module. With `variants` the program's steps
   /// are planned one by one: sizes are then those at the caps but for what blocks are rounded up
   /// to, which only the lowered functions say.
   llvm::FailureOr<std::vector<StageMemory>> of(const planner::Plan &plan, int64_t stages,
-                                               int64_t microbatches, bool stepPlanned = false);
+                                               int64_t microbatches,
+                                               const StepVariants *variants = nullptr);
 
 private:
   struct Parameter {
@@ -48,7 +53,7 @@ private:
   int64_t addFunction(FunctionMemory function, Scratch scratch);
   int64_t functionOf(FunctionBuffersAttr attribute);
   int64_t persistentBytes(int64_t stage, rt::WorkspaceFacts &facts) const;
-  void choose(const planner::Plan &plan, bool stepPlanned);
+  void choose(const planner::Plan &plan, const StepVariants *variants);
 
   mlir::ModuleOp module;
   LayerGraph graph;

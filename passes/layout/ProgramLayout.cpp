@@ -44,7 +44,9 @@ private:
                               {call.inputs.begin(), call.inputs.end()},
                               {call.outputs.begin(), call.outputs.end()},
                               {},
-                              parts.callees[index]});
+                              parts.callees[index],
+                              parts.variants[index]});
+    memory.plannedVariant = parts.schedule.plannedVariant;
     for (const Edge &edge : parts.graph.edges) {
       EdgeMemory &value = memory.edges.emplace_back();
       value.producer = edge.producer;

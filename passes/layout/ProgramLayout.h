@@ -2,10 +2,9 @@
 #ifndef PASSES_LAYOUT_PROGRAMLAYOUT_H
 #define PASSES_LAYOUT_PROGRAMLAYOUT_H
 
-#include "passes/layout/MemoryGraph.h"
+#include "passes/layout/ModeLayout.h"
 #include "passes/layout/ReadSchedule.h"
 #include "passes/lower/Lowering.h"
-#include "runtime/planner/step/StepProblem.h"
 
 namespace omnibal::layout {
 
@@ -15,11 +14,12 @@ struct ProgramParts {
   std::vector<lower::LoweredFunction> functions;
   std::vector<CalleeFunctions>
       callees; ///< one a call; gradients that some action of its chunk runs
+  std::vector<std::vector<CalleeFunctions>> variants; ///< by call, as CallMemory::variants
   Schedule schedule;
   std::string compute = "float32";
   int64_t tilesCap = 0, tokensCap = 0;
   /// By chunk, where steps are planned one by one: what plans place for a unit.
-  std::vector<std::vector<planner::Block>> stepBlocks;
+  std::vector<ChunkBlocks> stepBlocks;
 
   /// How an activation between layers and its gradient lie.
   rt::DType dtypeOf(const analysis::Edge &edge) const {

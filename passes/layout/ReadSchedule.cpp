@@ -115,19 +115,49 @@ private:
     if (result.stepPlanned)
       for (int64_t chunk = 0; chunk < graph.chunks; ++chunk)
         result.runs[chunk].insert(std::begin(rt::computeKinds), std::end(rt::computeKinds));
-    return checkHalves();
+    return failure(failed(findPlannedVariants()) || failed(checkHalves()));
+  }
+
+  /// The variant of a chunk in which all its layers call what they call without a choice.
+  LogicalResult findPlannedVariants() {
+    if (llvm::all_of(graph.calls, [](const analysis::Call &call) { return call.variants.empty(); }))
+      return success();
+    result.plannedVariant.assign(graph.chunks, 0);
+    std::vector<llvm::SmallBitVector> possible(graph.chunks);
+    for (const analysis::Call &call : graph.calls) {
+      llvm::SmallBitVector &ofChunk = possible[call.chunk];
+      const auto count = std::max<unsigned>(1, call.variants.size());
+      if (ofChunk.empty())
+        ofChunk.resize(count, true);
+      if (ofChunk.size() != count)
+        return CallLayerOp(call.op).emitOpError("has ")
+               << count << " omnibal.variants, other layers of chunk " << call.chunk << " have "
+               << ofChunk.size();
+      for (auto [number, callee] : llvm::enumerate(call.variants))
+        if (callee != call.callee)
+          ofChunk.reset(number);
+    }
+    for (auto [chunk, ofChunk] : llvm::enumerate(possible)) {
+      if (ofChunk.none())
+        return module.emitError("no variant of chunk ")
+               << chunk << " is what its layers call in omnibal.plan";
+      result.plannedVariant[chunk] = ofChunk.find_first();
+    }
+    return success();
   }
 
   /// A chunk whose backward runs in two halves has layers with these halves.
   LogicalResult checkHalves() {
     for (const analysis::Call &call : graph.calls) {
-      LayerFnOp callee = call.callee;
+      SmallVector<LayerFnOp> callees = call.variants;
+      callees.push_back(call.callee);
       bool split = result.runs[call.chunk].count(rt::ActionKind::InputGrad) != 0;
-      if (split && callee.getBackward() && !callee.getInputGrad() && !callee.getWeightGrad())
-        return CallLayerOp(call.op).emitOpError("runs its backward in two halves, but @")
-               << callee.getSymName()
-               << " has no input_grad and no weight_grad; omnibal-materialize-layers makes them "
-                  "where omnibal.plan splits the chunk, or with split-backward";
+      for (LayerFnOp callee : callees)
+        if (split && callee.getBackward() && !callee.getInputGrad() && !callee.getWeightGrad())
+          return CallLayerOp(call.op).emitOpError("runs its backward in two halves, but @")
+                 << callee.getSymName()
+                 << " has no input_grad and no weight_grad; omnibal-materialize-layers makes them "
+                    "where omnibal.plan splits the chunk, or with split-backward";
     }
     return success();
   }

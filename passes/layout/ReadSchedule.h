@@ -21,6 +21,8 @@ struct Schedule {
   /// The kinds of runs of each chunk in a training step that some action runs.
   std::map<int64_t, std::set<rt::ActionKind>> runs;
   bool stepPlanned = false; ///< plans of single steps choose order and places
+  /// By chunk: which of its calls' `omnibal.variants` its own actions run; empty: there are none.
+  std::vector<int64_t> plannedVariant;
 };
 
 /// Reads the plan, transfers and stages of a module in form C. Reports where a stage has no list in

@@ -19,7 +19,7 @@ bool StageLayout::isRun(int64_t chunk, rt::ActionKind kind) const {
 /// Builds a whole backward, or its first half: what gives gradients of inputs.
 std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
                                        std::vector<rt::LayerCall> &out) {
-  CallList list{{}, {}, kind, chunk.id};
+  CallList list(kind, chunk.id);
   std::map<int64_t, rt::Location> gradient; // edge -> where its gradient is being summed
   if (!stepPlanned && !isRun(chunk.id, kind))
     return "";
@@ -123,7 +123,7 @@ rt::Location StageLayout::gradInputLocation(CallList &list, int64_t edge,
 /// The second half of a backward: gradients of parameters, from what is kept, from what the first
 /// half holds and from gradients of outputs, which nothing has changed since.
 std::string StageLayout::buildWeightGrad(rt::Chunk &chunk) {
-  CallList list{{}, {}, rt::ActionKind::WeightGrad, chunk.id};
+  CallList list(rt::ActionKind::WeightGrad, chunk.id);
   if (!stepPlanned && !isRun(chunk.id, list.kind))
     return "";
   for (int64_t index = static_cast<int64_t>(graph.calls.size()) - 1; index >= 0; --index) {

@@ -28,27 +28,51 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
   for (int64_t c = 0; c < graph.chunks(); ++c) {
     if (graph.chunkStage[c] != stage)
       continue;
-    rt::Chunk chunk;
-    chunk.id = static_cast<int32_t>(c);
-    for (const CallMemory &call : graph.calls)
-      if (call.chunk == c)
-        chunk.layers.push_back(call.name);
-    if (std::string error = buildForward(chunk); !error.empty())
-      return error;
-    if (purpose == StageMode::Train) {
-      std::string error = buildBackward(chunk, rt::ActionKind::Backward, chunk.backward);
-      if (error.empty())
-        error = buildBackward(chunk, rt::ActionKind::InputGrad, chunk.inputGrad);
-      if (error.empty())
-        error = buildWeightGrad(chunk);
-      if (!error.empty())
+    for (variant = 0; variant < (stepPlanned ? graph.variantsOf(c) : 1); ++variant)
+      if (std::string error = buildChunk(c); !error.empty())
         return error;
-    }
-    theMode.chunks.push_back(std::move(chunk));
   }
   if (stepPlanned)
     describeBlocks();
   return "";
+}
+
+/// The lists of one variant of a chunk.
+std::string StageLayout::buildChunk(int64_t number) {
+  rt::Chunk chunk;
+  chunk.id = static_cast<int32_t>(number);
+  chunk.variant = static_cast<int32_t>(variant);
+  for (const CallMemory &call : graph.calls)
+    if (call.chunk == number)
+      chunk.layers.push_back(call.name);
+  if (variant > 0)
+    forgetValues(number);
+  std::string error = buildForward(chunk);
+  if (purpose == StageMode::Train) {
+    if (error.empty())
+      error = buildBackward(chunk, rt::ActionKind::Backward, chunk.backward);
+    if (error.empty())
+      error = buildBackward(chunk, rt::ActionKind::InputGrad, chunk.inputGrad);
+    if (error.empty())
+      error = buildWeightGrad(chunk);
+  }
+  theMode.chunks.push_back(std::move(chunk));
+  return error;
+}
+
+/// What stays in the chunk has other places in each of its variants.
+void StageLayout::forgetValues(int64_t chunk) {
+  for (auto it = valueLocation.begin(); it != valueLocation.end();) {
+    const auto leaves = outRegion.find(chunk);
+    const bool stays = graph.calls[graph.edges[it->first].producer].chunk == chunk &&
+                       (leaves == outRegion.end() || it->second.index != leaves->second);
+    it = stays ? valueLocation.erase(it) : std::next(it);
+  }
+  savedLocation.clear();
+  heldLocation.clear();
+  gradientLocation.clear();
+  keptRegion.clear();
+  heldRegion.clear();
 }
 
 int32_t StageLayout::addRegion(std::string name, RegionKind kind, int64_t chunk) {
@@ -77,24 +101,29 @@ rt::Extent StageLayout::grow(int32_t number, int64_t bytes, const rt::Extent &st
 }
 
 std::pair<int64_t, std::string> StageLayout::ownerOf(int64_t call) const {
+  const std::string suffix = variant > 0 ? " in variant " + std::to_string(variant) : "";
   if (stepPlanned)
-    return {call, graph.calls[call].name};
+    return {call, graph.calls[call].name + suffix};
   return {graph.calls[call].chunk, std::to_string(graph.calls[call].chunk)};
 }
 
+/// Modes whose steps are not planned run what the plan's own options have.
+const CalleeFunctions &StageLayout::functionsOf(int64_t call) const {
+  return stepPlanned ? graph.calls[call].functionsIn(variant) : graph.calls[call].functions;
+}
+
 int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {
-  return graph.calls[call].functions.of(kind, purpose);
+  return functionsOf(call).of(kind, purpose);
 }
 
 bool StageLayout::readByBackward(int64_t call, rt::Role role, int64_t index) const {
   return purpose == StageMode::Train &&
-         llvm::any_of(graph.calls[call].functions.gradients(),
+         llvm::any_of(functionsOf(call).gradients(),
                       [&](int64_t function) { return graph.reads(function, role, index); });
 }
 
 bool StageLayout::readByWeightGrad(int64_t call, rt::Role role, int64_t index) const {
-  return purpose == StageMode::Train &&
-         graph.reads(graph.calls[call].functions.weightGrad, role, index);
+  return purpose == StageMode::Train && graph.reads(functionsOf(call).weightGrad, role, index);
 }
 
 /// Whether the second half of a backward reads the value of the edge.
@@ -198,7 +227,7 @@ std::string StageLayout::forwardLocation(int64_t edge, int64_t chunk, rt::Locati
 }
 
 std::string StageLayout::buildForward(rt::Chunk &chunk) {
-  CallList list{{}, {}, rt::ActionKind::Forward, chunk.id};
+  CallList list(rt::ActionKind::Forward, chunk.id);
   for (const auto &[place, location] : receivedLocation)
     if (auto made = valueLocation.find(place.first);
         place.second == chunk.id && made != valueLocation.end())
@@ -254,7 +283,7 @@ rt::Location StageLayout::transient(CallList &list, int64_t bytes) {
 
 void StageLayout::touch(const rt::Location &location, const CallList &list) {
   if (location.space == rt::Space::Region)
-    uses[location.index].touched.insert({list.kind, list.chunk});
+    uses[location.index].touched.insert({list.kind, list.chunk, variant});
 }
 
 std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
@@ -302,7 +331,7 @@ std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
   list.blocks.push_back({callee.workspaceBytes, now, now});
   result.workspaceRegion = workRegion;
   result.workspaceOffset = -static_cast<int64_t>(list.blocks.size());
-  uses[workRegion].touched.insert({list.kind, list.chunk});
+  uses[workRegion].touched.insert({list.kind, list.chunk, variant});
   list.calls.push_back(std::move(result));
   return "";
 }
@@ -349,6 +378,11 @@ rt::Location StageLayout::resultLocation(int64_t chunk, const std::string &name,
   return results[name] = location;
 }
 
+/// That the mode's own actions run.
+int64_t StageLayout::plannedVariant(int64_t chunk) const {
+  return stepPlanned && !graph.plannedVariant.empty() ? graph.plannedVariant[chunk] : 0;
+}
+
 /// First and last action of the stage that use the region for this micro-batch.
 std::pair<int64_t, int64_t> StageLayout::lifetime(int32_t region, int64_t microbatch) const {
   const RegionUse &use = uses[region];
@@ -359,7 +393,8 @@ std::pair<int64_t, int64_t> StageLayout::lifetime(int32_t region, int64_t microb
   for (int64_t at : actionsOf[microbatch]) {
     const rt::Action &action = theMode.actions[at];
     bool compute = action.kind <= rt::ActionKind::WeightGrad;
-    bool mine = compute && use.touched.count({action.kind, action.index});
+    bool mine =
+        compute && use.touched.count({action.kind, action.index, plannedVariant(action.index)});
     if (action.kind == rt::ActionKind::Send || action.kind == rt::ActionKind::WaitSend)
       mine |= llvm::is_contained(use.sends, action.index);
     if (action.kind == rt::ActionKind::PostRecv || action.kind == rt::ActionKind::WaitRecv)

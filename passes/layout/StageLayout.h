@@ -3,8 +3,7 @@
 #define PASSES_LAYOUT_STAGELAYOUT_H
 
 #include "passes/common/OffsetAssignment.h"
-#include "passes/layout/MemoryGraph.h"
-#include "runtime/planner/step/StepProblem.h"
+#include "passes/layout/ModeLayout.h"
 #include <set>
 
 namespace omnibal::layout {
@@ -31,17 +30,22 @@ public:
   rt::Transfer receiveSide(size_t message) const;
   int64_t messageBytes() const;
   rt::Mode &mode() { return theMode; }
-  /// What plans of single steps place for a unit of each chunk of the stage, in the order of the
-  /// blocks' numbers.
-  const std::map<int64_t, std::vector<planner::Block>> &stepBlocks() const { return blocks; }
+  /// What plans of single steps place for a unit of each chunk of the stage.
+  const std::map<int64_t, ChunkBlocks> &stepBlocks() const { return blocks; }
 
 private:
   enum class RegionKind { Work, Kept, Message, Batch, Result };
+  /// By what a region is used: a kind of computing action of a chunk in one of its variants.
+  struct Touch {
+    rt::ActionKind kind;
+    int64_t chunk, variant;
+    friend auto operator<=>(const Touch &, const Touch &) = default;
+  };
   struct RegionUse {
     RegionKind kind;
-    int64_t chunk = -1;                                   ///< whose it is, where each has its own
-    std::set<std::pair<rt::ActionKind, int64_t>> touched; ///< (computing kind, chunk)
-    std::vector<int32_t> sends, receives;                 ///< messages
+    int64_t chunk = -1; ///< whose it is, where each has its own
+    std::set<Touch> touched;
+    std::vector<int32_t> sends, receives;     ///< messages
     std::optional<planner::BlockBegin> begin; ///< where it begins before the chunk's own actions
   };
   /// A list of layer calls under construction; transient buffers get offsets at its end.
@@ -50,10 +54,13 @@ private:
     std::vector<Block> blocks;
     rt::ActionKind kind;
     int64_t chunk;
+
+    CallList(rt::ActionKind kind, int64_t chunk) : kind(kind), chunk(chunk) {}
   };
 
   int32_t addRegion(std::string name, RegionKind kind, int64_t chunk = -1);
   rt::Extent grow(int32_t region, int64_t bytes, const rt::Extent &stepBytes);
+  const CalleeFunctions &functionsOf(int64_t call) const;
   int64_t functionOf(int64_t call, rt::ActionKind kind) const;
   bool readByBackward(int64_t call, rt::Role role, int64_t index) const;
   bool readByWeightGrad(int64_t call, rt::Role role, int64_t index) const;
@@ -63,6 +70,8 @@ private:
   /// The owner of what is kept, and its name: a layer where steps are planned, else a chunk.
   std::pair<int64_t, std::string> ownerOf(int64_t call) const;
 
+  std::string buildChunk(int64_t chunk);
+  void forgetValues(int64_t chunk);
   void placeReceives(int64_t chunk);
   void placeArrivals(int64_t chunk);
   void placeSends(int64_t chunk);
@@ -84,10 +93,11 @@ private:
   rt::Location batchLocation(int64_t chunk, const FormalMemory &formal);
   rt::Location resultLocation(int64_t chunk, const std::string &name, const FormalMemory &formal);
   void describeBlocks();
-  planner::Block blockOf(const rt::Region &region, const RegionUse &use) const;
+  planner::Block blockOf(const rt::Region &region, const RegionUse &use, int64_t variant) const;
   int64_t placeStepMemory(int64_t base);
   int64_t stepMessageBytes() const;
   std::string forwardLocation(int64_t edge, int64_t chunk, rt::Location &out) const;
+  int64_t plannedVariant(int64_t chunk) const;
   std::pair<int64_t, int64_t> lifetime(int32_t region, int64_t microbatch) const;
 
   const MemoryGraph &graph;
@@ -98,7 +108,8 @@ private:
   rt::Mode theMode;
   std::vector<RegionUse> uses; ///< parallel to theMode.regions
   int32_t workRegion = -1;
-  std::map<int64_t, rt::Location> valueLocation;                        ///< edge made here
+  int64_t variant = 0;                           ///< of the chunk whose lists are being built
+  std::map<int64_t, rt::Location> valueLocation; ///< edge made here
   std::map<std::pair<int64_t, int64_t>, rt::Location> receivedLocation; ///< (edge, chunk)
   std::map<std::pair<int64_t, int64_t>, rt::Location> gradOutLocation;  ///< (edge, chunk)
   std::map<std::pair<int64_t, int64_t>, rt::Location> gradInLocation;   ///< (edge, from chunk)
@@ -106,13 +117,13 @@ private:
   std::map<std::pair<int64_t, int64_t>, rt::Location> heldLocation;     ///< (call, index)
   std::map<int64_t, rt::Location> gradientLocation;       ///< edge, when input_grad ends
   std::map<int64_t, int32_t> outRegion, gradOutRegion;    ///< per chunk
-  std::map<int64_t, int32_t> heldRegion;                  ///< by owner
-  std::map<std::pair<int64_t, bool>, int32_t> keptRegion; ///< (owner, until weight_grad)
+  std::map<int64_t, int32_t> heldRegion;                  ///< by owner, of this variant
+  std::map<std::pair<int64_t, bool>, int32_t> keptRegion; ///< (owner, until weight_grad), likewise
   std::vector<std::vector<int64_t>> actionsOf;            ///< positions, by micro-batch
   std::map<size_t, int32_t> receiveRegion;                ///< per message
   std::map<std::pair<int64_t, std::string>, rt::Location> batchValues; ///< by owner and name
   std::map<std::string, rt::Location> results;
-  std::map<int64_t, std::vector<planner::Block>> blocks; ///< by chunk
+  std::map<int64_t, ChunkBlocks> blocks; ///< by chunk
 };
 
 } // namespace omnibal::layout

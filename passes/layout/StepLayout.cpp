@@ -36,12 +36,15 @@ void StageLayout::placeArrivals(int64_t chunk) {
   }
 }
 
-/// How long a plan keeps the block of a region: from its first to its last use, in the terms of its
-/// chunk's own actions.
-planner::Block StageLayout::blockOf(const rt::Region &region, const RegionUse &use) const {
-  auto touchedBy = [&](rt::ActionKind kind) { return use.touched.count({kind, use.chunk}) != 0; };
-  const bool leaves = !use.sends.empty() || llvm::any_of(use.touched, [&](const auto &touch) {
-    return touch.second != use.chunk;
+/// How long a plan keeps the block of a region where the chunk runs in a variant: from its first to
+/// its last use, in the terms of its chunk's own actions.
+planner::Block StageLayout::blockOf(const rt::Region &region, const RegionUse &use,
+                                    int64_t ofVariant) const {
+  auto touchedBy = [&](rt::ActionKind kind) {
+    return use.touched.count({kind, use.chunk, ofVariant}) != 0;
+  };
+  const bool leaves = !use.sends.empty() || llvm::any_of(use.touched, [&](const Touch &touch) {
+    return touch.chunk != use.chunk;
   });
   const rt::Extent &size = region.block->bytes;
   planner::Block block{{size.constant, size.perTile, size.perToken}};
@@ -66,10 +69,19 @@ void StageLayout::describeBlocks() {
   for (auto [region, use] : llvm::zip_equal(theMode.regions, uses)) {
     if (!region.block)
       continue;
-    std::vector<planner::Block> &ofChunk = blocks[use.chunk];
+    ChunkBlocks &ofChunk = blocks[use.chunk];
+    ofChunk.resize(graph.variantsOf(use.chunk));
     region.block->chunk = static_cast<int32_t>(use.chunk);
-    region.block->number = static_cast<int32_t>(ofChunk.size());
-    ofChunk.push_back(blockOf(region, use));
+    for (auto [number, ofVariant] : llvm::enumerate(ofChunk)) {
+      const auto v = static_cast<int64_t>(number);
+      const bool isUsed = !use.sends.empty() || !use.receives.empty() ||
+                          llvm::any_of(use.touched, [&](const Touch &touch) {
+                            return touch.chunk != use.chunk || touch.variant == v;
+                          });
+      region.block->numbers.push_back(isUsed ? static_cast<int32_t>(ofVariant.size()) : -1);
+      if (isUsed)
+        ofVariant.push_back(blockOf(region, use, v));
+    }
   }
 }
 

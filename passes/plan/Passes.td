@@ -29,8 +29,8 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
     Input: form L with costs (omnibal-annotate-costs, or by hand). Reads them, `omnibal.cluster` and
     `omnibal.loads` as a planning problem, cuts by `method` or takes the cuts of `plan`, recomputes
     what the memory limits demand, and writes `omnibal.chunk` and `omnibal.remat` on the layers and
-    `omnibal.plan` and `omnibal.reserved` on the module (form P), or nothing. What a stage needs
-    beside what the search counts comes off its limit, and the search runs again until the plan
+    `omnibal.plan` and `omnibal.reserved` on the module (form P), or nothing. Where plans of single
+    steps choose what is recomputed, layers have `omnibal.remat_variants`. What a stage needs beside what the search counts comes off its limit, and the search runs again until the plan
     fits. Analysis remarks give layers, times and memory of each stage and say what limits it.
   }];
   let options = [

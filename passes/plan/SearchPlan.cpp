@@ -4,6 +4,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/common/ProblemAttributes.h"
+#include "passes/plan/StepVariants.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/model/Partition.h"
 #include "runtime/planner/model/ProblemSize.h"
@@ -42,9 +43,7 @@ public:
     result.rematFixed = choices.remat != "auto" || fixedByHand;
     countParameters();
     writePlan(module, result.problem, result.plan);
-    module->removeAttr(stepPlannedAttrName);
-    if (isStepPlanned)
-      module->setAttr(stepPlannedAttrName, UnitAttr::get(module.getContext()));
+    writeStepVariants();
     SmallVector<int64_t> reserved;
     for (int64_t r = 0; r < result.problem.cluster.stages; ++r)
       reserved.push_back(reservedOf(r));
@@ -109,8 +108,9 @@ private:
     result.timeline = planner::simulate(result.problem, result.plan);
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error;
-    auto needed =
-        memory->of(result.plan, result.problem.cluster.stages, choices.microbatches, isStepPlanned);
+    variants = isStepPlanned ? stepVariants() : layout::StepVariants();
+    auto needed = memory->of(result.plan, result.problem.cluster.stages, choices.microbatches,
+                             isStepPlanned ? &variants : nullptr);
     if (failed(needed))
       return failure();
     result.memory = std::move(*needed);
@@ -319,6 +319,31 @@ private:
     return success();
   }
 
+  /// Under a memory limit plans of steps decide what is recomputed, unless a person did.
+  layout::StepVariants stepVariants() const {
+    if (choices.remat == "auto" && !fixedByHand && !result.problem.cluster.memoryBytes.empty())
+      return chooseStepVariants(result.problem, result.plan);
+    layout::StepVariants own;
+    for (const std::string &option : result.plan.remat)
+      own.push_back({option});
+    return own;
+  }
+
+  void writeStepVariants() {
+    Builder builder(module.getContext());
+    module->removeAttr(stepPlannedAttrName);
+    if (isStepPlanned)
+      module->setAttr(stepPlannedAttrName, builder.getUnitAttr());
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    for (auto [index, layer] : llvm::enumerate(main.getOps<LayerOp>())) {
+      layer->removeAttr(rematVariantsAttrName);
+      if (!isStepPlanned || variants[index].size() == 1)
+        continue;
+      SmallVector<StringRef> names(variants[index].begin(), variants[index].end());
+      layer->setAttr(rematVariantsAttrName, builder.getStrArrayAttr(names));
+    }
+  }
+
   void countParameters() {
     auto graph = LayerGraph::get(module, "omnibal-search-plan"); // was read before
     const planner::Plan &plan = result.plan;
@@ -343,6 +368,7 @@ private:
   FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too
   bool isStepPlanned = false;
+  layout::StepVariants variants;
 };
 
 } // namespace

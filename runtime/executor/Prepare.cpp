@@ -1,6 +1,7 @@
 //===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
 #include "runtime/comm/PatientAgreement.h"
 #include "runtime/executor/ExecutorInternal.h"
+#include "runtime/executor/StepRehearsal.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/TensorFingerprint.h"

@@ -1,5 +1,6 @@
 //===- Rehearsal.cpp - The computing actions of a stage alone, for measuring ------------------===//
 #include "runtime/executor/ActionRun.h"
+#include "runtime/executor/StepRehearsal.h"
 
 namespace omnibal::rt {
 namespace {
@@ -33,7 +34,7 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
     return Status::ok();
   };
   // Plans of steps choose among all kinds of actions.
-  std::unique_ptr<StepRun> all = impl->stepRuns ? impl->stepRuns->rehearsal() : nullptr;
+  std::unique_ptr<StepRun> all = impl->stepRuns ? rehearsalOf(stageInfo()) : nullptr;
   const RunPlan &plan = all ? all->plan : prepared.plan;
   ActionRun run(loaded, prepared, plan, all ? all->completions : prepared.completions, *impl,
                 device.functions, *device.pool, *device.backend, *device.transport,

@@ -14,6 +14,7 @@ struct StepPlanFacts {
   double predictedSeconds = 0;
   double boundSeconds = 0;  ///< no plan of this layout is shorter
   double staticSeconds = 0; ///< what the program's lists would take
+  double recomputed = 0;    ///< what recomputing adds to the step's computing, as a share
   int64_t arenaUsed = 0;    ///< bytes of this stage that the plan's blocks reach
 };
 

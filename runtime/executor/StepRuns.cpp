@@ -19,6 +19,11 @@ Status misfits(const std::string &what) {
           "step-problem.json is not of this program: " + what + "; compile the program again"};
 }
 
+/// That the plan runs for a micro-batch; micro-batches are whole.
+int64_t variantOf(const planner::StepPlan &plan, int32_t chunk, int32_t microbatch) {
+  return plan.variants[chunk][microbatch].front();
+}
+
 /// The host's transports perform messages as they come.
 TransportOrder transportOrder(const Program &program) {
   return program.target == "host" ? TransportOrder::Any : TransportOrder::OneQueue;
@@ -90,11 +95,13 @@ Status StepRuns::check() const {
     return misfits("it has more memory for stage " + std::to_string(stage.id) +
                    " than the stage's arena");
   for (size_t c = 0; c < problem.chunks.size(); ++c) {
-    const bool isOurs = std::any_of(mode.chunks.begin(), mode.chunks.end(), [&](const Chunk &own) {
-      return own.id == static_cast<int32_t>(c);
-    });
-    if (isOurs != (problem.chunks[c].stage == stage.id) || problem.chunks[c].variants.size() != 1)
-      return misfits("chunk " + std::to_string(c) + " is on another stage or has variants");
+    const auto variants =
+        std::count_if(mode.chunks.begin(), mode.chunks.end(),
+                      [&](const Chunk &own) { return own.id == static_cast<int32_t>(c); });
+    const planner::StepChunk &chunk = problem.chunks[c];
+    if ((variants > 0) != (chunk.stage == stage.id) ||
+        (variants > 0 && static_cast<size_t>(variants) != chunk.variants.size()))
+      return misfits("chunk " + std::to_string(c) + " is on another stage or has other variants");
   }
   return Status::ok();
 }
@@ -102,55 +109,77 @@ Status StepRuns::check() const {
 /// Every binding of every action lies in a block that plans keep alive then (rule p9, once for all
 /// plans: these keep blocks that are alive together apart).
 Status StepRuns::checkBlocks() const {
-  std::vector<int32_t> sizes(problem.chunks.size());
+  std::map<std::pair<int32_t, size_t>, size_t> counts; // by chunk and variant
   for (const Region &region : mode.regions) {
     if (!region.block)
       continue;
     const StepBlock &own = *region.block;
-    const std::vector<Block> &blocks = problem.chunks[own.chunk].variants[0].blocks;
-    if (own.number >= static_cast<int32_t>(blocks.size()) ||
-        !sameSize(blocks[own.number].bytes, own.bytes))
-      return misfits("region \"" + region.name + "\" has no block of its size");
-    ++sizes[own.chunk];
+    for (size_t v = 0; v < own.numbers.size(); ++v) {
+      if (own.numbers[v] < 0)
+        continue;
+      const std::vector<Block> &blocks = problem.chunks[own.chunk].variants[v].blocks;
+      if (own.numbers[v] >= static_cast<int32_t>(blocks.size()) ||
+          !sameSize(blocks[own.numbers[v]].bytes, own.bytes))
+        return misfits("region \"" + region.name + "\" has no block of its size");
+      ++counts[{own.chunk, v}];
+    }
   }
-  auto blockOf = [&](int32_t region) -> const Block * {
-    const std::optional<StepBlock> &own = mode.regions[region].block;
-    return own ? &problem.chunks[own->chunk].variants[0].blocks[own->number] : nullptr;
-  };
   for (const Chunk &chunk : mode.chunks) {
-    if (sizes[chunk.id] != static_cast<int32_t>(problem.chunks[chunk.id].variants[0].blocks.size()))
+    if (counts[{chunk.id, chunk.variant}] !=
+        problem.chunks[chunk.id].variants[chunk.variant].blocks.size())
       return misfits("chunk " + std::to_string(chunk.id) + " has blocks without regions");
     for (ActionKind kind : computeKinds)
       for (const LayerCall &call : chunk.calls(kind))
-        for (const Location &l : call.bindings) {
-          const Block *block = l.space == Space::Region ? blockOf(l.index) : nullptr;
-          if (!block)
-            continue;
-          const bool isOwn = mode.regions[l.index].block->chunk == chunk.id;
-          if (isOwn ? !isAliveIn(*block, kind) : !canBeSent(*block))
+        for (const Location &l : call.bindings)
+          if (l.space == Space::Region && !isThere(l.index, chunk, kind))
             return misfits("layer \"" + call.layer + "\" uses region \"" +
                            mode.regions[l.index].name + "\" in " + nameOf(kind) +
                            ", when its block is gone");
-        }
   }
   for (const Transfer &t : mode.transfers) {
     const bool sends = t.fromStage == stage.id;
-    const Block *block = blockOf(sends ? t.sendRegion : t.recvRegion);
     const BlockBegin begin = t.gradient ? BlockBegin::ReceiveGrad : BlockBegin::Receive;
-    if (!block || (sends ? !canBeSent(*block) : block->begin != begin))
+    const int32_t region = sends ? t.sendRegion : t.recvRegion;
+    if (!mode.regions[region].block || !holdsInAllVariants(region, [&](const Block &block) {
+          return sends ? canBeSent(block) : block.begin == begin;
+        }))
       return misfits("the block of transfer " + std::to_string(t.id) + " is not there when it is " +
                      (sends ? "sent" : "received"));
   }
   return Status::ok();
 }
 
+/// Whether plans keep the region while an action of the chunk runs: its own one, or what another
+/// chunk made, in whichever variant.
+bool StepRuns::isThere(int32_t region, const Chunk &chunk, ActionKind kind) const {
+  const std::optional<StepBlock> &own = mode.regions[region].block;
+  if (!own)
+    return true;
+  if (own->chunk != chunk.id)
+    return holdsInAllVariants(region, canBeSent);
+  const int32_t number = own->numbers[chunk.variant]; // rule p14: there is one
+  return isAliveIn(problem.chunks[chunk.id].variants[chunk.variant].blocks[number], kind);
+}
+
+bool StepRuns::holdsInAllVariants(int32_t region,
+                                  const std::function<bool(const Block &)> &holds) const {
+  const StepBlock &own = *mode.regions[region].block;
+  for (size_t v = 0; v < own.numbers.size(); ++v)
+    if (own.numbers[v] < 0 || !holds(problem.chunks[own.chunk].variants[v].blocks[own.numbers[v]]))
+      return false;
+  return true;
+}
+
 Status StepRuns::findTransfers() {
-  chunkOf.assign(problem.chunks.size(), -1);
+  chunkOf.resize(problem.chunks.size());
   for (size_t c = 0; c < mode.chunks.size(); ++c)
-    chunkOf[mode.chunks[c].id] = static_cast<int32_t>(c);
+    chunkOf[mode.chunks[c].id].push_back(static_cast<int32_t>(c));
   for (size_t r = 0; r < mode.regions.size(); ++r)
     if (const std::optional<StepBlock> &block = mode.regions[r].block)
-      regionOf[{block->chunk, block->number}] = static_cast<int32_t>(r);
+      for (size_t v = 0; v < block->numbers.size(); ++v)
+        if (block->numbers[v] >= 0)
+          regionOf[{block->chunk, static_cast<int32_t>(v), block->numbers[v]}] =
+              static_cast<int32_t>(r);
   for (const Message &message : messages) {
     auto found = std::find_if(mode.transfers.begin(), mode.transfers.end(), [&](const auto &t) {
       return t.gradient == message.gradient && t.fromChunk == message.fromChunk &&
@@ -173,7 +202,8 @@ std::vector<Action> StepRuns::ownActions(const PlannedStep &planned, const StepR
                                          std::span<const RunLoad> sizes) const {
   std::vector<Action> actions = planned.lists[stage.id];
   for (Action &a : actions)
-    a.index = isCompute(a.kind) ? chunkOf[a.index] : transferOf[a.index];
+    a.index = isCompute(a.kind) ? chunkOf[a.index][variantOf(planned.plan, a.index, a.microbatch)]
+                                : transferOf[a.index];
   return withEpilogue(stage, mode, sendWaits.delayed(actions, run.plan.offsets, sizes));
 }
 
@@ -184,7 +214,8 @@ void StepRuns::placeBlocks(const planner::StepPlan &plan, std::span<const RunLoa
     if (mode.regions[r].block) // micro-batches without units have none
       run.offsets[r].assign(mode.microbatches, mode.stepOffset);
   for (const planner::BlockPlace &place : plan.places[stage.id]) {
-    const int32_t region = regionOf.at({place.chunk, place.block});
+    const int64_t variant = variantOf(plan, place.chunk, place.microbatch);
+    const int32_t region = regionOf.at({place.chunk, static_cast<int32_t>(variant), place.block});
     run.offsets[region][place.microbatch] = mode.stepOffset + place.offset;
     const RunLoad &size = sizes[place.microbatch];
     run.facts.arenaUsed = std::max(
@@ -230,6 +261,7 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   run->facts.predictedSeconds = static_cast<double>(planned.plan.stepNs) * secondsOfNs;
   run->facts.boundSeconds = static_cast<double>(planned.plan.boundNs) * secondsOfNs;
   run->facts.staticSeconds = static_cast<double>(planned.plan.staticNs) * secondsOfNs;
+  run->facts.recomputed = planned.recomputed;
   if (run->facts.hasLists) {
     placeBlocks(planned.plan, sizes, *run);
     run->actions = ownActions(planned, *run, sizes);
@@ -242,46 +274,6 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   run->completions = findCompletions(stage, mode, run->plan.actions);
   if (verifies)
     OMNIBAL_RETURN_IF_ERROR(verify(planned, *run, loads, sizes));
-  return run;
-}
-
-int64_t rehearsalBytes(const Stage &stage) {
-  auto train = stage.modes.find("train");
-  if (train == stage.modes.end())
-    return 0;
-  int64_t bytes = train->second.stepOffset;
-  for (const Region &region : train->second.regions)
-    bytes += region.block ? region.bytes : 0;
-  return bytes;
-}
-
-std::unique_ptr<StepRun> StepRuns::rehearsal() const {
-  auto run = std::make_unique<StepRun>();
-  auto add = [&](ActionKind kind, size_t index) {
-    run->actions.push_back({kind, 0, static_cast<int32_t>(index)});
-  };
-  for (const auto &backward : {std::vector{ActionKind::Backward},
-                               std::vector{ActionKind::InputGrad, ActionKind::WeightGrad}}) {
-    for (size_t t = 0; t < mode.transfers.size(); ++t)
-      if (mode.transfers[t].toStage == stage.id)
-        add(ActionKind::WaitRecv, t);
-    for (size_t c = 0; c < mode.chunks.size(); ++c)
-      add(ActionKind::Forward, c);
-    for (size_t c = mode.chunks.size(); c-- > 0;)
-      for (ActionKind kind : backward)
-        add(kind, c);
-  }
-  run->plan = ownPlan(mode);
-  run->plan.actions = run->actions;
-  run->plan.ofStep = true;
-  run->offsets.resize(mode.regions.size());
-  int64_t next = mode.stepOffset;
-  for (size_t r = 0; r < mode.regions.size(); ++r)
-    if (mode.regions[r].block) {
-      run->offsets[r].assign(mode.microbatches, next);
-      run->plan.offsets[r] = run->offsets[r].data();
-      next += mode.regions[r].bytes;
-    }
   return run;
 }
 

@@ -8,6 +8,9 @@
 #include "runtime/executor/StepPlanFacts.h"
 #include "runtime/planner/step/StepProblem.h"
 #include "runtime/schedule/StepPlans.h"
+#include <array>
+#include <functional>
+#include <map>
 #include <memory>
 
 namespace omnibal::rt {
@@ -37,16 +40,15 @@ public:
 
   /// Plans a step for the micro-batches of `source` and lays it out.
   Result<std::unique_ptr<StepRun>> of(int64_t step, MicrobatchSource &source);
-  /// Every kind of action of every chunk on micro-batch 0, for measuring: all forwards and whole
-  /// backwards, then all forwards and split ones. Blocks lie one after the other, in the first
-  /// rehearsalBytes() of the arena.
-  std::unique_ptr<StepRun> rehearsal() const;
 
 private:
   StepRuns(const Program &program, const Stage &stage, int replica,
            std::shared_ptr<StepPlans> plans);
   Status check() const;
   Status checkBlocks() const;
+  bool isThere(int32_t region, const Chunk &chunk, ActionKind kind) const;
+  bool holdsInAllVariants(int32_t region,
+                          const std::function<bool(const planner::Block &)> &holds) const;
   Status findTransfers();
   std::vector<Action> ownActions(const PlannedStep &planned, const StepRun &run,
                                  std::span<const RunLoad> sizes) const;
@@ -63,14 +65,12 @@ private:
   const planner::StepProblem &problem; ///< of `plans`, as are the messages
   const std::vector<Message> &messages;
   std::vector<int32_t> transferOf; ///< by message: its number in Mode::transfers, or -1
-  std::vector<int32_t> chunkOf;    ///< by chunk of the problem: its number in Mode::chunks
-  std::map<std::pair<int32_t, int32_t>, int32_t> regionOf; ///< chunk, block
+  /// By chunk of the problem and variant: its number in Mode::chunks.
+  std::vector<std::vector<int32_t>> chunkOf;
+  std::map<std::array<int32_t, 3>, int32_t> regionOf; ///< by chunk, variant and block
   SendWaits sendWaits;
   bool verifies; ///< every step by the rules p9 and p10
 };
-
-/// Bytes of the arena that StepRuns::rehearsal() needs.
-int64_t rehearsalBytes(const Stage &stage);
 
 /// What a step's micro-batches weigh, as plans count it.
 Result<planner::StepLoads> loadsOf(int64_t step, int32_t microbatches, MicrobatchSource &source);

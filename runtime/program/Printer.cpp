@@ -52,12 +52,25 @@ void printCalls(std::ostream &out, const Program &p, const char *what,
   out << "\n";
 }
 
+/// "4", or by variant: "4, -, 2".
+std::string numbersOf(const StepBlock &block) {
+  std::string text;
+  for (int32_t number : block.numbers)
+    text += (text.empty() ? "" : ", ") + (number < 0 ? "-" : std::to_string(number));
+  return text;
+}
+
+/// Nothing where it is the first one.
+std::string variantOf(const Chunk &chunk) {
+  return chunk.variant == 0 ? "" : " variant " + std::to_string(chunk.variant);
+}
+
 void printMode(std::ostream &out, const Program &p, const std::string &name, const Mode &mode) {
   out << "  mode " << name << ": " << mode.microbatches << " micro-batches\n    regions:\n";
   for (const Region &r : mode.regions) {
     out << "      " << r.name << " " << r.bytes << " bytes";
     if (r.block)
-      out << " (block " << r.block->number << " of chunk " << r.block->chunk << ", "
+      out << " (block " << numbersOf(*r.block) << " of chunk " << r.block->chunk << ", "
           << toString(r.block->bytes) << ")";
     out << " at";
     std::vector<int64_t> places;
@@ -79,7 +92,7 @@ void printMode(std::ostream &out, const Program &p, const std::string &name, con
   values("reads", mode.batchValues);
   values("gives", mode.results);
   for (const Chunk &c : mode.chunks) {
-    out << "    chunk " << c.id << ":\n";
+    out << "    chunk " << c.id << variantOf(c) << ":\n";
     printCalls(out, p, "forward", c.forward);
     printCalls(out, p, "backward", c.backward);
     printCalls(out, p, "input_grad", c.inputGrad);
@@ -97,7 +110,8 @@ void printMode(std::ostream &out, const Program &p, const std::string &name, con
   for (const Action &a : mode.actions) {
     out << "      " << nameOf(a.kind);
     if (isCompute(a.kind))
-      out << " chunk " << mode.chunks[a.index].id << " mb " << a.microbatch;
+      out << " chunk " << mode.chunks[a.index].id << variantOf(mode.chunks[a.index]) << " mb "
+          << a.microbatch;
     else if (a.kind <= ActionKind::WaitSend)
       out << " transfer " << mode.transfers[a.index].id << " mb " << a.microbatch;
     else if (a.kind == ActionKind::ReduceShared || a.kind == ActionKind::ReduceGradients)

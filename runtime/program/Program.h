@@ -97,9 +97,11 @@ struct LayerCall {
 /// What the plan of a step places for each unit of a chunk: a block of the step problem
 /// (runtime/planner/step/StepProblem.h).
 struct StepBlock {
-  int32_t chunk = 0, variant = 0;
-  int32_t number = 0; ///< among the variant's blocks
-  Extent bytes;       ///< for N rounded up to the row bucket
+  int32_t chunk = 0;
+  /// By variant of the chunk: its number among the variant's blocks; -1: the variant has no use for
+  /// it.
+  std::vector<int32_t> numbers;
+  Extent bytes; ///< for N rounded up to the row bucket
 
   friend bool operator==(const StepBlock &, const StepBlock &) = default;
 };
@@ -180,8 +182,11 @@ struct Action {
   int32_t index = 0;
 };
 
+/// Where plans of single steps choose what a chunk recomputes, a stage has it once for each way,
+/// its variants. Of these a micro-batch runs one.
 struct Chunk {
   int32_t id = 0;
+  int32_t variant = 0; ///< of the chunk with this id; they are numbered from 0, in turn
   std::vector<std::string> layers;
   std::vector<LayerCall> forward, backward, inputGrad, weightGrad;
 

@@ -74,12 +74,15 @@ json write(const std::vector<LayerCall> &calls) {
   });
 }
 json write(const Chunk &c) {
-  return {{"id", c.id},
-          {"layers", c.layers},
-          {"forward", write(c.forward)},
-          {"backward", write(c.backward)},
-          {"input_grad", write(c.inputGrad)},
-          {"weight_grad", write(c.weightGrad)}};
+  json chunk = {{"id", c.id},
+                {"layers", c.layers},
+                {"forward", write(c.forward)},
+                {"backward", write(c.backward)},
+                {"input_grad", write(c.inputGrad)},
+                {"weight_grad", write(c.weightGrad)}};
+  if (c.variant > 0)
+    chunk["variant"] = c.variant;
+  return chunk;
 }
 json write(const Transfer &t) {
   return {{"id", t.id},
@@ -94,7 +97,7 @@ json write(const Transfer &t) {
 json write(const Region &r) {
   json region = {{"name", r.name}, {"bytes", r.bytes}, {"offsets", r.offsets}};
   if (r.block) {
-    region["block"] = json::array({r.block->chunk, r.block->variant, r.block->number});
+    region["block"] = json::array({r.block->chunk, r.block->numbers});
     region["size"] = write(r.block->bytes);
   }
   return region;
@@ -253,9 +256,11 @@ LayerCall readLayerCall(Field f) {
   return c;
 }
 Chunk readChunk(Field f) {
-  f.onlyKeys({"id", "layers", "forward", "backward", "input_grad", "weight_grad"});
+  f.onlyKeys({"id", "layers", "forward", "backward", "input_grad", "weight_grad", "variant"});
   Chunk c;
   c.id = f["id"].small();
+  if (f.has("variant"))
+    c.variant = f["variant"].small();
   c.layers = f["layers"].list([](Field e) { return e.text(); });
   c.forward = f["forward"].list(readLayerCall);
   c.backward = f["backward"].list(readLayerCall);
@@ -286,8 +291,9 @@ Region readRegion(Field f) {
   f.onlyKeys({"name", "bytes", "offsets", "block", "size"});
   Region r{f["name"].text(), f["bytes"].integer(), readIntegers(f["offsets"]), {}};
   if (f.has("block") || f.has("size")) {
-    auto t = f["block"].tuple(3);
-    r.block = StepBlock{t[0].small(), t[1].small(), t[2].small(), readExtent(f["size"])};
+    auto t = f["block"].tuple(2);
+    r.block = StepBlock{t[0].small(), t[1].list([](Field e) { return e.small(); }),
+                        readExtent(f["size"])};
   }
   return r;
 }

@@ -65,8 +65,18 @@ Status checkIndices(const Stage &stage, const Mode &mode, bool train, const std:
   return Status::ok();
 }
 
-/// Every chunk computes every micro-batch once, forward before backward.
+/// Every chunk computes every micro-batch once and in one of its variants, forward before backward.
 Status checkCompute(const Mode &mode, bool train, const std::string &where, const Positions &at) {
+  std::map<Key, int32_t> runs; // by chunk and micro-batch: in how many variants
+  for (size_t c = 0; c < mode.chunks.size(); ++c)
+    for (int32_t m = 0; m < mode.microbatches; ++m) {
+      int32_t &inVariants = runs[{mode.chunks[c].id, m}];
+      for (ActionKind kind : computeKinds)
+        if (at.of(kind, c, m) >= 0) {
+          ++inVariants;
+          break;
+        }
+    }
   for (size_t c = 0; c < mode.chunks.size(); ++c)
     for (int32_t m = 0; m < mode.microbatches; ++m) {
       auto position = [&](ActionKind kind) { return at.of(kind, c, m); };
@@ -77,6 +87,11 @@ Status checkCompute(const Mode &mode, bool train, const std::string &where, cons
       };
       int64_t f = position(ActionKind::Forward), b = position(ActionKind::Backward),
               i = position(ActionKind::InputGrad), w = position(ActionKind::WeightGrad);
+      const int32_t inVariants = runs.at({mode.chunks[c].id, m});
+      if (inVariants > 1)
+        return wrong("it runs in more than one variant");
+      if (inVariants == 1 && std::max({f, b, i, w}) < 0)
+        continue; // in another variant
       if (f < 0)
         return wrong("forward is missing");
       if (!train)

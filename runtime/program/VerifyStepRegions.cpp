@@ -2,6 +2,7 @@
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -30,11 +31,15 @@ Status checkBlock(const Program &p, const Mode &mode, const Region &region,
                   const std::string &where) {
   auto wrong = [&](const char *what) { return broken("p14", where, what); };
   const StepBlock &block = *region.block;
-  if (std::none_of(mode.chunks.begin(), mode.chunks.end(),
-                   [&](const Chunk &chunk) { return chunk.id == block.chunk; }))
+  const auto variants = static_cast<size_t>(
+      std::count_if(mode.chunks.begin(), mode.chunks.end(),
+                    [&](const Chunk &chunk) { return chunk.id == block.chunk; }));
+  if (variants == 0)
     return wrong("its block belongs to no chunk of the stage");
-  if (block.variant != 0 || block.number < 0)
-    return wrong("its block's variant or number is out of range");
+  if (block.numbers.size() != variants ||
+      *std::min_element(block.numbers.begin(), block.numbers.end()) < -1 ||
+      *std::max_element(block.numbers.begin(), block.numbers.end()) < 0)
+    return wrong("its block's numbers are not one a variant of the chunk, or out of range");
   if (!isWhole(block.bytes))
     return wrong("the sizes of its block are negative or no multiples of 64");
   if (bytesAtCaps(p, block.bytes) != region.bytes)
@@ -42,8 +47,22 @@ Status checkBlock(const Program &p, const Mode &mode, const Region &region,
   return Status::ok();
 }
 
+/// Chunks of one id are its variants, in turn.
+Status checkVariants(const Mode &mode, bool planned, const std::string &where) {
+  std::map<int32_t, int32_t> next;
+  for (const Chunk &chunk : mode.chunks) {
+    const int32_t variant = next[chunk.id]++;
+    if (chunk.variant != variant || (variant > 0 && !planned))
+      return broken("p14", where + ", chunk " + std::to_string(chunk.id),
+                    planned ? "its variants are not numbered in turn"
+                            : "it has variants, but steps are not planned");
+  }
+  return Status::ok();
+}
+
 /// An action may write the blocks of its own chunk alone: what others hold then depends on the
-/// plan. It reads what another chunk of the stage made where it copies that.
+/// plan. It reads what another chunk of the stage made where it copies that. Plans keep only what
+/// the chunk's variant has a block for.
 Status checkOwners(const Program &p, const Mode &mode, const std::string &where) {
   auto reads = [&](const LayerCall &call, size_t formal) {
     const Role role = p.functions[call.function].buffers[formal].role;
@@ -54,11 +73,19 @@ Status checkOwners(const Program &p, const Mode &mode, const std::string &where)
       for (const LayerCall &call : chunk.calls(kind))
         for (size_t i = 0; i < call.bindings.size(); ++i) {
           const Location &l = call.bindings[i];
-          if (l.space == Space::Region && mode.regions[l.index].block &&
-              mode.regions[l.index].block->chunk != chunk.id && !reads(call, i))
+          const Region *region = l.space == Space::Region ? &mode.regions[l.index] : nullptr;
+          if (!region || !region->block)
+            continue;
+          const bool isOwn = region->block->chunk == chunk.id;
+          auto wrong = [&](const char *verb, const char *why) {
             return broken("p14", where + ", " + nameOf(kind) + " of layer \"" + call.layer + "\"",
-                          "it writes region \"" + mode.regions[l.index].name +
-                              "\", which belongs to another chunk");
+                          std::string("it ") + verb + " region \"" + region->name + "\", which " +
+                              why);
+          };
+          if (!isOwn && !reads(call, i))
+            return wrong("writes", "belongs to another chunk");
+          if (isOwn && region->block->numbers[chunk.variant] < 0)
+            return wrong("uses", "its variant has no block for");
         }
   return Status::ok();
 }
@@ -68,6 +95,7 @@ Status checkOwners(const Program &p, const Mode &mode, const std::string &where)
 Status verifyStepRegions(const Program &p, const Stage &stage, const Mode &mode,
                          const std::string &where) {
   const bool planned = mode.stepBytes != 0;
+  OMNIBAL_RETURN_IF_ERROR(checkVariants(mode, planned, where));
   if (!planned && mode.stepOffset == 0 &&
       std::none_of(mode.regions.begin(), mode.regions.end(),
                    [](const Region &region) { return region.block.has_value(); }))
@@ -85,8 +113,10 @@ Status verifyStepRegions(const Program &p, const Stage &stage, const Mode &mode,
     if (region.block) {
       OMNIBAL_RETURN_IF_ERROR(checkBlock(p, mode, region, at));
       const StepBlock &block = *region.block;
-      if (!known.insert({block.chunk, block.variant, block.number}).second)
-        return broken("p14", at, "another region has its block");
+      for (size_t v = 0; v < block.numbers.size(); ++v)
+        if (block.numbers[v] >= 0 &&
+            !known.insert({block.chunk, static_cast<int32_t>(v), block.numbers[v]}).second)
+          return broken("p14", at, "another region has its block");
       continue;
     }
     // What all plans share is used by one action at a time, apart from what they place.

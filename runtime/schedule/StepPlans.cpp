@@ -24,6 +24,18 @@ std::string nameOf(int64_t replica, int64_t step) {
   return "step " + std::to_string(step) + " of replica " + std::to_string(replica);
 }
 
+/// What the variants of the lists take more than the fastest ones, as a share of what these take.
+double recomputedShare(const planner::StepUnits &units, const planner::StepLists &lists) {
+  double taken = 0, least = 0;
+  for (const std::vector<planner::UnitAction> &list : lists.actions)
+    for (const planner::UnitAction &action : list) {
+      const auto variant = lists.variants[action.unit];
+      taken += static_cast<double>(units.duration(action.unit, variant, action.kind));
+      least += static_cast<double>(units.duration(action.unit, 0, action.kind));
+    }
+  return least > 0 ? taken / least - 1 : 0;
+}
+
 planner::StepSearchOptions wholeOnly(planner::StepSearchOptions options) {
   options.maySplit = false;
   return options;
@@ -168,6 +180,7 @@ private:
     if (!times)
       throw std::logic_error("the plan's lists cannot finish");
     result.times = plannedTimes(units, lists, *times);
+    result.recomputed = recomputedShare(units, lists);
     if (result.plan.method == planner::StepMethod::Lists)
       result.lists =
           insertCommunication(result.plan.actions, result.times, messages, options.order);

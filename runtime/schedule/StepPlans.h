@@ -21,7 +21,8 @@ struct PlannedStep {
   /// plan.actions with their messages, by stage; none for a static plan, whose lists are those of
   /// its program.
   std::vector<std::vector<Action>> lists;
-  double planMs = 0; ///< that making it took
+  double recomputed = 0; ///< what its variants take more than the fastest ones, as a share of these
+  double planMs = 0;     ///< that making it took
 };
 
 struct TakenStep {

@@ -12,6 +12,7 @@ void PlanLog::write(const StepPlanFacts &plan, nlohmann::ordered_json &line) {
   line["predicted_ms"] = plan.predictedSeconds * 1e3;
   line["bound_ms"] = plan.boundSeconds * 1e3;
   line["static_ms"] = plan.staticSeconds * 1e3;
+  line["recomputed"] = plan.recomputed;
   line["arena_used"] = plan.arenaUsed;
 }
 

@@ -23,7 +23,8 @@ def fnv1a(data):
 
 class StepRuns(RunCase):
     layouts = {"planned": ("--stages", "2", "--schedule", "per-step"),
-               "tight": ("--stages", "2", "--schedule", "per-step", "--memory-limit-bytes", "18000000"), "auto": ("--stages", "2", "--schedule", "auto"),
+               "tight": ("--stages", "2", "--schedule", "per-step", "--memory-limit-bytes", "18000000"),
+               "lean": ("--stages", "2", "--schedule", "per-step", "--memory-limit-bytes", "12000000"), "auto": ("--stages", "2", "--schedule", "auto"),
                "replicas": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2", "--schedule", "per-step")}
 
     def log(self, *flags, **options):
@@ -71,8 +72,25 @@ class StepRuns(RunCase):
             self.assertAlmostEqual(line["loss"], fixed["loss"], delta=2e-6 * fixed["loss"])
             self.assertLessEqual(line["arena_used"], stages[0]["modes"]["train"]["step_memory"][1])
 
+    def test_plans_choose_what_is_recomputed(self):
+        with open(f"{self.programs}/lean/step-problem.json") as file:
+            variants = [len(chunk["variants"]) for chunk in json.load(file)["chunks"]]
+        with open(f"{self.programs}/lean/stages.json") as file:
+            stages = json.load(file)
+        ids = [chunk["id"] for stage in stages for chunk in stage["modes"]["train"]["chunks"]]
+        self.assertEqual([ids.count(chunk) for chunk in range(len(variants))], variants)
+        self.assertGreater(max(variants), 2)
+        lines = self.log(program="lean", environment={**VERIFIED, "OMNIBAL_GUARD": "1"})
+        shares = {line["recomputed"] for line in lines if line["plan"] == "lists"}
+        self.assertGreater(len(shares), 2, "every step recomputes as much as its own load needs")
+        self.assertTrue(all(0 <= share < 0.5 for share in shares), shares)
+        for line, fixed in zip(lines, self.log(program="auto")):
+            self.assertAlmostEqual(line["loss"], fixed["loss"], delta=2e-6 * fixed["loss"])
+            self.assertAlmostEqual(line["grad_norm"], fixed["grad_norm"], delta=1e-5 * fixed["grad_norm"])
+        self.assertTrue(all(line["recomputed"] == 0 for line in self.log("--steps", 2, program="planned")))
+
     def test_a_run_in_two_parts_is_the_same_run(self):
-        for program in ("planned", "tight", "replicas"):
+        for program in ("planned", "lean", "replicas"):
             with self.subTest(program=program):
                 self.run_tool("--steps", 7, "--save", self.path("whole"), program=program, environment=VERIFIED)
                 folder = self.path(f"ck-{program}")
@@ -82,14 +100,19 @@ class StepRuns(RunCase):
                 self.assertTrue(self.weights("whole") == self.weights("parts"), "the weights differ")
 
     def test_the_log_has_the_plans_that_omnibal_plan_makes(self):
-        lines = self.log("--steps", 3, program="planned")
+        for program in ("planned", "lean"):
+            with self.subTest(program=program):
+                self.compare_plans(program)
+
+    def compare_plans(self, program):
+        lines = self.log("--steps", 3, program=program)
         self.assertIn("plans of steps", self.said)
         with open(self.path("loads.jsonl"), "w") as file:
             file.writelines(json.dumps(self.loads(step)) + "\n" for step in range(3))
         problem = self.path("problem.json")
-        subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *self.layouts["planned"],
+        subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *self.layouts[program],
                         "--dry-run", "--emit-step-problem", problem], check=True, stdout=subprocess.DEVNULL)
-        with open(problem, "rb") as emitted, open(f"{self.programs}/planned/step-problem.json", "rb") as written:
+        with open(problem, "rb") as emitted, open(f"{self.programs}/{program}/step-problem.json", "rb") as written:
             self.assertEqual(emitted.read(), written.read())
         plan = [f"{BIN}/omnibal-plan"]
         subprocess.run(plan + ["--steps", self.path("loads.jsonl"), problem, "-o", self.path("plans.jsonl")], check=True,
@@ -104,6 +127,8 @@ class StepRuns(RunCase):
                 self.assertAlmostEqual(line[f"{name}_ms"], made[f"{'step' if name == 'predicted' else name}_ns"] / 1e6, places=5)
             self.assertLessEqual(line["predicted_ms"], line["static_ms"])
             self.assertGreater(line["arena_used"], 0)
+            used = {variant for chunk in made["variants"] for microbatch in chunk for variant in microbatch}
+            self.assertTrue(used == {0} if program == "planned" else len(used) > 1, used)
 
     def test_text_alone_needs_no_vision(self):
         text = [key for key, (tiles, _) in self.sizes().items() if tiles == 0]
@@ -153,11 +178,15 @@ class StepRuns(RunCase):
         def no_gradient(problem):
             problem["edges"][-1]["grad_bytes"] = [0, 0, 0]
 
+        def more_variants(problem):
+            for chunk in problem["chunks"]:
+                chunk["variants"].append({**chunk["variants"][0], "name": "more"})
+
         def parts(problem):
             problem["sub_microbatches"] = {"most": 2, "least_tiles": 1}
 
         for change, why in ((smaller_block, "has no block of its size"), (shorter_life, "when its block is gone"),
-                            (more_memory, "more memory for stage"), (no_gradient, "message"), (parts, "it has parts")):
+                            (more_memory, "more memory for stage"), (no_gradient, "message"), (more_variants, "has other variants"), (parts, "it has parts")):
             with self.subTest(change=change.__name__):
                 said = self.run_tool("--steps", 1, program=self.change_problem(change), code=1, says="step-problem.json is not of this program")
                 self.assertIn(why, said)

@@ -55,6 +55,15 @@ private:
     call.callee = module.lookupSymbol<LayerFnOp>(op.getCallee());
     if (!call.callee)
       return op.emitOpError("calls @") << op.getCallee() << ", which is not a layer function";
+    if (auto variants = op->getAttrOfType<ArrayAttr>("omnibal.variants"))
+      for (Attribute each : variants) {
+        auto name = dyn_cast<FlatSymbolRefAttr>(each);
+        call.variants.push_back(name ? module.lookupSymbol<LayerFnOp>(name.getAttr())
+                                     : LayerFnOp());
+        if (!call.variants.back())
+          return op.emitOpError("has ") << each << " among its omnibal.variants, which is not a "
+                                        << "layer function";
+      }
     if (auto chunk = op->getAttrOfType<IntegerAttr>("omnibal.chunk"))
       call.chunk = chunk.getInt();
     int64_t before = graph.calls.empty() ? 0 : graph.calls.back().chunk;

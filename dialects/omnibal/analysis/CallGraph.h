@@ -23,6 +23,7 @@ struct Edge {
 struct Call {
   std::string name, kind;
   LayerFnOp callee;
+  llvm::SmallVector<LayerFnOp> variants; ///< of `omnibal.variants`
   CallLayerOp op;
   int64_t chunk = 0;
   llvm::SmallVector<int64_t> inputs, outputs; ///< edges

@@ -4,7 +4,8 @@
 Two ranks of this machine, one pinned thread each, a vision tower of about half of the model's work, eight micro-batches a
 step. One program a schedule, all from one calibration and for one table of lengths: 1f1b, zb-h1, interleaved:2, auto (the
 best lists that serve every step) and per-step. Two sets of steps: `random` cuts samples in random order at the caps,
-`balanced` is omnibal-batch's. Programs run in turn, every step's time is the least of the rounds, and the table has the sum
+`balanced` is omnibal-batch's. With --memory SHARE every rank has what 1f1b keeps without recomputation, of its activations this
+share, and all schedules recompute what they need to. Programs run in turn, every step's time is the least of the rounds, and the table has the sum
 of these times: measured, as predicted, and what a rival takes against per-step. The first two steps are left out.
 """
 import argparse
@@ -72,19 +73,41 @@ class Bench:
         self.sets = {"random": cut_at_caps(lengths, generator), "balanced": balanced}
         self.steps = {name: pipelines.write_steps(self.path(f"{name}.jsonl"), groups, MICRO_BATCHES, self.args.steps + WARM_UP)
                       for name, groups in self.sets.items()}
+        if self.args.memory < 1:
+            self.limit_memory()
         # Every kind of action is measured, since plans choose among them.
         self.tools.compile(self.model, self.path("measured"), *self.flags, "--schedule", "per-step")
         calibration = self.tools.calibrate(self.path("measured"), self.path("table.json"), self.data, ranks=RANKS)
         print(f"calibrated: noise {calibration['noise']:.1%}", file=sys.stderr)
-        for schedule in SCHEDULES:
+        self.schedules = [schedule for schedule in SCHEDULES if self.compile(schedule)]
+
+    def compile(self, schedule):
+        """Whether the schedule fits the memory."""
+        try:
             self.tools.compile(self.model, self.path(schedule), *self.flags, "--schedule", schedule, "--calibration",
                                self.path("table.json"), "--batches", self.path("batches"))
+        except SystemExit as error:
+            if schedule == "per-step" or "infeasible" not in str(error):
+                raise
+            print(f"{schedule}: does not fit", file=sys.stderr)
+            return False
+        return True
+
+    def limit_memory(self):
+        self.tools.compile(self.model, self.path("whole"), *self.flags, "--schedule", "1f1b")
+        with open(os.path.join(self.path("whole"), "stages.json")) as file:
+            stages = json.load(file)
+        beside = [stage["persistent_bytes"] for stage in stages]
+        limit = max(int(kept + self.args.memory * (stage["arena_bytes"] - kept)) for kept, stage in zip(beside, stages))
+        self.flags[self.flags.index("--remat") + 1] = "auto"
+        self.flags += ["--memory-limit-bytes", limit]
+        print(f"{limit / 1e6:.1f} MB a rank; 1f1b alone takes {max(s['arena_bytes'] for s in stages) / 1e6:.1f} MB", file=sys.stderr)
 
     def measure(self, name):
         """By schedule, the log lines of every round."""
-        logs = {schedule: [] for schedule in SCHEDULES}
+        logs = {schedule: [] for schedule in self.schedules}
         for round_number in range(self.args.rounds):
-            for schedule in SCHEDULES:
+            for schedule in self.schedules:
                 log = self.tools.train(self.model, self.path(schedule), self.data, self.path("run.jsonl"), "--steps-file",
                                        self.steps[name], "--steps", self.args.steps + WARM_UP, ranks=RANKS)
                 logs[schedule].append(log[WARM_UP:])
@@ -98,7 +121,7 @@ class Bench:
         plans = logs["per-step"][0]
         predicted = [line["predicted_ms"] for line in plans]
         print(f"{name}: {len(predicted)} steps of {MICRO_BATCHES} micro-batches, {statistics.mean(least['per-step']):.0f} ms each")
-        for schedule in SCHEDULES:
+        for schedule in self.schedules:
             print(f"  {schedule:14s} measured {sum(least[schedule]):9.0f} ms; against per-step {sum(least[schedule]) / sum(least['per-step']):.3f} "
                   f"(least of the rounds) {sum(middle[schedule]) / sum(middle['per-step']):.3f} (median)")
         print(f"  predicted: the program's own lists {sum(line['static_ms'] for line in plans) / sum(predicted):.3f}, "
@@ -119,11 +142,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--memory", type=float, default=1, help="share of 1f1b's activations; 1: no limit")
+    parser.add_argument("--sets", default="random,balanced")
     parser.add_argument("--under", default="", help='a command before mpirun, as "chrt -f 10", for priority over other work')
     args = parser.parse_args()
     bench = Bench(args)
     bench.prepare()
-    for name in ("random", "balanced"):
+    for name in args.sets.split(","):
         bench.report(name, bench.measure(name))
 
 

@@ -136,3 +136,13 @@
 // HALF: omnibal.rms_norm
 // HALF-NOT: omnibal.rms_norm
 // HALF: return
+
+// Where plans of single steps choose what is recomputed, calls name the functions of each variant of their chunk, and each
+// option is built once for equal layers; what runs without a choice keeps the first numbers.
+// RUN: omnibal-opt %inputs/form-l.mlir --omnibal-attach-loss \
+// RUN:   --omnibal-plan-stages="method=search stages=2 tiles=2 tokens=16 memory-limit-bytes=100000000 schedule=per-step" \
+// RUN:   --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=VARIANTS
+// VARIANTS: call_layer "language.layers.0" language @language_1 {{.*}}omnibal.variants = [@language_1, @language_
+// VARIANTS: call_layer "head" head @head_0
+// VARIANTS: layer_fn @head_0
+// VARIANTS: layer_fn @language_2 {{.*}} weight_grad(@language_2.weight_grad)

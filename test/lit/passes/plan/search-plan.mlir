@@ -24,6 +24,16 @@
 // RUN: omnibal-opt %s --omnibal-attach-cluster="stages=2 memory-limit-bytes=3199" --omnibal-search-plan="microbatches=4 method=layers" | FileCheck %s --check-prefix=SHORT
 // SHORT: omnibal.remat = "full"
 
+// Where steps are planned, a chunk of two such layers keeps both, recomputes one, or both.
+// RUN: omnibal-opt %s --omnibal-search-plan="microbatches=4 schedule=per-step" | FileCheck %s --check-prefix=STEPS
+// STEPS: omnibal.step_planned
+// STEPS: layer "a" {{.*}}omnibal.remat_variants = ["keep", "full", "full"]
+// STEPS: layer "b" {{.*}}omnibal.remat_variants = ["keep", "keep", "full"]
+// A person's choice stays, and without a limit nothing is gained.
+// RUN: omnibal-opt %s --omnibal-search-plan="microbatches=4 schedule=per-step remat=full" | FileCheck %s --check-prefix=BY-HAND
+// RUN: omnibal-opt %s --omnibal-attach-cluster="stages=2" --omnibal-search-plan="microbatches=4 schedule=per-step" | FileCheck %s --check-prefix=BY-HAND
+// BY-HAND-NOT: omnibal.remat_variants
+
 // RUN: not omnibal-opt %s --omnibal-attach-cluster="stages=2 memory-limit-bytes=90" --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=TOO-BIG
 // TOO-BIG: infeasible: layer a fits no stage even alone, even with everything recomputed
 // RUN: sed '/layer "b"/ s/forward = 10/forward = 600000000000000000/' %s | not omnibal-opt --omnibal-search-plan 2>&1 | FileCheck %s --check-prefix=TIMES

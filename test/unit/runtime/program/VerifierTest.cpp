@@ -98,7 +98,7 @@ Mode &planSteps(Program &p) {
       if (isWorkspace(r))
         continue;
       r.bytes = aligned(r.bytes);
-      r.block = StepBlock{mode.chunks[0].id, 0, number++, {r.bytes, 0, 0}};
+      r.block = StepBlock{mode.chunks[0].id, {number++}, {r.bytes, 0, 0}};
       for (int64_t &offset : r.offsets) {
         offset = at;
         at += r.bytes;
@@ -114,10 +114,26 @@ Region &firstBlock(Mode &mode) {
                        [](const Region &r) { return r.block.has_value(); });
 }
 
+/// Another variant of the mode's first chunk, which runs the same and has the same blocks.
+Chunk &addVariant(Mode &mode) {
+  Chunk chunk = mode.chunks[0];
+  chunk.variant = 1;
+  for (Region &r : mode.regions)
+    if (r.block && r.block->chunk == chunk.id)
+      r.block->numbers.push_back(r.block->numbers[0]);
+  return mode.chunks.emplace_back(std::move(chunk));
+}
+
 TEST(Verifier, AcceptsPlannedSteps) {
   for (bool split : {false, true}) {
     Program p = tinyProgram({.stages = 2, .microbatches = 2, .split = split});
-    planSteps(p);
+    Mode &mode = planSteps(p);
+    EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
+    addVariant(mode);
+    EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
+    for (Action &a : mode.actions)
+      if (isCompute(a.kind) && a.microbatch == 1)
+        a.index = static_cast<int32_t>(mode.chunks.size()) - 1;
     EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
   }
 }
@@ -138,14 +154,35 @@ const Broken cases[] = {
      }},
     {"p14", "belongs to no chunk of the stage",
      [](Program &p) { firstBlock(planSteps(p)).block->chunk = 77; }},
-    {"p14", "variant or number is out of range",
-     [](Program &p) { firstBlock(planSteps(p)).block->variant = 1; }},
+    {"p14", "numbers are not one a variant",
+     [](Program &p) { firstBlock(planSteps(p)).block->numbers.push_back(0); }},
+    {"p14", "numbers are not one a variant",
+     [](Program &p) { firstBlock(planSteps(p)).block->numbers = {-1}; }},
+    {"p14", "its variants are not numbered in turn",
+     [](Program &p) { addVariant(planSteps(p)).variant = 2; }},
+    {"p14", "it has variants, but steps are not planned",
+     [](Program &p) { addVariant(p.stageList.back().modes.at("train")); }},
+    {"p14", "which its variant has no block for",
+     [](Program &p) {
+       Mode &mode = planSteps(p);
+       addVariant(mode);
+       for (const Location &l : mode.chunks[0].forward[0].bindings)
+         if (l.space == Space::Region)
+           mode.regions[l.index].block->numbers[1] = -1;
+     }},
+    {"p6", "it runs in more than one variant",
+     [](Program &p) {
+       Mode &mode = planSteps(p);
+       addVariant(mode);
+       const auto second = static_cast<int32_t>(mode.chunks.size()) - 1;
+       mode.actions.insert(mode.actions.begin(), {ActionKind::Forward, 0, second});
+     }},
     {"p14", "no multiples of 64",
      [](Program &p) { firstBlock(planSteps(p)).block->bytes.perToken = 8; }},
     {"p14", "another size at the caps",
      [](Program &p) { firstBlock(planSteps(p)).block->bytes.constant += 64; }},
     {"p14", "another region has its block",
-     [](Program &p) { firstBlock(planSteps(p)).block->number = 1; }},
+     [](Program &p) { firstBlock(planSteps(p)).block->numbers = {1}; }},
     {"p14", "it must lie in one place outside",
      [](Program &p) {
        Mode &mode = planSteps(p);
