@@ -1,14 +1,15 @@
 #include "passes/plan/StepVariants.h"
 #include <algorithm>
+#include <cmath>
 
 namespace omnibal::plan {
 namespace {
 
 using planner::RematOption;
 
-/// Of a chunk, from the fastest to the leanest. More would make plans slower to find for little:
-/// micro-batches of a chunk may differ in theirs.
-constexpr size_t mostVariants = 4;
+/// Of a chunk, from the fastest to the leanest. More would gain little: micro-batches of a chunk may
+/// differ in theirs.
+constexpr size_t mostVariants = 8;
 
 /// Options of a chunk's layers, as numbers in Layer::remat.
 struct Choice {
@@ -32,12 +33,15 @@ public:
 
   std::vector<Choice> run() {
     std::vector<Choice> chain = frontier(), chosen;
-    const int64_t most = chain.front().savedBytes, least = chain.back().savedBytes;
+    const auto most = static_cast<double>(std::max<int64_t>(1, chain.front().savedBytes)),
+               least = static_cast<double>(std::max<int64_t>(1, chain.back().savedBytes));
     for (size_t i = 0; i < mostVariants; ++i) {
-      const int64_t wanted =
-          most - (most - least) * static_cast<int64_t>(i) / static_cast<int64_t>(mostVariants - 1);
+      // A memory that holds k micro-batches of one size holds k + 1 of the next one.
+      const double wanted =
+          most * std::pow(least / most, static_cast<double>(i) / (mostVariants - 1));
       add(chosen, *std::min_element(chain.begin(), chain.end(), [&](const Choice &a, const Choice &b) {
-        return std::abs(a.savedBytes - wanted) < std::abs(b.savedBytes - wanted);
+        return std::abs(static_cast<double>(a.savedBytes) - wanted) <
+               std::abs(static_cast<double>(b.savedBytes) - wanted);
       }));
     }
     add(chosen, planned);

@@ -7,10 +7,10 @@
 
 namespace omnibal::plan {
 
-/// The ways to run each chunk of a plan that differ in what they recompute: at most four, and the
+/// The ways to run each chunk of a plan that differ in what they recompute: at most eight, and the
 /// plan's own one besides. They begin with all layers' fastest options and end with their leanest
-/// ones, with steps of about equally many bytes between; a step changes the options that free most
-/// bytes for their time.
+/// ones; between, bytes shrink by about equal factors, and the options that free most bytes for
+/// their time change first.
 layout::StepVariants chooseStepVariants(const planner::Problem &problem,
                                         const planner::Plan &plan);
 

@@ -251,7 +251,11 @@ std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited
   };
   if (isLimited) {
     std::vector<StepPolicy> policies;
-    for (uint8_t level : {0, 1, 2})
+    size_t variants = 0;
+    for (const StepChunk &chunk : problem.chunks)
+      variants = std::max(variants, chunk.variants.size());
+    const auto third = static_cast<uint8_t>(std::max<size_t>(1, variants / 3));
+    for (uint8_t level : {uint8_t{0}, third, static_cast<uint8_t>(2 * third)})
       for (int64_t window : {stages + 1, 2 * stages, all})
         for (Forwards forwards : {Forwards::Rounds, Forwards::Depth}) {
           policies.push_back(policy(BackwardFirst, forwards, Backwards::Microbatch, window));

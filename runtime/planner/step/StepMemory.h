@@ -14,10 +14,9 @@ struct UnitBytes {
   int64_t duringInputGrad = 0, duringBackward = 0;
   int64_t split = 0; ///< from the input gradient to the weight gradient
 
-  /// What running the unit's actions needs above what it holds.
-  int64_t transient() const {
-    return std::max({duringForward, duringInputGrad, duringBackward}) - held;
-  }
+  /// What running the unit's forward and its whole backward needs above what it holds. A split one
+  /// may need more, and runs where there is room.
+  int64_t transient() const { return std::max(duringForward, duringBackward) - held; }
 };
 
 /// The bytes of every unit and variant, by StepUnits::indexOf.
