@@ -2,6 +2,7 @@
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
+#include "passes/common/StepSamples.h"
 #include "passes/cost/BatchLoads.h"
 #include "passes/cost/InputFiles.h"
 #include "passes/cost/LayerCosts.h"
@@ -93,11 +94,14 @@ private:
       return failure();
     if (!batches.empty())
       annotateLoads(epoch, *units, options.load);
-    if (timeModels)
+    if (timeModels) {
       getOperation()->setAttr(
           actionNsAttrName,
           Builder(&getContext())
               .getI64IntegerAttr(options.measured ? options.measured->actionNs() : 0));
+      plan::writeStepSamples(getOperation(),
+                             {tiles, tokens, cost::sampleSteps(epoch, microbatches, options.load)});
+    }
     if (report)
       *report = {std::move(*units), options.device};
     return success();

@@ -14,7 +14,8 @@ def AnnotateCosts : Pass<"omnibal-annotate-costs", "::mlir::ModuleOp"> {
 
     With `time-models` layers get `omnibal.time_models`: by option what forward, backward, input_grad
     and weight_grad take (in that order), each as nanoseconds fixed, per tile, per token and per
-    squared token of a sample; and the module gets `omnibal.action_ns`, what an action takes besides.
+    squared token of a sample; and the module gets `omnibal.action_ns`, what an action takes besides,
+    and `omnibal.step_samples`: some steps of `batches`, or a full one, to choose layouts by.
 
     With `batches` costs are those of this data's mean sample lengths, and `omnibal.loads` on the
     module says what part of a full micro-batch each of the data's typical step is; the replicas of

@@ -14,6 +14,27 @@ planner::Decimal ratio(int64_t part, int64_t whole) {
 
 } // namespace
 
+std::vector<planner::StepLoads> sampleSteps(const EpochLoads &epoch, int64_t microbatches,
+                                            const MicrobatchLoad &full) {
+  constexpr int64_t most = 16;
+  const int64_t perStep = microbatches * epoch.replicas;
+  const int64_t steps = static_cast<int64_t>(epoch.groups.size()) / perStep;
+  const int64_t count = std::min(most, steps);
+  std::vector<planner::StepLoads> samples(std::max<int64_t>(1, count));
+  for (int64_t s = 0; s < static_cast<int64_t>(samples.size()); ++s) {
+    samples[s].step = s;
+    for (int64_t m = 0; m < microbatches; ++m) {
+      planner::UnitLoad load{full.tiles, full.tokens, full.squares(), 0};
+      if (count > 0) {
+        const GroupLoad &group = epoch.groups[s * steps / count * perStep + m * epoch.replicas];
+        load = {group.tiles, group.tokens, group.squaredTokens, 0};
+      }
+      samples[s].microbatches.push_back({load, std::nullopt});
+    }
+  }
+  return samples;
+}
+
 planner::Decimal factorOf(double share) {
   return planner::Decimal::of(std::llround(std::ceil(share * factorUnits - 1e-6)), factorDigits);
 }

@@ -4,6 +4,7 @@
 
 #include "passes/cost/LayerFacts.h"
 #include "runtime/planner/model/Problem.h"
+#include "runtime/planner/step/StepProblem.h"
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,6 +47,11 @@ MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tok
 /// step, filled with empty micro-batches.
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
                                    const UnitCosts &costs);
+
+/// Returns steps of the first replica, evenly over the epoch's full steps: at most sixteen. Without
+/// one, a step of full micro-batches.
+std::vector<planner::StepLoads> sampleSteps(const EpochLoads &epoch, int64_t microbatches,
+                                            const MicrobatchLoad &full);
 
 /// Returns a share of a full micro-batch as a factor: in ten-thousandths, rounded up.
 planner::Decimal factorOf(double share);

@@ -1,23 +1,12 @@
 #include "passes/export/StepProblem.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ActionKinds.h"
-#include <cmath>
+#include "passes/common/StepSamples.h"
 
 using namespace mlir;
 
 namespace omnibal::exporter {
 namespace {
-
-/// Terms of a function's time as `omnibal.time_models` has them: fixed, per tile, per token, per
-/// squared token.
-constexpr size_t termsOfTime = 4;
-
-/// Nanoseconds with six decimal places.
-planner::Decimal decimalOf(double ns) {
-  constexpr int32_t places = 6;
-  constexpr double most = 9e18;
-  return planner::Decimal::of(std::llround(std::min(ns * 1e6, most)), places);
-}
 
 class StepProblemBuilder {
 public:
@@ -46,9 +35,6 @@ public:
   }
 
 private:
-  /// Terms by kind of action.
-  using ActionTimes = std::array<std::array<double, termsOfTime>, 4>;
-
   LogicalResult addChunks() {
     for (size_t c = 0; c < parts.stepBlocks.size(); ++c) {
       planner::StepChunk &chunk = problem.chunks.emplace_back();
@@ -62,7 +48,7 @@ private:
   }
 
   LogicalResult addVariant(planner::StepChunk &chunk, size_t number, size_t which) {
-    ActionTimes times;
+    plan::ActionTerms times;
     auto actionNs = module->getAttrOfType<IntegerAttr>(actionNsAttrName);
     times.fill({actionNs ? static_cast<double>(actionNs.getInt()) : 0.0, 0, 0, 0});
     for (const analysis::Call &call : parts.graph.calls)
@@ -70,31 +56,25 @@ private:
         return failure();
     planner::StepVariant &variant = chunk.variants.emplace_back();
     variant.name = std::to_string(which);
-    for (size_t kind = 0; kind < 4; ++kind) {
-      variant.times[kind].fixed = decimalOf(times[kind][0]);
-      variant.times[kind].tile = decimalOf(times[kind][1]);
-      if (chunk.component != planner::ChunkComponent::Vision) {
-        variant.times[kind].token = decimalOf(times[kind][2]);
-        variant.times[kind].square = decimalOf(times[kind][3]);
-      }
-    }
+    for (size_t kind = 0; kind < times.size(); ++kind)
+      variant.times[kind] =
+          plan::timeModelOf(times[kind], chunk.component == planner::ChunkComponent::Vision);
     variant.blocks = parts.stepBlocks[number][which];
     return success();
   }
 
-  LogicalResult addTimes(const analysis::Call &call, size_t variant, ActionTimes &sums) {
-    auto models = call.op->getAttrOfType<DictionaryAttr>(timeModelsAttrName);
+  LogicalResult addTimes(const analysis::Call &call, size_t variant, plan::ActionTerms &sums) {
     auto remat = call.op->getAttrOfType<StringAttr>(rematAttrName);
     if (auto options = call.op->getAttrOfType<ArrayAttr>(rematVariantsAttrName))
       remat = cast<StringAttr>(options[variant]);
-    auto terms = models ? models.getAs<DenseF64ArrayAttr>(remat ? remat.getValue() : "keep")
-                        : DenseF64ArrayAttr();
-    if (!terms || terms.size() != 4 * termsOfTime)
+    auto terms = plan::timeTermsOf(call.op, remat ? remat.getValue() : "keep");
+    if (!terms)
       return call.op->emitOpError("has no `")
              << timeModelsAttrName << "` for what it recomputes; plans of single steps need "
              << "omnibal-annotate-costs with time-models";
-    for (size_t i = 0; i < 4 * termsOfTime; ++i)
-      sums[i / termsOfTime][i % termsOfTime] += terms[i];
+    for (size_t kind = 0; kind < terms->size(); ++kind)
+      for (size_t i = 0; i < plan::termsOfTime; ++i)
+        sums[kind][i] += (*terms)[kind][i];
     return success();
   }
 

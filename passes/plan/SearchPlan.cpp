@@ -4,6 +4,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/common/ProblemAttributes.h"
+#include "passes/plan/StepLayers.h"
 #include "passes/plan/StepVariants.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/model/Partition.h"
@@ -36,7 +37,12 @@ public:
     result.problem.schedule = choices.schedule;
     result.problem.microbatches = choices.microbatches;
     memory = layout::PlannedMemory::read(module, "omnibal-search-plan");
-    if (failed(memory) || failed(checkProblem()) || failed(planWithinLimits()))
+    if (failed(memory) || failed(checkProblem()))
+      return failure();
+    limits = result.problem.cluster.memoryBytes;
+    if (limits.size() == 1)
+      limits.assign(result.problem.cluster.stages, limits.front());
+    if (failed(planBest()) || failed(layOutForSteps()))
       return failure();
     result.plan.stepNs = result.timeline.stepNs;
     result.plan.stages = result.timeline.stages;
@@ -52,12 +58,43 @@ public:
   }
 
 private:
+  /// Under memory limits lists that a search wrote may be worse than those of a named schedule,
+  /// which need less beside what the search counts, or fit full micro-batches with less to
+  /// recompute. So "auto" tries these, too.
+  LogicalResult planBest() {
+    if (failed(planWithinLimits()))
+      return failure();
+    if (choices.schedule != "auto" || limits.empty() || choices.method != "search" ||
+        !choices.planFile.empty())
+      return success();
+    for (const char *schedule : {"1f1b", "zb-h1"}) {
+      StagePlan best = result;
+      choices.schedule = result.problem.schedule = schedule;
+      const bool isBetter = succeeded(quietly([&] { return planWithinLimits(); })) &&
+                            result.timeline.stepNs < best.timeline.stepNs;
+      if (isBetter) {
+        result.search = best.search;
+        compareWithBound(*result.search);
+      } else {
+        result = std::move(best);
+      }
+      result.plan.schedule = choices.schedule = result.problem.schedule = "auto";
+    }
+    return success();
+  }
+
+  /// What fails leaves another plan in place, so nobody asks why.
+  template <typename F> LogicalResult quietly(F run) {
+    ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+    searching = quickly;
+    LogicalResult done = run();
+    searching = {};
+    return done;
+  }
+
   /// What has to be reserved depends on the cuts, so a plan may turn out to need more than was
   /// taken off; then once more with that. What is taken off never shrinks, so this ends.
   LogicalResult planWithinLimits() {
-    std::vector<int64_t> limits = result.problem.cluster.memoryBytes;
-    if (limits.size() == 1)
-      limits.assign(result.problem.cluster.stages, limits.front());
     std::vector<int64_t> reserved(result.problem.cluster.stages, 0);
     for (int round = 1;; ++round) {
       takeOff(limits, reserved);
@@ -88,6 +125,25 @@ private:
     return success();
   }
 
+  /// Where steps are planned one by one, other stages may serve them better than those of the lists
+  /// that serve every step. These are then searched again, for the stages that are better.
+  LogicalResult layOutForSteps() {
+    auto samples = readStepSamples(module, choices.microbatches);
+    if (!isStepPlanned || !samples || choices.method != "search" || !choices.planFile.empty())
+      return success();
+    planner::Problem whole = withOptions(result.problem);
+    whole.cluster.memoryBytes = limits;
+    if (auto layout = chooseStepLayout(module, whole, result.plan, *samples))
+      stepLayout = std::move(layout);
+    else
+      return success();
+    StagePlan searched = result;
+    // A limit may leave room for plans, but not for lists that serve every step.
+    if (failed(quietly([&] { return planWithinLimits(); })))
+      result = std::move(searched);
+    return success();
+  }
+
   /// What stage r needs beyond what rule 6 counts.
   int64_t reservedOf(int64_t r) const {
     return result.reservedBytes(r) + rt::totalOf(result.memory[r].beside);
@@ -108,7 +164,9 @@ private:
     result.timeline = planner::simulate(result.problem, result.plan);
     if (!result.timeline.error.empty())
       return module.emitError("the plan cannot run: ") << result.timeline.error;
-    variants = isStepPlanned ? stepVariants() : layout::StepVariants();
+    if (result.search)
+      compareWithBound(*result.search);
+    const layout::StepVariants variants = stepVariants();
     auto needed = memory->of(result.plan, result.problem.cluster.stages, choices.microbatches,
                              isStepPlanned ? &variants : nullptr);
     if (failed(needed))
@@ -118,6 +176,13 @@ private:
     for (const planner::StageFigures &stage : planner::simulate(atCaps(), result.plan).stages)
       result.peakBytesAtCaps.push_back(stage.peakBytes);
     return success();
+  }
+
+  /// What was found for the loads may recompute more in the end.
+  void compareWithBound(planner::PlanSearch &search) const {
+    const auto bound = static_cast<double>(std::max<int64_t>(1, search.lowerBoundNs));
+    search.gap = std::max(0.0, static_cast<double>(result.timeline.stepNs) / bound - 1);
+    search.provedOptimal &= result.timeline.stepNs <= search.lowerBoundNs;
   }
 
   LogicalResult checkProblem() {
@@ -166,6 +231,11 @@ private:
       fixedByHand = !plan.remat.empty();
       return checkCuts();
     }
+    if (stepLayout) {
+      plan.cuts = stepLayout->cuts;
+      plan.chunkStage = stepLayout->stages;
+      return success();
+    }
     if (choices.method == "search")
       return searchCuts();
     planner::Problem pieces = result.problem;
@@ -210,21 +280,48 @@ private:
   /// Cuts for the loads of the data, recomputation for full micro-batches: if these cuts leave no
   /// room for it, cuts for full micro-batches too.
   LogicalResult searchCuts() {
-    planner::Problem problem = withOptions(result.problem), full = withOptions(atCaps());
-    planner::SearchResult found = planner::searchPlan(problem, {});
-    if (found.plan && !problem.factors.empty()) {
-      planner::Plan atFull = *found.plan;
-      atFull.remat.clear();
-      if (planner::completePlan(full, atFull).empty() && !atFull.remat.empty())
-        found.plan->remat = atFull.remat;
-      else
-        found = planner::searchPlan(full, {});
-    }
+    planner::SearchResult found = planner::searchPlan(withOptions(result.problem), searching);
     if (!found.plan)
       return module.emitError("infeasible: ") << found.problem;
-    result.plan = *found.plan;
+    std::optional<planner::Plan> best = forFullMicrobatches(*found.plan);
+    if (!best || best->remat != found.plan->remat) {
+      planner::SearchResult atFull = planner::searchPlan(withOptions(atCaps()), searching);
+      takeShorter(atFull.plan, best);
+      if (!best)
+        return module.emitError("infeasible: ") << atFull.problem;
+    }
+    result.plan = *best;
     result.search = found.facts();
     return success();
+  }
+
+  /// A plan that was found for the loads, with what full micro-batches have to recompute; none
+  /// where its cuts and lists leave no room for that.
+  std::optional<planner::Plan> forFullMicrobatches(planner::Plan plan) const {
+    planner::Problem full = withOptions(atCaps());
+    if (result.problem.factors.empty())
+      return plan;
+    planner::Plan refitted = plan;
+    refitted.remat.clear();
+    if (planner::completePlan(full, refitted, quickly).empty() && !refitted.remat.empty())
+      plan.remat = refitted.remat;
+    planner::Timeline timeline = planner::simulate(full, plan);
+    const bool fits =
+        timeline.error.empty() &&
+        llvm::all_of(timeline.stages, [&](const planner::StageFigures &stage) {
+          return full.cluster.memoryBytes.empty() || stage.peakBytes <= stage.limitBytes;
+        });
+    return fits ? std::optional(std::move(plan)) : std::nullopt;
+  }
+
+  /// Takes a plan that is shorter with the loads of the data.
+  void takeShorter(const std::optional<planner::Plan> &plan,
+                   std::optional<planner::Plan> &best) const {
+    auto lengthOf = [&](const planner::Plan &each) {
+      return planner::simulate(result.problem, each).stepNs;
+    };
+    if (plan && (!best || lengthOf(*plan) < lengthOf(*best)))
+      best = plan;
   }
 
   LogicalResult checkCuts() {
@@ -279,7 +376,7 @@ private:
     if (!plan.actions.empty())
       return choices.planFile.empty() ? success() : verifyFile();
     if (plan.schedule == "auto") { // the search writes lists for these cuts
-      std::string why = planner::completePlan(withOptions(atCaps()), plan);
+      std::string why = planner::completePlan(withOptions(atCaps()), plan, searching);
       return why.empty() ? success() : LogicalResult(module.emitError("infeasible: ") << why);
     }
     auto actions = planner::scheduleActions(plan.schedule, stages, choices.microbatches);
@@ -309,7 +406,7 @@ private:
     if (!plan.remat.empty())
       return success();
     if (choices.remat == "auto" && !result.problem.cluster.memoryBytes.empty()) {
-      if (std::string why = planner::completePlan(atCaps(), plan); !why.empty())
+      if (std::string why = planner::completePlan(atCaps(), plan, searching); !why.empty())
         return module.emitError("infeasible: ") << why;
       if (!plan.remat.empty())
         return success();
@@ -331,6 +428,7 @@ private:
 
   void writeStepVariants() {
     Builder builder(module.getContext());
+    const layout::StepVariants variants = stepVariants();
     module->removeAttr(stepPlannedAttrName);
     if (isStepPlanned)
       module->setAttr(stepPlannedAttrName, builder.getUnitAttr());
@@ -368,7 +466,10 @@ private:
   FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too
   bool isStepPlanned = false;
-  layout::StepVariants variants;
+  static constexpr planner::SearchOptions quickly{10, false};
+  planner::SearchOptions searching;
+  std::vector<int64_t> limits; ///< by stage; empty: none
+  std::optional<planner::ChunkLayout> stepLayout;
 };
 
 } // namespace

@@ -7,8 +7,8 @@ namespace {
 
 using planner::RematOption;
 
-/// Of a chunk, from the fastest to the leanest. More would gain little: micro-batches of a chunk may
-/// differ in theirs.
+/// Of a chunk, from the fastest to the leanest. More would gain little: micro-batches of a chunk
+/// may differ in theirs.
 constexpr size_t mostVariants = 8;
 
 /// Options of a chunk's layers, as numbers in Layer::remat.
@@ -39,15 +39,15 @@ public:
       // A memory that holds k micro-batches of one size holds k + 1 of the next one.
       const double wanted =
           most * std::pow(least / most, static_cast<double>(i) / (mostVariants - 1));
-      add(chosen, *std::min_element(chain.begin(), chain.end(), [&](const Choice &a, const Choice &b) {
-        return std::abs(static_cast<double>(a.savedBytes) - wanted) <
-               std::abs(static_cast<double>(b.savedBytes) - wanted);
-      }));
+      add(chosen,
+          *std::min_element(chain.begin(), chain.end(), [&](const Choice &a, const Choice &b) {
+            return std::abs(static_cast<double>(a.savedBytes) - wanted) <
+                   std::abs(static_cast<double>(b.savedBytes) - wanted);
+          }));
     }
     add(chosen, planned);
-    std::stable_sort(chosen.begin(), chosen.end(), [](const Choice &a, const Choice &b) {
-      return a.savedBytes > b.savedBytes;
-    });
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [](const Choice &a, const Choice &b) { return a.savedBytes > b.savedBytes; });
     return chosen;
   }
 
@@ -97,12 +97,13 @@ private:
     size_t bestLayer = 0, bestOption = 0;
     for (size_t l = 0; l < choice.options.size(); ++l) {
       const RematOption &now = optionOf(choice, l);
-      const std::vector<RematOption> &options = problem.layers[first + static_cast<int64_t>(l)].remat;
+      const std::vector<RematOption> &options =
+          problem.layers[first + static_cast<int64_t>(l)].remat;
       for (size_t o = 0; o < options.size(); ++o) {
         const int64_t freed = now.savedBytes - options[o].savedBytes;
         // A byte more for nothing is still the better one.
-        const auto time = static_cast<double>(
-            std::max<int64_t>(1, options[o].recomputeNs - now.recomputeNs));
+        const auto time =
+            static_cast<double>(std::max<int64_t>(1, options[o].recomputeNs - now.recomputeNs));
         if (freed > 0 && static_cast<double>(freed) / time > best) {
           best = static_cast<double>(freed) / time;
           bestLayer = l;

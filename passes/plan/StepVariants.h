@@ -11,8 +11,7 @@ namespace omnibal::plan {
 /// plan's own one besides. They begin with all layers' fastest options and end with their leanest
 /// ones; between, bytes shrink by about equal factors, and the options that free most bytes for
 /// their time change first.
-layout::StepVariants chooseStepVariants(const planner::Problem &problem,
-                                        const planner::Plan &plan);
+layout::StepVariants chooseStepVariants(const planner::Problem &problem, const planner::Plan &plan);
 
 } // namespace omnibal::plan
 #endif // PASSES_PLAN_STEPVARIANTS_H

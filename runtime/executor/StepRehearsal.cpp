@@ -4,8 +4,8 @@
 namespace omnibal::rt {
 namespace {
 
-/// Blocks one after the other. A pass runs one variant of each chunk, so variants share the room for
-/// what only one of them has.
+/// Blocks one after the other. A pass runs one variant of each chunk, so variants share the room
+/// for what only one of them has.
 struct Places {
   std::vector<int64_t> offsets; ///< by region
   int64_t end = 0;
@@ -13,8 +13,8 @@ struct Places {
 
 Places placesOf(const Mode &mode) {
   Places places{std::vector<int64_t>(mode.regions.size(), mode.stepOffset), mode.stepOffset};
-  std::map<std::pair<int32_t, size_t>, int64_t> own; // by chunk and variant: bytes
-  std::map<int32_t, int64_t> most;                   // by chunk
+  std::map<std::pair<int32_t, size_t>, int64_t> own;    // by chunk and variant: bytes
+  std::map<int32_t, int64_t> most;                      // by chunk
   std::vector<std::pair<size_t, int32_t>> ofOneVariant; // region, chunk
   for (size_t r = 0; r < mode.regions.size(); ++r) {
     const std::optional<StepBlock> &block = mode.regions[r].block;

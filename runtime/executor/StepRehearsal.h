@@ -1,4 +1,5 @@
-//===- StepRehearsal.h - All that plans of single steps may run, for measuring -----------------===//
+//===- StepRehearsal.h - All that plans of single steps may run, for measuring
+//-----------------===//
 #ifndef RUNTIME_EXECUTOR_STEPREHEARSAL_H
 #define RUNTIME_EXECUTOR_STEPREHEARSAL_H
 

@@ -63,7 +63,8 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     return result; // sums below would leave int64
   PlanningModel model(problem);
   if (model.stages * *chunks > model.layers) {
-    result.problem = explainInfeasible(model, options.seconds);
+    result.problem = options.explains ? explainInfeasible(model, options.seconds)
+                                      : "there are fewer layers than chunks";
     return result;
   }
   bool nothingFits = false;
@@ -78,6 +79,10 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
       result.plan = std::move(quick);
       return result;
     }
+  if (!found && !options.explains) {
+    result.problem = "no plan was found";
+    return result;
+  }
   if (!found) {
     result.problem = explainInfeasible(model, std::max(1.0, control.secondsLeft()));
     if (!result.problem.empty())

@@ -9,7 +9,8 @@
 namespace omnibal::planner {
 
 struct SearchOptions {
-  double seconds = 10; ///< time limit; every other limit counts work
+  double seconds = 10;  ///< time limit; every other limit counts work
+  bool explains = true; ///< says in detail why there is no plan, which takes a while
 };
 
 struct SearchResult {

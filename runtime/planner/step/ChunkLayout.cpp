@@ -25,6 +25,9 @@ StepChunk chunkOf(const StepLayers &layers, int64_t begin, int64_t end, int64_t 
       chunk.variants[v].blocks.insert(chunk.variants[v].blocks.end(), blocks.begin(), blocks.end());
     }
   }
+  for (StepVariant &variant : chunk.variants)
+    for (TimeModel &time : variant.times)
+      time.fixed = time.fixed.plus(layers.actionNs);
   return chunk;
 }
 
@@ -43,6 +46,22 @@ void addSerialPlan(StepProblem &problem) {
     for (int32_t c = chunks; c-- > 0;)
       problem.fixed.actions[problem.chunks[c].stage].push_back({ActionKind::Backward, m, 0, c});
   }
+}
+
+/// What layers of a stage have beside blocks comes off its memory.
+void takeMemory(const StepLayers &layers, const ChunkLayout &layout, StepProblem &problem) {
+  if (problem.memoryBytes.empty())
+    return;
+  std::vector<int64_t> resident(problem.stages), workspace(problem.stages), memory;
+  for (size_t c = 0; c < layout.stages.size(); ++c)
+    for (int64_t l = layout.cuts[c]; l < layout.cuts[c + 1]; ++l) {
+      resident[layout.stages[c]] += layers.layers[l].residentBytes;
+      int64_t &most = workspace[layout.stages[c]];
+      most = std::max(most, layers.layers[l].workspaceBytes);
+    }
+  for (int64_t s = 0; s < problem.stages; ++s)
+    memory.push_back(std::max<int64_t>(0, problem.memoryOf(s) - resident[s] - workspace[s]));
+  problem.memoryBytes = std::move(memory);
 }
 
 std::string nameOf(const RoundLayout &layout) {
@@ -82,6 +101,7 @@ StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout,
   }
   for (const auto &[ends, edge] : edges)
     problem.edges.push_back(edge);
+  takeMemory(layers, layout, problem);
   addSerialPlan(problem);
   return problem;
 }

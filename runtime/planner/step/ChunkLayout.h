@@ -10,6 +10,8 @@ namespace omnibal::planner {
 struct StepLayer {
   ChunkComponent component = ChunkComponent::Language; ///< vision or language
   std::vector<StepVariant> variants;
+  int64_t residentBytes = 0; ///< parameters, gradients, moments: what its stage has less for blocks
+  int64_t workspaceBytes = 0; ///< while an action of it runs: the same, once a stage
 };
 
 /// A model in topological order, the layers of the vision component first. All layers together are
@@ -17,6 +19,7 @@ struct StepLayer {
 struct StepLayers {
   std::vector<StepLayer> layers;
   std::vector<StepEdge> edges; ///< between layers
+  Decimal actionNs{0, 0};      ///< that an action takes besides its layers
 };
 
 /// Chunk c holds layers cuts[c] .. cuts[c+1]-1 on stage stages[c].
@@ -28,8 +31,9 @@ struct ChunkLayout {
 /// The time of one function after another, with 18 digits a term (Decimal::plus).
 TimeModel sumOf(const TimeModel &a, const TimeModel &b);
 
-/// The problem of a layout. `frame` gives everything but chunks, edges and the static plan; the
-/// static plan runs one micro-batch after the other until addStaticPlan gives a better one.
+/// The problem of a layout. `frame` gives everything but chunks, edges and the static plan, its
+/// memory before what layers have beside blocks; the static plan runs one micro-batch after the
+/// other until addStaticPlan gives a better one.
 StepProblem problemOf(const StepLayers &layers, const ChunkLayout &layout,
                       const StepProblem &frame);
 

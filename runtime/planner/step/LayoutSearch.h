@@ -25,5 +25,10 @@ std::optional<LayoutChoice> chooseLayout(const StepLayers &layers, const StepPro
                                          const std::vector<StepLoads> &samples,
                                          const LayoutSearchOptions &options = {});
 
+/// What chooseLayout would say of a layout: the sum of the samples' steps; the largest int64 where
+/// one has no plan that fits the memory.
+int64_t sampleNsOf(const StepLayers &layers, const ChunkLayout &layout, const StepProblem &frame,
+                   const std::vector<StepLoads> &samples);
+
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_STEP_LAYOUTSEARCH_H

@@ -84,6 +84,27 @@ TEST(StepLoads, WithoutAFullStepTheRestIsEmpty) {
   EXPECT_EQ(textOf(factorsOf(step[1], 4, 8)), "head=0 language=0 projector=0 vision=0 ");
 }
 
+TEST(StepLoads, SamplesAreTheFirstReplicasSteps) {
+  // Two micro-batches on two replicas: steps of four groups, and half a step.
+  EpochLoads epoch{{}, 2, ""};
+  for (int64_t g = 0; g < 4 * 40 + 2; ++g)
+    epoch.groups.push_back({g, 10 * g, 100 * g});
+  const std::vector<planner::StepLoads> samples = sampleSteps(epoch, 2, {7, 50});
+  ASSERT_EQ(samples.size(), 16u);
+  for (int64_t s = 0; s < 16; ++s) {
+    const int64_t first = s * 40 / 16 * 4; // every second or third of forty steps
+    EXPECT_EQ(samples[s].step, s);
+    ASSERT_EQ(samples[s].microbatches.size(), 2u);
+    EXPECT_EQ(samples[s].microbatches[0].load,
+              (planner::UnitLoad{first, 10 * first, 100 * first, 0}));
+    EXPECT_EQ(samples[s].microbatches[1].load.tiles, first + 2);
+  }
+  const std::vector<planner::StepLoads> full = sampleSteps({{}, 1, ""}, 3, {7, 50});
+  ASSERT_EQ(full.size(), 1u);
+  EXPECT_EQ(full[0].microbatches, (std::vector<planner::MicrobatchLoad>(
+                                      3, {planner::UnitLoad{7, 50, 2500, 0}, std::nullopt})));
+}
+
 TEST(StepLoads, FactorsAreRoundedUpToFourDigits) {
   EXPECT_EQ(textOf(factorsOf({3, 4000, 0}, 9, 4096)),
             "head=0.9766 language=0.9766 projector=0.3334 vision=0.3334 ");

@@ -76,6 +76,29 @@ TEST(ChunkLayout, ChunksAreTheSumsOfTheirLayers) {
   EXPECT_EQ(problem.edges[1].bytes.token, 4);
 }
 
+TEST(ChunkLayout, WhatLayersHaveBesideBlocksComesOffTheirStagesMemory) {
+  StepLayers layers = model();
+  for (size_t l = 0; l < layers.layers.size(); ++l) {
+    layers.layers[l].residentBytes = 100;
+    layers.layers[l].workspaceBytes = static_cast<int64_t>(l);
+  }
+  layers.actionNs = Decimal::of(7, 0);
+  ChunkLayout layout{"", {0, 3, 5, 10}, {0, 1, 0}};
+  StepProblem base = frame();
+  EXPECT_TRUE(problemOf(layers, layout, base).memoryBytes.empty());
+  base.memoryBytes = {1000};
+  // Eight layers, of which the last is number 9; two layers up to number 4.
+  StepProblem problem = problemOf(layers, layout, base);
+  EXPECT_EQ(problem.memoryBytes, (std::vector<int64_t>{1000 - 800 - 9, 1000 - 200 - 4}));
+  base.memoryBytes = {500, 1000};
+  EXPECT_EQ(problemOf(layers, layout, base).memoryBytes, (std::vector<int64_t>{0, 796}));
+  // Once an action, however many layers it has.
+  for (const StepChunk &chunk : problem.chunks)
+    for (const StepVariant &variant : chunk.variants)
+      for (const TimeModel &time : variant.times)
+        EXPECT_EQ(time.fixed, Decimal::of(7, 0));
+}
+
 TEST(ChunkLayout, AllLayoutsAreProblemsThatPlansAreMadeFor) {
   std::vector<StepLoads> steps = samples();
   std::vector<ChunkLayout> layouts = chunkLayouts(model(), workOf(model(), steps), 2, 4);
