@@ -12,6 +12,7 @@ MAY = {
     "runtime/support": [],
     "runtime/comm": ["runtime/support"],
     "runtime/device": ["runtime/support", "runtime/comm"],
+    "runtime/device/calls": ["runtime/support", "runtime/device"],
     "runtime/planner": ["runtime/support"],
     "runtime/program": ["runtime/support", "runtime/device"],
     "runtime/schedule": ["runtime/support", "runtime/planner", "runtime/program"],

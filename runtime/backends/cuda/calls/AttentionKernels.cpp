@@ -2,8 +2,8 @@
 #include "runtime/backends/cuda/calls/AttentionOperands.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
-#include "runtime/device/BoundAttention.h"
-#include "runtime/device/BoundRope.h"
+#include "runtime/device/calls/BoundAttention.h"
+#include "runtime/device/calls/BoundRope.h"
 
 namespace omnibal::rt::cuda {
 namespace {

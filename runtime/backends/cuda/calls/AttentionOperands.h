@@ -3,8 +3,8 @@
 #define RUNTIME_BACKENDS_CUDA_CALLS_ATTENTIONOPERANDS_H
 
 #include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/kernels/Attention.h"
-#include "runtime/device/AttentionOperands.h"
+#include "runtime/backends/cuda/kernels/attention/Attention.h"
+#include "runtime/device/calls/AttentionOperands.h"
 
 namespace omnibal::rt::cuda {
 

@@ -1,6 +1,6 @@
 //===- CrossAttentionKernels.cpp - `cross_attention` and its gradient on the device ----------===//
 #include "runtime/backends/cuda/calls/AttentionOperands.h"
-#include "runtime/device/BoundCrossAttention.h"
+#include "runtime/device/calls/BoundCrossAttention.h"
 
 namespace omnibal::rt::cuda {
 namespace {

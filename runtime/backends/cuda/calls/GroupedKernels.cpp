@@ -1,7 +1,7 @@
 //===- GroupedKernels.cpp - Rows in groups and their products on the device -------------------===//
 #include "runtime/backends/cuda/calls/PlainKernel.h"
-#include "runtime/backends/cuda/kernels/Grouped.h"
 #include "runtime/backends/cuda/kernels/Order.h"
+#include "runtime/backends/cuda/kernels/matrix/Grouped.h"
 
 namespace omnibal::rt::cuda {
 namespace {

@@ -2,12 +2,12 @@
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/CrossEntropy.h"
-#include "runtime/backends/cuda/kernels/Gemm.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include "runtime/backends/cuda/kernels/Rows.h"
+#include "runtime/backends/cuda/kernels/matrix/Gemm.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
 #include "runtime/backends/cuda/libraries/Product.h"
-#include "runtime/device/BoundLoss.h"
+#include "runtime/device/calls/BoundLoss.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {

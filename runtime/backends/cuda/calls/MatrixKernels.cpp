@@ -1,9 +1,9 @@
 //===- MatrixKernels.cpp - `gemm` on the device -----------------------------------------------===//
 #include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/kernels/Gemm.h"
+#include "runtime/backends/cuda/kernels/matrix/Gemm.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
 #include "runtime/backends/cuda/libraries/Product.h"
-#include "runtime/device/BoundGemm.h"
+#include "runtime/device/calls/BoundGemm.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {

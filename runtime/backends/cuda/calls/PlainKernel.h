@@ -3,7 +3,7 @@
 #define RUNTIME_BACKENDS_CUDA_CALLS_PLAINKERNEL_H
 
 #include "runtime/backends/cuda/calls/KernelTable.h"
-#include "runtime/backends/cuda/kernels/Plain.h"
+#include "runtime/backends/cuda/kernels/plain/Plain.h"
 
 namespace omnibal::rt::cuda {
 

@@ -1,7 +1,7 @@
 //===- PlainKernels.cpp - Elementwise ops, gathers, scatters and the like on the device -------===//
 #include "runtime/backends/cuda/calls/PlainKernel.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
-#include "runtime/device/BoundElementwise.h"
+#include "runtime/device/calls/BoundElementwise.h"
 #include <algorithm>
 
 namespace omnibal::rt::cuda {

@@ -1,6 +1,6 @@
 //===- PlainRowKernels.cpp - Softmax, norms, running sums and convolutions on the device ------===//
 #include "runtime/backends/cuda/calls/PlainKernel.h"
-#include "runtime/device/BoundConv.h"
+#include "runtime/device/calls/BoundConv.h"
 
 namespace omnibal::rt::cuda {
 namespace {

@@ -1,7 +1,7 @@
 //===- RecurrentKernels.cpp - `gated_delta` and its gradient on the device --------------------===//
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Recurrent.h"
-#include "runtime/device/BoundRecurrent.h"
+#include "runtime/device/calls/BoundRecurrent.h"
 
 namespace omnibal::rt::cuda {
 namespace {

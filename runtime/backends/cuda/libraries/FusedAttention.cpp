@@ -1,6 +1,6 @@
 #include "runtime/backends/cuda/libraries/FusedAttention.h"
 #include "runtime/backends/cuda/driver/Log.h"
-#include "runtime/backends/cuda/kernels/Ragged.h"
+#include "runtime/backends/cuda/kernels/attention/Ragged.h"
 #include <algorithm>
 #include <cstdlib>
 

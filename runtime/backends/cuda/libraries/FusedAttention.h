@@ -10,7 +10,7 @@
 
 #include "runtime/backends/cuda/driver/Runtime.h"
 #include "runtime/backends/cuda/driver/WorkspaceLedger.h"
-#include "runtime/backends/cuda/kernels/Attention.h"
+#include "runtime/backends/cuda/kernels/attention/Attention.h"
 #include "runtime/backends/cuda/libraries/AttentionLibrary.h"
 #include "runtime/device/Load.h"
 #include <map>

@@ -2,7 +2,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_GEMMSUMS_H
 #define RUNTIME_BACKENDS_CUDA_LIBRARIES_GEMMSUMS_H
 
-#include "runtime/backends/cuda/kernels/Gemm.h"
+#include "runtime/backends/cuda/kernels/matrix/Gemm.h"
 
 namespace omnibal::rt::cuda {
 

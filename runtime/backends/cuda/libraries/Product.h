@@ -8,7 +8,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_LIBRARIES_PRODUCT_H
 #define RUNTIME_BACKENDS_CUDA_LIBRARIES_PRODUCT_H
 
-#include "runtime/backends/cuda/kernels/Gemm.h"
+#include "runtime/backends/cuda/kernels/matrix/Gemm.h"
 #include <compare>
 #include <optional>
 #include <string>

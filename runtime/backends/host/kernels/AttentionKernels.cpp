@@ -1,6 +1,6 @@
 //===- AttentionKernels.cpp - `attention` and `attention_backward`: checks and tasks -----===//
 #include "runtime/backends/host/kernels/AttentionOperands.h"
-#include "runtime/device/BoundAttention.h"
+#include "runtime/device/calls/BoundAttention.h"
 #include <algorithm>
 #include <limits>
 

@@ -4,7 +4,7 @@
 
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Attention.h"
-#include "runtime/device/AttentionOperands.h"
+#include "runtime/device/calls/AttentionOperands.h"
 
 namespace omnibal::rt {
 

@@ -6,7 +6,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/kernels/AttentionOperands.h"
-#include "runtime/device/BoundCrossAttention.h"
+#include "runtime/device/calls/BoundCrossAttention.h"
 #include <algorithm>
 #include <limits>
 

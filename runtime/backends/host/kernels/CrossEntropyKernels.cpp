@@ -8,7 +8,7 @@
 #include "runtime/backends/host/kernels/Gemm.h"
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Rows.h"
-#include "runtime/device/BoundLoss.h"
+#include "runtime/device/calls/BoundLoss.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>

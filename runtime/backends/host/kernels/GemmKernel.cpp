@@ -2,7 +2,7 @@
 #include "runtime/backends/host/kernels/Gemm.h"
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/MatrixProduct.h"
-#include "runtime/device/BoundGemm.h"
+#include "runtime/device/calls/BoundGemm.h"
 #include <algorithm>
 
 namespace omnibal::rt {

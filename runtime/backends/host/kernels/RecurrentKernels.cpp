@@ -1,7 +1,7 @@
 //===- RecurrentKernels.cpp - `gated_delta` and its gradient: checks and tasks ------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Recurrent.h"
-#include "runtime/device/BoundRecurrent.h"
+#include "runtime/device/calls/BoundRecurrent.h"
 #include <algorithm>
 
 namespace omnibal::rt {

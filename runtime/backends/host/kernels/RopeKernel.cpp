@@ -1,7 +1,7 @@
 //===- RopeKernel.cpp - `rope`: rotary position embedding --------------------------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Rows.h"
-#include "runtime/device/BoundRope.h"
+#include "runtime/device/calls/BoundRope.h"
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,6 @@
 //===- Conv.cpp - Plain convolution of any number of dimensions, with its gradients ------===//
 #include "runtime/backends/host/kernels/plain/Plain.h"
-#include "runtime/device/BoundConv.h"
+#include "runtime/device/calls/BoundConv.h"
 #include <vector>
 
 namespace omnibal::rt::plain {

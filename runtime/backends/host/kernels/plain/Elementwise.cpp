@@ -1,6 +1,6 @@
 //===- Elementwise.cpp - Plain elementwise kernels ---------------------------------------===//
 #include "runtime/backends/host/kernels/plain/Plain.h"
-#include "runtime/device/BoundElementwise.h"
+#include "runtime/device/calls/BoundElementwise.h"
 
 namespace omnibal::rt::plain {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/backends/cuda/kernels/AttentionMma.h"
+#include "runtime/backends/cuda/kernels/attention/AttentionMma.h"
 #include "test/unit/runtime/backends/cuda/kernels/KernelChecks.h"
 
 using namespace omnibal::rt;

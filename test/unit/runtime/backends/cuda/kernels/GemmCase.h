@@ -2,7 +2,7 @@
 #ifndef TEST_UNIT_RUNTIME_BACKENDS_CUDA_KERNELS_GEMMCASE_H
 #define TEST_UNIT_RUNTIME_BACKENDS_CUDA_KERNELS_GEMMCASE_H
 
-#include "runtime/backends/cuda/kernels/Gemm.h"
+#include "runtime/backends/cuda/kernels/matrix/Gemm.h"
 #include "test/unit/runtime/backends/cuda/kernels/KernelChecks.h"
 
 namespace omnibal::rt::test {

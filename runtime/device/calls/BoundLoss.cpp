@@ -1,0 +1,78 @@
+#include "runtime/device/calls/BoundLoss.h"
+#include <tuple>
+
+namespace omnibal::rt {
+namespace {
+
+/// What the rows have a value of each.
+Status checkRows(const CheckedKernel &kernel, std::span<const TensorView> views, int targets,
+                 int loss, int prediction, int64_t rows) {
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[targets], "targets", DType::I32, rows));
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[loss], "loss", DType::F32, rows));
+  return prediction < 0 ? Status::ok()
+                        : kernel.expectList(views[prediction], "prediction", DType::I32, rows);
+}
+
+} // namespace
+
+BoundCrossEntropy::BoundCrossEntropy(CallReader &call)
+    : logits(call.operand("logits")), targets(call.operand("targets")), loss(call.operand("loss")),
+      dlogits(call.optionalOperand("dlogits")), prediction(call.optionalOperand("prediction")) {}
+
+Status BoundCrossEntropy::checkOperands(const CheckedKernel &kernel,
+                                        std::span<const TensorView> views) const {
+  const TensorView &x = views[logits];
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(x, "logits", 2));
+  OMNIBAL_RETURN_IF_ERROR(checkRows(kernel, views, targets, loss, prediction, x.shape[0]));
+  if (dlogits >= 0) {
+    OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[dlogits], "dlogits", 2));
+    OMNIBAL_RETURN_IF_ERROR(kernel.sameType(x, "logits", views[dlogits], "dlogits", true));
+    OMNIBAL_RETURN_IF_ERROR(kernel.same(views[dlogits], "dlogits", x, "logits"));
+  }
+  for (int operand : {logits, dlogits})
+    if (operand >= 0 && x.shape[1] > 1 && views[operand].strides[1] != 1)
+      return kernel.bad("rows of logits and dlogits must be dense");
+  return Status::ok();
+}
+
+BoundLinearCrossEntropy::BoundLinearCrossEntropy(CallReader &call)
+    : hidden(call.operand("hidden")), weight(call.operand("weight")),
+      targets(call.operand("targets")), loss(call.operand("loss")),
+      scratch(call.operand("scratch")), bias(call.optionalOperand("bias")),
+      dhidden(call.optionalOperand("dhidden")), dweight(call.optionalOperand("dweight")),
+      dbias(call.optionalOperand("dbias")), prediction(call.optionalOperand("prediction")),
+      scale(static_cast<float>(call.number("scale", 1))) {}
+
+Status BoundLinearCrossEntropy::checkOperands(const CheckedKernel &kernel,
+                                              std::span<const TensorView> views) const {
+  const TensorView &vh = views[hidden], &vw = views[weight], &vs = views[scratch];
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(vh, "hidden", 2));
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(vw, "weight", 2));
+  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(vw, "weight", vh, "hidden"));
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(vs, "scratch", 2));
+  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(vs, "scratch", vh, "hidden", true));
+  if (vh.shape[1] != vw.shape[1] || vs.shape[1] != vw.shape[0])
+    return kernel.bad("shapes do not fit together: hidden " + printShape(vh) + ", weight " +
+                      printShape(vw) + ", scratch " + printShape(vs));
+  if (vs.shape[0] > 1 && (vs.strides[1] != 1 || vs.strides[0] != vs.shape[1]))
+    return kernel.bad("operand 'scratch' must be dense");
+  OMNIBAL_RETURN_IF_ERROR(checkRows(kernel, views, targets, loss, prediction, vh.shape[0]));
+  for (auto [index, name, like, likeName] :
+       {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
+    if (index >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 2));
+      OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, vh, "hidden", true));
+      OMNIBAL_RETURN_IF_ERROR(kernel.same(views[index], name, views[like], likeName));
+    }
+  for (auto [index, name] : {std::pair{bias, "bias"}, {dbias, "dbias"}})
+    if (index >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 1));
+      OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, vh, "hidden", index == dbias));
+      if (views[index].shape[0] != vw.shape[0])
+        return kernel.bad("operand '" + std::string(name) + "' has shape " +
+                          printShape(views[index]) + " for a weight " + printShape(vw));
+    }
+  return Status::ok();
+}
+
+} // namespace omnibal::rt
