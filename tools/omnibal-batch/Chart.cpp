@@ -54,10 +54,18 @@ double largest(const Loads &loads) {
   return most;
 }
 
+/// 0, `step`, 2 `step`, ... up to `last`, which rounding does not leave out.
+std::vector<double> ticks(double last, double step) {
+  std::vector<double> values;
+  for (int64_t i = 0; static_cast<double>(i) * step <= last * (1 + 1e-9); ++i)
+    values.push_back(static_cast<double>(i) * step);
+  return values;
+}
+
 /// Numbers below the lower panel, and the unit; `shift` moves a number to the middle of its bar.
 void bottomAxis(std::string &out, double high, double shift, const Quantity &q) {
   double step = roundUp(high / 6, q.whole), y = panelTop(1) + panelHeight;
-  for (double value = 0; value + shift <= high * (1 + 1e-9); value += step) {
+  for (double value : ticks(high - shift, step)) {
     double x = left + plotWidth * (value + shift) / high;
     add(out, "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", x, y, x,
         y + 4);
@@ -115,7 +123,7 @@ void rangeBar(std::string &out, int panel, const Loads &loads, int64_t row, doub
 
 void sideAxis(std::string &out, int panel, double high, bool whole) {
   double step = roundUp(high / 3, whole), base = panelTop(panel) + panelHeight;
-  for (double value = 0; value <= high * (1 + 1e-9); value += step) {
+  for (double value : ticks(high, step)) {
     double y = base - (panelHeight - 4) * value / high;
     if (value > 0)
       add(out, "<line class=\"grid\" x1=\"%.0f\" y1=\"%.1f\" x2=\"%.0f\" y2=\"%.1f\"/>", left, y,

@@ -30,7 +30,7 @@ int fail(const Status &status) {
 int64_t peakRssBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
-    if (line.rfind("VmHWM:", 0) == 0)
+    if (line.starts_with("VmHWM:"))
       return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
   rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -65,7 +65,7 @@ double expectedSeconds(BatchMethod method, int64_t samples) {
 }
 
 /// Adds the input's name, and the flags that help.
-Status explain(Status status, const SampleLengths &lengths, const ToolOptions &options) {
+Status explain(const Status &status, const SampleLengths &lengths, const ToolOptions &options) {
   const BatchOptions &o = options.batching;
   std::string input = options.inputs.empty() ? "--mix" : options.inputs[0];
   bool oversize = false;
