@@ -189,11 +189,13 @@ private:
             {formal.role == "input" ? "grad_input" : "parameter_grad", formal.index, gradient});
       }
     if (any && built->loss)
-      for (unsigned i = 0, end = outputs.size(); i < end; ++i)
-        if (OutputKind kind = getOutputKind(layer, i); kind == OutputKind::Loss)
+      for (unsigned i = 0, end = outputs.size(); i < end; ++i) {
+        OutputKind kind = getOutputKind(layer, i);
+        if (kind == OutputKind::Loss)
           gradients.push_back({nameOf(kind), i, built->loss});
         else if (kind == OutputKind::RouterLoss) // a value of the forward that backward gives, too
           gradients.push_back({nameOf(kind), i, outputs[i]});
+      }
     return success();
   }
 

@@ -60,7 +60,8 @@ void PlannedMemory::addLayer(LayerOp layer) {
                             static_cast<int64_t>(position),
                             bytes[position],
                             {alignUp(bytes[position]), 0, 0},
-                            {}});
+                            {},
+                            std::nullopt});
   }
   std::vector<size_t> &used = parametersOf.emplace_back();
   for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i) {

@@ -61,7 +61,7 @@ private:
 
   /// The error of the first bad sample counts, whichever thread is faster.
   void fail(int64_t sample, Status status) {
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     if (sample < firstBad) {
       firstBad = sample;
       error = std::move(status);

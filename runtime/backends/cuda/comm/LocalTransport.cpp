@@ -60,7 +60,7 @@ public:
   /// has done what was enqueued.
   ~LocalTransport() override {
     {
-      std::lock_guard lock(world->mutex);
+      std::lock_guard<std::mutex> lock(world->mutex);
       for (auto *table : {&world->sends, &world->receives})
         for (auto &[key, list] : *table)
           std::erase_if(list, [&](const auto &operation) { return operation->owner == me; });
@@ -99,7 +99,7 @@ public:
     if (found == open.end())
       return {Code::Internal, "wait for an operation that was never started"};
     std::shared_ptr<Operation> operation = found->second;
-    std::unique_lock lock(world->mutex);
+    std::unique_lock<std::mutex> lock(world->mutex);
     OMNIBAL_RETURN_IF_ERROR(
         waitUntilNone(lock, [&] { return operation->done ? -1 : operation->peer; }));
     lock.unlock();
@@ -188,7 +188,7 @@ private:
     World::Key key = sends ? World::Key{me, peer, tag} : World::Key{peer, me, tag};
     Handle handle = next++;
     open[handle] = mine;
-    std::lock_guard lock(world->mutex);
+    std::lock_guard<std::mutex> lock(world->mutex);
     auto &waiting = sends ? world->receives : world->sends;
     auto found = waiting.find(key);
     if (found == waiting.end() || found->second.empty()) {
@@ -233,7 +233,7 @@ private:
   Status reduce(std::span<float> data, const std::vector<int> &members, const EventPointer &ready,
                 Sum &sum) {
     const int64_t number = meetingsHeld[members]++, elements = data.size();
-    std::unique_lock lock(world->mutex);
+    std::unique_lock<std::mutex> lock(world->mutex);
     Meeting &meeting = world->meetings[members][number];
     if (meeting.elements >= 0 && meeting.elements != elements)
       return {Code::Internal, "ranks disagree about the size of a reduction"};

@@ -46,7 +46,7 @@ Result<const nccl::Functions *> openNccl() {
   static std::mutex mutex;
   static nccl::Functions functions;
   static bool opened = false;
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   if (!opened) {
     auto library = SharedLibrary::open("libnccl.so.2", "nccl");
     Status status = library ? findAll(**library, functions) : library.status();

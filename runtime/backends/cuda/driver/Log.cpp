@@ -8,7 +8,7 @@ namespace omnibal::rt::cuda {
 void logOnce(const std::string &text) {
   static std::mutex mutex;
   static std::set<std::string> said;
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   if (said.insert(text).second)
     std::fprintf(stderr, "omnibal_cuda: %s\n", text.c_str());
 }

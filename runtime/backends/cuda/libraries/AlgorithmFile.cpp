@@ -116,7 +116,7 @@ std::shared_ptr<AlgorithmFile> AlgorithmFile::shared() {
   if (wish && std::string(wish) == "off")
     return nullptr;
   const std::string path = wish && *wish ? wish : defaultPath();
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<AlgorithmFile> file = open[path].lock();
   if (!file)
     open[path] = file = std::make_shared<AlgorithmFile>(path);
@@ -148,12 +148,12 @@ void AlgorithmFile::read() {
 Status AlgorithmFile::write() const { return writeFileAtomically(path, printAlgorithms(entries)); }
 
 bool AlgorithmFile::knows(const std::string &key) {
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   return entries.count(key) > 0;
 }
 
 Result<MeasuredAlgorithm> AlgorithmFile::get(const std::string &key, const Measure &measure) {
-  std::lock_guard lock(mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   if (auto found = entries.find(key); found != entries.end())
     return found->second;
   std::error_code error;

@@ -105,7 +105,7 @@ TEST(StepSource, AnEpochIsComposedOnceForAllRanks) {
   std::mutex mutex;
   std::multiset<int64_t> calls;
   auto source = StepSource::create(epochOf(0), {1, 4}, [&](int64_t epoch) -> Result<Batches> {
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     calls.insert(epoch);
     return epochOf(epoch);
   });

@@ -19,7 +19,7 @@ runRanks(int count, const std::function<rt::Status(int, const rt::Agreement &)> 
   rt::Status worst;
   rt::Agreement agree = [&](rt::Status mine) {
     {
-      std::lock_guard lock(mutex);
+      std::lock_guard<std::mutex> lock(mutex);
       if (!mine && worst.isOk())
         worst = mine;
     }
@@ -27,7 +27,7 @@ runRanks(int count, const std::function<rt::Status(int, const rt::Agreement &)> 
     rt::Status all = worst;
     barrier.arrive_and_wait();
     if (!all) { // the next round starts clean
-      std::lock_guard lock(mutex);
+      std::lock_guard<std::mutex> lock(mutex);
       worst = rt::Status();
     }
     barrier.arrive_and_wait();

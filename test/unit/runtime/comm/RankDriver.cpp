@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     OMNIBAL_RETURN_IF_ERROR(c.broadcast(told, 2));
     if (fnv1a(told) != expected)
       return invalid("what rank 2 told is not what rank " + std::to_string(c.rank()) + " heard");
-    std::lock_guard lock(mutex);
+    std::lock_guard<std::mutex> lock(mutex);
     std::string line = "rank " + std::to_string(c.rank());
     char text[64];
     for (const StepResult &step : outcome.steps) {

@@ -146,7 +146,7 @@ class MixedKind final : public BackendKind {
 public:
   std::string description() const override { return "mixed"; }
   Result<std::unique_ptr<Backend>> open(const BackendOptions &options) override {
-    std::lock_guard lock(mutex); // the newest stream is this backend's
+    std::lock_guard<std::mutex> lock(mutex); // the newest stream is this backend's
     OMNIBAL_ASSIGN_OR_RETURN(
         auto backend, openCudaBackend(std::min(options.rank, fake::device().devices - 1), options));
     return std::unique_ptr<Backend>(std::make_unique<MixedBackend>(
