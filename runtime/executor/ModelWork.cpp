@@ -14,9 +14,9 @@ const View *find(const KernelCall &call, std::string_view name) {
 }
 
 bool isHeavy(const KernelCall &call) {
-  return call.kernel == "gemm" || call.kernel.starts_with("attention") ||
-         call.kernel.starts_with("cross_attention") || call.kernel == "linear_cross_entropy" ||
-         call.kernel.starts_with("conv");
+  return call.kernel == "gemm" || call.kernel.starts_with("grouped_gemm") ||
+         call.kernel.starts_with("attention") || call.kernel.starts_with("cross_attention") ||
+         call.kernel == "linear_cross_entropy" || call.kernel.starts_with("conv");
 }
 
 /// True if an operand of this name (docs/kernels.md) is written.
@@ -120,16 +120,22 @@ double crossAttention(const KernelCall &call, const PackedMicrobatch &batch) {
   return call.kernel == "cross_attention_backward" ? 2 * forward : forward;
 }
 
+/// Every element of `over` meets a column of `columns`.
+double product(const View *over, const View *columns, const PackedMicrobatch &batch) {
+  return over && columns && !columns->shape.empty()
+             ? 2 * elements(*over, batch) * evaluate(columns->shape.back(), batch)
+             : 0;
+}
+
 double workOf(const Function &function, const KernelCall &call, const PackedMicrobatch &batch) {
   if (call.kernel.starts_with("attention"))
     return attention(function, call, batch);
   if (call.kernel.starts_with("cross_attention"))
     return crossAttention(call, batch);
-  if (call.kernel == "gemm") {
-    const View *a = find(call, "a"), *c = find(call, "c");
-    return a && c && !a->shape.empty() ? 2 * elements(*c, batch) * evaluate(a->shape.back(), batch)
-                                       : 0;
-  }
+  if (call.kernel == "gemm" || call.kernel == "grouped_gemm")
+    return product(find(call, "c"), find(call, "a"), batch);
+  if (call.kernel == "grouped_gemm_backward")
+    return product(find(call, "a"), find(call, "b"), batch);
   if (call.kernel == "linear_cross_entropy") {
     const View *weight = find(call, "weight");
     const double products =

@@ -1,10 +1,10 @@
 //===- ModelWork.h - Floating-point operations of a program's micro-batches -------------------===//
 //
-// Counts what a model needs, whatever a backend does for it: 2 M N K for a matrix product, 2 (D +
-// Dv) for a pair of tokens that a head's attention sees in the forward and twice that in the
-// backward, 2 for a weight and output of a convolution, and 2 L W C for the logits of L labels and
-// the same for either gradient. Recomputation, padding and everything of lower order are not
-// counted.
+// Counts what a model needs, whatever a backend does for it: 2 M N K for a matrix product (R
+// rows by the matrices of their groups: 2 R N K, whatever the number of groups), 2 (D + Dv) for a
+// pair of tokens that a head's attention sees in the forward and twice that in the backward, 2 for
+// a weight and output of a convolution, and 2 L W C for the logits of L labels and the same for
+// either gradient. Recomputation, padding and everything of lower order are not counted.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_EXECUTOR_MODELWORK_H

@@ -65,6 +65,31 @@ TEST(ModelWork, ProductsByTheirSizes) {
   EXPECT_EQ(workOf(inputs, {many}, batchOf({0, 10})), 4 * 2.0 * 10 * 7 * 3);
 }
 
+/// y = x w, then dx and dw: each of the 10 x 2 rows meets the matrix [7, 3] of one expert in 8.
+TEST(ModelWork, ProductsByGroupsCountRowsOnce) {
+  auto grouped = [](int32_t a, Extent columnsOfA, int32_t c, Extent columnsOfC) -> KernelCall {
+    return {"grouped_gemm",
+            {{"a", view(a, {N, fixed(2), columnsOfA})},
+             {"b", view(1, {fixed(8), columnsOfA, columnsOfC})},
+             {"c", view(c, {N, fixed(2), columnsOfC})}},
+            {},
+            ""};
+  };
+  const double once = 2.0 * (10 * 2) * 7 * 3;
+  EXPECT_EQ(workOf(inputs, {grouped(0, fixed(7), 3, fixed(3))}, batchOf({0, 10})), once);
+
+  KernelCall dw{"grouped_gemm_backward",
+                {{"a", view(0, {N, fixed(2), fixed(7)})},
+                 {"b", view(2, {N, fixed(2), fixed(3)})},
+                 {"c", view(4, {fixed(8), fixed(7), fixed(3)})}},
+                {},
+                ""};
+  EXPECT_EQ(
+      workOf({Role::Saved, Role::Parameter, Role::GradOutput, Role::GradInput, Role::ParameterGrad},
+             {grouped(2, fixed(3), 3, fixed(7)), dw}, batchOf({0, 10})),
+      2 * once);
+}
+
 TEST(ModelWork, AttentionByTheSegmentsItSees) {
   auto pairs = [](double work) { return work / (2.0 * 4 * (8 + 6)); };
   PackedMicrobatch batch = batchOf({0, 3, 10}, 2);
