@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything of run_tests.sh and what takes longer: tests labeled "full" (all combinations of the reference runs, the
 # quickstart to its end), those of the tools in Python (PyTorch etc. are installed into the build folder where no Python
-# has them), all of it but the Python, full and lint ones again in a build with the address and undefined-behaviour
+# has them), all of it but the Python, full and lint ones again in a build with the address and undefined-behavior
 # sanitizers (build-sanitize), and the fuzzing of all readers of files with a million inputs each (run_fuzz.sh). The last
 # lines are "not run: K (why)" and "N passed, M failed".
 set -uo pipefail
