@@ -25,19 +25,20 @@ void writeStepSamples(ModuleOp module, const StepSamples &samples) {
   for (const planner::StepLoads &step : samples.steps)
     for (const planner::MicrobatchLoad &each : step.microbatches)
       loads.append({each.load.tiles, each.load.tokens, each.load.squares});
-  module->setAttr(stepSamplesAttrName,
-                  builder.getDictionaryAttr(
-                      {builder.getNamedAttr("loads", builder.getDenseI64ArrayAttr(loads)),
-                       builder.getNamedAttr("tiles", builder.getI64IntegerAttr(samples.tilesCap)),
-                       builder.getNamedAttr("tokens",
-                                            builder.getI64IntegerAttr(samples.tokensCap))}));
+  module->setAttr(
+      stepSamplesAttrName,
+      builder.getDictionaryAttr(
+          {builder.getNamedAttr("loads", builder.getDenseI64ArrayAttr(loads)),
+           builder.getNamedAttr("tiles", builder.getI64IntegerAttr(samples.tilesCap)),
+           builder.getNamedAttr("tokens", builder.getI64IntegerAttr(samples.tokensCap))}));
 }
 
 std::optional<StepSamples> readStepSamples(ModuleOp module, int64_t microbatches) {
   auto attribute = module->getAttrOfType<DictionaryAttr>(stepSamplesAttrName);
   if (!attribute || microbatches < 1)
     return std::nullopt;
-  auto tiles = attribute.getAs<IntegerAttr>("tiles"), tokens = attribute.getAs<IntegerAttr>("tokens");
+  auto tiles = attribute.getAs<IntegerAttr>("tiles"),
+       tokens = attribute.getAs<IntegerAttr>("tokens");
   auto loads = attribute.getAs<DenseI64ArrayAttr>("loads");
   const int64_t numbers = loads ? loads.size() : 0;
   if (!tiles || !tokens || numbers == 0 || numbers % (microbatches * numbersOfLoad) != 0)

@@ -25,17 +25,15 @@ public:
     if (auto ns = module->getAttrOfType<IntegerAttr>(actionNsAttrName))
       result.actionNs = planner::Decimal::of(ns.getInt(), 0);
     for (auto [index, op] : llvm::enumerate(graph->layers)) {
-      std::optional<planner::StepLayer> layer =
-          read(op, problem.layers[index], variants[index],
-               result.layers.empty() ? planner::ChunkComponent::Vision
-                                     : result.layers.back().component);
+      std::optional<planner::StepLayer> layer = read(
+          op, problem.layers[index], variants[index],
+          result.layers.empty() ? planner::ChunkComponent::Vision : result.layers.back().component);
       if (!layer)
         return std::nullopt;
       result.layers.push_back(std::move(*layer));
     }
     for (const planner::Edge &edge : problem.edges) {
-      const bool ofVision =
-          result.layers[edge.from].component == planner::ChunkComponent::Vision;
+      const bool ofVision = result.layers[edge.from].component == planner::ChunkComponent::Vision;
       result.edges.push_back(
           {edge.from, edge.to, shared(edge.bytes, ofVision), shared(edge.gradBytes, ofVision)});
     }
@@ -62,8 +60,9 @@ private:
   std::optional<planner::StepLayer> read(LayerOp op, const planner::Layer &facts,
                                          const std::vector<std::string> &variants,
                                          planner::ChunkComponent before) {
-    const bool ofVision = before == planner::ChunkComponent::Vision &&
-                          (op.getKind() == LayerKind::Vision || op.getKind() == LayerKind::Projector);
+    const bool ofVision =
+        before == planner::ChunkComponent::Vision &&
+        (op.getKind() == LayerKind::Vision || op.getKind() == LayerKind::Projector);
     planner::StepLayer layer;
     layer.component =
         ofVision ? planner::ChunkComponent::Vision : planner::ChunkComponent::Language;
@@ -119,8 +118,8 @@ std::optional<planner::ChunkLayout> chooseStepLayout(ModuleOp module,
       planner::chooseLayout(*layers, frame, samples.steps);
   if (!choice)
     return std::nullopt;
-  const int64_t now = planner::sampleNsOf(
-      *layers, {"as given", given.cuts, given.chunkStage}, frame, samples.steps);
+  const int64_t now = planner::sampleNsOf(*layers, {"as given", given.cuts, given.chunkStage},
+                                          frame, samples.steps);
   if (static_cast<double>(choice->sampleNs) > (1 - leastGain) * static_cast<double>(now))
     return std::nullopt;
   return std::move(choice->layout);

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import tarfile
 import unittest
+from random import Random
 
 from run_case import BIN, DATA, MODEL, MPIRUN, RunCase
 
 VERIFIED = {"OMNIBAL_VERIFY_STEPS": "1"}
+TILES, TOKENS = 24, 420  # the caps of RunCase's programs
+STEPS = int(os.environ.get("OMNIBAL_TEST_STEPS", "100"))
 
 
 def fnv1a(data):
@@ -88,6 +91,27 @@ class StepRuns(RunCase):
             self.assertAlmostEqual(line["loss"], fixed["loss"], delta=2e-6 * fixed["loss"])
             self.assertAlmostEqual(line["grad_norm"], fixed["grad_norm"], delta=1e-5 * fixed["grad_norm"])
         self.assertTrue(all(line["recomputed"] == 0 for line in self.log("--steps", 2, program="planned")))
+
+    def random_steps(self, count):
+        """Micro-batches of one to many samples within the caps, in a fixed random order."""
+        random, sizes = Random(7), self.sizes()
+        keys = sorted(sizes)
+
+        def group():
+            wanted, chosen, tiles, tokens = random.randint(1, len(keys)), [], 0, 0
+            for key in random.sample(keys, wanted):
+                if tiles + sizes[key][0] <= TILES and tokens + sizes[key][1] <= TOKENS:
+                    chosen, tiles, tokens = [*chosen, key], tiles + sizes[key][0], tokens + sizes[key][1]
+            return chosen
+        return [[group() for _ in self.steps[0]] for _ in range(count)]
+
+    def test_random_steps_hold_all_rules(self):
+        steps = self.write_steps(self.random_steps(STEPS))
+        for launcher in ((), (*MPIRUN, "2")):
+            with self.subTest(launcher=launcher):
+                lines = self.log("--steps", STEPS, program="lean", steps=steps, launcher=launcher, environment={**VERIFIED, "OMNIBAL_GUARD": "1"})
+                self.assertEqual(len(lines), STEPS)
+                self.assertGreater(sum(line["plan"] == "lists" for line in lines), STEPS * 9 // 10)
 
     def test_a_run_in_two_parts_is_the_same_run(self):
         for program in ("planned", "lean", "replicas"):

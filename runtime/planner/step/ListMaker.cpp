@@ -109,7 +109,8 @@ void ListMaker::begin() {
     made.lists.variants[u] = static_cast<uint8_t>(level);
     if (isLimited())
       for (int32_t v = level; v < facts.variants; ++v)
-        transients[facts.stage] = std::max(transients[facts.stage], bytesOf(unit, v).transient());
+        transients[facts.stage] =
+            std::max(transients[facts.stage], bytesOf(unit, v).transient(policy.keepsRoomForSplit));
   }
   admitted = finished = 0;
   left = count;

@@ -23,6 +23,8 @@ struct StepPolicy {
   int32_t window = 0;  ///< micro-batches under way at most
   int32_t overlap = 0; ///< a weight gradient may delay what comes by so many 16ths of itself
   uint8_t level = 0;   ///< the fattest variant that is tried
+  /// Keeps room for the input gradient of any unit; else backwards are whole where it has none.
+  bool keepsRoomForSplit = true;
 };
 
 struct TimedLists {

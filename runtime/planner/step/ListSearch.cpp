@@ -102,6 +102,12 @@ private:
   void tryPolicies() {
     for (const StepPolicy &policy : firstPolicies(problem, !task.limits.empty()))
       consider({policy, natural, whole});
+    if (best.split)
+      return;
+    for (StepPolicy policy : firstPolicies(problem, !task.limits.empty())) {
+      policy.keepsRoomForSplit = false;
+      consider({policy, natural, whole});
+    }
   }
 
   /// Orders of entering micro-batches, under the best policy so far.
@@ -141,6 +147,7 @@ private:
   StepPolicy leanestPolicy() const {
     StepPolicy policy;
     policy.window = static_cast<int32_t>(natural.size());
+    policy.keepsRoomForSplit = false;
     policy.level = static_cast<uint8_t>(choices.mostVariants() - 1);
     return policy;
   }

@@ -14,9 +14,11 @@ struct UnitBytes {
   int64_t duringInputGrad = 0, duringBackward = 0;
   int64_t split = 0; ///< from the input gradient to the weight gradient
 
-  /// What running the unit's forward and its whole backward needs above what it holds. A split one
-  /// may need more, and runs where there is room.
-  int64_t transient() const { return std::max(duringForward, duringBackward) - held; }
+  /// What running the unit's forward and its whole backward needs above what it holds, and with
+  /// `isSplit` a split one, too.
+  int64_t transient(bool isSplit) const {
+    return std::max({duringForward, duringBackward, isSplit ? duringInputGrad : 0}) - held;
+  }
 };
 
 /// The bytes of every unit and variant, by StepUnits::indexOf.
