@@ -20,6 +20,15 @@ if(OMNIBAL_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# A plugin shows nothing but its interface. What it takes from elsewhere is linked to it, except a sanitizer's functions,
+# which are in the program that opens it.
+function(omnibal_link_as_plugin target)
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
+  if(NOT OMNIBAL_SANITIZE)
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
+endfunction()
+
 # Precompiled headers: reading headers is most of the compilers' work here. A group is compiled once, as the code of those
 # that reuse it is: an object library for code of libraries, a program for that of programs. Every source still names what
 # it uses: the test runtime-alone-each reads the runtime without them.
