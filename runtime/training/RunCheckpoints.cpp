@@ -258,10 +258,8 @@ Result<bool> RunCheckpoints::passOver(const std::string &path, const Status &dam
 }
 
 bool RunCheckpoints::isDue() const {
-  const double seconds = s.options.checkpointMinutes * 60;
-  return s.leads() && areKept() && s.options.checkpointEvery == 0 && seconds > 0 &&
-         !saver->phase().underWay &&
-         std::chrono::duration<double>(Clock::now() - lastSave).count() >= seconds;
+  return s.leads() && areKept() && !saver->phase().underWay &&
+         s.options.isCheckpointTime(Clock::now() - lastSave);
 }
 
 Status RunCheckpoints::save(int64_t completed, DataPosition position) {

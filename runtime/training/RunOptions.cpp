@@ -5,6 +5,11 @@
 
 namespace omnibal::rt {
 
+bool RunOptions::isCheckpointTime(std::chrono::duration<double> sinceLast) const {
+  const std::chrono::duration<double, std::ratio<60>> wanted(checkpointMinutes);
+  return checkpointEvery == 0 && checkpointMinutes > 0 && sinceLast >= wanted;
+}
+
 double learningRateAt(const RunOptions &o, int64_t step, int64_t steps) {
   if (step < o.warmupSteps)
     return o.learningRate * static_cast<double>(step + 1) / static_cast<double>(o.warmupSteps);

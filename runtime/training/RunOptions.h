@@ -49,6 +49,9 @@ struct RunOptions {
   bool trains() const {
     return !evaluate && forward.empty() && calibrate.empty() && exportCheckpoint.empty();
   }
+  /// Whether a checkpoint is due so long after the last one; never where --checkpoint-every counts
+  /// steps.
+  bool isCheckpointTime(std::chrono::duration<double> sinceLast) const;
   /// --resume auto: from what `checkpoint` holds, if anything.
   bool resumesIfPresent() const { return resume == "auto"; }
   /// The folder of checkpoints, or one step's.

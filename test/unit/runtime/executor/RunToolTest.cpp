@@ -344,6 +344,7 @@ TEST_F(RunTool, ErrorsAreOneLineAndSayWhatToDo) {
   expect(shell(run + p + " --what"), 2, "--what");
   expect(shell(run + "--version"), 0, "omnibal-run 0.");
   expect(shell(run + "--help"), 0, "mpirun -n 2 omnibal-run");
+  expect(shell(run + "--help"), 0, "--checkpoint-minutes FLOAT=10 ");
   expect(shell(run + "nowhere --print"), 1, "no manifest.json");
   expect(shell(run + "--print " + p), 0, "function @head.backward");
   expect(shell(base(p)), 2, "either --steps-file or --batches");
