@@ -1,7 +1,8 @@
 //===- ProgramFuzz.cpp - Program directories, as omnibal-run opens them ----------------------===//
 //
-// The parts are manifest.json, functions.json, stages.json and the header of the constants. A
-// manifest that does not list files gets its version and the files' sizes and checksums.
+// The parts are manifest.json, functions.json, stages.json, the header of the constants and, where
+// steps are planned one by one, step-problem.json. A manifest that does not list files gets its
+// version and the files' sizes and checksums.
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/program/Printer.h"
@@ -22,13 +23,16 @@ namespace {
 using namespace rt;
 using nlohmann::json;
 
+/// Files of a program whose steps are not planned.
+constexpr size_t plainFiles = 3;
+
 std::string sealed(std::string_view text,
                    const std::vector<std::pair<const char *, std::string>> &files) {
   auto manifest = parseJson(text, "manifest");
   if (!manifest || !manifest->is_object() || manifest->contains("files"))
     return std::string(text);
   if (!manifest->contains("version"))
-    (*manifest)["version"] = formats::program;
+    (*manifest)["version"] = files.size() > plainFiles ? formats::stepProgram : formats::program;
   for (const auto &[name, bytes] : files)
     (*manifest)["files"][name] = {{"bytes", bytes.size()},
                                   {"checksum", checksumText(fnv1a(bytes))}};
@@ -52,6 +56,7 @@ void use(const Program &program) {
   const std::string functions = functionsToJson(program), stages = stagesToJson(program);
   auto again = programFromJson(settings, parsed(functions));
   require(again.status());
+  again->stepProblem = program.stepProblem;
   for (const json &text : parsed(stages)) {
     auto stage = stageFromJson(text, "stage");
     require(stage.status());
@@ -85,11 +90,13 @@ void readByRank(const std::string &folder, int rank, const rt::Result<LoadedProg
 
 void run(std::string_view input) {
   std::vector<std::string_view> parts = partsOf(input);
-  parts.resize(4);
-  const std::vector<std::pair<const char *, std::string>> files = {
+  parts.resize(5);
+  std::vector<std::pair<const char *, std::string>> files = {
       {"functions.json", std::string(parts[1])},
       {"stages.json", std::string(parts[2])},
       {"constants.safetensors", safetensorsOf(parts[3].empty() ? "{}" : parts[3], "", true)}};
+  if (!parts[4].empty())
+    files.emplace_back("step-problem.json", parts[4]);
   static const MemoryFolder folder;
   for (const auto &[name, bytes] : files)
     folder.write(name, bytes);

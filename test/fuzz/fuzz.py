@@ -22,7 +22,7 @@ import zlib
 # An input that takes longer hangs. What a reader may hold is counted by the target (Fuzz.h); the rest is quarantine.
 LIMITS = ["-timeout=10", "-rss_limit_mb=3072", "-malloc_limit_mb=512"]
 # Bytes of an input; the formats say all they can in few.
-LONGEST = {"program": 8192, "image": 2048, "tar": 2048, "onnx": 4096}
+LONGEST = {"program": 12288, "image": 2048, "tar": 2048, "onnx": 4096}
 # Libraries from packages are not instrumented. To remember little of who allocated what is faster: what was found is
 # looked at by giving the input to the target with other options.
 ASAN = ("detect_container_overflow=0:allow_user_poisoning=0:handle_abort=1:quarantine_size_mb=16:malloc_context_size=0:"
@@ -80,6 +80,8 @@ def run(args):
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as scratch:
         folder = args.folder or os.path.join(scratch, "inputs")
         unpack(read(args.corpus), folder)
+        if args.seeds:
+            subprocess.run([args.seeds, folder], check=True, env=environment())
         name = target(args.corpus)
         command = [args.binary, f"-runs={args.runs}", f"-seed={args.seed}", "-print_final_stats=1", "-reduce_inputs=0",
                    f"-max_len={LONGEST.get(name, 512)}", f"-artifact_prefix={args.artifacts}", *LIMITS]
@@ -132,6 +134,7 @@ def main():
     one.add_argument("binary")
     one.add_argument("corpus")
     one.add_argument("--runs", type=int, default=int(os.environ.get("OMNIBAL_TEST_INPUTS", "1000000")))
+    one.add_argument("--seeds", help="a program that writes further inputs into a folder")
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--folder", help="where inputs that cover more are left")
     one.add_argument("--artifacts", default="", help="in front of the names of files for what was found")

@@ -266,7 +266,7 @@ def json_texts():
 
 
 def program():
-    """Programs as omnibal-compile writes them are larger: the corpus has those of program-test."""
+    """ProgramSeeds.cpp writes them: programs as omnibal-compile writes them are larger."""
     return iter(())
 
 

@@ -142,8 +142,9 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
     OMNIBAL_RETURN_IF_ERROR(executor->initialize(files));
     const Program &p = loaded.program;
     for (int s = 0; s < steps; ++s) {
-      auto groups = tinyStep(s, p.microbatches * p.dataParallel);
-      TinySource source(groups, p.dataParallel, executor->replica());
+      const int count = p.microbatches * p.dataParallel;
+      TinySource source(tinyStep(s, count), p.dataParallel, executor->replica(),
+                        s + 1 < steps ? tinyStep(s + 1, count) : std::vector<TinyGroup>());
       StepOptions step = options;
       step.step = s;
       auto result = executor->trainStep(source, step);

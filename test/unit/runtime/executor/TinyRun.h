@@ -16,17 +16,22 @@ using TinyGroup = std::vector<std::vector<std::pair<int32_t, int32_t>>>; ///< (i
 std::vector<TinyGroup> tinyStep(uint32_t seed, int groups);
 PackedMicrobatch packTiny(const TinyGroup &group);
 
-/// The groups of one replica.
+/// The groups of one replica. It tells what those of `following`, the step after it, weigh.
 class TinySource final : public MicrobatchSource {
 public:
-  TinySource(const std::vector<TinyGroup> &step, int dataParallel, int replica) {
+  TinySource(const std::vector<TinyGroup> &step, int dataParallel, int replica,
+             const std::vector<TinyGroup> &following = {}) {
     for (size_t g = replica; g < step.size(); g += dataParallel)
       list.push_back(packTiny(step[g]));
+    for (size_t g = replica; g < following.size(); g += dataParallel)
+      weights.push_back(weightOf(packTiny(following[g])));
   }
   Result<const PackedMicrobatch *> get(int32_t m) override { return &list[m]; }
+  std::vector<MicrobatchWeight> next() const override { return weights; }
 
 private:
   std::vector<PackedMicrobatch> list;
+  std::vector<MicrobatchWeight> weights;
 };
 
 /// Writes table and weight, seeded, and returns the path of the file.
