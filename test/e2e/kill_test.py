@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from run_case import BIN, DATA, MPIRUN, RunCase
+from run_case import BIN, DATA, LONGEST, MPIRUN, RunCase
 
 FAULTS = os.path.abspath(os.path.join(BIN, "..", "disk_faults", "libdisk_faults.so"))
 KILLS = int(os.environ.get("OMNIBAL_TEST_KILLS", "8"))
@@ -234,7 +234,7 @@ class Kill(RunCase):
                 shutil.move(self.path("cut"), self.path("ck"))
             shutil.rmtree(self.path("flushed"))
             result = subprocess.run(self.command("--checkpoint", self.path("ck"), "--resume", "auto", "--steps", STEPS, "--save",
-                                                 self.path("saved"), program="two"), stderr=subprocess.PIPE, text=True, timeout=120)
+                                                 self.path("saved"), program="two"), stderr=subprocess.PIPE, text=True, timeout=LONGEST)
             self.assertEqual(result.returncode, 0, f"cut {number}: {result.stderr}")
             found = re.search(r"continuing after step (\d+)", result.stderr)
             self.assertGreaterEqual(int(found[1]) if found else 0, safe, f"cut {number}: a checkpoint was lost\n{result.stderr}")

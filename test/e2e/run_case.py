@@ -11,6 +11,7 @@ import unittest
 BIN, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "tiny-internvl")
 STOPPED = 75
+LONGEST = 600  # seconds that a run may take: one that hangs, not one on a busy machine
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
 
 
@@ -46,7 +47,7 @@ class RunCase(unittest.TestCase):
 
     def run_tool(self, *flags, code=0, says="", launcher=(), environment=None, **options):
         result = subprocess.run([*launcher, *self.command(*flags, **options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, timeout=120, env={**os.environ, **(environment or {})})
+                                text=True, timeout=LONGEST, env={**os.environ, **(environment or {})})
         self.assertEqual(result.returncode, code, result.stderr)
         self.assertIn(says, result.stderr)
         return result.stderr
