@@ -42,7 +42,7 @@ std::vector<planner::Block> placeRegions(Stage &stage, Mode &mode, bool first, b
     if (isShared(region))
       continue;
     region.bytes = aligned(region.bytes);
-    region.block = StepBlock{stage.id, 0, static_cast<int32_t>(blocks.size()), {region.bytes, 0, 0}};
+    region.block = StepBlock{stage.id, {static_cast<int32_t>(blocks.size())}, {region.bytes, 0, 0}};
     const auto [begin, end] = lifeOf(region, first, last);
     blocks.push_back({{region.bytes, 0, 0}, begin, end});
     for (int64_t &offset : region.offsets) {

@@ -68,9 +68,9 @@ TEST(ThreadPool, WorkersShareUnevenTasks) {
       return;
     }
     // It ends when all others have: none waits behind it.
-    EXPECT_TRUE(changed.wait_for(lock, std::chrono::minutes(1),
-                                 [&] { return others == tasks - 1; }))
-        << others;
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::minutes(1), [&] {
+      return others == tasks - 1;
+    })) << others;
   });
   EXPECT_EQ(others, tasks - 1);
 }
