@@ -1,8 +1,8 @@
 //===- BenchStepPlans.cpp - Step plans against static plans and DIP, in simulation ------------===//
 //
 // bench_step_plans [--data real|mixed|skew] [--balanced] [--stages P] [--microbatches M]
-//     [--model vlm-s|20b|32b|small|frozen] [--memory SHARE] [--steps N] [--lists N] [--lengths
-//     FILE]
+//     [--model vlm-s|20b|32b|small|frozen] [--memory SHARE] [--steps N] [--lists N]
+//     [--actions N] [--lengths FILE]
 //
 // Prints one line: the mean over steps of (time / bound of any layout) for the best 1f1b, zb-h1,
 // interleaved and static lists of all layouts, for DIP-like plans (its own rule, and the best
@@ -39,7 +39,7 @@ namespace {
 struct Setting {
   std::string data = "mixed", model = "vlm-s", lengths = OMNIBAL_TEST_DATA "/lengths/pooled.csv";
   bool balanced = false;
-  int64_t stages = 4, microbatches = 16, lists = 300;
+  int64_t stages = 4, microbatches = 16, lists = 300, actions = 300'000;
   double memory = 0; ///< 0: no limit
   size_t steps = 24;
 };
@@ -273,7 +273,7 @@ private:
   }
 
   double plans(const LayoutChoice &choice, bool maySplit, const char *name) const {
-    StepPlanner planner(choice.problem, {300'000, setting.lists, maySplit});
+    StepPlanner planner(choice.problem, {setting.actions, setting.lists, maySplit});
     std::vector<int64_t> times;
     std::vector<double> took;
     double overBound = 0;
@@ -327,6 +327,8 @@ Setting settingOf(int argc, char **argv) {
       setting.microbatches = std::atoll(value.c_str());
     else if (flag == "--lists")
       setting.lists = std::atoll(value.c_str());
+    else if (flag == "--actions")
+      setting.actions = std::atoll(value.c_str());
     else if (flag == "--memory")
       setting.memory = std::atof(value.c_str());
     else if (flag == "--steps")
