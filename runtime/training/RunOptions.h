@@ -42,6 +42,7 @@ struct RunOptions {
   double timeLimit = 0;       ///< seconds since `started`; 0: none
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;
+  std::string loads; ///< of steps whose plans are printed in place of the program
   std::string forward, output;
   std::string calibrate;        ///< table to write; nothing is trained
   std::string exportCheckpoint; ///< to write as a model's folder; nothing is trained

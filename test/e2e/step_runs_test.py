@@ -4,6 +4,7 @@ Losses are compared with runs of another launcher, of other threads, in two part
 that omnibal-plan makes of the same problem and loads."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -153,6 +154,78 @@ class StepRuns(RunCase):
             self.assertGreater(line["arena_used"], 0)
             used = {variant for chunk in made["variants"] for microbatch in chunk for variant in microbatch}
             self.assertEqual(line["recomputed"] > 0, used != {0})
+
+    def printed(self, *loads, program="planned"):
+        """What --print --loads says: code, stdout, stderr."""
+        with open(self.path("printed.jsonl"), "w") as file:
+            file.writelines((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in loads)
+        done = subprocess.run([f"{BIN}/omnibal-run", "--print", f"{self.programs}/{program}", "--loads", self.path("printed.jsonl")],
+                              capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_printed_plans_are_those_of_omnibal_plan(self):
+        for program in ("planned", "tight"):
+            code, text, said = self.printed(*map(self.loads, range(3)), program=program)
+            self.assertEqual((code, said), (0, ""))
+            problem = f"{self.programs}/{program}/step-problem.json"
+            plans = subprocess.run([f"{BIN}/omnibal-plan", "--steps", self.path("printed.jsonl"), problem, "--json"], check=True,
+                                   capture_output=True, text=True).stdout.splitlines()
+            with open(problem) as file:
+                problem = json.load(file)
+            steps = [part for part in re.split(r"\n(?=step )", text) if part.startswith("step ")]
+            for step, plan in zip(steps, map(json.loads, plans), strict=True):
+                self.check_printed(step, plan, problem)
+
+    def check_printed(self, text, plan, problem):
+        ms = {name: f"{plan[name + '_ns'] / 1e6:.3f}" for name in ("step", "bound", "static")}
+        self.assertRegex(text, rf"^step {plan['step']}: {plan['method']}, predicted {ms['step']} ms .*bound {ms['bound']} ms, static {ms['static']} ms")
+        stages = re.split(r"\n  stage \d+, ", text)[1:]
+        stage_of, ends = [chunk["rank"] for chunk in problem["chunks"]], {}
+        feeds = {(edge["from"], edge["to"]) for edge in problem["edges"]}
+        for rank, (stage, actions) in enumerate(zip(stages, plan["actions"], strict=True)):
+            head, *lines = stage.split("\n")
+            words = " ".join(lines).split()
+            several = stage_of.count(rank) > 1
+            computed = [re.fullmatch(r"([FBIW])(\d+)(?:\.(\d+))?(?:/[\w-]+)?@([\d.]+)\+([\d.]+)", w) for w in words if "@" in w]
+            seen = [[w[1], int(w[2]), 0, int(w[3]) if several else stage_of.index(rank)] for w in computed]
+            self.assertEqual(seen, actions)
+            for (kind, m, _, c), word in zip(actions, computed):
+                ends["F" if kind == "F" else "I" if kind in "BI" else "W", m, c] = float(word[4]), float(word[4]) + float(word[5])
+            used = max(offset for _, _, _, _, offset in plan["offsets"][rank])
+            numbers = re.search(r"memory (\d+) of (\d+) bytes", head)
+            self.assertGreater(int(numbers[1]), used)
+            self.assertEqual(int(numbers[2]), (problem["memory_bytes"] * 2)[rank])
+            # Each message is begun and awaited once, at both ends, for every micro-batch that both ends have.
+            have = {(m, c) for _, m, _, c in sum(plan["actions"], [])}
+            for letters, end in (("Ss", 0), ("Rr", 1)):
+                expected = {f"{letter}{m}:{a}>{b}" for letter in letters for pair in feeds for a, b in (pair, pair[::-1])
+                            for m in range(problem["microbatches"]) if stage_of[(a, b)[end]] == rank and stage_of[a] != stage_of[b]
+                            and {(m, a), (m, b)} <= have and (a < b or self.has_gradient(problem, b, a))}
+                self.assertEqual(sorted(w for w in words if w[0] in letters and "@" not in w), sorted(expected))
+        self.assertAlmostEqual(max(end for _, end in ends.values()), plan["step_ns"] / 1e6, delta=0.0015)
+        for (a, b) in feeds: # nothing begins before what it reads is there
+            for kind, first, then in (("F", a, b), ("I", b, a)):
+                for (k, m, c), (_, end) in ends.items():
+                    if (k, c) == (kind, first) and (kind, m, then) in ends and (kind == "F" or self.has_gradient(problem, a, b)):
+                        self.assertGreaterEqual(ends[kind, m, then][0], end - 0.0015)
+
+    def has_gradient(self, problem, a, b):
+        return any(edge["grad_bytes"] != [0, 0, 0] for edge in problem["edges"] if (edge["from"], edge["to"]) == (a, b))
+
+    def test_loads_that_cannot_be_printed(self):
+        good = self.loads(0)
+        big = {**good, "microbatches": [{**good["microbatches"][0], "tiles": 25}, *good["microbatches"][1:]]}
+        few = {**good, "microbatches": good["microbatches"][1:]}
+        for loads, program, words in (((good, big), "planned", "printed.jsonl:2: micro-batch 0 has 25 tiles; the cap is 24"),
+                                      ((few,), "planned", f"it has {len(good['microbatches']) - 1} micro-batches, the problem"),
+                                      (("{",), "planned", "printed.jsonl:1"), (("",), "planned", "no line holds a step"),
+                                      ((good,), "auto", "runs the same lists (auto) in every step; compile it with --schedule per-step"),
+                                      ((good,), "nothing", "nothing")):
+            with self.subTest(words=words):
+                code, text, said = self.printed(*loads, program=program)
+                self.assertEqual((code, text, said.count("\n")), (1, "", 1), said)
+                self.assertIn(words, said)
+        self.run_tool("--loads", self.path("printed.jsonl"), program="planned", code=2, says="--loads goes with --print")
 
     def test_text_alone_needs_no_vision(self):
         text = [key for key, (tiles, _) in self.sizes().items() if tiles == 0]

@@ -7,6 +7,7 @@
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/JsonWriter.h"
 #include "runtime/support/NumberText.h"
+#include "runtime/support/TextLines.h"
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -15,38 +16,6 @@ namespace omnibal::plan {
 namespace {
 
 using namespace planner;
-
-/// The lines of a file that hold something, with their places ("loads.jsonl:3") for messages.
-struct Line {
-  std::string text, where;
-};
-
-rt::Result<std::vector<Line>> readLines(const std::string &path) {
-  OMNIBAL_ASSIGN_OR_RETURN(std::string text, rt::readWholeFile(path));
-  std::vector<Line> lines;
-  size_t number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    size_t end = std::min(text.find('\n', begin), text.size());
-    ++number;
-    std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.find_first_not_of(" \t\r") != line.npos)
-      lines.push_back({std::move(line), path + ":" + std::to_string(number)});
-  }
-  if (lines.empty())
-    return rt::invalid(path + ": no line holds a step");
-  return lines;
-}
-
-rt::Result<std::vector<StepLoads>> readLoads(const std::string &path, const StepProblem &problem) {
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<Line> lines, readLines(path));
-  std::vector<StepLoads> loads;
-  for (const Line &line : lines) {
-    OMNIBAL_ASSIGN_OR_RETURN(StepLoads step, parseStepLoads(line.text, problem, line.where));
-    loads.push_back(std::move(step));
-  }
-  return loads;
-}
 
 double medianOf(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -90,7 +59,7 @@ struct StepSummary {
 
 rt::Status planSteps(const Options &options) {
   OMNIBAL_ASSIGN_OR_RETURN(StepProblem problem, readStepProblem(options.files[0]));
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<StepLoads> loads, readLoads(options.steps, problem));
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<StepLoads> loads, readStepLoads(options.steps, problem));
   StepPlanner planner(problem, {options.stepActions, options.stepLists, options.maySplitSteps});
   StepSummary summary;
   std::string plans;
@@ -109,8 +78,9 @@ rt::Status planSteps(const Options &options) {
 
 rt::Result<bool> checkSteps(const Options &options) {
   OMNIBAL_ASSIGN_OR_RETURN(StepProblem problem, readStepProblem(options.files[0]));
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<StepLoads> loads, readLoads(options.files[1], problem));
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<Line> lines, readLines(options.files[2]));
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<StepLoads> loads, readStepLoads(options.files[1], problem));
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<rt::TextLine> lines,
+                           rt::readTextLines(options.files[2], "a step"));
   if (lines.size() != loads.size())
     return rt::invalid(options.files[2] + ": " + std::to_string(lines.size()) + " plans for the " +
                        std::to_string(loads.size()) + " steps of " + options.files[1]);

@@ -28,6 +28,8 @@ constexpr const char *example = R"(Examples:
     omnibal-run --export-checkpoint checkpoints/ --weights model/ --save out/
   What the program does:
     omnibal-run --print program/
+  What it would do in steps of these loads, where it plans every step:
+    omnibal-run --print program/ --loads loads.jsonl
 
 Environment: OMNIBAL_DEADLINE_SECONDS limits every wait for another rank (default 600);
 OMNIBAL_GUARD=1 poisons and guards the memory of every rank (slow, for finding faults).)";
@@ -40,6 +42,8 @@ std::string check(const RunOptions &o) {
                              : "";
   if (o.program.empty())
     return "the program's directory is required, which omnibal-compile makes";
+  if (!o.loads.empty() && !o.print)
+    return "--loads goes with --print";
   if (o.print)
     return "";
   if (!o.calibrate.empty())
@@ -226,6 +230,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       "Write a checkpoint (a folder of them, or one step's) as the model's folder --save; "
       "needs --weights, as its run, and no program");
   app.add_flag("--print", o.print, "Print the program: actions, kernel calls, parameters, memory");
+  app.add_option(
+      "--loads", o.loads,
+      "With --print: print the plans of these steps in place of the program, which plans "
+      "every step (--schedule per-step); lines as for omnibal-plan --steps");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -18,6 +18,7 @@
 #include "runtime/training/RunIdentity.h"
 #include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
+#include "tools/omnibal-run/PrintSteps.h"
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -289,7 +290,12 @@ int run(const RunOptions &options) {
       return fail(loaded.status());
     opened.loaded = *std::move(loaded);
     if (options.print) {
-      std::cout << printProgram(opened.loaded.program);
+      const Program &program = opened.loaded.program;
+      auto text = options.loads.empty() ? Result<std::string>(printProgram(program))
+                                        : printSteps(program, options);
+      if (!text)
+        return fail(text.status());
+      std::cout << *text;
       return 0;
     }
     if (Status status = openWhatItNeeds(options, processes.alone, opened); !status)

@@ -4,6 +4,7 @@
 #include "runtime/planner/step/StepTimes.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Formats.h"
+#include "runtime/support/TextLines.h"
 #include <algorithm>
 #include <set>
 
@@ -455,6 +456,17 @@ rt::Result<StepLoads> parseStepLoads(std::string_view line, const StepProblem &p
   OMNIBAL_RETURN_IF_ERROR(error);
   if (std::string why = misfit(problem, loads); !why.empty())
     return rt::invalid(where + ": " + why);
+  return loads;
+}
+
+rt::Result<std::vector<StepLoads>> readStepLoads(const std::string &path,
+                                                 const StepProblem &problem) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<rt::TextLine> lines, rt::readTextLines(path, "a step"));
+  std::vector<StepLoads> loads;
+  for (const rt::TextLine &line : lines) {
+    OMNIBAL_ASSIGN_OR_RETURN(StepLoads step, parseStepLoads(line.text, problem, line.where));
+    loads.push_back(std::move(step));
+  }
   return loads;
 }
 

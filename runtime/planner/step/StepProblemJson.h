@@ -19,6 +19,9 @@ std::string writeStepProblem(const StepProblem &problem);
 /// Parses one line of a file of loads. It must fit the problem's caps and number of micro-batches.
 rt::Result<StepLoads> parseStepLoads(std::string_view line, const StepProblem &problem,
                                      const std::string &where);
+/// The same for every line of a file; an error names the line.
+rt::Result<std::vector<StepLoads>> readStepLoads(const std::string &path,
+                                                 const StepProblem &problem);
 /// The line, with its end.
 std::string writeStepLoads(const StepLoads &loads);
 
