@@ -22,11 +22,12 @@ std::vector<planner::StepLoads> sampleSteps(const EpochLoads &epoch, int64_t mic
   const int64_t count = std::min(most, steps);
   std::vector<planner::StepLoads> samples(std::max<int64_t>(1, count));
   for (int64_t s = 0; s < static_cast<int64_t>(samples.size()); ++s) {
-    samples[s].step = s;
+    const int64_t step = count > 0 ? s * steps / count : 0;
+    samples[s].step = step;
     for (int64_t m = 0; m < microbatches; ++m) {
       planner::UnitLoad load{full.tiles, full.tokens, full.squares(), 0};
       if (count > 0) {
-        const GroupLoad &group = epoch.groups[s * steps / count * perStep + m * epoch.replicas];
+        const GroupLoad &group = epoch.groups[step * perStep + m * epoch.replicas];
         load = {group.tiles, group.tokens, group.squaredTokens, 0};
       }
       samples[s].microbatches.push_back({load, std::nullopt});

@@ -51,12 +51,12 @@ private:
   bool hasLists() const { return plan.method == planner::StepMethod::Lists; }
 
   std::string head() const {
-    std::string text =
-        "step " + std::to_string(plan.step) + ": " + (hasLists() ? "lists" : "static") +
-        ", predicted " + milliseconds(plan.stepNs) + " ms (" + ratio(plan.stepNs, plan.boundNs) +
-        " of bound), bound " + milliseconds(plan.boundNs) + " ms, static " +
-        milliseconds(plan.staticNs) + " ms (" + ratio(plan.staticNs, plan.stepNs) +
-        " of predicted), " + std::to_string(plan.evaluated) + " lists tried\n";
+    std::string text = "step " + std::to_string(plan.step) + ": " +
+                       (hasLists() ? "lists" : "static") + ", predicted " +
+                       milliseconds(plan.stepNs) + " ms (" + ratio(plan.stepNs, plan.boundNs) +
+                       " of bound), bound " + milliseconds(plan.boundNs) + " ms, static " +
+                       milliseconds(plan.staticNs) + " ms (" + ratio(plan.staticNs, plan.stepNs) +
+                       " of predicted), " + std::to_string(plan.evaluated) + " lists tried\n";
     Paragraph tiles(2);
     tiles.add("tiles+tokens:");
     for (const planner::MicrobatchLoad &each : loads.microbatches)
@@ -65,7 +65,8 @@ private:
   }
 
   std::string headOf(int64_t stage) const {
-    std::string text = "  stage " + std::to_string(stage) + (chunksOf(stage) == 1 ? ", chunk" : ", chunks");
+    std::string text =
+        "  stage " + std::to_string(stage) + (chunksOf(stage) == 1 ? ", chunk" : ", chunks");
     const char *between = " ";
     for (size_t c = 0; c < problem.chunks.size(); ++c)
       if (problem.chunks[c].stage == stage)

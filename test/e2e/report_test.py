@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The report of omnibal-plan in a real browser: what its pixels show is what the plan says.
+"""The reports of omnibal-plan and omnibal-compile in a real browser: what their pixels show is what the plan says.
 
-    python3 test/e2e/report_test.py build/bin
+    python3 test/e2e/report_test.py build/bin test/data
 """
 import json
 import os
+import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ import unittest
 
 from browser import Browser
 
-BIN = os.path.abspath(sys.argv[1])
+BIN, DATA = map(os.path.abspath, sys.argv[1:3])
 
 # Of report.css, light and dark.
 LIGHT = dict(page=0xffffff, bubble=0xe4e8ec, forward=0x3b6fd4, backward=0x2f9e62, recompute=0xe08a2e, weight=0xa98f14,
@@ -22,7 +24,7 @@ DARK = dict(page=0x0d1117, bubble=0x262d36, forward=0x5b8cf0, backward=0x3fb873)
 
 # The place of each picture, and the units of its drawing.
 PLACES = """const places = {};
-for (const id of ['overview', 'detail', 'memory', 'stages']) {
+for (const id of ['overview', 'detail', 'memory', 'stages', 'sample0', 'sample1', 'sample2']) {
   const svg = document.querySelector('#' + id + ' svg');
   if (!svg) continue;
   const box = svg.getBoundingClientRect();
@@ -50,7 +52,7 @@ def problem(ranks, microbatches, layers_a_rank=1, schedule="1f1b", replicas=1, l
             "microbatches": microbatches, "schedule": schedule}
 
 
-class Report(unittest.TestCase):
+class ReportCase(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -85,6 +87,8 @@ class Report(unittest.TestCase):
             return browser.pixels(png, spots)[1]
         return colors, browser.pixels(png)[0], places
 
+
+class Report(ReportCase):
     def test_bars_are_where_the_plan_says(self):
         # F 10; B 20 where kept, 30 where recomputed (rank 0, which holds two micro-batches). Three micro-batches:
         #   rank 0  F0 F1        R B0 F2   R B1   R B2
@@ -186,5 +190,110 @@ class Report(unittest.TestCase):
             self.assertAlmostEqual(float(step) / float(ours[1]), width / ours[2], delta=0.02, msg=name)
 
 
+class PlannedSteps(ReportCase):
+    """The report of a program that plans every step, beside what other tools say of the same steps."""
+    TILES, TOKENS, MICROBATCHES = 12, 300, 4
+    WORDS = {"F": "forward", "B": "backward", "I": "backward", "W": "weight"}
+
+    def tool(self, name, *arguments):
+        done = subprocess.run([os.path.join(BIN, name), *map(str, arguments)], capture_output=True, text=True, timeout=250)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def compile(self, *flags):
+        self.tool("omnibal-compile", f"{DATA}/tiny-internvl/model.onnx", "--tiles", self.TILES, "--tokens", self.TOKENS, "--stages", 2,
+                  "--microbatches", self.MICROBATCHES, "--data-parallel", 2, "-o", self.path("program"), *flags,
+                  "--report", self.path("report.html"))
+        with open(self.path("report.html"), encoding="utf-8") as file:
+            return file.read()
+
+    def write_batches(self, samples):
+        """Batches of two replicas, and the loads of the first one's steps."""
+        choose = random.Random(3)
+        lengths = [(choose.choice((0, 0, choose.randint(1, 9))), choose.randint(10, 130)) for _ in range(samples)]
+        with open(self.path("lengths.csv"), "w", encoding="utf-8") as file:
+            file.write("vit_num,token_num\n" + "".join(f"{v},{n}\n" for v, n in lengths))
+        self.tool("omnibal-batch", self.path("lengths.csv"), "--tiles", self.TILES, "--tokens", self.TOKENS, "--ranks", 2,
+                  "--method", "random", "-o", self.path("batches"))
+        arrays = []
+        for name in ("samples.npy", "groups.npy"):
+            with open(self.path(f"batches/{name}"), "rb") as file:
+                data = file.read()
+            begin = 10 + struct.unpack("<H", data[8:10])[0]
+            arrays.append(struct.unpack(f"<{(len(data) - begin) // 8}q", data[begin:]))
+        groups = [[lengths[i] for i in arrays[0][a:b]] for a, b in zip(arrays[1], arrays[1][1:])]
+        steps = [groups[s:s + 2 * self.MICROBATCHES:2] for s in range(0, len(groups) - 2 * self.MICROBATCHES + 1, 2 * self.MICROBATCHES)]
+        return [{"step": s, "microbatches": [{"tiles": sum(v for v, _ in g), "tokens": sum(n for _, n in g),
+                                              "squares": sum(n * n for _, n in g), "labels": 0} for g in step]}
+                for s, step in enumerate(steps)]
+
+    def test_samples_are_planned_as_a_run_plans_them(self):
+        steps = self.write_batches(600)
+        self.assertGreater(len(steps), 16, "more steps than samples")
+        page = self.compile("--schedule", "per-step", "--batches", self.path("batches"))
+        self.assertNotRegex(page.replace("http://www.w3.org/2000/svg", ""), r"https?://|src=|@import|url\(")
+        rows = Browser(self.folder.name).ask(page, """return [...document.querySelectorAll('#samples tr')].slice(1).map(
+            row => [...row.cells].map(cell => cell.textContent));""")
+        chosen = [steps[i * len(steps) // 16] for i in range(16)]
+        with open(self.path("loads.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(step) + "\n" for step in chosen)
+        plans = [json.loads(line) for line in self.tool("omnibal-plan", "--steps", self.path("loads.jsonl"),
+                                                        self.path("program/step-problem.json"), "--json").splitlines()]
+        expected = [[str(p["step"]), *(str(sum(m[key] for m in step["microbatches"])) for key in ("tiles", "tokens")),
+                     *(f"{p[key] / 1e6:.3f}" for key in ("step_ns", "bound_ns", "static_ns")),
+                     f"{p['static_ns'] / p['step_ns']:.3f}", {"lists": "its own", "static": "program"}[p["method"]]]
+                    for step, p in zip(chosen, plans)]
+        self.assertEqual(rows, expected)
+        mean = {key: sum(p[key] for p in plans) for key in ("step_ns", "bound_ns", "static_ns")}
+        for card in (f"{mean['step_ns'] // 16 / 1e6:.3f} ms", f"{100 * (mean['step_ns'] / mean['bound_ns'] - 1):.2f} %",
+                     f"{mean['static_ns'] / mean['step_ns']:.3f}"):
+            self.assertIn(f"<b>{card}</b>", page)
+        # Least, median and greatest gain are drawn, in the order of steps.
+        order = sorted(range(16), key=lambda i: (plans[i]["static_ns"] / plans[i]["step_ns"], i))
+        drawn = sorted((order[0], order[7], order[15]))
+        self.assertEqual([int(n) for n in re.findall(r"<p>Step (\d+): planned", page)], [plans[i]["step"] for i in drawn])
+        self.check_pictures(page, [plans[i] for i in drawn])
+
+    def check_pictures(self, page, plans):
+        """Looks into the middle of actions where --print says that they run."""
+        text = self.tool("omnibal-run", "--print", self.path("program"), "--loads", self.path("loads.jsonl"))
+        printed = {int(number): re.split(r"\n  stage \d+, ", step) for number, step in
+                   re.findall(r"(?ms)^step (\d+): (.*?)(?=^step |\Z)", text)}
+        with open(self.path("program/step-problem.json"), encoding="utf-8") as file:
+            chunks = json.load(file)["chunks"]
+        first = [next(c for c, chunk in enumerate(chunks) if chunk["rank"] == rank) for rank in range(2)]
+        several = [sum(chunk["rank"] == rank for chunk in chunks) > 1 for rank in range(2)]
+        row, bar, title, gap = 27, 19, 15, 18
+        for number, plan in enumerate(plans):
+            colors, _, places = self.look(page, f"sample{number}")
+            longest = max(plan["step_ns"], plan["static_ns"]) / 1e6
+            spots, looks = [], []
+            for rank, stage in enumerate(printed[plan["step"]][1:]):
+                for kind, chunk, start, length in re.findall(r"([FBIW])\d+(?:\.(\d+))?@([\d.]+)\+([\d.]+)", stage):
+                    # Other chunks of a stage have other shades; six pixels are enough to look into.
+                    if (several[rank] and int(chunk) != first[rank]) or float(length) / longest * PLOT < 6:
+                        continue
+                    spots.append(((float(start) + float(length) * 0.5) / longest, 0, title + rank * row + 3))
+                    looks.append(self.WORDS[kind])
+                if plan["step_ns"] < 0.99 * plan["static_ns"]: # behind the end of the shorter one
+                    spots.append((plan["step_ns"] / 1e6 / longest + 0.005, 0, title + rank * row + bar / 2))
+                    looks.append("page")
+                spots.append((plan["static_ns"] / 1e6 / longest - 0.002, 0, 2 * title + gap + (2 + rank) * row + bar / 2))
+                looks.append("own")
+            self.assertGreater(len(looks), 8)
+            seen = colors(spots, 1)
+            for spot, look, color in zip(spots, looks, seen, strict=True):
+                if look == "own":
+                    self.assertNotEqual(f"{color:06x}", "f6f8fa", f"{spot} of sample {number}")
+                else:
+                    self.assertEqual(f"{color:06x}", "f6f8fa" if look == "page" else f"{LIGHT[look]:06x}", f"{look} at {spot} of sample {number}")
+
+    def test_without_batches_no_steps_are_known(self):
+        page = self.compile("--schedule", "per-step")
+        self.assertIn("Without a full step of --batches no step's loads are known", page)
+        self.assertNotIn('id="samples"', page)
+        self.assertNotIn("Steps with plans of their own", self.compile("--schedule", "auto"))
+
+
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

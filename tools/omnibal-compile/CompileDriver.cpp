@@ -13,6 +13,7 @@
 #include "tools/omnibal-compile/BatchCost.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/Progress.h"
+#include "tools/omnibal-compile/SampleSteps.h"
 #include "tools/omnibal-compile/StageTable.h"
 #include "tools/report/Report.h"
 #include "tools/report/Trace.h"
@@ -193,10 +194,15 @@ private:
       return failure();
     if (options.report.empty())
       return success();
-    return writeText(options.report,
-                     planner::htmlReport({modelName(), table + reasons(), problem,
-                                          record->plan.plan, record->plan.timeline,
-                                          record->plan.search, planner::baselines(problem)}));
+    rt::Result<std::optional<planner::StepSamples>> samples =
+        sampleSteps(options, record->laidOut.program->program);
+    if (!samples)
+      return fail(samples.status().message());
+    return writeText(
+        options.report,
+        planner::htmlReport({modelName(), table + reasons(), problem, record->plan.plan,
+                             record->plan.timeline, record->plan.search,
+                             planner::baselines(problem), *std::move(samples)}));
   }
 
   /// What limits each stage and what would help, a line each.

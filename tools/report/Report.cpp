@@ -40,6 +40,8 @@ public:
     cards();
     pictures();
     chunkTable();
+    if (input.samples)
+      out << samplesSection(*input.samples);
     baselineTable();
     if (!input.table.empty())
       out << "<h2>As a table</h2>\n<pre>" << escaped(input.table) << "</pre>\n";

@@ -26,7 +26,7 @@ struct Segment {
 class Data {
 public:
   explicit Data(const ReportInput &input)
-      : problem(input.problem), plan(input.plan), timeline(input.timeline),
+      : problem(input.problem), plan(input.plan), timeline(input.timeline), samples(input.samples),
         view(viewOf(problem, plan, timeline)), stages(stagesShown(plan)) {
     chunkNumber.assign(plan.chunkStage.size(), -1);
     for (size_t c = 0; c < plan.chunkStage.size(); ++c)
@@ -59,6 +59,8 @@ public:
       });
       transfers();
       segments();
+      if (samples)
+        writeSamples(out, *samples, stages, chunkNumber);
     });
     return out.take();
   }
@@ -242,6 +244,7 @@ private:
   const Problem &problem;
   const Plan &plan;
   const Timeline &timeline;
+  const std::optional<StepSamples> &samples;
   StepView view;
   std::vector<size_t> stages;
   std::vector<int64_t> chunks, chunkNumber; ///< those of the stages shown; by chunk, -1: not shown

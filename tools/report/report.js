@@ -51,8 +51,8 @@ const severalChunks = plan.chunks.some(c => c.number > 0);
 const rowHeightFor = count => count <= 8 ? 34 : count <= 16 ? 27 : count <= 32 ? 20 : count <= 64 ? 14 : 9;
 
 // Messages on their way, by receiving place in plan.stages.
-const arrivals = plan.stages.map(() => []);
 const placeOf = new Map(plan.stages.map((r, i) => [r.stage, i]));
+for (const stage of plan.stages) stage.arrivals = [];
 for (const stage of plan.stages)
   for (const action of stage.actions) {
     if (action.kind === 3) continue;
@@ -61,7 +61,7 @@ for (const stage of plan.stages)
       const gradient = action.kind !== 0, delay = delays[2 * f + gradient];
       if ((gradient ? to : from) !== action.chunk || delay < 0) return;
       const place = placeOf.get(plan.chunks[gradient ? from : to].stage);
-      if (place !== undefined) arrivals[place].push({start: action.end, end: action.end + delay, gradient});
+      if (place !== undefined) plan.stages[place].arrivals.push({start: action.end, end: action.end + delay, gradient});
     });
   }
 
@@ -88,7 +88,7 @@ class Shares {
   }
 }
 
-function timelineRow(stage, place, y, height, from, to) {
+function timelineRow(stage, y, height, from, to, until = to) {
   const scale = plot / (to - from), boxes = new Rectangles(), shares = new Shares();
   const lane = height >= 20 ? 5 : height >= 14 ? 3 : 0, bar = height - lane - 3;
   let labels = '';
@@ -101,7 +101,7 @@ function timelineRow(stage, place, y, height, from, to) {
     if (label && x1 - x0 > 7 * label.length + 3 && h >= 11)
       labels += text((x0 + x1) / 2, y + h / 2 + 4, label, 'class="in" text-anchor="middle"');
   };
-  boxes.add('bubble', left, y, plot, bar);
+  boxes.add('bubble', left, y, plot * (Math.min(until, to) - from) / (to - from), bar);
   for (const a of stage.actions) {
     if (a.end < from || a.start > to) continue;
     const h = (a.end - a.start) * scale < 1.6 ? 0 : bar, chunk = plan.chunks[a.chunk].number;
@@ -120,7 +120,7 @@ function timelineRow(stage, place, y, height, from, to) {
   shares.draw(boxes, y, bar);
   if (stage.reduction) span('reduction', stage.end, stage.end + stage.reduction, y, bar, 'reduce');
   if (lane)
-    for (const t of arrivals[place])
+    for (const t of stage.arrivals)
       if (t.end >= from && t.start <= to)
         span(t.gradient ? 'gradient' : 'activation', t.start, t.end, y + bar + (t.gradient ? lane / 2 : 0), lane / 2);
   return boxes + labels;
@@ -132,13 +132,38 @@ function timeline(from, to, height, selected) {
   plan.stages.forEach((stage, i) => {
     if (i % every === 0)
       body += text(2, i * height + Math.max(9, height / 2 + 3), 'stage ' + stage.stage, 'class="name"');
-    body += timelineRow(stage, i, i * height, height, from, to);
+    body += timelineRow(stage, i * height, height, from, to);
   });
   const bottom = plan.stages.length * height + 2;
   if (selected)
     body += `<rect class="window" x="${left + plot * selected[0] / plan.step}" y="0" ` +
       `width="${plot * (selected[1] - selected[0]) / plan.step}" height="${bottom - 2}"/>`;
   return svg(bottom + 20, 'timeline', body + axis(bottom, from, to));
+}
+
+// A step's own plan above the program's lists for the same loads, in one scale.
+function sample(step) {
+  const height = Math.min(27, rowHeightFor(plan.stages.length)), to = Math.max(1, step.planned.step, step.own.step);
+  const gap = height < 14 ? 12 : 18;
+  let body = '', y = 0;
+  for (const [name, lists] of [['planned', step.planned], ['the program\'s own lists', step.own]]) {
+    body += text(left, y + 11, name + ': ' + ms(lists.step), 'class="name"');
+    y += 15;
+    lists.stages.forEach((a, i) => {
+      const actions = [];
+      for (let k = 0, t = 0; k < a.length; k += 5) {
+        const start = t + a[k];
+        t = start + a[k + 3];
+        actions.push({start, end: t, kind: a[k + 1], chunk: a[k + 2], recompute: 0, microbatch: a[k + 4]});
+      }
+      if (i % (height < 11 ? Math.ceil(11 / height) : 1) === 0)
+        body += text(2, y + Math.max(9, height / 2 + 3), 'stage ' + plan.stages[i].stage, 'class="name"');
+      body += timelineRow({actions, shares: '', reduction: 0, arrivals: []}, y, height, 0, to, lists.step);
+      y += height;
+    });
+    y += gap;
+  }
+  return svg(y + 8, 'step', body + axis(y - gap + 2, 0, to));
 }
 
 function memory() {
@@ -260,3 +285,4 @@ document.getElementById('save').addEventListener('click', () => {
 redraw();
 show('memory', memory());
 show('stages', stages());
+(plan.samples || []).forEach((step, i) => show('sample' + i, sample(step)));

@@ -62,11 +62,15 @@ TEST(StepText, ListsHaveTimesVariantsMessagesAndMemory) {
   plan.boundNs = 100000;
   plan.staticNs = 270003;
   plan.evaluated = 12;
-  plan.actions = {
-      {{Kind::Forward, 0, 0, 0}, {Kind::Forward, 1, 0, 0}, {Kind::InputGrad, 0, 0, 0},
-       {Kind::WeightGrad, 0, 0, 0}, {Kind::Backward, 1, 0, 0}},
-      {{Kind::Forward, 0, 0, 1}, {Kind::Backward, 0, 0, 1}, {Kind::Forward, 1, 0, 1},
-       {Kind::Backward, 1, 0, 1}}};
+  plan.actions = {{{Kind::Forward, 0, 0, 0},
+                   {Kind::Forward, 1, 0, 0},
+                   {Kind::InputGrad, 0, 0, 0},
+                   {Kind::WeightGrad, 0, 0, 0},
+                   {Kind::Backward, 1, 0, 0}},
+                  {{Kind::Forward, 0, 0, 1},
+                   {Kind::Backward, 0, 0, 1},
+                   {Kind::Forward, 1, 0, 1},
+                   {Kind::Backward, 1, 0, 1}}};
   plan.places = {{{0, 0, 0, 0, 0}, {0, 1, 0, 0, 256}}, {}};
   const std::string text = sample.text();
   EXPECT_EQ(text.substr(0, text.find("\n    ")),
@@ -90,9 +94,14 @@ TEST(StepText, SeveralChunksOfAStageAreNamed) {
   sample.problem.memoryBytes.clear();
   planner::StepPlan &plan = sample.planned.plan;
   plan.method = planner::StepMethod::Lists;
-  plan.actions = {{{Kind::Forward, 0, 0, 0}, {Kind::Forward, 0, 0, 1}, {Kind::Backward, 0, 0, 1},
-                   {Kind::Backward, 0, 0, 0}, {Kind::Forward, 1, 0, 0}, {Kind::Forward, 1, 0, 1},
-                   {Kind::Backward, 1, 0, 1}, {Kind::Backward, 1, 0, 0}}};
+  plan.actions = {{{Kind::Forward, 0, 0, 0},
+                   {Kind::Forward, 0, 0, 1},
+                   {Kind::Backward, 0, 0, 1},
+                   {Kind::Backward, 0, 0, 0},
+                   {Kind::Forward, 1, 0, 0},
+                   {Kind::Forward, 1, 0, 1},
+                   {Kind::Backward, 1, 0, 1},
+                   {Kind::Backward, 1, 0, 0}}};
   plan.places = {{}};
   plan.stepNs = 220000;
   const std::string text = sample.text();
