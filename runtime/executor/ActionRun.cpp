@@ -262,8 +262,8 @@ void ActionRun::record(const Action &a, const PreparedPhase &phase, const Packed
   if (a.kind == ActionKind::WeightGrad)
     state.activationBytes -= keptBy(ActionKind::InputGrad);
   state.traced.push_back([this, a, &batch, begin, end, kept = state.activationBytes] {
-    trace->span(Lane::Compute, shortName(a.kind), backend.timeOf(begin), backend.timeOf(end),
-                a.microbatch, batch.tiles, batch.tokens);
+    trace->action(shortName(a.kind), backend.timeOf(begin), backend.timeOf(end), a.microbatch,
+                  batch.tiles, batch.tokens, mode.chunks[a.index].id);
     trace->memory(backend.timeOf(end), kept);
   });
 }

@@ -29,7 +29,11 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
     return std::move(planned).status().context("rank " + std::to_string(communicator.rank()) +
                                                ", " + stepForPeople(options->step));
   step->result.plan = (*planned)->facts;
-  return runPlan(modeName, (*planned)->plan, (*planned)->completions, source, sink, options, step);
+  Status status =
+      runPlan(modeName, (*planned)->plan, (*planned)->completions, source, sink, options, step);
+  if (status && tracing)
+    tracing->plan(*(*planned)->planned, device.backend->timeOf(step->begin));
+  return status;
 }
 
 Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,

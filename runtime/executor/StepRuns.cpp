@@ -255,6 +255,7 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
   for (const planner::MicrobatchLoad &each : loads.microbatches)
     sizes.push_back({each.load.tiles, program.roundedTokens(each.load.tokens)});
   auto run = std::make_unique<StepRun>();
+  run->planned = taken.step;
   run->facts.hasLists = planned.plan.method == planner::StepMethod::Lists;
   run->facts.planSeconds = planned.planMs * 1e-3;
   run->facts.waitSeconds = taken.waitMs * 1e-3;

@@ -22,6 +22,7 @@ struct StepRun {
   RunPlan plan;                              ///< looks at the two above or at the mode's own
   Completions completions;
   StepPlanFacts facts;
+  std::shared_ptr<const PlannedStep> planned; ///< none in a rehearsal
 };
 
 /// Plans for the ranks of a process, each of which is taken so many times.

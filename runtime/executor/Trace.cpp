@@ -1,15 +1,23 @@
 #include "runtime/executor/Trace.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/schedule/StepPlans.h"
 
 namespace omnibal::rt {
 namespace {
 
 /// Behind the lanes of Lane.
 constexpr int64_t kernelLane = 4;
+/// Processes of plans are behind those of ranks.
+constexpr int64_t firstPlanProcess = int64_t{1} << 24;
+
+std::string processName(int stage, int rank) {
+  return "stage " + std::to_string(stage) + " / rank " + std::to_string(rank);
+}
 
 } // namespace
 
-Trace::Trace(int rank, int stage) : rank(rank) {
-  events.nameProcess(rank, "stage " + std::to_string(stage) + " / rank " + std::to_string(rank));
+Trace::Trace(int rank, int stage) : rank(rank), stage(stage) {
+  events.nameProcess(rank, processName(stage, rank));
   const char *lanes[] = {"compute", "send", "recv", "reduce", "kernels"};
   for (int64_t lane = 0; lane <= kernelLane; ++lane)
     events.nameLane({rank, lane}, lanes[lane]);
@@ -25,6 +33,35 @@ void Trace::span(Lane lane, const std::string &name, Clock::time_point begin, Cl
                 if (bytes > 0)
                   out.attribute("bytes", bytes);
               });
+}
+
+void Trace::action(const std::string &name, Clock::time_point begin, Clock::time_point end,
+                   int32_t microbatch, int64_t tiles, int64_t tokens, int32_t chunk) {
+  events.span(name, "compute", placeOf(Lane::Compute), nanos(begin), nanos(end),
+              [&](JsonWriter &out) {
+                out.attribute("mb", microbatch);
+                out.attribute("chunk", chunk);
+                out.attribute("tokens", tokens);
+                out.attribute("tiles", tiles);
+              });
+}
+
+void Trace::plan(const PlannedStep &planned, Clock::time_point begin) {
+  const TraceWriter::Place place{firstPlanProcess + rank, plans};
+  if (plans++ == 0) {
+    events.nameProcess(place.process, "plan of " + processName(stage, rank));
+    events.sortProcess(rank, int64_t{2} * rank);
+    events.sortProcess(place.process, int64_t{2} * rank + 1);
+  }
+  events.nameLane(place, stepForPeople(planned.plan.step));
+  const std::vector<planner::StepAction> &actions = planned.plan.actions[stage];
+  for (size_t k = 0; k < actions.size(); ++k)
+    events.span(std::string(1, letterOf(actions[k].kind)), "plan", place,
+                nanos(begin) + planned.times.starts[stage][k],
+                nanos(begin) + planned.times.ends[stage][k], [&](JsonWriter &out) {
+                  out.attribute("mb", actions[k].microbatch);
+                  out.attribute("chunk", actions[k].chunk);
+                });
 }
 
 void Trace::flow(Lane lane, int64_t id, Clock::time_point when, bool begins) {

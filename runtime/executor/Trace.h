@@ -12,6 +12,8 @@
 
 namespace omnibal::rt {
 
+struct PlannedStep;
+
 enum class Lane { Compute, Send, Receive, Reduce };
 
 /// Events of one rank in Chrome's trace format. Times count from start(), which all ranks call
@@ -23,6 +25,12 @@ public:
   void start() { origin = Clock::now(); }
   void span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
             int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes = 0);
+  /// An action of a chunk.
+  void action(const std::string &name, Clock::time_point begin, Clock::time_point end,
+              int32_t microbatch, int64_t tiles, int64_t tokens, int32_t chunk);
+  /// What a step's plan says of this stage, as if it began at `begin`: in a process of its own with
+  /// a lane for each step, because a plan may take longer than its step.
+  void plan(const PlannedStep &planned, Clock::time_point begin);
   /// A message leaves (begins) or arrives (ends); `id` is the same at both ends.
   void flow(Lane lane, int64_t id, Clock::time_point when, bool begins);
   void memory(Clock::time_point when, int64_t activationBytes);
@@ -41,7 +49,8 @@ private:
   }
   TraceWriter::Place placeOf(Lane lane) const { return {rank, static_cast<int64_t>(lane)}; }
 
-  int rank;
+  int rank, stage;
+  int64_t plans = 0; ///< that were drawn
   Clock::time_point origin = Clock::now();
   struct KernelSpan {
     const KernelCall *call;

@@ -209,6 +209,50 @@ class StepRuns(RunCase):
                     if (k, c) == (kind, first) and (kind, m, then) in ends and (kind == "F" or self.has_gradient(problem, a, b)):
                         self.assertGreaterEqual(ends[kind, m, then][0], end - 0.0015)
 
+    def test_a_trace_shows_the_plan_beside_the_step(self):
+        self.run_tool("--steps", 4, "--trace", self.path("trace.json"), "--trace-steps", 2, "--log", self.path("log.jsonl"), program="planned")
+        with open(self.path("trace.json")) as file:
+            events = json.load(file)
+        with open(self.path("log.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+        processes, lanes = ({(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == name}
+                            for name in ("process_name", "thread_name"))
+        processes = {name: pid for (pid, _), name in processes.items()}
+        self.assertEqual(sorted(processes), [*(f"plan of stage {r} / rank {r}" for r in range(2)), *(f"stage {r} / rank {r}" for r in range(2))])
+
+        def spans(process, lane):
+            return [(e["name"], e["args"]["mb"], e["args"].get("chunk"), e["ts"] / 1e3, e["dur"] / 1e3) for e in events if e["ph"] == "X"
+                    and e["pid"] == processes[process] and lanes[e["pid"], e["tid"]] == lane]
+
+        # The times of the plans, from omnibal-run --print.
+        _, text, _ = self.printed(self.loads(2), self.loads(3))
+        printed = re.findall(r"(?ms)^step (\d+): (.*?)(?=^step |\Z)", text)
+        self.assertEqual([number for number, _ in printed], ["2", "3"])
+        self.assertIn("lists", [line["plan"] for line in lines[2:]])
+        measured = [[s for s in spans(f"stage {rank} / rank {rank}", "compute") if s[0] != "update"] for rank in range(2)]
+        ends = [0, 0]
+        for number, step in printed:
+            origins = []
+            for rank, stage in enumerate(re.split(r"\n  stage \d+, ", step)[1:]):
+                words = re.findall(r"([FBIW])(\d+)(?:\.(\d+))?@([\d.]+)\+([\d.]+)", stage)
+                planned = spans(f"plan of stage {rank} / rank {rank}", f"step {int(number) + 1}")
+                self.assertEqual([(kind, int(m)) for kind, m, *_ in words], [s[:2] for s in planned])
+                origins.append(planned[0][3] - float(words[0][3]))
+                for (*_, chunk, start, length), (*_, in_trace, begin, took) in zip(words, planned):
+                    self.assertEqual(chunk or str(in_trace), str(in_trace))
+                    self.assertAlmostEqual(begin - origins[rank], float(start), delta=0.002)
+                    self.assertAlmostEqual(took, float(length), delta=0.001)
+                # The rank did the same in the same order, if not at the same times, and not before the plan's begin.
+                done, measured[rank] = measured[rank][:len(planned)], measured[rank][len(planned):]
+                self.assertEqual([s[:3] for s in done], [s[:3] for s in planned])
+                self.assertGreaterEqual(done[0][3], origins[rank] - 0.001)
+                self.assertGreaterEqual(origins[rank], ends[rank] - 0.001)
+                ends[rank] = done[-1][3] + done[-1][4]
+            predicted = max(s[3] + s[4] - origins[rank] for rank in range(2)
+                            for s in spans(f"plan of stage {rank} / rank {rank}", f"step {int(number) + 1}"))
+            self.assertAlmostEqual(predicted, lines[int(number)]["predicted_ms"], delta=0.002)
+        self.assertEqual(measured, [[], []])
+
     def has_gradient(self, problem, a, b):
         return any(edge["grad_bytes"] != [0, 0, 0] for edge in problem["edges"] if (edge["from"], edge["to"]) == (a, b))
 
