@@ -164,7 +164,7 @@ class StepRuns(RunCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_printed_plans_are_those_of_omnibal_plan(self):
-        for program in ("planned", "tight"):
+        for program in ("planned", "tight", "lean"):
             code, text, said = self.printed(*map(self.loads, range(3)), program=program)
             self.assertEqual((code, said), (0, ""))
             problem = f"{self.programs}/{program}/step-problem.json"
@@ -186,11 +186,13 @@ class StepRuns(RunCase):
             head, *lines = stage.split("\n")
             words = " ".join(lines).split()
             several = stage_of.count(rank) > 1
-            computed = [re.fullmatch(r"([FBIW])(\d+)(?:\.(\d+))?(?:/[\w-]+)?@([\d.]+)\+([\d.]+)", w) for w in words if "@" in w]
+            computed = [re.fullmatch(r"([FBIW])(\d+)(?:\.(\d+))?(?:/(.+))?@([\d.]+)\+([\d.]+)", w) for w in words if "@" in w]
             seen = [[w[1], int(w[2]), 0, int(w[3]) if several else stage_of.index(rank)] for w in computed]
             self.assertEqual(seen, actions)
             for (kind, m, _, c), word in zip(actions, computed):
-                ends["F" if kind == "F" else "I" if kind in "BI" else "W", m, c] = float(word[4]), float(word[4]) + float(word[5])
+                ends["F" if kind == "F" else "I" if kind in "BI" else "W", m, c] = float(word[5]), float(word[5]) + float(word[6])
+                variants = [variant["name"] for variant in problem["chunks"][c]["variants"]]
+                self.assertEqual(word[4], variants[plan["variants"][c][m][0]] if kind == "F" and len(variants) > 1 else None)
             used = max(offset for _, _, _, _, offset in plan["offsets"][rank])
             numbers = re.search(r"memory (\d+) of (\d+) bytes", head)
             self.assertGreater(int(numbers[1]), used)
@@ -234,7 +236,7 @@ class StepRuns(RunCase):
         for number, step in printed:
             origins = []
             for rank, stage in enumerate(re.split(r"\n  stage \d+, ", step)[1:]):
-                words = re.findall(r"([FBIW])(\d+)(?:\.(\d+))?@([\d.]+)\+([\d.]+)", stage)
+                words = re.findall(r"([FBIW])(\d+)(?:\.(\d+))?(?:/\S+?)?@([\d.]+)\+([\d.]+)", stage)
                 planned = spans(f"plan of stage {rank} / rank {rank}", f"step {int(number) + 1}")
                 self.assertEqual([(kind, int(m)) for kind, m, *_ in words], [s[:2] for s in planned])
                 origins.append(planned[0][3] - float(words[0][3]))
