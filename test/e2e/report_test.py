@@ -193,7 +193,6 @@ class Report(ReportCase):
 class PlannedSteps(ReportCase):
     """The report of a program that plans every step, beside what other tools say of the same steps."""
     TILES, TOKENS, MICROBATCHES = 12, 300, 4
-    WORDS = {"F": "forward", "B": "backward", "I": "backward", "W": "weight"}
 
     def tool(self, name, *arguments):
         done = subprocess.run([os.path.join(BIN, name), *map(str, arguments)], capture_output=True, text=True, timeout=250)
@@ -255,38 +254,30 @@ class PlannedSteps(ReportCase):
         self.check_pictures(page, [plans[i] for i in drawn])
 
     def check_pictures(self, page, plans):
-        """Looks into the middle of actions where --print says that they run."""
+        """Looks into the middle of actions where --print says that they run. A chunk's shade keeps the color's largest channel."""
         text = self.tool("omnibal-run", "--print", self.path("program"), "--loads", self.path("loads.jsonl"))
         printed = {int(number): re.split(r"\n  stage \d+, ", step) for number, step in
                    re.findall(r"(?ms)^step (\d+): (.*?)(?=^step |\Z)", text)}
-        with open(self.path("program/step-problem.json"), encoding="utf-8") as file:
-            chunks = json.load(file)["chunks"]
-        first = [next(c for c, chunk in enumerate(chunks) if chunk["rank"] == rank) for rank in range(2)]
-        several = [sum(chunk["rank"] == rank for chunk in chunks) > 1 for rank in range(2)]
-        row, bar, title, gap = 27, 19, 15, 18
+        row, bar, title, gap, card = 27, 19, 15, 18, 0xf6f8fa
+        largest = {"F": 2, "B": 1, "I": 1, "W": 0}
         for number, plan in enumerate(plans):
             colors, _, places = self.look(page, f"sample{number}")
             longest = max(plan["step_ns"], plan["static_ns"]) / 1e6
-            spots, looks = [], []
+            actions, ends = [], []
             for rank, stage in enumerate(printed[plan["step"]][1:]):
-                for kind, chunk, start, length in re.findall(r"([FBIW])\d+(?:\.(\d+))?@([\d.]+)\+([\d.]+)", stage):
-                    # Other chunks of a stage have other shades; six pixels are enough to look into.
-                    if (several[rank] and int(chunk) != first[rank]) or float(length) / longest * PLOT < 6:
-                        continue
-                    spots.append(((float(start) + float(length) * 0.5) / longest, 0, title + rank * row + 3))
-                    looks.append(self.WORDS[kind])
+                for kind, start, length in re.findall(r"([FBIW])\d+\S*?@([\d.]+)\+([\d.]+)", stage):
+                    if float(length) / longest * PLOT > 6: # enough pixels to look into
+                        actions.append((kind, (float(start) + float(length) / 2) / longest, title + rank * row + 3))
                 if plan["step_ns"] < 0.99 * plan["static_ns"]: # behind the end of the shorter one
-                    spots.append((plan["step_ns"] / 1e6 / longest + 0.005, 0, title + rank * row + bar / 2))
-                    looks.append("page")
-                spots.append((plan["static_ns"] / 1e6 / longest - 0.002, 0, 2 * title + gap + (2 + rank) * row + bar / 2))
-                looks.append("own")
-            self.assertGreater(len(looks), 8)
-            seen = colors(spots, 1)
-            for spot, look, color in zip(spots, looks, seen, strict=True):
-                if look == "own":
-                    self.assertNotEqual(f"{color:06x}", "f6f8fa", f"{spot} of sample {number}")
-                else:
-                    self.assertEqual(f"{color:06x}", "f6f8fa" if look == "page" else f"{LIGHT[look]:06x}", f"{look} at {spot} of sample {number}")
+                    ends.append((True, plan["step_ns"] / 1e6 / longest + 0.005, title + rank * row + bar / 2))
+                ends.append((False, plan["static_ns"] / 1e6 / longest - 0.002, 2 * title + gap + (2 + rank) * row + bar / 2))
+            self.assertGreater(len(actions), 20)
+            for (kind, t, _), color in zip(actions, colors([(t, 0, y) for _, t, y in actions], 1), strict=True):
+                channels = color >> 16, color >> 8 & 255, color & 255
+                self.assertGreater(max(channels) - min(channels), 40, f"{kind} at {t} of sample {number}: {color:06x}")
+                self.assertEqual(channels.index(max(channels)), largest[kind], f"{kind} at {t} of sample {number}: {color:06x}")
+            for (is_empty, t, y), color in zip(ends, colors([(t, 0, y) for _, t, y in ends], 1), strict=True):
+                self.assertEqual(color == card, is_empty, f"at {t}, {y} of sample {number}: {color:06x}")
 
     def test_without_batches_no_steps_are_known(self):
         page = self.compile("--schedule", "per-step")
