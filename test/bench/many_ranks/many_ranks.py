@@ -71,6 +71,8 @@ def run(a, ranks, work):
         if first is None and os.path.exists(log) and os.path.getsize(log) > 0:
             first = time.monotonic() - began
         time.sleep(0.02)
+    if first is None:  # all steps between two looks: it ended before now
+        first = time.monotonic() - began
     failed = [r for r, process in enumerate(processes) if process.returncode != 0]
     if failed:
         with open(os.path.join(work, f"rank{failed[0]}")) as output:
