@@ -19,7 +19,7 @@ SENTENCE_END = re.compile(r"(?<![ (][A-Z])[.!?]\)? +[\"(*`\[]*[A-Z`]")
 LINE_END = re.compile(r"[.:;?!][\"')*`]*$")
 BRITISH = re.compile(r"\b\w*(?:(?:material|special|initial|optim|recogn|normal|serial|quant|general|summar|organ|vector)is(?:e|ing|ation|able)|"
                      r"analyse(?!s)|neighbour|behaviour|colour|labelled|modelled|cancelled|programmes?\b)\w*", re.I)
-SOURCES = (".cpp", ".h", ".cu", ".py", ".sh", ".mlir")
+SOURCES = (".cpp", ".h", ".cu", ".td", ".py", ".sh", ".mlir")
 APART = re.compile(r"#|!\[|<|$")  # headings, pictures, comments, empty lines
 
 

@@ -129,12 +129,12 @@ def ReshapeOp : Omnibal_PureOp<"reshape", [Diff]> {
   let results = (outs AnyRankedTensor:$result);
 }
 def SqueezeOp : Omnibal_PureOp<"squeeze", [Diff]> {
-  let summary = "Drops dimensions of size 1 (`axes`; none: all); becomes reshape when specialised";
+  let summary = "Drops dimensions of size 1 (`axes`; none: all); becomes reshape when specialized";
   let arguments = (ins AnyRankedTensor:$input, Optional<IndexingTensor>:$axes);
   let results = (outs AnyRankedTensor:$result);
 }
 def UnsqueezeOp : Omnibal_PureOp<"unsqueeze", [Diff]> {
-  let summary = "Inserts dimensions of size 1 at `axes`; becomes reshape when specialised";
+  let summary = "Inserts dimensions of size 1 at `axes`; becomes reshape when specialized";
   let arguments = (ins AnyRankedTensor:$input, IndexingTensor:$axes);
   let results = (outs AnyRankedTensor:$result);
 }
@@ -148,9 +148,9 @@ def ExpandOp : Omnibal_PureOp<"expand", [Diff]> {
   let results = (outs AnyRankedTensor:$result);
 }
 def SliceOp : Omnibal_PureOp<"slice", [Diff, AttrSizedOperandSegments]> {
-  let summary = "ONNX Slice; specialised form has the attributes and no index operands";
+  let summary = "ONNX Slice; specialized form has the attributes and no index operands";
   let description = [{
-    Specialised: per axis of the input `begin` (static, >= 0) and `step` (static, > 0 or < 0);
+    Specialized: per axis of the input `begin` (static, >= 0) and `step` (static, > 0 or < 0);
     the result type gives the sizes.
   }];
   let arguments = (ins AnyRankedTensor:$input, Optional<IndexingTensor>:$starts, Optional<IndexingTensor>:$ends,
@@ -168,7 +168,7 @@ def PadOp : Omnibal_PureOp<"pad", [Diff]> {
   let results = (outs AnyRankedTensor:$result);
 }
 def TileOp : Omnibal_PureOp<"tile", [Diff]> {
-  let summary = "Repeats along each axis; becomes reshape, expand, reshape when specialised";
+  let summary = "Repeats along each axis; becomes reshape, expand, reshape when specialized";
   let arguments = (ins AnyRankedTensor:$input, IndexingTensor:$repeats);
   let results = (outs AnyRankedTensor:$result);
 }
@@ -226,7 +226,7 @@ def TriluOp : Omnibal_PureOp<"trilu", [Diff]> {
 //--- Reductions ----------------------------------------------------------------------------------------------
 
 def ReduceOp : Omnibal_PureOp<"reduce", [Diff]> {
-  let summary = "Reduction over `axes` (specialised) or the axes operand; kept dimensions have size 1";
+  let summary = "Reduction over `axes` (specialized) or the axes operand; kept dimensions have size 1";
   let arguments = (ins AnyRankedTensor:$input, Optional<IndexingTensor>:$axesOperand, ReduceKind:$kind,
     OptionalAttr<DenseI64ArrayAttr>:$axes, UnitAttr:$keepdims, UnitAttr:$noop_with_empty_axes);
   let results = (outs AnyRankedTensor:$result);
