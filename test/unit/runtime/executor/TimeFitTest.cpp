@@ -83,7 +83,8 @@ TEST(TimeFit, NoNeighborIsBetter) {
       l.ns *= noise(random);
     TimeFit fit = fitTimes(loads, everything);
     double best = errorOf(loads, fit);
-    double units[] = {1e4, 5000, 40, 0.05, 90};
+    double units[] = {1e4, 5000, 40, 0.05, 90, 10};
+    static_assert(std::size(units) == TimeFit::Terms);
     for (int t = 0; t < TimeFit::Terms; ++t)
       for (double step : {-1e-3, -1e-1, 1e-3, 1e-1}) {
         TimeFit other = fit;
