@@ -1,5 +1,4 @@
-//===- StepSamples.h - Steps of the data, and times as functions of loads, as attributes
-//-------===//
+//===- StepSamples.h - Steps of the data and times of their loads, as attributes ----------===//
 #ifndef PASSES_COMMON_STEPSAMPLES_H
 #define PASSES_COMMON_STEPSAMPLES_H
 

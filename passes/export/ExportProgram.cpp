@@ -66,9 +66,7 @@ private:
     std::map<std::string, std::set<rt::ActionKind>> runs;
     for (const analysis::Call &call : parts.graph.calls) {
       const std::set<rt::ActionKind> &ofChunk = parts.schedule.runs[call.chunk];
-      SmallVector<LayerFnOp> callees = call.variants;
-      callees.push_back(call.callee);
-      for (LayerFnOp callee : callees)
+      for (LayerFnOp callee : call.callees())
         runs[callee.getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
     }
     std::map<std::string, layout::CalleeFunctions> done;

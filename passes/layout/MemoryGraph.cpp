@@ -57,7 +57,7 @@ CalleeFunctions CalleeFunctions::ofRuns(const std::set<rt::ActionKind> &kinds) c
 int64_t MemoryGraph::variantsOf(int64_t chunk) const {
   for (const CallMemory &call : calls)
     if (call.chunk == chunk)
-      return std::max<int64_t>(1, static_cast<int64_t>(call.variants.size()));
+      return call.variantCount();
   return 1;
 }
 
@@ -90,7 +90,7 @@ std::vector<std::vector<FormalMemory>> MemoryGraph::findConstants(int64_t stages
   constantIndex.assign(stages, {});
   for (const CallMemory &call : calls) {
     int64_t stage = chunkStage[call.chunk];
-    for (int64_t variant = 0; variant < variantsOf(call.chunk); ++variant)
+    for (int64_t variant = 0; variant < call.variantCount(); ++variant)
       for (int64_t function : call.functionsIn(variant).all())
         if (function >= 0)
           for (const FormalMemory &formal : functions[function].formals)

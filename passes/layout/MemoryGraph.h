@@ -57,6 +57,10 @@ struct CallMemory {
   CalleeFunctions functions;
   std::vector<CalleeFunctions> variants; ///< where plans of single steps choose; else none
 
+  /// Ways to run the call, one at least.
+  int64_t variantCount() const {
+    return std::max<int64_t>(1, static_cast<int64_t>(variants.size()));
+  }
   const CalleeFunctions &functionsIn(int64_t variant) const {
     return variants.empty() ? functions : variants[variant];
   }

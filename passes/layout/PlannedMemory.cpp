@@ -209,7 +209,7 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   rt::WorkspaceFacts kernels; // of the whole program
   std::map<std::string, int64_t> batchBytes;
   for (const CallMemory &call : memory.calls)
-    for (int64_t variant = 0; variant < memory.variantsOf(call.chunk); ++variant)
+    for (int64_t variant = 0; variant < call.variantCount(); ++variant)
       for (int64_t function : call.functionsIn(variant).all())
         if (function >= 0) {
           kernels.products |= scratchOf[function].products;

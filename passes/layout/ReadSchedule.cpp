@@ -149,10 +149,8 @@ private:
   /// A chunk whose backward runs in two halves has layers with these halves.
   LogicalResult checkHalves() {
     for (const analysis::Call &call : graph.calls) {
-      SmallVector<LayerFnOp> callees = call.variants;
-      callees.push_back(call.callee);
       bool split = result.runs[call.chunk].count(rt::ActionKind::InputGrad) != 0;
-      for (LayerFnOp callee : callees)
+      for (LayerFnOp callee : call.callees())
         if (split && callee.getBackward() && !callee.getInputGrad() && !callee.getWeightGrad())
           return CallLayerOp(call.op).emitOpError("runs its backward in two halves, but @")
                  << callee.getSymName()

@@ -28,7 +28,8 @@ std::string StageLayout::build(std::vector<rt::Action> actions, int64_t microbat
   for (int64_t c = 0; c < graph.chunks(); ++c) {
     if (graph.chunkStage[c] != stage)
       continue;
-    for (variant = 0; variant < (stepPlanned ? graph.variantsOf(c) : 1); ++variant)
+    const int64_t variants = stepPlanned ? graph.variantsOf(c) : 1;
+    for (variant = 0; variant < variants; ++variant)
       if (std::string error = buildChunk(c); !error.empty())
         return error;
   }

@@ -133,9 +133,8 @@ private:
       return success();
     planner::Problem whole = withOptions(result.problem);
     whole.cluster.memoryBytes = limits;
-    if (auto layout = chooseStepLayout(module, whole, result.plan, *samples))
-      stepLayout = std::move(layout);
-    else
+    stepLayout = chooseStepLayout(module, whole, result.plan, *samples);
+    if (!stepLayout)
       return success();
     StagePlan searched = result;
     // A limit may leave room for plans, but not for lists that serve every step.

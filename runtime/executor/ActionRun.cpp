@@ -1,4 +1,5 @@
 #include "runtime/executor/ActionRun.h"
+#include "runtime/schedule/ActionKinds.h"
 #include <algorithm>
 #include <cstring>
 
@@ -7,12 +8,6 @@ namespace {
 
 /// Results that may be on their way to the host before it waits for them.
 constexpr int64_t resultBytesAhead = int64_t{64} << 20;
-
-/// One letter, as in pictures of schedules.
-const char *shortName(ActionKind kind) {
-  const char *names[] = {"F", "B", "I", "W"};
-  return names[static_cast<size_t>(kind)];
-}
 
 } // namespace
 
@@ -262,8 +257,9 @@ void ActionRun::record(const Action &a, const PreparedPhase &phase, const Packed
   if (a.kind == ActionKind::WeightGrad)
     state.activationBytes -= keptBy(ActionKind::InputGrad);
   state.traced.push_back([this, a, &batch, begin, end, kept = state.activationBytes] {
-    trace->action(shortName(a.kind), backend.timeOf(begin), backend.timeOf(end), a.microbatch,
-                  batch.tiles, batch.tokens, mode.chunks[a.index].id);
+    trace->span(Lane::Compute, std::string(1, letterOf(plannedKind(a.kind))), backend.timeOf(begin),
+                backend.timeOf(end), a.microbatch, batch.tiles, batch.tokens, 0,
+                mode.chunks[a.index].id);
     trace->memory(backend.timeOf(end), kept);
   });
 }

@@ -1,5 +1,4 @@
-//===- StepRehearsal.h - All that plans of single steps may run, for measuring
-//-----------------===//
+//===- StepRehearsal.h - All that plans of single steps may run, for measuring ------------===//
 #ifndef RUNTIME_EXECUTOR_STEPREHEARSAL_H
 #define RUNTIME_EXECUTOR_STEPREHEARSAL_H
 

@@ -24,25 +24,17 @@ Trace::Trace(int rank, int stage) : rank(rank), stage(stage) {
 }
 
 void Trace::span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
-                 int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes) {
+                 int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes,
+                 std::optional<int32_t> chunk) {
   events.span(name, lane == Lane::Compute ? "compute" : "message", placeOf(lane), nanos(begin),
               nanos(end), [&](JsonWriter &out) {
                 out.attribute("mb", microbatch);
+                if (chunk)
+                  out.attribute("chunk", *chunk);
                 out.attribute("tokens", tokens);
                 out.attribute("tiles", tiles);
                 if (bytes > 0)
                   out.attribute("bytes", bytes);
-              });
-}
-
-void Trace::action(const std::string &name, Clock::time_point begin, Clock::time_point end,
-                   int32_t microbatch, int64_t tiles, int64_t tokens, int32_t chunk) {
-  events.span(name, "compute", placeOf(Lane::Compute), nanos(begin), nanos(end),
-              [&](JsonWriter &out) {
-                out.attribute("mb", microbatch);
-                out.attribute("chunk", chunk);
-                out.attribute("tokens", tokens);
-                out.attribute("tiles", tiles);
               });
 }
 

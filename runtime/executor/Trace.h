@@ -6,6 +6,7 @@
 #include "runtime/program/Program.h"
 #include "runtime/support/TraceWriter.h"
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,11 +24,10 @@ public:
   Trace(int rank, int stage);
 
   void start() { origin = Clock::now(); }
+  /// A message of so many bytes, or an action of a chunk.
   void span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
-            int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes = 0);
-  /// An action of a chunk.
-  void action(const std::string &name, Clock::time_point begin, Clock::time_point end,
-              int32_t microbatch, int64_t tiles, int64_t tokens, int32_t chunk);
+            int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes = 0,
+            std::optional<int32_t> chunk = {});
   /// What a step's plan says of this stage, as if it began at `begin`: in a process of its own with
   /// a lane for each step, because a plan may take longer than its step.
   void plan(const PlannedStep &planned, Clock::time_point begin);

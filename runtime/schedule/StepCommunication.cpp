@@ -171,13 +171,7 @@ private:
 
 ActionTimes plannedTimes(const planner::StepUnits &units, const planner::StepLists &lists,
                          const planner::StepTimes &times) {
-  ActionTimes result{times.starts, times.starts};
-  for (size_t s = 0; s < lists.actions.size(); ++s)
-    for (size_t k = 0; k < lists.actions[s].size(); ++k) {
-      const planner::UnitAction &action = lists.actions[s][k];
-      result.ends[s][k] += units.duration(action.unit, lists.variants[action.unit], action.kind);
-    }
-  return result;
+  return {times.starts, planner::endsOf(units, lists, times)};
 }
 
 std::vector<std::vector<Action>>

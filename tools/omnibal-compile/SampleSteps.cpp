@@ -3,6 +3,7 @@
 #include "runtime/planner/step/StepProblemJson.h"
 
 namespace omnibal::compile {
+
 rt::Result<std::optional<planner::StepSamples>> sampleSteps(const Options &options,
                                                             const rt::Program &program) {
   if (program.stepProblem.empty())

@@ -19,13 +19,9 @@ DrawnLists timed(const StepUnits &units, const StepLists &lists) {
   DrawnLists result;
   StepTimes times = *timesOf(units, lists); // a plan's lists and the problem's own finish
   result.actions = actionsOf(units, lists);
-  result.starts = result.ends = std::move(times.starts);
+  result.ends = endsOf(units, lists, times);
+  result.starts = std::move(times.starts);
   result.stepNs = times.stepNs;
-  for (size_t s = 0; s < lists.actions.size(); ++s)
-    for (size_t k = 0; k < lists.actions[s].size(); ++k) {
-      const UnitAction &action = lists.actions[s][k];
-      result.ends[s][k] += units.duration(action.unit, lists.variants[action.unit], action.kind);
-    }
   return result;
 }
 

@@ -28,6 +28,13 @@ struct Call {
   int64_t chunk = 0;
   llvm::SmallVector<int64_t> inputs, outputs; ///< edges
   llvm::SmallVector<std::string> parameters;
+
+  /// All functions that may run it: the variants, then the callee.
+  llvm::SmallVector<LayerFnOp> callees() const {
+    llvm::SmallVector<LayerFnOp> all = variants;
+    all.push_back(callee);
+    return all;
+  }
 };
 
 struct CallGraph {

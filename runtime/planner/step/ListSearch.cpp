@@ -148,7 +148,7 @@ private:
     StepPolicy policy;
     policy.window = static_cast<int32_t>(natural.size());
     policy.keepsRoomForSplit = false;
-    policy.level = static_cast<uint8_t>(choices.mostVariants() - 1);
+    policy.level = static_cast<uint8_t>(mostVariants(problem) - 1);
     return policy;
   }
 
@@ -215,7 +215,7 @@ private:
       policy.isSplit = below(4) != 0;
       break;
     default:
-      policy.level = static_cast<uint8_t>(below(choices.mostVariants()));
+      policy.level = static_cast<uint8_t>(below(mostVariants(problem)));
     }
   }
 
@@ -258,10 +258,7 @@ std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited
   };
   if (isLimited) {
     std::vector<StepPolicy> policies;
-    size_t variants = 0;
-    for (const StepChunk &chunk : problem.chunks)
-      variants = std::max(variants, chunk.variants.size());
-    const auto third = static_cast<uint8_t>(std::max<size_t>(1, variants / 3));
+    const auto third = static_cast<uint8_t>(std::max<size_t>(1, mostVariants(problem) / 3));
     for (uint8_t level : {uint8_t{0}, third, static_cast<uint8_t>(2 * third)})
       for (int64_t window : {stages + 1, 2 * stages, all})
         for (Forwards forwards : {Forwards::Rounds, Forwards::Depth}) {

@@ -4,6 +4,13 @@
 
 namespace omnibal::planner {
 
+size_t mostVariants(const StepProblem &problem) {
+  size_t most = 1;
+  for (const StepChunk &chunk : problem.chunks)
+    most = std::max(most, chunk.variants.size());
+  return most;
+}
+
 SplitChoices::SplitChoices(const StepModel &model, const StepLoads &loads, bool maySplit)
     : problem(model.problem), loads(loads), mostParts(loads.microbatches.size(), 1) {
   StepUnits units(model, loads, wholeMicrobatches(loads));
@@ -12,10 +19,8 @@ SplitChoices::SplitChoices(const StepModel &model, const StepLoads &loads, bool 
     for (ActionKind kind : {ActionKind::Forward, ActionKind::Backward})
       works[units.units[u].microbatch] += units.duration(static_cast<int32_t>(u), 0, kind);
   bool hasVision = false;
-  for (const StepChunk &chunk : problem.chunks) {
-    variants = std::max(variants, chunk.variants.size());
+  for (const StepChunk &chunk : problem.chunks)
     hasVision |= chunk.component == ChunkComponent::Vision;
-  }
   if (!maySplit || !hasVision || problem.mostParts < 2 ||
       problem.microbatches >= 2 * problem.stages)
     return;

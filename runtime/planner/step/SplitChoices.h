@@ -6,6 +6,9 @@
 
 namespace omnibal::planner {
 
+/// Most variants of any chunk, one at least.
+size_t mostVariants(const StepProblem &problem);
+
 /// The sub-micro-batches that a search tries.
 class SplitChoices {
 public:
@@ -24,7 +27,6 @@ public:
 
   /// Time of a micro-batch's functions on all stages in their fastest variants.
   int64_t workOf(int32_t microbatch) const { return works[microbatch]; }
-  size_t mostVariants() const { return variants; }
 
 private:
   std::vector<int64_t> bordersOf(size_t microbatch, int64_t parts) const;
@@ -34,7 +36,6 @@ private:
   std::vector<int64_t> allSizes;
   std::vector<int32_t> mostParts;
   std::vector<int64_t> works;
-  size_t variants = 1;
 };
 
 } // namespace omnibal::planner

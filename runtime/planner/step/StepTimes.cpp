@@ -105,6 +105,17 @@ std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists)
   return ListRun(units, lists).run();
 }
 
+std::vector<std::vector<int64_t>> endsOf(const StepUnits &units, const StepLists &lists,
+                                         const StepTimes &times) {
+  std::vector<std::vector<int64_t>> ends = times.starts;
+  for (size_t s = 0; s < lists.actions.size(); ++s)
+    for (size_t k = 0; k < lists.actions[s].size(); ++k) {
+      const UnitAction &action = lists.actions[s][k];
+      ends[s][k] += units.duration(action.unit, lists.variants[action.unit], action.kind);
+    }
+  return ends;
+}
+
 std::vector<std::vector<StepAction>> actionsOf(const StepUnits &units, const StepLists &lists) {
   std::vector<std::vector<StepAction>> actions;
   for (const std::vector<UnitAction> &list : lists.actions) {

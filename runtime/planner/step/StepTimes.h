@@ -38,6 +38,10 @@ struct StepTimes {
 /// everything. None where the lists cannot finish. Linear in actions and needs.
 std::optional<StepTimes> timesOf(const StepUnits &units, const StepLists &lists);
 
+/// When the actions of lists end that run at these times, as the lists.
+std::vector<std::vector<int64_t>> endsOf(const StepUnits &units, const StepLists &lists,
+                                         const StepTimes &times);
+
 /// The lists as plans state them.
 std::vector<std::vector<StepAction>> actionsOf(const StepUnits &units, const StepLists &lists);
 
