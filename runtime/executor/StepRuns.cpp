@@ -94,6 +94,9 @@ Status StepRuns::check() const {
   if (problem.memoryBytes.empty() || problem.memoryOf(stage.id) > mode.stepBytes)
     return misfits("it has more memory for stage " + std::to_string(stage.id) +
                    " than the stage's arena");
+  for (const Chunk &own : mode.chunks) // what follows looks chunks up by their ids
+    if (own.id < 0 || own.id >= static_cast<int64_t>(problem.chunks.size()))
+      return misfits("it lacks chunk " + std::to_string(own.id));
   for (size_t c = 0; c < problem.chunks.size(); ++c) {
     const auto variants =
         std::count_if(mode.chunks.begin(), mode.chunks.end(),

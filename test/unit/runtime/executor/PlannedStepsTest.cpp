@@ -1,5 +1,6 @@
 // Steps that are planned one by one, against formulas in double precision.
 #include "runtime/executor/StepRuns.h"
+#include "runtime/planner/step/StepProblemJson.h"
 #include "runtime/program/Verifier.h"
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/runtime/executor/TinyRun.h"
@@ -78,6 +79,22 @@ TEST_F(PlannedSteps, AreTheSameWhoeverPlansThem) {
     lists += shared.steps[s].plan->hasLists;
   }
   EXPECT_GT(lists, 0) << "no step ran other lists than the program's own";
+}
+
+TEST_F(PlannedSteps, AProblemThatLacksAChunkIsRefused) {
+  LoadedProgram loaded = planned(2, 1, false);
+  auto problem = planner::parseStepProblem(loaded.program.stepProblem, "problem");
+  ASSERT_TRUE(problem) << problem.status().message();
+  problem->chunks.pop_back();
+  problem->edges.clear();
+  problem->fixed.variants.pop_back();
+  problem->fixed.actions.back().clear();
+  loaded.program.stepProblem = planner::writeStepProblem(*problem);
+  ASSERT_TRUE(verifyProgram(loaded.program)) << verifyProgram(loaded.program).message();
+  auto runs = StepRuns::open(loaded.program, loaded.program.stageList[1], 0, nullptr);
+  ASSERT_FALSE(runs);
+  EXPECT_NE(runs.status().message().find("lacks chunk 1"), std::string::npos)
+      << runs.status().message();
 }
 
 } // namespace
