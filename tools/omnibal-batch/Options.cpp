@@ -2,6 +2,7 @@
 #include "runtime/batching/io/BatchesFolder.h"
 #include "tools/NumberChecks.h"
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <iostream>
 
 namespace omnibal::rt {
@@ -42,11 +43,44 @@ std::string checkAuto(const ToolOptions &o) {
   return "";
 }
 
+/// What --length-groups excludes, and what is for it alone.
+std::string checkLengthGroups(const ToolOptions &o) {
+  if (o.lengthGroups.empty())
+    return o.hbp                   ? "--method hbp is for --length-groups"
+           : o.curriculumSteps > 0 ? "--curriculum is for --length-groups"
+                                   : "";
+  if (o.autoCaps || o.batching.tilesCap > 0 || o.batching.tokensCap > 0)
+    return "--length-groups has caps of its own; it excludes --tiles, --tokens and --auto";
+  if (!o.mix.empty() || o.window > 0)
+    return "--length-groups is for one table at once; it excludes --mix and --window";
+  if (o.samplesPerStep > 0 || o.memoryLimitBytes > 0)
+    return "--samples-per-step and --memory-limit-bytes are for --auto";
+  if (o.batching.oversize != Oversize::Error)
+    return "--length-groups leaves out no sample and has no groups over the caps; it excludes "
+           "--oversize";
+  if (o.batching.method != BatchMethod::Plan)
+    return "--length-groups has the methods plan and hbp";
+  return "";
+}
+
+/// W or W:J.
+bool parseCurriculum(const std::string &text, ToolOptions &o) {
+  size_t colon = std::min(text.find(':'), text.size());
+  auto whole = [&](size_t begin, size_t end, auto &value) {
+    auto [last, error] = std::from_chars(text.data() + begin, text.data() + end, value);
+    return error == std::errc() && last == text.data() + end && value >= 1;
+  };
+  return whole(0, colon, o.curriculumSteps) &&
+         (colon == text.size() || whole(colon + 1, text.size(), o.curriculumModes));
+}
+
 /// What is needed for what; an empty string if all is well.
 std::string check(const ToolOptions &o) {
   if (o.inputs.empty() == o.mix.empty())
     return "either a table of lengths (or shards) or --mix is required";
-  if (std::string problem = checkAuto(o); !problem.empty())
+  if (std::string problem = checkLengthGroups(o); !problem.empty())
+    return problem;
+  if (std::string problem = o.lengthGroups.empty() ? checkAuto(o) : ""; !problem.empty())
     return problem;
   if (o.window > 0) {
     if (o.autoCaps || o.json || !o.output.empty() || !o.report.empty())
@@ -56,6 +90,23 @@ std::string check(const ToolOptions &o) {
   if (o.output.empty() && !o.json && o.report.empty())
     return "-o FOLDER is required (or --json or --report, to see the statistics only)";
   return "";
+}
+
+void addLengthGroupFlags(CLI::App &app, ToolOptions &o, std::string &curriculum) {
+  app.add_option("--length-groups", o.lengthGroups,
+                 "Several training modes: a file of candidates, or tokens:degree,... as in "
+                 "4096,32768:4 with --cost, --ranks and --tokens-per-step");
+  app.add_option("--max-groups", o.maxGroups, "For --length-groups: most groups to choose")
+      ->check(wholeNumber(1, 16))
+      ->capture_default_str();
+  app.add_option("--min-gain", o.minGain,
+                 "For --length-groups: one more group must save this share")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option(
+      "--curriculum", curriculum,
+      "For --length-groups: STEPS[:MODES], the first steps of epoch 0 are of the shortest "
+      "modes (1)");
 }
 
 } // namespace
@@ -85,19 +136,21 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   app.add_option("--tiles", b.tilesCap, "Most tiles of a group")->check(wholeNumber(1, largestCap));
   app.add_option("--tokens", b.tokensCap, "Most tokens of a group")
       ->check(wholeNumber(1, largestCap));
-  app.add_option("--ranks", b.ranks, "Data-parallel ranks")
-      ->check(wholeNumber(1, mostStages))
-      ->capture_default_str();
+  CLI::Option *ranks =
+      app.add_option("--ranks", b.ranks, "Data-parallel ranks (with --length-groups: replicas)")
+          ->check(wholeNumber(1, mostStages))
+          ->capture_default_str();
   app.add_option("--seed", b.seed, "Groups are a function of lengths, flags, seed and epoch")
       ->check(wholeNumber(0, INT64_MAX))
       ->capture_default_str();
   app.add_option("--epoch", b.epoch, "Each epoch has its own composition")
       ->check(wholeNumber(0, largestEpoch))
       ->capture_default_str();
-  std::string method = name(b.method), oversize = name(b.oversize);
+  std::string curriculum, method = name(b.method), oversize = name(b.oversize);
   app.add_option("--method", method,
-                 "plan: patterns of a linear program, rows of equal sums; the others to compare")
-      ->check(CLI::IsMember({"plan", "isf", "random", "sorted"}))
+                 "plan: patterns of a linear program, rows of equal sums; the others to compare "
+                 "(hbp with --length-groups)")
+      ->check(CLI::IsMember({"plan", "isf", "random", "sorted", "hbp"}))
       ->capture_default_str();
   app.add_option("--oversize", oversize,
                  "Samples over a cap: error names them, own-group gives each a group to itself, "
@@ -118,7 +171,7 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
                  "For --auto: samples of a step, all ranks together")
       ->check(wholeNumber(1, largestCap));
   app.add_option("--tokens-per-step", o.tokensPerStep,
-                 "For --auto: tokens of a step, all ranks together")
+                 "For --auto and --length-groups: tokens of a step, all ranks together")
       ->check(wholeNumber(1, largestCap));
   app.add_option(
          "--window", o.window,
@@ -129,15 +182,21 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   app.add_option("-o,--output", o.output, "Folder for the batches");
   app.add_option("--report", o.report, "Page with pictures of the balance (.html)");
   app.add_flag("--json", o.json, "Print batches.json's object instead of the table");
+  addLengthGroupFlags(app, o, curriculum);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     exitCode = app.exit(error) == 0 ? 0 : 2;
     return false;
   }
-  b.method = *batchMethodNamed(method);
+  o.ranksGiven = ranks->count() > 0;
+  o.hbp = method == "hbp";
+  b.method = o.hbp ? BatchMethod::Plan : *batchMethodNamed(method);
   b.oversize = *oversizeNamed(oversize);
-  if (std::string problem = check(o); !problem.empty()) {
+  std::string problem = !curriculum.empty() && !parseCurriculum(curriculum, o)
+                            ? "--curriculum " + curriculum + ": steps, or steps:modes, are expected"
+                            : check(o);
+  if (!problem.empty()) {
     std::cerr << "omnibal-batch: " << problem << "\nRun with --help for more information.\n";
     exitCode = 2;
     return false;

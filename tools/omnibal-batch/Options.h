@@ -20,6 +20,13 @@ struct ToolOptions {
   bool autoCaps = false;
   double memoryLimitBytes = 0; ///< for --auto; 0: no limit
   int64_t samplesPerStep = 0, tokensPerStep = 0;
+  std::string lengthGroups; ///< file or text; empty: one packing length
+  int32_t maxGroups = 3;
+  double minGain = 0.005;
+  int64_t curriculumSteps = 0;
+  int32_t curriculumModes = 1;
+  bool hbp = false;
+  bool ranksGiven = false;
 };
 
 /// Fills `options`. Returns true to go on; otherwise `exitCode` is final (help, version, usage).

@@ -4,6 +4,7 @@
 #include "runtime/data/GridFile.h"
 #include "runtime/support/AtomicFile.h"
 #include "tools/omnibal-batch/Input.h"
+#include "tools/omnibal-batch/LengthGroupsRun.h"
 #include "tools/omnibal-batch/Options.h"
 #include "tools/omnibal-batch/Report.h"
 #include "tools/omnibal-batch/StreamSteps.h"
@@ -221,6 +222,8 @@ private:
 
 Status run(const ToolOptions &options) {
   OMNIBAL_RETURN_IF_ERROR(checkOutputs(options));
+  if (!options.lengthGroups.empty())
+    return runLengthGroups(options, peakRssBytes);
   if (options.window == 0)
     return Epoch(options).run();
   BatchOptions batching = options.batching;

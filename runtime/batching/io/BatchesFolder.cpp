@@ -19,6 +19,7 @@ using nlohmann::ordered_json;
 
 /// The fourth array, where the sizes of pictures are known.
 constexpr const char *squaresFile = "squares.npy";
+constexpr const char *rowsFile = "rows.npy", *groupsFile = "groups.json";
 
 constexpr std::pair<BatchMethod, const char *> methods[] = {{BatchMethod::Plan, "plan"},
                                                             {BatchMethod::Isf, "isf"},
@@ -102,6 +103,28 @@ BatchOptions readOptions(JsonField root) {
   return options;
 }
 
+Status removeFile(const std::string &path) {
+  if (::unlink(path.c_str()) && errno != ENOENT)
+    return {Code::Unavailable, path + ": removing the file failed: " + std::strerror(errno)};
+  return Status::ok();
+}
+
+/// Folders with several training modes, or one with context parallelism, are for other trainers.
+void refuseSeveralModes(JsonField root) {
+  if (!root.has("length_groups"))
+    return;
+  int64_t count = root["length_groups"].integer(1, 1 << 20), rows = root["rows"].integer(1);
+  if (root.failed() || (count == 1 && rows * root["ranks"].integer(1) == root["groups"].integer(1)))
+    return;
+  root["length_groups"].fail(
+      count > 1
+          ? "the folder has " + std::to_string(count) +
+                " length groups, but programs have one training mode; run omnibal-batch with "
+                "--tiles and --tokens, or with --max-groups 1"
+          : std::string("the folder's length group has a context-parallel degree above 1, which "
+                        "programs have not; give omnibal-batch candidates of degree 1"));
+}
+
 Status readSquares(const std::string &path, SampleLengths &lengths) {
   OMNIBAL_ASSIGN_OR_RETURN(lengths.squaredTiles, readNpy(path));
   if (lengths.squaredTiles.size() != lengths.tiles.size())
@@ -177,7 +200,8 @@ ordered_json describe(const BatchesRecord &record, const Batches &batches) {
 }
 
 Status writeBatchesFolder(const std::string &folder, const SampleLengths &lengths,
-                          const Batches &batches, const ordered_json &description) {
+                          const Batches &batches, const ordered_json &description,
+                          const LengthGroupFiles *lengthGroups) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -202,6 +226,20 @@ Status writeBatchesFolder(const std::string &folder, const SampleLengths &length
     OMNIBAL_RETURN_IF_ERROR(squares.append(lengths.squaredTiles));
     arrays.push_back(std::move(squares));
   }
+  std::string rowsPath = path / rowsFile, groupsPath = path / groupsFile;
+  std::optional<AtomicFile> groupsText;
+  if (lengthGroups) {
+    OMNIBAL_ASSIGN_OR_RETURN(NpyWriter rows,
+                             NpyWriter::int32(rowsPath, sizeOf(lengthGroups->rows) / 2, 2));
+    OMNIBAL_RETURN_IF_ERROR(rows.append(lengthGroups->rows));
+    arrays.push_back(std::move(rows));
+    std::string groupsJson = lengthGroups->groups.dump(2) + "\n";
+    OMNIBAL_ASSIGN_OR_RETURN(
+        AtomicFile created,
+        AtomicFile::create(groupsPath, static_cast<int64_t>(groupsJson.size())));
+    OMNIBAL_RETURN_IF_ERROR(created.write(groupsJson.data(), groupsJson.size()));
+    groupsText.emplace(std::move(created));
+  }
   std::string text = description.dump(2) + "\n", jsonPath = path / "batches.json";
   OMNIBAL_ASSIGN_OR_RETURN(AtomicFile file,
                            AtomicFile::create(jsonPath, static_cast<int64_t>(text.size())));
@@ -210,10 +248,16 @@ Status writeBatchesFolder(const std::string &folder, const SampleLengths &length
   // complete, so old and new arrays are never taken for one set.
   if (::unlink(jsonPath.c_str()) && errno != ENOENT)
     return {Code::Unavailable, jsonPath + ": replacing the file failed: " + std::strerror(errno)};
-  if (!lengths.knowsPictures() && ::unlink(squaresPath.c_str()) && errno != ENOENT)
-    return {Code::Unavailable, squaresPath + ": removing the file failed: " + std::strerror(errno)};
+  if (!lengths.knowsPictures())
+    OMNIBAL_RETURN_IF_ERROR(removeFile(squaresPath));
+  if (!lengthGroups) {
+    OMNIBAL_RETURN_IF_ERROR(removeFile(rowsPath));
+    OMNIBAL_RETURN_IF_ERROR(removeFile(groupsPath));
+  }
   for (NpyWriter &array : arrays)
     OMNIBAL_RETURN_IF_ERROR(array.commit());
+  if (groupsText)
+    OMNIBAL_RETURN_IF_ERROR(groupsText->commit());
   return file.commit();
 }
 
@@ -229,6 +273,7 @@ Result<Composition> readComposition(const std::string &folder) {
   Composition result;
   Status error;
   JsonField fields(root, jsonPath, error);
+  refuseSeveralModes(fields);
   result.options = readOptions(fields);
   int64_t samples = fields["samples"].integer(0);
   if (fields.has("mix")) {

@@ -6,6 +6,8 @@
 //                 from (seed, epoch) without the data
 //   squares.npy   int64 [samples]: sums over the pictures of a sample of their squared numbers of
 //                 units; only where they are known
+//   rows.npy      int32 [rows, 2]: length group and step of each row; only with length groups
+//   groups.json   the length groups (lengths/GroupsFile.h) and their statistics; only with them
 //   batches.json  settings and statistics; it appears last and disappears first, so a folder that
 //                 has it is complete
 //
@@ -51,10 +53,17 @@ struct BatchesRecord {
 /// lengths and the options.
 nlohmann::ordered_json describe(const BatchesRecord &record, const Batches &batches);
 
+/// What a folder with length groups has besides.
+struct LengthGroupFiles {
+  std::vector<int32_t> rows;     ///< rows.npy: length group and step of each row
+  nlohmann::ordered_json groups; ///< groups.json
+};
+
 /// Creates the folder and writes its files; `description` is that of batches with these lengths.
 /// After an error, no batches.json stands over a mixture of old and new files.
 Status writeBatchesFolder(const std::string &folder, const SampleLengths &lengths,
-                          const Batches &batches, const nlohmann::ordered_json &description);
+                          const Batches &batches, const nlohmann::ordered_json &description,
+                          const LengthGroupFiles *lengthGroups = nullptr);
 
 /// What is needed to compose a folder's batches again, also for other epochs.
 struct Composition {
