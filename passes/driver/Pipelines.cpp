@@ -77,6 +77,7 @@ template <typename PassOptionsT> PassOptionsT programOptions(const CompileOption
   program.compute = options.compute;
   program.cpu = options.cpu;
   program.gpuCode = options.gpuCode;
+  program.subMicrobatches = options.subMicrobatches;
   program.tiles = options.tiles;
   program.tokens = options.tokens;
   return program;

@@ -85,6 +85,9 @@ struct ProgramOptions : virtual mlir::detail::PassOptions {
       llvm::cl::desc("How code is made of GPU kernels: device, or a way that the build registers")};
   Option<std::string> cudaToolkit{*this, "cuda-toolkit",
                                   llvm::cl::desc("Folder of ptxas and fatbinary; empty: found")};
+  Option<bool> subMicrobatches{
+      *this, "sub-microbatches", llvm::cl::init(true),
+      llvm::cl::desc("Whether plans of single steps may divide micro-batches by their tiles")};
 };
 
 struct FindLayersOptions : mlir::PassPipelineOptions<FindLayersOptions>,

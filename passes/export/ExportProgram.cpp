@@ -43,6 +43,8 @@ public:
     for (auto function : module.getOps<func::FuncOp>())
       digests[function.getSymName()] =
           analysis::digestOf(function, analysis::digestKernels(options.target, options.compute));
+    if (parts.schedule.stepPlanned && options.subMicrobatches)
+      mayDivide = tilesAreApart(module, parts.graph);
     if (failed(lowerCallees()))
       return failure();
 
@@ -161,7 +163,7 @@ private:
     if (parts.schedule.stepPlanned) {
       if (failed(useWholeLimit(program)))
         return failure();
-      auto problem = readStepProblem(module, parts, program);
+      auto problem = readStepProblem(module, parts, program, mayDivide);
       if (failed(problem))
         return failure();
       program.schedule = perStepSchedule.str();
@@ -253,6 +255,7 @@ private:
   layout::ProgramParts parts;
   std::map<std::string, int64_t> functionIndex;
   llvm::StringMap<std::string> digests; ///< by symbol
+  bool mayDivide = false;               ///< micro-batches, by their tiles
 };
 
 } // namespace

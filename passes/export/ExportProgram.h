@@ -16,6 +16,7 @@ struct ExportOptions {
   std::string gpuCode = lower::deviceCode;
   std::string cudaToolkit; ///< folder of ptxas and fatbinary; empty: found
   int64_t tilesCap = 0, tokensCap = 0;
+  bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of it (docs/runtime.md)
   int64_t gradientBucketBytes = int64_t{25} << 20; ///< that replicas sum at a time
 };

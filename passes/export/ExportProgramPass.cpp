@@ -42,6 +42,7 @@ protected:
       options.compute = host ? "float32" : "bfloat16";
     options.cpu = this->cpu;
     options.gpuCode = this->gpuCode;
+    options.subMicrobatches = this->subMicrobatches;
     options.tilesCap = this->tiles;
     options.tokensCap = this->tokens;
     options.rowBucket = lower::rowBucketOf(options.target);

@@ -12,6 +12,8 @@ defvar programOptions = [
   Option<"cpu", "cpu", "std::string", "\"x86-64-v3\"", "Processor that generated code is for">,
   Option<"gpuCode", "gpu-code", "std::string", "\"device\"",
          "How code is made of GPU kernels: device, or a way that the build registers">,
+  Option<"subMicrobatches", "sub-microbatches", "bool", "true",
+         "Whether plans of single steps may divide micro-batches by their tiles">,
   Option<"tiles", "tiles", "int64_t", "1", "Largest number of tiles of a micro-batch">,
   Option<"tokens", "tokens", "int64_t", "128", "Largest number of tokens of a micro-batch">
 ];

@@ -1,17 +1,24 @@
 #include "passes/export/StepProblem.h"
+#include "dialects/omnibal/analysis/TileRows.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ActionKinds.h"
 #include "passes/common/StepSamples.h"
+#include "runtime/planner/step/StepUnits.h"
+#include "runtime/program/Sizes.h"
 
 using namespace mlir;
 
 namespace omnibal::exporter {
 namespace {
 
+/// Of one micro-batch.
+constexpr int64_t mostSubMicrobatches = 4;
+
 class StepProblemBuilder {
 public:
-  StepProblemBuilder(ModuleOp module, const layout::ProgramParts &parts, const rt::Program &program)
-      : module(module), parts(parts), program(program) {}
+  StepProblemBuilder(ModuleOp module, const layout::ProgramParts &parts, const rt::Program &program,
+                     bool mayDivide)
+      : module(module), parts(parts), program(program), mayDivide(mayDivide) {}
 
   FailureOr<planner::StepProblem> run() {
     problem.stages = program.stages;
@@ -31,6 +38,8 @@ public:
     // In any order fewer weight gradients wait in memory; in this one sums do not depend on plans.
     problem.ascendingWeightGradients = !cluster.getMemory() || cluster.getMemory().empty();
     addStaticPlan();
+    if (mayDivide)
+      divideMicrobatches();
     return std::move(problem);
   }
 
@@ -136,17 +145,65 @@ private:
     }
   }
 
+  /// Sub-micro-batches have so many tiles at least that nine tenths of their time depend on them.
+  void divideMicrobatches() {
+    int64_t least = 0;
+    for (const planner::StepChunk &chunk : problem.chunks)
+      if (chunk.component == planner::ChunkComponent::Vision)
+        least = std::max(least, efficientTiles(chunk.variants.front()));
+    if (least == 0 || least > problem.tilesCap / 2)
+      return;
+    problem.mostParts = mostSubMicrobatches;
+    problem.leastTiles = least;
+  }
+
+  /// More than the cap where no number of tiles is efficient.
+  int64_t efficientTiles(const planner::StepVariant &variant) const {
+    const planner::ExactTime forward(variant.times[0]), backward(variant.times[1]);
+    auto at = [&](int64_t tiles) {
+      const planner::UnitLoad load{tiles, 0, 0, 0};
+      return forward.at(load) + backward.at(load);
+    };
+    int64_t tiles = 1;
+    while (tiles <= problem.tilesCap && at(tiles) < 10 * at(0))
+      ++tiles;
+    return tiles;
+  }
+
   ModuleOp module;
   const layout::ProgramParts &parts;
   const rt::Program &program;
+  const bool mayDivide;
   planner::StepProblem problem;
 };
 
 } // namespace
 
 FailureOr<planner::StepProblem> readStepProblem(ModuleOp module, const layout::ProgramParts &parts,
-                                                const rt::Program &program) {
-  return StepProblemBuilder(module, parts, program).run();
+                                                const rt::Program &program, bool mayDivide) {
+  return StepProblemBuilder(module, parts, program, mayDivide).run();
+}
+
+bool tilesAreApart(ModuleOp module, const analysis::CallGraph &graph) {
+  auto isOfTiles = [](const analysis::Call &call) {
+    return call.kind == "vision" || call.kind == "projector";
+  };
+  for (const analysis::Call &call : graph.calls) {
+    if (!isOfTiles(call))
+      continue;
+    bool isApart = true;
+    for (LayerFnOp callee : call.callees())
+      isApart &= analysis::computesTileByTile(
+          module.lookupSymbol<func::FuncOp>(LayerFnOp(callee).getForward()));
+    for (int64_t edge : call.outputs)
+      isApart &= rt::bytesOfTile(rt::DType::F32, lower::toExtents(graph.edges[edge].shape)) > 0;
+    if (!isApart) {
+      CallLayerOp(call.op).emitRemark("steps run whole micro-batches: the layer does not compute "
+                                      "each tile by itself");
+      return false;
+    }
+  }
+  return true;
 }
 
 } // namespace omnibal::exporter

@@ -16,9 +16,9 @@ Status ActionRun::compute(const Action &a) {
   const PreparedPhase &phase = prepared.chunks[a.index][static_cast<size_t>(a.kind)];
   transport.progress(); // what was started before the action is under way before its work
   Event begin = backend.recordEvent(), layerBegin = begin;
-  auto completed = completions.find({a.kind, a.index, a.microbatch});
+  auto completed = completions.find({a.kind, a.index, a.unit()});
   for (int32_t number : phase.batchValues)
-    OMNIBAL_RETURN_IF_ERROR(provide(number, a.microbatch, *batch));
+    OMNIBAL_RETURN_IF_ERROR(provide(number, a, *batch));
   const int64_t rows = prepared.rows(batch->tokens);
   const Load load = loadOf(*batch);
   backend.expectLoad(load);
@@ -42,23 +42,23 @@ Status ActionRun::compute(const Action &a) {
     record(a, phase, *batch, begin, end);
   for (int32_t number : phase.results) {
     const BatchValue &r = mode.results[number];
-    OMNIBAL_RETURN_IF_ERROR(
-        give(r, regionAt(r.region, a.microbatch) + r.offset, a.microbatch, *batch));
+    OMNIBAL_RETURN_IF_ERROR(give(r, regionAt(r.region, a.unit()) + r.offset, a.microbatch, *batch));
   }
   return Status::ok();
 }
 
 Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
                             const PackedMicrobatch &batch, Event &begin) {
-  const RunLoad load = regionLoad(batch);
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const PreparedLayer &layer = phase.layers[i];
-    formals.clear();
-    for (const PreparedBinding &b : layer.bindings)
-      formals.push_back(address(b, a.microbatch, load));
-    Status status =
-        functions.run(layer.call->function, formals, address(layer.workspace, a.microbatch, load),
-                      batch.tiles, prepared.rows(batch.tokens), pool, backend, trace);
+    Status status = Status::ok();
+    if (joinsParts(a, layer)) {
+      for (int32_t p = 0; p < plan.partsOf(a.microbatch) && status; ++p)
+        status =
+            runLayer(layer, {a.microbatch, p}, plan.tilesOf({a.microbatch, p}, batch.tiles), batch);
+    } else {
+      status = runLayer(layer, a.unit(), tilesOf(a, batch), batch);
+    }
     if (!status)
       return std::move(status).context("layer \"" + layer.call->layer + "\"");
     if (backend.graphs() == 0)
@@ -70,6 +70,23 @@ Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const S
     }
   }
   return Status::ok();
+}
+
+Status ActionRun::runLayer(const PreparedLayer &layer, Unit unit, const TileRange &tiles,
+                           const PackedMicrobatch &batch) {
+  const RunLoad load = regionLoad(batch);
+  formals.clear();
+  for (const PreparedBinding &b : layer.bindings)
+    formals.push_back(address(b, unit, tiles, load));
+  return functions.run(layer.call->function, formals, address(layer.workspace, unit, tiles, load),
+                       tiles.count, prepared.rows(batch.tokens), pool, backend, trace);
+}
+
+bool ActionRun::joinsParts(const Action &a, const PreparedLayer &layer) const {
+  return plan.divided && !plan.isDividedChunk(a.index) &&
+         std::any_of(layer.bindings.begin(), layer.bindings.end(), [&](const PreparedBinding &b) {
+           return b.region >= 0 && plan.isDividedRegion(b.region);
+         });
 }
 
 Status ActionRun::settle() {
@@ -98,9 +115,7 @@ Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbe
       count *= e.evaluate(batch->tiles, prepared.rows(batch->tokens));
     const void *from =
         p.dtype == DType::BF16 ? static_cast<const void *>(rounded.data()) : numbers.data();
-    const RunLoad load = regionLoad(*batch);
-    std::byte *to =
-        regionAt(t.recvRegion, a.microbatch) + p.recvOffset.evaluate(load.tiles, load.tokens);
+    std::byte *to = pieceAt(t.recvRegion, p, p.recvOffset, a.unit(), {0, batch->tiles}, *batch);
     for (int64_t done = 0; done < count; done += numbers.size())
       OMNIBAL_RETURN_IF_ERROR(backend.upload(
           to + done * width, from, std::min<int64_t>(count - done, numbers.size()) * width));
@@ -110,22 +125,20 @@ Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbe
 
 Status ActionRun::communicate(const Action &a) {
   const Transfer &t = mode.transfers[a.index];
-  std::pair<int32_t, int32_t> key{a.index, a.microbatch};
+  std::pair<int32_t, Unit> key{a.index, a.unit()};
   bool sends = a.kind == ActionKind::Send || a.kind == ActionKind::WaitSend;
-  int64_t tag = int64_t{t.id} * mode.microbatches + a.microbatch;
+  int64_t tag = (int64_t{t.id} * mode.microbatches + a.microbatch) * plan.mostParts + a.part;
   Event begin = trace ? backend.recordEvent() : Event();
   OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(a.microbatch));
+  const TileRange tiles = tilesOf(a, *batch);
   int64_t bytes = 0;
   if (a.kind == ActionKind::Send || a.kind == ActionKind::PostRecv) {
-    std::byte *region = regionAt(sends ? t.sendRegion : t.recvRegion, a.microbatch);
-    const RunLoad load = regionLoad(*batch);
+    const int32_t region = sends ? t.sendRegion : t.recvRegion;
     pieces.clear();
     for (const Piece &p : t.pieces) {
-      int64_t size = byteSize(p.dtype);
-      for (const Extent &e : p.shape)
-        size *= e.evaluate(batch->tiles, batch->tokens);
-      const Extent &offset = sends ? p.sendOffset : p.recvOffset;
-      pieces.push_back({region + offset.evaluate(load.tiles, load.tokens), size});
+      const int64_t size = bytesAt(p.dtype, p.shape, tiles.count, batch->tokens);
+      const Extent &within = sends ? p.sendOffset : p.recvOffset;
+      pieces.push_back({pieceAt(region, p, within, a.unit(), tiles, *batch), size});
       bytes += size;
     }
     int peer = replica * program.stages + (sends ? t.toStage : t.fromStage);
@@ -136,17 +149,17 @@ Status ActionRun::communicate(const Action &a) {
     state.handles.erase(key);
     OMNIBAL_RETURN_IF_ERROR(transport.wait(handle));
     if (!sends)
-      OMNIBAL_RETURN_IF_ERROR(clearTails(t, a.microbatch, *batch));
+      OMNIBAL_RETURN_IF_ERROR(clearTails(t, a, *batch));
   }
   if (!trace)
     return Status::ok();
   Event end = backend.recordEvent();
   int64_t flow = (tag * program.dataParallel + replica) + 1;
-  state.traced.push_back([this, a, sends, begin, end, batch, bytes, flow] {
+  state.traced.push_back([this, a, sends, begin, end, batch, bytes, flow, tiles] {
     // Posting a receive takes no time worth a bar; the wait shows what the rank waited for.
     if (a.kind != ActionKind::PostRecv)
       trace->span(sends ? Lane::Send : Lane::Receive, nameOf(a.kind), backend.timeOf(begin),
-                  backend.timeOf(end), a.microbatch, batch->tiles, batch->tokens, bytes);
+                  backend.timeOf(end), a.microbatch, tiles.count, batch->tokens, bytes);
     if (a.kind == ActionKind::Send)
       trace->flow(Lane::Send, flow, backend.timeOf(begin), true);
     if (a.kind == ActionKind::WaitRecv)
@@ -155,10 +168,10 @@ Status ActionRun::communicate(const Action &a) {
   return Status::ok();
 }
 
-std::byte *ActionRun::address(const PreparedBinding &b, int32_t microbatch,
+std::byte *ActionRun::address(const PreparedBinding &b, Unit unit, const TileRange &tiles,
                               const RunLoad &load) const {
-  return b.base + (b.region >= 0 ? plan.offset(b.region, microbatch) : 0) +
-         b.offset.evaluate(load.tiles, load.tokens);
+  return b.base + (b.region >= 0 ? plan.place(b.region, unit, tiles, load, b.offset, b.bytesOfTile)
+                                 : b.offset.evaluate(load.tiles, load.tokens));
 }
 
 /// What the step says of the micro-batch beside its own values.
@@ -174,14 +187,19 @@ Result<BatchData> ActionRun::dataOf(const BatchValue &value, const PackedMicroba
                    rows - batch.tokens, 0};
 }
 
-Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch) {
-  char &done = state.provided[number * mode.microbatches + microbatch];
-  if (done)
-    return Status::ok();
-  done = 1;
+Status ActionRun::provide(int32_t number, const Action &a, const PackedMicrobatch &batch) {
   const BatchValue &value = mode.batchValues[number];
+  const Unit unit = plan.holder(value.region, a.unit());
+  if (!state.provided.insert({number, unit}).second)
+    return Status::ok();
   OMNIBAL_ASSIGN_OR_RETURN(BatchData data, dataOf(value, batch));
-  std::byte *to = regionAt(value.region, microbatch) + value.offset;
+  if (plan.isDividedRegion(value.region)) { // one line of tiles
+    const int64_t tile = bytesOfTile(value.dtype, value.shape);
+    const TileRange tiles = tilesOf(a, batch);
+    data.data = static_cast<const std::byte *>(data.data) + tiles.first * tile;
+    data.bytes = tiles.count * tile;
+  }
+  std::byte *to = regionAt(value.region, unit) + value.offset;
   const int64_t line = data.bytes + data.padding * int64_t{sizeof data.padValue};
   if (line * data.lines == 0)
     return Status::ok();
@@ -196,19 +214,15 @@ Status ActionRun::provide(int32_t number, int32_t microbatch, const PackedMicrob
 }
 
 /// A message brings the micro-batch's own rows; kernels run over more.
-Status ActionRun::clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch) {
+Status ActionRun::clearTails(const Transfer &t, const Action &a, const PackedMicrobatch &batch) {
   const int64_t rows = prepared.rows(batch.tokens);
-  const RunLoad load = regionLoad(batch);
+  const TileRange tiles = tilesOf(a, batch);
   for (const Piece &p : t.pieces) {
-    int64_t bytes = byteSize(p.dtype), all = bytes;
-    for (const Extent &e : p.shape) {
-      bytes *= e.evaluate(batch.tiles, batch.tokens);
-      all *= e.evaluate(batch.tiles, rows);
-    }
-    std::byte *to =
-        regionAt(t.recvRegion, microbatch) + p.recvOffset.evaluate(load.tiles, load.tokens);
+    const int64_t bytes = bytesAt(p.dtype, p.shape, tiles.count, batch.tokens),
+                  all = bytesAt(p.dtype, p.shape, tiles.count, rows);
     if (all > bytes)
-      OMNIBAL_RETURN_IF_ERROR(backend.zero(to + bytes, all - bytes));
+      OMNIBAL_RETURN_IF_ERROR(backend.zero(
+          pieceAt(t.recvRegion, p, p.recvOffset, a.unit(), tiles, batch) + bytes, all - bytes));
   }
   return Status::ok();
 }
@@ -244,10 +258,11 @@ Status ActionRun::deliver() {
 
 void ActionRun::record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
                        Event begin, Event end) {
+  const TileRange tiles = tilesOf(a, batch);
   auto keptBy = [&](ActionKind kind) {
     int64_t kept = 0;
     for (const Extent &e : prepared.chunks[a.index][static_cast<size_t>(kind)].kept)
-      kept += e.evaluate(batch.tiles, batch.tokens);
+      kept += e.evaluate(tiles.count, batch.tokens);
     return kept;
   };
   if (a.kind == ActionKind::Forward || a.kind == ActionKind::InputGrad)
@@ -256,9 +271,9 @@ void ActionRun::record(const Action &a, const PreparedPhase &phase, const Packed
     state.activationBytes -= keptBy(ActionKind::Forward);
   if (a.kind == ActionKind::WeightGrad)
     state.activationBytes -= keptBy(ActionKind::InputGrad);
-  state.traced.push_back([this, a, &batch, begin, end, kept = state.activationBytes] {
+  state.traced.push_back([this, a, &batch, begin, end, tiles, kept = state.activationBytes] {
     trace->span(Lane::Compute, std::string(1, letterOf(plannedKind(a.kind))), backend.timeOf(begin),
-                backend.timeOf(end), a.microbatch, batch.tiles, batch.tokens, 0,
+                backend.timeOf(end), a.microbatch, tiles.count, batch.tokens, 0,
                 mode.chunks[a.index].id);
     trace->memory(backend.timeOf(end), kept);
   });

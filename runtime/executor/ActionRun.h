@@ -4,6 +4,7 @@
 
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Sizes.h"
 
 namespace omnibal::rt {
 
@@ -31,26 +32,42 @@ public:
   Status communicate(const Action &a);
 
 private:
+  /// The tiles of an action's unit.
+  TileRange tilesOf(const Action &a, const PackedMicrobatch &batch) const {
+    const bool isDivided =
+        isCompute(a.kind) ? plan.isDividedChunk(a.index) : plan.isDividedTransfer(a.index);
+    return isDivided ? plan.tilesOf(a.unit(), batch.tiles) : TileRange{0, batch.tiles};
+  }
   /// Runs the layers of an action. `begin` is the end of the layer call before, if layer calls are
   /// timed.
   Status runLayers(const Action &a, const PreparedPhase &phase, const Segment &segment,
                    const PackedMicrobatch &batch, Event &begin);
-  std::byte *address(const PreparedBinding &b, int32_t microbatch, const RunLoad &load) const;
+  /// Runs a layer for the tiles of a unit.
+  Status runLayer(const PreparedLayer &layer, Unit unit, const TileRange &tiles,
+                  const PackedMicrobatch &batch);
+  /// Whether the layer, of a chunk that is not divided, reads what one made that is: a copy, which
+  /// is made for each sub-micro-batch.
+  bool joinsParts(const Action &a, const PreparedLayer &layer) const;
+  std::byte *address(const PreparedBinding &b, Unit unit, const TileRange &tiles,
+                     const RunLoad &load) const;
   /// N as regions are sized for it, and V.
   RunLoad regionLoad(const PackedMicrobatch &batch) const {
     return {batch.tiles, program.roundedTokens(batch.tokens)};
   }
-  std::byte *regionAt(int32_t region, int32_t microbatch) const {
-    return arena + plan.offset(region, microbatch);
+  std::byte *regionAt(int32_t region, Unit unit) const { return arena + plan.offset(region, unit); }
+  std::byte *pieceAt(int32_t region, const Piece &piece, const Extent &within, Unit unit,
+                     const TileRange &tiles, const PackedMicrobatch &batch) const {
+    return arena + plan.place(region, unit, tiles, regionLoad(batch), within,
+                              bytesOfTile(piece.dtype, piece.shape));
   }
   Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
-  Status provide(int32_t number, int32_t microbatch, const PackedMicrobatch &batch);
+  Status provide(int32_t number, const Action &a, const PackedMicrobatch &batch);
   /// Hands a result to the sink, now or when it has come from the device. Training has no results:
   /// its losses are added up where they are.
   Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
               const PackedMicrobatch &batch);
   Status deliver();
-  Status clearTails(const Transfer &t, int32_t microbatch, const PackedMicrobatch &batch);
+  Status clearTails(const Transfer &t, const Action &a, const PackedMicrobatch &batch);
   void record(const Action &a, const PreparedPhase &phase, const PackedMicrobatch &batch,
               Event begin, Event end);
 

@@ -12,8 +12,8 @@ struct Completion {
   size_t layer;
   int32_t bucket;
 };
-/// The key is the action's kind, index and micro-batch.
-using Completions = std::map<std::tuple<ActionKind, int32_t, int32_t>, std::vector<Completion>>;
+/// The key is the action's kind, index and unit.
+using Completions = std::map<std::tuple<ActionKind, int32_t, Unit>, std::vector<Completion>>;
 
 /// Where a bucket's gradients are added to for the last time: positions of the action and of its
 /// layer.

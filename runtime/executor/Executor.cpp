@@ -41,7 +41,7 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
                          const ResultSink &sink, const StepOptions *options, StepUnderWay *step) {
   auto found = impl->modes.find(modeName);
   const PreparedMode &prepared = found->second;
-  impl->startRun(*prepared.mode);
+  impl->startRun();
   Backend &backend = *device.backend;
   ActionRun run(loaded, prepared, plan, completions, *impl, device.functions, *device.pool, backend,
                 *device.transport, device.arena->data(), theReplica, source, sink, tracing);

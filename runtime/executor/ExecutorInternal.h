@@ -10,6 +10,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace omnibal::rt {
@@ -20,6 +21,7 @@ struct PreparedBinding {
   std::byte *base = nullptr;
   int32_t region = -1;
   Extent offset;
+  int64_t bytesOfTile = 0; ///< of its value, where tiles lie one after the other
 };
 
 struct PreparedLayer {
@@ -97,8 +99,8 @@ struct Executor::Impl {
   std::vector<int32_t> ones;  ///< at least as many as a micro-batch has tokens
 
   // State of one run.
-  std::vector<char> provided;                                       ///< batch value x micro-batch
-  std::map<std::pair<int32_t, int32_t>, Transport::Handle> handles; ///< transfer, micro-batch
+  std::set<std::pair<int32_t, Unit>> provided;                   ///< batch value, unit
+  std::map<std::pair<int32_t, Unit>, Transport::Handle> handles; ///< transfer, unit
   std::vector<std::pair<Event, Event>> busy; ///< begin and end of the computing actions
   /// For each bucket's number, where its gradients were complete; and the sums that have begun.
   std::map<int32_t, Event> complete;
@@ -125,8 +127,8 @@ struct Executor::Impl {
   std::optional<Clock::time_point> lastEnd; ///< of the step before the oldest one
   Communicator::Traffic lastTraffic;        ///< at the end of the step before
 
-  void startRun(const Mode &mode) {
-    provided.assign(mode.batchValues.size() * mode.microbatches, 0);
+  void startRun() {
+    provided.clear();
     handles.clear();
     busy.clear();
     complete.clear();

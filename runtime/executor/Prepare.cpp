@@ -3,6 +3,7 @@
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/executor/StepRehearsal.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Sizes.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/TensorFingerprint.h"
 #include <algorithm>
@@ -143,6 +144,7 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
           const Buffer &formal = f.buffers[i];
           const Location &l = call.bindings[i];
           layer.bindings.push_back(bind(stage, arena, l));
+          layer.bindings.back().bytesOfTile = bytesOfTile(formal.dtype, formal.shape);
           bool writes = formal.role == Role::Result ||
                         (formal.role == Role::Output && kind == ActionKind::Forward);
           if (formal.role == Role::Batch)

@@ -70,8 +70,7 @@ Completions findCompletions(const Stage &stage, const Mode &mode, std::span<cons
     if (last[b].action < 0)
       continue;
     const Action &a = actions[last[b].action];
-    completions[{a.kind, a.index, a.microbatch}].push_back(
-        {last[b].layer, static_cast<int32_t>(b)});
+    completions[{a.kind, a.index, a.unit()}].push_back({last[b].layer, static_cast<int32_t>(b)});
   }
   return completions;
 }

@@ -28,7 +28,7 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   const Mode &mode = *prepared.mode;
   if (!impl->steps.empty())
     return Status(Code::Internal, "a rehearsal while a training step is under way");
-  impl->startRun(mode);
+  impl->startRun();
   device.backend->forgetEvents();
   ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
     return Status::ok();

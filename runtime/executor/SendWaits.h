@@ -17,9 +17,8 @@ class SendWaits {
 public:
   explicit SendWaits(const Mode &mode);
 
-  /// `offsets` are the plan's by region and micro-batch; regions have sizes for `loads`.
-  std::vector<Action> delayed(std::span<const Action> actions,
-                              const std::vector<const int64_t *> &offsets,
+  /// `plan` says where regions lie, `loads` has V and N of each micro-batch.
+  std::vector<Action> delayed(std::span<const Action> actions, const RunPlan &plan,
                               std::span<const RunLoad> loads) const;
 
 private:

@@ -15,6 +15,7 @@ struct StepPlanFacts {
   double boundSeconds = 0;  ///< no plan of this layout is shorter
   double staticSeconds = 0; ///< what the program's lists would take
   double recomputed = 0;    ///< what recomputing adds to the step's computing, as a share
+  int64_t divided = 0;      ///< micro-batches that run in sub-micro-batches
   int64_t arenaUsed = 0;    ///< bytes of this stage that the plan's blocks reach
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/executor/StepRuns.h"
 #include "runtime/planner/step/StepProblemJson.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/Sizes.h"
 #include "runtime/program/Verifier.h"
 #include <algorithm>
 #include <cstdlib>
@@ -19,9 +20,9 @@ Status misfits(const std::string &what) {
           "step-problem.json is not of this program: " + what + "; compile the program again"};
 }
 
-/// That the plan runs for a micro-batch; micro-batches are whole.
-int64_t variantOf(const planner::StepPlan &plan, int32_t chunk, int32_t microbatch) {
-  return plan.variants[chunk][microbatch].front();
+/// That the plan runs for a unit of a chunk.
+int64_t variantOf(const planner::StepPlan &plan, int32_t chunk, Unit unit) {
+  return plan.variants[chunk][unit.microbatch][unit.part];
 }
 
 /// The host's transports perform messages as they come.
@@ -81,6 +82,7 @@ Result<std::unique_ptr<StepRuns>> StepRuns::open(const Program &program, const S
   OMNIBAL_RETURN_IF_ERROR(runs->check());
   OMNIBAL_RETURN_IF_ERROR(runs->checkBlocks());
   OMNIBAL_RETURN_IF_ERROR(runs->findTransfers());
+  OMNIBAL_RETURN_IF_ERROR(runs->findDivided());
   return runs;
 }
 
@@ -89,8 +91,6 @@ Status StepRuns::check() const {
       problem.tilesCap != program.tilesCap || problem.tokensCap != program.tokensCap ||
       problem.rowBucket != program.rowBucket)
     return misfits("it is for other stages, micro-batches, caps or row buckets");
-  if (problem.mostParts != 1)
-    return misfits("the program runs whole micro-batches, and it has parts");
   if (problem.memoryBytes.empty() || problem.memoryOf(stage.id) > mode.stepBytes)
     return misfits("it has more memory for stage " + std::to_string(stage.id) +
                    " than the stage's arena");
@@ -200,34 +200,99 @@ Status StepRuns::findTransfers() {
   return Status::ok();
 }
 
+/// Finds what runs for each sub-micro-batch. Everything between a divided and an undivided side
+/// must have its tiles one after the other.
+Status StepRuns::findDivided() {
+  auto isDivided = [&](int32_t chunk) {
+    return problem.chunks[chunk].component == planner::ChunkComponent::Vision;
+  };
+  for (const Chunk &chunk : mode.chunks)
+    divided.chunks.push_back(isDivided(chunk.id));
+  for (const Region &region : mode.regions) {
+    divided.regions.push_back(region.block && isDivided(region.block->chunk));
+    divided.joined.push_back(region.block && !isDivided(region.block->chunk));
+  }
+  for (const Transfer &t : mode.transfers)
+    divided.transfers.push_back(isDivided(t.fromChunk) || isDivided(t.toChunk));
+  return problem.mostParts > 1 ? checkDivided() : Status::ok();
+}
+
+Status StepRuns::checkDivided() const {
+  auto scattered = [](const std::string &what) {
+    return misfits(what + " cannot be divided by tiles, but it has sub-micro-batches");
+  };
+  for (const BatchValue &value : mode.batchValues)
+    if (divided.regions[value.region] &&
+        (value.name != "pixel_values" || bytesOfTile(value.dtype, value.shape) == 0))
+      return scattered("batch value \"" + value.name + "\"");
+  for (size_t t = 0; t < mode.transfers.size(); ++t)
+    for (const Piece &piece : mode.transfers[t].pieces)
+      if (divided.transfers[t] && bytesOfTile(piece.dtype, piece.shape) == 0)
+        return scattered("transfer " + std::to_string(mode.transfers[t].id));
+  for (size_t c = 0; c < mode.chunks.size(); ++c)
+    for (ActionKind kind : computeKinds)
+      for (const LayerCall &call : mode.chunks[c].calls(kind))
+        OMNIBAL_RETURN_IF_ERROR(checkDivided(divided.chunks[c], call));
+  return Status::ok();
+}
+
+/// Where a layer copies from a divided chunk to an undivided one or back.
+Status StepRuns::checkDivided(bool inDividedChunk, const LayerCall &call) const {
+  auto isOfOtherSide = [&](const Location &l) {
+    return l.space == Space::Region &&
+           (inDividedChunk ? divided.joined[l.index] : divided.regions[l.index]);
+  };
+  if (std::none_of(call.bindings.begin(), call.bindings.end(), isOfOtherSide))
+    return Status::ok();
+  const Function &function = program.functions[call.function];
+  for (size_t i = 0; i < call.bindings.size(); ++i)
+    if (call.bindings[i].space != Space::Region ||
+        bytesOfTile(function.buffers[i].dtype, function.buffers[i].shape) == 0)
+      return misfits("layer \"" + call.layer +
+                     "\" cannot be divided by tiles, but it has sub-micro-batches");
+  return Status::ok();
+}
+
 /// The stage's part of the plan with its messages, in the program's numbers.
 std::vector<Action> StepRuns::ownActions(const PlannedStep &planned, const StepRun &run,
                                          std::span<const RunLoad> sizes) const {
   std::vector<Action> actions = planned.lists[stage.id];
   for (Action &a : actions)
-    a.index = isCompute(a.kind) ? chunkOf[a.index][variantOf(planned.plan, a.index, a.microbatch)]
+    a.index = isCompute(a.kind) ? chunkOf[a.index][variantOf(planned.plan, a.index, a.unit())]
                                 : transferOf[a.index];
-  return withEpilogue(stage, mode, sendWaits.delayed(actions, run.plan.offsets, sizes));
+  return withEpilogue(stage, mode, sendWaits.delayed(actions, run.plan, sizes));
 }
 
 void StepRuns::placeBlocks(const planner::StepPlan &plan, std::span<const RunLoad> sizes,
                            StepRun &run) const {
+  run.plan = {.actions = {},
+              .offsets = ownPlan(mode).offsets,
+              .ofStep = true,
+              .mostParts = static_cast<int32_t>(problem.mostParts),
+              .borders = plan.borders,
+              .divided = problem.mostParts > 1 ? &divided : nullptr};
   run.offsets.resize(mode.regions.size());
-  for (size_t r = 0; r < mode.regions.size(); ++r)
-    if (mode.regions[r].block) // micro-batches without units have none
-      run.offsets[r].assign(mode.microbatches, mode.stepOffset);
+  for (size_t r = 0; r < mode.regions.size(); ++r) {
+    if (!mode.regions[r].block)
+      continue;
+    const bool isDivided = run.plan.isDividedRegion(static_cast<int32_t>(r));
+    run.offsets[r].assign(mode.microbatches * (isDivided ? problem.mostParts : 1),
+                          mode.stepOffset); // micro-batches without units have no blocks
+    run.plan.offsets[r] = run.offsets[r].data();
+  }
   for (const planner::BlockPlace &place : plan.places[stage.id]) {
-    const int64_t variant = variantOf(plan, place.chunk, place.microbatch);
-    const int32_t region = regionOf.at({place.chunk, static_cast<int32_t>(variant), place.block});
-    run.offsets[region][place.microbatch] = mode.stepOffset + place.offset;
-    const RunLoad &size = sizes[place.microbatch];
+    const Unit unit{place.microbatch, place.part};
+    const auto variant = static_cast<int32_t>(variantOf(plan, place.chunk, unit));
+    const int32_t region = regionOf.at({place.chunk, variant, place.block});
+    const int64_t begin = mode.stepOffset + place.offset;
+    const bool isDivided = run.plan.isDividedRegion(region);
+    run.offsets[region][isDivided ? place.microbatch * problem.mostParts + place.part
+                                  : place.microbatch] = begin;
+    const RunLoad &whole = sizes[place.microbatch];
+    const RunLoad size = run.plan.sizeOf(region, run.plan.tilesOf(unit, whole.tiles), whole);
     run.facts.arenaUsed = std::max(
         run.facts.arenaUsed, place.offset + mode.regions[region].bytesAt(size.tiles, size.tokens));
   }
-  run.plan.offsets = ownPlan(mode).offsets;
-  for (size_t r = 0; r < mode.regions.size(); ++r)
-    if (!run.offsets[r].empty())
-      run.plan.offsets[r] = run.offsets[r].data();
 }
 
 Result<planner::StepLoads> loadsOf(int64_t step, int32_t microbatches, MicrobatchSource &source) {
@@ -270,7 +335,8 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
     placeBlocks(planned.plan, sizes, *run);
     run->actions = ownActions(planned, *run, sizes);
     run->plan.actions = run->actions;
-    run->plan.ofStep = true;
+    for (const std::vector<int64_t> &borders : planned.plan.borders)
+      run->facts.divided += borders.size() > 2;
   } else {
     run->plan = ownPlan(mode);
     run->facts.arenaUsed = mode.stepBytes;

@@ -51,6 +51,9 @@ private:
   bool holdsInAllVariants(int32_t region,
                           const std::function<bool(const planner::Block &)> &holds) const;
   Status findTransfers();
+  Status findDivided();
+  Status checkDivided() const;
+  Status checkDivided(bool inDividedChunk, const LayerCall &call) const;
   std::vector<Action> ownActions(const PlannedStep &planned, const StepRun &run,
                                  std::span<const RunLoad> sizes) const;
   void placeBlocks(const planner::StepPlan &plan, std::span<const RunLoad> sizes,
@@ -69,6 +72,7 @@ private:
   /// By chunk of the problem and variant: its number in Mode::chunks.
   std::vector<std::vector<int32_t>> chunkOf;
   std::map<std::array<int32_t, 3>, int32_t> regionOf; ///< by chunk, variant and block
+  DividedMode divided;                                ///< what runs for each sub-micro-batch
   SendWaits sendWaits;
   bool verifies; ///< every step by the rules p9 and p10
 };

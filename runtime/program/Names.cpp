@@ -51,6 +51,11 @@ template std::optional<Space> fromName<Space>(std::string_view);
 template std::optional<ActionKind> fromName<ActionKind>(std::string_view);
 template std::optional<Interpolation> fromName<Interpolation>(std::string_view);
 
+std::string nameOf(Unit unit) {
+  const std::string microbatch = "micro-batch " + std::to_string(unit.microbatch);
+  return unit.part == 0 ? microbatch : "part " + std::to_string(unit.part) + " of " + microbatch;
+}
+
 std::string toString(const Extent &extent) {
   std::string text;
   auto add = [&](int64_t factor, const char *symbol) {

@@ -13,6 +13,8 @@ const char *nameOf(Role role);
 const char *nameOf(Space space);
 const char *nameOf(ActionKind kind);
 const char *nameOf(Interpolation interpolation);
+/// "micro-batch 3", "part 1 of micro-batch 3".
+std::string nameOf(Unit unit);
 
 /// The value of that name; empty if there is none.
 template <typename E> std::optional<E> fromName(std::string_view name);

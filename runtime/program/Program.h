@@ -10,6 +10,7 @@
 
 #include "runtime/program/PictureGrid.h"
 #include "runtime/support/Types.h"
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -174,12 +175,23 @@ inline constexpr ActionKind computeKinds[] = {ActionKind::Forward, ActionKind::B
                                               ActionKind::InputGrad, ActionKind::WeightGrad};
 constexpr bool isCompute(ActionKind kind) { return kind <= ActionKind::WeightGrad; }
 
+/// What an action on a chunk or a message is about: a micro-batch, or one of its sub-micro-batches
+/// where the plan of a step divides it.
+struct Unit {
+  int32_t microbatch = 0, part = 0;
+
+  friend auto operator<=>(const Unit &, const Unit &) = default;
+};
+
 struct Action {
   ActionKind kind = ActionKind::Forward;
   int32_t microbatch = 0;
   /// Position in Mode::chunks, in Mode::transfers or in Stage::buckets; ReduceShared: the number of
   /// the shared group.
   int32_t index = 0;
+  int32_t part = 0; ///< of the micro-batch; the actions of programs are about whole ones
+
+  Unit unit() const { return {microbatch, part}; }
 };
 
 /// Where plans of single steps choose what a chunk recomputes, a stage has it once for each way,

@@ -16,5 +16,19 @@ inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, int64_t ti
   return bytes;
 }
 
+/// Of one tile's rows in a dense tensor whose rows belong to one tile each, tile after tile; 0 for
+/// other tensors.
+inline int64_t bytesOfTile(DType dtype, const std::vector<Extent> &shape) {
+  if (shape.empty() || shape[0] != Extent{0, shape[0].perTile, 0})
+    return 0;
+  int64_t bytes = byteSize(dtype) * shape[0].perTile;
+  for (size_t i = 1; i < shape.size(); ++i) {
+    if (!shape[i].isStatic())
+      return 0;
+    bytes *= shape[i].constant;
+  }
+  return bytes;
+}
+
 } // namespace omnibal::rt
 #endif // RUNTIME_PROGRAM_SIZES_H

@@ -215,12 +215,12 @@ public:
   }
 
 private:
-  using Message = std::pair<int32_t, int32_t>; ///< Transfer::id, micro-batch
+  using Message = std::pair<int32_t, Unit>; ///< Transfer::id
 
   bool step(size_t stage, const Action &a) {
     Message message;
     if (a.kind >= ActionKind::PostRecv && a.kind <= ActionKind::WaitSend)
-      message = {stages[stage].transfers[a.index].id, a.microbatch};
+      message = {stages[stage].transfers[a.index].id, a.unit()};
     switch (a.kind) {
     case ActionKind::PostRecv:
       posted.insert(message);

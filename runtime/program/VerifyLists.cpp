@@ -1,5 +1,6 @@
 //===- VerifyLists.cpp - Rule p7 for lists of single steps -------------------------------===//
 #include "runtime/program/VerifyLists.h"
+#include "runtime/program/Names.h"
 #include "runtime/program/VerifierInternal.h"
 #include <map>
 
@@ -24,7 +25,7 @@ public:
   }
 
 private:
-  using Message = std::pair<int32_t, int32_t>; ///< TransferEnds::id, micro-batch
+  using Message = std::pair<int32_t, Unit>; ///< TransferEnds::id
   struct End {
     bool isAwaited = false;
     bool sends = false;
@@ -33,7 +34,7 @@ private:
 
   Status advance(size_t stage, const Action &action) {
     const TransferEnds &ends = stages[stage].transfers[action.index];
-    Message message{ends.id, action.microbatch};
+    Message message{ends.id, action.unit()};
     bool sends = action.kind == ActionKind::Send || action.kind == ActionKind::WaitSend;
     if ((sends ? ends.fromStage : ends.toStage) != static_cast<int32_t>(stage))
       return wrong(stage, message, "the transfer goes the other way");
@@ -64,8 +65,7 @@ private:
   Status wrong(size_t stage, const Message &message, const char *what) const {
     return broken("p7",
                   where + ", stage " + std::to_string(stage) + ", transfer " +
-                      std::to_string(message.first) + ", micro-batch " +
-                      std::to_string(message.second),
+                      std::to_string(message.first) + ", " + nameOf(message.second),
                   what);
   }
 

@@ -1,13 +1,16 @@
 //===- VerifyMemory.cpp - Rules p9, p10: every value lives as long as it is needed -------===//
 //
 // The action list is run on a shadow of the arena that knows, for every byte, which allocation
-// (region, micro-batch) wrote it last. A read must find its own allocation there: otherwise two
+// (region, unit) wrote it last. A read must find its own allocation there: otherwise two
 // allocations that live at the same time overlap, or nobody wrote the value. Bytes of a message
 // under way belong to the communicator. All sizes are those at the caps: they contain the others.
 //
 //===-------------------------------------------------------------------------------------------===//
+#include "runtime/program/Names.h"
+#include "runtime/program/Sizes.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -16,7 +19,8 @@ namespace omnibal::rt {
 namespace {
 
 struct Owner {
-  int32_t region = -1, microbatch = -1;
+  int32_t region = -1;
+  Unit holder{-1, 0};
   bool operator==(const Owner &) const = default;
 };
 
@@ -93,11 +97,13 @@ struct Bytes {
 /// The bytes of messages that are under way.
 class InFlight {
 public:
-  void add(std::pair<int32_t, int32_t> message, bool receiving, Bytes b) {
+  using Message = std::pair<int32_t, Unit>; ///< transfer
+
+  void add(Message message, bool receiving, Bytes b) {
     longest = std::max(longest, b.end - b.begin);
     messages[message].push_back(pieces.emplace(b.begin, Piece{b.end, receiving}));
   }
-  void remove(std::pair<int32_t, int32_t> message) {
+  void remove(Message message) {
     auto it = messages.find(message);
     if (it == messages.end())
       return;
@@ -120,8 +126,7 @@ private:
     bool receiving;
   };
   std::multimap<int64_t, Piece> pieces; ///< by where they begin; what is sent twice is here twice
-  std::map<std::pair<int32_t, int32_t>, std::vector<std::multimap<int64_t, Piece>::iterator>>
-      messages;
+  std::map<Message, std::vector<std::multimap<int64_t, Piece>::iterator>> messages;
   int64_t longest = 0; ///< of all pieces so far: which of them can reach into given bytes
 };
 
@@ -151,28 +156,31 @@ public:
 private:
   std::string where() const {
     const Action &a = plan.actions[position];
-    return base + ", action " + std::to_string(position) + " " + nameOf(a.kind) +
-           " of micro-batch " + std::to_string(a.microbatch);
+    return base + ", action " + std::to_string(position) + " " + nameOf(a.kind) + " of " +
+           nameOf(a.unit());
   }
   RunLoad loadOf(int32_t microbatch) const {
     return loads.empty() ? RunLoad{program.tilesCap, program.roundedTokens(program.tokensCap)}
                          : loads[microbatch];
   }
-  Bytes at(int32_t region, int32_t microbatch, int64_t offset, int64_t bytes) const {
-    int64_t begin = plan.offset(region, microbatch) + offset;
-    return {begin, begin + bytes};
+  /// The tiles of the action at hand.
+  TileRange tilesOf(const Action &a) const {
+    const int64_t all = loadOf(a.microbatch).tiles;
+    const bool isDivided =
+        isCompute(a.kind) ? plan.isDividedChunk(a.index) : plan.isDividedTransfer(a.index);
+    return isDivided ? plan.tilesOf(a.unit(), all) : TileRange{0, all};
   }
-  /// Of a value in a region.
-  Bytes at(int32_t region, int32_t microbatch, const Extent &offset,
+  /// A unit's part of a value in a region.
+  Bytes at(int32_t region, Unit unit, const TileRange &tiles, const Extent &offset,
            const std::vector<Extent> &shape, DType type) const {
-    const RunLoad load = loadOf(microbatch);
-    return at(region, microbatch, offset.evaluate(load.tiles, load.tokens),
-              denseBytes(shape, type, load.tiles, load.tokens));
+    const RunLoad load = loadOf(unit.microbatch);
+    const int64_t begin = plan.place(region, unit, tiles, load, offset, bytesOfTile(type, shape));
+    return {begin, begin + denseBytes(shape, type, tiles.count, load.tokens)};
   }
+  Owner ownerOf(int32_t region, Unit unit) const { return {region, plan.holder(region, unit)}; }
   std::string name(Owner o) const {
     return o.region < 0 ? "nobody"
-                        : "region \"" + mode.regions[o.region].name + "\" of micro-batch " +
-                              std::to_string(o.microbatch);
+                        : "region \"" + mode.regions[o.region].name + "\" of " + nameOf(o.holder);
   }
 
   // Names are functions: nearly all of millions of accesses need none.
@@ -216,10 +224,12 @@ private:
                         "\"" + f.buffers[i].name + "\" of layer \"" + call.layer +
                             "\" is bound to no batch value");
         const BatchValue &value = mode.batchValues[v];
-        if (provided[v].insert(a.microbatch).second)
-          OMNIBAL_RETURN_IF_ERROR(write(
-              at(value.region, a.microbatch, {value.offset, 0, 0}, value.shape, value.dtype),
-              {value.region, a.microbatch}, [&] { return "batch value \"" + value.name + "\""; }));
+        const Owner owner = ownerOf(value.region, a.unit());
+        if (provided[v].insert(owner.holder).second)
+          OMNIBAL_RETURN_IF_ERROR(write(at(value.region, owner.holder, tilesOf(a),
+                                           {value.offset, 0, 0}, value.shape, value.dtype),
+                                        owner,
+                                        [&] { return "batch value \"" + value.name + "\""; }));
       }
     }
     return Status::ok();
@@ -229,11 +239,26 @@ private:
     const std::vector<LayerCall> &calls = mode.chunks[a.index].calls(a.kind);
     OMNIBAL_RETURN_IF_ERROR(provide(a, calls));
     for (const LayerCall &call : calls)
-      OMNIBAL_RETURN_IF_ERROR(runLayer(a, call));
+      if (joinsParts(a, call))
+        for (int32_t p = 0; p < plan.partsOf(a.microbatch); ++p) {
+          const Unit unit{a.microbatch, p};
+          const TileRange tiles = plan.tilesOf(unit, loadOf(a.microbatch).tiles);
+          OMNIBAL_RETURN_IF_ERROR(runLayer(a, call, unit, tiles));
+        }
+      else
+        OMNIBAL_RETURN_IF_ERROR(runLayer(a, call, a.unit(), tilesOf(a)));
     return Status::ok();
   }
 
-  Status runLayer(const Action &a, const LayerCall &call) {
+  /// A copy of what a divided chunk made is made for each of its parts.
+  bool joinsParts(const Action &a, const LayerCall &call) const {
+    return !plan.isDividedChunk(a.index) &&
+           std::any_of(call.bindings.begin(), call.bindings.end(), [&](const Location &l) {
+             return l.space == Space::Region && plan.isDividedRegion(l.index);
+           });
+  }
+
+  Status runLayer(const Action &a, const LayerCall &call, Unit unit, const TileRange &tiles) {
     const Function &f = program.functions[call.function];
     std::vector<std::pair<Bytes, Name>> reads, writes;
     auto noteWrite = [&](Bytes b, Owner owner, Name what) {
@@ -262,37 +287,38 @@ private:
         const Location &l = call.bindings[i];
         if (l.space != Space::Region || isRead(i) != pass)
           continue;
-        Bytes b = at(l.index, a.microbatch, l.offset, f.buffers[i].shape, f.buffers[i].dtype);
+        Bytes b = at(l.index, unit, tiles, l.offset, f.buffers[i].shape, f.buffers[i].dtype);
         Name what = [&f, &call, i] {
           return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
         };
         if (pass) {
-          OMNIBAL_RETURN_IF_ERROR(read(b, {l.index, a.microbatch}, what));
+          OMNIBAL_RETURN_IF_ERROR(read(b, ownerOf(l.index, unit), what));
           reads.push_back({b, std::move(what)});
         } else {
-          OMNIBAL_RETURN_IF_ERROR(noteWrite(b, {l.index, a.microbatch}, std::move(what)));
+          OMNIBAL_RETURN_IF_ERROR(noteWrite(b, ownerOf(l.index, unit), std::move(what)));
         }
       }
     if (f.workspaceBytes == 0)
       return Status::ok();
-    return noteWrite(at(call.workspaceRegion, a.microbatch, call.workspaceOffset, f.workspaceBytes),
-                     {call.workspaceRegion, a.microbatch},
+    const int64_t begin = plan.offset(call.workspaceRegion, unit) + call.workspaceOffset;
+    return noteWrite({begin, begin + f.workspaceBytes}, ownerOf(call.workspaceRegion, unit),
                      [&call] { return "the workspace of layer \"" + call.layer + "\""; });
   }
 
   Status communicate(const Action &a) {
     const Transfer &t = mode.transfers[a.index];
-    std::pair<int32_t, int32_t> key{a.index, a.microbatch};
+    const InFlight::Message key{a.index, a.unit()};
     bool receiving = a.kind == ActionKind::PostRecv || a.kind == ActionKind::WaitRecv;
     std::vector<std::pair<Bytes, Name>> pieces;
     int32_t region = receiving ? t.recvRegion : t.sendRegion;
     for (const Piece &piece : t.pieces)
-      pieces.push_back({at(region, a.microbatch, receiving ? piece.recvOffset : piece.sendOffset,
-                           piece.shape, piece.dtype),
-                        [&piece, &t] {
-                          return "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id);
-                        }});
-    Owner owner{region, a.microbatch};
+      pieces.push_back(
+          {at(region, a.unit(), tilesOf(a), receiving ? piece.recvOffset : piece.sendOffset,
+              piece.shape, piece.dtype),
+           [&piece, &t] {
+             return "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id);
+           }});
+    const Owner owner = ownerOf(region, a.unit());
     if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {
       for (const auto &[b, what] : pieces)
         OMNIBAL_RETURN_IF_ERROR(receiving ? write(b, owner, what) : read(b, owner, what));
@@ -308,7 +334,7 @@ private:
   const Mode &mode;
   RunPlan plan;
   std::span<const RunLoad> loads;
-  std::vector<std::set<int32_t>> provided; ///< micro-batches for which a batch value was written
+  std::vector<std::set<Unit>> provided; ///< units for which a batch value was written
   Shadow shadow;
   InFlight inFlight;
   std::string base;

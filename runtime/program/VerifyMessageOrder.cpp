@@ -15,7 +15,7 @@
 namespace omnibal::rt {
 namespace {
 
-using Message = std::pair<int32_t, int32_t>; ///< Transfer::id, micro-batch
+using Message = std::pair<int32_t, Unit>; ///< Transfer::id
 
 struct Group {
   std::vector<Message> messages;
@@ -77,11 +77,11 @@ private:
       if (starts) {
         if (!adjacent)
           q.groups.push_back({{}, -1, q.work.size()});
-        Message message{stage.transfers[a.index].id, a.microbatch};
+        Message message{stage.transfers[a.index].id, a.unit()};
         q.groups.back().messages.push_back(message);
         groupOf[message] = static_cast<int64_t>(q.groups.size()) - 1;
       } else if (waits) {
-        q.work.push_back({&a, groupOf.at({stage.transfers[a.index].id, a.microbatch})});
+        q.work.push_back({&a, groupOf.at({stage.transfers[a.index].id, a.unit()})});
       } else if (a.kind == ActionKind::ReduceShared) {
         q.groups.push_back({{}, a.index, q.work.size()});
         q.work.push_back({&a, static_cast<int64_t>(q.groups.size()) - 1});
@@ -101,7 +101,7 @@ private:
       if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {
         const TransferEnds &t = stage.transfers[a.index];
         bool sends = a.kind == ActionKind::Send;
-        order[{sends, sends ? t.toStage : t.fromStage}].push_back({t.id, a.microbatch});
+        order[{sends, sends ? t.toStage : t.fromStage}].push_back({t.id, a.unit()});
       }
     return order;
   }
@@ -155,7 +155,7 @@ private:
     std::string text;
     for (const Message &message : group.messages)
       text += (text.empty() ? "transfer " : ", transfer ") + std::to_string(message.first) +
-              " of micro-batch " + std::to_string(message.second);
+              " of " + nameOf(message.second);
     return text;
   }
 

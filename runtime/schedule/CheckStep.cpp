@@ -23,7 +23,8 @@ Status checkComputing(int64_t step, const PlannedStep &planned) {
       if (action.kind > ActionKind::WeightGrad)
         continue;
       if (k == compute.size() || action.kind != programKind(compute[k].kind) ||
-          action.index != compute[k].chunk || action.microbatch != compute[k].microbatch)
+          action.index != compute[k].chunk ||
+          action.unit() != Unit{compute[k].microbatch, compute[k].part})
         return defect(step, "stage " + std::to_string(s) + ": computing action " +
                                 std::to_string(k) + " is another one with messages than without");
       ++k;

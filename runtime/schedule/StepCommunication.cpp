@@ -16,10 +16,11 @@ struct ListPlace {
   size_t stage = 0, position = 0;
 };
 
-/// A message of one micro-batch.
-struct MicrobatchMessage {
+/// A message of one unit.
+struct UnitMessage {
   const Message *message = nullptr;
   ListPlace maker, reader;
+  Unit unit;
 };
 
 /// Starts and waits for sends, in their order within a gap.
@@ -29,8 +30,8 @@ struct ListEvent {
   Action action;
 
   bool operator<(const ListEvent &other) const {
-    return std::tuple(at, rank, action.index, action.microbatch) <
-           std::tuple(other.at, other.rank, other.action.index, other.action.microbatch);
+    return std::tuple(at, rank, action.index, action.unit()) <
+           std::tuple(other.at, other.rank, other.action.index, other.action.unit());
   }
 };
 
@@ -50,7 +51,7 @@ public:
   }
 
   std::vector<std::vector<Action>> run() {
-    for (const MicrobatchMessage &one : all)
+    for (const UnitMessage &one : all)
       addEvents(one);
     std::vector<std::vector<Action>> lists;
     for (size_t s = 0; s < compute.size(); ++s)
@@ -67,12 +68,13 @@ private:
   }
 
   void collect(const std::vector<Message> &messages) {
-    std::map<Key, ListPlace> places;
+    std::map<Key, std::map<int32_t, ListPlace>> places; // of each part
     for (size_t s = 0; s < compute.size(); ++s)
       for (size_t k = 0; k < compute[s].size(); ++k)
         if (const planner::StepAction &action = compute[s][k];
             action.kind != planner::ActionKind::WeightGrad)
-          places[{isBackwardKind(action.kind), action.chunk, action.microbatch}] = {s, k};
+          places[{isBackwardKind(action.kind), action.chunk, action.microbatch}][action.part] = {s,
+                                                                                                 k};
     for (const Message &message : messages)
       for (auto reader = places.lower_bound({message.gradient, message.toChunk, 0});
            reader != places.end() && std::get<0>(reader->first) == message.gradient &&
@@ -80,10 +82,22 @@ private:
            ++reader)
         if (auto maker =
                 places.find({message.gradient, message.fromChunk, std::get<2>(reader->first)});
-            maker != places.end()) {
-          all.push_back({&message, maker->second, reader->second});
-          waits[reader->second.stage][reader->second.position].push_back(all.size() - 1);
-        }
+            maker != places.end())
+          connect(message, maker->second, reader->second);
+  }
+
+  /// Messages between the parts of one micro-batch: each part's own, or one for each part of the
+  /// side that is divided.
+  void connect(const Message &message, const std::map<int32_t, ListPlace> &makers,
+               const std::map<int32_t, ListPlace> &readers) {
+    for (const auto &[part, maker] : makers)
+      for (const auto &[other, reader] : readers) {
+        if (makers.size() == readers.size() && part != other)
+          continue;
+        const Unit unit{compute[reader.stage][reader.position].microbatch, std::max(part, other)};
+        all.push_back({&message, maker, reader, unit});
+        waits[reader.stage][reader.position].push_back(all.size() - 1);
+      }
   }
 
   /// Numbers actions in an order in which the lists can run.
@@ -120,7 +134,7 @@ private:
     return {end, order[at.stage][at.position] + 1};
   }
 
-  void addEvents(const MicrobatchMessage &one) {
+  void addEvents(const UnitMessage &one) {
     Moment made = endOf(one.maker), post = {0, 0};
     if (one.reader.position > 0)
       post = beforeStartOf({one.reader.stage, one.reader.position - 1});
@@ -135,8 +149,8 @@ private:
         ActionKind::WaitSend);
   }
 
-  Action messageAction(ActionKind kind, const MicrobatchMessage &one) const {
-    return {kind, compute[one.reader.stage][one.reader.position].microbatch, one.message->id};
+  Action messageAction(ActionKind kind, const UnitMessage &one) const {
+    return {kind, one.unit.microbatch, one.message->id, one.unit.part};
   }
 
   /// One stage's actions with the events before each.
@@ -151,7 +165,7 @@ private:
       for (size_t one : waits[stage][k])
         list.push_back(messageAction(ActionKind::WaitRecv, all[one]));
       const planner::StepAction &action = compute[stage][k];
-      list.push_back({programKind(action.kind), action.microbatch, action.chunk});
+      list.push_back({programKind(action.kind), action.microbatch, action.chunk, action.part});
     }
     for (; event != own.end(); ++event)
       list.push_back(event->action);
@@ -161,7 +175,7 @@ private:
   const std::vector<std::vector<planner::StepAction>> &compute;
   const ActionTimes &times;
   const TransportOrder transport;
-  std::vector<MicrobatchMessage> all;
+  std::vector<UnitMessage> all;
   std::vector<std::vector<ListEvent>> events;          ///< by stage
   std::vector<std::vector<std::vector<size_t>>> waits; ///< [stage][action]: what it reads, in `all`
   std::vector<std::vector<int64_t>> order;             ///< [stage][action]

@@ -36,11 +36,6 @@ double recomputedShare(const planner::StepUnits &units, const planner::StepLists
   return least > 0 ? taken / least - 1 : 0;
 }
 
-planner::StepSearchOptions wholeOnly(planner::StepSearchOptions options) {
-  options.maySplit = false;
-  return options;
-}
-
 } // namespace
 
 std::vector<Message> messagesOf(const planner::StepProblem &problem) {
@@ -61,7 +56,7 @@ class StepPlans::State {
 public:
   State(planner::StepProblem given, std::vector<Message> messages, StepPlansOptions givenOptions)
       : problem(std::move(given)), messages(std::move(messages)), options(std::move(givenOptions)),
-        model(problem), search(problem, wholeOnly(options.search)) {
+        model(problem), search(problem, options.search) {
     if (!options.plan)
       options.plan = [this](const planner::StepLoads &loads) { return search.plan(loads); };
     try {

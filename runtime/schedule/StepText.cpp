@@ -113,10 +113,23 @@ private:
     return words.take();
   }
 
+  bool isDivided(int64_t chunk) const {
+    return problem.chunks[chunk].component == planner::ChunkComponent::Vision;
+  }
+
+  /// "3", or "3[1]" for a part of a micro-batch that is divided.
+  std::string unitName(int32_t microbatch, int32_t part, bool ofParts) const {
+    const std::string number = std::to_string(microbatch);
+    return ofParts && plan.borders[microbatch].size() > 2
+               ? number + "[" + std::to_string(part) + "]"
+               : number;
+  }
+
   /// "F0.2/full@1.250+0.500" for an action that computes.
   std::string wordOf(int64_t stage, size_t number) const {
     const planner::StepAction &action = plan.actions[stage][number];
-    std::string word = letterOf(action.kind) + std::to_string(action.microbatch);
+    std::string word =
+        letterOf(action.kind) + unitName(action.microbatch, action.part, isDivided(action.chunk));
     if (chunksOf(stage) > 1)
       word += "." + std::to_string(action.chunk);
     const std::vector<planner::StepVariant> &variants = problem.chunks[action.chunk].variants;
@@ -134,8 +147,9 @@ private:
                         : action.kind == ActionKind::PostRecv ? 'R'
                         : action.kind == ActionKind::WaitSend ? 's'
                                                               : 'r';
-    return letter + std::to_string(action.microbatch) + ":" + std::to_string(message.fromChunk) +
-           ">" + std::to_string(message.toChunk);
+    const bool ofParts = isDivided(message.fromChunk) || isDivided(message.toChunk);
+    return letter + unitName(action.microbatch, action.part, ofParts) + ":" +
+           std::to_string(message.fromChunk) + ">" + std::to_string(message.toChunk);
   }
 
   int64_t chunksOf(int64_t stage) const {
@@ -158,6 +172,7 @@ std::string stepTextKey() {
   return "F0@1.5+0.2: the forward of micro-batch 0 begins after 1.5 ms and takes 0.2 ms\n"
          "B backward, I input gradient, W weight gradient\n"
          "F0.2: of chunk 2, where a stage has several; F0/full: in the variant \"full\"\n"
+         "F0[1]: of the second sub-micro-batch of micro-batch 0, where it is divided\n"
          "S0:1>2: a message of micro-batch 0 from chunk 1 to chunk 2 begins (to a lower one: a "
          "gradient)\n"
          "R: its receive begins; r, s: what was received or sent is awaited\n";

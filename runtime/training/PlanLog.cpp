@@ -13,6 +13,7 @@ void PlanLog::write(const StepPlanFacts &plan, nlohmann::ordered_json &line) {
   line["bound_ms"] = plan.boundSeconds * 1e3;
   line["static_ms"] = plan.staticSeconds * 1e3;
   line["recomputed"] = plan.recomputed;
+  line["divided_microbatches"] = plan.divided;
   line["arena_used"] = plan.arenaUsed;
 }
 

@@ -29,6 +29,11 @@ class StepRuns(RunCase):
     layouts = {"planned": ("--stages", "2", "--schedule", "per-step"),
                "tight": ("--stages", "2", "--schedule", "per-step", "--memory-limit-bytes", "18000000"),
                "lean": ("--stages", "2", "--schedule", "per-step", "--memory-limit-bytes", "12000000"), "auto": ("--stages", "2", "--schedule", "auto"),
+               "divided": ("--stages", "4", "--schedule", "per-step"),
+               "whole": ("--stages", "4", "--schedule", "per-step", "--sub-microbatches", "off"),
+               "divided-lean": ("--stages", "4", "--schedule", "per-step", "--memory-limit-bytes", "9000000"),
+               "divided-frozen": ("--stages", "4", "--schedule", "per-step", "--freeze", "vision"),
+               "frozen": ("--stages", "2", "--freeze", "vision"),
                "replicas": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2", "--schedule", "per-step")}
 
     def log(self, *flags, **options):
@@ -61,6 +66,20 @@ class StepRuns(RunCase):
         self.assertEqual(self.losses(program="planned", launcher=(*MPIRUN, "2"), environment=VERIFIED), planned)
         for (loss, _), (fixed, _) in zip(planned, self.losses(program="auto")):
             self.assertAlmostEqual(loss, fixed, delta=2e-6 * fixed)
+
+    def test_large_vision_inputs_run_in_parts(self):
+        fixed = {name: self.log(program=name) for name in ("auto", "frozen")}
+        for program, rival in (("divided", "auto"), ("divided-lean", "auto"), ("divided-frozen", "frozen")):
+            with self.subTest(program=program):
+                lines = self.log(program=program, environment={**VERIFIED, "OMNIBAL_GUARD": "1"})
+                self.assertGreater(sum(line["divided_microbatches"] for line in lines), len(lines) / 2)
+                for line, other in zip(lines, fixed[rival], strict=True):
+                    self.assertAlmostEqual(line["loss"], other["loss"], delta=2e-6 * other["loss"])
+                    self.assertAlmostEqual(line["grad_norm"], other["grad_norm"], delta=1e-5 * other["grad_norm"])
+                losses = [(line["loss"], line["grad_norm"]) for line in lines]
+                self.assertEqual(self.losses("--threads", 3, program=program), losses)
+                self.assertEqual(self.losses(program=program, launcher=(*MPIRUN, "4"), environment=VERIFIED), losses)
+        self.assertEqual([line["divided_microbatches"] for line in self.log("--steps", 3, program="whole")], [0, 0, 0])
 
     def test_plans_keep_within_a_memory_limit(self):
         with open(f"{self.programs}/tight/stages.json") as file:
@@ -108,14 +127,14 @@ class StepRuns(RunCase):
 
     def test_random_steps_hold_all_rules(self):
         steps = self.write_steps(self.random_steps(STEPS))
-        for launcher in ((), (*MPIRUN, "2")):
-            with self.subTest(launcher=launcher):
-                lines = self.log("--steps", STEPS, program="lean", steps=steps, launcher=launcher, environment={**VERIFIED, "OMNIBAL_GUARD": "1"})
+        for program, launcher in (("lean", ()), ("lean", (*MPIRUN, "2")), ("divided-lean", ())):
+            with self.subTest(program=program, launcher=launcher):
+                lines = self.log("--steps", STEPS, program=program, steps=steps, launcher=launcher, environment={**VERIFIED, "OMNIBAL_GUARD": "1"})
                 self.assertEqual(len(lines), STEPS)
                 self.assertGreater(sum(line["plan"] == "lists" for line in lines), STEPS * 9 // 10)
 
     def test_a_run_in_two_parts_is_the_same_run(self):
-        for program in ("planned", "lean", "replicas"):
+        for program in ("planned", "lean", "replicas", "divided"):
             with self.subTest(program=program):
                 self.run_tool("--steps", 7, "--save", self.path("whole"), program=program, environment=VERIFIED)
                 folder = self.path(f"ck-{program}")
@@ -125,7 +144,7 @@ class StepRuns(RunCase):
                 self.assertTrue(self.weights("whole") == self.weights("parts"), "the weights differ")
 
     def test_the_log_has_the_plans_that_omnibal_plan_makes(self):
-        for program in ("planned", "lean"):
+        for program in ("planned", "lean", "divided"):
             with self.subTest(program=program):
                 self.compare_plans(program)
 
@@ -164,7 +183,7 @@ class StepRuns(RunCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_printed_plans_are_those_of_omnibal_plan(self):
-        for program in ("planned", "tight", "lean"):
+        for program in ("planned", "tight", "lean", "divided"):
             code, text, said = self.printed(*map(self.loads, range(3)), program=program)
             self.assertEqual((code, said), (0, ""))
             problem = f"{self.programs}/{program}/step-problem.json"
@@ -181,35 +200,45 @@ class StepRuns(RunCase):
         self.assertRegex(text, rf"^step {plan['step']}: {plan['method']}, predicted {ms['step']} ms .*bound {ms['bound']} ms, static {ms['static']} ms")
         stages = re.split(r"\n  stage \d+, ", text)[1:]
         stage_of, ends = [chunk["rank"] for chunk in problem["chunks"]], {}
+        is_vision = [chunk["component"] == "vision" for chunk in problem["chunks"]]
         feeds = {(edge["from"], edge["to"]) for edge in problem["edges"]}
         for rank, (stage, actions) in enumerate(zip(stages, plan["actions"], strict=True)):
             head, *lines = stage.split("\n")
             words = " ".join(lines).split()
             several = stage_of.count(rank) > 1
-            computed = [re.fullmatch(r"([FBIW])(\d+)(?:\.(\d+))?(?:/(.+))?@([\d.]+)\+([\d.]+)", w) for w in words if "@" in w]
-            seen = [[w[1], int(w[2]), 0, int(w[3]) if several else stage_of.index(rank)] for w in computed]
+            computed = [re.fullmatch(r"([FBIW])(\d+)(?:\[(\d+)\])?(?:\.(\d+))?(?:/(.+))?@([\d.]+)\+([\d.]+)", w) for w in words if "@" in w]
+            seen = [[w[1], int(w[2]), int(w[3] or 0), int(w[4]) if several else stage_of.index(rank)] for w in computed]
             self.assertEqual(seen, actions)
-            for (kind, m, _, c), word in zip(actions, computed):
-                ends["F" if kind == "F" else "I" if kind in "BI" else "W", m, c] = float(word[5]), float(word[5]) + float(word[6])
+            for (kind, m, p, c), word in zip(actions, computed):
+                ends["F" if kind == "F" else "I" if kind in "BI" else "W", m, p, c] = float(word[6]), float(word[6]) + float(word[7])
                 variants = [variant["name"] for variant in problem["chunks"][c]["variants"]]
-                self.assertEqual(word[4], variants[plan["variants"][c][m][0]] if kind == "F" and len(variants) > 1 else None)
+                self.assertEqual(word[5], variants[plan["variants"][c][m][p]] if kind == "F" and len(variants) > 1 else None)
+                self.assertEqual(word[3] is not None, is_vision[c] and len(plan["sub_microbatches"][m]) > 2)
             used = max(offset for _, _, _, _, offset in plan["offsets"][rank])
             numbers = re.search(r"memory (\d+) of (\d+) bytes", head)
             self.assertGreater(int(numbers[1]), used)
-            self.assertEqual(int(numbers[2]), (problem["memory_bytes"] * 2)[rank])
+            self.assertEqual(int(numbers[2]), (problem["memory_bytes"] * 4)[rank])
             # Each message is begun and awaited once, at both ends, for every micro-batch that both ends have.
             have = {(m, c) for _, m, _, c in sum(plan["actions"], [])}
             for letters, end in (("Ss", 0), ("Rr", 1)):
-                expected = {f"{letter}{m}:{a}>{b}" for letter in letters for pair in feeds for a, b in (pair, pair[::-1])
+                expected = {f"{letter}{unit}:{a}>{b}" for letter in letters for pair in feeds for a, b in (pair, pair[::-1])
                             for m in range(problem["microbatches"]) if stage_of[(a, b)[end]] == rank and stage_of[a] != stage_of[b]
-                            and {(m, a), (m, b)} <= have and (a < b or self.has_gradient(problem, b, a))}
+                            and {(m, a), (m, b)} <= have and (a < b or self.has_gradient(problem, b, a))
+                            for unit in self.units(plan, m, is_vision[a] or is_vision[b])}
                 self.assertEqual(sorted(w for w in words if w[0] in letters and "@" not in w), sorted(expected))
         self.assertAlmostEqual(max(end for _, end in ends.values()), plan["step_ns"] / 1e6, delta=0.0015)
         for (a, b) in feeds: # nothing begins before what it reads is there
             for kind, first, then in (("F", a, b), ("I", b, a)):
-                for (k, m, c), (_, end) in ends.items():
-                    if (k, c) == (kind, first) and (kind, m, then) in ends and (kind == "F" or self.has_gradient(problem, a, b)):
-                        self.assertGreaterEqual(ends[kind, m, then][0], end - 0.0015)
+                for (k, m, p, c), (_, end) in ends.items():
+                    for (l, n, q, d), (start, _) in ends.items():
+                        if (k, c, l, d, n) == (kind, first, kind, then, m) and (p == q or not (is_vision[a] and is_vision[b])) \
+                                and (kind == "F" or self.has_gradient(problem, a, b)):
+                            self.assertGreaterEqual(start, end - 0.0015)
+
+    def units(self, plan, microbatch, of_parts):
+        """How printed plans name what actions of a micro-batch are about."""
+        parts = len(plan["sub_microbatches"][microbatch]) - 1
+        return [f"{microbatch}[{p}]" for p in range(parts)] if of_parts and parts > 1 else [str(microbatch)]
 
     def test_a_trace_shows_the_plan_beside_the_step(self):
         self.run_tool("--steps", 4, "--trace", self.path("trace.json"), "--trace-steps", 2, "--log", self.path("log.jsonl"), program="planned")
@@ -325,11 +354,8 @@ class StepRuns(RunCase):
             for chunk in problem["chunks"]:
                 chunk["variants"].append({**chunk["variants"][0], "name": "more"})
 
-        def parts(problem):
-            problem["sub_microbatches"] = {"most": 2, "least_tiles": 1}
-
         for change, why in ((smaller_block, "has no block of its size"), (shorter_life, "when its block is gone"),
-                            (more_memory, "more memory for stage"), (no_gradient, "message"), (more_variants, "has other variants"), (parts, "it has parts")):
+                            (more_memory, "more memory for stage"), (no_gradient, "message"), (more_variants, "has other variants")):
             with self.subTest(change=change.__name__):
                 said = self.run_tool("--steps", 1, program=self.change_problem(change), code=1, says="step-problem.json is not of this program")
                 self.assertIn(why, said)

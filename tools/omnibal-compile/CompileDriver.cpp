@@ -93,6 +93,7 @@ private:
     if (!options.dryRun)
       pipeline.output = options.output;
     pipeline.model = modelName();
+    pipeline.subMicrobatches = options.subMicrobatches;
     pipeline.cpu = options.cpu;
     pipeline.gpuCode = options.gpuCode;
     pipeline.cudaToolkit = options.cudaToolkit;

@@ -44,6 +44,12 @@ void describe(CLI::App &app, Options &o) {
          "planned anew for the loads of every step")
       ->capture_default_str()
       ->check(schedule);
+  app.add_option_function<std::string>(
+         "--sub-microbatches", [&](const std::string &word) { o.subMicrobatches = word == "auto"; },
+         "with --schedule per-step: whether large vision inputs may run in parts, which pays where "
+         "a step has fewer than twice as many micro-batches as stages")
+      ->default_str("auto")
+      ->check(CLI::IsMember({"auto", "off"}));
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
       ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));

@@ -19,6 +19,7 @@ struct Options {
   std::string gpuCode = lower::deviceCode;
   std::string cudaToolkit; ///< empty: found
   bool deviceGiven = false;
+  bool subMicrobatches = true; ///< that plans of single steps may run
   std::vector<std::string> freeze;
   std::string freezeMatch, linkRoot;
   std::optional<double> routerLossCoefficient; ///< none: the graph's

@@ -12,7 +12,7 @@ namespace omnibal::rt {
 
 using ActionLists = std::vector<std::vector<Action>>;
 
-/// A plan of a random problem's step with whole micro-batches, whose lists are the step's own.
+/// A plan of a random problem's step, whose lists are the step's own.
 struct RandomPlannedStep {
   RandomPlannedStep(planner::StepCase random, planner::StepPlan made)
       : problem(std::move(random.problem)), loads(std::move(random.loads)), plan(std::move(made)),
@@ -23,7 +23,7 @@ struct RandomPlannedStep {
   /// None where the static plan is the best, or nothing goes from stage to stage.
   static std::unique_ptr<RandomPlannedStep> make(uint64_t seed) {
     planner::StepCaseKind kind{.mostStages = 4, .mostMicrobatches = 5, .mostChunks = 6};
-    kind.hasParts = false;
+    kind.hasParts = seed % 2 == 0;
     planner::StepCase random = planner::randomStepCase(seed, kind);
     // Some functions take no time, so that actions start together.
     for (size_t c = seed % 3; c < random.problem.chunks.size() && seed % 5 < 2; c += 2)

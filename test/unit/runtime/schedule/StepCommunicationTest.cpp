@@ -1,6 +1,7 @@
 //===- StepCommunicationTest.cpp - Messages of random step plans -----------------------------===//
 #include "runtime/schedule/StepCommunication.h"
 #include "runtime/planner/step/StepSearch.h"
+#include "runtime/program/Names.h"
 #include "runtime/program/VerifyLists.h"
 #include "test/unit/runtime/schedule/RandomPlannedStep.h"
 #include <functional>
@@ -33,11 +34,11 @@ public:
         const Action &a = lists[s][i];
         int64_t at = static_cast<int64_t>(i);
         if (a.kind <= ActionKind::WeightGrad)
-          ran[{a.kind, a.index, a.microbatch}] = at;
+          ran[{a.kind, a.index, a.unit()}] = at;
         else if (a.kind == ActionKind::PostRecv)
-          posted[{a.index, a.microbatch}] = at;
+          posted[{a.index, a.unit()}] = at;
         else if (a.kind == ActionKind::WaitSend)
-          sent[{a.index, a.microbatch}] = at;
+          sent[{a.index, a.unit()}] = at;
       }
   }
 
@@ -77,14 +78,16 @@ private:
     std::string name;
   };
 
-  int64_t at(ActionKind kind, int32_t chunk, int32_t microbatch) const {
-    auto found = ran.find({kind, chunk, microbatch});
+  int64_t at(ActionKind kind, int32_t chunk, Unit unit) const {
+    auto found = ran.find({kind, chunk, unit});
     return found == ran.end() ? -1 : found->second;
   }
 
   Use useOf(const planner::BlockPlace &place) const {
-    int32_t c = place.chunk, m = place.microbatch;
-    int32_t unit = step.units.unitsOf(c, m).first + place.part;
+    const int32_t c = place.chunk;
+    const Unit m{place.microbatch, place.part};
+    const auto [first, end] = step.units.unitsOf(c, place.microbatch);
+    const int32_t unit = first + place.part;
     const planner::Block &block =
         step.units.variantOf(unit, step.lists.variants[unit]).blocks[place.block];
     int64_t forward = at(ActionKind::Forward, c, m),
@@ -93,20 +96,26 @@ private:
     bool gradient = block.begin == BlockBegin::ReceiveGrad || block.begin == BlockBegin::InputGrad;
     bool received = block.begin == BlockBegin::Receive || block.begin == BlockBegin::ReceiveGrad;
     Use use{gradient ? backward : forward, 0, place.offset, step.units.bytesOf(unit, block),
-            "block " + std::to_string(place.block) + " of chunk " + std::to_string(c) +
-                ", micro-batch " + std::to_string(m)};
+            "block " + std::to_string(place.block) + " of chunk " + std::to_string(c) + ", " +
+                nameOf(m)};
     use.to = block.end == BlockEnd::Forward      ? forward
              : block.end == BlockEnd::InputGrad  ? backward
              : block.end == BlockEnd::WeightGrad ? weights
                                                  : use.from;
     for (const Message &message : step.messages)
       if (message.gradient == gradient) {
-        if (auto post = posted.find({message.id, m});
-            received && message.toChunk == c && post != posted.end())
-          use.from = std::min(use.from, post->second);
-        if (auto wait = sent.find({message.id, m});
-            block.end == BlockEnd::Send && message.fromChunk == c && wait != sent.end())
-          use.to = std::max(use.to, wait->second);
+        // Of each of its parts, where only the other end is divided.
+        for (int32_t part = 0; part < 64; ++part) {
+          if (end - first > 1 && part != m.part)
+            continue;
+          const std::pair<int32_t, Unit> key{message.id, {m.microbatch, part}};
+          if (auto post = posted.find(key);
+              received && message.toChunk == c && post != posted.end())
+            use.from = std::min(use.from, post->second);
+          if (auto wait = sent.find(key);
+              block.end == BlockEnd::Send && message.fromChunk == c && wait != sent.end())
+            use.to = std::max(use.to, wait->second);
+        }
       }
     // Values that stay on the stage are read where they are.
     if (block.end == BlockEnd::Send)
@@ -115,16 +124,17 @@ private:
         const planner::Unit &other = step.units.units[reader.unit];
         if (other.stage != step.units.units[unit].stage)
           continue;
-        use.to = std::max(use.to, gradient ? std::max(at(ActionKind::Backward, other.chunk, m),
-                                                      at(ActionKind::InputGrad, other.chunk, m))
-                                           : at(ActionKind::Forward, other.chunk, m));
+        const Unit reads{other.microbatch, other.part};
+        use.to = std::max(use.to, gradient ? std::max(at(ActionKind::Backward, other.chunk, reads),
+                                                      at(ActionKind::InputGrad, other.chunk, reads))
+                                           : at(ActionKind::Forward, other.chunk, reads));
       }
     return use;
   }
 
   const RandomPlannedStep &step;
-  std::map<std::tuple<ActionKind, int32_t, int32_t>, int64_t> ran;
-  std::map<std::pair<int32_t, int32_t>, int64_t> posted, sent; ///< by message and micro-batch
+  std::map<std::tuple<ActionKind, int32_t, Unit>, int64_t> ran;
+  std::map<std::pair<int32_t, Unit>, int64_t> posted, sent; ///< by message
 };
 
 /// Whether each message's send stands right behind the action that makes its data, but for other
@@ -136,7 +146,12 @@ std::string lateSend(const RandomPlannedStep &step, const ActionLists &lists) {
       if (a.kind <= ActionKind::WeightGrad)
         last = a;
       const Message *message = a.kind == ActionKind::Send ? &step.messages[a.index] : nullptr;
-      if (message && (last.index != message->fromChunk || last.microbatch != a.microbatch))
+      auto parts = [&] {
+        const auto [first, end] = step.units.unitsOf(message->fromChunk, a.microbatch);
+        return end - first;
+      };
+      if (message && (last.index != message->fromChunk || last.microbatch != a.microbatch ||
+                      (parts() > 1 && last.part != a.part)))
         return "stage " + std::to_string(s) + ": message " + std::to_string(a.index);
     }
   }
@@ -190,24 +205,32 @@ TEST(StepCommunication, RandomPlansFinishAndKeepTheirMemory) {
 }
 
 TEST(StepCommunication, EveryMessageOfTheStepIsThere) {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  int64_t divided = 0; // messages of later parts
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
     auto step = RandomPlannedStep::make(seed);
     if (!step)
       continue;
-    std::set<std::pair<int32_t, int32_t>> expected, found;
+    std::set<std::pair<int32_t, Unit>> expected, found;
+    auto isVision = [&](int64_t chunk) {
+      return step->problem.chunks[chunk].component == planner::ChunkComponent::Vision;
+    };
     for (const Message &message : step->messages)
-      for (int32_t m = 0; m < step->problem.microbatches; ++m)
-        for (const planner::Unit &maker : step->units.units)
-          for (const planner::Unit &reader : step->units.units)
-            if (maker.chunk == message.fromChunk && reader.chunk == message.toChunk &&
-                maker.microbatch == m && reader.microbatch == m)
-              expected.insert({message.id, m});
+      for (const planner::Unit &maker : step->units.units)
+        for (const planner::Unit &reader : step->units.units)
+          if (maker.chunk == message.fromChunk && reader.chunk == message.toChunk &&
+              maker.microbatch == reader.microbatch &&
+              (maker.part == reader.part || !isVision(maker.chunk) || !isVision(reader.chunk))) {
+            expected.insert(
+                {message.id, {maker.microbatch, maker.part + reader.part * (maker.part == 0)}});
+            divided += maker.part + reader.part > 0;
+          }
     for (const auto &list : insertCommunication(step->plan.actions, step->times, step->messages))
       for (const Action &action : list)
         if (action.kind == ActionKind::Send)
-          found.insert({action.index, action.microbatch});
-    EXPECT_EQ(found, expected) << "seed " << seed;
+          found.insert({action.index, action.unit()});
+    EXPECT_TRUE(found == expected) << "seed " << seed;
   }
+  EXPECT_GT(divided, 100);
 }
 
 /// A change of the lists, and the rule that sees it.
