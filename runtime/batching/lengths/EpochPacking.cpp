@@ -7,6 +7,7 @@
 #include "runtime/batching/rows/Rows.h"
 #include "runtime/batching/rows/SplitGroups.h"
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -14,7 +15,8 @@ namespace omnibal::rt {
 namespace {
 
 constexpr uint8_t taken = UINT8_MAX;
-constexpr int triesOfFit = 32, seedsOfFew = 8;
+constexpr int triesOfFit = 32, seedsOfFew = 8, seedsOfFewest = 64;
+constexpr int64_t fewestSamples = 8;
 /// While a sample fits this share of what is missing, any will do.
 constexpr double roomy = 0.75;
 
@@ -38,7 +40,7 @@ struct Load {
 /// Packs a mode after the other, from the longest one down.
 class EpochPacker {
 public:
-  EpochPacker(const SampleLengths &lengths, const LengthGroups &groups, double theta, bool spread,
+  EpochPacker(const SampleLengths &lengths, const LengthGroups &groups, double theta, double spread,
               Random random)
       : lengths(lengths), groups(groups), theta(theta), spread(spread), random(random),
         hasTiles(std::any_of(lengths.tiles.begin(), lengths.tiles.end(),
@@ -56,11 +58,46 @@ public:
       rows[m] = pack(members);
       if (m > 0)
         level(rows[m]);
+      if (lengths.size() <= fewSamples)
+        evenOut(rows[m]);
     }
     return rows;
   }
 
 private:
+  /// Moves samples within rows from the dearest group to the cheapest one. With few samples the
+  /// fewest groups may be far from equal ones.
+  void evenOut(ModeRows &rows) const {
+    size_t ranks = static_cast<size_t>(here().ranks);
+    for (size_t row = 0; row < rows.groups.size(); row += ranks)
+      for (int moves = 0; moves < triesOfFit && moveOne(&rows.groups[row], ranks); ++moves)
+        continue;
+  }
+  bool moveOne(std::vector<uint32_t> *row, size_t ranks) const {
+    size_t dear = 0, cheap = 0;
+    std::vector<Load> loads;
+    for (size_t r = 0; r < ranks; ++r) {
+      loads.push_back(loadOf(row[r]));
+      dear = loads[r].cost > loads[dear].cost ? r : dear;
+      cheap = loads[r].cost < loads[cheap].cost ? r : cheap;
+    }
+    double gap = loads[dear].cost - loads[cheap].cost, least = gap * (1 - 1e-9);
+    size_t best = row[dear].size();
+    for (size_t i = 0; i < row[dear].size(); ++i) {
+      double cost = here().costOf(lengths.tiles[row[dear][i]], lengths.tokens[row[dear][i]]);
+      double left = std::abs(gap - 2 * cost);
+      if (cost > 0 && left < least && fits(loads[cheap], row[dear][i], loads[dear].cost)) {
+        least = left;
+        best = i;
+      }
+    }
+    if (best == row[dear].size())
+      return false;
+    row[cheap].push_back(row[dear][best]);
+    row[dear].erase(row[dear].begin() + static_cast<int64_t>(best));
+    return true;
+  }
+
   const LengthGroup &here() const { return groups.groups[mode]; }
 
   void findHomes() {
@@ -74,8 +111,8 @@ private:
         if (!groups.groups[m].holds(lengths.tiles[i], lengths.tokens[i]))
           continue;
         double time = times[m].of(lengths.tiles[i], lengths.tokens[i]);
-        if (spread)
-          time *= 0.85 + 0.3 * random.uniform();
+        if (spread > 0)
+          time *= 1 + spread * (2 * random.uniform() - 1);
         if (time < least) {
           least = time;
           homes[i] = static_cast<uint8_t>(m);
@@ -104,7 +141,7 @@ private:
     Caps caps{static_cast<int32_t>(g.tilesCap), static_cast<int32_t>(g.tokensCap)};
     Bound bound{0, "sum"};
     LoadedGroups packed = planGroups(part, caps, g.ranks, Random(random.next()), bound);
-    if (isFirst()) // nothing is left that could fill the last row
+    if (isFirst() || spread > 0.4) // nothing is left that could fill the last row
       splitToMultiple(part, g.ranks, caps, packed);
     ModeRows rows;
     for (uint32_t group : rowOrder(part, packed)) {
@@ -279,7 +316,7 @@ private:
   const SampleLengths &lengths;
   const LengthGroups &groups;
   double theta;
-  bool spread;
+  double spread; ///< homes are of times that are off by up to this share
   Random random;
   bool hasTiles;
   std::vector<uint8_t> homes; ///< of each sample, or `taken`
@@ -323,6 +360,9 @@ Status checkCurriculum(const std::vector<ModeSteps> &steps, const Curriculum &cu
                  std::to_string(available / 2) + " are possible");
 }
 
+/// The first four attempts take the best homes, the others ever worse ones.
+double spreadOf(int attempt) { return attempt < 4 ? 0 : 0.15 * (1 + attempt % 6); }
+
 Result<GroupedEpoch> packOnce(const SampleLengths &lengths, const LengthGroups &groups,
                               const EpochOptions &options, double theta, int attempt) {
   Random random(options.seed, options.epoch, 'l' + 256 * static_cast<uint64_t>(attempt));
@@ -330,8 +370,7 @@ Result<GroupedEpoch> packOnce(const SampleLengths &lengths, const LengthGroups &
   std::vector<ModeRows> rows =
       options.hbp
           ? hbpRows(lengths, groups, Random(random.next()))
-          : EpochPacker(lengths, groups, theta, attempt >= seedsOfFew / 2, Random(random.next()))
-                .run();
+          : EpochPacker(lengths, groups, theta, spreadOf(attempt), Random(random.next())).run();
   std::vector<ModeSteps> steps;
   for (size_t m = 0; m < rows.size(); ++m)
     steps.push_back(formSteps(lengths, groups.groups[m], groups.stages, rows[m], few || options.hbp,
@@ -354,7 +393,8 @@ Result<GroupedEpoch> packEpoch(const SampleLengths &lengths, const LengthGroups 
     return packOnce(lengths, groups, options, theta, 0);
   GroupedEpoch best;
   double least = std::numeric_limits<double>::infinity();
-  for (int attempt = 0; attempt < seedsOfFew; ++attempt) {
+  int attempts = lengths.size() <= fewestSamples ? seedsOfFewest : seedsOfFew;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
     OMNIBAL_ASSIGN_OR_RETURN(GroupedEpoch epoch,
                              packOnce(lengths, groups, options, theta, attempt));
     OMNIBAL_ASSIGN_OR_RETURN(EpochFacts facts, judgeEpoch(lengths, groups, epoch));

@@ -83,7 +83,7 @@ Result<std::vector<int32_t>> choose(const SampleLengths &lengths, const std::vec
   }
   choice.sets = static_cast<size_t>(std::max<int64_t>(5, trialWork / lengths.size()));
   OMNIBAL_ASSIGN_OR_RETURN(std::vector<ModeSet> sets, bestSets(cells, candidates, theta, choice));
-  sets.resize(std::min(sets.size(), std::min<size_t>(choice.sets, 64)));
+  sets.resize(std::min(sets.size(), std::min<size_t>(choice.sets, 16)));
   return fastestOf(lengths, candidates, sets, options);
 }
 
