@@ -23,8 +23,8 @@ Rows rowsOf(Value value) {
     return Rows::Fixed;
   const SymbolicDim &leading = shape->front();
   const bool isOfTiles = leading == SymbolicDim(0, leading.perTile) && leading.perTile > 0;
-  const bool othersAreFixed = llvm::all_of(llvm::drop_begin(*shape),
-                                           [](const SymbolicDim &dim) { return dim.isStatic(); });
+  const bool othersAreFixed =
+      llvm::all_of(llvm::drop_begin(*shape), [](const SymbolicDim &dim) { return dim.isStatic(); });
   return isOfTiles && othersAreFixed ? Rows::Tiles : Rows::Other;
 }
 
@@ -50,17 +50,14 @@ bool keepsTilesApart(Operation *op) {
       // Rows by rows, in whatever leading dimensions; batches by batches.
       .Case<LinearOp, MatMulOp, ConvOp, ReshapeOp, ExpandOp, ConstantOp, GetParameterOp>(
           [](Operation *) { return true; })
-      .Case<SoftmaxOp, LogSoftmaxOp, LayerNormOp, RMSNormOp>([](auto o) {
-        return !isLeading(o.getAxis(), o.getInput());
-      })
+      .Case<SoftmaxOp, LogSoftmaxOp, LayerNormOp, RMSNormOp>(
+          [](auto o) { return !isLeading(o.getAxis(), o.getInput()); })
       .Case([](BatchValueOp o) { return o.getName() == "pixel_values"; })
       .Case([](AttentionOp o) {
         return !o.getCuSeqlens() && !o.getTypes() && hasTiles(o.getQuery()) == hasTiles(o.getKey());
       })
       .Case([](TransposeOp o) { return o.getPermutation().front() == 0; })
-      .Case([](ConcatOp o) {
-        return !isLeading(o.getAxis(), o.getResult());
-      })
+      .Case([](ConcatOp o) { return !isLeading(o.getAxis(), o.getResult()); })
       .Case([](SliceOp o) {
         return o.getBegin() && o.getStep() && o.getBegin()->front() == 0 &&
                o.getStep()->front() == 1 && haveSameLeading(o.getInput(), o.getResult());
