@@ -147,6 +147,70 @@ class Sampler(unittest.TestCase):
 
 
 class OfTheTool(unittest.TestCase):
+    def with_length_groups(self, tokens):
+        """A folder of the tool for 4 replicas: short samples by themselves, longer ones on two context ranks each."""
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        folder = temporary.name
+        with open(f"{folder}/lengths.csv", "w") as file:
+            file.write("vit_num,token_num\n" + "".join(f"0,{n}\n" for n in tokens))
+        with open(f"{folder}/cost.json", "w") as file:
+            json.dump({"tile_ns": 1, "token_ns": 100, "square_ns": 0.5}, file)
+        subprocess.run([f"{BIN}/omnibal-batch", f"{folder}/lengths.csv", "--length-groups", "512,4096:2", "--cost", f"{folder}/cost.json",
+                        "--ranks", "4", "--tokens-per-step", "8192", "--min-gain", "0", "-o", f"{folder}/modes"],
+                       check=True, stdout=subprocess.DEVNULL)
+        return f"{folder}/modes"
+
+    def test_length_groups(self):
+        tokens = np.random.default_rng(2).integers(16, 512, 900).tolist() + [1500, 4000, 2500, 3000] * 6
+        folder = self.with_length_groups(tokens)
+        with open(f"{folder}/groups.json") as file:
+            modes = json.load(file)["groups"]
+        self.assertEqual([mode["degree"] for mode in modes], [1, 2])
+        rows = np.load(f"{folder}/rows.npy")
+        first = None
+        for epoch in range(3):
+            samplers = [BalancedBatchSampler(folder, rank) for rank in range(4)]
+            for sampler in samplers:
+                sampler.set_epoch(epoch)
+            named, batches = [s.modes() for s in samplers], [list(s) for s in samplers]
+            self.assertTrue(all(each == named[0] for each in named), "ranks run different modes")
+            self.assertEqual({len(each) for each in batches}, {len(named[0])})
+            self.assertEqual(len(samplers[0]), len(named[0]))
+            # Whole steps of a mode's micro-batches; each mode as often as the folder has steps of it.
+            steps, at = [], 0
+            while at < len(named[0]):
+                count = modes[named[0][at]]["microbatches"]
+                self.assertEqual(set(named[0][at:at + count]), {named[0][at]})
+                steps.append((named[0][at], tuple(sorted(s for b in batches for part in b[at:at + count] for s in part))))
+                at += count
+            self.assertEqual([mode for mode, _ in steps], rows[np.flatnonzero(np.diff(rows[:, 1], prepend=-1)), 0].tolist())
+            # Every sample once over the data-parallel ranks; context ranks read the same.
+            seen = []
+            for position, mode in enumerate(named[0]):
+                degree = modes[mode]["degree"]
+                parts = [batches[rank][position] for rank in range(4)]
+                for rank, part in enumerate(parts):
+                    self.assertEqual(part, parts[rank - rank % degree])
+                    self.assertLessEqual(sum(tokens[s] for s in part), modes[mode]["tokens_cap"])
+                seen += [s for part in parts[::degree] for s in part]
+            self.assertEqual(sorted(seen), list(range(len(tokens))))
+            if first is None:
+                first = steps
+            else:  # the same steps in another order
+                self.assertNotEqual(steps, first)
+                self.assertEqual(sorted(steps), sorted(first))
+            resumed = BalancedBatchSampler(folder, 3)
+            resumed.set_epoch(epoch, start=5)
+            self.assertEqual((list(resumed), resumed.modes()), (batches[3][5:], named[3][5:]))
+        with self.assertRaisesRegex(ValueError, "length groups say how many"):
+            BalancedBatchSampler(folder, 0, microbatches=2)
+        broken = rows.copy()
+        broken[0, 0] = 7
+        np.save(f"{folder}/rows.npy", broken)
+        with self.assertRaisesRegex(ValueError, "rows.npy: its rows have other length groups"):
+            Batches(folder)
+
     def test_more_ranks_than_samples_and_a_real_epoch(self):
         with tempfile.TemporaryDirectory() as work:
             generator = np.random.default_rng(2)

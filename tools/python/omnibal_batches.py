@@ -27,6 +27,8 @@ class Batches:
     offsets: int64 [groups + 1]; group g is samples[offsets[g]:offsets[g + 1]]
     lengths: int32 [samples of the table, 2], tiles and tokens
     settings: batches.json as a dictionary
+    length_groups: the chosen length groups of groups.json, one dictionary a training mode; [] without any
+    row_table: with length groups int32 [rows, 2], mode and step of each row; the rows of a step are neighbors
     """
 
     def __init__(self, folder):
@@ -45,21 +47,52 @@ class Batches:
         groups = len(self.offsets) - 1
         if groups < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.samples) or np.any(np.diff(self.offsets) < 0):
             raise ValueError(f"{self.folder}/groups.npy: the offsets do not span samples.npy")
-        if self.ranks < 1 or groups % self.ranks:
+        self.length_groups, self.row_table, self._first_groups = [], None, None
+        if "length_groups" in self.settings:
+            self._read_modes(groups)
+        elif self.ranks < 1 or groups % self.ranks:
             raise ValueError(f"{self.folder}: {groups} groups are no multiple of {self.ranks} ranks")
+
+    def _read_modes(self, groups):
+        path = os.path.join(self.folder, "groups.json")
+        try:
+            with open(path, encoding="utf-8") as file:
+                self.length_groups = json.load(file)["groups"]
+            sizes = [(int(mode["ranks"]), int(mode["degree"]), int(mode["microbatches"])) for mode in self.length_groups]
+        except OSError as error:
+            raise type(error)(f"{path} cannot be read: {error.strerror}; run omnibal-batch again") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: not as omnibal-batch writes it: {error!r}") from None
+        if self.ranks < 1 or any(ranks * degree != self.ranks or microbatches < 1 for ranks, degree, microbatches in sizes):
+            raise ValueError(f"{path}: a length group's ranks and degree are not those of {self.ranks} ranks")
+        path = os.path.join(self.folder, "rows.npy")
+        self.row_table = self._array(path, np.int32, 2)
+        modes, steps = self.row_table[:, 0], self.row_table[:, 1]
+        if self.row_table.shape[1] != 2 or np.any(modes < 0) or np.any(modes >= len(sizes)):
+            raise ValueError(f"{path}: its rows have other length groups than groups.json")
+        changes = np.diff(steps)
+        if len(steps) and (steps[0] != 0 or np.any((changes != 0) & (changes != 1)) or np.any(np.diff(modes)[changes == 0])):
+            raise ValueError(f"{path}: its steps do not follow each other, or have rows of several length groups")
+        ends = np.cumsum(np.array([size[0] for size in sizes], np.int64)[modes])
+        if (ends[-1] if len(ends) else 0) != groups:
+            raise ValueError(f"{path}: its rows need {ends[-1] if len(ends) else 0} groups, and groups.npy has {groups}")
+        self._first_groups = np.concatenate([[0], ends])
 
     def _map(self):
         for name, file, kind, dimensions in (("samples", "samples.npy", np.int64, 1),
                                              ("offsets", "groups.npy", np.int64, 1),
                                              ("lengths", "lengths.npy", np.int32, 2)):
-            path = os.path.join(self.folder, file)
-            try:
-                array = np.load(path, mmap_mode="r")
-            except ValueError:  # an empty array cannot be mapped
-                array = np.load(path)
-            if array.dtype != kind or array.ndim != dimensions:
-                raise ValueError(f"{path}: {array.ndim} dimensions of {array.dtype} instead of {dimensions} of {kind.__name__}")
-            setattr(self, name, array)
+            setattr(self, name, self._array(os.path.join(self.folder, file), kind, dimensions))
+
+    @staticmethod
+    def _array(path, kind, dimensions):
+        try:
+            array = np.load(path, mmap_mode="r")
+        except ValueError:  # an empty array cannot be mapped
+            array = np.load(path)
+        if array.dtype != kind or array.ndim != dimensions:
+            raise ValueError(f"{path}: {array.ndim} dimensions of {array.dtype} instead of {dimensions} of {kind.__name__}")
+        return array
 
     def __getstate__(self):  # workers map the files anew instead of receiving copies
         return {"folder": self.folder}
@@ -73,8 +106,14 @@ class Batches:
 
     @property
     def rows(self):
-        """Balanced rows: one group for each rank."""
-        return self.groups // self.ranks
+        """Balanced rows: one group for each rank, or for each context group of ranks."""
+        return self.groups // self.ranks if self.row_table is None else len(self.row_table)
+
+    def group_of(self, row, rank):
+        """Number of the group that a rank reads of a row. In a mode of degree k, k neighboring ranks read the same one."""
+        if self.row_table is None:
+            return row * self.ranks + rank
+        return int(self._first_groups[row]) + rank // int(self.length_groups[self.row_table[row, 0]]["degree"])
 
     def group(self, number):
         """Sample numbers of a group, as a list of int."""
@@ -93,7 +132,8 @@ class BalancedBatchSampler:
     folder: what omnibal-batch wrote. With "{epoch}" in it (`batches/{epoch}`) every epoch has a folder of its own, made
         by `omnibal-batch --epoch`; a plain folder is used in every epoch, its rows in another order.
     rank: data-parallel rank; by default the RANK of torchrun.
-    microbatches: rows of one optimizer step. The last step of an epoch is filled with empty lists.
+    microbatches: rows of one optimizer step. The last step of an epoch is filled with empty lists. Of a folder with
+        length groups every step has the micro-batches of its mode, which `modes()` names.
     samples: length of the data set, to refuse batches that were made for another one.
 
     All ranks yield equally many batches, and those of one row carry equal loads.
@@ -106,6 +146,7 @@ class BalancedBatchSampler:
         if self.microbatches < 1:
             raise ValueError(f"microbatches is {microbatches}; it must be at least 1")
         self._opened = None
+        self.epoch = self.start = 0
         self.set_epoch(0)
         self.rank = self._rank(rank)
 
@@ -139,6 +180,8 @@ class BalancedBatchSampler:
                                  "batches made for another one?")
             if self._opened is not None and batches.ranks != self.batches.ranks:
                 raise ValueError(f"{path}: {batches.ranks} ranks, the epoch before had {self.batches.ranks}")
+            if batches.row_table is not None and self.microbatches != 1:
+                raise ValueError(f"{path}: its length groups say how many micro-batches a step has; leave microbatches out")
             self.batches, self._opened = batches, path
         if start > self._length():
             raise ValueError(f"{path}: start is {start}, but an epoch has {self._length()} batches")
@@ -146,7 +189,34 @@ class BalancedBatchSampler:
 
     def _length(self):
         """Batches of a whole epoch."""
+        if self.batches.row_table is not None:
+            return len(self._sequence())
         return -(-self.batches.rows // self.microbatches) * self.microbatches
+
+    def modes(self):
+        """Of each batch that the next iteration yields: the number of its length group (0 without any)."""
+        if self.batches.row_table is None:
+            return [0] * len(self)
+        return [mode for mode, _ in self._sequence()[self.start:]]
+
+    def _sequence(self):
+        """Mode and row of every batch of the epoch; the row is -1 where a mode's last step is filled up. In later epochs
+        of a plain folder the steps of a mode change places with each other, so that modes alternate as before."""
+        batches, table = self.batches, self.batches.row_table
+        begins = np.flatnonzero(np.diff(table[:, 1], prepend=-1))
+        ends = np.append(begins[1:], len(table))
+        modes, order = table[begins, 0], np.arange(len(begins))
+        if self.epoch > 0 and "{epoch}" not in self.folder:
+            generator = np.random.default_rng([int(batches.settings.get("seed", 0)), self.epoch])
+            for mode in range(len(batches.length_groups)):
+                places = np.flatnonzero(modes == mode)
+                order[places] = generator.permutation(places)
+        sequence = []
+        for step in order:
+            missing = int(batches.length_groups[modes[step]]["microbatches"]) - int(ends[step] - begins[step])
+            rows = [*range(begins[step], ends[step]), *[-1] * missing]
+            sequence += [(int(modes[step]), int(row)) for row in rows]
+        return sequence
 
     def __len__(self):
         """Batches that the next iteration yields."""
@@ -164,6 +234,10 @@ class BalancedBatchSampler:
         return np.concatenate([blocks[generator.permutation(whole)].ravel(), np.arange(whole * _BLOCK, rows)])
 
     def __iter__(self):
+        if self.batches.row_table is not None:
+            for _, row in self._sequence()[self.start:]:
+                yield self.batches.group(self.batches.group_of(row, self.rank)) if row >= 0 else []
+            return
         order = self.order()
         for position in range(self.start, self._length()):
-            yield self.batches.group(order[position] * self.batches.ranks + self.rank) if position < len(order) else []
+            yield self.batches.group(self.batches.group_of(order[position], self.rank)) if position < len(order) else []
