@@ -5,12 +5,13 @@
 """
 import json
 import os
+import subprocess
 import sys
 import unittest
 
 import numpy as np
 
-from batch_tool import DATA, ToolTest, call
+from batch_tool import BIN, DATA, ToolTest, call
 from length_groups import check
 
 TEXT = os.path.join(DATA, "length-groups", "text-8b.json")
@@ -109,6 +110,20 @@ class LengthGroups(ToolTest):
             generator = np.random.default_rng(seed)
             count = int(generator.integers(1, 40))
             self.grouped(np.stack([np.zeros(count, int), generator.integers(0, 9000, count)], axis=1), TEXT)
+
+    def test_programs_have_one_mode(self):
+        with open(self.path("cost.json"), "w") as file:
+            json.dump({"token_ns": 1000, "square_ns": 0.05}, file)
+        for candidates, why in (("128,512", "the folder has 2 length groups, but programs have one training mode"),
+                                ("512:2", "context-parallel degree above 1")):
+            lengths = [[0, 20 + n % 100 + 300 * (n % 30 == 0)] for n in range(600)]
+            call(self.table(np.array(lengths)), "--length-groups", candidates, "--cost", self.path("cost.json"), "--ranks", 2,
+                 "--tokens-per-step", 4096, "--min-gain", 0, "-o", self.path("out"))
+            done = subprocess.run([os.path.join(BIN, "omnibal-compile"), os.path.join(DATA, "tiny-internvl", "model.onnx"), "--tiles", "4",
+                                   "--tokens", "512", "--data-parallel", "2", "--batches", self.path("out"), "--dry-run"],
+                                  capture_output=True, text=True, timeout=120)
+            self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (1, 1), done.stderr)
+            self.assertIn(why, done.stderr)
 
     def test_bad_candidates(self):
         with open(TEXT, encoding="utf-8") as file:
