@@ -80,21 +80,27 @@ std::vector<planner::StepLoads> stepsOf(const rt::SampleLengths &samples, bool b
   options.tilesCap =
       balanced ? std::max<int64_t>(largest, int64_t(1.25 * tokensCap * tiles / tokens)) : tokensCap;
   options.ranks = balanced ? replicas : 1;
-  auto batches = rt::balance(samples, options);
-  if (!batches)
-    failLoads(batches.status().message());
+  rt::Batches batches;
   std::vector<planner::StepLoads> steps;
-  for (size_t s = 0; s < count; ++s) {
+  const int64_t groupsOfRow = balanced ? replicas : 1;
+  for (int64_t row = 0; steps.size() < count; row += microbatches) {
+    if ((row + microbatches) * groupsOfRow > batches.groups()) { // another epoch
+      options.epoch = steps.empty() ? 0 : options.epoch + 1;
+      auto made = rt::balance(samples, options);
+      if (!made)
+        failLoads(made.status().message());
+      batches = std::move(*made);
+      row = 0;
+      if (microbatches * groupsOfRow > batches.groups())
+        failLoads("too few samples for a step");
+    }
     planner::StepLoads &step = steps.emplace_back();
-    step.step = static_cast<int64_t>(s);
+    step.step = static_cast<int64_t>(steps.size()) - 1;
     for (int64_t m = 0; m < microbatches; ++m) {
-      int64_t row = static_cast<int64_t>(s) * microbatches + m;
-      int64_t group = balanced ? row * replicas + static_cast<int64_t>(s) % replicas : row;
-      if (group >= batches->groups())
-        failLoads("too few samples for these steps");
+      const int64_t group = (row + m) * groupsOfRow + step.step % groupsOfRow;
       planner::UnitLoad load;
-      for (int64_t i = batches->offsets[group]; i < batches->offsets[group + 1]; ++i) {
-        int64_t sample = batches->samples[i], length = samples.tokens[sample];
+      for (int64_t i = batches.offsets[group]; i < batches.offsets[group + 1]; ++i) {
+        int64_t sample = batches.samples[i], length = samples.tokens[sample];
         load.tiles += samples.tiles[sample];
         load.tokens += length;
         load.squares += length * length;

@@ -2,14 +2,15 @@
 //
 // bench_step_plans [--data real|mixed|skew] [--balanced] [--stages P] [--microbatches M]
 //     [--model vlm-s|20b|32b|small|frozen] [--memory SHARE] [--steps N] [--lists N]
-//     [--actions N] [--lengths FILE]
+//     [--actions N] [--lengths FILE] [--rivals no]
 //
 // Prints one line: the mean over steps of (time / bound of any layout) for the best 1f1b, zb-h1,
 // interleaved and static lists of all layouts, for DIP-like plans (its own rule, and the best
 // uniform chunks), and for step plans; then the ratio of step plans to their layout's bound and the
 // time of a plan. Static plans and layouts are chosen on other steps than those that count.
 // --memory: the share of what 1f1b keeps at the caps on its fullest stage; static plans then fit at
-// the caps, with no byte lost between blocks, and step plans have places.
+// the caps, with no byte lost between blocks, and step plans have places. Steps beyond the samples
+// are those of further epochs.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/planner/model/Partition.h"
@@ -42,6 +43,7 @@ struct Setting {
   int64_t stages = 4, microbatches = 16, lists = 300, actions = 300'000;
   double memory = 0; ///< 0: no limit
   size_t steps = 24;
+  bool rivals = true; ///< "no": step plans alone
 };
 
 [[noreturn]] void fail(const std::string &message) {
@@ -95,6 +97,14 @@ public:
     if (setting.memory > 0)
       std::printf(" memory %.2f", setting.memory);
     std::fflush(stdout);
+    if (setting.rivals)
+      rivals();
+    stepPlans();
+    std::printf("\n");
+  }
+
+private:
+  void rivals() const {
     print("1f1b", named("1f1b"));
     print("zb-h1", named("zb-h1"));
     double interleaved = 0;
@@ -106,12 +116,9 @@ public:
     print("static-lists", staticLists());
     print("dip", dip(dipLayout(layers, work, setting.stages)));
     print("dip-tuned", dipTuned());
-    stepPlans();
-    std::printf("\n");
   }
 
-private:
-  void print(const char *name, double ratio) {
+  void print(const char *name, double ratio) const {
     std::printf("  %s %.3f", name, ratio);
     std::fflush(stdout);
   }
@@ -329,6 +336,8 @@ Setting settingOf(int argc, char **argv) {
       setting.lists = std::atoll(value.c_str());
     else if (flag == "--actions")
       setting.actions = std::atoll(value.c_str());
+    else if (flag == "--rivals")
+      setting.rivals = value != "no";
     else if (flag == "--memory")
       setting.memory = std::atof(value.c_str());
     else if (flag == "--steps")
