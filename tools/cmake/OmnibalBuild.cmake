@@ -19,6 +19,10 @@ endif()
 if(OMNIBAL_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+if(OMNIBAL_SANITIZE OR OMNIBAL_FUZZ)
+  # A sanitizer's functions are in the program that opens a library.
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:-Wl,-z,undefs>)
+endif()
 
 # A plugin shows nothing but its interface. What it takes from elsewhere is linked to it, except a sanitizer's functions,
 # which are in the program that opens it.
