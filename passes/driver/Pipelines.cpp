@@ -66,6 +66,7 @@ void addSearch(OpPassManager &passes, const PlanningOptions &planning,
   search.remat = planning.remat;
   search.schedule = planning.schedule;
   search.microbatches = planning.microbatches;
+  search.subMicrobatches = planning.subMicrobatches;
   search.plan = planning.plan;
   passes.addPass(createSearchPlan(search, std::move(found)));
 }

@@ -70,6 +70,9 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
       llvm::cl::desc("gpipe, 1f1b, interleaved:V, zb-h1, auto or per-step")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(4),
                                llvm::cl::desc("Micro-batches of a step")};
+  Option<bool> subMicrobatches{
+      *this, "sub-microbatches", llvm::cl::init(true),
+      llvm::cl::desc("Whether plans of single steps may divide micro-batches by their tiles")};
   Option<std::string> plan{*this, "plan", llvm::cl::desc("Plan by hand (JSON file)")};
 };
 
@@ -85,9 +88,6 @@ struct ProgramOptions : virtual mlir::detail::PassOptions {
       llvm::cl::desc("How code is made of GPU kernels: device, or a way that the build registers")};
   Option<std::string> cudaToolkit{*this, "cuda-toolkit",
                                   llvm::cl::desc("Folder of ptxas and fatbinary; empty: found")};
-  Option<bool> subMicrobatches{
-      *this, "sub-microbatches", llvm::cl::init(true),
-      llvm::cl::desc("Whether plans of single steps may divide micro-batches by their tiles")};
 };
 
 struct FindLayersOptions : mlir::PassPipelineOptions<FindLayersOptions>,

@@ -3,16 +3,13 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ActionKinds.h"
 #include "passes/common/StepSamples.h"
-#include "runtime/planner/step/StepUnits.h"
+#include "runtime/planner/step/SplitChoices.h"
 #include "runtime/program/Sizes.h"
 
 using namespace mlir;
 
 namespace omnibal::exporter {
 namespace {
-
-/// Of one micro-batch.
-constexpr int64_t mostSubMicrobatches = 4;
 
 class StepProblemBuilder {
 public:
@@ -150,24 +147,11 @@ private:
     int64_t least = 0;
     for (const planner::StepChunk &chunk : problem.chunks)
       if (chunk.component == planner::ChunkComponent::Vision)
-        least = std::max(least, efficientTiles(chunk.variants.front()));
+        least = std::max(least, planner::efficientTiles(chunk.variants.front(), problem.tilesCap));
     if (least == 0 || least > problem.tilesCap / 2)
       return;
-    problem.mostParts = mostSubMicrobatches;
+    problem.mostParts = planner::mostSubMicrobatches;
     problem.leastTiles = least;
-  }
-
-  /// More than the cap where no number of tiles is efficient.
-  int64_t efficientTiles(const planner::StepVariant &variant) const {
-    const planner::ExactTime forward(variant.times[0]), backward(variant.times[1]);
-    auto at = [&](int64_t tiles) {
-      const planner::UnitLoad load{tiles, 0, 0, 0};
-      return forward.at(load) + backward.at(load);
-    };
-    int64_t tiles = 1;
-    while (tiles <= problem.tilesCap && at(tiles) < 10 * at(0))
-      ++tiles;
-    return tiles;
   }
 
   ModuleOp module;
@@ -194,7 +178,7 @@ bool tilesAreApart(ModuleOp module, const analysis::CallGraph &graph) {
     bool isApart = true;
     for (LayerFnOp callee : call.callees())
       isApart &= analysis::computesTileByTile(
-          module.lookupSymbol<func::FuncOp>(LayerFnOp(callee).getForward()));
+          module.lookupSymbol<func::FuncOp>(callee.getForward()).getBody().front());
     for (int64_t edge : call.outputs)
       isApart &= rt::bytesOfTile(rt::DType::F32, lower::toExtents(graph.edges[edge].shape)) > 0;
     if (!isApart) {

@@ -38,6 +38,8 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
     Option<"remat", "remat", "std::string", "\"auto\"", "auto, none, full or selective-N">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b, interleaved:V, zb-h1 or auto">,
     Option<"microbatches", "microbatches", "int64_t", "4", "Micro-batches of a step">,
+    Option<"subMicrobatches", "sub-microbatches", "bool", "true",
+           "Whether plans of single steps may divide micro-batches by their tiles">,
     Option<"plan", "plan", "std::string", "\"\"", "Plan by hand (JSON file); wins over the above">
   ];
   let dependentDialects = ["::omnibal::PlanDialect"];

@@ -133,7 +133,7 @@ private:
       return success();
     planner::Problem whole = withOptions(result.problem);
     whole.cluster.memoryBytes = limits;
-    stepLayout = chooseStepLayout(module, whole, result.plan, *samples);
+    stepLayout = chooseStepLayout(module, whole, result.plan, *samples, choices.subMicrobatches);
     if (!stepLayout)
       return success();
     StagePlan searched = result;

@@ -17,6 +17,7 @@ struct PlanChoices {
   std::string remat = "auto";    ///< auto | none | full | selective-N
   std::string schedule = "1f1b"; ///< as planner::scheduleActions knows them
   int64_t microbatches = 4;
+  bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
 };
 

@@ -31,6 +31,7 @@ private:
     choices.remat = remat;
     choices.schedule = schedule;
     choices.microbatches = microbatches;
+    choices.subMicrobatches = subMicrobatches;
     choices.planFile = plan;
     FailureOr<plan::StagePlan> result = plan::searchStages(getOperation(), choices);
     if (failed(result))

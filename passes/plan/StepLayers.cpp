@@ -1,7 +1,9 @@
 #include "passes/plan/StepLayers.h"
 #include "dialects/omnibal/analysis/LayerGraph.h"
+#include "dialects/omnibal/analysis/TileRows.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/plan/StepVariants.h"
+#include "runtime/planner/step/SplitChoices.h"
 
 using namespace mlir;
 
@@ -97,12 +99,36 @@ private:
   const StepSamples &samples;
 };
 
+bool tilesAreApart(ModuleOp module) {
+  return !module
+              .walk([](LayerOp op) {
+                const bool ofTiles =
+                    op.getKind() == LayerKind::Vision || op.getKind() == LayerKind::Projector;
+                return ofTiles && !analysis::computesTileByTile(op.getBody().front())
+                           ? WalkResult::interrupt()
+                           : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
+/// As in the step problem of the program, but from the times of single layers.
+void divideMicrobatches(const planner::StepLayers &layers, planner::StepProblem &frame) {
+  int64_t least = 0;
+  for (const planner::StepLayer &layer : layers.layers)
+    if (layer.component == planner::ChunkComponent::Vision)
+      least = std::max(least, planner::efficientTiles(layer.variants.front(), frame.tilesCap));
+  if (least == 0 || least > frame.tilesCap / 2)
+    return;
+  frame.mostParts = planner::mostSubMicrobatches;
+  frame.leastTiles = least;
+}
+
 } // namespace
 
 std::optional<planner::ChunkLayout> chooseStepLayout(ModuleOp module,
                                                      const planner::Problem &problem,
                                                      const planner::Plan &given,
-                                                     const StepSamples &samples) {
+                                                     const StepSamples &samples, bool mayDivide) {
   std::optional<planner::StepLayers> layers = StepLayersReader(module, problem, samples).run();
   if (!layers)
     return std::nullopt;
@@ -114,6 +140,8 @@ std::optional<planner::ChunkLayout> chooseStepLayout(ModuleOp module,
   frame.link = problem.cluster.link;
   frame.memoryBytes = problem.cluster.memoryBytes;
   frame.ascendingWeightGradients = frame.memoryBytes.empty();
+  if (mayDivide && tilesAreApart(module))
+    divideMicrobatches(*layers, frame);
   std::optional<planner::LayoutChoice> choice =
       planner::chooseLayout(*layers, frame, samples.steps);
   if (!choice)

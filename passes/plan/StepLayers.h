@@ -11,11 +11,11 @@ namespace omnibal::plan {
 /// (runtime/planner/step/LayoutSearch.h) over the layers of a module in form L with costs and
 /// `omnibal.time_models`, against the layout that is given. What layers save counts as linear in
 /// their component's load. `problem` has all memory of a stage as its limit. None where nothing is
-/// better than what is given.
+/// better than what is given. `mayDivide`: micro-batches, by their tiles.
 std::optional<planner::ChunkLayout> chooseStepLayout(mlir::ModuleOp module,
                                                      const planner::Problem &problem,
                                                      const planner::Plan &given,
-                                                     const StepSamples &samples);
+                                                     const StepSamples &samples, bool mayDivide);
 
 } // namespace omnibal::plan
 #endif // PASSES_PLAN_STEPLAYERS_H

@@ -87,11 +87,8 @@ bool isFreeOfMixing(Operation *op) {
 
 } // namespace
 
-bool computesTileByTile(func::FuncOp forward) {
-  for (Operation &op : forward.getOps())
-    if (!isFreeOfMixing(&op))
-      return false;
-  return true;
+bool computesTileByTile(Block &forward) {
+  return llvm::all_of(forward, [](Operation &op) { return isFreeOfMixing(&op); });
 }
 
 } // namespace omnibal::analysis

@@ -11,6 +11,18 @@ size_t mostVariants(const StepProblem &problem) {
   return most;
 }
 
+int64_t efficientTiles(const StepVariant &variant, int64_t most) {
+  const ExactTime forward(variant.times[0]), backward(variant.times[1]);
+  auto at = [&](int64_t tiles) {
+    const UnitLoad load{tiles, 0, 0, 0};
+    return forward.at(load) + backward.at(load);
+  };
+  int64_t tiles = 1;
+  while (tiles <= most && at(tiles) < 10 * at(0))
+    ++tiles;
+  return tiles;
+}
+
 SplitChoices::SplitChoices(const StepModel &model, const StepLoads &loads, bool maySplit)
     : problem(model.problem), loads(loads), mostParts(loads.microbatches.size(), 1) {
   StepUnits units(model, loads, wholeMicrobatches(loads));

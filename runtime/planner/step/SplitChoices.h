@@ -9,6 +9,12 @@ namespace omnibal::planner {
 /// Most variants of any chunk, one at least.
 size_t mostVariants(const StepProblem &problem);
 
+/// Sub-micro-batches of one micro-batch, where they pay at all.
+constexpr int64_t mostSubMicrobatches = 4;
+/// The fewest tiles for which nine tenths of the time of a forward and its backward depend on their
+/// number; more than `most` where there are none up to it.
+int64_t efficientTiles(const StepVariant &variant, int64_t most);
+
 /// The sub-micro-batches that a search tries.
 class SplitChoices {
 public:

@@ -32,7 +32,8 @@ protected:
         )" + body + "\n return\n}";
     module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module) << body;
-    return module && analysis::computesTileByTile(module->lookupSymbol<func::FuncOp>("main"));
+    return module && analysis::computesTileByTile(
+                         module->lookupSymbol<func::FuncOp>("main").getBody().front());
   }
 
   MLIRContext context;
