@@ -192,7 +192,7 @@ class Report(ReportCase):
 
 class PlannedSteps(ReportCase):
     """The report of a program that plans every step, beside what other tools say of the same steps."""
-    TILES, TOKENS, MICROBATCHES = 12, 300, 4
+    TILES, TOKENS, MICROBATCHES, STAGES = 12, 300, 4, 3 # so few micro-batches that some are divided
 
     def tool(self, name, *arguments):
         done = subprocess.run([os.path.join(BIN, name), *map(str, arguments)], capture_output=True, text=True, timeout=250)
@@ -200,7 +200,7 @@ class PlannedSteps(ReportCase):
         return done.stdout
 
     def compile(self, *flags):
-        self.tool("omnibal-compile", f"{DATA}/tiny-internvl/model.onnx", "--tiles", self.TILES, "--tokens", self.TOKENS, "--stages", 2,
+        self.tool("omnibal-compile", f"{DATA}/tiny-internvl/model.onnx", "--tiles", self.TILES, "--tokens", self.TOKENS, "--stages", self.STAGES,
                   "--microbatches", self.MICROBATCHES, "--data-parallel", 2, "-o", self.path("program"), *flags,
                   "--report", self.path("report.html"))
         with open(self.path("report.html"), encoding="utf-8") as file:
@@ -243,6 +243,7 @@ class PlannedSteps(ReportCase):
                      f"{p['static_ns'] / p['step_ns']:.3f}", {"lists": "its own", "static": "program"}[p["method"]]]
                     for step, p in zip(chosen, plans)]
         self.assertEqual(rows, expected)
+        self.assertTrue(any(len(borders) > 2 for p in plans for borders in p["sub_microbatches"]), "no micro-batch is divided")
         mean = {key: sum(p[key] for p in plans) for key in ("step_ns", "bound_ns", "static_ns")}
         for card in (f"{mean['step_ns'] // 16 / 1e6:.3f} ms", f"{100 * (mean['step_ns'] / mean['bound_ns'] - 1):.2f} %",
                      f"{mean['static_ns'] / mean['step_ns']:.3f}"):
@@ -270,7 +271,7 @@ class PlannedSteps(ReportCase):
                         actions.append((kind, (float(start) + float(length) / 2) / longest, title + rank * row + 3))
                 if plan["step_ns"] < 0.99 * plan["static_ns"]: # behind the end of the shorter one
                     ends.append((True, plan["step_ns"] / 1e6 / longest + 0.005, title + rank * row + bar / 2))
-                ends.append((False, plan["static_ns"] / 1e6 / longest - 0.002, 2 * title + gap + (2 + rank) * row + bar / 2))
+                ends.append((False, plan["static_ns"] / 1e6 / longest - 0.002, 2 * title + gap + (self.STAGES + rank) * row + bar / 2))
             self.assertGreater(len(actions), 20)
             for (kind, t, _), color in zip(actions, colors([(t, 0, y) for _, t, y in actions], 1), strict=True):
                 channels = color >> 16, color >> 8 & 255, color & 255

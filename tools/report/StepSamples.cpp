@@ -99,7 +99,7 @@ StepSamples planSamples(const StepProblem &problem, const std::vector<StepLoads>
                         std::string source) {
   StepSamples samples{std::move(source), {}};
   const StepModel model(problem);
-  const StepPlanner planner(problem, {.maySplit = false});
+  const StepPlanner planner(problem, {});
   for (const StepLoads &each : loads) {
     SampledStep &step = samples.steps.emplace_back();
     step.loads = each;
