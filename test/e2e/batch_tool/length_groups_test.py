@@ -14,16 +14,19 @@ import numpy as np
 from batch_tool import BIN, DATA, ToolTest, call
 from length_groups import check
 
+sys.path.insert(0, os.path.join(DATA, "length-groups"))
+import make_candidates
+
 TEXT = os.path.join(DATA, "length-groups", "text-8b.json")
 HBP = os.path.join(DATA, "length-groups", "text-8b-hbp.json")
 VLM = os.path.join(DATA, "length-groups", "vlm-8b.json")
 
 
-def text(count, seed=3):
+def text(count, seed=3, longest=131072):
     generator = np.random.default_rng(seed)
     tokens = np.clip(600 * np.exp(0.8 * generator.standard_normal(count)), 16, 32768)
     long = generator.random(count) < 0.004
-    tokens[long] = 4096 * 32 ** generator.random(long.sum())
+    tokens[long] = 4096 * (longest / 4096) ** generator.random(long.sum())
     return np.stack([np.zeros(count, int), tokens.astype(int)], axis=1)
 
 
@@ -55,6 +58,27 @@ class LengthGroups(ToolTest):
         self.assertLessEqual(ours["dist_ratio_cost"], 0.002)
         self.assertLessEqual(ours["step_variance_32"], 1)
         self.assertLessEqual(ours["step_variance_8"], 3)
+
+    def test_targets_on_longer_text(self):
+        make_candidates.write(self.work, "long.json", make_candidates.groups(524288, degrees=(1, 2, 4, 8, 16, 32), step=2 << 20), 2 << 20)
+        lengths = text(939_343, longest=524288)
+        for count, most in ((3, 1.020), (4, 1.015)):
+            ours = self.grouped(lengths, self.path("long.json"), "--max-groups", count).groups
+            self.assertLessEqual(ours["epoch_ns"], most * ours["bound_all_ns"])
+            self.assertLessEqual(ours["epoch_ns"], 1.005 * ours["bound_ns"])
+
+    def test_targets_on_pictures_with_long_samples(self):
+        generator = np.random.default_rng(4)
+        lengths = np.tile(pooled(), (16, 1))
+        long = generator.random(len(lengths)) < 0.004
+        lengths[long, 0] = 8 * 63 ** generator.random(long.sum())
+        lengths[long, 1] = 256 * lengths[long, 0] + generator.integers(64, 1564, long.sum())
+        candidates = make_candidates.groups(131072, lengths[:, 0].sum() / lengths[:, 1].sum(),
+                                            lambda tokens: int(lengths[lengths[:, 1] <= tokens, 0].max()))
+        make_candidates.write(self.work, "vlm.json", [g for g in candidates if g["tokens_cap"] >= 2048])
+        ours = self.grouped(lengths, self.path("vlm.json")).groups
+        self.assertLessEqual(ours["epoch_ns"], 1.020 * ours["bound_all_ns"])
+        self.assertLessEqual(ours["dist_ratio_vit"], 0.015)
 
     def test_real_pictures_have_one_group_and_the_bytes_of_its_caps(self):
         out = self.grouped(pooled(), VLM)
