@@ -81,6 +81,24 @@ TEST_F(PlannedSteps, AreTheSameWhoeverPlansThem) {
   EXPECT_GT(lists, 0) << "no step ran other lists than the program's own";
 }
 
+/// Plans must not divide what has no tiles one after the other.
+TEST_F(PlannedSteps, APartOfWhatHasNoTilesIsRefused) {
+  LoadedProgram loaded = planned(2, 1, false);
+  auto problem = planner::parseStepProblem(loaded.program.stepProblem, "problem");
+  ASSERT_TRUE(problem) << problem.status().message();
+  problem->mostParts = 2;
+  problem->chunks[0].component = planner::ChunkComponent::Vision;
+  for (planner::TimeModel &time : problem->chunks[0].variants[0].times)
+    time.token = {0, 0};
+  for (planner::SizeModel *bytes : {&problem->edges[0].bytes, &problem->edges[0].gradBytes})
+    *bytes = {0, bytes->token, 0};
+  loaded.program.stepProblem = planner::writeStepProblem(*problem);
+  auto runs = StepRuns::open(loaded.program, loaded.program.stageList[0], 0, nullptr);
+  ASSERT_FALSE(runs);
+  EXPECT_NE(runs.status().message().find("cannot be divided by tiles"), std::string::npos)
+      << runs.status().message();
+}
+
 TEST_F(PlannedSteps, AProblemThatLacksAChunkIsRefused) {
   LoadedProgram loaded = planned(2, 1, false);
   auto problem = planner::parseStepProblem(loaded.program.stepProblem, "problem");
