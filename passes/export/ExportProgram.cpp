@@ -43,7 +43,10 @@ public:
     for (auto function : module.getOps<func::FuncOp>())
       digests[function.getSymName()] =
           analysis::digestOf(function, analysis::digestKernels(options.target, options.compute));
-    if (parts.schedule.stepPlanned && options.subMicrobatches)
+    // With more micro-batches a pipeline fills without (runtime/planner/step/SplitChoices.h).
+    const PlanAttr plan = parts.schedule.plan;
+    if (parts.schedule.stepPlanned && options.subMicrobatches &&
+        plan.getMicrobatches() < 2 * plan.getStages())
       mayDivide = tilesAreApart(module, parts.graph);
     if (failed(lowerCallees()))
       return failure();
