@@ -1,6 +1,6 @@
 #include "tools/omnibal-batch/LengthGroupsReport.h"
 #include "runtime/support/NumberText.h"
-#include "tools/omnibal-batch/Chart.h"
+#include "tools/omnibal-batch/PageStyle.h"
 #include "tools/report/HtmlText.h"
 #include <algorithm>
 #include <array>
@@ -11,24 +11,10 @@ namespace {
 using report::card;
 using report::escaped;
 
-constexpr const char *style = R"html(<style>
-:root{--text:#1f2328;--dim:#59636e;--page:#fff;--card:#f6f8fa;--line:#d1d9e0}
-@media(prefers-color-scheme:dark){:root{--text:#e6edf3;--dim:#9198a1;--page:#0d1117;--card:#161b22;--line:#3d444d}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);max-width:1160px;margin:2em auto;padding:0 1.2em}
-h1{font-size:1.6em;margin:0}h2{font-size:1.15em;margin:2em 0 .2em}p{margin:.3em 0;max-width:75ch}.dim{color:var(--dim)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(180px,1fr));gap:.8em;margin:1.2em 0}
-.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6em .9em}
-.card b{display:block;font-size:1.35em;font-weight:600;font-variant-numeric:tabular-nums}.card span{color:var(--dim);font-size:.87em}
-figure{margin:.6em 0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6em}
-svg{width:100%;height:auto;display:block}svg text{font:12px system-ui,sans-serif;fill:var(--text)}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25em 1em .25em 0;border-bottom:1px solid var(--line);text-align:right}
-td:first-child,th:first-child{text-align:left}.key{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em}
-</style>)html";
-
 constexpr std::array colors = {"#3b6fd4", "#c2703d", "#2f9e63", "#8250df",
                                "#b8892b", "#3a9bb0", "#c4456b", "#6b7785"};
 constexpr size_t slices = 550;
-constexpr double width = 1100;
+constexpr double bandWidth = 1100;
 
 std::string colorOf(size_t mode) { return colors[mode % colors.size()]; }
 
@@ -53,7 +39,7 @@ std::string band(const EpochPlan &plan) {
       ns[facts.stepModes[s]] += facts.stepNs[s];
       all += facts.stepNs[s];
     }
-    double each = width / static_cast<double>(count);
+    double each = bandWidth / static_cast<double>(count);
     for (size_t m = 0; m < ns.size(); ++m) {
       if (ns[m] <= 0)
         continue;
@@ -76,9 +62,9 @@ std::string times(const EpochPlan &plan) {
                     "0 1100 132\">\n";
   double y = 0;
   for (auto [what, ns] : bars) {
-    out += "<text x=\"0\" y=\"" + fixed(y + 13, 0) + "\">" + what + ": " + fixed(ns / 1e9, 3) +
-           " s</text>\n";
-    out += rect(0, y + 18, width * ns / plan.facts.epochNs, 18, colorOf(y > 0 ? 7 : 0), what);
+    out += "<text class=\"label\" x=\"0\" y=\"" + fixed(y + 13, 0) + "\">" + what + ": " +
+           fixed(ns / 1e9, 3) + " s</text>\n";
+    out += rect(0, y + 18, bandWidth * ns / plan.facts.epochNs, 18, colorOf(y > 0 ? 7 : 0), what);
     y += 44;
   }
   return out + "</svg>\n";
@@ -123,7 +109,7 @@ std::string cards(const EpochPlan &plan) {
 } // namespace
 
 std::string lengthGroupsReport(const SampleLengths &lengths, const EpochPlan &plan) {
-  return report::beginPage("length groups", style, "Length groups") + "<p class=\"dim\">" +
+  return report::beginPage("length groups", pageStyle, "Length groups") + "<p class=\"dim\">" +
          withCommas(lengths.size()) + " samples, " + withCommas(plan.groups.replicas) +
          " replicas, " + withCommas(plan.groups.stages) + " stages.</p>\n" + cards(plan) +
          "<h2>Length groups</h2>\n" + groupsTable(plan) +
