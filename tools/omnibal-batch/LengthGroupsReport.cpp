@@ -1,5 +1,6 @@
 #include "tools/omnibal-batch/LengthGroupsReport.h"
 #include "runtime/support/NumberText.h"
+#include "tools/omnibal-batch/Chart.h"
 #include "tools/omnibal-batch/PageStyle.h"
 #include "tools/report/HtmlText.h"
 #include <algorithm>
