@@ -145,14 +145,15 @@ private:
                       ? lower::KernelLibrary::oldestGpu
                       : lower::KernelLibrary::resolveCpu(options.cpu);
     program.model = options.model;
-    program.tilesCap = options.tilesCap;
-    program.tokensCap = options.tokensCap;
     program.rowBucket = options.rowBucket;
     PlanAttr plan = parts.schedule.plan;
     program.stages = static_cast<int32_t>(plan.getStages());
     program.dataParallel = static_cast<int32_t>(plan.getDataParallel());
-    program.microbatches = static_cast<int32_t>(plan.getMicrobatches());
-    program.schedule = plan.getSchedule().str();
+    rt::TrainMode &train = program.trainModes[0];
+    train.tilesCap = options.tilesCap;
+    train.tokensCap = options.tokensCap;
+    train.microbatches = static_cast<int32_t>(plan.getMicrobatches());
+    train.schedule = plan.getSchedule().str();
     program.stageList = std::move(stages);
     fillInfo(program);
 
@@ -169,7 +170,7 @@ private:
       auto problem = readStepProblem(module, parts, program, mayDivide);
       if (failed(problem))
         return failure();
-      program.schedule = perStepSchedule.str();
+      train.schedule = perStepSchedule.str();
       program.stepProblem = planner::writeStepProblem(*problem);
     }
     result.kernels = kernels;

@@ -19,9 +19,9 @@ public:
 
   FailureOr<planner::StepProblem> run() {
     problem.stages = program.stages;
-    problem.microbatches = program.microbatches;
-    problem.tilesCap = program.tilesCap;
-    problem.tokensCap = program.tokensCap;
+    problem.microbatches = program.trainModes[0].microbatches;
+    problem.tilesCap = program.trainModes[0].tilesCap;
+    problem.tokensCap = program.trainModes[0].tokensCap;
     problem.rowBucket = program.rowBucket;
     auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
     if (!cluster)

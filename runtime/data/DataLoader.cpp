@@ -56,8 +56,8 @@ int64_t tilesAhead(const Program &program) {
 }
 
 PackingRules packingRules(const Program &p) {
-  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, p.tilesCap,
-          p.tokensCap,         p.info.tokenInputs,   p.info.grid,       readsSeenPictures(p)};
+  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, p.caps().tiles,
+          p.caps().tokens,     p.info.tokenInputs,   p.info.grid,       readsSeenPictures(p)};
 }
 
 SampleRules sampleRules(const Program &p) {
@@ -65,8 +65,8 @@ SampleRules sampleRules(const Program &p) {
   rules.vocabulary = p.info.vocabulary;
   rules.imageTokenId = p.info.imageTokenId;
   rules.tokensPerTile = p.info.tokensPerTile;
-  rules.tilesCap = p.tilesCap;
-  rules.tokensCap = p.tokensCap;
+  rules.tilesCap = p.caps().tiles;
+  rules.tokensCap = p.caps().tokens;
   rules.tokenInputs = p.info.tokenInputs;
   rules.prefixInputs = p.info.prefixInputs;
   return rules;

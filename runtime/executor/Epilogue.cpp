@@ -113,7 +113,7 @@ Status Executor::weighRouterLoss(MicrobatchSource &source, StepUnderWay &step) {
   if (coefficient == 0)
     return Status::ok();
   double counts[] = {0, 0}; // label tokens, micro-batches
-  for (int32_t m = 0; m < loaded.program.microbatches; ++m) {
+  for (int32_t m = 0; m < loaded.program.trainModes[0].microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
     counts[0] += static_cast<double>(batch->labelTokens);
     counts[1] += batch->tokens > 0;

@@ -87,8 +87,9 @@ Result<std::unique_ptr<StepRuns>> StepRuns::open(const Program &program, const S
 }
 
 Status StepRuns::check() const {
-  if (problem.stages != program.stages || problem.microbatches != program.microbatches ||
-      problem.tilesCap != program.tilesCap || problem.tokensCap != program.tokensCap ||
+  const TrainMode &train = program.trainModes[0];
+  if (problem.stages != program.stages || problem.microbatches != train.microbatches ||
+      problem.tilesCap != train.tilesCap || problem.tokensCap != train.tokensCap ||
       problem.rowBucket != program.rowBucket)
     return misfits("it is for other stages, micro-batches, caps or row buckets");
   if (problem.memoryBytes.empty() || problem.memoryOf(stage.id) > mode.stepBytes)

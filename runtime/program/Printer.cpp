@@ -120,6 +120,14 @@ void printMode(std::ostream &out, const Program &p, const std::string &name, con
   }
 }
 
+void printCaps(std::ostream &out, const TrainMode &mode) {
+  out << "caps V = " << mode.tilesCap << " tiles, N = " << mode.tokensCap << " tokens, ";
+}
+
+void printSteps(std::ostream &out, const TrainMode &mode) {
+  out << mode.microbatches << " micro-batches, " << mode.schedule;
+}
+
 } // namespace
 
 std::string printFunction(const Function &f) {
@@ -161,9 +169,20 @@ std::string printStage(const Program &p, const Stage &stage) {
 std::string printProgram(const Program &p) {
   std::ostringstream out;
   out << "program for " << p.model << ", target " << p.target << " (" << p.cpu << ", " << p.compute
-      << "), caps V = " << p.tilesCap << " tiles, N = " << p.tokensCap << " tokens, " << p.stages
-      << " stages x " << p.dataParallel << " replicas, " << p.microbatches << " micro-batches, "
-      << p.schedule << "\n";
+      << "), ";
+  const bool several = p.trainModes.size() > 1;
+  if (!several)
+    printCaps(out, p.trainModes[0]);
+  out << p.stages << " stages x " << p.dataParallel << " replicas";
+  if (!several)
+    printSteps(out << ", ", p.trainModes[0]);
+  out << "\n";
+  for (size_t i = 0; several && i < p.trainModes.size(); ++i) {
+    out << "mode " << trainModeName(i) << ", length group \"" << p.trainModes[i].name << "\": ";
+    printCaps(out, p.trainModes[i]);
+    printSteps(out, p.trainModes[i]);
+    out << "\n";
+  }
   if (const auto &grid = p.info.grid) {
     out << "pictures of their own sizes: patches of " << grid->patch << " pixels, a tile is a unit "
         << "of " << grid->merge << " x " << grid->merge << " patches";

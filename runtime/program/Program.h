@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace omnibal::rt {
@@ -211,7 +212,7 @@ struct Chunk {
   }
 };
 
-/// What one stage does in one mode of the program ("train", "evaluate", "forward").
+/// What one stage does in one mode of the program ("train", "train.1", ..., "evaluate", "forward").
 struct Mode {
   int32_t microbatches = 1;
   std::vector<Region> regions;
@@ -289,23 +290,51 @@ struct ModelInfo {
   std::optional<PictureGrid> grid;
 };
 
+/// V and N of the largest micro-batch that memory is laid out for.
+struct MicrobatchCaps {
+  int64_t tiles = 0, tokens = 0;
+
+  friend bool operator==(const MicrobatchCaps &, const MicrobatchCaps &) = default;
+};
+
+/// A way to run training steps: that of the samples of one length group. All of a program's train
+/// modes share cuts, parameters and buckets.
+struct TrainMode {
+  std::string name; ///< of the length group; may be empty where there is one mode
+  int64_t tilesCap = 0, tokensCap = 0;
+  int32_t degree = 1;       ///< ranks that share the tokens of a micro-batch
+  int32_t microbatches = 1; ///< of a step
+  std::string schedule;
+
+  MicrobatchCaps caps() const { return {tilesCap, tokensCap}; }
+};
+
+/// The key in Stage::modes of train mode `number`: "train", "train.1", "train.2", ...
+std::string trainModeName(size_t number);
+/// The number of the train mode with this key; none for the other modes' names.
+std::optional<size_t> trainModeNumber(std::string_view name);
+
 struct Program {
-  int32_t version = 1;
   std::string target = "host";
   std::string compute = "float32"; ///< numbers of activations and products: float32 | bfloat16
   /// The CPU that generated code is for: x86-64-v3, or native (then the CPU's name); for a cuda
   /// program the oldest device.
   std::string cpu;
-  std::string model; ///< file name of the source model
-  int64_t tilesCap = 0, tokensCap = 0;
+  std::string model;     ///< file name of the source model
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of this; buffers hold that
-  int32_t stages = 1, dataParallel = 1, microbatches = 1;
-  std::string schedule;
+  int32_t stages = 1, dataParallel = 1;
+  /// At least one; their caps ascend by tokens.
+  std::vector<TrainMode> trainModes = std::vector<TrainMode>(1);
   ModelInfo info;
   std::vector<Function> functions;
   std::vector<Stage> stageList;
   /// What plans of single steps are made from, as JSON (docs/step-plans.md); empty: there are none.
   std::string stepProblem;
+
+  /// The largest of the train modes: those of modes "evaluate" and "forward".
+  MicrobatchCaps caps() const;
+  /// Those of the mode with this key in Stage::modes.
+  MicrobatchCaps capsOf(std::string_view mode) const;
 
   /// N for kernels: tokens beyond the micro-batch's own belong to no sample.
   int64_t roundedTokens(int64_t tokens) const {

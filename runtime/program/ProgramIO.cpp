@@ -20,11 +20,45 @@ namespace fs = std::filesystem;
 constexpr const char *functionsFile = "functions.json", *stagesFile = "stages.json",
                      *constantsFile = "constants.safetensors",
                      *stepProblemFile = "step-problem.json";
+constexpr const char *versions[] = {formats::program, formats::stepProgram, formats::modesProgram};
 /// A program has at most one of these files.
 constexpr const char *codeFiles[] = {"kernels.so", "kernels.fatbin", "kernels.ptx"};
 
 json describeFile(const std::string &bytes) {
   return {{"bytes", bytes.size()}, {"checksum", checksumText(fnv1a(bytes))}};
+}
+
+const char *versionOf(const Program &program) {
+  return program.trainModes.size() > 1  ? formats::modesProgram
+         : !program.stepProblem.empty() ? formats::stepProgram
+                                        : formats::program;
+}
+
+/// Which fields a manifest has depends on its version.
+Status checkManifest(JsonField root, const std::string &path) {
+  const std::string version = root["version"].text();
+  if (root.failed())
+    return Status::ok();
+  if (std::find(std::begin(versions), std::end(versions), version) == std::end(versions)) {
+    std::string known;
+    for (const char *each : versions)
+      known += (known.empty()         ? "\""
+                : each == versions[2] ? "\" and \""
+                                      : "\", \"") +
+               std::string(each);
+    return {Code::InvalidArgument, path + ": version \"" + version +
+                                       "\", but this omnibal-run reads " + known +
+                                       "\"; compile the program again"};
+  }
+  if (version == formats::modesProgram) {
+    root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "row_bucket", "stages",
+                   "data_parallel", "train_modes", "info"});
+    (void)root["train_modes"]; // which says that it is missing
+    return Status::ok();
+  }
+  root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
+                 "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
+  return Status::ok();
 }
 
 Status writeConstants(const std::vector<ConstantTensor> &constants, const std::string &path) {
@@ -137,7 +171,7 @@ Status writeProgram(const Program &program, std::vector<ConstantTensor> constant
     files[code.file] = describeFile(code.bytes);
   }
   json manifest = settingsToJson(program);
-  manifest["version"] = program.stepProblem.empty() ? formats::program : formats::stepProgram;
+  manifest["version"] = versionOf(program);
   manifest["files"] = files;
   return writeFileAtomically(directory + "/manifest.json",
                              manifest.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -158,14 +192,7 @@ Result<LoadedProgram> readProgram(const std::string &directory, int rank) {
   OMNIBAL_ASSIGN_OR_RETURN(json manifest, parseJson(text, manifestPath));
   Status error;
   JsonField root(manifest, manifestPath, error);
-  std::string version = root["version"].text();
-  if (!root.failed() && version != formats::program && version != formats::stepProgram)
-    return Status(Code::InvalidArgument, manifestPath + ": version \"" + version +
-                                             "\", but this omnibal-run reads \"" +
-                                             formats::program + "\" and \"" + formats::stepProgram +
-                                             "\"; compile the program again");
-  root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
-                 "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
+  OMNIBAL_RETURN_IF_ERROR(checkManifest(root, manifestPath));
   JsonField files = root["files"];
   files.onlyKeys({functionsFile, stagesFile, constantsFile, stepProblemFile, codeFiles[0],
                   codeFiles[1], codeFiles[2]});

@@ -5,7 +5,8 @@
 //   stages.json            one stage a line
 //   constants.safetensors  the tensors that Stage::constants name
 //   step-problem.json      what plans of single steps are made from (absent if there are none;
-//                          the version is then "omnibal.program/2")
+//                          the version is then "omnibal.program/2", and with several train modes
+//                          "omnibal.program/3")
 //   kernels.*              generated code (absent if no function calls "fused")
 //
 // The same input gives the same bytes. The manifest is written last, so that a directory without

@@ -119,6 +119,12 @@ json write(const Mode &m) {
     mode["step_memory"] = json::array({m.stepOffset, m.stepBytes});
   return mode;
 }
+json write(const TrainMode &m) {
+  return {{"tiles_cap", m.tilesCap},
+          {"tokens_cap", m.tokensCap},
+          {"microbatches", m.microbatches},
+          {"schedule", m.schedule}};
+}
 json write(const PictureGrid &g) {
   json grid = {{"patch", g.patch},
                {"merge", g.merge},
@@ -368,18 +374,39 @@ PictureGrid readGrid(Field f) {
     grid.alignCorners = f["align_corners"].flag();
   return grid;
 }
+/// What a manifest says once where there is one train mode.
+TrainMode readOnlyTrainMode(Field f) {
+  TrainMode mode;
+  mode.tilesCap = f["tiles_cap"].integer();
+  mode.tokensCap = f["tokens_cap"].integer();
+  mode.microbatches = f["microbatches"].small();
+  mode.schedule = f["schedule"].text();
+  return mode;
+}
+TrainMode readTrainMode(Field f) {
+  f.onlyKeys({"name", "tiles_cap", "tokens_cap", "degree", "microbatches", "schedule"});
+  TrainMode mode = readOnlyTrainMode(f);
+  mode.name = f["name"].text();
+  mode.degree = f["degree"].small();
+  return mode;
+}
+std::vector<TrainMode> readTrainModes(Field f) {
+  std::vector<TrainMode> modes = f.list(readTrainMode);
+  if (modes.size() < 2)
+    f.fail("at least two are expected");
+  modes.resize(std::max<size_t>(modes.size(), 1));
+  return modes;
+}
 void readSettings(Field f, Program &p) {
   p.target = f["target"].text();
   p.compute = f["compute"].text();
   p.cpu = f["cpu"].text();
   p.model = f["model"].text();
-  p.tilesCap = f["tiles_cap"].integer();
-  p.tokensCap = f["tokens_cap"].integer();
   p.rowBucket = f["row_bucket"].small();
   p.stages = f["stages"].small();
   p.dataParallel = f["data_parallel"].small();
-  p.microbatches = f["microbatches"].small();
-  p.schedule = f["schedule"].text();
+  p.trainModes = f.has("train_modes") ? readTrainModes(f["train_modes"])
+                                      : std::vector<TrainMode>{readOnlyTrainMode(f)};
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
               "prefix_inputs", "router_loss_coefficient", "pictures"});
@@ -416,18 +443,24 @@ json settingsToJson(const Program &p) {
     info["router_loss_coefficient"] = p.info.routerLossCoefficient;
   if (p.info.grid)
     info["pictures"] = write(*p.info.grid);
-  return {{"target", p.target},
-          {"compute", p.compute},
-          {"cpu", p.cpu},
-          {"model", p.model},
-          {"tiles_cap", p.tilesCap},
-          {"tokens_cap", p.tokensCap},
-          {"row_bucket", p.rowBucket},
-          {"stages", p.stages},
-          {"data_parallel", p.dataParallel},
-          {"microbatches", p.microbatches},
-          {"schedule", p.schedule},
-          {"info", info}};
+  json settings = {{"target", p.target},
+                   {"compute", p.compute},
+                   {"cpu", p.cpu},
+                   {"model", p.model},
+                   {"row_bucket", p.rowBucket},
+                   {"stages", p.stages},
+                   {"data_parallel", p.dataParallel},
+                   {"info", info}};
+  if (p.trainModes.size() == 1)
+    settings.update(write(p.trainModes[0]));
+  else
+    settings["train_modes"] = listOf(p.trainModes, [](const TrainMode &mode) {
+      json j = write(mode);
+      j["name"] = mode.name;
+      j["degree"] = mode.degree;
+      return j;
+    });
+  return settings;
 }
 
 Result<Program> programFromJson(const json &settings, const json &functions) {

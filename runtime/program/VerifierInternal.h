@@ -27,6 +27,11 @@ constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
 Status verifyStepRegions(const Program &program, const Stage &stage, const Mode &mode,
                          const std::string &where);
 
+/// p16, after p1.
+Status verifyModeList(const Program &program);
+/// p15, after p4.
+Status verifySharedParts(const Program &program);
+
 /// p12.
 Status verifyPictures(const Program &program);
 

@@ -277,7 +277,7 @@ Status verifyActions(const Program &p) {
   for (const Stage &stage : p.stageList)
     for (const auto &[name, mode] : stage.modes) {
       std::string where = "stage " + std::to_string(stage.id) + ", mode " + name;
-      bool train = name == "train";
+      const bool train = trainModeNumber(name).has_value();
       Positions positions;
       OMNIBAL_RETURN_IF_ERROR(checkIndices(stage, mode, train, where, positions));
       OMNIBAL_RETURN_IF_ERROR(checkCompute(mode, train, where, positions));

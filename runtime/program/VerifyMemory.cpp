@@ -138,6 +138,7 @@ public:
   StageRun(const Program &p, const Stage &stage, const std::string &name, RunPlan plan,
            std::span<const RunLoad> loads)
       : program(p), mode(stage.modes.at(name)), plan(std::move(plan)), loads(loads),
+        full{p.capsOf(name).tiles, p.roundedTokens(p.capsOf(name).tokens)},
         provided(mode.batchValues.size()),
         base("stage " + std::to_string(stage.id) + ", mode " + name) {}
 
@@ -159,10 +160,7 @@ private:
     return base + ", action " + std::to_string(position) + " " + nameOf(a.kind) + " of " +
            nameOf(a.unit());
   }
-  RunLoad loadOf(int32_t microbatch) const {
-    return loads.empty() ? RunLoad{program.tilesCap, program.roundedTokens(program.tokensCap)}
-                         : loads[microbatch];
-  }
+  RunLoad loadOf(int32_t microbatch) const { return loads.empty() ? full : loads[microbatch]; }
   /// The tiles of the action at hand.
   TileRange tilesOf(const Action &a) const {
     const int64_t all = loadOf(a.microbatch).tiles;
@@ -334,6 +332,7 @@ private:
   const Mode &mode;
   RunPlan plan;
   std::span<const RunLoad> loads;
+  RunLoad full;                         ///< at the mode's caps
   std::vector<std::set<Unit>> provided; ///< units for which a batch value was written
   Shadow shadow;
   InFlight inFlight;

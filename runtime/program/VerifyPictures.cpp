@@ -22,7 +22,7 @@ Status checkGrid(const Program &p, const PictureGrid &g) {
     return bad("a window of " + std::to_string(g.window) + " pixels is smaller than a unit of " +
                std::to_string(g.unitPixels()));
   // Numbers of patches and borders of segments are 32-bit values.
-  if (p.tilesCap > INT32_MAX / g.patchesPerUnit())
+  if (p.caps().tiles > INT32_MAX / g.patchesPerUnit())
     return bad("tiles_cap units have more than 2^31 patches");
   if (p.info.tokensPerTile != 1)
     return bad("a unit is one token, but tokens_per_tile is " +

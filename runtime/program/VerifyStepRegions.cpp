@@ -21,9 +21,10 @@ bool isWhole(const Extent &bytes) {
 
 /// At the caps; -1 where 64 bits do not hold it.
 int64_t bytesAtCaps(const Program &p, const Extent &bytes) {
+  const MicrobatchCaps caps = p.caps();
   __int128 sum = static_cast<__int128>(bytes.constant) +
-                 static_cast<__int128>(bytes.perTile) * p.tilesCap +
-                 static_cast<__int128>(bytes.perToken) * p.roundedTokens(p.tokensCap);
+                 static_cast<__int128>(bytes.perTile) * caps.tiles +
+                 static_cast<__int128>(bytes.perToken) * p.roundedTokens(caps.tokens);
   return sum > INT64_MAX ? -1 : static_cast<int64_t>(sum);
 }
 

@@ -33,8 +33,9 @@ bool sane(const Program &p, const Extent &e) {
   auto size = [](int64_t n) {
     return n < 0 ? -static_cast<__int128>(n) : static_cast<__int128>(n);
   };
-  return size(e.constant) + size(e.perTile) * std::max<int64_t>(p.tilesCap, 1) +
-             size(e.perToken) * std::max<int64_t>(p.roundedTokens(p.tokensCap), 1) <=
+  const MicrobatchCaps caps = p.caps();
+  return size(e.constant) + size(e.perTile) * std::max<int64_t>(caps.tiles, 1) +
+             size(e.perToken) * std::max<int64_t>(p.roundedTokens(caps.tokens), 1) <=
          sizeLimit;
 }
 bool sane(const Program &p, const std::vector<Extent> &list) {
@@ -43,8 +44,8 @@ bool sane(const Program &p, const std::vector<Extent> &list) {
 
 /// Extents are affine, so that a view's reach is quadratic in V and N at most: these points bound
 /// it for every view that a compiler writes.
-std::array<std::pair<int64_t, int64_t>, 6> probes(const Program &p) {
-  int64_t v = p.tilesCap, n = p.roundedTokens(p.tokensCap);
+std::array<std::pair<int64_t, int64_t>, 6> probes(const Program &p, const MicrobatchCaps &caps) {
+  int64_t v = caps.tiles, n = p.roundedTokens(caps.tokens);
   return {{{0, 0},
            {v, 0},
            {0, n},
@@ -58,12 +59,15 @@ Status checkHeader(const Program &p) {
   if (p.stages < 1 || p.stages > 65536 || p.stages != static_cast<int64_t>(p.stageList.size()))
     return bad("stages is " + std::to_string(p.stages) + ", but stages.json has " +
                std::to_string(p.stageList.size()));
-  if (p.dataParallel < 1 || p.dataParallel > 65536 || p.microbatches < 1 ||
-      p.microbatches > 1000000)
-    return bad("data_parallel and microbatches must be at least 1");
-  // A cap is the number of rows of many buffers: 2^31 keeps every product far from overflow.
-  if (p.tilesCap < 0 || p.tilesCap > INT32_MAX || p.tokensCap < 0 || p.tokensCap > INT32_MAX)
-    return bad("tiles_cap and tokens_cap must lie in [0, 2^31)");
+  for (const TrainMode &mode : p.trainModes) {
+    if (p.dataParallel < 1 || p.dataParallel > 65536 || mode.microbatches < 1 ||
+        mode.microbatches > 1000000)
+      return bad("data_parallel and microbatches must be at least 1");
+    // A cap is the number of rows of many buffers: 2^31 keeps every product far from overflow.
+    if (mode.tilesCap < 0 || mode.tilesCap > INT32_MAX || mode.tokensCap < 0 ||
+        mode.tokensCap > INT32_MAX)
+      return bad("tiles_cap and tokens_cap must lie in [0, 2^31)");
+  }
   if (p.compute != "float32" && (p.compute != "bfloat16" || p.target == "host"))
     return bad("compute is \"" + p.compute + "\"; target " + p.target + " has float32" +
                (p.target == "host" ? "" : " and bfloat16"));
@@ -75,7 +79,7 @@ Status checkHeader(const Program &p) {
       info.vocabulary > INT32_MAX || info.tokensPerTile < 0 || info.tokensPerTile > INT32_MAX)
     return bad("image_token_id, vocabulary or tokens_per_tile is out of range");
   if (int64_t bytes = denseBytes(info.tileShape, DType::F32);
-      !sane(bytes) || bytes > sizeLimit / std::max<int64_t>(p.tilesCap, 1))
+      !sane(bytes) || bytes > sizeLimit / std::max<int64_t>(p.caps().tiles, 1))
     return bad("tile_shape is out of range");
   for (size_t s = 0; s < p.stageList.size(); ++s)
     if (p.stageList[s].id != static_cast<int32_t>(s))
@@ -83,7 +87,8 @@ Status checkHeader(const Program &p) {
   return Status::ok();
 }
 
-Status checkView(const Program &p, const Function &f, const View &v, const std::string &where) {
+Status checkView(const Program &p, const MicrobatchCaps &caps, const Function &f, const View &v,
+                 const std::string &where) {
   if (v.buffer < 0 || v.buffer >= static_cast<int64_t>(f.buffers.size()))
     return broken("p2", where, "buffer " + std::to_string(v.buffer) + " does not exist");
   if (v.shape.size() != v.strides.size() || v.shape.size() > TensorView::maxRank)
@@ -94,7 +99,7 @@ Status checkView(const Program &p, const Function &f, const View &v, const std::
   if (!sane(p, v.shape) || !sane(p, v.strides) || !sane(p, v.offset))
     return broken("p2", where, "a size is out of range");
   const Buffer &buffer = f.buffers[v.buffer];
-  for (auto [tiles, tokens] : probes(p)) {
+  for (auto [tiles, tokens] : probes(p, caps)) {
     __int128 last = v.offset.evaluate(tiles, tokens), first = last;
     bool empty = false;
     for (size_t d = 0; d < v.shape.size(); ++d) {
@@ -116,7 +121,8 @@ Status checkView(const Program &p, const Function &f, const View &v, const std::
   return Status::ok();
 }
 
-Status checkFunction(const Program &p, const Function &f, const std::string &where) {
+Status checkFunction(const Program &p, const MicrobatchCaps &caps, const Function &f,
+                     const std::string &where) {
   if (f.formals < 0 || f.formals > static_cast<int64_t>(f.buffers.size()))
     return broken("p2", where, "formals is out of range");
   if (!sane(f.workspaceBytes))
@@ -129,11 +135,11 @@ Status checkFunction(const Program &p, const Function &f, const std::string &whe
       return broken("p2", at, "formals come first, then temporaries");
     if (!sane(p, buffer.shape))
       return broken("p2", at, "a size is out of range");
-    for (auto [tiles, tokens] : probes(p))
+    for (auto [tiles, tokens] : probes(p, caps))
       if (!sane(denseBytes(buffer.shape, buffer.dtype, tiles, tokens)))
         return broken("p2", at, "its size is out of range");
     int64_t bytes =
-        denseBytes(buffer.shape, buffer.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
+        denseBytes(buffer.shape, buffer.dtype, caps.tiles, p.roundedTokens(caps.tokens));
     if (temporary &&
         (!inside(buffer.offset, bytes, f.workspaceBytes) || buffer.offset % byteSize(buffer.dtype)))
       return broken("p2", at,
@@ -149,7 +155,7 @@ Status checkFunction(const Program &p, const Function &f, const std::string &whe
     for (const auto &[name, view] : call.operands) {
       if (!names.insert(name).second)
         return broken("p2", at, "operand \"" + name + "\" occurs twice");
-      OMNIBAL_RETURN_IF_ERROR(checkView(p, f, view, at + ", operand \"" + name + "\""));
+      OMNIBAL_RETURN_IF_ERROR(checkView(p, caps, f, view, at + ", operand \"" + name + "\""));
     }
   }
   return Status::ok();
@@ -256,7 +262,7 @@ Status checkShared(const Program &p) {
 
 /// Whether a value at `offset` of a region lies in it. What a step's plan places shrinks with the
 /// micro-batch, so that there every load counts.
-bool fits(const Program &p, const Region &region, const Extent &offset,
+bool fits(const Program &p, const MicrobatchCaps &caps, const Region &region, const Extent &offset,
           const std::vector<Extent> &shape, DType type) {
   const int64_t width = byteSize(type);
   if (!sane(p, offset) || !sane(p, shape) || offset.constant % width || offset.perTile % width ||
@@ -268,14 +274,14 @@ bool fits(const Program &p, const Region &region, const Extent &offset,
            inside(offset.evaluate(tiles, tokens), bytes, region.bytesAt(tiles, tokens));
   };
   if (!region.block)
-    return offset.isStatic() && fitsAt(p.tilesCap, p.roundedTokens(p.tokensCap));
-  auto all = probes(p);
+    return offset.isStatic() && fitsAt(caps.tiles, p.roundedTokens(caps.tokens));
+  auto all = probes(p, caps);
   return std::all_of(all.begin(), all.end(),
                      [&](const auto &load) { return fitsAt(load.first, load.second); });
 }
 
-Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, const LayerCall &call,
-                      const std::string &where) {
+Status checkLayerCall(const Program &p, const MicrobatchCaps &caps, const Stage &stage,
+                      const Mode &mode, const LayerCall &call, const std::string &where) {
   if (call.function < 0 || call.function >= static_cast<int64_t>(p.functions.size()))
     return broken("p4", where, "function " + std::to_string(call.function) + " does not exist");
   const Function &f = p.functions[call.function];
@@ -324,9 +330,9 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
     if (stored != formal.dtype)
       return broken("p4", at, "the type differs from that of what it is bound to");
     int64_t bytes =
-        denseBytes(formal.shape, formal.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
+        denseBytes(formal.shape, formal.dtype, caps.tiles, p.roundedTokens(caps.tokens));
     bool fitting = l.space == Space::Region
-                       ? fits(p, mode.regions[l.index], l.offset, formal.shape, formal.dtype)
+                       ? fits(p, caps, mode.regions[l.index], l.offset, formal.shape, formal.dtype)
                        : l.offset.isStatic() && inside(l.offset.constant, bytes, size) &&
                              l.offset.constant % byteSize(formal.dtype) == 0;
     if (!fitting)
@@ -338,15 +344,16 @@ Status checkLayerCall(const Program &p, const Stage &stage, const Mode &mode, co
   return Status::ok();
 }
 
-Status checkValue(const Program &p, const Mode &mode, const BatchValue &v,
-                  const std::string &where) {
+Status checkValue(const Program &p, const MicrobatchCaps &caps, const Mode &mode,
+                  const BatchValue &v, const std::string &where) {
   if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) ||
-      !fits(p, mode.regions[v.region], {v.offset, 0, 0}, v.shape, v.dtype))
+      !fits(p, caps, mode.regions[v.region], {v.offset, 0, 0}, v.shape, v.dtype))
     return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
   return Status::ok();
 }
 
-Status checkMode(const Program &p, const Stage &stage, const Mode &mode, const std::string &where) {
+Status checkMode(const Program &p, const MicrobatchCaps &caps, const Stage &stage, const Mode &mode,
+                 const std::string &where) {
   if (mode.microbatches < 1 || mode.microbatches > 1000000)
     return broken("p4", where, "microbatches must be at least 1");
   for (const Region &r : mode.regions) {
@@ -363,25 +370,26 @@ Status checkMode(const Program &p, const Stage &stage, const Mode &mode, const s
   }
   int64_t batchBytes = 0; // of all micro-batches: a backend may hold them at once
   for (const BatchValue &v : mode.batchValues) {
-    OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
-    const int64_t bytes = denseBytes(v.shape, v.dtype, p.tilesCap, p.roundedTokens(p.tokensCap));
+    OMNIBAL_RETURN_IF_ERROR(checkValue(p, caps, mode, v, where));
+    const int64_t bytes = denseBytes(v.shape, v.dtype, caps.tiles, p.roundedTokens(caps.tokens));
     if (bytes > (sizeLimit - batchBytes) / mode.microbatches)
       return broken("p4", where, "the values of its micro-batches are out of range");
     batchBytes += bytes * mode.microbatches;
   }
   for (const BatchValue &v : mode.results)
-    OMNIBAL_RETURN_IF_ERROR(checkValue(p, mode, v, where));
+    OMNIBAL_RETURN_IF_ERROR(checkValue(p, caps, mode, v, where));
   for (const Chunk &chunk : mode.chunks)
     for (ActionKind kind : computeKinds)
       for (const LayerCall &call : chunk.calls(kind))
         OMNIBAL_RETURN_IF_ERROR(
-            checkLayerCall(p, stage, mode, call,
+            checkLayerCall(p, caps, stage, mode, call,
                            where + ", " + nameOf(kind) + " of layer \"" + call.layer + "\""));
   return verifyStepRegions(p, stage, mode, where);
 }
 
 /// Both ends describe a message alike, and it fits their regions.
 Status checkTransfers(const Program &p, const std::string &modeName) {
+  const MicrobatchCaps caps = p.capsOf(modeName);
   std::map<int32_t, std::pair<const Transfer *, int>> seen;
   for (const Stage &stage : p.stageList) {
     const Mode &mode = stage.modes.at(modeName);
@@ -397,7 +405,7 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
         return broken("p5", where, "its region does not exist");
       for (const Piece &piece : t.pieces) {
         const Extent &offset = sends ? piece.sendOffset : piece.recvOffset;
-        if (!fits(p, mode.regions[region], offset, piece.shape, piece.dtype))
+        if (!fits(p, caps, mode.regions[region], offset, piece.shape, piece.dtype))
           return broken("p5", where, "piece \"" + piece.name + "\" does not fit its region");
       }
       auto [entry, first] = seen.emplace(t.id, std::make_pair(&t, 1));
@@ -425,39 +433,65 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
 }
 
 /// A training step has one loss a token, made on one stage, and one of the routers where it counts.
-Status checkLoss(const Program &p) {
-  if (!p.stageList[0].modes.count("train"))
-    return Status::ok();
+Status checkLoss(const Program &p, const std::string &modeName) {
+  const std::string where = "mode " + modeName;
   int makers = 0, routers = 0;
   for (const Stage &stage : p.stageList)
-    for (const BatchValue &v : stage.modes.at("train").results)
+    for (const BatchValue &v : stage.modes.at(modeName).results)
       if (v.name == "loss") {
         ++makers;
         if (v.dtype != DType::F32 || v.shape != std::vector<Extent>{{0, 0, 1}})
-          return broken("p4", "mode train", "the result \"loss\" must be f32 [N]");
+          return broken("p4", where, "the result \"loss\" must be f32 [N]");
       } else if (v.name == routerLossResult) {
         ++routers;
         if (v.dtype != DType::F32 || !v.shape.empty())
-          return broken("p4", "mode train", "the result \"router_loss\" must be one f32 number");
+          return broken("p4", where, "the result \"router_loss\" must be one f32 number");
       }
   if (routers != (p.info.routerLossCoefficient != 0))
-    return broken("p4", "mode train",
+    return broken("p4", where,
                   std::to_string(routers) +
                       " stages give the result \"router_loss\", but its "
                       "coefficient in the manifest is " +
                       std::to_string(p.info.routerLossCoefficient));
   return makers == 1 ? Status::ok()
-                     : broken("p4", "mode train",
+                     : broken("p4", where,
                               std::to_string(makers) + " stages give the result \"loss\", not one");
+}
+
+/// For each function the caps of the modes that call it, for which it is laid out; those of the
+/// first train mode where none does, as it is never run.
+std::vector<std::vector<MicrobatchCaps>> capsOfFunctions(const Program &p) {
+  std::vector<std::vector<MicrobatchCaps>> result(p.functions.size());
+  auto add = [&](int32_t function, const MicrobatchCaps &caps) {
+    if (function < 0 || function >= static_cast<int64_t>(result.size()))
+      return; // an error of p4
+    std::vector<MicrobatchCaps> &list = result[function];
+    if (std::find(list.begin(), list.end(), caps) == list.end())
+      list.push_back(caps);
+  };
+  for (const Stage &stage : p.stageList)
+    for (const auto &[name, mode] : stage.modes)
+      for (const Chunk &chunk : mode.chunks)
+        for (ActionKind kind : computeKinds)
+          for (const LayerCall &call : chunk.calls(kind))
+            add(call.function, p.capsOf(name));
+  for (std::vector<MicrobatchCaps> &list : result)
+    if (list.empty())
+      list.push_back(p.trainModes[0].caps());
+  return result;
 }
 
 } // namespace
 
 Status verifyStructure(const Program &p) {
   OMNIBAL_RETURN_IF_ERROR(checkHeader(p));
+  OMNIBAL_RETURN_IF_ERROR(verifyModeList(p));
   OMNIBAL_RETURN_IF_ERROR(verifyPictures(p));
-  for (const Function &f : p.functions)
-    OMNIBAL_RETURN_IF_ERROR(checkFunction(p, f, "function \"" + f.name + "\""));
+  const std::vector<std::vector<MicrobatchCaps>> capsOf = capsOfFunctions(p);
+  for (size_t i = 0; i < p.functions.size(); ++i)
+    for (const MicrobatchCaps &caps : capsOf[i])
+      OMNIBAL_RETURN_IF_ERROR(
+          checkFunction(p, caps, p.functions[i], "function \"" + p.functions[i].name + "\""));
   for (const Stage &stage : p.stageList)
     OMNIBAL_RETURN_IF_ERROR(checkPersistent(stage, "stage " + std::to_string(stage.id)));
   OMNIBAL_RETURN_IF_ERROR(checkShared(p));
@@ -470,15 +504,20 @@ Status verifyStructure(const Program &p) {
       auto first = modes.find(name);
       if (first == modes.end() || mode.microbatches != first->second.microbatches)
         return broken("p4", where, "the stages have different modes or numbers of micro-batches");
-      OMNIBAL_RETURN_IF_ERROR(checkMode(p, stage, mode, where));
+      OMNIBAL_RETURN_IF_ERROR(checkMode(p, p.capsOf(name), stage, mode, where));
     }
   }
-  if (auto train = modes.find("train");
-      train != modes.end() && train->second.microbatches != p.microbatches)
-    return broken("p4", "mode train", "its micro-batches are not those of the manifest");
+  for (const auto &[name, mode] : modes)
+    if (auto number = trainModeNumber(name);
+        number && *number < p.trainModes.size() &&
+        mode.microbatches != p.trainModes[*number].microbatches)
+      return broken("p4", "mode " + name, "its micro-batches are not those of the manifest");
   for (const auto &[name, mode] : modes)
     OMNIBAL_RETURN_IF_ERROR(checkTransfers(p, name));
-  return checkLoss(p);
+  for (const auto &[name, mode] : modes)
+    if (trainModeNumber(name))
+      OMNIBAL_RETURN_IF_ERROR(checkLoss(p, name));
+  return verifySharedParts(p);
 }
 
 Status verifyProgram(const Program &program) {

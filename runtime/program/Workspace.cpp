@@ -1,6 +1,7 @@
 #include "runtime/program/Workspace.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Sizes.h"
+#include <algorithm>
 
 namespace omnibal::rt {
 namespace {
@@ -44,14 +45,19 @@ void WorkspaceFacts::addKernels(const Function &function) {
 }
 
 int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
-  auto found = stage.modes.find("train");
-  WorkspaceFacts facts;
-  if (found != stage.modes.end())
-    for (const BatchValue &value : found->second.batchValues)
-      facts.addBatchValue(bytesAt(value.dtype, value.shape, program.tilesCap,
-                                  program.roundedTokens(program.tokensCap)),
-                          found->second.microbatches);
-  return facts.batchBytes;
+  int64_t most = 0;
+  for (const auto &[name, mode] : stage.modes) {
+    if (!trainModeNumber(name))
+      continue;
+    const MicrobatchCaps caps = program.capsOf(name);
+    WorkspaceFacts facts;
+    for (const BatchValue &value : mode.batchValues)
+      facts.addBatchValue(
+          bytesAt(value.dtype, value.shape, caps.tiles, program.roundedTokens(caps.tokens)),
+          mode.microbatches);
+    most = std::max(most, facts.batchBytes);
+  }
+  return most;
 }
 
 int64_t updateListBytes(const Stage &stage) {

@@ -15,6 +15,8 @@ namespace omnibal::rt::formats {
 inline constexpr const char *program = "omnibal.program/1";
 /// A program whose steps are planned one by one; it holds what plans are made from.
 inline constexpr const char *stepProgram = "omnibal.program/2";
+/// A program with several train modes.
+inline constexpr const char *modesProgram = "omnibal.program/3";
 inline constexpr const char *calibration = "omnibal.calibration/1";
 inline constexpr const char *planProblem = "omnibal.plan-problem/1";
 inline constexpr const char *plan = "omnibal.plan/1";

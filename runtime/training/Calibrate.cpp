@@ -55,8 +55,9 @@ public:
     auto part = [](double share, int64_t cap) {
       return std::min(cap, std::max<int64_t>(1, std::llround(share * static_cast<double>(cap))));
     };
-    batch.tiles = program.tilesCap > 0 ? part(shape.tiles, program.tilesCap) : 0;
-    batch.tokens = part(shape.tokens, program.tokensCap);
+    const MicrobatchCaps caps = program.caps();
+    batch.tiles = caps.tiles > 0 ? part(shape.tiles, caps.tiles) : 0;
+    batch.tokens = part(shape.tokens, caps.tokens);
     int64_t samples = std::min<int64_t>(shape.samples, batch.tokens);
     for (int64_t s = 0; s <= samples; ++s)
       batch.borders.push_back(batch.tokens * s / samples);

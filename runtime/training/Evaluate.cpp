@@ -37,7 +37,7 @@ public:
   Result<std::shared_ptr<StepSource>> nextPart() {
     OMNIBAL_RETURN_IF_ERROR(lookUp());
     const Program &p = s.program();
-    std::vector<std::vector<int64_t>> cut = cutInOrder(loads, p.tilesCap, p.tokensCap);
+    std::vector<std::vector<int64_t>> cut = cutInOrder(loads, p.caps().tiles, p.caps().tokens);
     const int64_t ofRun = layout.microbatches * layout.replicas;
     auto count = static_cast<int64_t>(cut.size());
     if (next < dataset.size()) // the last group may still grow, and runs are to be full

@@ -334,7 +334,7 @@ Status forward(Session &s) {
   std::vector<std::pair<int64_t, int64_t>> loads;
   for (const Row &row : in.list)
     loads.push_back({row.tiles, static_cast<int64_t>(row.ids.size())});
-  auto groups = cutInOrder(loads, p.tilesCap, p.tokensCap);
+  auto groups = cutInOrder(loads, p.caps().tiles, p.caps().tokens);
   // One replica runs; the others keep step with empty micro-batches.
   bool works = s.executor->replica() == 0, pixels = readsPixels(stage, "forward");
   std::map<std::string, Output> outputs;

@@ -56,7 +56,7 @@ const Mode *modeOf(const Session &s) {
 
 /// Decoded pictures that wait or are at work: the loader's, and those of the step that runs.
 int64_t picturesHeld(const Session &s, int64_t microbatches) {
-  const int64_t cap = s.program().tilesCap;
+  const int64_t cap = s.program().caps().tiles;
   const int64_t ahead = std::max(tilesAhead(s.program()), cap);
   return std::min(stepsHeld * microbatches * cap, microbatches * cap + ahead) *
          tileBytes(s.program());
@@ -69,8 +69,8 @@ int64_t pictureNumbers(const Program &program) {
     return 0;
   const int64_t axes = 3, ofUnit = 4;
   const int64_t ofPatch = 2 + (grid->gridSide > 0 ? 2 * grid->tapsPerPatch() : 0);
-  return 2 * axes * program.tokensCap +
-         2 * program.tilesCap * (ofUnit + ofPatch * grid->patchesPerUnit());
+  return 2 * axes * program.caps().tokens +
+         2 * program.caps().tiles * (ofUnit + ofPatch * grid->patchesPerUnit());
 }
 
 /// Lists of one number a token: a sample's, and what is made of them for a micro-batch.
@@ -79,13 +79,13 @@ int64_t tokensHeld(const Session &s, int64_t microbatches) {
   const int64_t ofSamples = 2 + inputs, packed = 5 + inputs;
   // Lists grow by doubling.
   return stepsHeld * microbatches * int64_t{sizeof(int32_t)} *
-         (s.program().tokensCap * (2 * ofSamples + packed) + pictureNumbers(s.program()));
+         (s.program().caps().tokens * (2 * ofSamples + packed) + pictureNumbers(s.program()));
 }
 
 int64_t decoding(const Dataset &dataset, const Program &program) {
   // A picture of its own size has all units of its sample.
   const auto &grid = program.info.grid;
-  const int64_t pixels = grid ? program.tilesCap * grid->unitPixels() * grid->unitPixels()
+  const int64_t pixels = grid ? program.caps().tiles * grid->unitPixels() * grid->unitPixels()
                               : tileBytes(program) / (3 * int64_t{sizeof(float)});
   return dataset.largestPicture() + (3 + decoderBytesPerPixel) * pixels + decoderChunkBytes;
 }

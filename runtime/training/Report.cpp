@@ -78,10 +78,12 @@ std::string summarize(const std::vector<std::string> &layers) {
 
 std::string banner(const Program &p, int threads, const std::vector<std::string> &beside) {
   std::string text = "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
-                     std::to_string(p.dataParallel) + " data-parallel ranks, " + p.schedule +
-                     ", micro-batches " + std::to_string(p.microbatches) + ", caps " +
-                     std::to_string(p.tilesCap) + " tiles and " + std::to_string(p.tokensCap) +
-                     " tokens, " + std::to_string(threads) + " threads a rank\n";
+                     std::to_string(p.dataParallel) + " data-parallel ranks, " +
+                     p.trainModes[0].schedule + ", micro-batches " +
+                     std::to_string(p.trainModes[0].microbatches) + ", caps " +
+                     std::to_string(p.trainModes[0].tilesCap) + " tiles and " +
+                     std::to_string(p.trainModes[0].tokensCap) + " tokens, " +
+                     std::to_string(threads) + " threads a rank\n";
   for (const Stage &stage : p.stageList) {
     int64_t parameters = 0, trainable = 0;
     for (const Parameter &q : stage.parameters) {

@@ -60,7 +60,7 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
   const RunOptions &o = s.options;
   json run = {{"stages", s.program().stages},
               {"data_parallel", s.program().dataParallel},
-              {"microbatches", s.program().microbatches},
+              {"microbatches", s.program().trainModes[0].microbatches},
               {"target", s.program().target},
               {"dtype", s.program().compute},
               {"steps", steps},

@@ -64,7 +64,7 @@ private:
   /// Reads ahead from the step on.
   void openFeeder(int64_t step, DataPosition from) {
     DataLoaderOptions options;
-    options.microbatches = s.program().microbatches;
+    options.microbatches = s.program().trainModes[0].microbatches;
     options.dataParallel = s.program().dataParallel;
     options.replica = s.executor->replica();
     options.pixels = readsPixels(s.executor->stageInfo(), "train");
@@ -379,14 +379,14 @@ private:
 
 Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
                                               const Dataset &dataset) {
-  StepSource::Layout layout{program.microbatches, program.dataParallel};
+  StepSource::Layout layout{program.trainModes[0].microbatches, program.dataParallel};
   if (options.batches.empty())
     return readStepsFile(options.stepsFile, layout,
                          [&](std::string_view key) { return dataset.find(key); });
   BatchesUse use;
   use.layout = layout;
-  use.tilesCap = program.tilesCap;
-  use.tokensCap = program.tokensCap;
+  use.tilesCap = program.caps().tiles;
+  use.tokensCap = program.caps().tokens;
   use.samples = dataset.size();
   use.units = program.info.grid.has_value();
   use.tilesOf = [&](int64_t sample) { return dataset.tiles(sample); };

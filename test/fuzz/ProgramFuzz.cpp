@@ -32,7 +32,9 @@ std::string sealed(std::string_view text,
   if (!manifest || !manifest->is_object() || manifest->contains("files"))
     return std::string(text);
   if (!manifest->contains("version"))
-    (*manifest)["version"] = files.size() > plainFiles ? formats::stepProgram : formats::program;
+    (*manifest)["version"] = manifest->contains("train_modes") ? formats::modesProgram
+                             : files.size() > plainFiles       ? formats::stepProgram
+                                                               : formats::program;
   for (const auto &[name, bytes] : files)
     (*manifest)["files"][name] = {{"bytes", bytes.size()},
                                   {"checksum", checksumText(fnv1a(bytes))}};

@@ -131,11 +131,12 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       "omnibal-compile: an exported vision-language model becomes a pipelined training program",
       "omnibal-compile");
   app.footer(example);
-  app.set_version_flag(
-      "--version", rt::formats::versionText("omnibal-compile", OMNIBAL_VERSION,
-                                            {rt::formats::program, rt::formats::stepProgram,
-                                             rt::formats::stepProblem, rt::formats::plan,
-                                             rt::formats::planProblem, rt::formats::calibration}));
+  app.set_version_flag("--version",
+                       rt::formats::versionText(
+                           "omnibal-compile", OMNIBAL_VERSION,
+                           {rt::formats::program, rt::formats::stepProgram,
+                            rt::formats::modesProgram, rt::formats::stepProblem, rt::formats::plan,
+                            rt::formats::planProblem, rt::formats::calibration}));
   app.set_config("--config", "", "TOML file that may hold any of these options");
   app.allow_config_extras(CLI::config_extras_mode::error);
   describe(app, options);

@@ -12,13 +12,14 @@ rt::Result<std::optional<planner::StepSamples>> sampleSteps(const Options &optio
     return std::optional(planner::StepSamples());
   OMNIBAL_ASSIGN_OR_RETURN(planner::StepProblem problem,
                            planner::parseStepProblem(program.stepProblem, "step-problem.json"));
-  OMNIBAL_ASSIGN_OR_RETURN(cost::EpochLoads epoch,
-                           cost::readBatchLoads(options.batches, program.dataParallel,
-                                                program.tilesCap, program.tokensCap));
-  if (static_cast<int64_t>(epoch.groups.size()) < program.microbatches * epoch.replicas)
+  const rt::TrainMode &train = program.trainModes[0];
+  OMNIBAL_ASSIGN_OR_RETURN(
+      cost::EpochLoads epoch,
+      cost::readBatchLoads(options.batches, program.dataParallel, train.tilesCap, train.tokensCap));
+  if (static_cast<int64_t>(epoch.groups.size()) < train.microbatches * epoch.replicas)
     return std::optional(planner::StepSamples());
   const std::vector<planner::StepLoads> steps =
-      cost::sampleSteps(epoch, program.microbatches, {program.tilesCap, program.tokensCap});
+      cost::sampleSteps(epoch, train.microbatches, {train.tilesCap, train.tokensCap});
   return std::optional(planner::planSamples(problem, steps, options.batches));
 }
 

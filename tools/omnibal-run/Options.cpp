@@ -94,7 +94,8 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version",
                        formats::versionText("omnibal-run", OMNIBAL_VERSION,
-                                            {formats::program, formats::calibration,
+                                            {formats::program, formats::stepProgram,
+                                             formats::modesProgram, formats::calibration,
                                              "checkpoint " + std::to_string(formats::checkpoint)}));
   app.set_config("--config", "", "TOML file that can hold any of these flags");
   app.allow_config_extras(CLI::config_extras_mode::error);

@@ -7,7 +7,8 @@ namespace omnibal::rt {
 
 Result<std::string> printSteps(const Program &program, const RunOptions &options) {
   if (program.stepProblem.empty())
-    return invalid("--loads: " + options.program + " runs the same lists (" + program.schedule +
+    return invalid("--loads: " + options.program + " runs the same lists (" +
+                   program.trainModes[0].schedule +
                    ") in every step; compile it with --schedule per-step, or leave out --loads");
   OMNIBAL_ASSIGN_OR_RETURN(std::shared_ptr<StepPlans> plans, openStepPlans(program, 1));
   for (const Stage &stage : program.stageList)

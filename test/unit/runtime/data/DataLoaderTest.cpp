@@ -121,8 +121,8 @@ TEST_F(DataLoaderTest, AStepDoesNotWaitForTheNextEpochsComposition) {
 class PictureFeed : public testing::Test {
 protected:
   PictureFeed() {
-    program.tilesCap = 1000;
-    program.tokensCap = 1000;
+    program.trainModes[0].tilesCap = 1000;
+    program.trainModes[0].tokensCap = 1000;
     program.info = {4, 1, {4, 96}, {}, {}, 128, 0, PictureGrid{4, 2, 2, 16, 0}};
     dataset = *Dataset::open({folder + "data-000000.tar"}, program.info.grid);
     DataLoaderOptions options;

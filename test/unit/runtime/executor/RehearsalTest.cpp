@@ -34,7 +34,7 @@ Seen rehearseRank(const LoadedProgram &loaded, Communicator &communicator) {
     };
     std::vector<float> before = parameters();
     const Program &p = loaded.program;
-    auto groups = tinyStep(1, p.microbatches * p.dataParallel);
+    auto groups = tinyStep(1, p.trainModes[0].microbatches * p.dataParallel);
     TinySource source(groups, p.dataParallel, executor->replica());
     OMNIBAL_ASSIGN_OR_RETURN(
         seen.rehearsal,

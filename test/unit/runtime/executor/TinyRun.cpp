@@ -142,7 +142,7 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
     OMNIBAL_RETURN_IF_ERROR(executor->initialize(files));
     const Program &p = loaded.program;
     for (int s = 0; s < steps; ++s) {
-      const int count = p.microbatches * p.dataParallel;
+      const int count = p.trainModes[0].microbatches * p.dataParallel;
       TinySource source(tinyStep(s, count), p.dataParallel, executor->replica(),
                         s + 1 < steps ? tinyStep(s + 1, count) : std::vector<TinyGroup>());
       StepOptions step = options;

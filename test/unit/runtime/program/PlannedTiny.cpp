@@ -105,16 +105,16 @@ Program plannedTinyProgram(TinyOptions options) {
   const Program whole = tinyProgram(options);
   options.split = true;
   Program p = tinyProgram(options);
-  p.schedule = "per-step";
+  p.trainModes[0].schedule = "per-step";
   planner::StepProblem problem;
   problem.stages = p.stages;
-  problem.microbatches = p.microbatches;
-  problem.tilesCap = p.tilesCap;
-  problem.tokensCap = p.tokensCap;
+  problem.microbatches = p.trainModes[0].microbatches;
+  problem.tilesCap = p.trainModes[0].tilesCap;
+  problem.tokensCap = p.trainModes[0].tokensCap;
   problem.rowBucket = p.rowBucket;
   problem.alignment = alignment;
   problem.link = {100, 1'000'000'000};
-  problem.fixed.variants.assign(p.stages, std::vector<int64_t>(p.microbatches, 0));
+  problem.fixed.variants.assign(p.stages, std::vector<int64_t>(p.trainModes[0].microbatches, 0));
   for (Stage &stage : p.stageList) {
     addWholeBackward(whole, stage);
     Mode &mode = stage.modes.at("train");

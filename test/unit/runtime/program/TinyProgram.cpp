@@ -8,7 +8,7 @@ const Extent N{0, 0, 1}, c{C, 0, 0}, w{W, 0, 0}, one{1, 0, 0}, zero{};
 
 /// Rows that buffers hold.
 int64_t capOf(const TinyOptions &o) {
-  return (tinyTokensCap + o.rowBucket - 1) / o.rowBucket * o.rowBucket;
+  return (o.tokensCap + o.rowBucket - 1) / o.rowBucket * o.rowBucket;
 }
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -383,12 +383,12 @@ Program tinyProgram(const TinyOptions &o) {
   Program p;
   p.cpu = "x86-64-v3";
   p.model = "tiny";
-  p.tokensCap = tinyTokensCap;
+  p.trainModes[0].tokensCap = o.tokensCap;
   p.rowBucket = o.rowBucket;
   p.stages = o.stages;
   p.dataParallel = o.dataParallel;
-  p.microbatches = o.microbatches;
-  p.schedule = "1f1b";
+  p.trainModes[0].microbatches = o.microbatches;
+  p.trainModes[0].schedule = "1f1b";
   p.info.vocabulary = W;
   p.functions = functions(capOf(o));
   for (int32_t s = 0; s < o.stages; ++s) {

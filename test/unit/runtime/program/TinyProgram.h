@@ -12,6 +12,8 @@
 
 namespace omnibal::rt {
 
+constexpr int64_t tinyVocabulary = 11, tinyWidth = 6, tinyTokensCap = 24;
+
 struct TinyOptions {
   int32_t stages = 1, microbatches = 2, dataParallel = 1;
   bool tied = false;
@@ -19,9 +21,8 @@ struct TinyOptions {
                       ///< first
   int32_t rowBucket = 1;
   bool inBFloat16 = false; ///< parameters, activations and their gradients lie in bfloat16
+  int64_t tokensCap = tinyTokensCap;
 };
-
-constexpr int64_t tinyVocabulary = 11, tinyWidth = 6, tinyTokensCap = 24;
 
 Program tinyProgram(const TinyOptions &options);
 

@@ -63,7 +63,7 @@ TEST_P(BrokenPrograms, AreRefused) {
 
 /// Makes the program one of dynamic resolution; nothing of it reads pictures.
 PictureGrid &addGrid(Program &p) {
-  p.tilesCap = 8;
+  p.trainModes[0].tilesCap = 8;
   p.info.tokensPerTile = 1;
   p.info.tileShape = {4, 96};
   return p.info.grid.emplace(PictureGrid{4, 2, 2, 16, 0});
@@ -202,7 +202,7 @@ const Broken cases[] = {
        Mode &mode = planSteps(p);
        for (Region &r : mode.regions)
          if (r.block) {
-           int64_t tokens = p.roundedTokens(p.tokensCap), whole = (r.bytes / tokens + 64) / 64 * 64;
+           int64_t tokens = p.roundedTokens(p.caps().tokens), whole = (r.bytes / tokens + 64) / 64 * 64;
            r.block->bytes = {0, 0, whole};
            p.stageList.back().arenaBytes += mode.microbatches * (whole * tokens - r.bytes);
            r.bytes = whole * tokens;
@@ -212,7 +212,7 @@ const Broken cases[] = {
            l.offset.constant += 64;
      }},
     {"p1", "stages is 3", [](Program &p) { p.stages = 3; }},
-    {"p1", "tokens_cap", [](Program &p) { p.tokensCap = -1; }},
+    {"p1", "tokens_cap", [](Program &p) { p.trainModes[0].tokensCap = -1; }},
     {"p1", "stage 1 has id 0", [](Program &p) { p.stageList[1].id = 0; }},
     {"p2", "buffer 9 does not exist",
      [](Program &p) { p.functions[0].calls[0].operands[0].second.buffer = 9; }},
@@ -229,12 +229,12 @@ const Broken cases[] = {
     // At the caps, where the products of these numbers no longer have 64 bits.
     {"p2", "a size is out of range",
      [](Program &p) {
-       p.tilesCap = INT32_MAX;
+       p.trainModes[0].tilesCap = INT32_MAX;
        p.functions[3].buffers[6].shape[0] = {0, int64_t{1} << 40, 0};
      }},
     {"p2", "a size is out of range",
      [](Program &p) {
-       p.tilesCap = INT32_MAX;
+       p.trainModes[0].tilesCap = INT32_MAX;
        p.functions[0].calls[0].operands[2].second.strides[0] = {1, int64_t{1} << 40, 0};
      }},
     {"p1", "tokens_per_tile is out of range",
@@ -242,18 +242,18 @@ const Broken cases[] = {
     {"p1", "tile_shape is out of range", [](Program &p) { p.info.tileShape = {3, INT64_MAX}; }},
     {"p1", "tile_shape is out of range",
      [](Program &p) {
-       p.tilesCap = INT32_MAX;
+       p.trainModes[0].tilesCap = INT32_MAX;
        p.info.tileShape = {int64_t{1} << 30};
      }},
     {"p4", "the values of its micro-batches are out of range",
      [](Program &p) {
-       p.microbatches = 1'000'000;
+       p.trainModes[0].microbatches = 1'000'000;
        for (Stage &stage : p.stageList) {
          stage.arenaBytes = int64_t{1} << 50;
          for (auto &[name, mode] : stage.modes) {
-           mode.microbatches = p.microbatches;
+           mode.microbatches = p.trainModes[0].microbatches;
            for (Region &r : mode.regions) {
-             r.offsets.assign(p.microbatches, r.offsets[0]);
+             r.offsets.assign(p.trainModes[0].microbatches, r.offsets[0]);
              r.bytes = int64_t{1} << 40;
            }
            for (BatchValue &v : mode.batchValues)
@@ -396,7 +396,7 @@ const Broken cases[] = {
     {"p12", "more than 2^31 patches",
      [](Program &p) {
        addGrid(p);
-       p.tilesCap = INT32_MAX / 2;
+       p.trainModes[0].tilesCap = INT32_MAX / 2;
      }},
     {"p12", "tokens_per_tile is 4",
      [](Program &p) {

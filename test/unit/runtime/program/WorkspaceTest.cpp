@@ -7,8 +7,8 @@ namespace {
 /// Figures by hand.
 TEST(Workspace, IsWhatTheBackendWillTake) {
   Program program;
-  program.tilesCap = 2;
-  program.tokensCap = 100;
+  program.trainModes[0].tilesCap = 2;
+  program.trainModes[0].tokensCap = 100;
   program.rowBucket = 64;
   Stage stage;
   Mode &mode = stage.modes["train"];

@@ -41,8 +41,8 @@ protected:
     const Program &p = program.program;
     for (int s = 0; s < steps; ++s) {
       {
-        TinySource source(tinyStep(s % shapes, p.microbatches * p.dataParallel), p.dataParallel,
-                          executor->replica());
+        TinySource source(tinyStep(s % shapes, p.trainModes[0].microbatches * p.dataParallel),
+                          p.dataParallel, executor->replica());
         StepOptions step = options;
         step.step = s;
         int64_t before = fake::hostWaits();
