@@ -1,0 +1,97 @@
+#include "runtime/planner/lengths/JointCuts.h"
+#include "runtime/planner/search/LoadedSearch.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace omnibal::planner {
+namespace {
+
+using SharedCuts = std::vector<int64_t>;
+
+class JointCutSearch {
+public:
+  JointCutSearch(const std::vector<JointMode> &modes, const JointOptions &options)
+      : modes(modes), options(options) {}
+
+  JointSearch run() {
+    for (const JointMode &mode : modes) {
+      SearchResult alone = mode.known ? *mode.known : searchForLoads(mode.problem, options.search);
+      if (alone.plan)
+        result.boundNs += mode.steps * static_cast<double>(alone.lowerBoundNs);
+      result.alone.push_back(std::move(alone));
+    }
+    for (const SearchResult &alone : result.alone)
+      if (alone.plan)
+        consider(alone.plan->cuts);
+    sort();
+    tryNeighbors();
+    sort();
+    return std::move(result);
+  }
+
+private:
+  void consider(const SharedCuts &cuts) {
+    if (!known.insert(cuts).second)
+      return;
+    JointPlans plans{cuts, {}, 0};
+    for (size_t m = 0; m < modes.size(); ++m) {
+      const SearchResult &alone = result.alone[m];
+      if (!alone.plan || alone.plan->cuts == cuts)
+        plans.modes.push_back(alone);
+      else
+        plans.modes.push_back(planWithCuts(modes[m].problem, cuts, options.search));
+    }
+    plans.value = options.value ? options.value(plans.modes) : epochNs(plans.modes);
+    result.tried.push_back(std::move(plans));
+  }
+
+  double epochNs(const std::vector<SearchResult> &plans) const {
+    double sum = 0;
+    for (size_t m = 0; m < modes.size(); ++m)
+      sum += plans[m].plan ? modes[m].steps * static_cast<double>(plans[m].plan->stepNs)
+                           : std::numeric_limits<double>::infinity();
+    return sum;
+  }
+
+  void sort() {
+    std::stable_sort(result.tried.begin(), result.tried.end(),
+                     [](const JointPlans &a, const JointPlans &b) { return a.value < b.value; });
+  }
+
+  void tryNeighbors() {
+    std::vector<SharedCuts> best;
+    for (size_t i = 0; i < std::min(options.moved, result.tried.size()); ++i)
+      best.push_back(result.tried[i].cuts);
+    for (const SharedCuts &cuts : best)
+      for (size_t boundary = 1; boundary + 1 < cuts.size(); ++boundary)
+        for (int64_t step : {-1, 1}) {
+          SharedCuts moved = cuts;
+          moved[boundary] += step;
+          if (moved[boundary - 1] < moved[boundary] && moved[boundary] < moved[boundary + 1])
+            consider(moved);
+        }
+  }
+
+  const std::vector<JointMode> &modes;
+  const JointOptions &options;
+  std::set<SharedCuts> known;
+  JointSearch result;
+};
+
+} // namespace
+
+SearchResult planWithCuts(const Problem &problem, const std::vector<int64_t> &cuts,
+                          const SearchOptions &options) {
+  Problem given = problem;
+  given.varyCuts = false;
+  given.givenCuts = cuts;
+  return searchForLoads(given, options);
+}
+
+JointSearch searchJointCuts(const std::vector<JointMode> &modes, const JointOptions &options) {
+  return JointCutSearch(modes, options).run();
+}
+
+} // namespace omnibal::planner

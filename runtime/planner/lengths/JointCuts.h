@@ -1,0 +1,54 @@
+//===- JointCuts.h - Cuts that several training modes share -----------------------------------===//
+//
+// A program with several training modes has one set of parameters, so all of its modes have the
+// same cuts; what is recomputed, the schedule and the number of micro-batches are a mode's own.
+//
+//===----------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_PLANNER_LENGTHS_JOINTCUTS_H
+#define RUNTIME_PLANNER_LENGTHS_JOINTCUTS_H
+
+#include "runtime/planner/search/Search.h"
+#include <functional>
+
+namespace omnibal::planner {
+
+/// A training mode: its layers' costs at its own caps, its micro-batches and schedule.
+struct JointMode {
+  Problem problem;
+  double steps = 1;                       ///< that an epoch has of the mode
+  std::optional<SearchResult> known = {}; ///< with cuts of its own, where that was searched before
+};
+
+/// What all modes do with the same cuts.
+struct JointPlans {
+  std::vector<int64_t> cuts;
+  std::vector<SearchResult> modes; ///< with these cuts; no plan: the mode does not fit
+  double value = 0;                ///< what was minimized; infinite: it cannot be done
+};
+
+struct JointSearch {
+  std::vector<SearchResult> alone; ///< each mode with cuts of its own
+  std::vector<JointPlans> tried;   ///< the best first; of equal ones the one that was found first
+  double boundNs = 0; ///< no cuts take less for `steps` of each mode; modes that never fit are left
+                      ///< out
+};
+
+struct JointOptions {
+  SearchOptions search;
+  /// What plans of all modes are worth, less is better; infinite: they are refused. Empty: the sum
+  /// over modes of steps x step time, infinite where a mode does not fit.
+  std::function<double(const std::vector<SearchResult> &)> value;
+  size_t moved = 3; ///< so many of the best cuts are tried with each boundary moved by one, too
+};
+
+/// Tries each mode's own best cuts and, of the best few, those that have one boundary moved by a
+/// layer; plans every mode with each of them (searchForLoads). All problems have the same number of
+/// layers, and their schedules the same number of chunks a stage.
+JointSearch searchJointCuts(const std::vector<JointMode> &modes, const JointOptions &options);
+
+/// The plan of a problem with these cuts.
+SearchResult planWithCuts(const Problem &problem, const std::vector<int64_t> &cuts,
+                          const SearchOptions &options);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_LENGTHS_JOINTCUTS_H
