@@ -108,12 +108,13 @@ Status Executor::waitForSums() {
 /// Losses and gradients are sums over the step's label tokens until it ends. For the mean of the
 /// micro-batches' balancing losses to be what is left after the division by their number, it counts
 /// so many times each. All of the step's micro-batches are counted before the first one runs.
-Status Executor::weighRouterLoss(MicrobatchSource &source, StepUnderWay &step) {
+Status Executor::weighRouterLoss(MicrobatchSource &source, const StepOptions &options,
+                                 StepUnderWay &step) {
   const double coefficient = loaded.program.info.routerLossCoefficient;
   if (coefficient == 0)
     return Status::ok();
   double counts[] = {0, 0}; // label tokens, micro-batches
-  for (int32_t m = 0; m < loaded.program.trainModes[0].microbatches; ++m) {
+  for (int32_t m = 0; m < loaded.program.trainModes[options.mode].microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
     counts[0] += static_cast<double>(batch->labelTokens);
     counts[1] += batch->tokens > 0;
@@ -132,7 +133,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
                                StepUnderWay &step) {
   enum { Labels, Tokens, Padded, Tiles, Flops, Stops, Saves, Saving, SaveFailed, Damaged, Counts };
   std::vector<double> counts(Counts);
-  const PreparedMode &prepared = impl->modes.at("train");
+  const PreparedMode &prepared = impl->modes.at(trainModeName(options.mode));
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
     counts[Flops] += impl->work->of(*prepared.mode, m, *batch);

@@ -101,8 +101,8 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
 }
 
 Status Executor::run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink) {
-  if (mode == "train")
-    return {Code::Internal, "mode train runs through trainStep()"};
+  if (trainModeNumber(mode))
+    return {Code::Internal, "mode " + mode + " runs through trainStep()"};
   if (!impl->steps.empty())
     return {Code::Internal, "a mode is run while a training step is under way"};
   device.backend->forgetEvents();
@@ -124,8 +124,9 @@ Result<StepResult> Executor::trainStep(MicrobatchSource &source, const StepOptio
 }
 
 Status Executor::startStep(MicrobatchSource &source, const StepOptions &options) {
-  if (!stageInfo().modes.count("train"))
-    return invalid("the program has no mode \"train\"");
+  const std::string mode = trainModeName(options.mode);
+  if (!stageInfo().modes.count(mode))
+    return invalid("the program has no mode \"" + mode + "\"");
   Backend &backend = *device.backend;
   if (impl->steps.empty()) {
     backend.forgetEvents();
@@ -134,10 +135,10 @@ Status Executor::startStep(MicrobatchSource &source, const StepOptions &options)
   StepUnderWay step;
   step.step = options.step;
   step.begin = backend.recordEvent();
-  if (Status status = weighRouterLoss(source, step); !status)
+  if (Status status = weighRouterLoss(source, options, step); !status)
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      stepForPeople(step.step));
-  OMNIBAL_RETURN_IF_ERROR(runActions("train", source, nullptr, &options, &step));
+  OMNIBAL_RETURN_IF_ERROR(runActions(mode, source, nullptr, &options, &step));
   step.end = backend.recordEvent();
   step.busy = std::move(impl->busy);
   impl->busy.clear();

@@ -60,6 +60,7 @@ struct StepOptions {
   AdamWOptions adamW; ///< step and gradientScale are set by the executor
   double clip = 1.0;  ///< of the global norm; 0 or less = off
   int64_t step = 0;   ///< for messages
+  size_t mode = 0;    ///< of Program::trainModes
   /// What this rank asks all ranks for; they hear of it with the step's counts.
   bool stop = false, save = false;
   /// What this rank tells of its part of a checkpoint that is being saved (CheckpointSaver).
@@ -120,7 +121,7 @@ public:
   /// ranks that hold them; all ranks call it.
   Status shareParameters(bool moments);
 
-  /// Runs a whole step of mode "train" with its epilogue (Epilogue.cpp).
+  /// Runs a whole step of a train mode with its epilogue (Epilogue.cpp).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
   /// Runs a step in two halves, so that the host may be a step ahead of its device. This half
   /// enqueues a step; nothing of `source` is needed afterwards.
@@ -139,10 +140,10 @@ public:
 
   /// Does the same with small numbers as parameters, for rehearsals without weights.
   Status initializeForRehearsal();
-  /// Runs the computing actions of mode "train" in their order, for measuring. There are no
+  /// Runs the computing actions of a train mode in their order, for measuring. There are no
   /// messages (what would be received is filled with small numbers) and no epilogue, so nothing
   /// waits for another rank and no parameter changes.
-  Result<Rehearsal> rehearse(MicrobatchSource &source, const LayerClock &clock);
+  Result<Rehearsal> rehearse(MicrobatchSource &source, const LayerClock &clock, size_t mode = 0);
   /// The part of the arena that holds nothing between runs.
   std::span<std::byte> scratch(); ///< device memory
   Backend &backend() { return *device.backend; }
@@ -193,7 +194,7 @@ private:
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
   Status waitForSums();
-  Status weighRouterLoss(MicrobatchSource &source, StepUnderWay &step);
+  Status weighRouterLoss(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status update(const StepOptions &options, const StepUnderWay &step);
   Status readSums(StepUnderWay &step);

@@ -20,10 +20,12 @@ std::vector<float> smallNumbers(float scale) {
 
 } // namespace
 
-Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock &clock) {
-  auto found = impl->modes.find("train");
+Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock &clock,
+                                     size_t number) {
+  const std::string name = trainModeName(number);
+  auto found = impl->modes.find(name);
   if (found == impl->modes.end())
-    return invalid("the program has no mode \"train\"");
+    return invalid("the program has no mode \"" + name + "\"");
   const PreparedMode &prepared = found->second;
   const Mode &mode = *prepared.mode;
   if (!impl->steps.empty())

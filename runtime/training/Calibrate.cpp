@@ -49,13 +49,12 @@ double median(std::vector<double> values) {
 /// Gives the same micro-batch every time.
 class OneMicrobatch final : public MicrobatchSource {
 public:
-  OneMicrobatch(const Program &program, const LoadShape &shape, double labelsPerToken,
-                bool pixels) {
+  OneMicrobatch(const Program &program, const MicrobatchCaps &caps, const LoadShape &shape,
+                double labelsPerToken, bool pixels) {
     const ModelInfo &info = program.info;
     auto part = [](double share, int64_t cap) {
       return std::min(cap, std::max<int64_t>(1, std::llround(share * static_cast<double>(cap))));
     };
-    const MicrobatchCaps caps = program.caps();
     batch.tiles = caps.tiles > 0 ? part(shape.tiles, caps.tiles) : 0;
     batch.tokens = part(shape.tokens, caps.tokens);
     int64_t samples = std::min<int64_t>(shape.samples, batch.tokens);
@@ -140,18 +139,9 @@ public:
 
   Status run() {
     OMNIBAL_RETURN_IF_ERROR(s.agree(countLabels()));
-    bool pixels = readsPixels(s.executor->stageInfo(), "train");
-    size_t done = 0;
-    for (const LoadShape &shape : loadShapes) {
-      ++done;
-      if (s.leads())
-        std::cerr << "omnibal-run: measuring load " << done << " of " << std::size(loadShapes)
-                  << std::endl;
-      OneMicrobatch source(s.program(), shape, labelsPerToken, pixels);
-      if (done == 1)
-        OMNIBAL_RETURN_IF_ERROR(warmUp(source));
-      OMNIBAL_RETURN_IF_ERROR(measureLoad(source));
-    }
+    // The largest mode first: it touches the most memory.
+    for (mode = s.program().trainModes.size(); mode-- > 0;)
+      OMNIBAL_RETURN_IF_ERROR(measureMode());
     found.actionNs = actions > 0 ? overhead / static_cast<double>(actions) : 0;
     found.noise = median(noises);
     OMNIBAL_RETURN_IF_ERROR(measureLink());
@@ -176,6 +166,25 @@ private:
     return Status::ok();
   }
 
+  /// Functions that modes share are measured at the loads of both.
+  Status measureMode() {
+    const std::vector<TrainMode> &modes = s.program().trainModes;
+    const bool pixels = readsPixels(s.executor->stageInfo(), trainModeName(mode));
+    size_t done = 0;
+    for (const LoadShape &shape : loadShapes) {
+      ++done;
+      if (s.leads())
+        std::cerr << "omnibal-run: measuring load " << done << " of " << std::size(loadShapes)
+                  << (modes.size() > 1 ? " of mode " + modes[mode].name : std::string())
+                  << std::endl;
+      OneMicrobatch source(s.program(), modes[mode].caps(), shape, labelsPerToken, pixels);
+      if (done == 1)
+        OMNIBAL_RETURN_IF_ERROR(warmUp(source));
+      OMNIBAL_RETURN_IF_ERROR(measureLoad(source));
+    }
+    return Status::ok();
+  }
+
   struct Repeat {
     std::map<int32_t, std::pair<Seconds, int64_t>> functions; ///< total and calls
     Seconds layers{0}, total{0};
@@ -184,15 +193,14 @@ private:
 
   Result<Repeat> rehearse(OneMicrobatch &source) {
     Repeat repeat;
-    OMNIBAL_ASSIGN_OR_RETURN(
-        Rehearsal rehearsal,
-        s.executor->rehearse(source, [&](const LayerCall &call, ActionKind, Clock::duration d) {
-          auto &[total, count] = repeat.functions[call.function];
-          total += d;
-          ++count;
-          repeat.layers += d;
-          layerOf.try_emplace(call.function, call.layer);
-        }));
+    const LayerClock clock = [&](const LayerCall &call, ActionKind, Clock::duration d) {
+      auto &[total, count] = repeat.functions[call.function];
+      total += d;
+      ++count;
+      repeat.layers += d;
+      layerOf.try_emplace(call.function, call.layer);
+    };
+    OMNIBAL_ASSIGN_OR_RETURN(Rehearsal rehearsal, s.executor->rehearse(source, clock, mode));
     repeat.total = rehearsal.total;
     repeat.actions = rehearsal.actions;
     return repeat;
@@ -252,8 +260,7 @@ private:
       measured.name = function.name;
       measured.layer = layerOf[number];
       load.ns = median(means);
-      measured.loads.push_back(load);
-      measured.calls.push_back(static_cast<double>(count));
+      measured.add(load, static_cast<double>(count));
     }
   }
 
@@ -390,6 +397,7 @@ private:
   Session &s;
   const DataSource &data;
   double labelsPerToken = 1;
+  size_t mode = 0; ///< the train mode that is measured
   Measurements found;
   std::map<int32_t, std::string> layerOf;
   std::vector<double> noises; ///< one a load

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <tuple>
 
 namespace omnibal::rt {
 namespace {
@@ -116,17 +117,29 @@ Measurements Measurements::fromJson(const json &j) {
   return m;
 }
 
+void MeasuredFunction::add(const TimedLoad &load, double callsOfLoad) {
+  auto key = [](const TimedLoad &l) {
+    return std::tuple(l.tiles, l.tokens, l.squaredTokens, l.labels, l.squaredTiles);
+  };
+  const auto found = std::find_if(loads.begin(), loads.end(),
+                                  [&](const TimedLoad &l) { return key(l) == key(load); });
+  if (found == loads.end()) {
+    loads.push_back(load);
+    calls.push_back(callsOfLoad);
+    return;
+  }
+  double &before = calls[found - loads.begin()];
+  const double all = before + callsOfLoad;
+  if (all > 0)
+    found->ns = (found->ns * before + load.ns * callsOfLoad) / all;
+  before = all;
+}
+
 void Measurements::add(const Measurements &other) {
   for (const auto &[digest, theirs] : other.functions) {
     auto [found, fresh] = functions.try_emplace(digest, theirs);
-    MeasuredFunction &mine = found->second;
-    for (size_t i = 0; !fresh && i < mine.loads.size(); ++i) {
-      double calls = mine.calls[i] + theirs.calls[i];
-      if (calls > 0)
-        mine.loads[i].ns =
-            (mine.loads[i].ns * mine.calls[i] + theirs.loads[i].ns * theirs.calls[i]) / calls;
-      mine.calls[i] = calls;
-    }
+    for (size_t i = 0; !fresh && i < theirs.loads.size(); ++i)
+      found->second.add(theirs.loads[i], theirs.calls[i]);
   }
   noise = std::max(noise, other.noise);
   actionNs = std::max(actionNs, other.actionNs);

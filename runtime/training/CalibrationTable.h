@@ -17,11 +17,15 @@ struct MeasuredLink {
   double latencyNs = 0, bytesPerSecond = 0;
 };
 
-/// One function of the program at every load, in the order of the loads.
+/// One function of the program at every load that it was measured at.
 struct MeasuredFunction {
   std::string name, layer; ///< in the program that was measured; `layer` is one that calls it
   std::vector<TimedLoad> loads;
   std::vector<double> calls; ///< how many measurements stand behind each load
+
+  /// Averages over loads that are equal: a program may have a function several times, as its train
+  /// modes do.
+  void add(const TimedLoad &load, double callsOfLoad);
 };
 
 /// What one rank found out, or all of them.

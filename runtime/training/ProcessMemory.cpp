@@ -49,37 +49,49 @@ int64_t tileBytes(const Program &program) {
   return bytes;
 }
 
-const Mode *modeOf(const Session &s) {
-  auto found = s.executor->stageInfo().modes.find(s.options.evaluate ? "evaluate" : "train");
-  return found == s.executor->stageInfo().modes.end() ? nullptr : &found->second;
+/// The modes that the run's steps have, by name.
+std::map<std::string, const Mode *> modesOf(const Session &s) {
+  std::map<std::string, const Mode *> modes;
+  for (const auto &[name, mode] : s.executor->stageInfo().modes)
+    if (s.options.evaluate ? name == "evaluate" : trainModeNumber(name).has_value())
+      modes[name] = &mode;
+  return modes;
+}
+
+/// The most tiles, and the most tokens, that all micro-batches of a step have together.
+MicrobatchCaps stepCaps(const Session &s) {
+  MicrobatchCaps most;
+  for (const auto &[name, mode] : modesOf(s)) {
+    const MicrobatchCaps caps = s.program().capsOf(name);
+    most.tiles = std::max(most.tiles, mode->microbatches * caps.tiles);
+    most.tokens = std::max(most.tokens, mode->microbatches * caps.tokens);
+  }
+  return most;
 }
 
 /// Decoded pictures that wait or are at work: the loader's, and those of the step that runs.
-int64_t picturesHeld(const Session &s, int64_t microbatches) {
-  const int64_t cap = s.program().caps().tiles;
-  const int64_t ahead = std::max(tilesAhead(s.program()), cap);
-  return std::min(stepsHeld * microbatches * cap, microbatches * cap + ahead) *
-         tileBytes(s.program());
+int64_t picturesHeld(const Session &s, int64_t ofStep) {
+  const int64_t ahead = std::max(tilesAhead(s.program()), s.program().caps().tiles);
+  return std::min(stepsHeld * ofStep, ofStep + ahead) * tileBytes(s.program());
 }
 
-/// Numbers that follow from pictures of their own sizes, of a micro-batch.
-int64_t pictureNumbers(const Program &program) {
+/// Numbers that follow from pictures of their own sizes, of a step.
+int64_t pictureNumbers(const Program &program, const MicrobatchCaps &ofStep) {
   const auto &grid = program.info.grid;
   if (!grid)
     return 0;
   const int64_t axes = 3, ofUnit = 4;
   const int64_t ofPatch = 2 + (grid->gridSide > 0 ? 2 * grid->tapsPerPatch() : 0);
-  return 2 * axes * program.caps().tokens +
-         2 * program.caps().tiles * (ofUnit + ofPatch * grid->patchesPerUnit());
+  return 2 * axes * ofStep.tokens + 2 * ofStep.tiles * (ofUnit + ofPatch * grid->patchesPerUnit());
 }
 
 /// Lists of one number a token: a sample's, and what is made of them for a micro-batch.
-int64_t tokensHeld(const Session &s, int64_t microbatches) {
+int64_t tokensHeld(const Session &s, const MicrobatchCaps &ofStep) {
   const int64_t inputs = static_cast<int64_t>(s.program().info.tokenInputs.size());
   const int64_t ofSamples = 2 + inputs, packed = 5 + inputs;
   // Lists grow by doubling.
-  return stepsHeld * microbatches * int64_t{sizeof(int32_t)} *
-         (s.program().caps().tokens * (2 * ofSamples + packed) + pictureNumbers(s.program()));
+  return stepsHeld * int64_t{sizeof(int32_t)} *
+         (ofStep.tokens * (2 * ofSamples + packed) + pictureNumbers(s.program(), ofStep));
 }
 
 int64_t decoding(const Dataset &dataset, const Program &program) {
@@ -101,13 +113,18 @@ int64_t messages(const Session &s, bool alone) {
          (alone ? transportOwn + peers * chunkOfPeer : 0);
 }
 
-int64_t callsOfStep(const Program &program, const Mode &mode) {
-  int64_t calls = 0;
-  for (const Chunk &chunk : mode.chunks)
-    for (ActionKind kind : computeKinds)
-      for (const LayerCall &call : chunk.calls(kind))
-        calls += static_cast<int64_t>(program.functions[call.function].calls.size());
-  return calls * mode.microbatches;
+/// The most of a mode.
+int64_t callsOfStep(const Session &s) {
+  int64_t most = 0;
+  for (const auto &[name, mode] : modesOf(s)) {
+    int64_t calls = 0;
+    for (const Chunk &chunk : mode->chunks)
+      for (ActionKind kind : computeKinds)
+        for (const LayerCall &call : chunk.calls(kind))
+          calls += static_cast<int64_t>(s.program().functions[call.function].calls.size());
+    most = std::max(most, calls * mode->microbatches);
+  }
+  return most;
 }
 
 int64_t largestTensor(const Stage &stage) {
@@ -160,8 +177,7 @@ int64_t epochs(const Session &s, const DataSource &data) {
 std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
   const Stage &stage = s.executor->stageInfo();
   const Program &program = s.program();
-  const Mode *mode = modeOf(s);
-  const int64_t microbatches = mode ? mode->microbatches : 1;
+  const MicrobatchCaps ofStep = stepCaps(s);
   const std::string modeName = s.options.evaluate ? "evaluate" : "train";
   const int64_t threads = s.executor->pool().threads(), readers = loaderThreads(s, modeName);
   const bool pictures = readsPixels(stage, modeName);
@@ -170,8 +186,8 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
   uses.push_back(
       {"kernels' scratch", threads * static_cast<int64_t>(s.executor->pool().scratchBytes())});
   if (pictures)
-    uses.push_back({"pictures", picturesHeld(s, microbatches)});
-  int64_t reading = tokensHeld(s, microbatches);
+    uses.push_back({"pictures", picturesHeld(s, ofStep.tiles)});
+  int64_t reading = tokensHeld(s, ofStep);
   if (pictures)
     reading += readers * decoding(*data.dataset, program);
   uses.push_back({"reading samples", reading});
@@ -180,8 +196,8 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
     uses.push_back({"messages", bytes});
   if (!s.options.saveGradients.empty())
     uses.push_back({"gradients being saved", gradientBytes(stage)});
-  if (!s.options.trace.empty() && mode)
-    uses.push_back({"the trace", traceOfCall * callsOfStep(program, *mode) * s.options.traceSteps});
+  if (!s.options.trace.empty())
+    uses.push_back({"the trace", traceOfCall * callsOfStep(s) * s.options.traceSteps});
   if (s.stagesCheckpoints && stagingBytes(s) > 0)
     uses.push_back({"checkpoints being written", stagingBytes(s)});
   uses.push_back({"threads", (threads + readers + 2) * perThread});
