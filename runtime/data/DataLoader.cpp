@@ -55,9 +55,16 @@ int64_t tilesAhead(const Program &program) {
               : LoaderOptions().tilesAhead;
 }
 
-PackingRules packingRules(const Program &p) {
-  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, p.caps().tiles,
-          p.caps().tokens,     p.info.tokenInputs,   p.info.grid,       readsSeenPictures(p)};
+std::vector<StepShape> trainShapes(const Program &program) {
+  std::vector<StepShape> shapes;
+  for (const TrainMode &mode : program.trainModes)
+    shapes.push_back({mode.microbatches, mode.caps()});
+  return shapes;
+}
+
+PackingRules packingRules(const Program &p, const MicrobatchCaps &caps) {
+  return {p.info.imageTokenId, p.info.tokensPerTile, p.info.vocabulary, caps.tiles,
+          caps.tokens,         p.info.tokenInputs,   p.info.grid,       readsSeenPictures(p)};
 }
 
 SampleRules sampleRules(const Program &p) {
@@ -77,19 +84,22 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> data, const Preprocess &pr
                        const DataLoaderOptions &settings)
     : dataset(std::move(data)),
       reader(steps->reader(settings.replica, settings.position, settings.lastStep)),
-      options(settings), rules(packingRules(program)),
-      loader(dataset, preprocess, loaderOptions(program, settings)),
+      options(settings), loader(dataset, preprocess, loaderOptions(program, settings)),
       announcedSteps(settings.firstStep), currentStep(settings.firstStep) {
+  for (const StepShape &shape : options.shapes)
+    rules.push_back(packingRules(program, shape.caps));
   announceAhead();
 }
 
 Status DataLoader::announce(int64_t step) {
-  for (int32_t m = 0; m < options.microbatches; ++m) {
+  OMNIBAL_ASSIGN_OR_RETURN(const size_t mode, reader->mode(step));
+  for (int32_t m = 0; m < options.shapes.at(mode).microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<int64_t> samples, reader->samples(step, m));
     std::erase_if(samples, [&](int64_t sample) { return options.leftOut.count(sample) > 0; });
     loader.announce(std::move(samples));
   }
   announcedSteps = step + 1;
+  modes.push_back(mode);
   return Status::ok();
 }
 
@@ -106,12 +116,19 @@ void DataLoader::nextStep() {
   taken.clear();
   badSamples.clear();
   ++currentStep;
+  if (!modes.empty())
+    modes.pop_front();
   announceAhead();
 }
 
-Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
+Result<size_t> DataLoader::mode() {
   if (announcedSteps <= currentStep)
     OMNIBAL_RETURN_IF_ERROR(announce(currentStep));
+  return modes.front();
+}
+
+Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
+  OMNIBAL_ASSIGN_OR_RETURN(const size_t ofStep, mode());
   while (static_cast<int32_t>(taken.size()) <= microbatch) {
     OMNIBAL_ASSIGN_OR_RETURN(LoadedBatch batch, loader.take(options.deadline));
     std::move(batch.bad.begin(), batch.bad.end(), std::back_inserter(badSamples));
@@ -122,7 +139,7 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
         view.tokenInputs[name] = values;
       views.push_back(std::move(view));
     }
-    OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, rules));
+    OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, rules[ofStep]));
     packed.pixels = std::move(batch.pixels);
     taken.push_back(std::make_unique<PackedMicrobatch>(std::move(packed)));
   }
@@ -131,8 +148,10 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
 
 std::vector<MicrobatchWeight> DataLoader::next() const {
   std::vector<MicrobatchWeight> weights;
-  const size_t left = options.microbatches - taken.size(); // of this step
-  for (int32_t m = 0; announcedSteps > currentStep + 1 && m < options.microbatches; ++m) {
+  if (modes.size() < 2)
+    return weights;
+  const size_t left = options.shapes.at(modes[0]).microbatches - taken.size(); // of this step
+  for (int32_t m = 0; m < options.shapes.at(modes[1]).microbatches; ++m) {
     const std::optional<BatchLengths> lengths = loader.lengths(left + m);
     if (!lengths)
       return {};

@@ -6,14 +6,24 @@
 #include "runtime/data/MicrobatchSource.h"
 #include "runtime/data/Prefetcher.h"
 #include "runtime/program/Program.h"
+#include <deque>
 #include <memory>
 #include <set>
 #include <vector>
 
 namespace omnibal::rt {
 
+/// What a step of a mode takes.
+struct StepShape {
+  int32_t microbatches = 1;
+  MicrobatchCaps caps; ///< of each of them
+};
+/// Of the program's train modes, by number.
+std::vector<StepShape> trainShapes(const Program &program);
+
 struct DataLoaderOptions {
-  int32_t microbatches = 1, dataParallel = 1, replica = 0;
+  std::vector<StepShape> shapes; ///< by number of the steps' mode
+  int32_t dataParallel = 1, replica = 0;
   bool pixels = true; ///< whether this stage reads pixel_values
   int threads = 1;    ///< that read and decode
   std::chrono::milliseconds deadline{600'000};
@@ -34,6 +44,8 @@ public:
              const Program &program, const std::shared_ptr<StepSource> &steps,
              const DataLoaderOptions &options);
 
+  /// The number of the train mode of the step that get() belongs to.
+  Result<size_t> mode();
   /// Forgets the last step's micro-batches; the next get() belongs to the next step.
   void nextStep();
   Result<const PackedMicrobatch *> get(int32_t microbatch) override;
@@ -58,10 +70,11 @@ private:
   std::shared_ptr<const Dataset> dataset;
   std::unique_ptr<StepReader> reader;
   DataLoaderOptions options;
-  PackingRules rules;
+  std::vector<PackingRules> rules; ///< by mode
   Prefetcher loader;
   int64_t announcedSteps = 0; ///< number of the first step that is not announced
   int64_t currentStep = 0;
+  std::deque<size_t> modes; ///< of the announced steps, from the current one on
   std::vector<std::unique_ptr<PackedMicrobatch>> taken;
   std::vector<BadSample> badSamples;
 };
@@ -71,7 +84,7 @@ bool readsPixels(const Stage &stage, const std::string &mode);
 /// Returns how many decoded tiles a data loader's prefetcher holds at most, in addition to those of
 /// one micro-batch.
 int64_t tilesAhead(const Program &program);
-PackingRules packingRules(const Program &program);
+PackingRules packingRules(const Program &program, const MicrobatchCaps &caps);
 SampleRules sampleRules(const Program &program);
 
 } // namespace omnibal::rt

@@ -35,6 +35,8 @@ void Trace::span(Lane lane, const std::string &name, Clock::time_point begin, Cl
                 out.attribute("tiles", tiles);
                 if (bytes > 0)
                   out.attribute("bytes", bytes);
+                if (!mode.empty())
+                  out.attribute("mode", mode);
               });
 }
 

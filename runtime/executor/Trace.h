@@ -24,6 +24,8 @@ public:
   Trace(int rank, int stage);
 
   void start() { origin = Clock::now(); }
+  /// What follows belongs to steps of this train mode, which actions and messages then tell.
+  void enterMode(const std::string &name) { mode = name; }
   /// A message of so many bytes, or an action of a chunk.
   void span(Lane lane, const std::string &name, Clock::time_point begin, Clock::time_point end,
             int32_t microbatch, int64_t tiles, int64_t tokens, int64_t bytes = 0,
@@ -50,6 +52,7 @@ private:
   TraceWriter::Place placeOf(Lane lane) const { return {rank, static_cast<int64_t>(lane)}; }
 
   int rank, stage;
+  std::string mode;  ///< none: the program has one
   int64_t plans = 0; ///< that were drawn
   Clock::time_point origin = Clock::now();
   struct KernelSpan {

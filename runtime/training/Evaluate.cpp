@@ -165,13 +165,13 @@ Status evaluate(Session &s, const DataSource &data) {
   if (mode == stage.modes.end())
     return invalid("the program has no mode \"evaluate\"; compile it again");
   DataLoaderOptions options;
-  options.microbatches = mode->second.microbatches;
+  options.shapes = {{mode->second.microbatches, s.program().caps()}};
   options.dataParallel = s.program().dataParallel;
   options.replica = s.executor->replica();
   options.pixels = readsPixels(stage, "evaluate");
   options.threads = loaderThreads(s, "evaluate");
   options.deadline = deadlineFromEnvironment();
-  SamplesInOrder samples(s, data, {options.microbatches, options.dataParallel});
+  SamplesInOrder samples(s, data, {mode->second.microbatches, options.dataParallel});
   Scores scores;
   ResultSink sink = [&](int32_t, const BatchValue &result, const std::byte *bytes,
                         const PackedMicrobatch &batch) {

@@ -162,7 +162,7 @@ Result<Inputs> readInputs(const Program &p, const SafetensorsFile &file) {
   in.rows = ids->shape[0];
   in.columns = ids->shape[1];
   std::set<std::string> known = {"input_ids", "attention_mask", "pixel_values"};
-  if (packingRules(p).seesPictures)
+  if (packingRules(p, p.caps()).seesPictures)
     known.insert(seenPicturesInput);
   known.insert(p.info.tokenInputs.begin(), p.info.tokenInputs.end());
   if (p.info.grid)
@@ -238,7 +238,7 @@ Result<PackedMicrobatch> packRows(const Program &p, const Inputs &in,
       view.tokenInputs[name] = values;
     views.push_back(std::move(view));
   }
-  OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, packingRules(p)));
+  OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, packingRules(p, p.caps())));
   if (pixels && packed.tiles > 0) {
     int64_t tile = in.pixels->elements / in.pixels->shape[0] * in.rowsPerTile;
     packed.pixels.resize(packed.tiles * tile);

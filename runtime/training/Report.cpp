@@ -76,14 +76,24 @@ std::string summarize(const std::vector<std::string> &layers) {
   return text;
 }
 
+namespace {
+
+std::string stepsOf(const TrainMode &mode) {
+  return mode.schedule + ", micro-batches " + std::to_string(mode.microbatches) + ", caps " +
+         std::to_string(mode.tilesCap) + " tiles and " + std::to_string(mode.tokensCap) + " tokens";
+}
+
+} // namespace
+
 std::string banner(const Program &p, int threads, const std::vector<std::string> &beside) {
-  std::string text = "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
-                     std::to_string(p.dataParallel) + " data-parallel ranks, " +
-                     p.trainModes[0].schedule + ", micro-batches " +
-                     std::to_string(p.trainModes[0].microbatches) + ", caps " +
-                     std::to_string(p.trainModes[0].tilesCap) + " tiles and " +
-                     std::to_string(p.trainModes[0].tokensCap) + " tokens, " +
-                     std::to_string(threads) + " threads a rank\n";
+  const bool several = p.trainModes.size() > 1;
+  std::string text =
+      "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
+      std::to_string(p.dataParallel) + " data-parallel ranks, " +
+      (several ? std::to_string(p.trainModes.size()) + " train modes" : stepsOf(p.trainModes[0])) +
+      ", " + std::to_string(threads) + " threads a rank\n";
+  for (size_t m = 0; several && m < p.trainModes.size(); ++m)
+    text += "  mode " + p.trainModes[m].name + "  " + stepsOf(p.trainModes[m]) + "\n";
   for (const Stage &stage : p.stageList) {
     int64_t parameters = 0, trainable = 0;
     for (const Parameter &q : stage.parameters) {
@@ -113,7 +123,8 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
 
 Reporter::Reporter(const Session &session, int64_t firstStep, int64_t steps)
     : session(session), first(firstStep), total(steps),
-      terminal(session.leads() && isatty(STDERR_FILENO)) {}
+      terminal(session.leads() && isatty(STDERR_FILENO)),
+      ofModes(session.program().trainModes.size()) {}
 
 Reporter::~Reporter() {
   if (lineOpen)
@@ -160,20 +171,31 @@ void Reporter::skip(int64_t step, const std::string &why) {
     write({{"step", step}, {"skipped", why}});
 }
 
-void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
+void Reporter::Sums::add(const StepResult &r) {
+  ++steps;
+  seconds += r.stepSeconds;
+  tokens += static_cast<double>(r.tokens);
+  busy += (1 - r.idle) * r.stepSeconds;
+  flops += r.flops;
+}
+
+/// Each mode has first-use costs of its own.
+void Reporter::noteStep(int64_t step, size_t mode, const StepResult &r) {
+  lastTold = step;
+  if (ofModes[mode].seen++ >= warmUpSteps)
+    ofModes[mode].sums.add(r);
+  if (step < first + warmUpSteps)
+    return;
+  sums.add(r);
+  if (r.plan)
+    plans.add(*r.plan, r.pipelineSeconds);
+}
+
+void Reporter::step(int64_t step, size_t mode, const StepResult &r, double learningRate) {
   if (!session.leads())
     return;
-  lastTold = step;
+  noteStep(step, mode, r);
   const double seconds = r.stepSeconds;
-  if (step >= first + warmUpSteps) {
-    ++sums.steps;
-    sums.seconds += seconds;
-    sums.tokens += static_cast<double>(r.tokens);
-    sums.busy += (1 - r.idle) * seconds;
-    sums.flops += r.flops;
-    if (r.plan)
-      plans.add(*r.plan, r.pipelineSeconds);
-  }
   double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
   if (log.is_open() && failure) {
     nlohmann::ordered_json line = {{"step", step},
@@ -193,6 +215,8 @@ void Reporter::step(int64_t step, const StepResult &r, double learningRate) {
                                    {"epilogue_ms", r.epilogueSeconds * 1e3},
                                    {"messages", r.messages},
                                    {"message_bytes", r.messageBytes}};
+    if (ofModes.size() > 1)
+      line["mode"] = session.program().trainModes[mode].name;
     if (session.program().info.routerLossCoefficient != 0) {
       line["token_loss"] = r.tokenLoss;
       line["router_loss"] = r.routerLoss;
@@ -234,12 +258,22 @@ void Reporter::summarize() {
       text, sizeof text,
       "steps %lld to %lld: %.1f ms a step, %.0f tokens/s, a rank idle %.1f %% of the time",
       static_cast<long long>(first + warmUpSteps + 1), static_cast<long long>(lastTold + 1),
-      sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.tokens / sums.seconds,
-      (1 - sums.busy / sums.seconds) * 100);
+      sums.seconds / static_cast<double>(sums.steps) * 1e3, sums.perSecond(sums.tokens),
+      sums.idle() * 100);
   note(text);
+  if (ofModes.size() > 1)
+    summarizeModes();
   if (std::string plan = plans.summary(); !plan.empty())
     note(plan);
-  const double rate = sums.flops / sums.seconds;
+  note(flopRate(sums) +
+       "; counted: 2 M N K a product, 2 (D + Dv) a head and pair of tokens that attention "
+       "sees, twice that backward, the loss of labeled tokens; no recomputation, no "
+       "padding");
+}
+
+std::string Reporter::flopRate(const Sums &of) const {
+  char text[200];
+  const double rate = of.perSecond(of.flops);
   std::snprintf(text, sizeof text, "model FLOP/s %.3g", rate);
   std::string line = text;
   if (session.peakFlops > 0) {
@@ -247,9 +281,24 @@ void Reporter::summarize() {
                   session.peakFlops, session.device.c_str());
     line += text;
   }
-  note(line + "; counted: 2 M N K a product, 2 (D + Dv) a head and pair of tokens that attention "
-              "sees, twice that backward, the loss of labeled tokens; no recomputation, no "
-              "padding");
+  return line;
+}
+
+void Reporter::summarizeModes() {
+  for (size_t m = 0; m < ofModes.size(); ++m) {
+    const auto &[seen, of] = ofModes[m];
+    std::string line = "mode " + session.program().trainModes[m].name + ": " +
+                       std::to_string(seen) + (seen == 1 ? " step" : " steps");
+    if (of.steps > 0 && of.seconds > 0) {
+      char text[160];
+      std::snprintf(text, sizeof text,
+                    ", after its first two %.1f ms a step, %.0f tokens/s, idle %.1f %%, ",
+                    of.seconds / static_cast<double>(of.steps) * 1e3, of.perSecond(of.tokens),
+                    of.idle() * 100);
+      line += text + flopRate(of);
+    }
+    note(line);
+  }
 }
 
 Status writeTrace(Session &s, Trace &trace) {

@@ -23,7 +23,8 @@ public:
   Reporter(const Session &session, int64_t firstStep, int64_t steps);
   ~Reporter();
   Status open();
-  void step(int64_t step, const StepResult &result, double learningRate);
+  /// `mode`: of Program::trainModes.
+  void step(int64_t step, size_t mode, const StepResult &result, double learningRate);
   /// A step of which nothing was learnt, as its line in the log.
   void skip(int64_t step, const std::string &why);
   /// Training waited so long for a checkpoint before the next step.
@@ -37,6 +38,22 @@ public:
   void note(const std::string &text);
 
 private:
+  /// Of steps behind those with first-use costs.
+  struct Sums {
+    int64_t steps = 0;
+    double seconds = 0, tokens = 0, busy = 0, flops = 0;
+    void add(const StepResult &result);
+    double perSecond(double sum) const { return sum / seconds; }
+    double idle() const { return 1 - busy / seconds; }
+  };
+  struct ModeSums {
+    int64_t seen = 0; ///< steps of the mode
+    Sums sums;
+  };
+
+  void noteStep(int64_t step, size_t mode, const StepResult &result);
+  void summarizeModes();
+  std::string flopRate(const Sums &of) const;
   void write(const nlohmann::ordered_json &line);
 
   const Session &session;
@@ -49,10 +66,8 @@ private:
   std::vector<std::string> leftOut;
   double waitedSeconds = 0;
   PlanLog plans;
-  struct Sums {
-    int64_t steps = 0;
-    double seconds = 0, tokens = 0, busy = 0, flops = 0;
-  } sums;
+  Sums sums;
+  std::vector<ModeSums> ofModes; ///< of Program::trainModes
 };
 
 /// Collects the events of all ranks; the leading one writes the file.

@@ -45,6 +45,16 @@ const std::map<LearningRateSchedule, const char *> scheduleNames = {
     {LearningRateSchedule::Linear, "linear"},
     {LearningRateSchedule::Cosine, "cosine"}};
 
+/// A number, or where there are several train modes theirs by name.
+json microbatchesOf(const Program &program) {
+  if (program.trainModes.size() == 1)
+    return program.trainModes[0].microbatches;
+  json all = json::object();
+  for (const TrainMode &mode : program.trainModes)
+    all[mode.name] = mode.microbatches;
+  return all;
+}
+
 } // namespace
 
 std::vector<const Parameter *> trainedParameters(const Program &program) {
@@ -60,7 +70,7 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
   const RunOptions &o = s.options;
   json run = {{"stages", s.program().stages},
               {"data_parallel", s.program().dataParallel},
-              {"microbatches", s.program().trainModes[0].microbatches},
+              {"microbatches", microbatchesOf(s.program())},
               {"target", s.program().target},
               {"dtype", s.program().compute},
               {"steps", steps},

@@ -64,7 +64,7 @@ private:
   /// Reads ahead from the step on.
   void openFeeder(int64_t step, DataPosition from) {
     DataLoaderOptions options;
-    options.microbatches = s.program().trainModes[0].microbatches;
+    options.shapes = trainShapes(s.program());
     options.dataParallel = s.program().dataParallel;
     options.replica = s.executor->replica();
     options.pixels = readsPixels(s.executor->stageInfo(), "train");
@@ -150,6 +150,7 @@ private:
 
   struct Started {
     int64_t step;
+    size_t mode;
     double learningRate;
     int64_t updates;   ///< before it
     DataPosition here; ///< of its samples
@@ -228,6 +229,9 @@ private:
     options.adamW.learningRate = learningRateAt(s.options, step, total);
     options.clip = s.options.clip;
     options.step = step;
+    const Result<size_t> mode = feeder->mode();
+    OMNIBAL_RETURN_IF_ERROR(mode.status().context(stepForPeople(step)));
+    options.mode = *mode;
     options.stop = wantsStop();
     options.save = checkpoints->isDue();
     const int64_t phase = checkpoints->tell(options);
@@ -240,10 +244,13 @@ private:
       trace.start();
       s.executor->setTrace(&trace);
     }
+    if (traced && s.program().trainModes.size() > 1)
+      trace.enterMode(s.program().trainModes[options.mode].name);
     const int64_t updates = s.executor->adamStep();
     OMNIBAL_RETURN_IF_ERROR(explained(unreadHere(step, s.executor->startStep(*feeder, options))));
     const bool dropped = s.executor->wasDropped();
-    started.push_back({step, options.adamW.learningRate, updates, feeder->position(), phase});
+    started.push_back(
+        {step, options.mode, options.adamW.learningRate, updates, feeder->position(), phase});
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
         finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
@@ -286,7 +293,7 @@ private:
       stop |= result->stop;
       save |= result->save;
       longestStep = std::max(longestStep, result->stepSeconds);
-      reporter->step(ended.step, *result, ended.learningRate);
+      reporter->step(ended.step, ended.mode, *result, ended.learningRate);
     }
     return Status::ok();
   }
@@ -380,10 +387,15 @@ private:
 Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
                                               const Dataset &dataset) {
   StepSource::Layout layout{program.trainModes[0].microbatches, program.dataParallel};
+  std::vector<ModeUse> modes;
+  for (const TrainMode &mode : program.trainModes)
+    if (program.trainModes.size() > 1)
+      modes.push_back({mode.name, mode.tilesCap, mode.tokensCap, mode.degree, mode.microbatches});
   if (options.batches.empty())
-    return readStepsFile(options.stepsFile, layout,
-                         [&](std::string_view key) { return dataset.find(key); });
+    return readStepsFile(
+        options.stepsFile, layout, [&](std::string_view key) { return dataset.find(key); }, modes);
   BatchesUse use;
+  use.modes = std::move(modes);
   use.layout = layout;
   use.tilesCap = program.caps().tiles;
   use.tokensCap = program.caps().tokens;

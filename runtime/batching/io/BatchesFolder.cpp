@@ -261,30 +261,38 @@ Status writeBatchesFolder(const std::string &folder, const SampleLengths &length
   return file.commit();
 }
 
-Result<Composition> readComposition(const std::string &folder) {
-  std::filesystem::path path = folder;
-  std::string jsonPath = path / "batches.json", lengthsPath = path / "lengths.npy";
-  auto text = readWholeFile(jsonPath);
+Result<Batches> readGroups(const std::string &folder) {
+  Batches result;
+  OMNIBAL_ASSIGN_OR_RETURN(result.samples, readNpy(folder + "/samples.npy"));
+  OMNIBAL_ASSIGN_OR_RETURN(result.offsets, readNpy(folder + "/groups.npy"));
+  const std::vector<int64_t> &offsets = result.offsets;
+  std::string path = folder + "/groups.npy";
+  if (offsets.size() < 2 || offsets.front() != 0 ||
+      offsets.back() != static_cast<int64_t>(result.samples.size()))
+    return Status(Code::DataLoss, path + ": the offsets do not span samples.npy");
+  for (size_t g = 0; g + 1 < offsets.size(); ++g)
+    if (offsets[g] > offsets[g + 1] || offsets[g + 1] > offsets.back())
+      return Status(Code::DataLoss,
+                    path + ": offset " + std::to_string(g + 1) + " is out of order");
+  return result;
+}
+
+Result<json> readDescription(const std::string &folder) {
+  const std::string path = std::filesystem::path(folder) / "batches.json";
+  auto text = readWholeFile(path);
   if (!text && text.status().code() == Code::NotFound)
-    return Status(Code::NotFound, jsonPath + " is missing: the folder was not written by "
-                                             "omnibal-batch, or not to its end; run it again");
+    return Status(Code::NotFound, path + " is missing: the folder was not written by "
+                                         "omnibal-batch, or not to its end; run it again");
   OMNIBAL_RETURN_IF_ERROR(text.status());
-  OMNIBAL_ASSIGN_OR_RETURN(json root, parseJson(*text, jsonPath));
-  Composition result;
-  Status error;
-  JsonField fields(root, jsonPath, error);
-  refuseSeveralModes(fields);
-  result.options = readOptions(fields);
-  int64_t samples = fields["samples"].integer(0);
-  if (fields.has("mix")) {
-    result.mix = readMix(fields["mix"]);
-    samples = std::accumulate(result.mix.sizes.begin(), result.mix.sizes.end(), int64_t(0));
-  }
-  OMNIBAL_RETURN_IF_ERROR(error);
-  SampleLengths &lengths = result.lengths;
+  return parseJson(*text, path);
+}
+
+Result<SampleLengths> readLengthsTable(const std::string &folder, int64_t samples) {
+  const std::string path = std::filesystem::path(folder) / "lengths.npy";
+  SampleLengths lengths;
   auto begin = [&](int64_t rows) {
     if (rows != samples)
-      return Status(Code::DataLoss, lengthsPath + ": " + std::to_string(rows) +
+      return Status(Code::DataLoss, path + ": " + std::to_string(rows) +
                                         " samples, but batches.json says " +
                                         std::to_string(samples));
     lengths.tiles.reserve(static_cast<size_t>(rows));
@@ -294,7 +302,7 @@ Result<Composition> readComposition(const std::string &folder) {
   auto take = [&](int64_t row, std::span<const int32_t> block) {
     for (size_t i = 0; i < block.size(); i += 2) {
       if (block[i] < 0 || block[i + 1] < 0)
-        return Status(Code::DataLoss, lengthsPath + ": sample " +
+        return Status(Code::DataLoss, path + ": sample " +
                                           std::to_string(row + static_cast<int64_t>(i / 2)) +
                                           " has a negative length");
       lengths.tiles.push_back(block[i]);
@@ -302,9 +310,27 @@ Result<Composition> readComposition(const std::string &folder) {
     }
     return Status::ok();
   };
-  OMNIBAL_RETURN_IF_ERROR(readNpyRows(lengthsPath, 2, begin, take));
+  OMNIBAL_RETURN_IF_ERROR(readNpyRows(path, 2, begin, take));
+  return lengths;
+}
+
+Result<Composition> readComposition(const std::string &folder) {
+  std::filesystem::path path = folder;
+  OMNIBAL_ASSIGN_OR_RETURN(json root, readDescription(folder));
+  Composition result;
+  Status error;
+  JsonField fields(root, path / "batches.json", error);
+  refuseSeveralModes(fields);
+  result.options = readOptions(fields);
+  int64_t samples = fields["samples"].integer(0);
+  if (fields.has("mix")) {
+    result.mix = readMix(fields["mix"]);
+    samples = std::accumulate(result.mix.sizes.begin(), result.mix.sizes.end(), int64_t(0));
+  }
+  OMNIBAL_RETURN_IF_ERROR(error);
+  OMNIBAL_ASSIGN_OR_RETURN(result.lengths, readLengthsTable(folder, samples));
   if (fields.has("picture_sizes") && fields["picture_sizes"].flag())
-    OMNIBAL_RETURN_IF_ERROR(readSquares(path / squaresFile, lengths));
+    OMNIBAL_RETURN_IF_ERROR(readSquares(path / squaresFile, result.lengths));
   OMNIBAL_RETURN_IF_ERROR(error);
   return result;
 }

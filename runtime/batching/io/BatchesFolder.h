@@ -86,8 +86,18 @@ Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint6
 /// Turns batches of a drawn epoch's entries into batches of the samples themselves.
 void renumber(const MixedEpoch &drawn, Batches &batches);
 
-/// Reads batches.json, lengths.npy and squares.npy; errors name file and field.
+/// Reads batches.json, lengths.npy and squares.npy; errors name file and field. A folder with
+/// several length groups is an error (lengths/GroupedFolder.h).
 Result<Composition> readComposition(const std::string &folder);
+
+/// Reads samples.npy and groups.npy of a folder: offsets ascend and span the samples, and there is
+/// at least one group. `lowerBound` and `oversize` of the result are not filled.
+Result<Batches> readGroups(const std::string &folder);
+
+/// Reads batches.json alone.
+Result<nlohmann::json> readDescription(const std::string &folder);
+/// Reads lengths.npy, of so many samples.
+Result<SampleLengths> readLengthsTable(const std::string &folder, int64_t samples);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BATCHING_IO_BATCHESFOLDER_H

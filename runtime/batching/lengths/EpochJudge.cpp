@@ -8,8 +8,7 @@ namespace omnibal::rt {
 namespace {
 
 Status broken(const char *rule, const std::string &what) {
-  return {Code::Internal,
-          "the epoch is wrong (" + std::string(rule) + "): " + what + "; please report this"};
+  return {Code::DataLoss, "(" + std::string(rule) + "): " + what};
 }
 
 std::string numbered(const char *thing, int64_t number) {
@@ -270,7 +269,20 @@ private:
 
 Result<EpochFacts> judgeEpoch(const SampleLengths &lengths, const LengthGroups &groups,
                               const GroupedEpoch &epoch) {
-  return Judge(lengths, groups, epoch).run();
+  auto facts = Judge(lengths, groups, epoch).run();
+  if (!facts)
+    return Status(Code::Internal,
+                  "the epoch is wrong " + facts.status().message() + "; please report this");
+  return facts;
+}
+
+Status checkEpoch(const SampleLengths &lengths, const LengthGroups &groups,
+                  const GroupedEpoch &epoch, const std::string &where) {
+  const auto facts = Judge(lengths, groups, epoch).run();
+  if (!facts)
+    return {Code::DataLoss, where + ": this is no epoch of its length groups " +
+                                facts.status().message() + "; run omnibal-batch again"};
+  return Status::ok();
 }
 
 } // namespace omnibal::rt

@@ -43,5 +43,9 @@ struct EpochFacts {
 Result<EpochFacts> judgeEpoch(const SampleLengths &lengths, const LengthGroups &groups,
                               const GroupedEpoch &epoch);
 
+/// Checks g1 to g3 of an epoch that was read from a folder, `where`.
+Status checkEpoch(const SampleLengths &lengths, const LengthGroups &groups,
+                  const GroupedEpoch &epoch, const std::string &where);
+
 } // namespace omnibal::rt
 #endif // RUNTIME_BATCHING_LENGTHS_EPOCHJUDGE_H

@@ -10,7 +10,7 @@ namespace omnibal::rt {
 
 /// Groups of an epoch and their checksum.
 struct Composed {
-  Batches batches;
+  EpochGroups groups;
   uint64_t checksum = 0;
 };
 
@@ -28,24 +28,30 @@ namespace {
 /// Epochs whose begin a reader remembers; readers look a few steps ahead.
 constexpr size_t rememberedEpochs = 64;
 
-int64_t stepsOf(const Batches &batches, const StepSource::Layout &layout) {
+int64_t stepsOf(const EpochGroups &groups, const StepSource::Layout &layout) {
+  if (!groups.modes.empty())
+    return static_cast<int64_t>(groups.modes.size());
   int64_t perStep = layout.microbatches * layout.replicas;
-  return (batches.groups() + perStep - 1) / perStep;
+  return (groups.batches.groups() + perStep - 1) / perStep;
 }
 
-uint64_t checksumOf(const Batches &batches, uint64_t state) {
+uint64_t checksumOf(const EpochGroups &groups, uint64_t state) {
+  const Batches &batches = groups.batches;
   for (const std::vector<int64_t> *list : {&batches.samples, &batches.offsets})
     state = fnv1aWords(std::span<const int64_t>(*list), state) ^ list->size();
-  return state;
+  if (groups.modes.empty())
+    return state;
+  state = fnv1aWords(std::span<const int32_t>(groups.modes), state) ^ groups.modes.size();
+  return fnv1aWords(std::span<const int64_t>(groups.firstRows), state);
 }
 
 Result<Composed> composed(const Compose &compose, int64_t number) {
   std::string where = "composing epoch " + std::to_string(number) + " of the batches";
   try {
-    Result<Batches> result = compose(number);
+    Result<EpochGroups> result = compose(number);
     if (!result)
       return std::move(result).status().context(where);
-    if (result->groups() < 1)
+    if (result->batches.groups() < 1)
       return Status(Code::Internal, where + " gave no group");
     uint64_t checksum = checksumOf(*result, fnv1a(""));
     return Composed{*std::move(result), checksum};
@@ -65,7 +71,7 @@ std::shared_future<Result<Composed>> inBackground(const Compose &compose, int64_
 
 } // namespace
 
-StepSource::StepSource(Batches groups, Layout layout, Compose compose, uint64_t identity)
+StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint64_t identity)
     : layout(layout), compose(std::move(compose)), first(std::make_shared<Epoch>()) {
   print = checksumOf(groups, identity ^ fnv1a(""));
   std::promise<Result<Composed>> promise;
@@ -73,13 +79,13 @@ StepSource::StepSource(Batches groups, Layout layout, Compose compose, uint64_t 
   first->groups = promise.get_future().share();
 }
 
-std::shared_ptr<StepSource> StepSource::create(Batches first, Layout layout, Compose compose,
+std::shared_ptr<StepSource> StepSource::create(EpochGroups first, Layout layout, Compose compose,
                                                uint64_t identity) {
   return std::shared_ptr<StepSource>(
       new StepSource(std::move(first), layout, std::move(compose), identity));
 }
 
-int64_t StepSource::steps() const { return stepsOf(first->groups.get()->batches, layout); }
+int64_t StepSource::steps() const { return stepsOf(first->groups.get()->groups, layout); }
 
 std::shared_ptr<StepSource::Epoch> StepSource::epoch(int64_t number) {
   if (number == 0 || !compose)
@@ -124,7 +130,7 @@ Result<bool> StepReader::advance(int64_t step, bool wait) {
     if (!groups)
       return groups.status();
     begins[at.firstStep].checksum = groups->checksum;
-    int64_t past = at.firstStep + stepsOf(groups->batches, source->layout);
+    int64_t past = at.firstStep + stepsOf(groups->groups, source->layout);
     if (!next && past < end)
       next = source->epoch(at.epoch + 1); // its composition begins now
     if (step < past)
@@ -138,13 +144,29 @@ bool StepReader::ready(int64_t step) {
   return !result || *result; // an error needs no waiting either
 }
 
-Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatch) {
+Result<const EpochGroups *> StepReader::groupsOf(int64_t step) {
   OMNIBAL_ASSIGN_OR_RETURN([[maybe_unused]] bool there, advance(step, true));
   if (step < at.firstStep)
     return Status(Code::Internal, "step " + std::to_string(step + 1) + " is asked for after step " +
                                       std::to_string(at.firstStep + 1));
-  const Batches &batches = current->groups.get()->batches;
-  int64_t row = (step - at.firstStep) * source->layout.microbatches + microbatch;
+  return &current->groups.get()->groups;
+}
+
+Result<size_t> StepReader::mode(int64_t step) {
+  OMNIBAL_ASSIGN_OR_RETURN(const EpochGroups *groups, groupsOf(step));
+  return groups->modes.empty() ? 0 : static_cast<size_t>(groups->modes[step - at.firstStep]);
+}
+
+Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatch) {
+  OMNIBAL_ASSIGN_OR_RETURN(const EpochGroups *groups, groupsOf(step));
+  const Batches &batches = groups->batches;
+  const int64_t ofEpoch = step - at.firstStep;
+  int64_t row = ofEpoch * source->layout.microbatches + microbatch;
+  if (!groups->modes.empty()) {
+    row = groups->firstRows[ofEpoch] + microbatch;
+    if (row >= groups->firstRows[ofEpoch + 1])
+      return std::vector<int64_t>{};
+  }
   int64_t group = row * source->layout.replicas + replica;
   if (group >= batches.groups())
     return std::vector<int64_t>{}; // the last step of an epoch is filled with empty groups
@@ -154,7 +176,7 @@ Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatc
 
 DataPosition StepReader::position(int64_t step) const {
   if (step >= at.firstStep && current->isComposed() && current->groups.get()) {
-    int64_t past = at.firstStep + stepsOf(current->groups.get()->batches, source->layout);
+    int64_t past = at.firstStep + stepsOf(current->groups.get()->groups, source->layout);
     return step < past ? at : DataPosition{at.epoch + 1, past};
   }
   auto after = begins.upper_bound(step);

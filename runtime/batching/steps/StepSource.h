@@ -1,10 +1,11 @@
 //===- StepSource.h - Which samples each step takes, epoch after epoch ----------------------===//
 //
-// A step takes M x D groups: group g of an epoch is micro-batch (g / D) % M of replica g % D in the
-// epoch's step g / (M * D); the last step of an epoch is filled with empty groups. The groups lie
-// in flat arrays, shared by the ranks of a process. With a `Compose` function every epoch after the
-// first has groups of its own, computed in the background while the epoch before it runs; without
-// one the first epoch's groups repeat.
+// Row r of an epoch is groups r * D to r * D + D - 1, a micro-batch for each replica. A step takes
+// M rows, the epoch's first M, the next M and so on; where the program has several train modes an
+// epoch says the mode and the rows of each of its steps. A step that is short of rows is filled
+// with empty groups. The groups lie in flat arrays, shared by the ranks of a process. With a
+// `Compose` function every epoch after the first has groups of its own, computed in the background
+// while the epoch before it runs; without one the first epoch's groups repeat.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_STEPS_STEPSOURCE_H
@@ -24,21 +25,33 @@ struct DataPosition {
   int64_t epoch = 0, firstStep = 0;
 };
 
+struct EpochGroups {
+  EpochGroups() = default;
+  EpochGroups(Batches batches) : batches(std::move(batches)) {}
+
+  Batches batches;
+  /// Where the program has several train modes: that of each step, and the step's first row, with
+  /// an entry more, behind the last step's rows.
+  std::vector<int32_t> modes;
+  std::vector<int64_t> firstRows;
+};
+
 /// Returns the groups of an epoch after the first (1, 2, ...): a deterministic function, the same
 /// on all ranks. It is called on a thread of its own.
-using Compose = std::function<Result<Batches>(int64_t epoch)>;
+using Compose = std::function<Result<EpochGroups>(int64_t epoch)>;
 
 class StepReader;
 
 class StepSource : public std::enable_shared_from_this<StepSource> {
 public:
   struct Layout {
-    int64_t microbatches = 1, replicas = 1; ///< M and D
+    /// M and D. Epochs that say the rows of each step need no M.
+    int64_t microbatches = 1, replicas = 1;
   };
   /// Makes a source. `first` has the groups of epoch 0. `identity` is anything else that decides
   /// what later epochs look like; it is part of the fingerprint.
-  static std::shared_ptr<StepSource> create(Batches first, Layout layout, Compose compose = nullptr,
-                                            uint64_t identity = 0);
+  static std::shared_ptr<StepSource> create(EpochGroups first, Layout layout,
+                                            Compose compose = nullptr, uint64_t identity = 0);
 
   /// Steps of the first epoch.
   int64_t steps() const;
@@ -55,7 +68,7 @@ public:
 private:
   friend class StepReader;
   struct Epoch;
-  StepSource(Batches first, Layout layout, Compose compose, uint64_t identity);
+  StepSource(EpochGroups first, Layout layout, Compose compose, uint64_t identity);
   /// Returns the epoch's groups, which may still be being composed; they are composed again if
   /// nobody holds them any more.
   std::shared_ptr<Epoch> epoch(int64_t number);
@@ -77,7 +90,9 @@ public:
 
   /// True if samples() of this step answers without waiting.
   bool ready(int64_t step);
-  /// Returns the sample numbers of a micro-batch; waits while the epoch is still being composed.
+  /// Returns the number of the step's train mode; waits while the epoch is still being composed.
+  Result<size_t> mode(int64_t step);
+  /// Returns the sample numbers of a micro-batch, as mode() does.
   Result<std::vector<int64_t>> samples(int64_t step, int64_t microbatch);
   /// Returns the epoch that holds the step, or the next one for the step after an epoch's last.
   /// `step` is one of the last few that were asked for, or the one after them.
@@ -95,6 +110,8 @@ private:
   /// Makes `current` the epoch that holds the step; returns false if that would mean waiting and
   /// `wait` is false.
   Result<bool> advance(int64_t step, bool wait);
+  /// The groups of the step's epoch.
+  Result<const EpochGroups *> groupsOf(int64_t step);
   void enter(DataPosition position);
 
   std::shared_ptr<StepSource> source;

@@ -1,6 +1,7 @@
 #include "runtime/batching/steps/Steps.h"
 #include "runtime/batching/io/BatchesFolder.h"
-#include "runtime/batching/io/Npy.h"
+#include "runtime/batching/lengths/GroupedFolder.h"
+#include "runtime/batching/lengths/GroupsFile.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/Json.h"
@@ -12,17 +13,48 @@ namespace {
 
 using nlohmann::json;
 
-/// Appends the groups of one line.
-Status readStep(const std::string &line, const std::string &where, int64_t groups,
-                const FindSample &find, Batches &out) {
+std::string namesOf(const std::vector<ModeUse> &modes) {
+  std::string text;
+  for (const ModeUse &mode : modes)
+    text += (text.empty() ? "" : ", ") + mode.name;
+  return text;
+}
+
+/// The number of the mode that a step of a steps file names.
+Result<int32_t> modeOfStep(const json &step, const std::string &where,
+                           const std::vector<ModeUse> &modes) {
+  const json said = step.value("mode", json());
+  for (size_t i = 0; i < modes.size(); ++i)
+    if (said == json(modes[i].name) || (said.is_number_integer() && said == json(i)))
+      return static_cast<int32_t>(i);
+  return invalid(where + ": " +
+                 (said.is_null() ? std::string("the step has no \"mode\"")
+                                 : "the \"mode\" " +
+                                       said.dump(-1, ' ', false, json::error_handler_t::replace) +
+                                       " is no train mode of the program") +
+                 "; give its name or its number, from 0 on: " + namesOf(modes));
+}
+
+/// Appends the groups of one line, and with several modes its mode.
+Status readStep(const std::string &line, const std::string &where, StepSource::Layout layout,
+                const std::vector<ModeUse> &modes, const FindSample &find, EpochGroups &epoch) {
   OMNIBAL_ASSIGN_OR_RETURN(json value, parseJson(line, where));
   if (!value.is_object() || !value.contains("groups") || !value["groups"].is_array())
     return invalid(where + ": an object with an array \"groups\" is expected");
+  int64_t microbatches = layout.microbatches;
+  if (!modes.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(const int32_t mode, modeOfStep(value, where, modes));
+    microbatches = modes[mode].microbatches;
+    epoch.modes.push_back(mode);
+    epoch.firstRows.push_back(epoch.firstRows.back() + microbatches);
+  }
   const json &list = value["groups"];
+  const int64_t groups = microbatches * layout.replicas;
   if (static_cast<int64_t>(list.size()) != groups)
     return invalid(where + ": " + std::to_string(list.size()) +
                    " groups, but the program needs micro-batches x data-parallel ranks = " +
                    std::to_string(groups));
+  Batches &out = epoch.batches;
   for (size_t g = 0; g < list.size(); ++g) {
     if (!list[g].is_array())
       return invalid(where + ": groups[" + std::to_string(g) + "] is not an array of sample keys");
@@ -165,13 +197,111 @@ Status checkMix(const Composition &composition, const Batches &batches, const st
                               "; run omnibal-batch again"};
 }
 
+Status checkMode(const LengthGroup &group, const ModeUse &mode, bool pictures,
+                 const std::string &where) {
+  const std::string start = where + ": length group \"" + group.name + "\" has ";
+  auto unlike = [&](const char *what, int64_t own, int64_t ofProgram) {
+    return invalid(start + what + " " + std::to_string(own) + ", but the program's train mode " +
+                   std::to_string(ofProgram) + "; compile the program with --batches for these");
+  };
+  if (group.tokensCap > mode.tokensCap)
+    return unlike("tokens_cap", group.tokensCap, mode.tokensCap);
+  if (pictures && group.tilesCap > mode.tilesCap)
+    return unlike("tiles_cap", group.tilesCap, mode.tilesCap);
+  if (group.degree != mode.degree)
+    return unlike("degree", group.degree, mode.degree);
+  if (group.microbatches != mode.microbatches)
+    return unlike("microbatches", group.microbatches, mode.microbatches);
+  return Status::ok();
+}
+
+/// The train mode of each length group.
+Result<std::vector<int32_t>> modesOfGroups(const GroupedFolder &folder, const BatchesUse &use,
+                                           const std::string &where) {
+  const std::vector<LengthGroup> &groups = folder.groups.groups;
+  if (folder.groups.replicas != use.layout.replicas)
+    return invalid(where + ": the length groups are for " + std::to_string(folder.groups.replicas) +
+                   " ranks, but the program has " + std::to_string(use.layout.replicas) +
+                   " data-parallel ranks; run omnibal-batch with --ranks " +
+                   std::to_string(use.layout.replicas));
+  const std::vector<int32_t> &tiles = folder.lengths.tiles;
+  const bool pictures = std::any_of(tiles.begin(), tiles.end(), [](int32_t n) { return n > 0; });
+  std::vector<int32_t> numbers;
+  for (const LengthGroup &group : groups) {
+    const auto mode = std::find_if(use.modes.begin(), use.modes.end(),
+                                   [&](const ModeUse &m) { return m.name == group.name; });
+    if (mode == use.modes.end())
+      return invalid(where + ": length group \"" + group.name +
+                     "\" is no train mode of the program, which has " + namesOf(use.modes) +
+                     "; compile the program with --batches for these length groups");
+    OMNIBAL_RETURN_IF_ERROR(checkMode(group, *mode, pictures, where));
+    numbers.push_back(static_cast<int32_t>(mode - use.modes.begin()));
+  }
+  return numbers;
+}
+
+/// The program has one train mode, or the folder one length group, but the other does not.
+Status otherCount(const std::string &folder, int64_t groups, const BatchesUse &use) {
+  auto counted = [](int64_t count, const char *what) {
+    return (count == 1 ? "one " : std::to_string(count) + " ") + what + (count == 1 ? "" : "s");
+  };
+  const auto modes = static_cast<int64_t>(std::max<size_t>(use.modes.size(), 1));
+  return invalid(folder + "/batches.json: the folder has " + counted(groups, "length group") +
+                 ", but the program has " + counted(modes, "train mode") +
+                 (use.modes.empty() ? "" : " (" + namesOf(use.modes) + ")") +
+                 "; compile the program with --batches for this folder" +
+                 (groups > 1 ? ", or run omnibal-batch with --tiles and --tokens or with "
+                               "--max-groups 1"
+                             : ""));
+}
+
+EpochGroups stepsOf(GroupedEpoch epoch, const std::vector<int32_t> &modeOfGroup) {
+  EpochGroups result;
+  for (int64_t row = 0; row < epoch.rows(); ++row) {
+    if (row > 0 && epoch.stepOf[row] == epoch.stepOf[row - 1])
+      continue;
+    result.modes.push_back(modeOfGroup[epoch.modeOf[row]]);
+    result.firstRows.push_back(row);
+  }
+  result.firstRows.push_back(epoch.rows());
+  result.batches.samples = std::move(epoch.samples);
+  result.batches.offsets = std::move(epoch.offsets);
+  return result;
+}
+
+/// All that decides what later epochs look like.
+uint64_t identityOf(const GroupedFolder &folder) {
+  const json settings = {folder.options.hbp, folder.options.seed, folder.options.epoch};
+  uint64_t state = fnv1a(settings.dump() + describe(folder.groups).dump());
+  for (const std::vector<int32_t> *list : {&folder.lengths.tiles, &folder.lengths.tokens})
+    state = fnv1aWords(std::span<const int32_t>(*list), state);
+  return state;
+}
+
+Result<std::shared_ptr<StepSource>> openGrouped(const std::string &folder, const BatchesUse &use) {
+  OMNIBAL_ASSIGN_OR_RETURN(GroupedFolder read, readGroupedFolder(folder));
+  OMNIBAL_ASSIGN_OR_RETURN(const std::vector<int32_t> modes,
+                           modesOfGroups(read, use, folder + "/groups.json"));
+  OMNIBAL_RETURN_IF_ERROR(checkLengths(read.lengths, use, folder + "/lengths.npy"));
+  EpochGroups first = stepsOf(std::move(read.epoch), modes);
+  read.epoch = {};
+  const auto kept = std::make_shared<const GroupedFolder>(std::move(read));
+  auto later = [kept, modes](int64_t epoch) -> Result<EpochGroups> {
+    OMNIBAL_ASSIGN_OR_RETURN(GroupedEpoch packed, composeGrouped(*kept, epoch));
+    return stepsOf(std::move(packed), modes);
+  };
+  return StepSource::create(std::move(first), use.layout, later, identityOf(*kept));
+}
+
 } // namespace
 
-Result<std::shared_ptr<StepSource>>
-readStepsFile(const std::string &path, StepSource::Layout layout, const FindSample &find) {
+Result<std::shared_ptr<StepSource>> readStepsFile(const std::string &path,
+                                                  StepSource::Layout layout, const FindSample &find,
+                                                  const std::vector<ModeUse> &modes) {
   OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
-  Batches all;
-  all.offsets.push_back(0);
+  EpochGroups all;
+  all.batches.offsets.push_back(0);
+  all.firstRows.assign(modes.empty() ? 0 : 1, 0);
   size_t begin = 0;
   for (int64_t line = 1; begin < text.size(); ++line) {
     size_t end = std::min(text.find('\n', begin), text.size());
@@ -179,28 +309,12 @@ readStepsFile(const std::string &path, StepSource::Layout layout, const FindSamp
     begin = end + 1;
     if (content.find_first_not_of(" \t\r") == std::string::npos)
       continue;
-    OMNIBAL_RETURN_IF_ERROR(readStep(content, path + ", line " + std::to_string(line),
-                                     layout.microbatches * layout.replicas, find, all));
+    OMNIBAL_RETURN_IF_ERROR(
+        readStep(content, path + ", line " + std::to_string(line), layout, modes, find, all));
   }
-  if (all.groups() == 0)
+  if (all.batches.groups() == 0)
     return invalid(path + ": there is no step in this file");
   return StepSource::create(std::move(all), layout);
-}
-
-Result<Batches> readGroups(const std::string &folder) {
-  Batches result;
-  OMNIBAL_ASSIGN_OR_RETURN(result.samples, readNpy(folder + "/samples.npy"));
-  OMNIBAL_ASSIGN_OR_RETURN(result.offsets, readNpy(folder + "/groups.npy"));
-  const std::vector<int64_t> &offsets = result.offsets;
-  std::string path = folder + "/groups.npy";
-  if (offsets.size() < 2 || offsets.front() != 0 ||
-      offsets.back() != static_cast<int64_t>(result.samples.size()))
-    return Status(Code::DataLoss, path + ": the offsets do not span samples.npy");
-  for (size_t g = 0; g + 1 < offsets.size(); ++g)
-    if (offsets[g] > offsets[g + 1] || offsets[g + 1] > offsets.back())
-      return Status(Code::DataLoss,
-                    path + ": offset " + std::to_string(g + 1) + " is out of order");
-  return result;
 }
 
 Result<Batches> readCheckedGroups(const std::string &folder, const Composition &composition,
@@ -214,6 +328,11 @@ Result<Batches> readCheckedGroups(const std::string &folder, const Composition &
 }
 
 Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const BatchesUse &use) {
+  OMNIBAL_ASSIGN_OR_RETURN(const int64_t lengthGroups, lengthGroupsOf(folder));
+  if (lengthGroups != static_cast<int64_t>(std::max<size_t>(use.modes.size(), 1)))
+    return otherCount(folder, lengthGroups, use);
+  if (lengthGroups > 1)
+    return openGrouped(folder, use);
   OMNIBAL_ASSIGN_OR_RETURN(bool composable, hasComposition(folder));
   if (!composable) {
     OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readGroups(folder));
@@ -224,7 +343,10 @@ Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const
   auto composition = std::make_shared<const Composition>(std::move(read));
   OMNIBAL_RETURN_IF_ERROR(checkLengths(composition->lengths, use, folder + "/lengths.npy"));
   OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readCheckedGroups(folder, *composition, use));
-  auto later = [composition](int64_t epoch) { return compose(*composition, epoch); };
+  auto later = [composition](int64_t epoch) -> Result<EpochGroups> {
+    OMNIBAL_ASSIGN_OR_RETURN(Batches composed, compose(*composition, epoch));
+    return EpochGroups(std::move(composed));
+  };
   return StepSource::create(std::move(batches), use.layout, later, identityOf(*composition));
 }
 

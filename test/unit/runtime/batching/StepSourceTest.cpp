@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Epoch e has 4 + e groups of one sample, number 100 * e + group.
-Batches epochOf(int64_t epoch) {
+EpochGroups epochOf(int64_t epoch) {
   Batches batches;
   batches.offsets.push_back(0);
   for (int64_t g = 0; g < 4 + epoch; ++g) {
@@ -76,7 +76,7 @@ TEST(StepSource, TheNextEpochIsComposedWhileThisOneRuns) {
   std::promise<void> gate;
   auto opened = gate.get_future().share();
   std::promise<std::thread::id> asked;
-  auto source = StepSource::create(epochOf(0), {1, 1}, [&](int64_t epoch) -> Result<Batches> {
+  auto source = StepSource::create(epochOf(0), {1, 1}, [&](int64_t epoch) -> Result<EpochGroups> {
     if (epoch == 1) {
       asked.set_value(std::this_thread::get_id());
       opened.wait();
@@ -104,7 +104,7 @@ TEST(StepSource, TheNextEpochIsComposedWhileThisOneRuns) {
 TEST(StepSource, AnEpochIsComposedOnceForAllRanks) {
   std::mutex mutex;
   std::multiset<int64_t> calls;
-  auto source = StepSource::create(epochOf(0), {1, 4}, [&](int64_t epoch) -> Result<Batches> {
+  auto source = StepSource::create(epochOf(0), {1, 4}, [&](int64_t epoch) -> Result<EpochGroups> {
     std::lock_guard<std::mutex> lock(mutex);
     calls.insert(epoch);
     return epochOf(epoch);
@@ -122,7 +122,7 @@ TEST(StepSource, AnEpochIsComposedOnceForAllRanks) {
 
 TEST(StepSource, NothingIsComposedThatIsNotNeeded) {
   std::atomic<int> calls = 0;
-  auto source = StepSource::create(epochOf(0), {1, 1}, [&](int64_t epoch) -> Result<Batches> {
+  auto source = StepSource::create(epochOf(0), {1, 1}, [&](int64_t epoch) -> Result<EpochGroups> {
     ++calls;
     return epochOf(epoch);
   });
@@ -135,8 +135,8 @@ TEST(StepSource, NothingIsComposedThatIsNotNeeded) {
 }
 
 TEST(StepSource, AFailureComesUpWhereItsEpochIsNeeded) {
-  auto source = StepSource::create(epochOf(0), {1, 1},
-                                   [](int64_t) -> Result<Batches> { return invalid("no more"); });
+  auto source = StepSource::create(
+      epochOf(0), {1, 1}, [](int64_t) -> Result<EpochGroups> { return invalid("no more"); });
   auto reader = source->reader(0, {}, 6);
   for (int64_t step = 0; step < 4; ++step)
     EXPECT_EQ(only(reader->samples(step, 0)), step);

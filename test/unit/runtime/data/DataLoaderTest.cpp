@@ -40,7 +40,7 @@ protected:
         batches.offsets.push_back(i + 1);
     }
     DataLoaderOptions options;
-    options.microbatches = microbatches;
+    options.shapes = {{microbatches, program.caps()}};
     options.dataParallel = replicas;
     options.replica = replica;
     options.pixels = false;
@@ -92,12 +92,12 @@ TEST_F(DataLoaderTest, AStepDoesNotWaitForTheNextEpochsComposition) {
   open([](int64_t) { return false; });
   std::promise<void> gate;
   auto opened = gate.get_future().share();
-  auto mine = feeder(1, [&, opened](int64_t) -> Result<Batches> {
+  auto mine = feeder(1, [&, opened](int64_t) -> Result<EpochGroups> {
     opened.wait();
     Batches batches;
     batches.samples = {5, 7};
     batches.offsets = {0, 1, 2};
-    return batches;
+    return EpochGroups(batches);
   });
   for (int step = 0; step < 3; ++step) {
     EXPECT_EQ(mine->position().epoch, 0);
@@ -116,6 +116,50 @@ TEST_F(DataLoaderTest, AStepDoesNotWaitForTheNextEpochsComposition) {
   EXPECT_EQ((*batch)->tokens, 0);
 }
 
+/// Steps of two modes: two short micro-batches, or one that may be longer.
+TEST_F(DataLoaderTest, StepsHaveTheMicrobatchesAndCapsOfTheirMode) {
+  open([](int64_t) { return false; });
+  program = {};
+  program.info.vocabulary = tinyVocabulary;
+  program.trainModes = {{"short", 0, 6, 1, 2, "1f1b"}, {"long", 0, 12, 1, 1, "1f1b"}};
+  EpochGroups epoch;
+  epoch.batches.samples = {0, 1, 3, 2, 4, 8, 0, 9};
+  epoch.batches.offsets = {0, 2, 3, 6, 7, 8};
+  epoch.modes = {0, 1, 0};
+  epoch.firstRows = {0, 2, 3, 4};
+  auto load = [&](EpochGroups groups) {
+    DataLoaderOptions options;
+    options.shapes = trainShapes(program);
+    options.pixels = false;
+    options.lastStep = 5;
+    return std::make_unique<DataLoader>(dataset, *Preprocess::parse("{}", ""), program,
+                                        StepSource::create(std::move(groups), {1, 1}), options);
+  };
+  auto feeder = load(epoch);
+  const std::vector<size_t> modes = {0, 1, 0, 0, 1}; // the list begins again
+  const std::vector<std::vector<int64_t>> tokens = {{3, 4}, {12}, {1, 0}, {3, 4}, {12}};
+  for (size_t step = 0; step < modes.size(); ++step) {
+    ASSERT_TRUE(feeder->mode());
+    EXPECT_EQ(*feeder->mode(), modes[step]) << step;
+    for (size_t m = 0; m < tokens[step].size(); ++m) {
+      auto batch = feeder->get(static_cast<int32_t>(m));
+      ASSERT_TRUE(batch) << batch.status().message();
+      EXPECT_EQ((*batch)->tokens, tokens[step][m]) << step << ", " << m;
+    }
+    feeder->nextStep();
+  }
+  // What the long mode holds is too much for the short one.
+  epoch.modes = {0, 0, 0};
+  feeder = load(epoch);
+  ASSERT_TRUE(feeder->get(1));
+  feeder->nextStep();
+  auto refused = feeder->get(0);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.status().message().find("12 tokens"), std::string::npos)
+      << refused.status().message();
+  EXPECT_NE(refused.status().message().find("6"), std::string::npos);
+}
+
 /// What a model of dynamic resolution read in PyTorch, sample by sample, against what a rank is fed
 /// when the samples stand side by side.
 class PictureFeed : public testing::Test {
@@ -126,6 +170,7 @@ protected:
     program.info = {4, 1, {4, 96}, {}, {}, 128, 0, PictureGrid{4, 2, 2, 16, 0}};
     dataset = *Dataset::open({folder + "data-000000.tar"}, program.info.grid);
     DataLoaderOptions options;
+    options.shapes = {{1, program.caps()}};
     options.lastStep = 1;
     Batches batches;
     batches.samples = {3, 0, 2, 1};

@@ -2,6 +2,7 @@
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/program/ProgramIO.h"
+#include "test/support/Shell.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include "test/unit/runtime/executor/TinyRun.h"
 #include <cmath>
@@ -12,24 +13,10 @@ namespace omnibal::rt {
 namespace {
 
 using nlohmann::json;
+using test::Outcome;
 using test::readFile;
+using test::shell;
 using test::writeFile;
-
-struct Outcome {
-  int code;
-  std::string output;
-};
-
-Outcome shell(const std::string &command) {
-  Outcome outcome{};
-  FILE *pipe = popen((command + " 2>&1").c_str(), "r");
-  char buffer[4096];
-  while (fgets(buffer, sizeof buffer, pipe))
-    outcome.output += buffer;
-  int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
 
 constexpr int steps = 6;
 

@@ -31,8 +31,7 @@ std::string persistentBytes(Executor &executor) {
 
 /// Groups that fit a mode's caps: those of `tokens` have one sample at most.
 std::vector<TinyGroup> groupsOf(uint32_t seed, const Program &p, size_t mode) {
-  std::vector<TinyGroup> groups =
-      tinyStep(seed, p.trainModes[mode].microbatches * p.dataParallel);
+  std::vector<TinyGroup> groups = tinyStep(seed, p.trainModes[mode].microbatches * p.dataParallel);
   if (p.trainModes[mode].tokensCap < tinyTokensCap)
     for (TinyGroup &group : groups)
       group.resize(std::min<size_t>(group.size(), 1));
@@ -132,16 +131,14 @@ TEST_F(TrainModesRun, StepsHaveTheBitsOfTheirModeAlone) {
   for (int32_t stages : {1, 2})
     for (int32_t replicas : {1, 2, 4}) {
       SCOPED_TRACE(std::to_string(stages) + " stages, " + std::to_string(replicas) + " replicas");
-      const TinyOptions options[] = {{.stages = stages,
-                                      .microbatches = 3,
-                                      .dataParallel = replicas,
-                                      .tied = replicas == 2,
-                                      .split = true,
-                                      .tokensCap = 8},
-                                     {.stages = stages,
-                                      .microbatches = 2,
-                                      .dataParallel = replicas,
-                                      .tied = replicas == 2}};
+      const TinyOptions options[] = {
+          {.stages = stages,
+           .microbatches = 3,
+           .dataParallel = replicas,
+           .tied = replicas == 2,
+           .split = true,
+           .tokensCap = 8},
+          {.stages = stages, .microbatches = 2, .dataParallel = replicas, .tied = replicas == 2}};
       LoadedProgram both;
       both.program = tinyModes(options);
       std::vector<ModeStep> steps;
