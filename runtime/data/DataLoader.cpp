@@ -92,14 +92,20 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> data, const Preprocess &pr
 }
 
 Status DataLoader::announce(int64_t step) {
-  OMNIBAL_ASSIGN_OR_RETURN(const size_t mode, reader->mode(step));
-  for (int32_t m = 0; m < options.shapes.at(mode).microbatches; ++m) {
+  Announced own;
+  OMNIBAL_ASSIGN_OR_RETURN(own.mode, reader->mode(step));
+  if (const int64_t epoch = reader->position(step).epoch; options.labels && epoch != countedEpoch) {
+    OMNIBAL_ASSIGN_OR_RETURN(labelsOfEpoch, reader->meanOfEpoch(step, *options.labels));
+    countedEpoch = epoch;
+  }
+  own.labelsPerStep = labelsOfEpoch;
+  for (int32_t m = 0; m < options.shapes.at(own.mode).microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<int64_t> samples, reader->samples(step, m));
     std::erase_if(samples, [&](int64_t sample) { return options.leftOut.count(sample) > 0; });
     loader.announce(std::move(samples));
   }
   announcedSteps = step + 1;
-  modes.push_back(mode);
+  announced.push_back(own);
   return Status::ok();
 }
 
@@ -116,15 +122,25 @@ void DataLoader::nextStep() {
   taken.clear();
   badSamples.clear();
   ++currentStep;
-  if (!modes.empty())
-    modes.pop_front();
+  if (!announced.empty())
+    announced.pop_front();
   announceAhead();
 }
 
-Result<size_t> DataLoader::mode() {
+Result<DataLoader::Announced> DataLoader::current() {
   if (announcedSteps <= currentStep)
     OMNIBAL_RETURN_IF_ERROR(announce(currentStep));
-  return modes.front();
+  return announced.front();
+}
+
+Result<size_t> DataLoader::mode() {
+  OMNIBAL_ASSIGN_OR_RETURN(const Announced step, current());
+  return step.mode;
+}
+
+Result<double> DataLoader::labelsPerStep() {
+  OMNIBAL_ASSIGN_OR_RETURN(const Announced step, current());
+  return step.labelsPerStep;
 }
 
 Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
@@ -148,10 +164,11 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
 
 std::vector<MicrobatchWeight> DataLoader::next() const {
   std::vector<MicrobatchWeight> weights;
-  if (modes.size() < 2)
+  if (announced.size() < 2)
     return weights;
-  const size_t left = options.shapes.at(modes[0]).microbatches - taken.size(); // of this step
-  for (int32_t m = 0; m < options.shapes.at(modes[1]).microbatches; ++m) {
+  const size_t left =
+      options.shapes.at(announced[0].mode).microbatches - taken.size(); // of this step
+  for (int32_t m = 0; m < options.shapes.at(announced[1].mode).microbatches; ++m) {
     const std::optional<BatchLengths> lengths = loader.lengths(left + m);
     if (!lengths)
       return {};

@@ -31,6 +31,8 @@ struct DataLoaderOptions {
   int64_t lastStep = 0;      ///< one past
   DataPosition position;     ///< the epoch that holds firstStep
   std::set<int64_t> leftOut; ///< samples that no micro-batch gets
+  /// Label tokens by sample, where labelsPerStep() is asked for.
+  std::shared_ptr<const std::vector<int32_t>> labels = nullptr;
   /// Whether a sample that cannot be read is told by bad(), instead of being get()'s error.
   bool standIns = false;
 };
@@ -46,6 +48,8 @@ public:
 
   /// The number of the train mode of the step that get() belongs to.
   Result<size_t> mode();
+  /// The mean label tokens of a step of that epoch, left out samples included.
+  Result<double> labelsPerStep();
   /// Forgets the last step's micro-batches; the next get() belongs to the next step.
   void nextStep();
   Result<const PackedMicrobatch *> get(int32_t microbatch) override;
@@ -64,7 +68,13 @@ public:
   LoaderCounters counters() const { return loader.counters(); }
 
 private:
+  /// What is known about a step when it is announced.
+  struct Announced {
+    size_t mode = 0;
+    double labelsPerStep = 0; ///< of its epoch
+  };
   Status announce(int64_t step);
+  Result<Announced> current();
   void announceAhead();
 
   std::shared_ptr<const Dataset> dataset;
@@ -74,7 +84,9 @@ private:
   Prefetcher loader;
   int64_t announcedSteps = 0; ///< number of the first step that is not announced
   int64_t currentStep = 0;
-  std::deque<size_t> modes; ///< of the announced steps, from the current one on
+  std::deque<Announced> announced; ///< steps, from the current one on
+  int64_t countedEpoch = -1;
+  double labelsOfEpoch = 0; ///< a step, in that epoch
   std::vector<std::unique_ptr<PackedMicrobatch>> taken;
   std::vector<BadSample> badSamples;
 };

@@ -35,6 +35,14 @@ struct Sample {
   int64_t tokens() const { return static_cast<int64_t>(inputIds.size()); }
 };
 
+/// Tokens with a loss: the first one is predicted by nobody.
+inline int64_t labelTokensOf(const Sample &sample) {
+  int64_t count = 0;
+  for (size_t t = 1; t < sample.labels.size(); ++t)
+    count += sample.labels[t] != ignoredLabel;
+  return count;
+}
+
 /// What the program demands of a sample; 0 or -1: not checked.
 struct SampleRules {
   int64_t vocabulary = 0; ///< ids and labels lie in [0, vocabulary), labels may be -100

@@ -135,7 +135,7 @@ enum class LossKind { Tokens, Routers };
 struct SumsOptions {
   std::span<const int> ranks; ///< all of them: 0, 1, ...
   int rank = 0;
-  double labels = 0;   ///< of all ranks
+  double labels = 0;   ///< of all ranks, or what gradients are divided by instead; 0: no update
   double clip = 0;     ///< of the global norm; 0 or less = off
   bool updates = true; ///< false: no update follows, so the sums may be anything
 };

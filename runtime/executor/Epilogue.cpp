@@ -90,7 +90,9 @@ Status Executor::reduceBucket(int32_t number) {
   }
   auto complete = impl->complete.find(number);
   std::optional<Event> after;
-  if (complete != impl->complete.end())
+  if (impl->replicaWeight != 1) // behind everything so far
+    OMNIBAL_RETURN_IF_ERROR(device.backend->scale(runs, impl->replicaWeight));
+  else if (complete != impl->complete.end())
     after = complete->second;
   OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle, startSum(runs, ranks, after));
   impl->sums.push_back(handle);
@@ -105,25 +107,35 @@ Status Executor::waitForSums() {
   return Status::ok();
 }
 
+/// What depends on all of the step's micro-batches, which are counted before the first one runs.
 /// Losses and gradients are sums over the step's label tokens until it ends. For the mean of the
-/// micro-batches' balancing losses to be what is left after the division by their number, it counts
-/// so many times each. All of the step's micro-batches are counted before the first one runs.
-Status Executor::weighRouterLoss(MicrobatchSource &source, const StepOptions &options,
-                                 StepUnderWay &step) {
+/// micro-batches' balancing losses to be what is left after the division, it counts so many times
+/// each.
+Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &options,
+                             StepUnderWay &step) {
   const double coefficient = loaded.program.info.routerLossCoefficient;
-  if (coefficient == 0)
+  const int32_t replicas = loaded.program.dataParallel;
+  const bool bySamples = options.bySamples && replicas > 1;
+  impl->replicaWeight = 1;
+  if (coefficient == 0 && !bySamples)
     return Status::ok();
-  double counts[] = {0, 0}; // label tokens, micro-batches
+  enum { Labels, Routed, Samples, Counts };
+  std::vector<double> counts(Counts);
   for (int32_t m = 0; m < loaded.program.trainModes[options.mode].microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
-    counts[0] += static_cast<double>(batch->labelTokens);
-    counts[1] += batch->tokens > 0;
+    counts[Labels] += static_cast<double>(batch->labelTokens);
+    counts[Routed] += batch->tokens > 0;
+    counts[Samples] += static_cast<double>(batch->borders.size()) - 1;
   }
-  if (loaded.program.dataParallel > 1)
+  const double own = counts[Samples];
+  if (replicas > 1)
     OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), ranksOfReplicas()));
-  step.routedMicrobatches = counts[1];
-  impl->routerLossWeight =
-      static_cast<float>(counts[1] > 0 ? coefficient * counts[0] / counts[1] : 0);
+  if (bySamples && own > 0)
+    impl->replicaWeight = counts[Samples] / (replicas * own);
+  step.routedMicrobatches = counts[Routed];
+  const double divisor = options.lossDivisor.value_or(counts[Labels]);
+  impl->routerLossWeight = static_cast<float>(
+      counts[Routed] > 0 ? coefficient * divisor / counts[Routed] / impl->replicaWeight : 0);
   return Status::ok();
 }
 
@@ -162,12 +174,13 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.paddedTokens = std::llround(counts[Padded]);
   result.tiles = std::llround(counts[Tiles]);
   result.flops = counts[Flops];
+  step.divisor = counts[Labels] > 0 ? options.lossDivisor.value_or(counts[Labels]) : 0;
   // Replicas hold the same sums of gradients by now: one of them counts.
   std::vector<FloatRun> counted = theReplica == 0 ? gradients(true) : std::vector<FloatRun>();
-  OMNIBAL_ASSIGN_OR_RETURN(
-      step.sums, device.backend->finishSums(counted, *device.transport,
-                                            {everyone, communicator.rank(), counts[Labels],
-                                             options.clip, !result.dropped}));
+  OMNIBAL_ASSIGN_OR_RETURN(step.sums,
+                           device.backend->finishSums(counted, *device.transport,
+                                                      {everyone, communicator.rank(), step.divisor,
+                                                       options.clip, !result.dropped}));
   return Status::ok();
 }
 
@@ -204,7 +217,7 @@ Status Executor::readSums(StepUnderWay &step) {
   if (result.labelTokens > 0) {
     result.tokenLoss = total.loss / static_cast<double>(result.labelTokens);
     result.loss = result.tokenLoss + loaded.program.info.routerLossCoefficient * result.routerLoss;
-    result.gradientNorm = std::sqrt(total.squaredNorm) / static_cast<double>(result.labelTokens);
+    result.gradientNorm = std::sqrt(total.squaredNorm) / step.divisor;
   }
   return Status::ok();
 }
@@ -253,7 +266,6 @@ Status Executor::measure(StepUnderWay &step) {
 }
 
 Status Executor::update(const StepOptions &options, const StepUnderWay &step) {
-  const double labels = static_cast<double>(step.result.labelTokens);
   if (options.beforeUpdate) {
     StepUnderWay seen = step;
     OMNIBAL_RETURN_IF_ERROR(readSums(seen)); // nothing is done with gradients that are none
@@ -261,15 +273,15 @@ Status Executor::update(const StepOptions &options, const StepUnderWay &step) {
       return invalid(seen.result.undefined);
     if (seen.result.dropped)
       return device.backend->fillZero(gradients(false));
-    OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(labels));
+    OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(step.divisor));
   }
   // Without a label every gradient is zero, and AdamW would still decay: there is no update. Nor is
   // there one from data that nobody has.
-  if (step.result.labelTokens == 0 || step.result.dropped)
+  if (step.divisor <= 0 || step.result.dropped)
     return device.backend->fillZero(gradients(false));
   AdamWOptions adam = options.adamW;
   adam.step = ++updates;
-  adam.scaleOfStep = true;   // 1 / labels and clipping, wherever they were computed
+  adam.scaleOfStep = true;   // 1 / divisor and clipping, wherever they were computed
   adam.zeroGradients = true; // the next step's sums start here
   return device.backend->adamW(updated(), adam);
 }

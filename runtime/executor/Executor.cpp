@@ -135,7 +135,7 @@ Status Executor::startStep(MicrobatchSource &source, const StepOptions &options)
   StepUnderWay step;
   step.step = options.step;
   step.begin = backend.recordEvent();
-  if (Status status = weighRouterLoss(source, options, step); !status)
+  if (Status status = weighLosses(source, options, step); !status)
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(runActions(mode, source, nullptr, &options, &step));

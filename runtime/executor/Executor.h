@@ -61,12 +61,18 @@ struct StepOptions {
   double clip = 1.0;  ///< of the global norm; 0 or less = off
   int64_t step = 0;   ///< for messages
   size_t mode = 0;    ///< of Program::trainModes
+  /// What the sum of the step's losses is divided by before its gradient is used; none: its label
+  /// tokens.
+  std::optional<double> lossDivisor = std::nullopt;
+  /// Whether a replica's loss counts 1 / (replicas x its samples), times the step's samples.
+  bool bySamples = false;
   /// What this rank asks all ranks for; they hear of it with the step's counts.
   bool stop = false, save = false;
   /// What this rank tells of its part of a checkpoint that is being saved (CheckpointSaver).
   bool saving = false, saveFailed = false;
-  /// Called between the reductions and the update with the step's label count (0: no update).
-  std::function<Status(double labelTokens)> beforeUpdate;
+  /// Called between the reductions and the update with what gradients are divided by (0: no
+  /// update).
+  std::function<Status(double divisor)> beforeUpdate;
 };
 
 /// The result of a step; it is the same on all ranks except for the times.
@@ -194,7 +200,7 @@ private:
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
   Status waitForSums();
-  Status weighRouterLoss(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
+  Status weighLosses(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status update(const StepOptions &options, const StepUnderWay &step);
   Status readSums(StepUnderWay &step);

@@ -77,6 +77,7 @@ struct StepUnderWay {
   StepResult result; ///< what the host knows by itself
   HostCopy sums;     ///< of all ranks (StepSums.h)
   Event begin, pipelineEnd, end;
+  double divisor = 0;            ///< of the sum of losses; 0: no update
   double routedMicrobatches = 0; ///< of all replicas, those with a balancing loss of routers
   std::vector<std::pair<Event, Event>> busy; ///< computing actions
   std::vector<std::pair<Event, Event>> tail; ///< this device's own work after them
@@ -96,6 +97,7 @@ struct Executor::Impl {
   size_t notes = 0;
 
   float routerLossWeight = 0; ///< of the step at hand
+  double replicaWeight = 1;   ///< of its gradients in those of all replicas
   std::vector<int32_t> ones;  ///< at least as many as a micro-batch has tokens
 
   // State of one run.

@@ -159,8 +159,7 @@ private:
     for (int64_t i = 0; i < count; ++i) {
       OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(i * size / count));
       tokens += sample.tokens();
-      for (size_t t = 1; t < sample.labels.size(); ++t)
-        labels += sample.labels[t] != ignoredLabel;
+      labels += labelTokensOf(sample);
     }
     labelsPerToken = tokens > 0 ? static_cast<double>(labels) / static_cast<double>(tokens) : 1;
     return Status::ok();

@@ -45,6 +45,12 @@ const std::map<LearningRateSchedule, const char *> scheduleNames = {
     {LearningRateSchedule::Linear, "linear"},
     {LearningRateSchedule::Cosine, "cosine"}};
 
+const std::map<LossNormalizer, const char *> normalizerNames = {
+    {LossNormalizer::Step, "step"},
+    {LossNormalizer::Epoch, "epoch"},
+    {LossNormalizer::Samples, "samples"}};
+constexpr const char *normalizerKey = "loss_normalizer";
+
 /// A number, or where there are several train modes theirs by name.
 json microbatchesOf(const Program &program) {
   if (program.trainModes.size() == 1)
@@ -82,6 +88,7 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"eps", o.adamW.epsilon},
               {"weight_decay", o.adamW.weightDecay},
               {"clip", o.clip},
+              {normalizerKey, normalizerNames.at(o.lossNormalizer)},
               {"samples", checksumText((*data.steps)->fingerprint())}};
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
@@ -95,8 +102,11 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
   return run;
 }
 
-RunDifferences compareRuns(const json &written, const json &now) {
+RunDifferences compareRuns(const json &before, const json &now) {
   RunDifferences found;
+  json written = before;
+  if (!written.contains(normalizerKey)) // of a time when there was no other
+    written[normalizerKey] = normalizerNames.at(LossNormalizer::Step);
   for (const auto &[key, value] : now.items()) {
     if (key == "frozen" || key == "trained" || (written.contains(key) && written[key] == value))
       continue;

@@ -14,6 +14,13 @@ namespace omnibal::rt {
 
 enum class LearningRateSchedule { Constant, Linear, Cosine };
 
+/// What the sum of a step's losses is divided by.
+enum class LossNormalizer {
+  Step,   ///< the step's label tokens
+  Epoch,  ///< those of a step of the epoch on average
+  Samples ///< a rank's samples x the step's label tokens a sample, and a mean over ranks
+};
+
 struct RunOptions {
   std::string program;
   std::string weights, linkRoot, preprocess, stepsFile, batches;
@@ -24,6 +31,7 @@ struct RunOptions {
   int64_t warmupSteps = 0;
   AdamWOptions adamW{.weightDecay = 0.05};
   double clip = 1.0;
+  LossNormalizer lossNormalizer = LossNormalizer::Step;
   std::string log, trace, save, saveGradients;
   std::optional<StoredType> saveType; ///< none: the source's
   int64_t shardBytes = 5'000'000'000;

@@ -5,6 +5,7 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/StopSignals.h"
+#include "runtime/training/LabelCounts.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/RunIdentity.h"
@@ -51,6 +52,9 @@ public:
                      (s.options.batches.empty() ? ""
                                                 : " (new ones each epoch need lengths.npy and the "
                                                   "settings of omnibal-batch in the folder)"));
+    if (s.options.lossNormalizer == LossNormalizer::Epoch) {
+      OMNIBAL_ASSIGN_OR_RETURN(labels, countLabels(s, *data.dataset));
+    }
     OMNIBAL_RETURN_IF_ERROR(trainSteps(stopped));
     if (stopped)
       return Status::ok();
@@ -74,6 +78,7 @@ private:
     options.lastStep = total;
     options.position = from;
     options.leftOut = leftOut;
+    options.labels = labels;
     options.standIns = true;
     feeder.reset(); // its threads end before others begin
     feeder = std::make_unique<DataLoader>(data.dataset, data.preprocess, s.program(), *data.steps,
@@ -232,6 +237,7 @@ private:
     const Result<size_t> mode = feeder->mode();
     OMNIBAL_RETURN_IF_ERROR(mode.status().context(stepForPeople(step)));
     options.mode = *mode;
+    OMNIBAL_RETURN_IF_ERROR(normalize(step, options));
     options.stop = wantsStop();
     options.save = checkpoints->isDue();
     const int64_t phase = checkpoints->tell(options);
@@ -261,6 +267,25 @@ private:
     return dropped                                 ? Outcome::BadSamples
            : std::exchange(behindUndefined, false) ? Outcome::BehindUndefined
                                                    : Outcome::Done;
+  }
+
+  /// Says what gradients are divided by.
+  Status normalize(int64_t step, StepOptions &options) {
+    options.bySamples = s.options.lossNormalizer == LossNormalizer::Samples;
+    if (!labels)
+      return Status::ok();
+    const Result<double> divisor = feeder->labelsPerStep();
+    OMNIBAL_RETURN_IF_ERROR(divisor.status().context(stepForPeople(step)));
+    options.lossDivisor = *divisor;
+    if (const int64_t epoch = feeder->position().epoch; epoch != toldEpoch) {
+      char text[128];
+      std::snprintf(text, sizeof text,
+                    "losses of epoch %lld are divided by its label tokens a step, %.1f",
+                    static_cast<long long>(epoch), *divisor);
+      reporter->note(text);
+      toldEpoch = epoch;
+    }
+    return Status::ok();
   }
 
   /// Where only some ranks can read a sample's text, as on a machine whose disk fails, they
@@ -370,11 +395,13 @@ private:
   static constexpr size_t stepsAhead = 1;
   std::deque<Started> started; ///< steps under way
   std::unique_ptr<DataLoader> feeder;
-  std::set<int64_t> leftOut;             ///< samples that could not be read
-  RunCheckpoints *checkpoints = nullptr; ///< the session's
-  bool stop = false, save = false;       ///< what a rank asked for in a step that has ended
-  int64_t undefinedInARow = 0;           ///< steps that were skipped since the last update
-  bool behindUndefined = false;          ///< steps were under way when one was skipped
+  std::shared_ptr<const LabelCounts> labels; ///< where losses are divided by those of the epoch
+  int64_t toldEpoch = -1;                    ///< its divisor is on the terminal
+  std::set<int64_t> leftOut;                 ///< samples that could not be read
+  RunCheckpoints *checkpoints = nullptr;     ///< the session's
+  bool stop = false, save = false;           ///< what a rank asked for in a step that has ended
+  int64_t undefinedInARow = 0;               ///< steps that were skipped since the last update
+  bool behindUndefined = false;              ///< steps were under way when one was skipped
   bool outOfTime = false;
   double longestStep = 0; ///< seconds
   Trace trace;

@@ -132,6 +132,16 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.add_option("--min-lr-ratio", o.minLearningRateRatio, "The schedule's end as a part of --lr")
       ->check(number(0, false, 1))
       ->capture_default_str();
+  app.add_option(
+         "--loss-normalizer", o.lossNormalizer,
+         "What the sum of a step's losses is divided by: its label tokens (step), those of "
+         "a step of the epoch on average (epoch), or on each data-parallel rank its samples "
+         "x the step's label tokens a sample, and then a mean over ranks (samples)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, LossNormalizer>{{"step", LossNormalizer::Step},
+                                                {"epoch", LossNormalizer::Epoch},
+                                                {"samples", LossNormalizer::Samples}}))
+      ->default_str("step");
   app.add_option("--beta1", o.adamW.beta1, "AdamW")
       ->check(number(0, false, belowOne))
       ->capture_default_str();

@@ -157,6 +157,14 @@ Result<size_t> StepReader::mode(int64_t step) {
   return groups->modes.empty() ? 0 : static_cast<size_t>(groups->modes[step - at.firstStep]);
 }
 
+Result<double> StepReader::meanOfEpoch(int64_t step, std::span<const int32_t> ofSamples) {
+  OMNIBAL_ASSIGN_OR_RETURN(const EpochGroups *groups, groupsOf(step));
+  int64_t sum = 0;
+  for (int64_t sample : groups->batches.samples)
+    sum += ofSamples[sample];
+  return static_cast<double>(sum) / static_cast<double>(stepsOf(*groups, source->layout));
+}
+
 Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatch) {
   OMNIBAL_ASSIGN_OR_RETURN(const EpochGroups *groups, groupsOf(step));
   const Batches &batches = groups->batches;

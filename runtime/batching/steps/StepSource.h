@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 namespace omnibal::rt {
 
@@ -92,6 +93,8 @@ public:
   bool ready(int64_t step);
   /// Returns the number of the step's train mode; waits while the epoch is still being composed.
   Result<size_t> mode(int64_t step);
+  /// The mean of a step of its epoch of what `ofSamples` says of samples, by their numbers.
+  Result<double> meanOfEpoch(int64_t step, std::span<const int32_t> ofSamples);
   /// Returns the sample numbers of a micro-batch, as mode() does.
   Result<std::vector<int64_t>> samples(int64_t step, int64_t microbatch);
   /// Returns the epoch that holds the step, or the next one for the step after an epoch's last.

@@ -213,6 +213,49 @@ TEST_F(RunModes, TraceEvaluationAndCalibrationKnowTheModes) {
   EXPECT_NE(calibrated.output.find("measuring load 6 of 6 of mode G0"), std::string::npos);
 }
 
+TEST_F(RunModes, LossesAreDividedByTheEpochs) {
+  const LengthGroups groups = textGroups(2, {{8, 3}, {24, 1}});
+  const GroupedEpoch epoch = writeBatches(groups, {});
+  const int64_t perEpoch = epoch.stepOf.back() + 1;
+  const std::string p = program("p", 1, groups), steps = "--steps " + std::to_string(perEpoch + 2);
+  auto run = [&](const std::string &name, const std::string &flags) {
+    Outcome o = shell(onBatches(p, name + ".jsonl") + steps + " --clip 0 " + flags);
+    EXPECT_EQ(o.code, 0) << o.output;
+    return o.output;
+  };
+  run("step", "");
+  double labels = 0; // of the epoch
+  std::vector<json> byStep = log("step.jsonl");
+  for (int64_t s = 0; s < perEpoch; ++s)
+    labels += byStep[s]["label_tokens"].get<double>();
+  const double divisor = labels / static_cast<double>(perEpoch);
+  char told[80];
+  std::snprintf(told, sizeof told, "losses of epoch 0 are divided by its label tokens a step, %.1f",
+                divisor);
+  const std::string output =
+      run("epoch", "--loss-normalizer epoch --checkpoint " + (folder / "kept") +
+                       " --checkpoint-every 3 --keep 1000");
+  EXPECT_NE(output.find(told), std::string::npos) << told << "\n" << output;
+  EXPECT_NE(output.find("losses of epoch 1 are"), std::string::npos) << output;
+  // The first step has the same parameters.
+  json first = log("epoch.jsonl")[0];
+  EXPECT_EQ(first["loss"], byStep[0]["loss"]);
+  const double expected =
+      byStep[0]["grad_norm"].get<double>() * byStep[0]["label_tokens"].get<double>() / divisor;
+  EXPECT_NEAR(first["grad_norm"].get<double>(), expected, 1e-9 * expected);
+  EXPECT_NE(first["grad_norm"], byStep[0]["grad_norm"]);
+  // Going on in the middle of an epoch divides by the same.
+  const std::vector<json> whole = log("epoch.jsonl");
+  const std::string from = " --resume " + (folder / "kept/step-00000003");
+  EXPECT_EQ(run("resumed", "--loss-normalizer epoch" + from).find("changed since"),
+            std::string::npos);
+  EXPECT_EQ(log("resumed.jsonl").back()["loss"], whole.back()["loss"]);
+  EXPECT_EQ(log("resumed.jsonl").back()["grad_norm"], whole.back()["grad_norm"]);
+  EXPECT_NE(run("changed", "--loss-normalizer samples" + from)
+                .find("changed since the checkpoint: loss_normalizer \"epoch\" -> \"samples\""),
+            std::string::npos);
+}
+
 TEST_F(RunModes, FoldersThatDoNotFitAreRefused) {
   const LengthGroups groups = textGroups(2, {{8, 3}, {24, 1}});
   writeBatches(groups, {});

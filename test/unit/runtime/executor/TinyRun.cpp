@@ -72,12 +72,13 @@ TinyReference::TinyReference(const std::string &weights, bool tied) : tied(tied)
 }
 
 TinyReference::Step TinyReference::step(const std::vector<TinyGroup> &groups,
-                                        const StepOptions &options) {
+                                        const StepOptions &options,
+                                        const std::vector<double> &weights) {
   std::vector<double> gradients[2] = {std::vector<double>(W * C), std::vector<double>(W * C)};
   int head = tied ? 0 : 1;
   double loss = 0, count = 0;
-  for (const TinyGroup &group : groups)
-    for (const auto &sample : group)
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const auto &sample : groups[g])
       for (size_t t = 0; t + 1 < sample.size(); ++t) {
         int target = sample[t + 1].second;
         if (target == -100)
@@ -93,7 +94,8 @@ TinyReference::Step TinyReference::step(const std::vector<TinyGroup> &groups,
         loss += std::log(sum) - logits[target];
         count += 1;
         for (int v = 0; v < W; ++v) {
-          double d = std::exp(logits[v]) / sum - (v == target);
+          double d =
+              (weights.empty() ? 1 : weights[g]) * (std::exp(logits[v]) / sum - (v == target));
           for (int k = 0; k < C; ++k) {
             gradients[head][v * C + k] += d * h[k];
             gradients[0][sample[t].first * C + k] += d * parameters[head][v * C + k];
@@ -105,7 +107,7 @@ TinyReference::Step TinyReference::step(const std::vector<TinyGroup> &groups,
   double squared = 0;
   for (int i = 0; i <= head; ++i)
     for (double &g : gradients[i]) {
-      g /= count;
+      g /= weights.empty() ? count : 1;
       squared += g * g;
     }
   double norm = std::sqrt(squared), factor = std::min(1.0, options.clip / (norm + 1e-6));

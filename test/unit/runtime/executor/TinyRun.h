@@ -44,8 +44,11 @@ public:
   struct Step {
     double loss, gradientNorm;
   };
-  Step step(const std::vector<TinyGroup> &groups, const StepOptions &options);
+  /// `weights` are what the losses of a group count in the gradient; none: 1 / the step's labels.
+  Step step(const std::vector<TinyGroup> &groups, const StepOptions &options,
+            const std::vector<double> &weights = {});
   const std::vector<double> &table() const { return parameters[0]; }
+  const std::vector<double> &weight() const { return parameters[1]; }
 
 private:
   bool tied;
