@@ -1,14 +1,19 @@
 //===- BatchesFuzz.cpp - The folder of omnibal-batch -----------------------------------------===//
 //
 // The parts are batches.json and, as lists of numbers, samples.npy, groups.npy, lengths.npy (two
-// numbers a sample) and squares.npy; a part that is missing is a file that is.
+// numbers a sample), squares.npy and rows.npy (two numbers a row), and groups.json; a part that is
+// missing is a file that is. A folder with several length groups is opened for a program whose
+// train modes are these.
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/batching/io/CheckBatches.h"
+#include "runtime/batching/lengths/EpochJudge.h"
+#include "runtime/batching/lengths/GroupedFolder.h"
 #include "runtime/batching/steps/Steps.h"
 #include "runtime/support/Json.h"
 #include "test/fuzz/Fuzz.h"
+#include <algorithm>
 
 namespace omnibal::fuzz {
 
@@ -19,7 +24,11 @@ namespace {
 
 using namespace rt;
 
-constexpr const char *names[] = {"samples.npy", "groups.npy", "lengths.npy", "squares.npy"};
+constexpr const char *names[] = {"samples.npy", "groups.npy", "lengths.npy", "squares.npy",
+                                 "rows.npy"};
+constexpr const char *groupsFile = "groups.json";
+/// Which of the arrays have two columns.
+constexpr bool isOfPairs(size_t i) { return i == 2 || i == 4; }
 
 std::string npyOf(const std::vector<int64_t> &values, bool pairs) {
   const size_t rows = pairs ? values.size() / 2 : values.size();
@@ -62,6 +71,15 @@ void checkEpochs(const std::string &folder, const Composition &composition) {
   }
 }
 
+void checkGrouped(const GroupedFolder &folder) {
+  // Ranks are free in a program, but here an input could ask for millions of them.
+  constexpr int32_t mostRanks = 64;
+  if (folder.groups.replicas > mostRanks)
+    return;
+  if (auto epoch = composeGrouped(folder, 1))
+    require(judgeEpoch(folder.lengths, folder.groups, *epoch).status());
+}
+
 } // namespace
 
 void run(std::string_view input) {
@@ -71,25 +89,42 @@ void run(std::string_view input) {
   for (size_t i = 0; i < std::size(names); ++i) {
     folder.remove(names[i]);
     if (i + 1 < parts.size())
-      writeArray(folder, names[i], parts[i + 1], i == 2);
+      writeArray(folder, names[i], parts[i + 1], isOfPairs(i));
   }
+  folder.remove(groupsFile);
+  if (std::size(names) + 1 < parts.size())
+    folder.write(groupsFile, parts[std::size(names) + 1]);
   auto composition = readComposition(folder.path());
+  auto grouped = readGroupedFolder(folder.path());
   BatchesUse use;
   use.layout = {2, 2};
   use.tilesCap = 8;
   use.tokensCap = 64;
   use.samples = composition ? composition->lengths.size() : 8;
+  if (grouped) {
+    use.samples = grouped->lengths.size();
+    use.layout.replicas = grouped->groups.replicas;
+    if (grouped->groups.groups.size() > 1)
+      for (const LengthGroup &g : grouped->groups.groups)
+        use.modes.push_back({g.name, g.tilesCap, g.tokensCap, g.degree, g.microbatches});
+  }
   auto source = openBatches(folder.path(), use);
   if (!source)
     return;
-  auto reader = (*source)->reader(1, {}, (*source)->steps());
-  for (int64_t step = 0; step < (*source)->steps(); ++step)
+  auto reader = (*source)->reader(use.layout.replicas - 1, {}, (*source)->steps());
+  for (int64_t step = 0; step < (*source)->steps(); ++step) {
+    auto mode = reader->mode(step);
+    require(mode.status());
+    require(*mode < std::max<size_t>(use.modes.size(), 1), "a mode that does not exist");
     for (int64_t m = 0; m < use.layout.microbatches; ++m) {
       auto group = reader->samples(step, m);
       require(group.status());
       for (int64_t sample : *group)
         require(sample >= 0 && sample < use.samples, "a sample that does not exist");
     }
+  }
+  if (grouped)
+    checkGrouped(*grouped);
   if (composition)
     checkEpochs(folder.path(), *composition);
 }

@@ -73,6 +73,16 @@ def lengths():
 def steps():
     yield b'{"groups": [["a", "b"], ["c"]]}\n\n{"groups": [[], ["z"]]}\n'
     yield b'{"groups": [["a"], ["b"]], "note": {"x": [1, null, true, 0.5]}}\r\n'
+    yield b'{"groups": [["a"], ["b"]], "mode": "short"}\n{"groups": [["c", "d"]], "mode": 1}\n'
+
+
+def length_groups():
+    def group(name, tokens, microbatches):
+        return {"name": name, "tiles_cap": 4, "tokens_cap": tokens, "degree": 1, "ranks": 2, "microbatches": microbatches,
+                "cost": {"tile_ns": 1, "token_ns": 2, "square_ns": 0.5, "microbatch_ns": 3, "step_ns": 4}}
+
+    return {"schema": "omnibal.length-groups/1", "replicas": 2, "stages": 1, "tokens_per_step": 64,
+            "groups": [group("short", 9, 1), group("long", 32, 1)]}
 
 
 def batches():
@@ -90,6 +100,9 @@ def batches():
     yield SEPARATOR.join([text(described | {"mix": {"sizes": [3, 1], "weights": [0.5, 0.5], "samples": 4}}),
                           text([0, 3, 3, 1]), *map(text, arrays[1:])])
     yield SEPARATOR.join([b"{}", text([0, 1]), text([0, 1, 2])])
+    for method in ("plan", "hbp"):
+        yield SEPARATOR.join([text(described | {"method": method, "length_groups": 2, "rows": 3}), text([0, 3, 1, 2]),
+                              text([0, 1, 2, 3, 3, 4, 4]), text(arrays[2]), text([]), text([0, 0, 1, 1, 0, 2]), text(length_groups())])
 
 
 def member(kind, name, contents=b"", claim=0):
