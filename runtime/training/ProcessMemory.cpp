@@ -191,6 +191,8 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
   if (pictures)
     reading += readers * decoding(*data.dataset, program);
   uses.push_back({"reading samples", reading});
+  if (s.options.trains() && s.options.lossNormalizer == LossNormalizer::Epoch)
+    uses.push_back({"label counts", data.dataset->size() * int64_t{sizeof(int32_t)}});
   uses.push_back({"reading weights", largestTensor(stage)});
   if (const int64_t bytes = messages(s, alone); bytes > 0)
     uses.push_back({"messages", bytes});

@@ -1,5 +1,6 @@
 #include "test/unit/runtime/executor/TinyRun.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <thread>
@@ -24,6 +25,15 @@ std::vector<TinyGroup> tinyStep(uint32_t seed, int groups) {
     }
   }
   return step;
+}
+
+std::vector<TinyGroup> tinyStepOf(uint32_t seed, const Program &program, size_t mode) {
+  const TrainMode &train = program.trainModes[mode];
+  std::vector<TinyGroup> groups = tinyStep(seed, train.microbatches * program.dataParallel);
+  if (train.tokensCap < tinyTokensCap)
+    for (TinyGroup &group : groups)
+      group.resize(std::min<size_t>(group.size(), 1));
+  return groups;
 }
 
 PackedMicrobatch packTiny(const TinyGroup &group) {

@@ -14,6 +14,8 @@ using TinyGroup = std::vector<std::vector<std::pair<int32_t, int32_t>>>; ///< (i
 
 /// Groups of a step, the same on every call with one seed; some are empty.
 std::vector<TinyGroup> tinyStep(uint32_t seed, int groups);
+/// Those of a train mode's step: groups of one sample where its caps are smaller than others'.
+std::vector<TinyGroup> tinyStepOf(uint32_t seed, const Program &program, size_t mode);
 PackedMicrobatch packTiny(const TinyGroup &group);
 
 /// The groups of one replica. It tells what those of `following`, the step after it, weigh.

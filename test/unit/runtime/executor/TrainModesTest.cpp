@@ -29,15 +29,6 @@ std::string persistentBytes(Executor &executor) {
           static_cast<size_t>(executor.stageInfo().persistentBytes)};
 }
 
-/// Groups that fit a mode's caps: those of `tokens` have one sample at most.
-std::vector<TinyGroup> groupsOf(uint32_t seed, const Program &p, size_t mode) {
-  std::vector<TinyGroup> groups = tinyStep(seed, p.trainModes[mode].microbatches * p.dataParallel);
-  if (p.trainModes[mode].tokensCap < tinyTokensCap)
-    for (TinyGroup &group : groups)
-      group.resize(std::min<size_t>(group.size(), 1));
-  return groups;
-}
-
 /// With `ahead`, every step is started before the numbers of the one before it are asked for.
 RankStates runSteps(const LoadedProgram &loaded, const std::string &weights,
                     Communicator &communicator, const std::vector<ModeStep> &steps, bool ahead) {
@@ -143,7 +134,7 @@ TEST_F(TrainModesRun, StepsHaveTheBitsOfTheirModeAlone) {
       both.program = tinyModes(options);
       std::vector<ModeStep> steps;
       for (size_t s = 0; s < 20; ++s)
-        steps.push_back({s % 2, groupsOf(static_cast<uint32_t>(s), both.program, s % 2)});
+        steps.push_back({s % 2, tinyStepOf(static_cast<uint32_t>(s), both.program, s % 2)});
       const std::vector<RankStates> whole = run(both, steps);
       if (HasFailure())
         return;
@@ -173,7 +164,7 @@ TEST_F(TrainModesRun, AgreeWithTheFormulas) {
   TinyReference reference(weights, false);
   std::vector<TinyReference::Step> expected;
   for (size_t s = 0; s < steps.size(); ++s) {
-    steps[s].groups = groupsOf(static_cast<uint32_t>(s), both.program, steps[s].mode);
+    steps[s].groups = tinyStepOf(static_cast<uint32_t>(s), both.program, steps[s].mode);
     expected.push_back(reference.step(steps[s].groups, {}));
   }
   const RankStates states = run(both, steps)[0];
@@ -192,7 +183,7 @@ TEST_F(TrainModesRun, EqualModesAreOneMode) {
   both.program = tinyModes(twice);
   std::vector<ModeStep> plain, alternating;
   for (size_t s = 0; s < 6; ++s) {
-    plain.push_back({0, groupsOf(static_cast<uint32_t>(s), single.program, 0)});
+    plain.push_back({0, tinyStepOf(static_cast<uint32_t>(s), single.program, 0)});
     alternating.push_back({s % 2, plain.back().groups});
   }
   const std::vector<RankStates> expected = run(single, plain), found = run(both, alternating);

@@ -7,6 +7,7 @@
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/runtime/backends/cuda/MixedBackend.h"
 #include "test/unit/runtime/executor/TinyRun.h"
+#include "test/unit/runtime/program/TinyModes.h"
 #include <cmath>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -41,10 +42,11 @@ protected:
     const Program &p = program.program;
     for (int s = 0; s < steps; ++s) {
       {
-        TinySource source(tinyStep(s % shapes, p.trainModes[0].microbatches * p.dataParallel),
-                          p.dataParallel, executor->replica());
         StepOptions step = options;
         step.step = s;
+        step.mode = s % p.trainModes.size();
+        const int shape = s / static_cast<int>(p.trainModes.size()) % shapes;
+        TinySource source(tinyStepOf(shape, p, step.mode), p.dataParallel, executor->replica());
         int64_t before = fake::hostWaits();
         OMNIBAL_RETURN_IF_ERROR(executor->startStep(source, step));
         if (s > 1)
@@ -69,10 +71,13 @@ protected:
     return Status::ok();
   }
 
-  /// All ranks as threads; the outcome of rank 0 with everyone's parameters.
   Outcome train(const TinyOptions &layout, int steps, int ahead) {
-    LoadedProgram program = loadedTiny(layout);
-    const int ranks = layout.stages * layout.dataParallel;
+    return train(loadedTiny(layout), steps, ahead);
+  }
+  /// Steps of all train modes in turn. All ranks as threads; the outcome of rank 0 with everyone's
+  /// parameters.
+  Outcome train(const LoadedProgram &program, int steps, int ahead) {
+    const int ranks = program.program.stages * program.program.dataParallel;
     auto communicators = createThreadCommunicators(ranks, std::chrono::seconds(60));
     std::vector<Outcome> outcomes(ranks);
     std::vector<std::thread> threads;
@@ -218,6 +223,59 @@ TEST_F(Ahead, WorkIsRecordedTheSecondTimeAndThenRepeated) {
   EXPECT_EQ(fake::graphsMade(), 2 * 3);
   EXPECT_EQ(graphLaunches(), 2 * 3 * 4);
   EXPECT_EQ(kernels, 2 * 2 * 3); // run in the first step, recorded in the second
+}
+
+/// A short mode with halves of backwards and a long one.
+LoadedProgram twoModes(int32_t stages, int32_t replicas) {
+  const TinyOptions modes[] = {
+      {.stages = stages,
+       .microbatches = 3,
+       .dataParallel = replicas,
+       .split = true,
+       .rowBucket = 8,
+       .tokensCap = 8},
+      {.stages = stages, .microbatches = 2, .dataParallel = replicas, .rowBucket = 8}};
+  LoadedProgram loaded;
+  loaded.program = tinyModes(modes);
+  return loaded;
+}
+
+TEST_F(Ahead, StepsOfOtherModesUnderWayGiveTheBitsOfOneByOne) {
+  shapes = 2;
+  uint64_t seed = 30;
+  for (int32_t stages : {1, 2})
+    for (int32_t replicas : {1, 2}) {
+      const LoadedProgram program = twoModes(stages, replicas);
+      setenv("OMNIBAL_CUDA_GRAPHS", "0", 1);
+      fake::reset(seed);
+      const Outcome one = train(program, 12, 0);
+      unsetenv("OMNIBAL_CUDA_GRAPHS");
+      for (int ahead : {1, 2}) {
+        fake::reset(++seed);
+        expectSame(train(program, 12, ahead), one, "ahead " + std::to_string(ahead) + ", step ");
+        EXPECT_GT(fake::graphsMade(), 0);
+        EXPECT_EQ(fake::mistakes(), std::vector<std::string>{});
+        EXPECT_EQ(fake::liveAllocations(), 0);
+      }
+    }
+}
+
+/// A step of another mode costs nothing: each mode's work is recorded in its second step, and after
+/// that nothing is recorded or allocated, whichever mode comes.
+TEST_F(Ahead, EveryModeIsRecordedOnce) {
+  shapes = 1;
+  const LoadedProgram program = twoModes(1, 1);
+  auto made = [&](int steps) {
+    fake::reset();
+    const Outcome out = train(program, steps, 1);
+    EXPECT_TRUE(out.status) << out.status.message();
+    EXPECT_EQ(out.waitsInStart, 0);
+    return fake::graphsMade();
+  };
+  const int ofFour = made(4);
+  EXPECT_GT(ofFour, 0);
+  EXPECT_GT(ofFour, made(3));
+  EXPECT_EQ(made(12), ofFour);
 }
 
 TEST_F(Ahead, AsManyGraphsAsAllowed) {
