@@ -48,6 +48,10 @@ inline constexpr llvm::StringLiteral rematVariantsAttrName = "omnibal.remat_vari
 inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
 inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
 inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
+/// On a module that is one training mode of the program around it: a TrainModeAttr.
+inline constexpr llvm::StringLiteral trainModeAttrName = "omnibal.train_mode";
+/// On a module of training modes, where people gave them: the cuts that all of them have.
+inline constexpr llvm::StringLiteral givenCutsAttrName = "omnibal.given_cuts";
 /// This attribute of the module is a dense array with the bytes of each stage that a plan leaves
 /// free of what it counts.
 inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";

@@ -227,4 +227,29 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
   let genVerifyDecl = 1;
 }
 
+def TrainModeAttr : AttrDef<Plan_Dialect, "TrainMode"> {
+  let mnemonic = "train_mode";
+  let summary = "The training mode that a module is for";
+  let description = [{
+    A program for several groups of lengths has a training mode for each. `number` counts them from
+    0 by ascending caps, `name` is for people. Micro-batches of the mode have at most `tiles` and
+    `tokens`, its steps so many `microbatches`, and an epoch of the data `steps` of them. `remat` and
+    `schedule` are what planning may decide (as options of omnibal-search-plan); `options`, where
+    present, has what each layer recomputes. `last` marks the mode with the largest caps, at which
+    evaluation and prediction run. Stands on a module of layers as `omnibal.train_mode`; the module
+    around it, which has nothing else, is the program's.
+
+    Constraints:
+    * (train_mode_c1) number, tiles and steps are at least 0, tokens and microbatches at least 1;
+    * (train_mode_c2) `options` are strings.
+  }];
+  let parameters = (ins "int64_t":$number, StringRefParameter<>:$name, "int64_t":$tiles,
+                        "int64_t":$tokens, "int64_t":$microbatches, "int64_t":$steps,
+                        StringRefParameter<>:$schedule, StringRefParameter<>:$remat,
+                        OptionalParameter<"::mlir::ArrayAttr">:$options,
+                        OptionalParameter<"::mlir::UnitAttr">:$last);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // DIALECTS_PIPELINE_OMNIBALPLANATTRS_TD

@@ -3,6 +3,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
 #include "passes/common/StepSamples.h"
+#include "passes/common/TrainModes.h"
 #include "passes/cost/BatchLoads.h"
 #include "passes/cost/InputFiles.h"
 #include "passes/cost/LayerCosts.h"
@@ -19,9 +20,9 @@ namespace {
 
 struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
   using AnnotateCostsBase::AnnotateCostsBase;
-  AnnotateCosts(const AnnotateCostsOptions &options, std::shared_ptr<cost::CostReport> report,
+  AnnotateCosts(const AnnotateCostsOptions &options, std::shared_ptr<cost::CostReports> reports,
                 std::shared_ptr<cost::InputFiles> files)
-      : AnnotateCostsBase(options), files(std::move(files)), report(std::move(report)) {}
+      : AnnotateCostsBase(options), files(std::move(files)), reports(std::move(reports)) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
     AnnotateCostsBase::getDependentDialects(registry);
@@ -36,9 +37,18 @@ struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
     return success();
   }
 
+  /// One mode after the other: lowering loads dialects, which no two threads may do.
   void runOnOperation() override {
-    if (failed(annotate()))
-      signalPassFailure();
+    FailureOr<SmallVector<ModuleOp>> modes = trainModesOf(getOperation());
+    if (failed(modes))
+      return signalPassFailure();
+    if (modes->empty())
+      modes->push_back(getOperation());
+    if (reports)
+      reports->clear();
+    for (ModuleOp module : *modes)
+      if (failed(annotate(module)))
+        return signalPassFailure();
   }
 
 private:
@@ -76,80 +86,90 @@ private:
     return cost::findDevice(!name.empty() ? name : target == "cuda" ? "h100" : "cpu");
   }
 
-  LogicalResult annotate() {
+  LogicalResult annotate(ModuleOp module) {
+    const Caps caps = capsOf(module);
     cost::CostOptions options = costs;
-    options.load = {tiles, tokens};
+    options.load = {caps.tiles, caps.tokens};
     options.timeModels = timeModels;
     // Of its own in every run: it collects what the layers of this module are compared with.
     if (!calibration.empty())
-      options.measured = std::make_shared<cost::MeasuredTimes>(measured, splitBackward);
+      options.measured = std::make_shared<cost::MeasuredTimes>(measured, caps.splitBackward);
     cost::EpochLoads epoch;
     if (!batches.empty()) {
-      if (failed(readEpoch(epoch)))
+      if (failed(readEpoch(module, caps, epoch)))
         return failure();
-      options.load = cost::loadAtCaps(epoch, tiles, tokens);
+      options.load = cost::loadAtCaps(epoch, caps.tiles, caps.tokens);
     }
-    FailureOr<cost::UnitCostTable> units = cost::annotateCosts(getOperation(), options);
+    FailureOr<cost::UnitCostTable> units = cost::annotateCosts(module, options);
     if (failed(units))
       return failure();
+    cost::CostReport report{std::move(*units), options.device, options.load, !calibration.empty(),
+                            std::move(epoch)};
     if (!batches.empty())
-      annotateLoads(epoch, *units, options.load);
+      annotateLoads(module, report, caps);
     if (timeModels) {
-      getOperation()->setAttr(
-          actionNsAttrName,
-          Builder(&getContext())
-              .getI64IntegerAttr(options.measured ? options.measured->actionNs() : 0));
+      module->setAttr(actionNsAttrName,
+                      Builder(&getContext())
+                          .getI64IntegerAttr(options.measured ? options.measured->actionNs() : 0));
       plan::writeStepSamples(getOperation(),
-                             {tiles, tokens, cost::sampleSteps(epoch, microbatches, options.load)});
+                             {caps.tiles, caps.tokens,
+                              cost::sampleSteps(report.epoch, caps.microbatches, options.load)});
     }
-    if (report)
-      *report = {std::move(*units), options.device};
+    if (reports)
+      reports->push_back(std::move(report));
     return success();
   }
 
-  LogicalResult readEpoch(cost::EpochLoads &epoch) {
-    auto of = getOperation()->getAttrOfType<ClusterAttr>(clusterAttrName);
+  /// Of a program, as the options say; of a training mode its own.
+  struct Caps {
+    int64_t tiles, tokens, microbatches;
+    bool splitBackward;
+    std::optional<int64_t> mode;
+  };
+  Caps capsOf(ModuleOp module) const {
+    TrainModeAttr mode = trainModeOf(module);
+    if (!mode)
+      return {tiles, tokens, microbatches, splitBackward, std::nullopt};
+    StringRef schedule = mode.getSchedule();
+    return {mode.getTiles(), mode.getTokens(), mode.getMicrobatches(),
+            schedule == "zb-h1" || schedule == "auto", mode.getNumber()};
+  }
+
+  LogicalResult readEpoch(ModuleOp module, const Caps &caps, cost::EpochLoads &epoch) {
+    auto of = module->getAttrOfType<ClusterAttr>(clusterAttrName);
     if (!of)
-      return getOperation().emitError("omnibal-annotate-costs: the module has no omnibal.cluster, "
-                                      "which says how many replicas share the batches; run "
-                                      "omnibal-attach-cluster before");
-    auto loads = cost::readBatchLoads(batches, of.getDataParallel(), tiles, tokens);
+      return module.emitError("omnibal-annotate-costs: the module has no omnibal.cluster, "
+                              "which says how many replicas share the batches; run "
+                              "omnibal-attach-cluster before");
+    auto loads = caps.mode
+                     ? cost::readModeLoads(batches, of.getDataParallel(), *caps.mode)
+                     : cost::readBatchLoads(batches, of.getDataParallel(), caps.tiles, caps.tokens);
     if (!loads)
       return emitError(UnknownLoc::get(&getContext()), loads.status().message());
     epoch = *std::move(loads);
     return success();
   }
 
-  void annotateLoads(const cost::EpochLoads &epoch, const cost::UnitCostTable &units,
-                     const cost::MicrobatchLoad &full) {
+  void annotateLoads(ModuleOp module, const cost::CostReport &report, const Caps &caps) {
     std::vector<planner::LoadFactors> loads;
-    const cost::UnitCosts costs = units.of({});
-    for (const cost::GroupLoad &microbatch : cost::typicalStep(epoch, microbatches, costs)) {
-      planner::LoadFactors times = units.factorsOf(microbatch, full);
-      if (!calibration.empty()) {
-        loads.push_back(std::move(times));
-        continue;
-      }
-      loads.push_back(cost::factorsOf(microbatch, tiles, tokens));
-      // Equal units are not equal work where attention is within pictures.
-      if (costs.tileSquareNs > 0 && times.count("vision"))
-        loads.back()["vision"] = times["vision"];
-    }
-    plan::writeLoads(getOperation(), loads);
+    for (const cost::GroupLoad &microbatch :
+         cost::typicalStep(report.epoch, caps.microbatches, report.units.of({})))
+      loads.push_back(report.factorsOf(microbatch));
+    plan::writeLoads(module, loads);
   }
 
   cost::CostOptions costs; ///< without the load
   cost::Calibration measured;
   std::shared_ptr<cost::InputFiles> files = std::make_shared<cost::InputFiles>();
-  std::shared_ptr<cost::CostReport> report;
+  std::shared_ptr<cost::CostReports> reports;
 };
 
 } // namespace
 
 std::unique_ptr<Pass> createAnnotateCosts(const AnnotateCostsOptions &options,
-                                          std::shared_ptr<cost::CostReport> report,
+                                          std::shared_ptr<cost::CostReports> reports,
                                           std::shared_ptr<cost::InputFiles> files) {
-  return std::make_unique<AnnotateCosts>(options, std::move(report), std::move(files));
+  return std::make_unique<AnnotateCosts>(options, std::move(reports), std::move(files));
 }
 
 } // namespace omnibal

@@ -84,6 +84,17 @@ UnitCosts UnitCostTable::of(const std::vector<std::string> &remat) const {
           (total[3] - total[0]) / probedSquares, (total[4] - total[0]) / probedSquares};
 }
 
+planner::LoadFactors CostReport::factorsOf(const GroupLoad &microbatch) const {
+  planner::LoadFactors times = units.factorsOf(microbatch, full);
+  if (isMeasured)
+    return times;
+  planner::LoadFactors shares = cost::factorsOf(microbatch, full.tiles, full.tokens);
+  // Equal units are not equal work where attention is within pictures.
+  if (units.of({}).tileSquareNs > 0 && times.count("vision"))
+    shares["vision"] = times["vision"];
+  return shares;
+}
+
 class CostAnnotator {
 public:
   CostAnnotator(ModuleOp module, const CostOptions &options)

@@ -65,8 +65,17 @@ private:
 /// What omnibal-annotate-costs knows that stands in no attribute, for reports.
 struct CostReport {
   UnitCostTable units;
-  Device device; ///< that the roofline is of
+  Device device;           ///< that the roofline is of
+  MicrobatchLoad full;     ///< a full micro-batch of the mode
+  bool isMeasured = false; ///< times are those of a calibration
+  EpochLoads epoch;        ///< of the mode's micro-batches; empty: no batches are known
+
+  /// How a micro-batch's times compare with those of a full one.
+  planner::LoadFactors factorsOf(const GroupLoad &microbatch) const;
 };
+
+/// Those of a program's training modes, by number; one of a program without several.
+using CostReports = std::vector<CostReport>;
 
 /// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):
 /// `omnibal.cost`, `omnibal.buffers` and, where asked for, `omnibal.time_models` on layers, and

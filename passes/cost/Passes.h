@@ -5,6 +5,7 @@
 #include "mlir/Pass/Pass.h"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace omnibal {
 #define GEN_PASS_DECL
@@ -14,12 +15,13 @@ namespace omnibal {
 
 namespace cost {
 struct CostReport;
+using CostReports = std::vector<CostReport>;
 class InputFiles;
 } // namespace cost
-/// The same pass, which also leaves in `report` what stands in no attribute, and reads `files`,
-/// which other passes of its pipeline share.
+/// The same pass, which also leaves in `reports`, by training mode, what stands in no attribute,
+/// and reads `files`, which other passes of its pipeline share.
 std::unique_ptr<mlir::Pass> createAnnotateCosts(const AnnotateCostsOptions &options,
-                                                std::shared_ptr<cost::CostReport> report,
+                                                std::shared_ptr<cost::CostReports> reports,
                                                 std::shared_ptr<cost::InputFiles> files);
 } // namespace omnibal
 

@@ -20,6 +20,9 @@ def AnnotateCosts : Pass<"omnibal-annotate-costs", "::mlir::ModuleOp"> {
     With `batches` costs are those of this data's mean sample lengths, and `omnibal.loads` on the
     module says what part of a full micro-batch each of the data's typical step is; the replicas of
     `omnibal.cluster` run their groups side by side, so omnibal-attach-cluster comes first.
+
+    A module of training modes (omnibal-split-modes) gets the costs of each, one after the other: caps,
+    micro-batches and schedule are those of its `omnibal.train_mode`, and of the data what it runs.
   }];
   let options = [
     Option<"tiles", "tiles", "int64_t", "1", "Largest number of tiles of a micro-batch">,

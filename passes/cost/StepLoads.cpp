@@ -57,6 +57,21 @@ MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tok
           scaled(squaredTiles, tiles, tilesCap)};
 }
 
+std::vector<GroupLoad> stepOf(const EpochLoads &epoch, int64_t microbatches, int64_t step) {
+  const int64_t perStep = microbatches * epoch.replicas;
+  const auto groups = static_cast<int64_t>(epoch.groups.size());
+  std::vector<GroupLoad> result(microbatches);
+  for (int64_t i = 0; i < perStep && step * perStep + i < groups; ++i) {
+    const GroupLoad &group = epoch.groups[step * perStep + i];
+    GroupLoad &largest = result[i / epoch.replicas];
+    largest.tiles = std::max(largest.tiles, group.tiles);
+    largest.tokens = std::max(largest.tokens, group.tokens);
+    largest.squaredTokens = std::max(largest.squaredTokens, group.squaredTokens);
+    largest.squaredTiles = std::max(largest.squaredTiles, group.squaredTiles);
+  }
+  return result;
+}
+
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
                                    const UnitCosts &costs) {
   int64_t perStep = microbatches * epoch.replicas;
@@ -74,16 +89,7 @@ std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches
     std::nth_element(steps.begin(), median, steps.end());
     chosen = median->second;
   }
-  std::vector<GroupLoad> result(microbatches);
-  for (int64_t i = 0; i < perStep && chosen * perStep + i < groups; ++i) {
-    const GroupLoad &group = epoch.groups[chosen * perStep + i];
-    GroupLoad &largest = result[i / epoch.replicas];
-    largest.tiles = std::max(largest.tiles, group.tiles);
-    largest.tokens = std::max(largest.tokens, group.tokens);
-    largest.squaredTokens = std::max(largest.squaredTokens, group.squaredTokens);
-    largest.squaredTiles = std::max(largest.squaredTiles, group.squaredTiles);
-  }
-  return result;
+  return stepOf(epoch, microbatches, chosen);
 }
 
 planner::LoadFactors factorsOf(const GroupLoad &microbatch, int64_t tilesCap, int64_t tokensCap) {

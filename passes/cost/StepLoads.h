@@ -48,6 +48,10 @@ MicrobatchLoad loadAtCaps(const EpochLoads &epoch, int64_t tilesCap, int64_t tok
 std::vector<GroupLoad> typicalStep(const EpochLoads &epoch, int64_t microbatches,
                                    const UnitCosts &costs);
 
+/// Returns the micro-batches of a step, each with the largest tiles, tokens and squares of its
+/// row's replicas; what the epoch lacks is empty.
+std::vector<GroupLoad> stepOf(const EpochLoads &epoch, int64_t microbatches, int64_t step);
+
 /// Returns steps of the first replica, evenly over the epoch's full steps: at most sixteen. Without
 /// one, a step of full micro-batches.
 std::vector<planner::StepLoads> sampleSteps(const EpochLoads &epoch, int64_t microbatches,

@@ -61,6 +61,10 @@ struct VerifyFunctionsPass : omnibal::impl::VerifyFunctionsBase<VerifyFunctionsP
   using VerifyFunctionsBase::VerifyFunctionsBase;
 
   void runOnOperation() override {
+    // A pass runs on the modules of several training modes, one after the other.
+    calls.clear();
+    layers.clear();
+    widthsOf.clear();
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || !main.getBody().hasOneBlock()) {
       getOperation().emitError("omnibal-verify-functions: the module has no function @main of one "

@@ -4,14 +4,14 @@
 
 #include "passes/cost/LayerCosts.h"
 #include "passes/export/ExportProgram.h"
-#include "passes/plan/SearchPlan.h"
+#include "passes/plan/ModePlans.h"
 
 namespace omnibal {
 
 /// For tables and reports: what the module's attributes do not say.
 struct CompileRecord {
-  cost::CostReport costs;
-  plan::StagePlan plan;
+  cost::CostReports costs;
+  plan::ModePlans plans;         ///< one, or one a training mode
   exporter::ProgramSlot laidOut; ///< its constants go into the program directory
 };
 

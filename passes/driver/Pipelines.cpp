@@ -30,10 +30,9 @@ listOf(const mlir::detail::PassOptions::ListOption<std::string> &option) {
   return {option.begin(), option.end()};
 }
 
-void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
-              const PlanningOptions &planning, std::shared_ptr<cost::CostReport> report) {
-  auto files = std::make_shared<cost::InputFiles>();
-  // The cluster first: its replicas say how the data's batches are shared.
+/// Its replicas say how the data's batches are shared.
+void addCluster(OpPassManager &passes, const PlanningOptions &planning,
+                const std::shared_ptr<cost::InputFiles> &files) {
   AttachClusterOptions cluster;
   cluster.cluster = planning.cluster;
   cluster.stages = planning.stages;
@@ -41,7 +40,11 @@ void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOption
   cluster.memoryLimitBytes = planning.memoryLimitBytes;
   cluster.calibration = listOf(planning.calibration);
   passes.addPass(createAttachCluster(cluster, files));
+}
 
+void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
+              const PlanningOptions &planning, std::shared_ptr<cost::CostReports> reports,
+              std::shared_ptr<cost::InputFiles> files) {
   AnnotateCostsOptions costs;
   costs.tiles = caps.tiles;
   costs.tokens = caps.tokens;
@@ -56,11 +59,11 @@ void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOption
   costs.timeModels = isStepPlanned;
   costs.batches = planning.batches;
   costs.microbatches = planning.microbatches;
-  passes.addPass(createAnnotateCosts(costs, std::move(report), files));
+  passes.addPass(createAnnotateCosts(costs, std::move(reports), std::move(files)));
 }
 
 void addSearch(OpPassManager &passes, const PlanningOptions &planning,
-               std::shared_ptr<plan::StagePlan> found) {
+               std::shared_ptr<plan::ModePlans> found) {
   SearchPlanOptions search;
   search.method = planning.method;
   search.remat = planning.remat;
@@ -69,6 +72,37 @@ void addSearch(OpPassManager &passes, const PlanningOptions &planning,
   search.subMicrobatches = planning.subMicrobatches;
   search.plan = planning.plan;
   passes.addPass(createSearchPlan(search, std::move(found)));
+}
+
+/// A program with one training mode, planned.
+void addPlan(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
+             const PlanningOptions &planning, const std::shared_ptr<CompileRecord> &record) {
+  auto files = std::make_shared<cost::InputFiles>();
+  // The cluster first, as the costs of data are those of its replicas' shares.
+  addCluster(passes, planning, files);
+  addCosts(passes, caps, target, planning, share(record, &CompileRecord::costs), files);
+  addSearch(passes, planning, share(record, &CompileRecord::plans));
+}
+
+/// The module of each training mode, planned and in form C with its schedule.
+void addModes(OpPassManager &passes, const CompileOptions &options,
+              const std::shared_ptr<CompileRecord> &record) {
+  auto files = std::make_shared<cost::InputFiles>();
+  addCluster(passes, options, files);
+  // Here, as all before is the same for all caps, and costs are not.
+  SplitModesOptions split;
+  split.batches = options.batches;
+  split.tokens = options.tokens;
+  split.schedule = options.schedule;
+  split.remat = options.remat;
+  passes.addPass(createSplitModes(split));
+  addCosts(passes, options, options, options, share(record, &CompileRecord::costs), files);
+  // All modes together, because they share their cuts.
+  SearchModePlansOptions search;
+  search.method = options.method;
+  search.plan = options.plan;
+  passes.addPass(createSearchModePlans(search, share(record, &CompileRecord::plans)));
+  buildProgramPipeline(passes.nest<ModuleOp>());
 }
 
 template <typename PassOptionsT> PassOptionsT programOptions(const CompileOptions &options) {
@@ -108,8 +142,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
 }
 
 void buildPlanStagesPipeline(OpPassManager &passes, const PlanStagesOptions &options) {
-  addCosts(passes, options, options, options, nullptr);
-  addSearch(passes, options, nullptr);
+  addPlan(passes, options, options, options, std::make_shared<CompileRecord>());
   passes.addPass(createVerifyPlan());
 }
 
@@ -125,9 +158,12 @@ void buildProgramPipeline(OpPassManager &passes) {
 
 void buildFittedProgramPipeline(OpPassManager &passes, const CompileOptions &options,
                                 const std::shared_ptr<CompileRecord> &record) {
-  addCosts(passes, options, options, options, share(record, &CompileRecord::costs));
-  addSearch(passes, options, share(record, &CompileRecord::plan));
-  buildProgramPipeline(passes);
+  if (options.trainModes) {
+    addModes(passes, options, record);
+  } else {
+    addPlan(passes, options, options, options, record);
+    buildProgramPipeline(passes);
+  }
   // Last, because it lowers every function for what the schedule runs.
   passes.addPass(createLayOutProgram(programOptions<LayOutProgramPassOptions>(options),
                                      share(record, &CompileRecord::laidOut)));

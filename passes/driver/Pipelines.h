@@ -76,6 +76,14 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
   Option<std::string> plan{*this, "plan", llvm::cl::desc("Plan by hand (JSON file)")};
 };
 
+/// How many training modes a program has.
+struct ModesOptions : virtual mlir::detail::PassOptions {
+  Option<bool> trainModes{
+      *this, "train-modes", llvm::cl::init(false),
+      llvm::cl::desc("A training mode for each length group of `batches`; tiles and tokens are the "
+                     "largest caps, micro-batches are the groups' own")};
+};
+
 /// The program directory.
 struct ProgramOptions : virtual mlir::detail::PassOptions {
   Option<std::string> output{*this, "output",
@@ -102,6 +110,7 @@ struct CompileOptions : mlir::PassPipelineOptions<CompileOptions>,
                         virtual TrainingOptions,
                         virtual TargetOptions,
                         virtual PlanningOptions,
+                        virtual ModesOptions,
                         virtual ProgramOptions {};
 
 struct CompileRecord;
@@ -114,7 +123,8 @@ void buildPlanStagesPipeline(mlir::OpPassManager &passes, const PlanStagesOption
 /// `omnibal-program`: form P with costs to form C with the messages and actions of its plan. The
 /// plan is verified first.
 void buildProgramPipeline(mlir::OpPassManager &passes);
-/// Form L with a loss to form C with messages and actions, within the memory limits, and laid out.
+/// Form L with a loss to form C with messages and actions, within the memory limits, and laid out;
+/// with `trainModes` a module for each mode.
 void buildFittedProgramPipeline(mlir::OpPassManager &passes, const CompileOptions &options,
                                 const std::shared_ptr<CompileRecord> &record);
 /// `omnibal-compile`: form I to a program directory, all that omnibal-compile does with a model.

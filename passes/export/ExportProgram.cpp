@@ -1,10 +1,12 @@
 //===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
-#include "dialects/omnibal/analysis/FunctionDigest.h"
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/OffsetAssignment.h"
+#include "passes/common/TrainModes.h"
+#include "passes/export/LowerCallees.h"
+#include "passes/export/MergeFunctions.h"
 #include "passes/export/StepProblem.h"
 #include "passes/layout/ProgramLayout.h"
 #include "passes/schedule/GradientBuckets.h"
@@ -28,37 +30,16 @@ public:
                                               module.getContext(), options.target == "cuda")) {}
 
   FailureOr<ExportedProgram> run() {
-    FailureOr<analysis::CallGraph> graph = analysis::readCallGraph(module);
-    if (failed(graph))
+    if (failed(readModes()))
       return failure();
-    parts.graph = std::move(*graph);
-    FailureOr<layout::Schedule> schedule = layout::readSchedule(module, parts.graph);
-    if (failed(schedule))
-      return failure();
-    parts.schedule = std::move(*schedule);
-    parts.compute = options.compute;
-    parts.tilesCap = options.tilesCap;
-    parts.tokensCap = roundedTokens();
-    // Before any function is rewritten, as the planner saw it.
-    for (auto function : module.getOps<func::FuncOp>())
-      digests[function.getSymName()] =
-          analysis::digestOf(function, analysis::digestKernels(options.target, options.compute));
-    // With more micro-batches a pipeline fills without (runtime/planner/step/SplitChoices.h).
-    const PlanAttr plan = parts.schedule.plan;
-    if (parts.schedule.stepPlanned && options.subMicrobatches &&
-        plan.getMicrobatches() < 2 * plan.getStages())
-      mayDivide = tilesAreApart(module, parts.graph);
-    if (failed(lowerCallees()))
-      return failure();
-
-    std::vector<rt::Stage> stages(parts.schedule.plan.getStages());
+    std::vector<rt::Stage> stages(plan().getStages());
     for (size_t s = 0; s < stages.size(); ++s)
       stages[s].id = static_cast<int32_t>(s);
-    if (llvm::none_of(parts.callees, [](const layout::CalleeFunctions &callee) {
+    if (llvm::none_of(modes.front().callees, [](const layout::CalleeFunctions &callee) {
           return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
         }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
-    if (failed(layout::layOutProgram(parts, stages)))
+    if (failed(layout::layOutProgram(modes, stages)))
       return failure();
     for (rt::Stage &stage : stages)
       schedule::placeGradientBuckets(stage, options.gradientBucketBytes);
@@ -66,74 +47,64 @@ public:
   }
 
 private:
-  /// Lowers the functions of a layer once, however many layers call them.
-  LogicalResult lowerCallees() {
-    std::map<std::string, std::set<rt::ActionKind>> runs;
-    for (const analysis::Call &call : parts.graph.calls) {
-      const std::set<rt::ActionKind> &ofChunk = parts.schedule.runs[call.chunk];
-      for (LayerFnOp callee : call.callees())
-        runs[callee.getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
-    }
-    std::map<std::string, layout::CalleeFunctions> done;
-    auto lowerOnce = [&](LayerFnOp callee, int64_t chunk) -> FailureOr<layout::CalleeFunctions> {
-      std::string name = callee.getSymName().str();
-      auto [it, fresh] = done.try_emplace(name);
-      if (fresh && failed(lowerCallee(callee, runs.at(name), it->second)))
-        return failure();
-      return it->second.ofRuns(parts.schedule.runs[chunk]);
-    };
-    for (analysis::Call &call : parts.graph.calls) {
-      auto callee = lowerOnce(call.callee, call.chunk);
-      if (failed(callee))
-        return failure();
-      parts.callees.push_back(*callee);
-      std::vector<layout::CalleeFunctions> &variants = parts.variants.emplace_back();
-      for (LayerFnOp each : call.variants) {
-        auto variant = lowerOnce(each, call.chunk);
-        if (failed(variant))
-          return failure();
-        variants.push_back(*variant);
+  PlanAttr plan() const { return modes.front().schedule.plan; }
+  bool isStepPlanned() const { return modes.front().schedule.stepPlanned; }
+
+  LogicalResult readModes() {
+    FailureOr<SmallVector<ModuleOp>> found = trainModesOf(module);
+    if (failed(found))
+      return failure();
+    const bool several = !found->empty();
+    if (!several)
+      found->push_back(module);
+    for (auto [number, mode] : llvm::enumerate(*found)) {
+      ExportOptions ofMode = options;
+      rt::TrainMode train;
+      if (TrainModeAttr attribute = trainModeOf(mode)) {
+        ofMode.tilesCap = attribute.getTiles();
+        ofMode.tokensCap = attribute.getTokens();
+        train.name = attribute.getName();
       }
+      train.tilesCap = ofMode.tilesCap;
+      train.tokensCap = ofMode.tokensCap;
+      CalleeLowering lowering(mode, ofMode, *kernels, number, number + 1 == found->size());
+      if (failed(lowering.read()))
+        return failure();
+      const layout::Schedule &schedule = lowering.parts.schedule;
+      train.microbatches = static_cast<int32_t>(schedule.plan.getMicrobatches());
+      train.schedule = schedule.plan.getSchedule().str();
+      if (several && failed(checkMode(mode, lowering.parts)))
+        return failure();
+      // With more micro-batches a pipeline fills without (runtime/planner/step/SplitChoices.h).
+      if (schedule.stepPlanned && options.subMicrobatches &&
+          train.microbatches < 2 * schedule.plan.getStages())
+        mayDivide = tilesAreApart(mode, lowering.parts.graph);
+      if (failed(lowering.lower()))
+        return failure();
+      modes.push_back(std::move(lowering.parts));
+      trainModes.push_back(std::move(train));
     }
     return success();
   }
 
-  /// What variants of a chunk call beside what @main calls is for training alone.
-  LogicalResult lowerCallee(LayerFnOp callee, const std::set<rt::ActionKind> &runs,
-                            layout::CalleeFunctions &out) {
-    lower::layOutSavedValues(callee);
-    auto lowerOne = [&](llvm::StringRef symbol, int64_t &index) -> LogicalResult {
-      auto [it, fresh] = functionIndex.try_emplace(symbol.str(), parts.functions.size());
-      index = it->second;
-      if (!fresh)
-        return success();
-      lower::LoweringOptions lowering;
-      lowering.target = options.target;
-      lowering.compute = options.compute;
-      lowering.tilesCap = options.tilesCap;
-      lowering.tokensCap = roundedTokens();
-      lowering.rowBucket = 1;
-      auto lowered =
-          lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), *kernels, lowering);
-      if (failed(lowered))
-        return failure();
-      lowered->function.digest = digests.lookup(symbol);
-      parts.functions.push_back(std::move(*lowered));
+  /// What all training modes of a program share.
+  LogicalResult checkMode(ModuleOp mode, const layout::ProgramParts &parts) {
+    if (parts.schedule.stepPlanned)
+      return mode.emitError(modePrefix(mode))
+             << "plans of single steps are for programs with one training mode";
+    if (modes.empty())
       return success();
+    const PlanAttr first = plan(), own = parts.schedule.plan;
+    auto chunksOf = [](const analysis::CallGraph &each) {
+      return llvm::map_to_vector(each.calls, [](const analysis::Call &call) { return call.chunk; });
     };
-    const bool isInMain = llvm::any_of(
-        parts.graph.calls, [&](const analysis::Call &call) { return call.callee == callee; });
-    if (failed(lowerOne(callee.getForward(), out.forward)) ||
-        (isInMain && (failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||
-                      failed(lowerOne(callee.getInference(), out.inference)))))
-      return failure();
-    auto lowerHalf = [&](rt::ActionKind kind, std::optional<StringRef> symbol, int64_t &index) {
-      return symbol && runs.count(kind) ? lowerOne(*symbol, index) : success();
-    };
-    return success(
-        succeeded(lowerHalf(rt::ActionKind::Backward, callee.getBackward(), out.backward)) &&
-        succeeded(lowerHalf(rt::ActionKind::InputGrad, callee.getInputGrad(), out.inputGrad)) &&
-        succeeded(lowerHalf(rt::ActionKind::WeightGrad, callee.getWeightGrad(), out.weightGrad)));
+    if (own.getStages() != first.getStages() || own.getDataParallel() != first.getDataParallel() ||
+        own.getChunkStages() != first.getChunkStages() ||
+        chunksOf(parts.graph) != chunksOf(modes.front().graph))
+      return mode.emitError(modePrefix(mode))
+             << "`omnibal.plan` and the chunks of its layers are not those of "
+             << trainModes.front().name << "; all training modes have the same cuts";
+    return success();
   }
 
   FailureOr<ExportedProgram> assemble(std::vector<rt::Stage> stages) {
@@ -146,36 +117,53 @@ private:
                       : lower::KernelLibrary::resolveCpu(options.cpu);
     program.model = options.model;
     program.rowBucket = options.rowBucket;
-    PlanAttr plan = parts.schedule.plan;
-    program.stages = static_cast<int32_t>(plan.getStages());
-    program.dataParallel = static_cast<int32_t>(plan.getDataParallel());
-    rt::TrainMode &train = program.trainModes[0];
-    train.tilesCap = options.tilesCap;
-    train.tokensCap = options.tokensCap;
-    train.microbatches = static_cast<int32_t>(plan.getMicrobatches());
-    train.schedule = plan.getSchedule().str();
+    program.stages = static_cast<int32_t>(plan().getStages());
+    program.dataParallel = static_cast<int32_t>(plan().getDataParallel());
+    program.trainModes = trainModes;
     program.stageList = std::move(stages);
     fillInfo(program);
-
-    llvm::StringSet<> seen;
-    for (lower::LoweredFunction &lowered : parts.functions) {
-      for (lower::ConstantData &data : lowered.constants)
-        if (seen.insert(data.name).second)
-          result.constants.push_back({data.name, data.dtype, data.shape, std::move(data.bytes)});
-      program.functions.push_back(std::move(lowered.function));
-    }
-    if (parts.schedule.stepPlanned) {
+    takeFunctions(result);
+    if (isStepPlanned()) {
       if (failed(useWholeLimit(program)))
         return failure();
-      auto problem = readStepProblem(module, parts, program, mayDivide);
+      auto problem = readStepProblem(module, modes.front(), program, mayDivide);
       if (failed(problem))
         return failure();
-      train.schedule = perStepSchedule.str();
+      program.trainModes.front().schedule = perStepSchedule.str();
       program.stepProblem = planner::writeStepProblem(*problem);
     }
     result.kernels = kernels;
     result.options = options;
     return result;
+  }
+
+  /// Puts the modes' functions into one list, and their numbers there into the modes' calls.
+  void takeFunctions(ExportedProgram &result) {
+    llvm::StringSet<> seen;
+    FunctionList functions;
+    for (layout::ProgramParts &parts : modes) {
+      std::vector<rt::Function> own;
+      for (lower::LoweredFunction &lowered : parts.functions) {
+        for (lower::ConstantData &data : lowered.constants)
+          if (seen.insert(data.name).second)
+            result.constants.push_back({data.name, data.dtype, data.shape, std::move(data.bytes)});
+        own.push_back(std::move(lowered.function));
+      }
+      const std::vector<int32_t> numbers = functions.add(std::move(own), parts.trainMode);
+      for (rt::Stage &stage : result.program.stageList)
+        for (auto &[name, mode] : stage.modes)
+          if (rt::trainModeNumber(name).value_or(modes.size() - 1) == parts.trainMode)
+            useNumbers(mode, numbers);
+    }
+    result.program.functions = functions.take();
+  }
+
+  static void useNumbers(rt::Mode &mode, const std::vector<int32_t> &numbers) {
+    for (rt::Chunk &chunk : mode.chunks)
+      for (std::vector<rt::LayerCall> *list :
+           {&chunk.forward, &chunk.backward, &chunk.inputGrad, &chunk.weightGrad})
+        for (rt::LayerCall &call : *list)
+          call.function = numbers[call.function];
   }
 
   /// Gives plans of steps what a memory limit leaves beside everything else.
@@ -249,17 +237,12 @@ private:
           info.prefixInputs.push_back(name.str());
   }
 
-  int64_t roundedTokens() const {
-    return lower::roundedTokens(options.tokensCap, options.rowBucket);
-  }
-
   ModuleOp module;
   const ExportOptions &options;
   std::shared_ptr<lower::KernelLibrary> kernels;
-  layout::ProgramParts parts;
-  std::map<std::string, int64_t> functionIndex;
-  llvm::StringMap<std::string> digests; ///< by symbol
-  bool mayDivide = false;               ///< micro-batches, by their tiles
+  std::vector<layout::ProgramParts> modes; ///< the training modes, by number
+  std::vector<rt::TrainMode> trainModes;
+  bool mayDivide = false; ///< micro-batches, by their tiles
 };
 
 } // namespace

@@ -24,10 +24,10 @@ void useLocalNumbers(rt::Mode &mode, const std::vector<int64_t> &planned) {
 
 } // namespace
 
-const char *modeName(StageMode purpose) {
+std::string modeName(StageMode purpose, size_t trainMode) {
   switch (purpose) {
   case StageMode::Train:
-    return "train";
+    return rt::trainModeName(trainMode);
   case StageMode::Evaluate:
     return "evaluate";
   case StageMode::Inference:
@@ -72,7 +72,7 @@ std::optional<LayoutError> layOutMode(const MemoryGraph &graph, ModeWork work,
         (*stepBlocks)[chunk] = blocks;
     useLocalNumbers(layout.mode(),
                     work.stepPlanned ? graph.plannedVariant : std::vector<int64_t>());
-    stage.modes[modeName(work.purpose)] = std::move(layout.mode());
+    stage.modes[modeName(work.purpose, work.trainMode)] = std::move(layout.mode());
   }
   return std::nullopt;
 }

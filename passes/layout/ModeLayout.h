@@ -16,6 +16,7 @@ namespace omnibal::layout {
 /// What the stages do in one mode.
 struct ModeWork {
   StageMode purpose = StageMode::Train;
+  size_t trainMode = 0; ///< which of the program's, where it trains
   int64_t microbatches = 1;
   std::vector<schedule::Message> messages;      ///< of all modes
   std::vector<std::vector<rt::Action>> actions; ///< by stage; chunks and messages by their ids
@@ -33,7 +34,7 @@ struct LayoutError {
 };
 
 /// As Stage::modes has it.
-const char *modeName(StageMode purpose);
+std::string modeName(StageMode purpose, size_t trainMode = 0);
 
 /// Lays out one mode for all stages: fills stages[s].modes[name] but for types, shapes and names of
 /// what lies there (StageLayout.h), and raises stages[s].arenaBytes and reservedBytes.

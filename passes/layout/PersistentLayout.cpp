@@ -24,15 +24,35 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
 }
 
 /// Names of the parameters whose gradient some function yields.
-std::set<std::string> parametersWithGradient(const ProgramParts &parts, const MemoryGraph &memory) {
+std::set<std::string> parametersWithGradient(llvm::ArrayRef<ModeMemory> modes) {
   std::set<std::string> names;
-  for (auto [index, call] : llvm::enumerate(parts.graph.calls))
-    for (int64_t function : memory.calls[index].functions.gradients())
-      if (function >= 0)
-        for (const lower::Formal &formal : parts.functions[function].formals)
-          if (formal.role == rt::Role::ParameterGrad)
-            names.insert(call.parameters[formal.index]);
+  for (const ModeMemory &mode : modes)
+    for (auto [index, call] : llvm::enumerate(mode.parts->graph.calls))
+      for (int64_t function : mode.memory->calls[index].functions.gradients())
+        if (function >= 0)
+          for (const lower::Formal &formal : mode.parts->functions[function].formals)
+            if (formal.role == rt::Role::ParameterGrad)
+              names.insert(call.parameters[formal.index]);
   return names;
+}
+
+/// Each stage's constants in the order of first use, and their numbers for every mode.
+void listConstants(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &stages) {
+  std::map<std::string, const lower::ConstantData *> data;
+  for (const ModeMemory &mode : modes)
+    for (const lower::LoweredFunction &function : mode.parts->functions)
+      for (const lower::ConstantData &constant : function.constants)
+        data[constant.name] = &constant;
+  std::vector<std::map<std::string, int32_t>> numberOf(stages.size());
+  for (const ModeMemory &mode : modes)
+    for (auto [s, constants] : llvm::enumerate(mode.memory->findConstants(stages.size())))
+      for (const FormalMemory &constant : constants) {
+        auto [it, fresh] = numberOf[s].try_emplace(constant.name, stages[s].constants.size());
+        mode.memory->constantIndex[s][constant.name] = it->second;
+        const lower::ConstantData &found = *data.at(constant.name);
+        if (fresh)
+          stages[s].constants.push_back({constant.name, found.dtype, found.shape, 0});
+      }
 }
 
 void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
@@ -54,35 +74,28 @@ void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
 
 } // namespace
 
-void layOutPersistent(const ProgramParts &parts, MemoryGraph &memory,
-                      std::vector<rt::Stage> &stages) {
-  std::set<std::string> withGradient = parametersWithGradient(parts, memory);
+void layOutPersistent(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &stages) {
+  std::set<std::string> withGradient = parametersWithGradient(modes);
   std::map<std::string, std::vector<int64_t>> stagesOf;
   std::vector<std::map<std::string, int32_t>> numberOf(stages.size()); // by stage
   std::map<std::string, ParameterOp> ops;
-  for (ParameterOp op : parts.graph.parameters)
+  for (ParameterOp op : modes.front().parts->graph.parameters)
     ops[op.getSymName().str()] = op;
 
-  for (auto [index, call] : llvm::enumerate(parts.graph.calls)) {
-    int64_t s = parts.stageOf(call.chunk);
-    rt::Stage &stage = stages[s];
-    for (const std::string &name : call.parameters) {
-      auto [it, fresh] = numberOf[s].try_emplace(name, stage.parameters.size());
-      memory.calls[index].parameters.push_back(it->second);
-      if (!fresh)
-        continue;
-      stage.parameters.push_back(describe(ops.at(name), withGradient, parts.compute));
-      stagesOf[name].push_back(s);
+  for (const ModeMemory &mode : modes)
+    for (auto [index, call] : llvm::enumerate(mode.parts->graph.calls)) {
+      int64_t s = mode.parts->stageOf(call.chunk);
+      rt::Stage &stage = stages[s];
+      for (const std::string &name : call.parameters) {
+        auto [it, fresh] = numberOf[s].try_emplace(name, stage.parameters.size());
+        mode.memory->calls[index].parameters.push_back(it->second);
+        if (!fresh)
+          continue;
+        stage.parameters.push_back(describe(ops.at(name), withGradient, mode.parts->compute));
+        stagesOf[name].push_back(s);
+      }
     }
-  }
-  std::map<std::string, const lower::ConstantData *> data;
-  for (const lower::LoweredFunction &function : parts.functions)
-    for (const lower::ConstantData &constant : function.constants)
-      data[constant.name] = &constant;
-  for (auto [s, constants] : llvm::enumerate(memory.findConstants(stages.size())))
-    for (const FormalMemory &constant : constants)
-      stages[s].constants.push_back(
-          {constant.name, data.at(constant.name)->dtype, data.at(constant.name)->shape, 0});
+  listConstants(modes, stages);
 
   int32_t group = 0;
   for (auto &[name, list] : stagesOf) {

@@ -203,7 +203,8 @@ void PlannedMemory::choose(const planner::Plan &plan, const StepVariants *varian
 
 FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan, int64_t stageCount,
                                                       int64_t microbatches,
-                                                      const StepVariants *variants) {
+                                                      const StepVariants *variants,
+                                                      bool trainsOnly) {
   choose(plan, variants);
   std::vector<rt::Stage> stages(stageCount);
   rt::WorkspaceFacts kernels; // of the whole program
@@ -227,6 +228,8 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
       stage.persistentBytes += alignUp(constant.bytes);
   }
   for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference}) {
+    if (trainsOnly && purpose != StageMode::Train)
+      continue;
     ModeWork work;
     work.purpose = purpose;
     work.stepPlanned = variants && purpose == StageMode::Train;
@@ -246,7 +249,10 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   for (const rt::Stage &stage : stages) {
     for (const rt::BatchValue &value : stage.modes.at(modeName(StageMode::Train)).batchValues)
       facts[stage.id].addBatchValue(batchBytes.at(value.name), microbatches);
-    result.push_back({stage.arenaBytes, rt::workspaceOf(target, facts[stage.id])});
+    StageMemory &stageMemory = result.emplace_back(
+        StageMemory{stage.arenaBytes, rt::workspaceOf(target, facts[stage.id]), {}});
+    for (const FormalMemory &constant : constants[stage.id])
+      stageMemory.constants[constant.name] = constant.bytes;
   }
   return result;
 }

@@ -17,8 +17,9 @@
 namespace omnibal::layout {
 
 struct StageMemory {
-  int64_t arenaBytes = 0;               ///< as Stage::arenaBytes will be
-  std::vector<rt::WorkspaceUse> beside; ///< as rt::workspaceOf() will say
+  int64_t arenaBytes = 0;                   ///< as Stage::arenaBytes will be
+  std::vector<rt::WorkspaceUse> beside;     ///< as rt::workspaceOf() will say
+  std::map<std::string, int64_t> constants; ///< bytes of each; part of the arena
 };
 
 /// What plans of single steps choose among, by layer: the option in each variant of its chunk,
@@ -33,10 +34,11 @@ public:
 
   /// One a stage; `plan` is complete. Reports on the module. With `variants` the program's steps
   /// are planned one by one: sizes are then those at the caps but for what blocks are rounded up
-  /// to, which only the lowered functions say.
+  /// to, which only the lowered functions say. `trainsOnly`: of a training mode alone.
   llvm::FailureOr<std::vector<StageMemory>> of(const planner::Plan &plan, int64_t stages,
                                                int64_t microbatches,
-                                               const StepVariants *variants = nullptr);
+                                               const StepVariants *variants = nullptr,
+                                               bool trainsOnly = false);
 
 private:
   struct Parameter {

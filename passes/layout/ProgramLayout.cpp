@@ -2,6 +2,7 @@
 #include "passes/layout/ModeLayout.h"
 #include "passes/layout/PersistentLayout.h"
 #include "runtime/program/Sizes.h"
+#include <deque>
 
 using namespace mlir;
 
@@ -10,16 +11,19 @@ namespace {
 
 using analysis::Edge;
 
+/// Of one training mode.
 class ProgramLayout {
 public:
   ProgramLayout(ProgramParts &parts, std::vector<rt::Stage> &stages)
-      : parts(parts), stages(stages) {}
+      : parts(parts), stages(stages) {
+    buildMemory();
+  }
+
+  ModeMemory modeMemory() { return {&parts, &memory}; }
 
   LogicalResult run() {
-    buildMemory();
-    layOutPersistent(parts, memory, stages);
     for (StageMode purpose : {StageMode::Train, StageMode::Evaluate, StageMode::Inference})
-      if (failed(layOut(purpose)))
+      if ((purpose == StageMode::Train || parts.isLast) && failed(layOut(purpose)))
         return failure();
     return success();
   }
@@ -74,6 +78,7 @@ private:
   LogicalResult layOut(StageMode purpose) {
     ModeWork work;
     work.purpose = purpose;
+    work.trainMode = parts.trainMode;
     work.messages = parts.schedule.messages;
     if (purpose != StageMode::Inference)
       work.microbatches = parts.schedule.plan.getMicrobatches();
@@ -92,7 +97,7 @@ private:
             layOutMode(memory, std::move(work), stages, isPlanned ? &parts.stepBlocks : nullptr))
       return ops[error->stage]->emitError(error->text);
     for (rt::Stage &stage : stages)
-      describe(purpose, stage.modes.at(modeName(purpose)));
+      describe(purpose, stage.modes.at(modeName(purpose, parts.trainMode)));
     return success();
   }
 
@@ -206,8 +211,14 @@ private:
 
 } // namespace
 
-LogicalResult layOutProgram(ProgramParts &parts, std::vector<rt::Stage> &stages) {
-  return ProgramLayout(parts, stages).run();
+LogicalResult layOutProgram(MutableArrayRef<ProgramParts> modes, std::vector<rt::Stage> &stages) {
+  std::deque<ProgramLayout> layouts; // they stay where they are
+  SmallVector<ModeMemory> memory;
+  for (ProgramParts &parts : modes)
+    memory.push_back(layouts.emplace_back(parts, stages).modeMemory());
+  layOutPersistent(memory, stages);
+  return success(
+      llvm::all_of(layouts, [](ProgramLayout &layout) { return succeeded(layout.run()); }));
 }
 
 } // namespace omnibal::layout

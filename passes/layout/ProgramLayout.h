@@ -8,8 +8,10 @@
 
 namespace omnibal::layout {
 
-/// Everything about a program that all of its modes share.
+/// Everything about one training mode of a program, or about a program with one.
 struct ProgramParts {
+  size_t trainMode = 0;
+  bool isLast = true; ///< evaluation and prediction run at its caps
   analysis::CallGraph graph;
   std::vector<lower::LoweredFunction> functions;
   std::vector<CalleeFunctions>
@@ -29,9 +31,12 @@ struct ProgramParts {
   int64_t stageOf(int64_t chunk) const { return schedule.plan.getChunkStages()[chunk]; }
 };
 
-/// Lays out parameters, constants and every mode of all stages. Adds helper functions (gradient
-/// accumulation) to parts.functions. Reports on the stages' ops.
-llvm::LogicalResult layOutProgram(ProgramParts &parts, std::vector<rt::Stage> &stages);
+/// Lays out parameters, constants and every mode of all stages; `modes` has the program's training
+/// modes by number, with the same cuts. Adds helper functions (gradient accumulation) to their
+/// functions; calls name functions by their number among those of their training mode. Reports on
+/// the stages' ops.
+llvm::LogicalResult layOutProgram(llvm::MutableArrayRef<ProgramParts> modes,
+                                  std::vector<rt::Stage> &stages);
 
 } // namespace omnibal::layout
 #endif // PASSES_LAYOUT_PROGRAMLAYOUT_H

@@ -16,14 +16,16 @@ namespace cost {
 class InputFiles;
 }
 namespace plan {
-struct StagePlan;
+struct ModePlans;
 }
 /// The same pass, which reads `files`, which other passes of its pipeline share.
 std::unique_ptr<mlir::Pass> createAttachCluster(const AttachClusterOptions &options,
                                                 std::shared_ptr<cost::InputFiles> files);
-/// The same pass, which also leaves in `found` what the plan is predicted to do.
+/// The same passes, which also leave in `found` what the plan, or each mode's, is predicted to do.
 std::unique_ptr<mlir::Pass> createSearchPlan(const SearchPlanOptions &options,
-                                             std::shared_ptr<plan::StagePlan> found);
+                                             std::shared_ptr<plan::ModePlans> found);
+std::unique_ptr<mlir::Pass> createSearchModePlans(const SearchModePlansOptions &options,
+                                                  std::shared_ptr<plan::ModePlans> found);
 } // namespace omnibal
 
 #endif // PASSES_PLAN_PASSES_H

@@ -23,6 +23,44 @@ def AttachCluster : Pass<"omnibal-attach-cluster", "::mlir::ModuleOp"> {
   let dependentDialects = ["::omnibal::PlanDialect"];
 }
 
+def SplitModes : Pass<"omnibal-split-modes", "::mlir::ModuleOp"> {
+  let summary = "Make a module for each training mode";
+  let description = [{
+    Input: form L with a loss and `omnibal.cluster`. Reads groups.json of `batches` and puts a copy
+    of the module for each of its length groups into the module, in place of the layers, each with
+    `omnibal.train_mode`; where the file has cuts, the module around them gets
+    `omnibal.given_cuts`. Passes over layers then run on each mode, nested. Fails on length groups
+    for other numbers of stages or replicas, or of another model, and on what programs cannot have
+    (a context-parallel degree above 1).
+  }];
+  let options = [
+    Option<"batches", "batches", "std::string", "\"\"", "Folder of omnibal-batch --length-groups">,
+    Option<"tokens", "tokens", "int64_t", "128", "Largest number of tokens of any micro-batch">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+           "Of modes whose length group says none: gpipe, 1f1b, interleaved:V, zb-h1 or auto">,
+    Option<"remat", "remat", "std::string", "\"auto\"",
+           "Of modes whose length group says none: auto, none, full or selective-N">
+  ];
+  let dependentDialects = ["::omnibal::PlanDialect"];
+}
+
+def SearchModePlans : Pass<"omnibal-search-mode-plans", "::mlir::ModuleOp"> {
+  let summary = "Decides stages that all training modes share, and each mode's rematerialization";
+  let description = [{
+    Input: a module of training modes (omnibal-split-modes) in form L with costs. Chooses cuts that
+    all modes share, for the least time of an epoch with as many steps of each mode as its
+    `omnibal.train_mode` says, and for every mode its schedule's lists and what it recomputes within
+    the memory limits; does on each mode what omnibal-search-plan does on a module. Cuts that are
+    given (`omnibal.given_cuts`, or `plan`) are taken. Fails where no cuts fit all modes, and names
+    the mode that does not fit.
+  }];
+  let options = [
+    Option<"method", "method", "std::string", "\"search\"", "search, layers, parameters or greedy">,
+    Option<"plan", "plan", "std::string", "\"\"", "Plan by hand (JSON file), of which only `cuts` are taken">
+  ];
+  let dependentDialects = ["::omnibal::PlanDialect"];
+}
+
 def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
   let summary = "Decides the stage and the rematerialization of every layer from their costs";
   let description = [{

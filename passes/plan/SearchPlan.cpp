@@ -4,13 +4,15 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/common/ProblemAttributes.h"
+#include "passes/common/TrainModes.h"
 #include "passes/plan/StepLayers.h"
 #include "passes/plan/StepVariants.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/lengths/JointCuts.h"
 #include "runtime/planner/model/Partition.h"
 #include "runtime/planner/model/ProblemSize.h"
 #include "runtime/planner/model/ScheduleRules.h"
-#include "runtime/planner/search/Search.h"
+#include "runtime/planner/search/LoadedSearch.h"
 #include <map>
 
 using namespace mlir;
@@ -46,7 +48,7 @@ public:
       return failure();
     result.plan.stepNs = result.timeline.stepNs;
     result.plan.stages = result.timeline.stages;
-    result.rematFixed = choices.remat != "auto" || fixedByHand;
+    result.rematFixed = isRematFixed();
     countParameters();
     writePlan(module, result.problem, result.plan);
     writeStepVariants();
@@ -58,6 +60,12 @@ public:
   }
 
 private:
+  InFlightDiagnostic error() {
+    InFlightDiagnostic report = module.emitError();
+    report << modePrefix(module);
+    return report;
+  }
+
   /// Under memory limits lists that a search wrote may be worse than those of a named schedule,
   /// which need less beside what the search counts, or fit full micro-batches with less to
   /// recompute. So "auto" tries these, too.
@@ -100,7 +108,7 @@ private:
       takeOff(limits, reserved);
       if (failed(planOnce()))
         return failure();
-      bool fits = true, fixed = choices.remat != "auto" || fixedByHand;
+      bool fits = true, fixed = isRematFixed();
       for (size_t r = 0; r < limits.size(); ++r) {
         int64_t need = result.peakBytesAtCaps[r] + reservedOf(r), over = need - limits[r];
         reserved[r] = std::max(reserved[r], reservedOf(r));
@@ -108,12 +116,12 @@ private:
           continue;
         if (fixed || round == mostRounds) {
           std::vector<rt::WorkspaceUse> &beside = result.memory[r].beside;
-          InFlightDiagnostic error = module.emitError("infeasible: stage ")
-                                     << r << " needs " << need << " bytes";
+          InFlightDiagnostic report = error()
+                                      << "infeasible: stage " << r << " needs " << need << " bytes";
           if (!beside.empty())
-            error << " (" << rt::describe(beside) << " beside its arena)";
-          return error << ", " << over << " more than its limit; use more stages, --remat auto or "
-                       << "a larger limit";
+            report << " (" << rt::describe(beside) << " beside its arena)";
+          return report << ", " << over << " more than its limit; use more stages, --remat auto or "
+                        << "a larger limit";
         }
         fits = false;
       }
@@ -143,6 +151,10 @@ private:
     return success();
   }
 
+  bool isRematFixed() const {
+    return choices.remat != "auto" || fixedByHand || !choices.givenRemat.empty();
+  }
+
   /// What stage r needs beyond what rule 6 counts.
   int64_t reservedOf(int64_t r) const {
     return result.reservedBytes(r) + rt::totalOf(result.memory[r].beside);
@@ -162,15 +174,20 @@ private:
       return failure();
     result.timeline = planner::simulate(result.problem, result.plan);
     if (!result.timeline.error.empty())
-      return module.emitError("the plan cannot run: ") << result.timeline.error;
+      return error() << "the plan cannot run: " << result.timeline.error;
     if (result.search)
       compareWithBound(*result.search);
     const layout::StepVariants variants = stepVariants();
     auto needed = memory->of(result.plan, result.problem.cluster.stages, choices.microbatches,
-                             isStepPlanned ? &variants : nullptr);
+                             isStepPlanned ? &variants : nullptr, choices.trainsOnly);
     if (failed(needed))
       return failure();
     result.memory = std::move(*needed);
+    for (auto [stage, others] : llvm::zip(result.memory, choices.others)) {
+      stage.arenaBytes += others.constantBytes;
+      if (others.workspaceBytes > 0)
+        stage.beside.push_back({"other training modes", others.workspaceBytes});
+    }
     result.peakBytesAtCaps.clear();
     for (const planner::StageFigures &stage : planner::simulate(atCaps(), result.plan).stages)
       result.peakBytesAtCaps.push_back(stage.peakBytes);
@@ -188,23 +205,22 @@ private:
     int64_t layers = static_cast<int64_t>(result.problem.layers.size());
     int64_t stages = result.problem.cluster.stages;
     if (choices.remat != "auto" && choices.remat != "none" && !isRematName(choices.remat))
-      return module.emitError("unknown remat `")
-             << choices.remat << "` (known: auto, none, full, selective-1, selective-2 ..)";
+      return error() << "unknown remat `" << choices.remat
+                     << "` (known: auto, none, full, selective-1, selective-2 ..)";
+    if (failed(checkOptions(choices.givenRemat, "groups.json")))
+      return failure();
     if (choices.microbatches < 1)
-      return module.emitError("a step needs at least one micro-batch, not ")
-             << choices.microbatches;
+      return error() << "a step needs at least one micro-batch, not " << choices.microbatches;
     if (!result.problem.factors.empty() &&
         static_cast<int64_t>(result.problem.factors.size()) != choices.microbatches)
-      return module.emitError("omnibal.loads has ")
-             << result.problem.factors.size() << " micro-batches, the step "
-             << choices.microbatches;
+      return error() << "omnibal.loads has " << result.problem.factors.size()
+                     << " micro-batches, the step " << choices.microbatches;
     if (stages > layers)
-      return module.emitError("infeasible: ")
-             << stages << " stages for " << layers << " layers; at most " << layers
-             << " stages are possible";
+      return error() << "infeasible: " << stages << " stages for " << layers << " layers; at most "
+                     << layers << " stages are possible";
     // The search checks this itself; other methods only simulate.
     if (std::string why = planner::tooLarge(result.problem); !why.empty())
-      return module.emitError("the problem is too large to plan: ") << why;
+      return error() << "the problem is too large to plan: " << why;
     return success();
   }
 
@@ -225,11 +241,13 @@ private:
     if (!choices.planFile.empty()) {
       auto read = planner::readPlan(choices.planFile);
       if (!read)
-        return module.emitError() << read.status().message();
+        return error() << read.status().message();
       plan = std::move(*read);
       fixedByHand = !plan.remat.empty();
       return checkCuts();
     }
+    if (!choices.givenCuts.empty())
+      return planGivenCuts();
     if (stepLayout) {
       plan.cuts = stepLayout->cuts;
       plan.chunkStage = stepLayout->stages;
@@ -240,8 +258,8 @@ private:
     planner::Problem pieces = result.problem;
     pieces.cluster.stages = chunks();
     if (pieces.cluster.stages > static_cast<int64_t>(pieces.layers.size()))
-      return module.emitError("infeasible: ")
-             << pieces.cluster.stages << " chunks for " << pieces.layers.size() << " layers";
+      return error() << "infeasible: " << pieces.cluster.stages << " chunks for "
+                     << pieces.layers.size() << " layers";
     if (choices.method == "layers")
       plan.cuts = planner::cutsByLayerCount(pieces);
     else if (choices.method == "parameters")
@@ -249,8 +267,8 @@ private:
     else if (choices.method == "greedy")
       plan.cuts = planner::cutsByTime(pieces);
     else
-      return module.emitError("unknown partition method `")
-             << choices.method << "` (known: search, layers, parameters, greedy)";
+      return error() << "unknown partition method `" << choices.method
+                     << "` (known: search, layers, parameters, greedy)";
     return success();
   }
 
@@ -268,6 +286,11 @@ private:
 
   /// The problem, with the options that `--remat` leaves.
   planner::Problem withOptions(planner::Problem problem) const {
+    if (!choices.givenRemat.empty()) {
+      problem.varyRemat = false;
+      problem.givenRemat = choices.givenRemat;
+      return problem;
+    }
     if (choices.remat != "auto") {
       problem.varyRemat = false;
       for (const planner::Layer &layer : problem.layers)
@@ -276,51 +299,23 @@ private:
     return problem;
   }
 
-  /// Cuts for the loads of the data, recomputation for full micro-batches: if these cuts leave no
-  /// room for it, cuts for full micro-batches too.
+  /// Cuts for the loads of the data, recomputation for full micro-batches.
   LogicalResult searchCuts() {
-    planner::SearchResult found = planner::searchPlan(withOptions(result.problem), searching);
+    planner::SearchResult found = planner::searchForLoads(withOptions(result.problem), searching);
     if (!found.plan)
-      return module.emitError("infeasible: ") << found.problem;
-    std::optional<planner::Plan> best = forFullMicrobatches(*found.plan);
-    if (!best || best->remat != found.plan->remat) {
-      planner::SearchResult atFull = planner::searchPlan(withOptions(atCaps()), searching);
-      takeShorter(atFull.plan, best);
-      if (!best)
-        return module.emitError("infeasible: ") << atFull.problem;
-    }
-    result.plan = *best;
+      return error() << "infeasible: " << found.problem;
     result.search = found.facts();
+    result.plan = std::move(*found.plan);
     return success();
   }
 
-  /// A plan that was found for the loads, with what full micro-batches have to recompute; none
-  /// where its cuts and lists leave no room for that.
-  std::optional<planner::Plan> forFullMicrobatches(planner::Plan plan) const {
-    planner::Problem full = withOptions(atCaps());
-    if (result.problem.factors.empty())
-      return plan;
-    planner::Plan refitted = plan;
-    refitted.remat.clear();
-    if (planner::completePlan(full, refitted, quickly).empty() && !refitted.remat.empty())
-      plan.remat = refitted.remat;
-    planner::Timeline timeline = planner::simulate(full, plan);
-    const bool fits =
-        timeline.error.empty() &&
-        llvm::all_of(timeline.stages, [&](const planner::StageFigures &stage) {
-          return full.cluster.memoryBytes.empty() || stage.peakBytes <= stage.limitBytes;
-        });
-    return fits ? std::optional(std::move(plan)) : std::nullopt;
-  }
-
-  /// Takes a plan that is shorter with the loads of the data.
-  void takeShorter(const std::optional<planner::Plan> &plan,
-                   std::optional<planner::Plan> &best) const {
-    auto lengthOf = [&](const planner::Plan &each) {
-      return planner::simulate(result.problem, each).stepNs;
-    };
-    if (plan && (!best || lengthOf(*plan) < lengthOf(*best)))
-      best = plan;
+  LogicalResult planGivenCuts() {
+    planner::SearchResult found =
+        planner::planWithCuts(withOptions(result.problem), choices.givenCuts, searching);
+    if (!found.plan)
+      return error() << "infeasible: " << found.problem;
+    result.plan = std::move(*found.plan);
+    return success();
   }
 
   LogicalResult checkCuts() {
@@ -334,33 +329,33 @@ private:
                  result.plan.schedule.empty() ? choices.schedule : result.plan.schedule))
       wanted = stages * *perStage;
     if (static_cast<int64_t>(cuts.size()) != wanted + 1)
-      return module.emitError() << file << ": `cuts` has " << cuts.size() << " entries, " << wanted
-                                << (wanted == stages ? " stages need " : " chunks need ")
-                                << wanted + 1;
+      return error() << file << ": `cuts` has " << cuts.size() << " entries, " << wanted
+                     << (wanted == stages ? " stages need " : " chunks need ") << wanted + 1;
     if (cuts.front() != 0 || cuts.back() != layers)
-      return module.emitError() << file << ": `cuts` must run from 0 to the number of layers, "
-                                << layers;
+      return error() << file << ": `cuts` must run from 0 to the number of layers, " << layers;
     for (size_t i = 0; i + 1 < cuts.size(); ++i)
       if (cuts[i] >= cuts[i + 1])
-        return module.emitError() << file
-                                  << ": `cuts`: " << (wanted == stages ? "stage " : "chunk ") << i
-                                  << " is empty";
+        return error() << file << ": `cuts`: " << (wanted == stages ? "stage " : "chunk ") << i
+                       << " is empty";
     return checkRemat();
   }
 
   LogicalResult checkRemat() {
     const std::vector<std::string> &remat = result.plan.remat;
-    const std::vector<planner::Layer> &layers = result.problem.layers;
-    if (!remat.empty() && remat.size() != layers.size())
-      return module.emitError() << choices.planFile << ": `remat` has " << remat.size()
-                                << " entries for " << layers.size() << " layers";
-    for (size_t l = 0; l < remat.size(); ++l)
-      if (!layers[l].option(remat[l])) {
+    if (!remat.empty() && remat.size() != result.problem.layers.size())
+      return error() << choices.planFile << ": `remat` has " << remat.size() << " entries for "
+                     << result.problem.layers.size() << " layers";
+    return checkOptions(remat, choices.planFile);
+  }
+
+  LogicalResult checkOptions(const std::vector<std::string> &remat, StringRef where) {
+    for (auto [layer, option] : llvm::zip(result.problem.layers, remat))
+      if (!layer.option(option)) {
         std::string known;
-        for (const planner::RematOption &option : layers[l].remat)
-          known += (known.empty() ? "" : ", ") + option.name;
-        return module.emitError() << choices.planFile << ": `remat`: unknown option " << remat[l]
-                                  << " (known for " << layers[l].name << ": " << known << ")";
+        for (const planner::RematOption &each : layer.remat)
+          known += (known.empty() ? "" : ", ") + each.name;
+        return error() << where << ": `remat`: unknown option " << option << " (known for "
+                       << layer.name << ": " << known << ")";
       }
     return success();
   }
@@ -376,12 +371,12 @@ private:
       return choices.planFile.empty() ? success() : verifyFile();
     if (plan.schedule == "auto") { // the search writes lists for these cuts
       std::string why = planner::completePlan(withOptions(atCaps()), plan, searching);
-      return why.empty() ? success() : LogicalResult(module.emitError("infeasible: ") << why);
+      return why.empty() ? success() : LogicalResult(error() << "infeasible: " << why);
     }
     auto actions = planner::scheduleActions(plan.schedule, stages, choices.microbatches);
     if (!actions)
-      return module.emitError("unknown schedule `")
-             << plan.schedule << "` (known: " << planner::scheduleNames << ", auto)";
+      return error() << "unknown schedule `" << plan.schedule
+                     << "` (known: " << planner::scheduleNames << ", auto)";
     plan.actions = std::move(*actions);
     return success();
   }
@@ -396,7 +391,7 @@ private:
       plan.remat.assign(problem.layers.size(), "keep");
     std::vector<planner::Violation> violations = planner::verifyPlan(problem, plan);
     if (!violations.empty())
-      return module.emitError() << choices.planFile << ": " << violations.front().message();
+      return error() << choices.planFile << ": " << violations.front().message();
     return success();
   }
 
@@ -406,7 +401,7 @@ private:
       return success();
     if (choices.remat == "auto" && !result.problem.cluster.memoryBytes.empty()) {
       if (std::string why = planner::completePlan(atCaps(), plan, searching); !why.empty())
-        return module.emitError("infeasible: ") << why;
+        return error() << "infeasible: " << why;
       if (!plan.remat.empty())
         return success();
     }

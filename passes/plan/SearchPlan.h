@@ -11,6 +11,11 @@
 
 namespace omnibal::plan {
 
+/// What a stage needs for other training modes of the program.
+struct OthersNeed {
+  int64_t constantBytes = 0, workspaceBytes = 0; ///< in the arena, and beside it
+};
+
 /// What a person decides of a plan.
 struct PlanChoices {
   std::string method = "layers"; ///< search | layers | parameters | greedy
@@ -19,6 +24,11 @@ struct PlanChoices {
   int64_t microbatches = 4;
   bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
+  /// What other training modes of the program say (ModePlans.h); empty: nothing is given.
+  std::vector<int64_t> givenCuts;
+  std::vector<std::string> givenRemat; ///< by layer, wins over `remat`
+  std::vector<OthersNeed> others;      ///< by stage
+  bool trainsOnly = false;             ///< evaluation and prediction run in another mode
 };
 
 /// A plan and what it is predicted to do.

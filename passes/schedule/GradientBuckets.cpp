@@ -26,24 +26,22 @@ std::map<int32_t, Moment> completions(const rt::Mode &mode) {
   return last;
 }
 
-struct Placed {
-  rt::Bucket bucket;
-  int64_t action; ///< that completes it
-};
+/// When the sum of the parameter's gradient may begin; those of several stages come last.
+Moment completionOf(const rt::Stage &stage, const std::map<int32_t, Moment> &last,
+                    int32_t parameter) {
+  auto found = last.find(parameter);
+  bool known = found != last.end() && stage.parameters[parameter].sharedGroup < 0;
+  return known ? found->second : atTheEnd;
+}
 
-std::vector<Placed> fill(const rt::Stage &stage, int64_t bucketBytes) {
-  std::map<int32_t, Moment> last = completions(stage.modes.at("train"));
+std::vector<rt::Bucket> fill(const rt::Stage &stage, int64_t bucketBytes) {
+  std::map<int32_t, Moment> last = completions(stage.modes.at(rt::trainModeName(0)));
   std::vector<std::tuple<Moment, int32_t>> order; // neighbors in the arena stay neighbors
-  for (size_t i = 0; i < stage.parameters.size(); ++i) {
-    const rt::Parameter &parameter = stage.parameters[i];
-    if (!parameter.trainable)
-      continue;
-    auto found = last.find(static_cast<int32_t>(i));
-    bool known = found != last.end() && parameter.sharedGroup < 0;
-    order.push_back({known ? found->second : atTheEnd, static_cast<int32_t>(i)});
-  }
+  for (size_t i = 0; i < stage.parameters.size(); ++i)
+    if (auto number = static_cast<int32_t>(i); stage.parameters[i].trainable)
+      order.push_back({completionOf(stage, last, number), number});
   std::sort(order.begin(), order.end());
-  std::vector<Placed> buckets;
+  std::vector<rt::Bucket> buckets;
   int64_t bytes = 0;
   bool shared = false;
   for (auto [moment, number] : order) {
@@ -53,30 +51,36 @@ std::vector<Placed> fill(const rt::Stage &stage, int64_t bucketBytes) {
       buckets.emplace_back();
       bytes = 0;
     }
-    buckets.back().bucket.parameters.push_back(number);
-    buckets.back().action = moment.first;
+    buckets.back().parameters.push_back(number);
     bytes += size;
     shared = moment == atTheEnd;
   }
   return buckets;
 }
 
+/// The stage's buckets as a mode completes them: the moment and the bucket's number.
+std::vector<std::pair<Moment, int32_t>> completedBuckets(const rt::Stage &stage,
+                                                         const rt::Mode &mode) {
+  std::map<int32_t, Moment> last = completions(mode);
+  std::vector<std::pair<Moment, int32_t>> order;
+  for (size_t b = 0; b < stage.buckets.size(); ++b) {
+    Moment complete{-1, 0};
+    for (int32_t parameter : stage.buckets[b].parameters)
+      complete = std::max(complete, completionOf(stage, last, parameter));
+    order.push_back({complete, static_cast<int32_t>(b)});
+  }
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
 bool startsMessage(const rt::Action &action) {
   return action.kind == rt::ActionKind::PostRecv || action.kind == rt::ActionKind::Send;
 }
 
-} // namespace
-
-void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes) {
-  auto train = stage.modes.find("train");
-  if (train == stage.modes.end())
-    return;
-  std::vector<Placed> buckets = fill(stage, bucketBytes);
-  stage.buckets.clear();
-  for (const Placed &placed : buckets)
-    stage.buckets.push_back(placed.bucket);
+void placeReductions(const rt::Stage &stage, rt::Mode &mode) {
+  const std::vector<std::pair<Moment, int32_t>> buckets = completedBuckets(stage, mode);
   std::vector<rt::Action> list;
-  const std::vector<rt::Action> &old = train->second.actions;
+  const std::vector<rt::Action> &old = mode.actions;
   bool sums = std::any_of(old.begin(), old.end(), [](const rt::Action &action) {
     return action.kind == rt::ActionKind::ReduceGradients;
   });
@@ -87,10 +91,21 @@ void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes) {
       list.push_back(old[k]);
     bool more = k + 1 < old.size() && startsMessage(old[k + 1]);
     while (sums && !more && next < buckets.size() &&
-           (place || buckets[next].action <= static_cast<int64_t>(k)))
-      list.push_back({rt::ActionKind::ReduceGradients, 0, static_cast<int32_t>(next++)});
+           (place || buckets[next].first.first <= static_cast<int64_t>(k)))
+      list.push_back({rt::ActionKind::ReduceGradients, 0, buckets[next++].second});
   }
-  train->second.actions = std::move(list);
+  mode.actions = std::move(list);
+}
+
+} // namespace
+
+void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes) {
+  if (!stage.modes.count(rt::trainModeName(0)))
+    return;
+  stage.buckets = fill(stage, bucketBytes);
+  for (auto &[name, mode] : stage.modes)
+    if (rt::trainModeNumber(name))
+      placeReductions(stage, mode);
 }
 
 } // namespace omnibal::schedule

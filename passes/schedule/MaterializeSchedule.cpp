@@ -19,6 +19,7 @@ struct MaterializeSchedule : impl::MaterializeScheduleBase<MaterializeSchedule> 
   using MaterializeScheduleBase::MaterializeScheduleBase;
 
   void runOnOperation() override {
+    names.clear(); // of the training mode before
     if (failed(readInput()) || failed(expandSchedule()))
       return signalPassFailure();
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());

@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from mode_batches import write_json, write_npy  # noqa: E402
+
 BIN, DATA = sys.argv[1:3]
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "passes.md")
 MODEL = os.path.join(DATA, "tiny-internvl", "model.onnx")
@@ -32,14 +35,16 @@ def passes_of(pipeline):
 
 
 def listed():
-    """Passes in the order of docs/passes.md, as two lists: the module's and the functions'."""
+    """Passes in the order of docs/passes.md, as three lists: the module's, the functions', and those of training modes."""
     with open(PAGE, encoding="utf-8") as file:
         text = file.read()
     sections = re.split(r"^## ", text, flags=re.M)
     rows = {section.splitlines()[0]: re.findall(r"^\| `(omnibal-[\w-]+)` \|", section, re.M) for section in sections}
     rows.pop("Pipelines")
     functions = [name for title, names in rows.items() if title.startswith("Lower:") for name in names]
-    return [name for title, names in rows.items() if not title.startswith("Lower:") for name in names], functions
+    modes = [name for title, names in rows.items() if title.startswith("Training modes:") for name in names]
+    apart = ("Lower:", "Training modes:")
+    return [name for title, names in rows.items() if not title.startswith(apart) for name in names], functions, modes
 
 
 class PassOrder(unittest.TestCase):
@@ -54,7 +59,7 @@ class PassOrder(unittest.TestCase):
         return call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, *flags, "--dump-pass-pipeline").strip()
 
     def test_the_page_lists_what_runs_in_its_order(self):
-        of_modules, of_functions = listed()
+        of_modules, of_functions, _ = listed()
         self.assertGreater(len(of_modules), 30)
         self.assertEqual(passes_of(self.dump("--freeze", "vision", "-o", self.path("program"))), of_modules)
         empty = self.path("empty.mlir")
@@ -63,6 +68,34 @@ class PassOrder(unittest.TestCase):
         dumped = subprocess.run([os.path.join(BIN, "omnibal-opt"), empty, "--omnibal-lower", "--dump-pass-pipeline"],
                                 stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=60, check=True).stderr
         self.assertEqual(passes_of(dumped), of_functions)
+
+    def write_length_groups(self):
+        cost = {"tile_ns": 1, "token_ns": 1, "square_ns": 0, "microbatch_ns": 0, "step_ns": 0}
+        groups = [{"name": name, "tiles_cap": tiles, "tokens_cap": tokens, "degree": 1, "ranks": 1, "microbatches": count, "steps": 1, "cost": cost}
+                  for name, tiles, tokens, count in (("short", 8, 160, 2), ("long", 24, 420, 1))]
+        os.makedirs(self.path("b"))
+        write_json(self.path("b"), "groups", {"schema": "omnibal.length-groups/1", "replicas": 1, "stages": 2, "tokens_per_step": 400, "groups": groups})
+        write_json(self.path("b"), "batches", {"method": "plan", "seed": 0, "epoch": 0, "length_groups": 2, "samples": 3})
+        write_npy(os.path.join(self.path("b"), "samples.npy"), "<i8", [3], [0, 1, 2])
+        write_npy(os.path.join(self.path("b"), "groups.npy"), "<i8", [4], [0, 1, 2, 3])
+        write_npy(os.path.join(self.path("b"), "lengths.npy"), "<i4", [3, 2], [4, 100, 5, 130, 20, 400])
+        write_npy(os.path.join(self.path("b"), "rows.npy"), "<i4", [3, 2], [0, 0, 0, 0, 1, 1])
+
+    def test_training_modes_have_passes_of_their_own(self):
+        self.write_length_groups()
+        of_modules, _, of_modes = listed()
+        expected = [name for name in of_modules if name != "omnibal-freeze"]
+        expected.insert(expected.index("omnibal-attach-cluster") + 1, of_modes[0])
+        expected[expected.index("omnibal-search-plan")] = of_modes[1]
+        flags = ("--stages", 2, "--batches", self.path("b"))
+        dumped = call("omnibal-compile", MODEL, *flags, "-o", self.path("text"), "--dump-pass-pipeline").strip()
+        self.assertEqual(passes_of(dumped), expected)
+        call("omnibal-compile", MODEL, *flags, "-o", self.path("tool"))
+        call("omnibal-opt", MODEL, "--omnibal-compile=train-modes tiles=24 tokens=420 model=model.onnx stages=2 "
+             f"batches={self.path('b')} output={self.path('name')}", "-o", os.devnull)
+        self.same("tool", "name")
+        call("omnibal-opt", MODEL, "--pass-pipeline=" + dumped, "-o", os.devnull)
+        self.same("tool", "text")
 
     def test_a_dry_run_only_leaves_the_export_out(self):
         whole, dry = self.dump("-o", self.path("program")), self.dump("--dry-run")

@@ -8,10 +8,13 @@
 #include "passes/plan/PlanRemarks.h"
 #include "runtime/planner/json/ProblemJson.h"
 #include "runtime/planner/search/PlanReasons.h"
+#include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/AtomicFile.h"
 #include "tools/omnibal-compile/BatchCost.h"
 #include "tools/omnibal-compile/Diagnostics.h"
+#include "tools/omnibal-compile/EpochPrediction.h"
+#include "tools/omnibal-compile/LengthGroupOptions.h"
 #include "tools/omnibal-compile/Progress.h"
 #include "tools/omnibal-compile/SampleSteps.h"
 #include "tools/omnibal-compile/StageTable.h"
@@ -46,8 +49,9 @@ public:
     if (failed(importModel()) || failed(compile()))
       return 1;
     noticeUnmeasured();
-    table = stageTable(record->plan, tableFacts());
-    llvm::outs() << table;
+    for (size_t m = 0; m < plans().size(); ++m)
+      tables.push_back(stageTable(plans()[m], tableFacts(m)));
+    llvm::outs() << llvm::join(tables, "\n") << programText();
     return failed(flush("writing the stage table")) || failed(writeFiles()) ? 1 : 0;
   }
 
@@ -90,6 +94,7 @@ private:
     pipeline.schedule = options.schedule;
     pipeline.microbatches = options.microbatches;
     pipeline.plan = options.plan;
+    pipeline.trainModes = options.hasModes();
     if (!options.dryRun)
       pipeline.output = options.output;
     pipeline.model = modelName();
@@ -127,16 +132,27 @@ private:
     return passes.run(*module);
   }
 
+  /// One, or one a training mode.
+  const std::vector<plan::StagePlan> &plans() const { return record->plans.modes; }
+  const cost::CostReport &costs(size_t mode) const { return record->costs[mode]; }
+
+  /// Whether some mode runs the layer with this option.
+  bool isChosen(const std::string &name, const std::string &option) const {
+    return llvm::any_of(plans(), [&](const plan::StagePlan &planned) {
+      const std::vector<planner::Layer> &layers = planned.problem.layers;
+      auto at =
+          llvm::find_if(layers, [&](const planner::Layer &each) { return each.name == name; });
+      return at != layers.end() && planned.plan.remat[at - layers.begin()] == option;
+    });
+  }
+
   /// A layer without measured times is no error, but its times are worth less.
   void noticeUnmeasured() {
-    const plan::StagePlan &planned = record->plan;
     std::map<std::string, std::string> chosen, others; // option -> first layer
     size_t chosenCount = 0, otherCount = 0;
-    for (const auto &[layer, option] : record->costs.units.unmeasured) {
-      auto at = llvm::find_if(planned.problem.layers,
-                              [&](const planner::Layer &l) { return l.name == layer; });
-      bool used = at != planned.problem.layers.end() &&
-                  planned.plan.remat[at - planned.problem.layers.begin()] == option;
+    // The functions of all modes are measured or not alike.
+    for (const auto &[layer, option] : costs(0).units.unmeasured) {
+      bool used = isChosen(layer, option);
       (used ? chosen : others).try_emplace(option, layer);
       ++(used ? chosenCount : otherCount);
     }
@@ -153,16 +169,16 @@ private:
                       "program compiled with that --remat as well and give both tables\n";
     };
     notice(chosenCount, chosen, "of the plan");
-    if (options.remat == "auto" && !planned.problem.cluster.memoryBytes.empty())
+    if (options.remat == "auto" && !plans().front().problem.cluster.memoryBytes.empty())
       notice(otherCount, others, "compared with it");
   }
 
   bool isHost() const { return options.target == "host"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
-  TableFacts tableFacts() const {
+  TableFacts tableFacts(size_t mode) const {
     TableFacts facts;
-    facts.device = options.calibration.empty() ? record->costs.device.name : "the machine measured";
+    facts.device = options.calibration.empty() ? costs(mode).device.name : "the machine measured";
     if (!isHost())
       facts.device += " in " + options.dtype;
     facts.assumption = options.batches.empty() ? "a full micro-batch of one sample"
@@ -174,10 +190,45 @@ private:
       facts.memoryBytes.push_back(stage.arenaBytes);
       facts.beside.push_back(rt::workspaceOf(program, stage));
     }
+    if (plans().size() > 1) { // of the mode alone; what the backend takes is the program's
+      const rt::TrainMode &train = program.trainModes[mode];
+      facts.mode = train.name;
+      facts.caps = {train.tilesCap, train.tokensCap};
+      for (auto [bytes, stage] : llvm::zip_equal(facts.memoryBytes, plans()[mode].memory))
+        bytes = stage.arenaBytes;
+      facts.beside.clear();
+    }
     if (DenseI64ArrayAttr limits =
             ModuleOp(*module)->getAttrOfType<ClusterAttr>(clusterAttrName).getMemory())
       facts.limitBytes.assign(limits.asArrayRef().begin(), limits.asArrayRef().end());
     return facts;
+  }
+
+  /// What concerns all training modes: memory, and the epoch of the batches.
+  std::string programText() const {
+    if (plans().size() == 1)
+      return "";
+    const rt::Program &program = record->laidOut.program->program;
+    std::string text = "\nprogram of " + std::to_string(plans().size()) + " training modes:\n";
+    for (const rt::Stage &stage : program.stageList) {
+      auto largest = llvm::max_element(plans(), [&](const auto &a, const auto &b) {
+        return a.memory[stage.id].arenaBytes < b.memory[stage.id].arenaBytes;
+      });
+      const std::vector<rt::WorkspaceUse> beside = rt::workspaceOf(program, stage);
+      text += "stage " + std::to_string(stage.id) + ": " + rt::bytesToString(stage.arenaBytes) +
+              ", as length group " + program.trainModes[largest - plans().begin()].name + " needs";
+      if (!beside.empty())
+        text += ", and " + rt::bytesToString(rt::totalOf(beside)) + " that the backend takes (" +
+                rt::describe(beside) + ")";
+      text += "\n";
+    }
+    std::vector<ModeEpoch> modes;
+    std::vector<std::string> names;
+    for (size_t m = 0; m < plans().size(); ++m) {
+      modes.push_back(predictEpoch(costs(m), plans()[m]));
+      names.push_back(program.trainModes[m].name);
+    }
+    return text + epochText(modes, names, options.lengthGroups->epochNs);
   }
 
   LogicalResult writeText(const std::string &path, const std::string &text) {
@@ -187,44 +238,53 @@ private:
     return status ? success() : fail(status.message());
   }
 
-  LogicalResult writeViews() {
-    const planner::Problem &problem = record->plan.problem;
+  LogicalResult writeViews(size_t mode) {
+    const plan::StagePlan &planned = plans()[mode];
     if (!options.trace.empty() &&
-        failed(writeText(options.trace,
-                         planner::traceJson(problem, record->plan.plan, record->plan.timeline))))
+        failed(writeText(fileOfMode(options.trace, mode),
+                         planner::traceJson(planned.problem, planned.plan, planned.timeline))))
       return failure();
     if (options.report.empty())
       return success();
-    rt::Result<std::optional<planner::StepSamples>> samples =
-        sampleSteps(options, record->laidOut.program->program);
+    const rt::Program &program = record->laidOut.program->program;
+    rt::Result<std::optional<planner::StepSamples>> samples = sampleSteps(options, program);
     if (!samples)
       return fail(samples.status().message());
+    std::string title = modelName(), table = tables[mode] + reasons(planned);
+    if (plans().size() > 1) {
+      title += ", length group " + program.trainModes[mode].name;
+      table += programText();
+    }
     return writeText(
-        options.report,
-        planner::htmlReport({modelName(), table + reasons(), problem, record->plan.plan,
-                             record->plan.timeline, record->plan.search,
-                             planner::baselines(problem), *std::move(samples)}));
+        fileOfMode(options.report, mode),
+        planner::htmlReport({title, table, planned.problem, planned.plan, planned.timeline,
+                             planned.search, planner::baselines(planned.problem),
+                             *std::move(samples)}));
   }
 
   /// What limits each stage and what would help, a line each.
-  std::string reasons() const {
-    const planner::Plan &plan = record->plan.plan;
-    planner::Problem problem = plan::problemOf(record->plan);
-    planner::PlanReasons why = planner::explainPlan(problem, plan, record->plan.timeline);
+  static std::string reasons(const plan::StagePlan &planned) {
+    const planner::Plan &plan = planned.plan;
+    planner::Problem problem = plan::problemOf(planned);
+    planner::PlanReasons why = planner::explainPlan(problem, plan, planned.timeline);
     std::string text;
     for (size_t chunk = 0; chunk + 1 < plan.cuts.size(); ++chunk)
-      text += planner::describeChunk(problem, plan, record->plan.timeline, why, chunk) + "\n";
+      text += planner::describeChunk(problem, plan, planned.timeline, why, chunk) + "\n";
     std::string resources = planner::describeResources(plan, why);
     return text + resources + (resources.empty() ? "" : "\n");
   }
 
   LogicalResult writeFiles() {
-    const cost::UnitCosts costs = record->costs.units.of(record->plan.plan.remat);
-    if (failed(writeText(options.emitProblem, planner::writeProblem(record->plan.problem))) ||
-        failed(writeText(options.emitStepProblem, record->laidOut.program->program.stepProblem)) ||
-        failed(writeText(options.emitBatchCost, batchCostJson(costs))))
+    const cost::UnitCosts unitCosts = costs(0).units.of(plans().front().plan.remat);
+    if (failed(writeText(options.emitStepProblem, record->laidOut.program->program.stepProblem)) ||
+        failed(writeText(options.emitBatchCost, batchCostJson(unitCosts))))
       return failure();
-    return writeViews();
+    for (size_t m = 0; m < plans().size(); ++m)
+      if (failed(writeText(fileOfMode(options.emitProblem, m),
+                           planner::writeProblem(plans()[m].problem))) ||
+          failed(writeViews(m)))
+        return failure();
+    return success();
   }
 
   const Options &options;
@@ -232,7 +292,7 @@ private:
   CompileOptions pipeline;
   std::shared_ptr<CompileRecord> record = std::make_shared<CompileRecord>();
   OwningOpRef<ModuleOp> module;
-  std::string table;
+  std::vector<std::string> tables; ///< by training mode
 };
 
 } // namespace

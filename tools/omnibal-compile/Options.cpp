@@ -2,6 +2,7 @@
 #include "tools/omnibal-compile/Options.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/support/Formats.h"
+#include "tools/omnibal-compile/LengthGroupOptions.h"
 #include <CLI/CLI.hpp>
 
 namespace omnibal::compile {
@@ -16,18 +17,19 @@ then train with
 void describe(CLI::App &app, Options &o) {
   app.add_option("model", o.model, "exported model (ONNX)")->required()->check(CLI::ExistingFile);
   app.add_option("-o,--output", o.output, "program directory to write");
-  app.add_option("--tiles", o.tiles, "largest number of image tiles in a micro-batch")
-      ->required()
+  app.add_option("--tiles", o.tiles,
+                 "largest number of image tiles in a micro-batch (required unless --batches has "
+                 "length groups, which say it)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
-  app.add_option("--tokens", o.tokens, "largest number of tokens in a micro-batch")
-      ->required()
+  app.add_option("--tokens", o.tokens, "largest number of tokens in a micro-batch (as --tiles)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   CLI::Range count(int64_t{1}, int64_t{1} << 20);
   app.add_option("--stages", o.stages, "pipeline stages")->capture_default_str()->check(count);
   app.add_option("--data-parallel", o.dataParallel, "data-parallel replicas")
       ->capture_default_str()
       ->check(count);
-  app.add_option("--microbatches", o.microbatches, "micro-batches of a step per replica")
+  app.add_option("--microbatches", o.microbatches,
+                 "micro-batches of a step per replica (those of length groups, if there are some)")
       ->capture_default_str()
       ->check(count);
   CLI::Validator schedule(
@@ -101,7 +103,7 @@ void describe(CLI::App &app, Options &o) {
   app.add_option(
          "--batches", o.batches,
          "folder of omnibal-batch: predict for the loads of its micro-batches instead of full "
-         "ones of one sample")
+         "ones of one sample; with length groups the program has a training mode for each")
       ->check(CLI::ExistingDirectory);
   app.add_option(
          "--calibration", o.calibration,
@@ -148,6 +150,14 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   }
   if (!options.emitStepProblem.empty() && options.schedule != "per-step") {
     std::cerr << "omnibal-compile: --emit-step-problem needs --schedule per-step" << std::endl;
+    exitCode = 2;
+    return false;
+  }
+  auto isGiven = [&](const char *name) { return app.count(name) > 0; };
+  const GivenOptions given{isGiven("--tiles"), isGiven("--tokens"), isGiven("--microbatches"),
+                           isGiven("--schedule"), isGiven("--remat")};
+  if (rt::Status wrong = applyLengthGroups(options, given); !wrong) {
+    std::cerr << "omnibal-compile: " << wrong.message() << "\n";
     exitCode = 2;
     return false;
   }

@@ -2,6 +2,7 @@
 #ifndef TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 #define TOOLS_OMNIBAL_COMPILE_OPTIONS_H
 
+#include "passes/cost/ModesFile.h"
 #include "passes/lower/GpuCode.h"
 #include <cstdint>
 #include <optional>
@@ -12,7 +13,11 @@ namespace omnibal::compile {
 
 struct Options {
   std::string model, output;
-  int64_t tiles = 0, tokens = 0, stages = 1, dataParallel = 1, microbatches = 4;
+  /// Of several training modes the largest caps; each mode has its own micro-batches.
+  int64_t tiles = 0, tokens = 0, microbatches = 4;
+  int64_t stages = 1, dataParallel = 1;
+  /// The length groups of `batches`, where it has some; one is no more than caps and micro-batches.
+  std::optional<cost::ModesDescription> lengthGroups;
   std::string schedule = "1f1b", partition = "search", remat = "auto";
   std::string plan, cluster, weights, device = "cpu", target = "host", cpu = "x86-64-v3";
   std::string dtype; ///< float32 | bfloat16; parseOptions fills the default in
@@ -28,6 +33,13 @@ struct Options {
   std::vector<std::string> calibration;
   std::string emitProblem, emitStepProblem, emitBatchCost, trace, report;
   bool dryRun = false, dumpPassPipeline = false;
+
+  /// Whether the program's training modes are those of the length groups, as caps and micro-batches
+  /// alone do not say all of them.
+  bool hasModes() const {
+    return lengthGroups && (lengthGroups->modes.size() > 1 || !lengthGroups->cuts.empty() ||
+                            !lengthGroups->modes.front().remat.empty());
+  }
 };
 
 /// Parses argv. Returns true when there is work to do; otherwise `exitCode` is what main returns

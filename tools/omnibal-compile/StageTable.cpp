@@ -54,6 +54,7 @@ std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) 
   llvm::raw_string_ostream out(text);
   const planner::Plan &plan = planned.plan;
   const planner::Problem &problem = planned.problem;
+  out << (facts.mode.empty() ? std::string() : "length group " + facts.mode + ": ");
   out << llvm::formatv("plan: {0} stages x {1} replicas, {2} micro-batches, schedule {3}; caps {4} "
                        "tiles, {5} tokens; predicted for {6}, {7}\n",
                        problem.cluster.stages, problem.cluster.dataParallel, problem.microbatches,
@@ -99,10 +100,11 @@ std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) 
   if (planned.search) {
     double least = static_cast<double>(std::max<int64_t>(1, planned.search->lowerBoundNs));
     double gap = 100 * (static_cast<double>(planned.timeline.stepNs) / least - 1);
-    out << llvm::formatv("no plan of this schedule takes less than {0} ms (gap {1:f2}%)\n",
+    out << llvm::formatv("no plan of this schedule{0} takes less than {1} ms (gap {2:f2}%)\n",
+                         facts.mode.empty() ? "" : ", whatever its cuts,",
                          milliseconds(planned.search->lowerBoundNs), std::max(0.0, gap));
   }
-  if (problem.cluster.memoryBytes.empty())
+  if (problem.cluster.memoryBytes.empty() && facts.mode.empty())
     out << "no memory limit was given (--memory-limit-bytes or --cluster)\n";
   return text;
 }

@@ -13,6 +13,7 @@ struct TableFacts {
   std::string device;       ///< and the type of its numbers, for people
   std::string assumption;   ///< about the micro-batches' load
   bool stepPlanned = false; ///< what follows is of the lists that serve every step
+  std::string mode;         ///< name of the training mode's length group; empty: there is one
   cost::MicrobatchLoad caps;
   std::vector<int64_t> memoryBytes;                  ///< by stage
   std::vector<int64_t> limitBytes;                   ///< by stage; empty: none

@@ -109,8 +109,8 @@ bool dropUnused(EpochPlan &plan) {
 } // namespace
 
 LengthGroups selected(const LengthGroups &candidates, const std::vector<int32_t> &modes) {
-  LengthGroups chosen{
-      candidates.replicas, candidates.stages, candidates.tokensPerStep, candidates.others, {}};
+  LengthGroups chosen = candidates;
+  chosen.groups.clear();
   for (int32_t mode : modes)
     chosen.groups.push_back(candidates.groups[mode]);
   return chosen;

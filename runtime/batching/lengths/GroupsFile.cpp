@@ -58,6 +58,8 @@ LengthGroup readGroup(JsonField object, int32_t replicas) {
   group.degree = static_cast<int32_t>(object["degree"].integer(1, mostReplicas));
   group.ranks = static_cast<int32_t>(object["ranks"].integer(1, mostReplicas));
   group.microbatches = object["microbatches"].integer(1, mostMicrobatches);
+  if (object.has("steps"))
+    group.steps = object["steps"].integer(0);
   group.cost = readCost(object["cost"]);
   readOthers(object, group.others);
   if (!object.failed() && int64_t{group.ranks} * group.degree != replicas)
@@ -116,6 +118,8 @@ LengthGroups readRoot(JsonField root) {
     root["model"].text();
   if (root.has("cuts"))
     root["cuts"].each([](JsonField layer) { layer.integer(0); });
+  if (root.has("epoch_ns"))
+    result.epochNs = root["epoch_ns"].number(0);
   keep(root, "model", result.others);
   keep(root, "cuts", result.others);
   result.groups = root["groups"].list([&](JsonField g) { return readGroup(g, result.replicas); });
@@ -228,7 +232,10 @@ Result<LengthGroups> candidatesFromText(const CandidateText &text, const SampleL
       return invalid("--length-groups: \"" + item + "\" is given twice");
     begin = end + 1;
   }
-  LengthGroups result{text.replicas, text.stages, text.tokensPerStep, {}, {}};
+  LengthGroups result;
+  result.replicas = text.replicas;
+  result.stages = text.stages;
+  result.tokensPerStep = text.tokensPerStep;
   for (auto [tokens, degree] : items)
     result.groups.push_back(candidate(text, tokens, degree, lengths));
   setTokensPerStep(result, text.tokensPerStep);

@@ -26,6 +26,7 @@ struct LengthGroup {
   int32_t degree = 1;                  ///< context-parallel ranks that share a group
   int32_t ranks = 1;                   ///< data-parallel ranks: replicas / degree
   int64_t microbatches = 1;            ///< rows of a step
+  int64_t steps = 0;                   ///< of the epoch that a folder's groups.json is about
   ModeCost cost;
   nlohmann::ordered_json others; ///< schedule, remat and bytes, where they are given
 
@@ -40,6 +41,7 @@ struct LengthGroup {
 struct LengthGroups {
   int32_t replicas = 1, stages = 1;
   int64_t tokensPerStep = 0;     ///< 0: not given
+  double epochNs = 0;            ///< of the epoch that a folder's groups.json is about
   nlohmann::ordered_json others; ///< model and cuts, where they are given
   std::vector<LengthGroup> groups;
 };

@@ -1,4 +1,5 @@
 #include "runtime/planner/lengths/JointCuts.h"
+#include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/LoadedSearch.h"
 #include <algorithm>
 #include <cmath>
@@ -38,13 +39,19 @@ private:
     JointPlans plans{cuts, {}, 0};
     for (size_t m = 0; m < modes.size(); ++m) {
       const SearchResult &alone = result.alone[m];
-      if (!alone.plan || alone.plan->cuts == cuts)
+      if (!alone.plan || (alone.plan->cuts == cuts && isInTurn(modes[m].problem, *alone.plan)))
         plans.modes.push_back(alone);
       else
         plans.modes.push_back(planWithCuts(modes[m].problem, cuts, options.search));
     }
     plans.value = options.value ? options.value(plans.modes) : epochNs(plans.modes);
     result.tried.push_back(std::move(plans));
+  }
+
+  /// Modes share the stages of chunks, too.
+  static bool isInTurn(const Problem &problem, const Plan &plan) {
+    return plan.chunkStage ==
+           stagesInTurn(static_cast<int64_t>(plan.cuts.size()) - 1, problem.cluster.stages);
   }
 
   double epochNs(const std::vector<SearchResult> &plans) const {
@@ -61,6 +68,10 @@ private:
   }
 
   void tryNeighbors() {
+    // A search of lists for one choice of cuts takes as long as for all.
+    for (const JointMode &mode : modes)
+      if (mode.problem.schedule == "auto")
+        return;
     std::vector<SharedCuts> best;
     for (size_t i = 0; i < std::min(options.moved, result.tried.size()); ++i)
       best.push_back(result.tried[i].cuts);
@@ -84,6 +95,14 @@ private:
 
 SearchResult planWithCuts(const Problem &problem, const std::vector<int64_t> &cuts,
                           const SearchOptions &options) {
+  const auto chunks = static_cast<int64_t>(cuts.size()) - 1;
+  const std::optional<int64_t> perStage = chunksPerStage(problem.schedule);
+  if (chunks != problem.cluster.stages * perStage.value_or(chunks / problem.cluster.stages)) {
+    SearchResult none;
+    none.problem = "the schedule " + problem.schedule + " does not run " + std::to_string(chunks) +
+                   " chunks on " + std::to_string(problem.cluster.stages) + " stages";
+    return none;
+  }
   Problem given = problem;
   given.varyCuts = false;
   given.givenCuts = cuts;

@@ -38,15 +38,18 @@ struct JointOptions {
   /// What plans of all modes are worth, less is better; infinite: they are refused. Empty: the sum
   /// over modes of steps x step time, infinite where a mode does not fit.
   std::function<double(const std::vector<SearchResult> &)> value;
-  size_t moved = 3; ///< so many of the best cuts are tried with each boundary moved by one, too
+  /// So many of the best cuts are tried with each boundary moved by one, too; none where a schedule
+  /// is "auto".
+  size_t moved = 3;
 };
 
 /// Tries each mode's own best cuts and, of the best few, those that have one boundary moved by a
-/// layer; plans every mode with each of them (searchForLoads). All problems have the same number of
-/// layers, and their schedules the same number of chunks a stage.
+/// layer; plans every mode with each of them (planWithCuts). All problems have the same layers and
+/// stages.
 JointSearch searchJointCuts(const std::vector<JointMode> &modes, const JointOptions &options);
 
-/// The plan of a problem with these cuts.
+/// The plan of a problem with these cuts (searchForLoads), chunk c on stage c mod stages. There is
+/// none where its schedule runs another number of chunks.
 SearchResult planWithCuts(const Problem &problem, const std::vector<int64_t> &cuts,
                           const SearchOptions &options);
 

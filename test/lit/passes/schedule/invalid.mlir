@@ -121,6 +121,16 @@ module attributes {omnibal.cluster = #plan.cluster<stages = 3, memory = [1, 2], 
 
 // -----
 
+// expected-error @below {{train_mode_c1: number, tiles and steps must be >= 0, tokens and microbatches >= 1}}
+module attributes {omnibal.train_mode = #plan.train_mode<number = 0, name = "a", tiles = 1, tokens = 0, microbatches = 1, steps = 0, schedule = "1f1b", remat = "auto">} {}
+
+// -----
+
+// expected-error @below {{train_mode_c2: options are strings, one a layer}}
+module attributes {omnibal.train_mode = #plan.train_mode<number = 0, name = "a", tiles = 1, tokens = 8, microbatches = 1, steps = 0, schedule = "1f1b", remat = "auto", options = [1]>} {}
+
+// -----
+
 // expected-error @below {{pipeline_c1: stages, microbatches and data_parallel must be >= 1}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 0, data_parallel = 1, chunk_stages = [0]>} {}
 

@@ -9,8 +9,11 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/driver/CompileRecord.h"
 #include "passes/driver/Pipelines.h"
+#include "runtime/batching/io/Npy.h"
 #include "runtime/program/Workspace.h"
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -80,12 +83,38 @@ public:
       ++stagesCompared;
     }
   }
+  /// Of several training modes the largest counts, with the constants of all of them. Caps and
+  /// micro-batches are those of `folder`.
+  void checkModes(const std::string &folder, const Case &c, int64_t limit) {
+    OwningOpRef<ModuleOp> copy(module->clone());
+    CompileOptions options;
+    setOptions(options, c, limit);
+    options.trainModes = true;
+    options.batches = folder;
+    auto record = std::make_shared<CompileRecord>();
+    PassManager passes(&context);
+    buildFittedProgramPipeline(passes, options, record);
+    ASSERT_TRUE(succeeded(passes.run(*copy))) << folder;
+    const rt::Program &program = record->laidOut.program->program;
+    ASSERT_EQ(record->plans.modes.size(), program.trainModes.size());
+    for (const rt::Stage &stage : program.stageList) {
+      int64_t arena = 0, beside = 0;
+      for (const plan::StagePlan &mode : record->plans.modes) {
+        arena = std::max(arena, mode.memory[stage.id].arenaBytes);
+        beside = std::max(beside, rt::totalOf(mode.memory[stage.id].beside));
+      }
+      EXPECT_EQ(arena, stage.arenaBytes) << folder << ", stage " << stage.id;
+      const int64_t taken = rt::totalOf(rt::workspaceOf(program, stage));
+      EXPECT_EQ(beside, taken) << folder << ", stage " << stage.id;
+      if (options.memoryLimitBytes > 0)
+        EXPECT_LE(stage.arenaBytes + taken, options.memoryLimitBytes) << folder;
+      ++stagesCompared;
+    }
+  }
   int stagesCompared = 0;
 
 private:
-  Memories plan(const Case &c, int64_t limit) {
-    OwningOpRef<ModuleOp> copy(module->clone());
-    CompileOptions options;
+  static void setOptions(CompileOptions &options, const Case &c, int64_t limit) {
     std::string precision = c.precision;
     options.target = precision == "host" ? "host" : "cuda";
     options.compute = precision == "bfloat16" ? "bfloat16" : "float32";
@@ -98,17 +127,72 @@ private:
     options.stages = c.stages;
     options.dataParallel = c.replicas;
     options.memoryLimitBytes = limit;
+  }
+
+  Memories plan(const Case &c, int64_t limit) {
+    OwningOpRef<ModuleOp> copy(module->clone());
+    CompileOptions options;
+    setOptions(options, c, limit);
     auto record = std::make_shared<CompileRecord>();
     PassManager passes(&context);
     buildFittedProgramPipeline(passes, options, record);
     EXPECT_TRUE(succeeded(passes.run(*copy)));
-    return {record->plan.memory, std::move(record->laidOut.program->program)};
+    return {record->plans.modes.front().memory, std::move(record->laidOut.program->program)};
   }
 
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   int64_t largestWorkspace = 0; ///< of a stage of the last plan, beside its arena
 };
+
+/// Two length groups, "short" of eight micro-batches and "long" of two, a sample in each.
+std::string writeModes(int64_t stages, int64_t replicas) {
+  const std::string folder =
+      testing::TempDir() + "modes-" + std::to_string(stages) + "x" + std::to_string(replicas);
+  std::filesystem::create_directories(folder);
+  constexpr int64_t microbatches[] = {8, 2}, tiles[] = {4, 12}, tokens[] = {128, 512};
+  std::string groups;
+  std::vector<int64_t> samples, offsets = {0};
+  std::vector<int32_t> rows, lengths;
+  for (int32_t mode = 0; mode < 2; ++mode) {
+    groups += std::string(mode ? "," : "") + R"({"name": ")" + (mode ? "long" : "short") +
+              R"(", "tiles_cap": )" + std::to_string(tiles[mode]) + R"(, "tokens_cap": )" +
+              std::to_string(tokens[mode]) + R"(, "degree": 1, "ranks": )" +
+              std::to_string(replicas) + R"(, "microbatches": )" +
+              std::to_string(microbatches[mode]) +
+              R"(, "steps": 1, "cost": {"tile_ns": 1, "token_ns": 1, "square_ns": 0, )"
+              R"("microbatch_ns": 0, "step_ns": 0}})";
+    for (int64_t row = 0; row < microbatches[mode]; ++row) {
+      rows.insert(rows.end(), {mode, mode});
+      for (int64_t rank = 0; rank < replicas; ++rank) {
+        samples.push_back(static_cast<int64_t>(samples.size()));
+        offsets.push_back(offsets.back() + 1);
+        lengths.insert(lengths.end(), {1, 100});
+      }
+    }
+  }
+  auto write = [&](const std::string &name, const std::string &text) {
+    std::ofstream(folder + "/" + name) << text;
+  };
+  const std::string count = std::to_string(samples.size());
+  write("groups.json", R"({"schema": "omnibal.length-groups/1", "replicas": )" +
+                           std::to_string(replicas) + R"(, "stages": )" + std::to_string(stages) +
+                           R"(, "tokens_per_step": 1024, "groups": [)" + groups + "]}");
+  write("batches.json",
+        R"({"method": "plan", "seed": 0, "epoch": 0, "length_groups": 2, "samples": )" + count +
+            "}");
+  auto save = [&](auto file, const auto &values) {
+    ASSERT_TRUE(static_cast<bool>(file));
+    EXPECT_TRUE(static_cast<bool>(file->append(values)));
+    EXPECT_TRUE(static_cast<bool>(file->commit()));
+  };
+  auto sizeOf = [](const auto &list) { return static_cast<int64_t>(list.size()); };
+  save(rt::NpyWriter::int64(folder + "/samples.npy", sizeOf(samples)), samples);
+  save(rt::NpyWriter::int64(folder + "/groups.npy", sizeOf(offsets)), offsets);
+  save(rt::NpyWriter::int32(folder + "/rows.npy", sizeOf(rows) / 2, 2), rows);
+  save(rt::NpyWriter::int32(folder + "/lengths.npy", sizeOf(lengths) / 2, 2), lengths);
+  return folder;
+}
 
 std::string data(const std::string &file) { return std::string(OMNIBAL_TEST_DATA "/") + file; }
 
@@ -150,6 +234,25 @@ TEST(Memory, OfReplicasAndSearchedSchedules) {
     model.check(name, {24, 512, 2, "zb-h1", "selective-1", "greedy", 6, 0, "bfloat16", 2});
     EXPECT_EQ(model.stagesCompared, 9);
   }
+}
+
+TEST(Memory, OfTrainingModes) {
+  Memory model(data("tiny-internvl/model.onnx"), {});
+  auto check = [&](int64_t stages, int64_t replicas, const char *schedule, int64_t limit = 0,
+                   const char *precision = "host") {
+    model.checkModes(writeModes(stages, replicas),
+                     {12, 512, stages, schedule, "auto", "search", 4, 0, precision, replicas},
+                     limit);
+  };
+  for (const char *schedule : {"1f1b", "zb-h1", "auto"})
+    check(2, 1, schedule);
+  check(1, 2, "gpipe");
+  check(3, 2, "1f1b");
+  for (int64_t limit : {0, 120'000'000})
+    check(2, 1, "1f1b", limit, "bfloat16");
+  for (int64_t limit : {9'000'000, 8'000'000, 7'000'000})
+    check(2, 1, "1f1b", limit);
+  EXPECT_EQ(model.stagesCompared, 20);
 }
 
 TEST(Memory, OfOptionsAndLimits) {
