@@ -36,9 +36,9 @@ std::vector<std::vector<int32_t>> buckets(const rt::Stage &stage) {
 }
 
 /// "B1.0" is the backward of micro-batch 1 in chunk 0, "R2" the sum of bucket 2.
-std::string actions(const rt::Stage &stage) {
+std::string actions(const rt::Stage &stage, const char *mode = "train") {
   std::string text;
-  for (const rt::Action &a : stage.modes.at("train").actions) {
+  for (const rt::Action &a : stage.modes.at(mode).actions) {
     const char *names[] = {"F", "B", "I", "W", "post", "recv", "send", "sent", "S", "R", "N", "U"};
     text += (text.empty() ? "" : " ") + std::string(names[static_cast<size_t>(a.kind)]) +
             (a.kind == ActionKind::Backward
@@ -84,6 +84,30 @@ TEST(GradientBuckets, SharedParametersWaitForTheirCopies) {
   placeGradientBuckets(stage, 1000);
   EXPECT_EQ(buckets(stage), (std::vector<std::vector<int32_t>>{{0}, {1}}));
   EXPECT_EQ(actions(stage), "B0.0 R0 S R1 N U");
+}
+
+TEST(GradientBuckets, OtherModesSumTheSameBucketsInTheirOwnOrder) {
+  rt::Stage stage = makeStage({10, 10, 10, 10}, {{0, 1}, {2, 3}});
+  auto list = [](std::vector<rt::Action> actions) {
+    for (ActionKind kind :
+         {ActionKind::ReduceGradients, ActionKind::ReduceScalars, ActionKind::Update})
+      actions.push_back({kind});
+    return actions;
+  };
+  stage.modes["train.1"] = stage.modes["train.2"] = stage.modes["train"];
+  stage.modes["train"].actions = list({{ActionKind::Backward, 0, 1}, {ActionKind::Backward, 0, 0}});
+  // The chunks in the other order, and all of the first chunk's backwards behind one of the second.
+  stage.modes["train.1"].actions =
+      list({{ActionKind::Backward, 0, 0}, {ActionKind::Backward, 0, 1}});
+  stage.modes["train.2"].actions = list({{ActionKind::Backward, 0, 1},
+                                         {ActionKind::Backward, 0, 0},
+                                         {ActionKind::Backward, 1, 1},
+                                         {ActionKind::Backward, 1, 0}});
+  placeGradientBuckets(stage, 4 * 20);
+  EXPECT_EQ(buckets(stage), (std::vector<std::vector<int32_t>>{{3, 2}, {1, 0}}));
+  EXPECT_EQ(actions(stage), "B0.1 R0 B0.0 R1 N U");
+  EXPECT_EQ(actions(stage, "train.1"), "B0.0 R1 B0.1 R0 N U");
+  EXPECT_EQ(actions(stage, "train.2"), "B0.1 B0.0 B1.1 R0 B1.0 R1 N U");
 }
 
 TEST(GradientBuckets, OneReplicaSumsNothing) {
