@@ -11,7 +11,9 @@ namespace omnibal::rt {
 /// Length groups "G0", "G1", ... of degree 1 for texts: their tokens and micro-batches.
 inline LengthGroups textGroups(int32_t replicas,
                                const std::vector<std::pair<int64_t, int64_t>> &modes) {
-  LengthGroups groups{replicas, 1, 1000, {}, {}};
+  LengthGroups groups;
+  groups.replicas = replicas;
+  groups.tokensPerStep = 1000;
   for (auto [tokens, microbatches] : modes) {
     LengthGroup &group = groups.groups.emplace_back();
     group.name = "G" + std::to_string(groups.groups.size() - 1);
