@@ -5,8 +5,7 @@
 #include "passes/common/StepSamples.h"
 #include "passes/common/TrainModes.h"
 #include "passes/cost/BatchLoads.h"
-#include "passes/cost/InputFiles.h"
-#include "passes/cost/LayerCosts.h"
+#include "passes/cost/CostInputs.h"
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/cost/Passes.h"
 
@@ -53,37 +52,17 @@ struct AnnotateCosts : impl::AnnotateCostsBase<AnnotateCosts> {
 
 private:
   rt::Status readInputs() {
-    if (target != "host" && target != "cuda")
-      return rt::invalid("omnibal-annotate-costs: unknown target `" + target +
-                         "` (known: host, cuda)");
-    std::string precision = compute;
-    if (precision.empty())
-      precision = target == "cuda" ? "bfloat16" : "float32";
-    if (precision != "float32" && precision != "bfloat16")
-      return rt::invalid("omnibal-annotate-costs: cannot compute in `" + precision +
-                         "` (known: float32, bfloat16)");
+    OMNIBAL_ASSIGN_OR_RETURN(costs, readOptions());
     if (tiles < 0 || tokens < 1 || microbatches < 1)
       return rt::invalid(
           "omnibal-annotate-costs: tiles must be >= 0, tokens and microbatches >= 1");
-    costs = {};
-    if (precision == "bfloat16")
-      costs.precision = cost::mixedPrecision();
-    costs.precision.target = target;
-    OMNIBAL_ASSIGN_OR_RETURN(costs.device, findDevice());
-    OMNIBAL_ASSIGN_OR_RETURN(measured, files->calibrations(*calibration, target, precision));
     return rt::Status::ok();
   }
 
-  rt::Result<cost::Device> findDevice() {
-    std::string name = device;
-    if (!cluster.empty()) {
-      OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, files->cluster(cluster));
-      if (file.deviceObject)
-        return cost::readDevice(*file.deviceObject, cluster + ".device");
-      if (name.empty())
-        name = file.deviceName;
-    }
-    return cost::findDevice(!name.empty() ? name : target == "cuda" ? "h100" : "cpu");
+  rt::Result<cost::CostOptions> readOptions() {
+    cost::CostInputs inputs{"omnibal-annotate-costs", target, compute, device, cluster};
+    inputs.calibration.assign(calibration.begin(), calibration.end());
+    return cost::readCostOptions(inputs, *files);
   }
 
   LogicalResult annotate(ModuleOp module) {
@@ -92,8 +71,9 @@ private:
     options.load = {caps.tiles, caps.tokens};
     options.timeModels = timeModels;
     // Of its own in every run: it collects what the layers of this module are compared with.
-    if (!calibration.empty())
-      options.measured = std::make_shared<cost::MeasuredTimes>(measured, caps.splitBackward);
+    if (options.measured)
+      options.measured =
+          std::make_shared<cost::MeasuredTimes>(*options.measured, caps.splitBackward);
     cost::EpochLoads epoch;
     if (!batches.empty()) {
       if (failed(readEpoch(module, caps, epoch)))
@@ -159,7 +139,6 @@ private:
   }
 
   cost::CostOptions costs; ///< without the load
-  cost::Calibration measured;
   std::shared_ptr<cost::InputFiles> files = std::make_shared<cost::InputFiles>();
   std::shared_ptr<cost::CostReports> reports;
 };

@@ -7,6 +7,7 @@
 #include "passes/cost/LayerMemory.h"
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/differentiate/Passes.h"
+#include "llvm/Support/MD5.h"
 
 using namespace mlir;
 
@@ -26,9 +27,11 @@ constexpr MicrobatchLoad probes[] = {{0, 1, 0, 0},
 struct Variant {
   OwningOpRef<ModuleOp> module;
   analysis::CallGraph graph;
-  std::vector<LayerFacts> facts;               ///< by layer
+  std::vector<LayerFacts> facts;               ///< by layer, at the caps
+  std::vector<LayerFacts> timed;               ///< by layer, of the micro-batch that times are of
   std::vector<std::vector<LayerFacts>> probed; ///< by probe and layer
   std::vector<LayerMemory> memory;             ///< by layer
+  LayerFunctionsMemory functions;              ///< of which the memory is made
 };
 
 /// What a layer may recompute: the names that its functions know.
@@ -95,28 +98,36 @@ planner::LoadFactors CostReport::factorsOf(const GroupLoad &microbatch) const {
   return shares;
 }
 
-class CostAnnotator {
+class CostAnnotator final : public CostModel {
 public:
   CostAnnotator(ModuleOp module, const CostOptions &options)
       : module(module), options(options), builder(module.getContext()) {
     lowering.target = options.precision.target;
     lowering.compute = options.precision.compute;
-    lowering.tilesCap = options.load.tiles;
-    lowering.tokensCap =
-        lower::roundedTokens(options.load.tokens, lower::rowBucketOf(lowering.target));
     lowering.rowBucket = 1;
   }
 
-  FailureOr<UnitCostTable> run() {
+  LogicalResult prepare() {
     if (!options.device.flops.count(options.precision.compute))
       return module.emitError("device `")
-                 << options.device.name << "` states no peak for " << options.precision.compute
-                 << ": choose another (--device) or add it to the description",
-             failure();
+             << options.device.name << "` states no peak for " << options.precision.compute
+             << ": choose another (--device) or add it to the description";
     auto found = LayerGraph::get(module, "omnibal-annotate-costs");
     if (failed(found) || failed(buildVariants()))
       return failure();
     graph = std::move(*found);
+    return success();
+  }
+
+  FailureOr<UnitCostTable> annotate(const MicrobatchLoad &load) override {
+    return annotate(load, load);
+  }
+
+  FailureOr<UnitCostTable> annotate(const MicrobatchLoad &caps,
+                                    const MicrobatchLoad &timed) override {
+    if (failed(setLoads(caps, timed)))
+      return failure();
+    table = {};
     compareMeasured();
     for (const analysis::Call &call : variants.at("keep").graph.calls)
       table.kinds.push_back(call.kind);
@@ -127,7 +138,29 @@ public:
       annotateLayer(i);
     annotateParameters();
     module->setAttr(targetAttrName, builder.getStringAttr(options.precision.target));
-    return std::move(table);
+    return table;
+  }
+
+  std::vector<std::vector<LayerTerms>> terms() const override {
+    std::vector<std::vector<LayerTerms>> result;
+    for (size_t i = 0; i < graph.layers.size(); ++i) {
+      auto &ofLayer = result.emplace_back();
+      for (const std::string &name : layerOptions[i])
+        ofLayer.push_back({name, termsOf(i, name, [](const LayerTimes &t) { return t.forwardNs; }),
+                           termsOf(i, name, [](const LayerTimes &t) { return t.backwardNs(); })});
+    }
+    return result;
+  }
+
+  std::string digest() const override {
+    llvm::MD5 hash;
+    for (const LayerFacts &layer : variants.at("keep").facts)
+      for (const std::string *function :
+           {&layer.forwardDigest, &layer.inputGradDigest, &layer.weightGradDigest})
+        hash.update(*function + ";");
+    llvm::MD5::MD5Result result;
+    hash.final(result);
+    return result.digest().str().str();
   }
 
 private:
@@ -165,19 +198,34 @@ private:
     if (failed(calls))
       return failure();
     variant.graph = std::move(*calls);
-    int64_t width = options.precision.activation;
-    const std::string kernels =
-        analysis::digestKernels(options.precision.target, options.precision.compute);
-    variant.facts = readLayerFacts(*variant.module, variant.graph, options.load, width, kernels);
     for (const MicrobatchLoad &probe : probes)
-      variant.probed.push_back(
-          readLayerFacts(*variant.module, variant.graph, probe, width, kernels));
-    // Last, because it changes how saved values lie.
-    auto memory = readLayerMemory(*variant.module, variant.graph, lowering);
-    if (failed(memory))
+      variant.probed.push_back(factsOf(variant, probe));
+    auto functions = LayerFunctionsMemory::read(variant.module->clone(), lowering.target);
+    if (failed(functions))
       return failure();
-    variant.memory = std::move(*memory);
+    variant.functions = std::move(*functions);
     variants[remat] = std::move(variant);
+    return success();
+  }
+
+  std::vector<LayerFacts> factsOf(const Variant &variant, const MicrobatchLoad &at) const {
+    return readLayerFacts(
+        *variant.module, variant.graph, at, options.precision.activation,
+        analysis::digestKernels(options.precision.target, options.precision.compute));
+  }
+
+  LogicalResult setLoads(const MicrobatchLoad &caps, const MicrobatchLoad &timed) {
+    options.load = caps;
+    lowering.tilesCap = caps.tiles;
+    lowering.tokensCap = lower::roundedTokens(caps.tokens, lower::rowBucketOf(lowering.target));
+    for (auto &[name, variant] : variants) {
+      variant.facts = factsOf(variant, caps);
+      variant.timed = factsOf(variant, timed);
+      auto memory = variant.functions.at(lowering);
+      if (failed(memory))
+        return failure();
+      variant.memory = std::move(*memory);
+    }
     return success();
   }
 
@@ -185,11 +233,12 @@ private:
   void compareMeasured() {
     if (!options.measured)
       return;
+    options.measured->restart();
     CostOptions roofline = options;
     roofline.measured = nullptr;
     for (size_t i = 0; i < graph.layers.size(); ++i)
       for (const std::string &name : layerOptions[i]) {
-        const LayerFacts &facts = variants.at(name).facts[i];
+        const LayerFacts &facts = variants.at(name).timed[i];
         options.measured->compare(facts, timesOf(facts, roofline));
         if (!options.measured->knows(facts))
           table.unmeasured.push_back({variants.at(name).graph.calls[i].name, name});
@@ -198,11 +247,11 @@ private:
 
   void annotateLayer(size_t i) {
     const Variant &keep = variants.at("keep");
-    LayerTimes times = timesOf(keep.facts[i], options);
+    LayerTimes times = timesOf(keep.timed[i], options);
     SmallVector<Attribute> list;
     for (const std::string &name : layerOptions[i]) {
       const Variant &variant = variants.at(name);
-      list.push_back(optionOf(name, variant.facts[i], variant.memory[i], times));
+      list.push_back(optionOf(name, variant, i, times));
       for (size_t p = 0; p < std::size(probes); ++p) {
         LayerTimes probed = timesOf(variant.probed[p][i], options);
         table.ns[p][i][name] = probed.forwardNs + probed.backwardNs();
@@ -220,38 +269,48 @@ private:
       layer->setAttr(timeModelsAttrName, timeModelsOf(i));
   }
 
+  /// What one kind of time is made of, from its values at the probes.
+  template <typename TimeOf>
+  LayerTerms::Terms termsOf(size_t layer, const std::string &option, TimeOf timeOf) const {
+    int64_t times[std::size(probes)];
+    for (size_t p = 0; p < std::size(probes); ++p)
+      times[p] = timeOf(timesOf(variants.at(option).probed[p][layer], options));
+    // Rounded times: a term that is not there may seem to be below 0.
+    auto term = [&](size_t probe, int64_t amount) {
+      return std::max(0.0, static_cast<double>(times[probe] - times[0]) /
+                               static_cast<double>(amount));
+    };
+    const double token = term(2, probedTokens); // the first probe has one
+    return {std::max(0.0, static_cast<double>(times[0]) - token), term(1, probedTiles), token,
+            term(3, probedSquares), term(4, probedSquares)};
+  }
+
   /// By option: what forward, backward, input_grad and weight_grad take as functions of the load.
   DictionaryAttr timeModelsOf(size_t layer) {
     SmallVector<NamedAttribute> models;
     for (const std::string &name : layerOptions[layer]) {
-      SmallVector<LayerTimes> times;
-      for (size_t p = 0; p < std::size(probes); ++p)
-        times.push_back(timesOf(variants.at(name).probed[p][layer], options));
       SmallVector<double> terms;
       for (int64_t LayerTimes::*kind : {&LayerTimes::forwardNs, &LayerTimes::wholeBackwardNs,
                                         &LayerTimes::inputGradNs, &LayerTimes::weightGradNs}) {
-        // Rounded times: a term that is not there may seem to be below 0.
-        auto term = [&](size_t probe, int64_t amount) {
-          return std::max(0.0, static_cast<double>(times[probe].*kind - times[0].*kind) /
-                                   static_cast<double>(amount));
-        };
-        const double token = term(2, probedTokens); // the first probe has one
-        terms.append({std::max(0.0, static_cast<double>(times[0].*kind) - token),
-                      term(1, probedTiles), token, term(3, probedSquares)});
+        const LayerTerms::Terms t =
+            termsOf(layer, name, [&](const LayerTimes &times) { return times.*kind; });
+        terms.append({t.fixedNs, t.tileNs, t.tokenNs, t.squareNs});
       }
       models.push_back(builder.getNamedAttr(name, builder.getDenseF64ArrayAttr(terms)));
     }
     return builder.getDictionaryAttr(models);
   }
 
-  RematOptionAttr optionOf(const std::string &name, const LayerFacts &facts,
-                           const LayerMemory &memory, const LayerTimes &keep) {
+  RematOptionAttr optionOf(const std::string &name, const Variant &variant, size_t layer,
+                           const LayerTimes &keep) {
+    const LayerFacts &facts = variant.facts[layer];
+    const LayerMemory &memory = variant.memory[layer];
     // The calls of forward need temporaries too; the gradients of a layer's outputs and inputs live
     // beside those of its backward.
     int64_t workspace =
         std::max(memory.forwardWorkspace, memory.backwardWorkspace + facts.gradientBytes);
     // Measured forwards differ a little too, by what they write for backward.
-    LayerTimes times = timesOf(facts, options);
+    LayerTimes times = timesOf(variant.timed[layer], options);
     int64_t recompute = std::max<int64_t>(0, times.forwardNs + times.backwardNs() - keep.forwardNs -
                                                  keep.backwardNs());
     return RematOptionAttr::get(
@@ -311,7 +370,7 @@ private:
   }
 
   ModuleOp module;
-  const CostOptions &options;
+  CostOptions options;
   Builder builder;
   lower::LoweringOptions lowering; ///< as the program's functions will be lowered
   LayerGraph graph;
@@ -320,8 +379,19 @@ private:
   UnitCostTable table;
 };
 
+FailureOr<std::unique_ptr<CostModel>> CostModel::build(ModuleOp module,
+                                                       const CostOptions &options) {
+  auto model = std::make_unique<CostAnnotator>(module, options);
+  if (failed(model->prepare()))
+    return failure();
+  return std::unique_ptr<CostModel>(std::move(model));
+}
+
 FailureOr<UnitCostTable> annotateCosts(ModuleOp module, const CostOptions &options) {
-  return CostAnnotator(module, options).run();
+  auto model = CostModel::build(module, options);
+  if (failed(model))
+    return failure();
+  return (*model)->annotate(options.load);
 }
 
 } // namespace omnibal::cost

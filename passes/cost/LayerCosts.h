@@ -77,11 +77,39 @@ struct CostReport {
 /// Those of a program's training modes, by number; one of a program without several.
 using CostReports = std::vector<CostReport>;
 
-/// Writes what every layer of a module in form L with a loss costs (after omnibal-attach-loss):
-/// `omnibal.cost`, `omnibal.buffers` and, where asked for, `omnibal.time_models` on layers, and
-/// `omnibal.cost` on parameters. Sizes are
-/// those of the functions that the layers would have under each of their options, lowered. Errors
-/// are reported at the module; nothing is written then.
+/// What a micro-batch takes of a layer under one of its options, as a function of its load.
+struct LayerTerms {
+  std::string option;
+  struct Terms {
+    double fixedNs = 0, tileNs = 0, tokenNs = 0, squareNs = 0, tileSquareNs = 0;
+  };
+  Terms forward, backward; ///< the backward as a whole, with what the option recomputes
+};
+
+/// The functions that the layers of a module in form L with a loss (after omnibal-attach-loss)
+/// would have under each of their options, built once for any number of loads.
+class CostModel {
+public:
+  /// Errors are reported at the module. The module outlives the model.
+  static llvm::FailureOr<std::unique_ptr<CostModel>> build(mlir::ModuleOp module,
+                                                           const CostOptions &options);
+  virtual ~CostModel() = default;
+
+  /// Writes what every layer costs with this full micro-batch: `omnibal.cost`, `omnibal.buffers`
+  /// and, where asked for, `omnibal.time_models` on layers, and `omnibal.cost` on parameters. Sizes
+  /// are those of the functions, lowered. Errors are reported at the module.
+  virtual llvm::FailureOr<UnitCostTable> annotate(const MicrobatchLoad &load) = 0;
+  /// The same with bytes at the caps and times of another micro-batch.
+  virtual llvm::FailureOr<UnitCostTable> annotate(const MicrobatchLoad &caps,
+                                                  const MicrobatchLoad &timed) = 0;
+  /// Returns the terms of every layer and option, in the order of `omnibal.cost`; call it after
+  /// annotate().
+  virtual std::vector<std::vector<LayerTerms>> terms() const = 0;
+  /// Returns 32 hexadecimal digits that tell models apart whose layers do other work.
+  virtual std::string digest() const = 0;
+};
+
+/// Builds the model and writes costs for the options' load. Nothing is written after an error.
 llvm::FailureOr<UnitCostTable> annotateCosts(mlir::ModuleOp module, const CostOptions &options);
 
 } // namespace omnibal::cost

@@ -9,92 +9,91 @@ using namespace mlir;
 namespace omnibal::cost {
 namespace {
 
-class MemoryReader {
-public:
-  MemoryReader(ModuleOp module, const lower::LoweringOptions &options)
-      : module(module), options(options), kernels(module.getContext(), options.target == "cuda") {}
-
-  FailureOr<LayerMemory> read(LayerFnOp layer) {
-    lower::layOutSavedValues(layer);
-    FailureOr<FunctionBuffersAttr> forward = read(layer.getForward()),
-                                   backward = read(layer.getBackward()),
-                                   inputGrad = read(layer.getInputGrad()),
-                                   weightGrad = read(layer.getWeightGrad()),
-                                   evaluate = read(layer.getEvaluate()),
-                                   inference = read(layer.getInference());
-    for (const auto &function : {forward, backward, inputGrad, weightGrad, evaluate, inference})
-      if (failed(function))
-        return failure();
-    auto workspaceOf = [](FunctionBuffersAttr function) {
-      return function ? alignUp(function.getWorkspace()) : 0;
-    };
-    return LayerMemory{
-        *evaluate, *inference,
-        OptionBuffersAttr::get(module.getContext(), *forward, *backward, *inputGrad, *weightGrad),
-        workspaceOf(*forward), workspaceOf(*backward)};
+FunctionBuffersAttr describe(MLIRContext *context, const lower::LoweredFunction &list,
+                             const lower::LoweringOptions &options) {
+  Builder builder(context);
+  SmallVector<Attribute> formals;
+  for (auto [formal, buffer] : llvm::zip_first(list.formals, list.function.buffers)) {
+    std::optional<FormalRole> role = symbolizeFormalRole(rt::nameOf(formal.role));
+    if (!role) // parameters and their gradients
+      continue;
+    bool isNamed = llvm::is_contained({rt::Role::Batch, rt::Role::Constant, rt::Role::Result},
+                                      formal.role);
+    formals.push_back(
+        FormalAttr::get(context, *role, isNamed ? -1 : formal.index, isNamed ? formal.name : "",
+                        rt::bytesAt(buffer.dtype, buffer.shape, options.tilesCap,
+                                    options.tokensCap)));
   }
-
-private:
-  /// Null where there is no such function.
-  FailureOr<FunctionBuffersAttr> read(std::optional<StringRef> name) {
-    if (!name)
-      return FunctionBuffersAttr();
-    auto [known, fresh] = lowered.try_emplace(*name);
-    if (fresh) {
-      auto result =
-          lower::lowerFunction(module.lookupSymbol<func::FuncOp>(*name), kernels, options);
-      if (failed(result))
-        return failure();
-      known->second = describe(*result);
-    }
-    return known->second;
-  }
-
-  FunctionBuffersAttr describe(const lower::LoweredFunction &list) {
-    Builder builder(module.getContext());
-    SmallVector<Attribute> formals;
-    for (auto [formal, buffer] : llvm::zip_first(list.formals, list.function.buffers)) {
-      std::optional<FormalRole> role = symbolizeFormalRole(rt::nameOf(formal.role));
-      if (!role) // parameters and their gradients
-        continue;
-      bool isNamed =
-          llvm::is_contained({rt::Role::Batch, rt::Role::Constant, rt::Role::Result}, formal.role);
-      formals.push_back(FormalAttr::get(
-          module.getContext(), *role, isNamed ? -1 : formal.index, isNamed ? formal.name : "",
-          rt::bytesAt(buffer.dtype, buffer.shape, options.tilesCap, options.tokensCap)));
-    }
-    rt::WorkspaceFacts facts;
-    facts.addKernels(list.function);
-    auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
-    return FunctionBuffersAttr::get(module.getContext(), list.function.workspaceBytes,
-                                    builder.getArrayAttr(formals), flag(facts.products),
-                                    flag(facts.columnSums));
-  }
-
-  ModuleOp module;
-  const lower::LoweringOptions &options;
-  lower::KernelLibrary kernels; ///< thrown away
-  llvm::StringMap<FunctionBuffersAttr> lowered;
-};
+  rt::WorkspaceFacts facts;
+  facts.addKernels(list.function);
+  auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
+  return FunctionBuffersAttr::get(context, list.function.workspaceBytes,
+                                  builder.getArrayAttr(formals), flag(facts.products),
+                                  flag(facts.columnSums));
+}
 
 } // namespace
 
-FailureOr<std::vector<LayerMemory>> readLayerMemory(ModuleOp module,
-                                                    const analysis::CallGraph &graph,
-                                                    const lower::LoweringOptions &options) {
-  MemoryReader reader(module, options);
-  llvm::StringMap<LayerMemory> known;
-  std::vector<LayerMemory> result;
-  for (const analysis::Call &call : graph.calls) {
+FailureOr<LayerFunctionsMemory> LayerFunctionsMemory::read(OwningOpRef<ModuleOp> module,
+                                                           const std::string &target) {
+  LayerFunctionsMemory result;
+  result.module = std::move(module);
+  auto graph = analysis::readCallGraph(*result.module);
+  if (failed(graph))
+    return failure();
+  llvm::StringMap<Layer> known;
+  llvm::StringMap<int> numbers; // of functions
+  for (const analysis::Call &call : graph->calls) {
     LayerFnOp callee = call.callee;
-    auto [it, fresh] = known.try_emplace(callee.getSymName());
-    if (fresh) {
-      FailureOr<LayerMemory> memory = reader.read(callee);
-      if (failed(memory))
-        return failure();
-      it->second = *memory;
+    auto [layer, isFresh] = known.try_emplace(callee.getSymName());
+    if (isFresh) {
+      lower::layOutSavedValues(callee);
+      std::optional<StringRef> names[] = {callee.getForward(),   callee.getBackward(),
+                                          callee.getInputGrad(), callee.getWeightGrad(),
+                                          callee.getEvaluate(),  callee.getInference()};
+      for (auto [name, number] : llvm::zip(names, layer->second.functions)) {
+        if (!name)
+          continue;
+        auto [at, isNew] = numbers.try_emplace(*name, result.prepared.size());
+        number = at->second;
+        if (!isNew)
+          continue;
+        auto prepared =
+            lower::prepareFunction(result.module->lookupSymbol<func::FuncOp>(*name), target);
+        if (failed(prepared))
+          return failure();
+        result.prepared.push_back(*std::move(prepared));
+      }
     }
-    result.push_back(it->second);
+    result.layers.push_back(layer->second);
+  }
+  return std::move(result);
+}
+
+FailureOr<std::vector<LayerMemory>>
+LayerFunctionsMemory::at(const lower::LoweringOptions &options) const {
+  MLIRContext *context = ModuleOp(*module)->getContext();
+  lower::KernelLibrary kernels(context, options.target == "cuda"); // thrown away
+  std::vector<FunctionBuffersAttr> functions;
+  for (const lower::PreparedFunction &function : prepared) {
+    auto lowered = lower::lowerFunction(function, kernels, options);
+    if (failed(lowered))
+      return failure();
+    functions.push_back(describe(context, *lowered, options));
+  }
+  auto find = [&](int number) {
+    return number < 0 ? FunctionBuffersAttr() : functions[number];
+  };
+  auto workspaceOf = [](FunctionBuffersAttr function) {
+    return function ? alignUp(function.getWorkspace()) : 0;
+  };
+  std::vector<LayerMemory> result;
+  for (const Layer &layer : layers) {
+    const auto [forward, backward, inputGrad, weightGrad, evaluate, inference] = layer.functions;
+    result.push_back({find(evaluate), find(inference),
+                      OptionBuffersAttr::get(context, find(forward), find(backward),
+                                             find(inputGrad), find(weightGrad)),
+                      workspaceOf(find(forward)), workspaceOf(find(backward))});
   }
   return result;
 }

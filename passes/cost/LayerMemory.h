@@ -5,6 +5,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/cost/LayerFacts.h"
 #include "passes/lower/Lowering.h"
+#include <array>
 
 namespace omnibal::cost {
 
@@ -16,12 +17,25 @@ struct LayerMemory {
   int64_t forwardWorkspace = 0, backwardWorkspace = 0;
 };
 
-/// Lowers the functions of every layer of `module` (form C) and reads what they hold at these caps
-/// and for this target; one entry a call, in order. Rewrites the functions' saved values. Reports
-/// on the functions.
-llvm::FailureOr<std::vector<LayerMemory>> readLayerMemory(mlir::ModuleOp module,
-                                                          const analysis::CallGraph &graph,
-                                                          const lower::LoweringOptions &options);
+/// The functions of every layer of a module (form C), lowered as far as caps do not matter.
+class LayerFunctionsMemory {
+public:
+  /// Takes a module whose functions may be rewritten. Reports on the functions.
+  static llvm::FailureOr<LayerFunctionsMemory> read(mlir::OwningOpRef<mlir::ModuleOp> module,
+                                                    const std::string &target);
+
+  /// Returns what they hold at these caps and for this target: one entry a call, in order.
+  llvm::FailureOr<std::vector<LayerMemory>> at(const lower::LoweringOptions &options) const;
+
+private:
+  struct Layer {
+    /// Forward, backward, input_grad, weight_grad, evaluate and inference; -1 where there is none.
+    std::array<int, 6> functions = {-1, -1, -1, -1, -1, -1};
+  };
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<lower::PreparedFunction> prepared;
+  std::vector<Layer> layers; ///< by call
+};
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_LAYERMEMORY_H

@@ -15,6 +15,10 @@ public:
   explicit MeasuredTimes(Calibration table, bool halves = false)
       : table(std::move(table)), halves(halves) {}
 
+  /// The same tables, for a schedule of its own.
+  MeasuredTimes(const MeasuredTimes &other, bool halves) : table(other.table), halves(halves) {}
+  /// Forgets what was compared: all layers are compared at one load.
+  void restart() { measured = roofline = 0; }
   /// Compares what the table knows of these layers with the roofline. Call it with all layers
   /// before the first `of`.
   void compare(const LayerFacts &facts, const LayerTimes &roofline);

@@ -4,6 +4,7 @@
 
 #include "passes/cost/LayerCosts.h"
 #include "passes/export/ExportProgram.h"
+#include "passes/plan/LengthGroupSearch.h"
 #include "passes/plan/ModePlans.h"
 
 namespace omnibal {
@@ -11,6 +12,7 @@ namespace omnibal {
 /// For tables and reports: what the module's attributes do not say.
 struct CompileRecord {
   cost::CostReports costs;
+  plan::LengthGroupReport lengthGroups;
   plan::ModePlans plans;         ///< one, or one a training mode
   exporter::ProgramSlot laidOut; ///< its constants go into the program directory
 };

@@ -30,9 +30,10 @@ listOf(const mlir::detail::PassOptions::ListOption<std::string> &option) {
   return {option.begin(), option.end()};
 }
 
+using SharedFiles = std::shared_ptr<cost::InputFiles>;
+
 /// Its replicas say how the data's batches are shared.
-void addCluster(OpPassManager &passes, const PlanningOptions &planning,
-                const std::shared_ptr<cost::InputFiles> &files) {
+void addCluster(OpPassManager &passes, const PlanningOptions &planning, const SharedFiles &files) {
   AttachClusterOptions cluster;
   cluster.cluster = planning.cluster;
   cluster.stages = planning.stages;
@@ -44,7 +45,7 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning,
 
 void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
               const PlanningOptions &planning, std::shared_ptr<cost::CostReports> reports,
-              std::shared_ptr<cost::InputFiles> files) {
+              const SharedFiles &files) {
   AnnotateCostsOptions costs;
   costs.tiles = caps.tiles;
   costs.tokens = caps.tokens;
@@ -59,7 +60,24 @@ void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOption
   costs.timeModels = isStepPlanned;
   costs.batches = planning.batches;
   costs.microbatches = planning.microbatches;
-  passes.addPass(createAnnotateCosts(costs, std::move(reports), std::move(files)));
+  passes.addPass(createAnnotateCosts(costs, std::move(reports), files));
+}
+
+void addLengthGroups(OpPassManager &passes, const CompileOptions &options,
+                     std::shared_ptr<plan::LengthGroupReport> report, const SharedFiles &files) {
+  SearchLengthGroupsOptions groups;
+  groups.lengths = options.lengths;
+  groups.output = options.lengthGroups;
+  groups.degrees = {options.degrees.begin(), options.degrees.end()};
+  groups.tokensPerStep = options.tokensPerStep;
+  groups.microbatches = options.microbatches;
+  groups.schedule = options.schedule;
+  groups.target = options.target;
+  groups.compute = options.compute;
+  groups.device = options.device;
+  groups.cluster = options.cluster;
+  groups.calibration = listOf(options.calibration);
+  passes.addPass(createSearchLengthGroups(groups, std::move(report), files));
 }
 
 void addSearch(OpPassManager &passes, const PlanningOptions &planning,
@@ -76,19 +94,15 @@ void addSearch(OpPassManager &passes, const PlanningOptions &planning,
 
 /// A program with one training mode, planned.
 void addPlan(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
-             const PlanningOptions &planning, const std::shared_ptr<CompileRecord> &record) {
-  auto files = std::make_shared<cost::InputFiles>();
-  // The cluster first, as the costs of data are those of its replicas' shares.
-  addCluster(passes, planning, files);
+             const PlanningOptions &planning, const std::shared_ptr<CompileRecord> &record,
+             const SharedFiles &files) {
   addCosts(passes, caps, target, planning, share(record, &CompileRecord::costs), files);
   addSearch(passes, planning, share(record, &CompileRecord::plans));
 }
 
 /// The module of each training mode, planned and in form C with its schedule.
 void addModes(OpPassManager &passes, const CompileOptions &options,
-              const std::shared_ptr<CompileRecord> &record) {
-  auto files = std::make_shared<cost::InputFiles>();
-  addCluster(passes, options, files);
+              const std::shared_ptr<CompileRecord> &record, const SharedFiles &files) {
   // Here, as all before is the same for all caps, and costs are not.
   SplitModesOptions split;
   split.batches = options.batches;
@@ -142,7 +156,9 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
 }
 
 void buildPlanStagesPipeline(OpPassManager &passes, const PlanStagesOptions &options) {
-  addPlan(passes, options, options, options, std::make_shared<CompileRecord>());
+  auto files = std::make_shared<cost::InputFiles>();
+  addCluster(passes, options, files);
+  addPlan(passes, options, options, options, std::make_shared<CompileRecord>(), files);
   passes.addPass(createVerifyPlan());
 }
 
@@ -158,10 +174,18 @@ void buildProgramPipeline(OpPassManager &passes) {
 
 void buildFittedProgramPipeline(OpPassManager &passes, const CompileOptions &options,
                                 const std::shared_ptr<CompileRecord> &record) {
+  auto files = std::make_shared<cost::InputFiles>();
+  // The cluster first, as the costs of data are those of its replicas' shares.
+  addCluster(passes, options, files);
+  // Length groups need costs at caps of their own, so they come before those of the program.
+  if (!options.lengthGroups.empty())
+    addLengthGroups(passes, options, share(record, &CompileRecord::lengthGroups), files);
+  if (!options.makesProgram())
+    return;
   if (options.trainModes) {
-    addModes(passes, options, record);
+    addModes(passes, options, record, files);
   } else {
-    addPlan(passes, options, options, options, record);
+    addPlan(passes, options, options, options, record, files);
     buildProgramPipeline(passes);
   }
   // Last, because it lowers every function for what the schedule runs.
@@ -173,7 +197,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options,
                           const std::shared_ptr<CompileRecord> &record) {
   buildFindLayersPipeline(passes, options, options);
   buildFittedProgramPipeline(passes, options, record);
-  if (options.output.empty())
+  if (options.output.empty() || !options.makesProgram())
     return;
   auto program = programOptions<ExportProgramPassOptions>(options);
   program.output = options.output;

@@ -84,6 +84,19 @@ struct ModesOptions : virtual mlir::detail::PassOptions {
                      "largest caps, micro-batches are the groups' own")};
 };
 
+/// Length groups to choose among.
+struct LengthGroupOptions : virtual mlir::detail::PassOptions {
+  Option<std::string> lengthGroups{
+      *this, "length-groups",
+      llvm::cl::desc("File of candidates to write; then a program is made only with batches")};
+  Option<std::string> lengths{*this, "lengths", llvm::cl::desc("Lengths of the samples (CSV)")};
+  ListOption<int64_t> degrees{*this, "degrees",
+                              llvm::cl::desc("Ranks that may share a sample; only 1 is known")};
+  Option<int64_t> tokensPerStep{
+      *this, "tokens-per-step", llvm::cl::init(0),
+      llvm::cl::desc("Tokens of a step of length groups, about; 0: by microbatches")};
+};
+
 /// The program directory.
 struct ProgramOptions : virtual mlir::detail::PassOptions {
   Option<std::string> output{*this, "output",
@@ -111,7 +124,13 @@ struct CompileOptions : mlir::PassPipelineOptions<CompileOptions>,
                         virtual TargetOptions,
                         virtual PlanningOptions,
                         virtual ModesOptions,
-                        virtual ProgramOptions {};
+                        virtual LengthGroupOptions,
+                        virtual ProgramOptions {
+  /// Length groups alone are a result of their own.
+  bool makesProgram() const {
+    return lengthGroups.empty() || (!output.empty() && !batches.empty());
+  }
+};
 
 struct CompileRecord;
 
@@ -127,7 +146,8 @@ void buildProgramPipeline(mlir::OpPassManager &passes);
 /// with `trainModes` a module for each mode.
 void buildFittedProgramPipeline(mlir::OpPassManager &passes, const CompileOptions &options,
                                 const std::shared_ptr<CompileRecord> &record);
-/// `omnibal-compile`: form I to a program directory, all that omnibal-compile does with a model.
+/// `omnibal-compile`: form I to a program directory, all that omnibal-compile does with a model; or
+/// to a file of length groups.
 /// What stands in no attribute is left in `record`.
 void buildCompilePipeline(mlir::OpPassManager &passes, const CompileOptions &options,
                           const std::shared_ptr<CompileRecord> &record);

@@ -106,6 +106,18 @@ private:
 /// the signatures. Call it once for each layer before lowerFunction.
 void layOutSavedValues(LayerFnOp layer);
 
+/// A copy of a function behind the passes of the lowering, of which calls are made for any caps.
+struct PreparedFunction {
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< of its own
+  mlir::func::FuncOp function;
+};
+/// Forms GEMMs, fuses and so on in a copy of `fn`, which stays as it is.
+llvm::FailureOr<PreparedFunction> prepareFunction(mlir::func::FuncOp fn, const std::string &target);
+/// Assigns buffers and emits calls; the function stays as it is.
+llvm::FailureOr<LoweredFunction> lowerFunction(const PreparedFunction &prepared,
+                                               KernelLibrary &kernels,
+                                               const LoweringOptions &options);
+
 /// Lowers a copy of `fn` (which stays as it is): forms GEMMs, fuses, assigns buffers, emits calls.
 llvm::FailureOr<LoweredFunction> lowerFunction(mlir::func::FuncOp fn, KernelLibrary &kernels,
                                                const LoweringOptions &options);

@@ -16,11 +16,18 @@ namespace cost {
 class InputFiles;
 }
 namespace plan {
+struct LengthGroupReport;
 struct ModePlans;
-}
+} // namespace plan
 /// The same pass, which reads `files`, which other passes of its pipeline share.
 std::unique_ptr<mlir::Pass> createAttachCluster(const AttachClusterOptions &options,
                                                 std::shared_ptr<cost::InputFiles> files);
+/// The same pass, which also leaves what people want to know in `report`, and reads `files`, which
+/// other passes of its pipeline share.
+std::unique_ptr<mlir::Pass>
+createSearchLengthGroups(const SearchLengthGroupsOptions &options,
+                         std::shared_ptr<plan::LengthGroupReport> report,
+                         std::shared_ptr<cost::InputFiles> files);
 /// The same passes, which also leave in `found` what the plan, or each mode's, is predicted to do.
 std::unique_ptr<mlir::Pass> createSearchPlan(const SearchPlanOptions &options,
                                              std::shared_ptr<plan::ModePlans> found);

@@ -61,6 +61,38 @@ def SearchModePlans : Pass<"omnibal-search-mode-plans", "::mlir::ModuleOp"> {
   let dependentDialects = ["::omnibal::PlanDialect"];
 }
 
+def SearchLengthGroups : Pass<"omnibal-search-length-groups", "::mlir::ModuleOp"> {
+  let summary = "Finds the length groups that a model may be trained with, and what each costs";
+  let description = [{
+    Input: form L with a loss and `omnibal.cluster` (omnibal-attach-cluster). Makes candidates of
+    `lengths`: packing lengths with caps and micro-batches. Plans each at its caps, with the least
+    recomputation that fits; chooses cuts that all share, by the predicted time of an epoch; and
+    writes `output` (`omnibal.length-groups/1`, which omnibal-batch reads). The module stays as it
+    is. Groups that an epoch would have and whose stages wait for more than 30 % of a step get a
+    warning.
+  }];
+  let options = [
+    Option<"lengths", "lengths", "std::string", "\"\"", "Lengths of the samples (CSV)">,
+    Option<"output", "output", "std::string", "\"\"", "File to write; empty: none">,
+    ListOption<"degrees", "degrees", "int64_t", "Ranks that may share a sample; only 1 is known">,
+    Option<"tokensPerStep", "tokens-per-step", "int64_t", "0",
+           "Tokens of a step, about; 0: those of `microbatches` of the longest sample a replica">,
+    Option<"microbatches", "microbatches", "int64_t", "4",
+           "Micro-batches of the longest sample in a step">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe or 1f1b">,
+    Option<"target", "target", "std::string", "\"host\"", "host or cuda">,
+    Option<"compute", "compute", "std::string", "\"\"",
+           "float32 or bfloat16; empty: float32 on host, bfloat16 on cuda">,
+    Option<"device", "device", "std::string", "\"\"",
+           "Entry of the device table, whose peaks count where nothing is measured">,
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "Cluster description (JSON file) that may describe the device">,
+    ListOption<"calibration", "calibration", "std::string",
+               "Tables of omnibal-run --calibrate; the first that knows a function counts">
+  ];
+  let dependentDialects = ["::omnibal::PlanDialect"];
+}
+
 def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
   let summary = "Decides the stage and the rematerialization of every layer from their costs";
   let description = [{

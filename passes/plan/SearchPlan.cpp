@@ -25,7 +25,9 @@ constexpr int mostRounds = 8;
 class StagePlanner {
 public:
   StagePlanner(ModuleOp module, PlanChoices choices)
-      : module(module), choices(std::move(choices)) {}
+      : module(module), choices(std::move(choices)) {
+    searching.explains = this->choices.explains;
+  }
 
   FailureOr<StagePlan> run() {
     // The lists that serve every step are searched as those of "auto".

@@ -23,6 +23,7 @@ struct PlanChoices {
   std::string schedule = "1f1b"; ///< as planner::scheduleActions knows them
   int64_t microbatches = 4;
   bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
+  bool explains = true;        ///< what does not fit, in detail
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
   /// What other training modes of the program say (ModePlans.h); empty: nothing is given.
   std::vector<int64_t> givenCuts;

@@ -2,6 +2,7 @@
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/batching/io/CostFile.h"
 #include "runtime/batching/lengths/EpochPlan.h"
+#include "runtime/batching/lengths/Candidates.h"
 #include "runtime/batching/lengths/GroupsFile.h"
 #include "runtime/data/GridFile.h"
 #include "runtime/support/AtomicFile.h"

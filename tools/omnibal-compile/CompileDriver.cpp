@@ -15,6 +15,8 @@
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/EpochPrediction.h"
 #include "tools/omnibal-compile/LengthGroupOptions.h"
+#include "tools/omnibal-compile/LengthGroupTable.h"
+#include "tools/omnibal-compile/LongestSample.h"
 #include "tools/omnibal-compile/Progress.h"
 #include "tools/omnibal-compile/SampleSteps.h"
 #include "tools/omnibal-compile/StageTable.h"
@@ -43,11 +45,19 @@ public:
 
   int run() {
     DiagnosticPrinter printer(context, "omnibal-compile", options.model);
-    fillPipelineOptions();
+    if (failed(fillPipelineOptions()))
+      return 1;
     if (options.dumpPassPipeline)
       return dumpPassPipeline();
     if (failed(importModel()) || failed(compile()))
       return 1;
+    if (!options.emitLengthGroups.empty()) {
+      llvm::outs() << lengthGroupTable(record->lengthGroups, timesOfGroups());
+      if (failed(flush("writing the length groups")))
+        return 1;
+    }
+    if (!plansProgram(options))
+      return 0;
     noticeUnmeasured();
     for (size_t m = 0; m < plans().size(); ++m)
       tables.push_back(stageTable(plans()[m], tableFacts(m)));
@@ -71,9 +81,13 @@ private:
   }
 
   /// The command line in the pipeline's words.
-  void fillPipelineOptions() {
+  LogicalResult fillPipelineOptions() {
     pipeline.tiles = options.tiles;
     pipeline.tokens = options.tokens;
+    pipeline.lengthGroups = options.emitLengthGroups;
+    pipeline.lengths = options.lengths;
+    pipeline.degrees = ArrayRef<int64_t>(options.degrees);
+    pipeline.tokensPerStep = options.tokensPerStep;
     pipeline.freeze = ArrayRef<std::string>(options.freeze);
     pipeline.freezeMatch = options.freezeMatch;
     if (options.routerLossCoefficient) // so many digits that it is the same number again
@@ -102,6 +116,22 @@ private:
     pipeline.cpu = options.cpu;
     pipeline.gpuCode = options.gpuCode;
     pipeline.cudaToolkit = options.cudaToolkit;
+    return plansProgram(options) ? success() : takeCapsOfLengths();
+  }
+
+  /// Tables by position must hold the longest sample; the caps are those of candidates.
+  LogicalResult takeCapsOfLengths() {
+    auto longest = longestSample(options.lengths);
+    if (!longest)
+      return fail(longest.status().message());
+    pipeline.tiles = std::max<int64_t>(1, longest->tiles);
+    pipeline.tokens = std::max<int64_t>(1, longest->tokens);
+    return success();
+  }
+
+  std::string timesOfGroups() const {
+    return options.calibration.empty() ? "the peaks of device " + options.device
+                                       : "the machine measured";
   }
 
   int dumpPassPipeline() {

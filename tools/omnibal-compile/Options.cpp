@@ -118,12 +118,49 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--emit-step-problem", o.emitStepProblem,
                  "with --schedule per-step: write what plans of steps are made from (JSON), for "
                  "omnibal-plan --steps");
+  app.add_option("--emit-length-groups", o.emitLengthGroups,
+                 "write candidates for training modes (JSON), for omnibal-batch --length-groups, "
+                 "and print those that some length wants; no program is written without -o and "
+                 "--batches")
+      ->needs(app.add_option("--lengths", o.lengths,
+                             "with --emit-length-groups: table of the samples' lengths (CSV)")
+                  ->check(CLI::ExistingFile));
+  app.add_option("--degrees", o.degrees,
+                 "with --emit-length-groups: how many ranks may share a sample; 1 alone is known")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  app.add_option("--tokens-per-step", o.tokensPerStep,
+                 "with --emit-length-groups: tokens of a step, about (default: those of "
+                 "--microbatches of the longest sample in every replica)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
   app.add_option("--report", o.report, "write the plan as a self-contained HTML page");
   app.add_flag("--dry-run", o.dryRun, "plan and print only; write no program");
   app.add_flag(
       "--dump-pass-pipeline", o.dumpPassPipeline,
       "print the passes that would run, as omnibal-opt --pass-pipeline takes them, and stop");
+}
+
+} // namespace
+
+namespace {
+
+/// What is wrong with the options that length groups are made by; empty: nothing.
+std::string checkLengthGroups(const CLI::App &app, const Options &options) {
+  const bool emits = !options.emitLengthGroups.empty();
+  for (const char *flag : {"--lengths", "--degrees", "--tokens-per-step"})
+    if (!emits && app.count(flag) > 0)
+      return std::string(flag) + " needs --emit-length-groups";
+  if (plansProgram(options))
+    return "";
+  for (const char *flag :
+       {"--tiles", "--tokens", "--output", "--partition", "--remat", "--plan", "--batches",
+        "--emit-problem", "--emit-batch-cost", "--trace", "--report"})
+    if (app.count(flag) > 0)
+      return std::string(flag) +
+             " is about a program, and with --emit-length-groups none is made unless -o and "
+             "--batches are given (and --dry-run is not); leave it out";
+  return "";
 }
 
 } // namespace
@@ -156,7 +193,13 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   auto isGiven = [&](const char *name) { return app.count(name) > 0; };
   const GivenOptions given{isGiven("--tiles"), isGiven("--tokens"), isGiven("--microbatches"),
                            isGiven("--schedule"), isGiven("--remat")};
-  if (rt::Status wrong = applyLengthGroups(options, given); !wrong) {
+  if (std::string wrong = checkLengthGroups(app, options); !wrong.empty()) {
+    std::cerr << "omnibal-compile: " << wrong << "\n";
+    exitCode = 2;
+    return false;
+  }
+  if (rt::Status wrong = plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
+      !wrong) {
     std::cerr << "omnibal-compile: " << wrong.message() << "\n";
     exitCode = 2;
     return false;
@@ -179,7 +222,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = 2;
     return false;
   }
-  if (options.output.empty() && !options.dryRun) {
+  if (plansProgram(options) && options.output.empty() && !options.dryRun) {
     std::cerr << "omnibal-compile: give -o PROGRAM/ (or --dry-run to plan only)\n";
     exitCode = 2;
     return false;

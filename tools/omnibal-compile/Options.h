@@ -32,6 +32,9 @@ struct Options {
   std::string batches;
   std::vector<std::string> calibration;
   std::string emitProblem, emitStepProblem, emitBatchCost, trace, report;
+  std::string emitLengthGroups, lengths; ///< candidates to write, and of what
+  std::vector<int64_t> degrees;
+  int64_t tokensPerStep = 0; ///< 0: not given
   bool dryRun = false, dumpPassPipeline = false;
 
   /// Whether the program's training modes are those of the length groups, as caps and micro-batches
@@ -41,6 +44,12 @@ struct Options {
                             !lengthGroups->modes.front().remat.empty());
   }
 };
+
+/// Whether a program is planned; length groups alone are a result of their own.
+inline bool plansProgram(const Options &options) {
+  return options.emitLengthGroups.empty() ||
+         (!options.output.empty() && !options.batches.empty() && !options.dryRun);
+}
 
 /// Parses argv. Returns true when there is work to do; otherwise `exitCode` is what main returns
 /// (0 after --help or --version, 2 for wrong usage).

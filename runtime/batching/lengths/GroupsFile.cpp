@@ -1,8 +1,6 @@
 #include "runtime/batching/lengths/GroupsFile.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/JsonField.h"
-#include <charconv>
-#include <cmath>
 #include <set>
 
 namespace omnibal::rt {
@@ -10,7 +8,7 @@ namespace {
 
 using nlohmann::ordered_json;
 constexpr const char *schema = "omnibal.length-groups/1";
-constexpr int64_t mostMicrobatches = 1 << 20, largestTokensPerStep = int64_t(1) << 40;
+constexpr int64_t largestTokensPerStep = int64_t(1) << 40;
 constexpr int32_t mostReplicas = 1 << 20;
 constexpr double highestNs = 1e18;
 constexpr size_t mostCandidates = 1000;
@@ -130,52 +128,6 @@ LengthGroups readRoot(JsonField root) {
   return result;
 }
 
-/// "131072:8" as tokens and degree.
-bool readItem(std::string_view item, int64_t &tokens, int32_t &degree) {
-  degree = 1;
-  size_t colon = item.find(':');
-  auto whole = [](std::string_view text, auto &value) {
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-  };
-  if (!whole(item.substr(0, colon), tokens) || tokens < 1 || tokens > INT32_MAX)
-    return false;
-  return colon == std::string_view::npos || (whole(item.substr(colon + 1), degree) && degree >= 1);
-}
-
-std::string nameOf(int64_t tokens, int32_t degree) {
-  std::string name =
-      tokens % 1024 == 0 ? std::to_string(tokens / 1024) + "K" : std::to_string(tokens);
-  return degree == 1 ? name : name + ":" + std::to_string(degree);
-}
-
-int64_t tilesCapFor(const SampleLengths &lengths, int64_t tokensCap) {
-  double tiles = 0, tokens = 0;
-  int64_t largest = 1;
-  for (int64_t i = 0; i < lengths.size(); ++i) {
-    tiles += lengths.tiles[i];
-    tokens += lengths.tokens[i];
-    if (lengths.tokens[i] <= tokensCap)
-      largest = std::max<int64_t>(largest, lengths.tiles[i]);
-  }
-  double share = tokens > 0 ? tiles / tokens * static_cast<double>(tokensCap) : 0;
-  return std::max(largest, static_cast<int64_t>(std::ceil(std::min(share, 1e9))));
-}
-
-LengthGroup candidate(const CandidateText &text, int64_t tokens, int32_t degree,
-                      const SampleLengths &lengths) {
-  LengthGroup group;
-  group.name = nameOf(tokens, degree);
-  group.tokensCap = tokens;
-  group.tilesCap = tilesCapFor(lengths, tokens);
-  group.degree = degree;
-  group.ranks = text.replicas / degree;
-  group.cost = text.cost;
-  for (double *ns : {&group.cost.tileNs, &group.cost.tokenNs, &group.cost.squareNs})
-    *ns /= degree;
-  return group;
-}
-
 } // namespace
 
 Result<LengthGroups> parseLengthGroups(const std::string &text, const std::string &where) {
@@ -213,42 +165,6 @@ ordered_json describe(const LengthGroups &all) {
   root.update(all.others.is_null() ? ordered_json::object() : all.others);
   root["groups"] = std::move(list);
   return root;
-}
-
-Result<LengthGroups> candidatesFromText(const CandidateText &text, const SampleLengths &lengths) {
-  std::set<std::pair<int64_t, int32_t>> items;
-  for (size_t begin = 0; begin <= text.text.size();) {
-    size_t end = std::min(text.text.find(',', begin), text.text.size());
-    std::string item = text.text.substr(begin, end - begin);
-    int64_t tokens = 0;
-    int32_t degree = 1;
-    if (!readItem(item, tokens, degree))
-      return invalid("--length-groups: \"" + item +
-                     "\" is no file and not TOKENS or TOKENS:DEGREE, as in 4096,32768:4");
-    if (text.replicas % degree != 0)
-      return invalid("--length-groups: the degree of \"" + item + "\" does not divide --ranks " +
-                     std::to_string(text.replicas));
-    if (!items.insert({tokens, degree}).second)
-      return invalid("--length-groups: \"" + item + "\" is given twice");
-    begin = end + 1;
-  }
-  LengthGroups result;
-  result.replicas = text.replicas;
-  result.stages = text.stages;
-  result.tokensPerStep = text.tokensPerStep;
-  for (auto [tokens, degree] : items)
-    result.groups.push_back(candidate(text, tokens, degree, lengths));
-  setTokensPerStep(result, text.tokensPerStep);
-  return result;
-}
-
-void setTokensPerStep(LengthGroups &groups, int64_t tokens) {
-  groups.tokensPerStep = tokens;
-  for (LengthGroup &g : groups.groups) {
-    double rows = static_cast<double>(tokens) /
-                  (static_cast<double>(g.ranks) * static_cast<double>(g.tokensCap));
-    g.microbatches = std::clamp<int64_t>(std::llround(rows), 1, mostMicrobatches);
-  }
 }
 
 } // namespace omnibal::rt

@@ -13,6 +13,8 @@
 
 namespace omnibal::rt {
 
+constexpr int64_t mostMicrobatches = 1 << 20; ///< of a mode
+
 /// Nanoseconds of the slowest stage for one of the mode's context groups.
 struct ModeCost {
   double tileNs = 0, tokenNs = 0, squareNs = 0; ///< a tile, a token, a squared sample length

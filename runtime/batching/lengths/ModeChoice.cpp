@@ -1,63 +1,24 @@
 #include "runtime/batching/lengths/ModeChoice.h"
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
-#include <map>
 
 namespace omnibal::rt {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr int binsAnOctave = 8;
 /// Sets that are looked into at most; 46 candidates have 163,185 sets of four.
 constexpr int64_t mostSets = 2'000'000;
-
-/// Samples of about one length, which the same candidates hold.
-struct Bin {
-  double count = 0, tiles = 0, tokens = 0, squares = 0;
-  int32_t mostTiles = 0, mostTokens = 0;
-};
-
-std::vector<Bin> binsOf(const std::vector<Cell> &cells, const LengthGroups &candidates) {
-  std::vector<int64_t> tileBorders, tokenBorders;
-  for (const LengthGroup &g : candidates.groups) {
-    tileBorders.push_back(g.tilesCap);
-    tokenBorders.push_back(g.tokensCap);
-  }
-  std::sort(tileBorders.begin(), tileBorders.end());
-  std::sort(tokenBorders.begin(), tokenBorders.end());
-  auto classOf = [](const std::vector<int64_t> &borders, int64_t value) {
-    return std::lower_bound(borders.begin(), borders.end(), value) - borders.begin();
-  };
-  std::map<std::array<int64_t, 3>, Bin> bins;
-  for (const Cell &cell : cells) {
-    int64_t octave = std::llround(std::floor(binsAnOctave * std::log2(1.0 + cell.tokens)));
-    Bin &bin = bins[{octave, classOf(tokenBorders, cell.tokens), classOf(tileBorders, cell.tiles)}];
-    double n = static_cast<double>(cell.count), t = cell.tokens;
-    bin.count += n;
-    bin.tiles += n * cell.tiles;
-    bin.tokens += n * t;
-    bin.squares += n * t * t;
-    bin.mostTiles = std::max(bin.mostTiles, cell.tiles);
-    bin.mostTokens = std::max(bin.mostTokens, cell.tokens);
-  }
-  std::vector<Bin> list;
-  for (const auto &[key, bin] : bins)
-    list.push_back(bin);
-  return list;
-}
 
 /// Depth first over sets of candidates.
 class SetSearch {
 public:
-  SetSearch(const std::vector<Bin> &bins, const LengthGroups &candidates, double theta,
+  SetSearch(const std::vector<LengthBin> &bins, const LengthGroups &candidates, double theta,
             const ModeChoiceOptions &options)
       : options(options), best(static_cast<size_t>(options.maxGroups)) {
     for (const LengthGroup &g : candidates.groups) {
       SampleTime time = sampleTime(g, candidates.stages, theta);
       times.emplace_back();
-      for (const Bin &bin : bins)
+      for (const LengthBin &bin : bins)
         times.back().push_back(g.holds(bin.mostTiles, bin.mostTokens)
                                    ? time.tile * bin.tiles + time.token * bin.tokens +
                                          time.square * bin.squares
@@ -135,7 +96,7 @@ Result<std::vector<std::vector<ModeSet>>> searchSets(const std::vector<Cell> &ce
                                                      const LengthGroups &candidates, double theta,
                                                      const ModeChoiceOptions &options) {
   OMNIBAL_RETURN_IF_ERROR(checkHeld(cells, candidates));
-  std::vector<Bin> bins = binsOf(cells, candidates);
+  std::vector<LengthBin> bins = binLengths(cells, candidates);
   auto best = SetSearch(bins, candidates, theta, options).run();
   if (std::all_of(best.begin(), best.end(), [](const auto &list) { return list.empty(); }))
     return invalid("no " + std::to_string(options.maxGroups) +
@@ -144,19 +105,32 @@ Result<std::vector<std::vector<ModeSet>>> searchSets(const std::vector<Cell> &ce
   return best;
 }
 
+/// The sets of the number of groups that pays; none where there is no set at all.
+std::vector<ModeSet> setsThatPay(std::vector<std::vector<ModeSet>> best, double minGain) {
+  size_t size = 0;
+  while (size < best.size() && best[size].empty())
+    ++size;
+  if (size == best.size())
+    return {};
+  while (size + 1 < best.size() && !best[size + 1].empty() &&
+         best[size + 1][0].ns <= best[size][0].ns * (1 - minGain))
+    ++size;
+  return std::move(best[size]);
+}
+
 } // namespace
 
 Result<std::vector<ModeSet>> chooseModes(const std::vector<Cell> &cells,
                                          const LengthGroups &candidates, double theta,
                                          const ModeChoiceOptions &options) {
   OMNIBAL_ASSIGN_OR_RETURN(auto best, searchSets(cells, candidates, theta, options));
-  size_t size = 0;
-  while (best[size].empty())
-    ++size;
-  while (size + 1 < best.size() && !best[size + 1].empty() &&
-         best[size + 1][0].ns <= best[size][0].ns * (1 - options.minGain))
-    ++size;
-  return std::move(best[size]);
+  return setsThatPay(std::move(best), options.minGain);
+}
+
+std::vector<ModeSet> chooseModesOfBins(const std::vector<LengthBin> &bins,
+                                       const LengthGroups &candidates, double theta,
+                                       const ModeChoiceOptions &options) {
+  return setsThatPay(SetSearch(bins, candidates, theta, options).run(), options.minGain);
 }
 
 Result<std::vector<ModeSet>> bestSets(const std::vector<Cell> &cells,

@@ -3,6 +3,7 @@
 #define RUNTIME_BATCHING_LENGTHS_MODECHOICE_H
 
 #include "runtime/batching/lengths/EpochBound.h"
+#include "runtime/batching/lengths/LengthBins.h"
 #include "runtime/support/Status.h"
 
 namespace omnibal::rt {
@@ -23,6 +24,11 @@ struct ModeChoiceOptions {
 Result<std::vector<ModeSet>> chooseModes(const std::vector<Cell> &cells,
                                          const LengthGroups &candidates, double theta,
                                          const ModeChoiceOptions &options);
+
+/// The same for samples that are binned already; none where no set holds every bin.
+std::vector<ModeSet> chooseModesOfBins(const std::vector<LengthBin> &bins,
+                                       const LengthGroups &candidates, double theta,
+                                       const ModeChoiceOptions &options);
 
 /// All sets of at most maxGroups candidates that hold every sample, the best first, at most
 /// options.sets of each size.

@@ -2,7 +2,6 @@
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/LoadedSearch.h"
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -10,6 +9,8 @@ namespace omnibal::planner {
 namespace {
 
 using SharedCuts = std::vector<int64_t>;
+constexpr double never = std::numeric_limits<double>::infinity();
+constexpr size_t keptPlans = 5; ///< of the best cuts
 
 class JointCutSearch {
 public:
@@ -27,14 +28,17 @@ public:
       if (alone.plan)
         consider(alone.plan->cuts);
     sort();
-    tryNeighbors();
-    sort();
+    tryNeighbors(options.moved);
+    for (double last = never; !result.tried.empty() && result.tried.front().value < last;) {
+      last = result.tried.front().value;
+      tryNeighbors(1);
+    }
     return std::move(result);
   }
 
 private:
   void consider(const SharedCuts &cuts) {
-    if (!known.insert(cuts).second)
+    if (known.size() >= options.most || !known.insert(cuts).second)
       return;
     JointPlans plans{cuts, {}, 0};
     for (size_t m = 0; m < modes.size(); ++m) {
@@ -58,31 +62,42 @@ private:
     double sum = 0;
     for (size_t m = 0; m < modes.size(); ++m)
       sum += plans[m].plan ? modes[m].steps * static_cast<double>(plans[m].plan->stepNs)
-                           : std::numeric_limits<double>::infinity();
+                           : never;
     return sum;
   }
 
   void sort() {
     std::stable_sort(result.tried.begin(), result.tried.end(),
                      [](const JointPlans &a, const JointPlans &b) { return a.value < b.value; });
+    for (size_t i = keptPlans; i < result.tried.size(); ++i)
+      result.tried[i].modes.clear(); // many modes of many micro-batches take much memory
   }
 
-  void tryNeighbors() {
+  void tryNeighbors(size_t count) {
     // A search of lists for one choice of cuts takes as long as for all.
     for (const JointMode &mode : modes)
       if (mode.problem.schedule == "auto")
         return;
     std::vector<SharedCuts> best;
-    for (size_t i = 0; i < std::min(options.moved, result.tried.size()); ++i)
+    for (size_t i = 0; i < std::min(count, result.tried.size()); ++i)
       best.push_back(result.tried[i].cuts);
     for (const SharedCuts &cuts : best)
-      for (size_t boundary = 1; boundary + 1 < cuts.size(); ++boundary)
-        for (int64_t step : {-1, 1}) {
-          SharedCuts moved = cuts;
-          moved[boundary] += step;
-          if (moved[boundary - 1] < moved[boundary] && moved[boundary] < moved[boundary + 1])
-            consider(moved);
-        }
+      for (size_t first = 1; first + 1 < cuts.size(); ++first)
+        for (int64_t step : {-1, 1})
+          for (int64_t next : {0, -1, 1})
+            tryMoved(cuts, first, step, next);
+    sort();
+  }
+
+  /// The boundary moved, and the next one.
+  void tryMoved(SharedCuts cuts, size_t boundary, int64_t step, int64_t next) {
+    cuts[boundary] += step;
+    if (boundary + 2 < cuts.size())
+      cuts[boundary + 1] += next;
+    else if (next != 0)
+      return;
+    if (std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end())
+      consider(cuts);
   }
 
   const std::vector<JointMode> &modes;

@@ -28,7 +28,8 @@ struct JointPlans {
 
 struct JointSearch {
   std::vector<SearchResult> alone; ///< each mode with cuts of its own
-  std::vector<JointPlans> tried;   ///< the best first; of equal ones the one that was found first
+  std::vector<JointPlans> tried;   ///< the best first; of equal ones the one that was found first;
+                                   ///< plans are those of the best five alone
   double boundNs = 0; ///< no cuts take less for `steps` of each mode; modes that never fit are left
                       ///< out
 };
@@ -38,14 +39,14 @@ struct JointOptions {
   /// What plans of all modes are worth, less is better; infinite: they are refused. Empty: the sum
   /// over modes of steps x step time, infinite where a mode does not fit.
   std::function<double(const std::vector<SearchResult> &)> value;
-  /// So many of the best cuts are tried with each boundary moved by one, too; none where a schedule
-  /// is "auto".
+  /// So many of the best cuts are tried with one boundary or two neighboring ones moved by a layer,
+  /// and then the best one while it gets better; none where a schedule is "auto".
   size_t moved = 3;
+  size_t most = 400; ///< cuts that are tried
 };
 
-/// Tries each mode's own best cuts and, of the best few, those that have one boundary moved by a
-/// layer; plans every mode with each of them (planWithCuts). All problems have the same layers and
-/// stages.
+/// Tries each mode's own best cuts, and cuts next to the best; plans every mode with each of them
+/// (planWithCuts). All problems have the same layers and stages.
 JointSearch searchJointCuts(const std::vector<JointMode> &modes, const JointOptions &options);
 
 /// The plan of a problem with these cuts (searchForLoads), chunk c on stage c mod stages. There is
