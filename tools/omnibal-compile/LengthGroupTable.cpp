@@ -1,6 +1,6 @@
 //===- LengthGroupTable.cpp ----------------------------------------------------------------===//
 #include "tools/omnibal-compile/LengthGroupTable.h"
-#include "runtime/support/NumberText.h"
+#include "runtime/program/Names.h"
 #include "tools/report/TextTable.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
