@@ -277,8 +277,8 @@ private:
       times[p] = timeOf(timesOf(variants.at(option).probed[p][layer], options));
     // Rounded times: a term that is not there may seem to be below 0.
     auto term = [&](size_t probe, int64_t amount) {
-      return std::max(0.0, static_cast<double>(times[probe] - times[0]) /
-                               static_cast<double>(amount));
+      return std::max(0.0,
+                      static_cast<double>(times[probe] - times[0]) / static_cast<double>(amount));
     };
     const double token = term(2, probedTokens); // the first probe has one
     return {std::max(0.0, static_cast<double>(times[0]) - token), term(1, probedTiles), token,

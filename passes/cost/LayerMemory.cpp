@@ -17,12 +17,11 @@ FunctionBuffersAttr describe(MLIRContext *context, const lower::LoweredFunction 
     std::optional<FormalRole> role = symbolizeFormalRole(rt::nameOf(formal.role));
     if (!role) // parameters and their gradients
       continue;
-    bool isNamed = llvm::is_contained({rt::Role::Batch, rt::Role::Constant, rt::Role::Result},
-                                      formal.role);
-    formals.push_back(
-        FormalAttr::get(context, *role, isNamed ? -1 : formal.index, isNamed ? formal.name : "",
-                        rt::bytesAt(buffer.dtype, buffer.shape, options.tilesCap,
-                                    options.tokensCap)));
+    bool isNamed =
+        llvm::is_contained({rt::Role::Batch, rt::Role::Constant, rt::Role::Result}, formal.role);
+    formals.push_back(FormalAttr::get(
+        context, *role, isNamed ? -1 : formal.index, isNamed ? formal.name : "",
+        rt::bytesAt(buffer.dtype, buffer.shape, options.tilesCap, options.tokensCap)));
   }
   rt::WorkspaceFacts facts;
   facts.addKernels(list.function);
@@ -81,9 +80,7 @@ LayerFunctionsMemory::at(const lower::LoweringOptions &options) const {
       return failure();
     functions.push_back(describe(context, *lowered, options));
   }
-  auto find = [&](int number) {
-    return number < 0 ? FunctionBuffersAttr() : functions[number];
-  };
+  auto find = [&](int number) { return number < 0 ? FunctionBuffersAttr() : functions[number]; };
   auto workspaceOf = [](FunctionBuffersAttr function) {
     return function ? alignUp(function.getWorkspace()) : 0;
   };

@@ -130,9 +130,9 @@ private:
     if (failed(model))
       return failure();
     for (Planned &each : planned) {
-      const cost::MicrobatchLoad load = loadOf(static_cast<double>(each.group.tilesCap),
-                                               static_cast<double>(each.group.tokensCap),
-                                               each.held);
+      const cost::MicrobatchLoad load =
+          loadOf(static_cast<double>(each.group.tilesCap),
+                 static_cast<double>(each.group.tokensCap), each.held);
       const planner::ModeLoad mean = planner::meanGroup(
           each.group, {each.held.tiles, each.held.tokens, each.held.squaredTokens});
       if (failed((*model)->annotate(load, loadOf(mean.tiles, mean.tokens, each.held))))
@@ -148,7 +148,8 @@ private:
       for (const std::vector<cost::LayerTerms> &layer : (*model)->terms()) {
         auto &options = candidate.mode.times.emplace_back();
         for (const cost::LayerTerms &option : layer)
-          options.push_back({timeOf(option.forward, each.held), timeOf(option.backward, each.held)});
+          options.push_back(
+              {timeOf(option.forward, each.held), timeOf(option.backward, each.held)});
       }
       candidates.push_back(std::move(candidate));
       each.module = scratch->clone();

@@ -8,8 +8,8 @@
 namespace omnibal::plan {
 
 struct LengthGroupRequest {
-  std::string lengths; ///< CSV, one sample a line
-  std::string output;  ///< file to write; empty: none
+  std::string lengths;       ///< CSV, one sample a line
+  std::string output;        ///< file to write; empty: none
   int64_t tokensPerStep = 0; ///< 0: those of `microbatches` full ones of the longest sample
   int64_t microbatches = 4;
   std::string schedule = "1f1b"; ///< gpipe | 1f1b

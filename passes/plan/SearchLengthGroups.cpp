@@ -1,11 +1,11 @@
 //===- SearchLengthGroups.cpp - omnibal-search-length-groups --------------------------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/cost/CostInputs.h"
 #include "passes/plan/LengthGroupSearch.h"
 #include "passes/plan/Passes.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -58,8 +58,9 @@ private:
     if (tokensPerStep < 0 || microbatches < 1)
       return rt::invalid(name + ": tokens-per-step must be >= 0, microbatches >= 1");
     if (schedule != "1f1b" && schedule != "gpipe")
-      return rt::invalid(name + ": length groups are predicted for the schedules gpipe and 1f1b, "
-                                "not for `" +
+      return rt::invalid(name +
+                         ": length groups are predicted for the schedules gpipe and 1f1b, "
+                         "not for `" +
                          schedule + "`");
     for (int64_t degree : degrees)
       if (degree != 1)

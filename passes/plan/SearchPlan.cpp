@@ -24,8 +24,7 @@ constexpr int mostRounds = 8;
 
 class StagePlanner {
 public:
-  StagePlanner(ModuleOp module, PlanChoices choices)
-      : module(module), choices(std::move(choices)) {
+  StagePlanner(ModuleOp module, PlanChoices choices) : module(module), choices(std::move(choices)) {
     searching.explains = this->choices.explains;
   }
 

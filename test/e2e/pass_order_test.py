@@ -35,7 +35,7 @@ def passes_of(pipeline):
 
 
 def listed():
-    """Passes in the order of docs/passes.md, as three lists: the module's, the functions', and those of training modes."""
+    """Passes in the order of docs/passes.md, as four lists: the module's, the functions', those of training modes, and of length groups."""
     with open(PAGE, encoding="utf-8") as file:
         text = file.read()
     sections = re.split(r"^## ", text, flags=re.M)
@@ -43,8 +43,9 @@ def listed():
     rows.pop("Pipelines")
     functions = [name for title, names in rows.items() if title.startswith("Lower:") for name in names]
     modes = [name for title, names in rows.items() if title.startswith("Training modes:") for name in names]
-    apart = ("Lower:", "Training modes:")
-    return [name for title, names in rows.items() if not title.startswith(apart) for name in names], functions, modes
+    groups = [name for title, names in rows.items() if title.startswith("Length groups:") for name in names]
+    apart = ("Lower:", "Training modes:", "Length groups:")
+    return [name for title, names in rows.items() if not title.startswith(apart) for name in names], functions, modes, groups
 
 
 class PassOrder(unittest.TestCase):
@@ -59,7 +60,7 @@ class PassOrder(unittest.TestCase):
         return call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, *flags, "--dump-pass-pipeline").strip()
 
     def test_the_page_lists_what_runs_in_its_order(self):
-        of_modules, of_functions, _ = listed()
+        of_modules, of_functions, _, _ = listed()
         self.assertGreater(len(of_modules), 30)
         self.assertEqual(passes_of(self.dump("--freeze", "vision", "-o", self.path("program"))), of_modules)
         empty = self.path("empty.mlir")
@@ -83,7 +84,7 @@ class PassOrder(unittest.TestCase):
 
     def test_training_modes_have_passes_of_their_own(self):
         self.write_length_groups()
-        of_modules, _, of_modes = listed()
+        of_modules, _, of_modes, _ = listed()
         expected = [name for name in of_modules if name != "omnibal-freeze"]
         expected.insert(expected.index("omnibal-attach-cluster") + 1, of_modes[0])
         expected[expected.index("omnibal-search-plan")] = of_modes[1]
@@ -96,6 +97,27 @@ class PassOrder(unittest.TestCase):
         self.same("tool", "name")
         call("omnibal-opt", MODEL, "--pass-pipeline=" + dumped, "-o", os.devnull)
         self.same("tool", "text")
+
+    def test_length_groups_have_a_pass_of_their_own(self):
+        self.write_length_groups()
+        of_modules, _, of_modes, of_groups = listed()
+        lengths = self.path("lengths.csv")
+        with open(lengths, "w") as file:
+            file.write("vit_num,token_num\n24,420\n2,100\n")
+        flags = ("--stages", 2, "--device", "cpu", "--lengths", lengths, "--emit-length-groups")
+        dumped = call("omnibal-compile", MODEL, *flags, self.path("text.json"), "--dump-pass-pipeline").strip()
+        end = of_modules.index("omnibal-attach-cluster") + 1
+        self.assertEqual(passes_of(dumped), [name for name in of_modules[:end] if name != "omnibal-freeze"] + of_groups)
+        call("omnibal-opt", MODEL, "--pass-pipeline=" + dumped, "-o", os.devnull)
+        call("omnibal-compile", MODEL, *flags, self.path("tool.json"))
+        call("omnibal-opt", MODEL, f"--omnibal-compile=tiles=24 tokens=420 stages=2 device=cpu lengths={lengths} length-groups={self.path('name.json')}",
+             "-o", os.devnull)
+        for name in ("text.json", "name.json"):
+            self.assertTrue(filecmp.cmp(self.path("tool.json"), self.path(name), shallow=False))
+        both = call("omnibal-compile", MODEL, *flags, self.path("both.json"), "--batches", self.path("b"), "-o", self.path("program"),
+                    "--dump-pass-pipeline").strip()
+        self.assertEqual([name for name in passes_of(both) if name in of_groups + of_modes], of_groups + of_modes)
+        self.assertEqual(passes_of(both)[-1], "omnibal-export-program")
 
     def test_a_dry_run_only_leaves_the_export_out(self):
         whole, dry = self.dump("-o", self.path("program")), self.dump("--dry-run")

@@ -24,8 +24,8 @@ std::string lengthGroupTable(const plan::LengthGroupReport &report, const std::s
   llvm::raw_string_ostream out(text);
   out << llvm::formatv("length groups: {0} of {1} candidates fit, for {2} samples and about {3} "
                        "tokens a step; times of {4}\n",
-                       report.candidates.size(), report.tried, report.samples,
-                       report.tokensPerStep, times);
+                       report.candidates.size(), report.tried, report.samples, report.tokensPerStep,
+                       times);
   out << llvm::formatv("cuts of all: {0} ({1} tried)\n", list(report.cuts), report.cutsTried);
   std::vector<std::vector<std::string>> rows = {{"candidate", "tokens", "tiles", "micro-batches",
                                                  "recomputed", "memory", "us a token", "bubble",

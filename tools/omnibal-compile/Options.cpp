@@ -198,7 +198,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = 2;
     return false;
   }
-  if (rt::Status wrong = plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
+  if (rt::Status wrong =
+          plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
       !wrong) {
     std::cerr << "omnibal-compile: " << wrong.message() << "\n";
     exitCode = 2;

@@ -42,8 +42,8 @@ Problem beyondLeastProblem(const ModeProblem &mode) {
   Problem problem = mode.problem;
   for (size_t l = 0; l < problem.layers.size(); ++l)
     for (size_t o = 0; o < problem.layers[l].remat.size(); ++o)
-      problem.layers[l].remat[o].recomputeNs = static_cast<int64_t>(
-          std::floor(beyondLeast(mode.times[l], o).variable(mode.full)));
+      problem.layers[l].remat[o].recomputeNs =
+          static_cast<int64_t>(std::floor(beyondLeast(mode.times[l], o).variable(mode.full)));
   return problem;
 }
 

@@ -61,8 +61,7 @@ private:
   double epochNs(const std::vector<SearchResult> &plans) const {
     double sum = 0;
     for (size_t m = 0; m < modes.size(); ++m)
-      sum += plans[m].plan ? modes[m].steps * static_cast<double>(plans[m].plan->stepNs)
-                           : never;
+      sum += plans[m].plan ? modes[m].steps * static_cast<double>(plans[m].plan->stepNs) : never;
     return sum;
   }
 

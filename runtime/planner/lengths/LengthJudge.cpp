@@ -93,8 +93,8 @@ LengthVerdict LengthJudge::judge(const std::vector<int64_t> &cuts,
   for (int round = 0; round < rounds; ++round) {
     for (size_t m = 0; m < loads.size(); ++m)
       if (fits[m])
-        groups.groups[m].cost =
-            modeCost(candidates[m].mode, cuts, *options[m], meanGroup(candidates[m].group, loads[m]));
+        groups.groups[m].cost = modeCost(candidates[m].mode, cuts, *options[m],
+                                         meanGroup(candidates[m].group, loads[m]));
     loads = loadsOf(groups, fits, &verdict.wanted);
   }
   std::vector<int32_t> numbers; // of those that fit
@@ -177,9 +177,9 @@ JointSearch searchSharedCuts(const LengthJudge &judge,
   options.value = [&](const std::vector<SearchResult> &plans) {
     CandidateOptions chosen;
     for (size_t m = 0; m < plans.size(); ++m)
-      chosen.push_back(plans[m].plan ? std::optional(optionsOf(candidates[m].mode.problem,
-                                                               plans[m].plan->remat))
-                                     : std::nullopt);
+      chosen.push_back(
+          plans[m].plan ? std::optional(optionsOf(candidates[m].mode.problem, plans[m].plan->remat))
+                        : std::nullopt);
     return judge.judge(cutsOf(plans), chosen).relaxedNs;
   };
   return searchJointCuts(modes, options);

@@ -35,9 +35,9 @@ struct LengthVerdict {
   /// By candidate: what a rank takes for a token of the samples that want it (else of all that it
   /// holds), bubbles included.
   std::vector<double> tokenNs;
-  std::vector<bool> wanted;        ///< by candidate: it is the best one for some length
-  std::vector<int32_t> chosen;     ///< candidates, ascending; none: they do not hold all samples
-  double relaxedNs = 0;            ///< infinite where they do not
+  std::vector<bool> wanted;    ///< by candidate: it is the best one for some length
+  std::vector<int32_t> chosen; ///< candidates, ascending; none: they do not hold all samples
+  double relaxedNs = 0;        ///< infinite where they do not
 };
 
 class LengthJudge {
@@ -61,8 +61,8 @@ private:
   std::vector<rt::LengthBin> bins;
 };
 
-/// Cuts for all candidates by the relaxed epoch (searchJointCuts). `own`: the plan of each under the
-/// best cuts for it alone.
+/// Cuts for all candidates by the relaxed epoch (searchJointCuts). `own`: the plan of each under
+/// the best cuts for it alone.
 JointSearch searchSharedCuts(const LengthJudge &judge,
                              const std::vector<LengthCandidate> &candidates,
                              std::vector<SearchResult> own);

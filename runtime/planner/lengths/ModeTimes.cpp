@@ -110,8 +110,7 @@ double stepOverheadNs(const ModeProblem &mode, const std::vector<int64_t> &cuts,
   plan.chunkStage = stagesInTurn(problem.cluster.stages, problem.cluster.stages);
   plan.remat.assign(problem.layers.size(), "keep");
   plan.schedule = problem.schedule;
-  plan.actions =
-      *scheduleActions(problem.schedule, problem.cluster.stages, problem.microbatches);
+  plan.actions = *scheduleActions(problem.schedule, problem.cluster.stages, problem.microbatches);
   const std::vector<LoadTime> stages = stageTimes(mode, cuts, options);
   const double slowest = stages[slowestStage(stages, load)].of(load);
   const auto rows = static_cast<double>(problem.microbatches + problem.cluster.stages - 1);

@@ -20,9 +20,9 @@ inline ModeProblem modeOf(Problem problem, const ModeLoad &full, uint64_t seed) 
     const double squares = static_cast<double>(draw(1, 5)) / 10;
     auto time = [&](int64_t ns) {
       const auto all = static_cast<double>(ns);
-      return vision ? LoadTime{0, all / full.tiles, 0, 0}
-                    : LoadTime{0, 0, all * (1 - squares) / full.tokens,
-                               all * squares / full.squares};
+      return vision
+                 ? LoadTime{0, all / full.tiles, 0, 0}
+                 : LoadTime{0, 0, all * (1 - squares) / full.tokens, all * squares / full.squares};
     };
     auto &options = mode.times.emplace_back();
     for (const RematOption &option : layer.remat)
@@ -61,7 +61,10 @@ inline void useTypicalTimes(LengthCandidate &candidate, const std::vector<rt::Ce
     const std::vector<OptionTime> &times = candidate.mode.times[l];
     const double keep = times.front().backward.of(load);
     const int64_t backward = layers[l].inputGradNs + layers[l].weightGradNs;
-    layers[l].inputGradNs = backward ? std::llround(keep * static_cast<double>(layers[l].inputGradNs) / static_cast<double>(backward)) : 0;
+    layers[l].inputGradNs = backward
+                                ? std::llround(keep * static_cast<double>(layers[l].inputGradNs) /
+                                               static_cast<double>(backward))
+                                : 0;
     layers[l].weightGradNs = std::llround(keep) - layers[l].inputGradNs;
     layers[l].forwardNs = std::llround(times.front().forward.of(load));
     for (size_t o = 0; o < times.size(); ++o)

@@ -50,9 +50,7 @@ TEST(ModeTimes, PredictStepsOfRandomLoads) {
         ModeLoad mean;
         for (int64_t m = 0; m < mode.problem.microbatches; ++m) {
           const double share = static_cast<double>(draw(80, 100)) / 100;
-          auto vary = [&](double mean) {
-            return mean * static_cast<double>(draw(80, 120)) / 100;
-          };
+          auto vary = [&](double mean) { return mean * static_cast<double>(draw(80, 120)) / 100; };
           loads.push_back({vary(typical.tiles), typical.tokens * share, vary(typical.squares)});
           mean.add(loads.back().tiles, loads.back().tokens, loads.back().squares);
         }
@@ -66,7 +64,8 @@ TEST(ModeTimes, PredictStepsOfRandomLoads) {
           dearest = std::max(dearest, row);
         }
         predicted += dearest * static_cast<double>(mode.problem.cluster.stages - 1);
-        const auto real = static_cast<double>(simulated(mode, typical, *found.plan, options, loads));
+        const auto real =
+            static_cast<double>(simulated(mode, typical, *found.plan, options, loads));
         const double error = predicted / real - 1;
         sum += std::abs(error);
         worst = std::max(worst, std::abs(error));

@@ -54,9 +54,8 @@ Problem plannable(Problem problem) {
 }
 
 TEST(SharedCuts, OfPublishedProblemsAreTheBest) {
-  for (const char *name :
-       {"microbatch_factors_loose", "microbatch_factors_tight", "gpipe_tight",
-        "frozen_vision_skip_tight_dp", "slow_link_dp_mixed_memory_tight"}) {
+  for (const char *name : {"microbatch_factors_loose", "microbatch_factors_tight", "gpipe_tight",
+                           "frozen_vision_skip_tight_dp", "slow_link_dp_mixed_memory_tight"}) {
     auto problem = readProblem(std::string(OMNIBAL_TEST_DATA "/plan/") + name + ".json");
     ASSERT_TRUE(static_cast<bool>(problem)) << problem.status().message();
     for (uint64_t seed = 1; seed <= 3; ++seed) {
