@@ -9,7 +9,7 @@ namespace omnibal::planner {
 namespace {
 
 using SharedCuts = std::vector<int64_t>;
-constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double cannotBe = std::numeric_limits<double>::infinity();
 constexpr size_t keptPlans = 5; ///< of the best cuts
 
 class JointCutSearch {
@@ -29,7 +29,7 @@ public:
         consider(alone.plan->cuts);
     sort();
     tryNeighbors(options.moved);
-    for (double last = never; !result.tried.empty() && result.tried.front().value < last;) {
+    for (double last = cannotBe; !result.tried.empty() && result.tried.front().value < last;) {
       last = result.tried.front().value;
       tryNeighbors(1);
     }
@@ -61,7 +61,7 @@ private:
   double epochNs(const std::vector<SearchResult> &plans) const {
     double sum = 0;
     for (size_t m = 0; m < modes.size(); ++m)
-      sum += plans[m].plan ? modes[m].steps * static_cast<double>(plans[m].plan->stepNs) : never;
+      sum += plans[m].plan ? modes[m].steps * static_cast<double>(plans[m].plan->stepNs) : cannotBe;
     return sum;
   }
 
