@@ -134,7 +134,8 @@ def ParameterCostAttr : AttrDef<Plan_Dialect, "ParameterCost"> {
   let description = [{
     `resident` bytes on every stage that uses the parameter, however many of its layers do: values
     and, where it trains, gradient and optimizer state. `reduced` bytes of its gradient travel
-    between replicas. Stands on an `omnibal.parameter` as `omnibal.cost`.
+    between replicas. What kernels read is float32, or half as large beside float32 values that the
+    optimizer keeps with its two moments. Stands on an `omnibal.parameter` as `omnibal.cost`.
 
     Constraints:
     * (parameter_cost_c1) nothing is negative.
@@ -142,6 +143,16 @@ def ParameterCostAttr : AttrDef<Plan_Dialect, "ParameterCost"> {
   let parameters = (ins "int64_t":$resident, "int64_t":$reduced);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether the optimizer has float32 values of its own.
+    bool hasMaster() const { return getReduced() > 0 && getResident() % getReduced() != 0; }
+    /// Of `resident`: what the optimizer keeps, moments and its own float32 values.
+    int64_t getState() const {
+      return std::min(getResident(), getReduced() * (hasMaster() ? 3 : 2));
+    }
+    /// What an update changes of what kernels read.
+    int64_t getUpdated() const { return hasMaster() ? getReduced() / 2 : getReduced(); }
+  }];
 }
 
 def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
@@ -150,15 +161,18 @@ def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
   let description = [{
     Stages, `memory` of each stage in bytes (none: no limit; one: all alike), latency in ns and
     bytes/s between stages and, for the gradients, between the `data_parallel` replicas of a stage.
+    With `zero = 1` the replicas divide the optimizer's state.
     Stands on the module as `omnibal.cluster`.
 
     Constraints:
     * (cluster_c1) stages and data_parallel are at least 1, bytes/s positive, latencies not negative;
-    * (cluster_c2) no memory, one, or one a stage; none negative.
+    * (cluster_c2) no memory, one, or one a stage; none negative;
+    * (cluster_c3) zero is 0 or, with several replicas, 1.
   }];
   let parameters = (ins "int64_t":$stages, OptionalParameter<"::mlir::DenseI64ArrayAttr">:$memory,
                         "int64_t":$latency, "int64_t":$bytes_per_s, "int64_t":$data_parallel,
-                        "int64_t":$replica_latency, "int64_t":$replica_bytes_per_s);
+                        "int64_t":$replica_latency, "int64_t":$replica_bytes_per_s,
+                        DefaultValuedParameter<"int64_t", "0">:$zero);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -207,21 +221,25 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
     `omnibal.remat`). `chunk_stages` has the stage of each chunk.
 
     `actions`, where present, is what each stage computes in a training step, in order, in place of
-    the rule that `schedule` names: one #plan.actions a stage.
+    the rule that `schedule` names: one #plan.actions a stage. With `zero = 1` the replicas divide
+    the optimizer's state: each gets its share of the summed gradients, and tells the others what it
+    has updated.
 
     Constraints:
     * (pipeline_c1) stages, microbatches and data_parallel are at least 1;
     * (pipeline_c2) stages are in [0, stages), and every stage has a chunk;
     * (pipeline_c3) `actions` has one list a stage;
     * (pipeline_c4) every chunk runs on its stage, each micro-batch once: its forward, then its
-      backward, or input_grad and later weight_grad.
+      backward, or input_grad and later weight_grad;
+    * (pipeline_c5) zero is 0 or, with several replicas, 1.
   }];
   let parameters = (ins StringRefParameter<>:$schedule, "int64_t":$stages, "int64_t":$microbatches,
-                        "int64_t":$data_parallel, ArrayRefParameter<"int64_t">:$chunk_stages,
+                        "int64_t":$data_parallel, DefaultValuedParameter<"int64_t", "0">:$zero,
+                        ArrayRefParameter<"int64_t">:$chunk_stages,
                         OptionalArrayRefParameter<"::omnibal::ActionsAttr">:$actions);
   let assemblyFormat = [{
     `<` `schedule` `=` $schedule `,` `stages` `=` $stages `,` `microbatches` `=` $microbatches `,`
-    `data_parallel` `=` $data_parallel `,` `chunk_stages` `=` `[` $chunk_stages `]`
+    `data_parallel` `=` $data_parallel `,` (`zero` `=` $zero^ `,`)? `chunk_stages` `=` `[` $chunk_stages `]`
     (`,` `actions` `=` `[` $actions^ `]`)? `>`
   }];
   let genVerifyDecl = 1;

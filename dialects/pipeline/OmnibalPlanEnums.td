@@ -16,7 +16,7 @@ def FormalRole : I32EnumAttr<"FormalRole", "what a formal of a function stands f
   I32EnumAttrCase<"Saved", 2, "saved">, I32EnumAttrCase<"Held", 3, "held">,
   I32EnumAttrCase<"GradOutput", 4, "grad_output">, I32EnumAttrCase<"GradInput", 5, "grad_input">,
   I32EnumAttrCase<"Batch", 6, "batch">, I32EnumAttrCase<"Constant", 7, "constant">,
-  I32EnumAttrCase<"Result", 8, "result">]> {
+  I32EnumAttrCase<"Result", 8, "result">, I32EnumAttrCase<"ParameterGrad", 9, "parameter_grad">]> {
   let cppNamespace = "::omnibal";
 }
 

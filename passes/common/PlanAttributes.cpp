@@ -72,11 +72,11 @@ llvm::Expected<ActionLists> computeActions(PlanAttr plan) {
   return expandSchedule(plan);
 }
 
-PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan, int64_t stages,
-                      int64_t microbatches, int64_t dataParallel) {
+PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan,
+                      const planner::Cluster &cluster, int64_t microbatches) {
   auto make = [&](ArrayRef<ActionsAttr> actions) {
-    return PlanAttr::get(context, plan.schedule, stages, microbatches, dataParallel,
-                         plan.chunkStage, actions);
+    return PlanAttr::get(context, plan.schedule, cluster.stages, microbatches, cluster.dataParallel,
+                         cluster.zero, plan.chunkStage, actions);
   };
   llvm::Expected<ActionLists> rule = computeActions(make({}));
   bool implied = rule && sameLists(*rule, plan.actions);

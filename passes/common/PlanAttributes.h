@@ -10,6 +10,7 @@
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "runtime/planner/model/Plan.h"
+#include "runtime/planner/model/Problem.h"
 #include "llvm/Support/Error.h"
 
 namespace omnibal {
@@ -18,8 +19,8 @@ using ActionLists = std::vector<std::vector<planner::Action>>; ///< per stage, i
 
 /// Returns `omnibal.plan` of a plan with chunk stages and actions. Actions are written out if the
 /// rule of the plan's schedule does not give exactly these.
-PlanAttr makePlanAttr(mlir::MLIRContext *context, const planner::Plan &plan, int64_t stages,
-                      int64_t microbatches, int64_t dataParallel);
+PlanAttr makePlanAttr(mlir::MLIRContext *context, const planner::Plan &plan,
+                      const planner::Cluster &cluster, int64_t microbatches);
 
 /// Returns what each stage computes in a training step: the attribute's own actions, or else its
 /// schedule's. Fails if there are none and the schedule is not known or does not run that many

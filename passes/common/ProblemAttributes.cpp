@@ -43,6 +43,7 @@ private:
     to.link = {cluster.getLatency(), cluster.getBytesPerS()};
     to.dataParallel = cluster.getDataParallel();
     to.dataParallelLink = {cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
+    to.zero = cluster.getZero();
     return success();
   }
 
@@ -88,6 +89,10 @@ private:
         continue;
       addTo(layer.paramBytes, bytes.getResident());
       addTo(layer.gradBytes, bytes.getReduced());
+      if (problem.cluster.zero > 0) {
+        addTo(layer.stateBytes, bytes.getState());
+        addTo(layer.updateBytes, bytes.getUpdated());
+      }
     }
     problem.layers.push_back(std::move(layer));
     addEdges(op, index);
@@ -134,7 +139,7 @@ void writeCluster(ModuleOp module, const planner::Cluster &cluster) {
                   ClusterAttr::get(module.getContext(), cluster.stages, memory,
                                    cluster.link.latencyNs, cluster.link.bytesPerSecond,
                                    cluster.dataParallel, cluster.dataParallelLink.latencyNs,
-                                   cluster.dataParallelLink.bytesPerSecond));
+                                   cluster.dataParallelLink.bytesPerSecond, cluster.zero));
 }
 
 void writeLoads(ModuleOp module, const std::vector<planner::LoadFactors> &loads) {
@@ -166,8 +171,8 @@ void writePlan(ModuleOp module, const planner::Problem &problem, const planner::
     layer->setAttr(chunkAttrName, builder.getI64IntegerAttr(chunk));
     layer->setAttr(rematAttrName, builder.getStringAttr(plan.remat[index++]));
   }
-  module->setAttr(planAttrName, makePlanAttr(module.getContext(), plan, problem.cluster.stages,
-                                             problem.microbatches, problem.cluster.dataParallel));
+  module->setAttr(planAttrName,
+                  makePlanAttr(module.getContext(), plan, problem.cluster, problem.microbatches));
 }
 
 /// Variants of a chunk are options of its layers, equally many on each, and the plan's own choice

@@ -10,12 +10,12 @@ namespace omnibal::cost {
 namespace {
 
 FunctionBuffersAttr describe(MLIRContext *context, const lower::LoweredFunction &list,
-                             const lower::LoweringOptions &options) {
+                             const lower::LoweringOptions &options, bool hasShares) {
   Builder builder(context);
   SmallVector<Attribute> formals;
   for (auto [formal, buffer] : llvm::zip_first(list.formals, list.function.buffers)) {
     std::optional<FormalRole> role = symbolizeFormalRole(rt::nameOf(formal.role));
-    if (!role) // parameters and their gradients
+    if (!role || (*role == FormalRole::ParameterGrad && !hasShares)) // and parameters
       continue;
     bool isNamed =
         llvm::is_contained({rt::Role::Batch, rt::Role::Constant, rt::Role::Result}, formal.role);
@@ -72,13 +72,16 @@ FailureOr<LayerFunctionsMemory> LayerFunctionsMemory::read(OwningOpRef<ModuleOp>
 FailureOr<std::vector<LayerMemory>>
 LayerFunctionsMemory::at(const lower::LoweringOptions &options) const {
   MLIRContext *context = ModuleOp(*module)->getContext();
+  // Whose gradients are complete when matters where replicas divide the optimizer's state.
+  auto cluster = ModuleOp(*module)->getAttrOfType<ClusterAttr>(clusterAttrName);
+  const bool hasShares = cluster && cluster.getZero() > 0;
   lower::KernelLibrary kernels(context, options.target == "cuda"); // thrown away
   std::vector<FunctionBuffersAttr> functions;
   for (const lower::PreparedFunction &function : prepared) {
     auto lowered = lower::lowerFunction(function, kernels, options);
     if (failed(lowered))
       return failure();
-    functions.push_back(describe(context, *lowered, options));
+    functions.push_back(describe(context, *lowered, options, hasShares));
   }
   auto find = [&](int number) { return number < 0 ? FunctionBuffersAttr() : functions[number]; };
   auto workspaceOf = [](FunctionBuffersAttr function) {

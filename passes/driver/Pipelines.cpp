@@ -38,6 +38,7 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
   cluster.cluster = planning.cluster;
   cluster.stages = planning.stages;
   cluster.dataParallel = planning.dataParallel;
+  cluster.zero = planning.zero;
   cluster.memoryLimitBytes = planning.memoryLimitBytes;
   cluster.calibration = listOf(planning.calibration);
   passes.addPass(createAttachCluster(cluster, files));

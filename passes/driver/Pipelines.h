@@ -52,6 +52,8 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> stages{*this, "stages", llvm::cl::init(1), llvm::cl::desc("Pipeline stages")};
   Option<int64_t> dataParallel{*this, "data-parallel", llvm::cl::init(1),
                                llvm::cl::desc("Replicas")};
+  Option<int64_t> zero{*this, "zero", llvm::cl::init(0),
+                       llvm::cl::desc("1: replicas divide the optimizer's state")};
   Option<int64_t> memoryLimitBytes{*this, "memory-limit-bytes", llvm::cl::init(0),
                                    llvm::cl::desc("Memory of one rank; 0: as the cluster says")};
   Option<std::string> device{

@@ -119,6 +119,7 @@ private:
     program.rowBucket = options.rowBucket;
     program.stages = static_cast<int32_t>(plan().getStages());
     program.dataParallel = static_cast<int32_t>(plan().getDataParallel());
+    program.zero = static_cast<int32_t>(plan().getZero());
     program.trainModes = trainModes;
     program.stageList = std::move(stages);
     fillInfo(program);

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/lower/Lowering.h"
+#include "passes/schedule/GradientBuckets.h"
 #include "runtime/program/ProgramIO.h"
 
 namespace omnibal::exporter {
@@ -18,7 +19,7 @@ struct ExportOptions {
   int64_t tilesCap = 0, tokensCap = 0;
   bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of it (docs/runtime.md)
-  int64_t gradientBucketBytes = int64_t{25} << 20; ///< that replicas sum at a time
+  int64_t gradientBucketBytes = schedule::defaultBucketBytes;
 };
 
 struct ExportedProgram {

@@ -1,6 +1,9 @@
 //===- PersistentLayout.cpp --------------------------------------------------------------===//
 #include "passes/layout/PersistentLayout.h"
+#include "passes/common/ActionKinds.h"
 #include "passes/common/OffsetAssignment.h"
+#include "passes/layout/GradientShares.h"
+#include "runtime/program/BucketShares.h"
 #include <set>
 
 namespace omnibal::layout {
@@ -62,14 +65,39 @@ void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
   };
   for (rt::Parameter &parameter : stage.parameters)
     place(parameter.dataOffset, parameter.elements() * rt::byteSize(parameter.dtype));
+  const bool hasShares = !stage.buckets.empty();
   for (int64_t rt::Parameter::*field :
        {&rt::Parameter::gradOffset, &rt::Parameter::moment1Offset, &rt::Parameter::moment2Offset})
     for (rt::Parameter &parameter : stage.parameters)
-      if (parameter.trainable)
+      if (parameter.trainable && (!hasShares || field == &rt::Parameter::gradOffset))
         place(parameter.*field, parameter.elements() * 4);
   for (rt::Parameter &parameter : stage.parameters)
-    if (parameter.trainable && parameter.dtype != rt::DType::F32)
+    if (parameter.trainable && !hasShares && parameter.dtype != rt::DType::F32)
       place(parameter.masterOffset, parameter.elements() * 4);
+  for (rt::Bucket &bucket : stage.buckets) {
+    rt::BucketShare &share = *bucket.share;
+    const int64_t bytes = rt::largestShare(share.bounds) * 4;
+    place(share.moment1Offset, bytes);
+    place(share.moment2Offset, bytes);
+    if (stage.parameters[bucket.parameters.front()].dtype != rt::DType::F32)
+      place(share.masterOffset, bytes);
+  }
+}
+
+/// Buckets with the replicas' shares, which the state of the optimizer is laid out by.
+void divideBuckets(const ProgramParts &parts, const MemoryGraph &memory, rt::Stage &stage) {
+  std::vector<rt::Action> computes;
+  StageOp op = parts.schedule.stages.at(StageMode::Train)[stage.id];
+  for (RunOp run : op.getBody().front().getOps<RunOp>())
+    computes.push_back({kindAs<rt::ActionKind>(run.getKind()),
+                        static_cast<int32_t>(run.getMicrobatch()),
+                        static_cast<int32_t>(run.getChunk())});
+  for (const schedule::FilledBucket &filled :
+       findBuckets(memory, stage.id, computes, schedule::trainedParameters(stage))) {
+    rt::Bucket &bucket = stage.buckets.emplace_back(rt::Bucket{filled.parameters, {}});
+    bucket.share.emplace().bounds =
+        rt::cutIntoShares(filled.elements, parts.schedule.plan.getDataParallel());
+  }
 }
 
 } // namespace
@@ -118,6 +146,8 @@ void layOutPersistent(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &
         count *= size;
       offset = alignUp(offset + count * rt::byteSize(constant.dtype));
     }
+    if (modes.front().parts->schedule.plan.getZero() > 0)
+      divideBuckets(*modes.front().parts, *modes.front().memory, stage);
     assignParameterOffsets(stage, offset);
     stage.persistentBytes = offset;
   }

@@ -1,8 +1,10 @@
 #include "passes/layout/PlannedMemory.h"
 #include "passes/common/ActionKinds.h"
 #include "passes/common/OffsetAssignment.h"
+#include "passes/layout/GradientShares.h"
 #include "passes/layout/ModeLayout.h"
 #include "passes/schedule/Communication.h"
+#include "runtime/program/BucketShares.h"
 #include "runtime/program/Names.h"
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -11,8 +13,12 @@ using namespace mlir;
 namespace omnibal::layout {
 namespace {
 
-/// Values, gradient and moments are arrays of their own.
-int64_t residentBytes(ParameterCostAttr cost) {
+/// Values, gradient and moments are arrays of their own. Where replicas divide the optimizer's
+/// state, that is no parameter's.
+int64_t residentBytes(ParameterCostAttr cost, bool divides) {
+  if (divides && cost.getReduced() > 0)
+    return alignUp(cost.getResident() - cost.getReduced() - cost.getState()) +
+           alignUp(cost.getReduced());
   int64_t arrays = cost.getReduced() > 0 ? cost.getResident() / cost.getReduced() : 0;
   return arrays * alignUp(cost.getReduced()) +
          alignUp(cost.getResident() - arrays * cost.getReduced());
@@ -29,6 +35,9 @@ FailureOr<PlannedMemory> PlannedMemory::read(ModuleOp module, StringRef pass) {
   result.graph = std::move(*graph);
   auto target = module->getAttrOfType<StringAttr>(targetAttrName);
   result.target = target ? target.str() : "host";
+  if (auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+      cluster && cluster.getZero() > 0)
+    result.replicas = cluster.getDataParallel();
   for (LayerOp layer : result.graph.layers)
     result.addLayer(layer);
   for (auto [index, layer] : llvm::enumerate(result.graph.layers))
@@ -70,7 +79,8 @@ void PlannedMemory::addLayer(LayerOp layer) {
     if (fresh) {
       auto stated = parameter->getAttrOfType<ParameterCostAttr>(costAttrName);
       int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
-      parameters.push_back({residentBytes(stated), stated.getReduced() > 0 ? elements : 0});
+      parameters.push_back({residentBytes(stated, replicas > 1),
+                            stated.getReduced() > 0 ? elements : 0, stated.hasMaster()});
     }
     used.push_back(known->second);
   }
@@ -169,6 +179,46 @@ int64_t PlannedMemory::persistentBytes(int64_t stage, rt::WorkspaceFacts &facts)
   return bytes;
 }
 
+/// The optimizer's state of the largest share, where replicas have shares.
+int64_t PlannedMemory::shareBytes(int64_t stage, const planner::Plan &plan,
+                                  rt::WorkspaceFacts &facts) {
+  if (replicas == 1)
+    return 0;
+  std::vector<std::set<int64_t>> stagesOf(parameters.size());
+  for (auto [index, call] : llvm::enumerate(memory.calls))
+    for (size_t parameter : parametersOf[index])
+      stagesOf[parameter].insert(memory.chunkStage[call.chunk]);
+  std::vector<schedule::TrainedParameter> trained;
+  std::map<size_t, int32_t> numbers; // on this stage, in the order of their first use
+  bool hasMaster = false;
+  for (auto [index, call] : llvm::enumerate(memory.calls)) {
+    if (memory.chunkStage[call.chunk] != stage)
+      continue;
+    call.parameters.clear();
+    for (size_t parameter : parametersOf[index]) {
+      auto [known, fresh] = numbers.try_emplace(parameter, static_cast<int32_t>(numbers.size()));
+      call.parameters.push_back(known->second);
+      if (!fresh || parameters[parameter].elements == 0)
+        continue;
+      trained.push_back(
+          {known->second, parameters[parameter].elements, stagesOf[parameter].size() > 1});
+      hasMaster |= parameters[parameter].hasMaster;
+    }
+  }
+  std::vector<rt::Action> computes;
+  for (const planner::Action &action : plan.actions[stage])
+    computes.push_back({kindAs<rt::ActionKind>(action.kind),
+                        static_cast<int32_t>(action.microbatch),
+                        static_cast<int32_t>(action.chunk)});
+  int64_t bytes = 0;
+  for (const schedule::FilledBucket &bucket : findBuckets(memory, stage, computes, trained)) {
+    const int64_t elements = rt::largestShare(rt::cutIntoShares(bucket.elements, replicas));
+    bytes += (hasMaster ? 3 : 2) * alignUp(elements * 4);
+    facts.addShares(replicas);
+  }
+  return bytes;
+}
+
 /// Chunks of the plan, and of each layer the functions that its option gives and its chunk runs.
 void PlannedMemory::choose(const planner::Plan &plan, const StepVariants *variants) {
   memory.chunkStage = plan.chunkStage;
@@ -221,9 +271,11 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
         }
   std::vector<rt::WorkspaceFacts> facts(stageCount, kernels);
   auto constants = memory.findConstants(stageCount);
+  std::vector<int64_t> shares; // by stage
   for (rt::Stage &stage : stages) {
     stage.id = static_cast<int32_t>(&stage - stages.data());
-    stage.persistentBytes = persistentBytes(stage.id, facts[stage.id]);
+    shares.push_back(shareBytes(stage.id, plan, facts[stage.id]));
+    stage.persistentBytes = persistentBytes(stage.id, facts[stage.id]) + shares.back();
     for (const FormalMemory &constant : constants[stage.id])
       stage.persistentBytes += alignUp(constant.bytes);
   }
@@ -249,8 +301,8 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   for (const rt::Stage &stage : stages) {
     for (const rt::BatchValue &value : stage.modes.at(modeName(StageMode::Train)).batchValues)
       facts[stage.id].addBatchValue(batchBytes.at(value.name), microbatches);
-    StageMemory &stageMemory = result.emplace_back(
-        StageMemory{stage.arenaBytes, rt::workspaceOf(target, facts[stage.id]), {}});
+    StageMemory &stageMemory = result.emplace_back(StageMemory{
+        stage.arenaBytes, rt::workspaceOf(target, facts[stage.id]), {}, shares[stage.id]});
     for (const FormalMemory &constant : constants[stage.id])
       stageMemory.constants[constant.name] = constant.bytes;
   }

@@ -20,6 +20,7 @@ struct StageMemory {
   int64_t arenaBytes = 0;                   ///< as Stage::arenaBytes will be
   std::vector<rt::WorkspaceUse> beside;     ///< as rt::workspaceOf() will say
   std::map<std::string, int64_t> constants; ///< bytes of each; part of the arena
+  int64_t shareBytes = 0; ///< of the optimizer's state, where replicas divide it; the same
 };
 
 /// What plans of single steps choose among, by layer: the option in each variant of its chunk,
@@ -42,8 +43,9 @@ public:
 
 private:
   struct Parameter {
-    int64_t bytes = 0;    ///< values, gradient and moments, each an array of its own
-    int64_t elements = 0; ///< 0: it does not train
+    int64_t bytes = 0;      ///< values, gradient and moments, each an array of its own
+    int64_t elements = 0;   ///< 0: it does not train
+    bool hasMaster = false; ///< the optimizer has float32 values of its own
   };
   struct Scratch {
     bool products = false, columnSums = false;
@@ -55,11 +57,13 @@ private:
   int64_t addFunction(FunctionMemory function, Scratch scratch);
   int64_t functionOf(FunctionBuffersAttr attribute);
   int64_t persistentBytes(int64_t stage, rt::WorkspaceFacts &facts) const;
+  int64_t shareBytes(int64_t stage, const planner::Plan &plan, rt::WorkspaceFacts &facts);
   void choose(const planner::Plan &plan, const StepVariants *variants);
 
   mlir::ModuleOp module;
   LayerGraph graph;
   std::string target;
+  int64_t replicas = 1; ///< that divide the optimizer's state
   MemoryGraph memory;
   /// By layer and option; evaluation and prediction are the same in all.
   std::vector<std::map<std::string, CalleeFunctions>> options;

@@ -191,6 +191,8 @@ private:
         .Case([&](ReduceSharedOp reduce) { return readShared(reduce); })
         // One place until the gradients have their buckets (GradientBuckets.h).
         .Case([&](ReduceGradientsOp) { return add(rt::ActionKind::ReduceGradients); })
+        .Case([&](ScatterGradientsOp) { return add(rt::ActionKind::ScatterGradients); })
+        .Case([&](GatherParametersOp) { return add(rt::ActionKind::GatherParameters); })
         .Case([&](ReduceScalarsOp) { return add(rt::ActionKind::ReduceScalars); })
         .Case([&](AdamwUpdateOp) { return add(rt::ActionKind::Update); })
         .Default([](Operation *other) { return other->emitOpError("cannot be exported"); });

@@ -45,6 +45,7 @@ private:
       to.stages = stages;
       to.dataParallel = dataParallel;
       to.link = to.dataParallelLink = planner::defaultLink;
+      to.zero = zero;
     } else {
       rt::Result<planner::ClusterFile> file = files->cluster(cluster);
       if (!file)
@@ -56,7 +57,13 @@ private:
       if (dataParallel != 1 && to.dataParallel != dataParallel)
         return bad(cluster + ": `data_parallel.size` is " + llvm::Twine(to.dataParallel) +
                    ", --data-parallel says " + llvm::Twine(dataParallel));
+      if (zero != 0)
+        to.zero = zero;
     }
+    if (to.zero != 0 && (to.zero != 1 || to.dataParallel < 2))
+      return bad("--zero is " + llvm::Twine(to.zero) + " with " + llvm::Twine(to.dataParallel) +
+                 " data-parallel replicas: it is 0 or, where several replicas can divide the "
+                 "optimizer's state, 1");
     if (memoryLimitBytes)
       to.memoryBytes = {memoryLimitBytes};
     // From here on every stage has a limit of its own, or none has.

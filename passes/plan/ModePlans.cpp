@@ -214,6 +214,9 @@ private:
         for (const auto &[name, size] : constants)
           if (!own.constants.count(name))
             need.constantBytes += alignUp(size);
+        // The first mode's buckets are everybody's.
+        need.constantBytes +=
+            std::max<int64_t>(0, result.modes.front().memory[s].shareBytes - own.shareBytes);
         raised |= need.constantBytes > known[s].constantBytes ||
                   need.workspaceBytes > known[s].workspaceBytes;
         known[s] = need;

@@ -16,6 +16,8 @@ def AttachCluster : Pass<"omnibal-attach-cluster", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "1",
            "Pipeline stages; with a file, other numbers than 1 must agree with it">,
     Option<"dataParallel", "data-parallel", "int64_t", "1", "Replicas; with a file as stages">,
+    Option<"zero", "zero", "int64_t", "0",
+           "1: replicas divide the optimizer's state; 0: they do not, or as the file says">,
     Option<"memoryLimitBytes", "memory-limit-bytes", "int64_t", "0",
            "Memory of one stage, before the file's; 0: as the file says">,
     ListOption<"calibration", "calibration", "std::string", "Tables of omnibal-run --calibrate">

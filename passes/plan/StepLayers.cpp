@@ -68,7 +68,7 @@ private:
     planner::StepLayer layer;
     layer.component =
         ofVision ? planner::ChunkComponent::Vision : planner::ChunkComponent::Language;
-    layer.residentBytes = facts.paramBytes;
+    layer.residentBytes = planner::residentBytes(problem.cluster, facts);
     for (const std::string &name : variants) {
       const planner::RematOption *option = facts.option(name);
       std::optional<ActionTerms> terms = timeTermsOf(op, name);

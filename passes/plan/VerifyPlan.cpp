@@ -44,6 +44,10 @@ private:
              << "plan_c2: omnibal.plan is for " << attribute.getStages() << " x "
              << attribute.getDataParallel() << " ranks, omnibal.cluster has "
              << problem->cluster.stages << " x " << problem->cluster.dataParallel;
+    if (attribute.getZero() != problem->cluster.zero)
+      return getOperation().emitError()
+             << "plan_c2: omnibal.plan has zero = " << attribute.getZero()
+             << ", omnibal.cluster zero = " << problem->cluster.zero;
     problem->microbatches = attribute.getMicrobatches();
     problem->schedule = plan->schedule;
     if (!problem->factors.empty() &&

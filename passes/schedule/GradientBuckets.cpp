@@ -1,18 +1,16 @@
 #include "passes/schedule/GradientBuckets.h"
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <tuple>
 
 namespace omnibal::schedule {
 namespace {
 
-/// When a gradient is complete: the action's position in the list and the layer's in the action.
-using Moment = std::pair<int64_t, int64_t>;
-constexpr Moment atTheEnd{std::numeric_limits<int64_t>::max(), 0};
+constexpr Completion atTheEnd{std::numeric_limits<int64_t>::max(), 0};
 
-std::map<int32_t, Moment> completions(const rt::Mode &mode) {
-  std::map<int32_t, Moment> last;
+std::map<int32_t, Completion> completions(const rt::Mode &mode) {
+  std::map<int32_t, Completion> last;
   for (size_t k = 0; k < mode.actions.size(); ++k) {
     const rt::Action &action = mode.actions[k];
     if (!rt::isCompute(action.kind))
@@ -27,47 +25,25 @@ std::map<int32_t, Moment> completions(const rt::Mode &mode) {
 }
 
 /// When the sum of the parameter's gradient may begin; those of several stages come last.
-Moment completionOf(const rt::Stage &stage, const std::map<int32_t, Moment> &last,
-                    int32_t parameter) {
-  auto found = last.find(parameter);
-  bool known = found != last.end() && stage.parameters[parameter].sharedGroup < 0;
-  return known ? found->second : atTheEnd;
+Completion completionOf(const TrainedParameter &parameter,
+                        const std::map<int32_t, Completion> &last) {
+  auto found = last.find(parameter.number);
+  return found != last.end() && !parameter.isShared ? found->second : atTheEnd;
 }
 
-std::vector<rt::Bucket> fill(const rt::Stage &stage, int64_t bucketBytes) {
-  std::map<int32_t, Moment> last = completions(stage.modes.at(rt::trainModeName(0)));
-  std::vector<std::tuple<Moment, int32_t>> order; // neighbors in the arena stay neighbors
-  for (size_t i = 0; i < stage.parameters.size(); ++i)
-    if (auto number = static_cast<int32_t>(i); stage.parameters[i].trainable)
-      order.push_back({completionOf(stage, last, number), number});
-  std::sort(order.begin(), order.end());
-  std::vector<rt::Bucket> buckets;
-  int64_t bytes = 0;
-  bool shared = false;
-  for (auto [moment, number] : order) {
-    int64_t size = stage.parameters[number].elements() * int64_t{sizeof(float)};
-    bool fits = !buckets.empty() && bytes + size <= bucketBytes && shared == (moment == atTheEnd);
-    if (!fits) {
-      buckets.emplace_back();
-      bytes = 0;
-    }
-    buckets.back().parameters.push_back(number);
-    bytes += size;
-    shared = moment == atTheEnd;
-  }
-  return buckets;
-}
-
-/// The stage's buckets as a mode completes them: the moment and the bucket's number.
-std::vector<std::pair<Moment, int32_t>> completedBuckets(const rt::Stage &stage,
-                                                         const rt::Mode &mode) {
-  std::map<int32_t, Moment> last = completions(mode);
-  std::vector<std::pair<Moment, int32_t>> order;
+/// The stage's buckets as a mode completes them: when, and the bucket's number.
+std::vector<std::pair<Completion, int32_t>> completedBuckets(const rt::Stage &stage,
+                                                             const rt::Mode &mode) {
+  const std::map<int32_t, Completion> last = completions(mode);
+  std::map<int32_t, Completion> complete;
+  for (const TrainedParameter &parameter : trainedParameters(stage))
+    complete[parameter.number] = completionOf(parameter, last);
+  std::vector<std::pair<Completion, int32_t>> order;
   for (size_t b = 0; b < stage.buckets.size(); ++b) {
-    Moment complete{-1, 0};
+    Completion ofBucket{-1, 0};
     for (int32_t parameter : stage.buckets[b].parameters)
-      complete = std::max(complete, completionOf(stage, last, parameter));
-    order.push_back({complete, static_cast<int32_t>(b)});
+      ofBucket = std::max(ofBucket, complete.at(parameter));
+    order.push_back({ofBucket, static_cast<int32_t>(b)});
   }
   std::sort(order.begin(), order.end());
   return order;
@@ -78,31 +54,81 @@ bool startsMessage(const rt::Action &action) {
 }
 
 void placeReductions(const rt::Stage &stage, rt::Mode &mode) {
-  const std::vector<std::pair<Moment, int32_t>> buckets = completedBuckets(stage, mode);
+  const std::vector<std::pair<Completion, int32_t>> buckets = completedBuckets(stage, mode);
   std::vector<rt::Action> list;
   const std::vector<rt::Action> &old = mode.actions;
-  bool sums = std::any_of(old.begin(), old.end(), [](const rt::Action &action) {
-    return action.kind == rt::ActionKind::ReduceGradients;
+  const auto sums = std::find_if(old.begin(), old.end(), [](const rt::Action &action) {
+    return rt::reducesBucket(action.kind);
   });
   size_t next = 0;
   for (size_t k = 0; k < old.size(); ++k) {
-    bool place = old[k].kind == rt::ActionKind::ReduceGradients;
-    if (!place)
+    bool place = rt::reducesBucket(old[k].kind);
+    if (old[k].kind == rt::ActionKind::GatherParameters)
+      for (size_t b = 0; b < buckets.size(); ++b)
+        list.push_back({old[k].kind, 0, static_cast<int32_t>(b)});
+    else if (!place)
       list.push_back(old[k]);
     bool more = k + 1 < old.size() && startsMessage(old[k + 1]);
-    while (sums && !more && next < buckets.size() &&
+    while (sums != old.end() && !more && next < buckets.size() &&
            (place || buckets[next].first.first <= static_cast<int64_t>(k)))
-      list.push_back({rt::ActionKind::ReduceGradients, 0, buckets[next++].second});
+      list.push_back({sums->kind, 0, buckets[next++].second});
   }
   mode.actions = std::move(list);
 }
 
 } // namespace
 
+std::vector<FilledBucket> fillBuckets(std::span<const TrainedParameter> parameters,
+                                      const std::map<int32_t, Completion> &last,
+                                      int64_t bucketBytes) {
+  std::vector<std::tuple<Completion, const TrainedParameter *>> order;
+  for (const TrainedParameter &parameter : parameters)
+    order.push_back({completionOf(parameter, last), &parameter});
+  // Neighbors in the arena stay neighbors.
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto &x, const auto &y) { return std::get<0>(x) < std::get<0>(y); });
+  std::vector<FilledBucket> buckets;
+  int64_t bytes = 0;
+  bool shared = false;
+  for (auto [completion, parameter] : order) {
+    int64_t size = parameter->elements * int64_t{sizeof(float)};
+    bool fits =
+        !buckets.empty() && bytes + size <= bucketBytes && shared == (completion == atTheEnd);
+    if (!fits) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    buckets.back().parameters.push_back(parameter->number);
+    buckets.back().elements += parameter->elements;
+    bytes += size;
+    shared = completion == atTheEnd;
+  }
+  return buckets;
+}
+
+std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage) {
+  std::vector<TrainedParameter> list;
+  for (auto [number, parameter] : llvm::enumerate(stage.parameters))
+    if (parameter.trainable)
+      list.push_back(
+          {static_cast<int32_t>(number), parameter.elements(), parameter.sharedGroup >= 0});
+  return list;
+}
+
 void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes) {
-  if (!stage.modes.count(rt::trainModeName(0)))
+  auto first = stage.modes.find(rt::trainModeName(0));
+  if (first == stage.modes.end())
     return;
-  stage.buckets = fill(stage, bucketBytes);
+  // Where replicas have shares, the layout needed them before.
+  std::vector<rt::Bucket> before = std::move(stage.buckets);
+  stage.buckets.clear();
+  for (const FilledBucket &filled :
+       fillBuckets(trainedParameters(stage), completions(first->second), bucketBytes)) {
+    rt::Bucket &bucket = stage.buckets.emplace_back(rt::Bucket{filled.parameters, std::nullopt});
+    for (const rt::Bucket &known : before)
+      if (known.parameters == bucket.parameters)
+        bucket.share = known.share;
+  }
   for (auto &[name, mode] : stage.modes)
     if (rt::trainModeNumber(name))
       placeReductions(stage, mode);

@@ -3,14 +3,42 @@
 #define PASSES_SCHEDULE_GRADIENTBUCKETS_H
 
 #include "runtime/program/Program.h"
+#include <map>
+#include <span>
 
 namespace omnibal::schedule {
 
-/// Fills the stage's buckets, of at most `bucketBytes` unless one parameter is larger, in the order
-/// in which mode "train" completes their gradients. Puts one reduce_gradients per bucket into the
-/// list of every train mode, behind the action that completes it there and the messages that are
-/// started there. Parameters of several stages come last, because their copies add up first. A
-/// list's own reduce_gradients, if there is one, says where those go; without it nothing is summed.
+/// What replicas sum at a time.
+inline constexpr int64_t defaultBucketBytes = int64_t{25} << 20;
+
+/// When a gradient is complete: the action's position in the list and the layer's in the action.
+using Completion = std::pair<int64_t, int64_t>;
+
+struct TrainedParameter {
+  int32_t number = 0; ///< on its stage
+  int64_t elements = 0;
+  bool isShared = false; ///< with other stages
+};
+
+struct FilledBucket {
+  std::vector<int32_t> parameters;
+  int64_t elements = 0;
+};
+
+/// Fills buckets of at most `bucketBytes` unless one parameter is larger, in the order in which the
+/// gradients of mode "train" are complete. Parameters of several stages come last, because their
+/// copies add up first.
+std::vector<FilledBucket> fillBuckets(std::span<const TrainedParameter> parameters,
+                                      const std::map<int32_t, Completion> &last,
+                                      int64_t bucketBytes);
+/// Those of a stage, in the order of their numbers.
+std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage);
+
+/// Fills the stage's buckets as mode "train" completes their gradients. Puts one reduce_gradients
+/// per bucket into the list of every train mode, behind the action that completes it there and the
+/// messages that are started there. A list's own reduce_gradients, if there is one, says where the
+/// last ones go; without it nothing is summed. Likewise scatter_gradients and gather_parameters;
+/// shares that buckets have stay theirs.
 void placeGradientBuckets(rt::Stage &stage, int64_t bucketBytes);
 
 } // namespace omnibal::schedule

@@ -135,10 +135,14 @@ private:
     for (const auto &[name, used] : shared)
       if (used[stage])
         ReduceSharedOp::create(actions, loc, name);
-    if (plan.getDataParallel() > 1)
+    if (plan.getZero() > 0)
+      ScatterGradientsOp::create(actions, loc);
+    else if (plan.getDataParallel() > 1)
       ReduceGradientsOp::create(actions, loc);
     ReduceScalarsOp::create(actions, loc);
     AdamwUpdateOp::create(actions, loc);
+    if (plan.getZero() > 0)
+      GatherParametersOp::create(actions, loc);
   }
 
   void addStep(OpBuilder &actions, Location loc, const rt::Action &step) {

@@ -39,8 +39,12 @@ struct RunState {
 struct CheckpointWriteOptions {
   std::string folder;
   int stage = 0, stages = 1;
-  bool writes = true; ///< false on data-parallel replicas other than the first
+  bool writes = true; ///< false on ranks that have nothing of their own to write
   bool leads = true;  ///< exactly one rank; must also write
+  /// What the stage's shard holds, where several ranks write parts of it: all name the same. One of
+  /// them begins it, and describes it when all have written. Empty: one rank writes all of it.
+  std::vector<TensorHeader> layout = {};
+  bool begins = true;
   CheckpointRetention retention;
   /// Checkpoints of an earlier run, which go once this one has one of its own.
   std::vector<std::string> obsolete = {};
@@ -77,6 +81,8 @@ public:
   /// something of a file is read, all of it is, once, and its checksum verified; DataLoss names a
   /// damaged one, when tensors may have been filled already.
   Status read(std::span<const NamedTensor> tensors);
+  /// Leaves out the checksums from here on: another rank has verified them.
+  void trust();
   Status read(const NamedTensor &tensor) { return read(std::span(&tensor, 1)); }
 
 private:

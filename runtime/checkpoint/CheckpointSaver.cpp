@@ -15,16 +15,21 @@ Result<bool> CheckpointSaver::everyoneHas(bool mine) {
   return without == 0;
 }
 
-/// A part of the present phase, where this rank has one.
-void CheckpointSaver::begin(bool commit) {
+/// A part of the work, where this rank has one.
+void CheckpointSaver::begin(Part next) {
   ++current.number;
   current.underWay = true;
-  committing = commit;
-  if (commit ? options.leads : options.writes)
-    work.start([this, commit](const std::atomic<bool> &canceled) {
-      return commit ? commitCheckpoint(options, state)
-                    : writeShard(options, state.step, written, canceled);
-    });
+  part = next;
+  if (next == Part::Write      ? options.writes
+      : next == Part::Describe ? options.writes && options.begins
+                               : options.leads)
+    work.start([this, next](const std::atomic<bool> &canceled) { return perform(next, canceled); });
+}
+
+Status CheckpointSaver::perform(Part which, const std::atomic<bool> &canceled) {
+  return which == Part::Write      ? writeShard(options, state.step, written, canceled)
+         : which == Part::Describe ? describeShard(options, state.step, canceled)
+                                   : commitCheckpoint(options, state);
 }
 
 Status CheckpointSaver::start(RunState now, const std::vector<NamedTensor> &tensors,
@@ -45,7 +50,7 @@ Status CheckpointSaver::start(RunState now, const std::vector<NamedTensor> &tens
   }
   // Where one rank has no memory, all of them wait: it would keep them waiting anyway.
   OMNIBAL_ASSIGN_OR_RETURN(const bool beside, everyoneHas(copied));
-  begin(false);
+  begin(Part::Write);
   return beside ? Status::ok() : finish();
 }
 
@@ -53,12 +58,12 @@ Status CheckpointSaver::advance() {
   Status status = agreeOn(communicator, work);
   if (work.isUnderWay())
     return status; // a rank was lost; the thread goes on with what it uses
-  if (!committing) {
+  if (part == Part::Write) {
     written.clear();
     staging.release();
   }
-  if (status && !committing) {
-    begin(true);
+  if (status && part != Part::Commit) {
+    begin(part == Part::Write && !options.layout.empty() ? Part::Describe : Part::Commit);
     return Status::ok();
   }
   ++current.number;

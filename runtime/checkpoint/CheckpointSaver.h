@@ -53,7 +53,9 @@ public:
 
 private:
   Result<bool> everyoneHas(bool mine);
-  void begin(bool commit);
+  enum class Part { Write, Describe, Commit };
+  void begin(Part part);
+  Status perform(Part part, const std::atomic<bool> &canceled);
 
   CheckpointWriteOptions options;
   Communicator &communicator;
@@ -61,7 +63,7 @@ private:
   bool staged;
   RunState state;
   SavePhase current;
-  bool committing = false; ///< the leader's part is under way
+  Part part = Part::Write; ///< that is under way
   int64_t saved = -1;
   Clock::time_point begun;
   double longest = 0;

@@ -1,9 +1,13 @@
 #include "runtime/checkpoint/CheckpointWriter.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/RunningChecksum.h"
+#include "runtime/checkpoint/SharedFile.h"
 #include "runtime/checkpoint/TensorBytes.h"
 #include "runtime/support/Json.h"
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <map>
 
 namespace omnibal::rt {
 namespace {
@@ -29,6 +33,10 @@ std::string incompleteFolder(const CheckpointWriteOptions &options, int64_t step
   return options.folder + "/" + stepName(step) + ".incomplete";
 }
 
+Status endedBefore(const std::string &name) {
+  return {Code::Aborted, name + ": the run ended before it was written"};
+}
+
 /// A shard whose size and checksum are found while it is written.
 class Shard {
 public:
@@ -39,7 +47,7 @@ public:
     auto at = static_cast<const std::byte *>(data);
     for (size_t done = 0; done < bytes; done += pieceBytes) {
       if (canceled)
-        return {Code::Aborted, entry.name + ": the run ended before it was written"};
+        return endedBefore(entry.name);
       const size_t piece = std::min(pieceBytes, bytes - done);
       count(at + done, piece);
       OMNIBAL_RETURN_IF_ERROR(writer.append(at + done, piece));
@@ -70,12 +78,68 @@ Result<ManifestFile> readNote(const std::string &folder, int stage) {
   return parseManifestFile(note);
 }
 
+/// Parts of a shard at their places.
+Status writeParts(const CheckpointWriteOptions &options, const std::string &path,
+                  const std::vector<NamedTensor> &tensors, const std::atomic<bool> &canceled) {
+  OMNIBAL_ASSIGN_OR_RETURN(const SafetensorsLayout places, layOut(options.layout));
+  std::map<std::string_view, int64_t> offsets;
+  for (size_t i = 0; i < options.layout.size(); ++i)
+    offsets.emplace(options.layout[i].name, places.offsets[i]);
+  SharedFile file(path, path);
+  OMNIBAL_RETURN_IF_ERROR(file.openOrCreate());
+  if (options.begins) {
+    OMNIBAL_RETURN_IF_ERROR(file.resize(places.fileBytes));
+    OMNIBAL_RETURN_IF_ERROR(file.write(places.header.data(), places.header.size(), 0));
+  }
+  for (const NamedTensor &tensor : tensors) {
+    const auto place = offsets.find(tensor.name);
+    if (place == offsets.end())
+      return {Code::Internal, path + " has no place for tensor \"" + tensor.name + "\""};
+    auto write = [&](const float *values, int64_t count, int64_t element) {
+      constexpr auto most = static_cast<int64_t>(pieceBytes / sizeof(float));
+      for (int64_t done = 0; done < count; done += most) {
+        if (canceled)
+          return endedBefore(path);
+        const int64_t piece = std::min(most, count - done);
+        OMNIBAL_RETURN_IF_ERROR(
+            file.write(values + done, static_cast<size_t>(piece) * sizeof(float),
+                       place->second + (element + done) * int64_t{sizeof(float)}));
+      }
+      return Status::ok();
+    };
+    OMNIBAL_RETURN_IF_ERROR(streamRuns(tensor, write));
+  }
+  return file.flush();
+}
+
 } // namespace
+
+Status describeShard(const CheckpointWriteOptions &options, int64_t step,
+                     const std::atomic<bool> &canceled) {
+  const std::string folder = incompleteFolder(options, step), name = shardName(options.stage);
+  std::ifstream file(folder + "/" + name, std::ios::binary);
+  std::vector<char> buffer(pieceBytes);
+  ManifestFile entry{name, 0, 0};
+  RunningChecksum sum;
+  while (file) {
+    if (canceled)
+      return endedBefore(name);
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    sum.add(buffer.data(), file.gcount());
+    entry.bytes += file.gcount();
+  }
+  if (!file.eof())
+    return {Code::Unavailable, folder + "/" + name + ": reading what was written failed"};
+  entry.crc32 = sum.value();
+  return writeFileAtomically(folder + "/" + noteName(options.stage), toJson(entry).dump() + "\n");
+}
 
 Status writeShard(const CheckpointWriteOptions &options, int64_t step,
                   const std::vector<NamedTensor> &tensors, const std::atomic<bool> &canceled) {
   const std::string folder = incompleteFolder(options, step);
   OMNIBAL_RETURN_IF_ERROR(makeFolder(folder));
+  if (!options.layout.empty())
+    return writeParts(options, folder + "/" + shardName(options.stage), tensors, canceled);
   std::vector<TensorHeader> layout;
   for (const NamedTensor &tensor : tensors)
     layout.push_back({tensor.name, StoredType::F32, tensor.shape});

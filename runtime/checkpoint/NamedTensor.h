@@ -10,13 +10,18 @@
 
 namespace omnibal::rt {
 
-/// A float32 tensor in memory under its name in the source checkpoint.
+/// A float32 tensor in memory, or a part of one, under its name in the source checkpoint.
 struct NamedTensor {
   std::string name;
   std::vector<int64_t> shape; ///< as in the source checkpoint
   float *data = nullptr;
   bool transposed = false;        ///< rank 2, lies in memory as [shape[1], shape[0]]
   DeviceMemory *memory = nullptr; ///< whose memory `data` points to; null: the host's
+  /// A part has so many elements in the order of memory, of which `data` is the first, from this
+  /// one on; -1: all.
+  int64_t first = 0, count = -1;
+
+  bool isPart() const { return count >= 0; }
 };
 
 } // namespace omnibal::rt

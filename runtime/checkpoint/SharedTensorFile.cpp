@@ -1,69 +1,15 @@
 #include "runtime/checkpoint/SharedTensorFile.h"
+#include "runtime/checkpoint/SharedFile.h"
 #include "runtime/checkpoint/TensorBytes.h"
 #include "runtime/support/AtomicFile.h"
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
 #include <unordered_map>
 
 namespace omnibal::rt {
 namespace {
-
-/// The temporary, which all ranks open; closed with the object.
-class SharedFile {
-public:
-  SharedFile(std::string target, std::string temporary)
-      : target(std::move(target)), temporary(std::move(temporary)) {}
-  ~SharedFile() {
-    if (fd >= 0)
-      ::close(fd);
-  }
-  Status create(int64_t bytes) {
-    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-      return error("creating the file");
-    // Space is claimed now: a full disk is found before anything is written.
-    if (::fallocate(fd, 0, 0, bytes) && errno != EOPNOTSUPP && errno != ENOSYS)
-      return error("reserving space for the file");
-    return ::ftruncate(fd, bytes) ? error("reserving space for the file") : Status::ok();
-  }
-  Status open() {
-    fd = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC);
-    return fd < 0 ? error("opening the file that the first rank created (is the folder shared "
-                          "by all ranks?)")
-                  : Status::ok();
-  }
-  Status write(const void *data, size_t bytes, int64_t offset) {
-    const char *at = static_cast<const char *>(data);
-    while (bytes > 0) {
-      ssize_t done = ::pwrite(fd, at, bytes, offset);
-      if (done < 0 && errno == EINTR)
-        continue;
-      if (done < 0)
-        return error("writing");
-      at += done;
-      offset += done;
-      bytes -= static_cast<size_t>(done);
-    }
-    return Status::ok();
-  }
-  Status flush() { return ::fsync(fd) ? error("flushing to the disk") : Status::ok(); }
-  Status error(const char *what) const {
-    return {Code::Unavailable,
-            target + ": " + what + " failed: " + std::strerror(errno) +
-                (errno == ENOSPC || errno == EFBIG || errno == EDQUOT
-                     ? " (free some space or choose another folder; nothing was changed)"
-                     : "")};
-  }
-
-private:
-  std::string target, temporary;
-  int fd = -1;
-};
 
 constexpr int64_t elementsEncodedAtOnce = int64_t{1} << 18;
 

@@ -5,10 +5,13 @@
 #include "runtime/checkpoint/NamedTensor.h"
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace omnibal::rt {
 
 inline int64_t elementsOf(const NamedTensor &tensor) {
+  if (tensor.isPart())
+    return tensor.count;
   int64_t n = 1;
   for (int64_t dim : tensor.shape)
     n *= dim;
@@ -65,10 +68,72 @@ template <typename Sink> Status streamTensor(const NamedTensor &anywhere, Sink s
                       [&](const NamedTensor &tensor) { return streamHostTensor(tensor, sink); });
 }
 
-/// Fills the tensor in memory from dense data in the source's orientation.
+/// What a part of a tensor that lies transposed has of a row of the source: these columns.
+struct ColumnRun {
+  int64_t begin = 0, end = 0;
+
+  ColumnRun(const NamedTensor &part, int64_t row) {
+    auto atLeast = [&](int64_t element) { // the first column whose place is not before it
+      const int64_t rows = part.shape[0];
+      return element <= row ? 0 : (element - row + rows - 1) / rows;
+    };
+    begin = atLeast(part.first);
+    end = atLeast(part.first + part.count);
+  }
+};
+
+/// Passes a part's elements to `sink(values, count, element)` in runs that follow each other in the
+/// source's orientation, `element` the first one's place there.
+template <typename Sink> Status streamHostPart(const NamedTensor &part, Sink sink) {
+  if (!part.transposed || part.shape.size() != 2)
+    return sink(part.data, part.count, part.first);
+  const int64_t rows = part.shape[0], columns = part.shape[1];
+  const int64_t band = 16; // as above
+  std::vector<float> block;
+  for (int64_t first = 0; first < rows; first += band) {
+    const int64_t count = std::min(band, rows - first);
+    block.assign(static_cast<size_t>(count * columns), 0);
+    for (int64_t e = 0; e < part.count;) { // memory has column after column
+      const int64_t column = (part.first + e) / rows, row = (part.first + e) % rows;
+      const int64_t from = std::max(row, first), end = std::min(rows, row + part.count - e);
+      for (int64_t r = from; r < std::min(end, first + count); ++r)
+        block[size_t((r - first) * columns + column)] = part.data[e + r - row];
+      e += end - row;
+    }
+    for (int64_t r = first; r < first + count; ++r)
+      if (const ColumnRun run(part, r); run.begin < run.end)
+        OMNIBAL_RETURN_IF_ERROR(sink(&block[size_t((r - first) * columns + run.begin)],
+                                     run.end - run.begin, r * columns + run.begin));
+  }
+  return Status::ok();
+}
+
+/// The same of a whole tensor or a part, wherever it lies.
+template <typename Sink> Status streamRuns(const NamedTensor &anywhere, Sink sink) {
+  if (anywhere.isPart())
+    return withHostCopy(anywhere,
+                        [&](const NamedTensor &part) { return streamHostPart(part, sink); });
+  int64_t element = 0;
+  return streamTensor(anywhere, [&](const float *values, size_t bytes) {
+    const auto count = static_cast<int64_t>(bytes / sizeof(float));
+    Status status = sink(values, count, element);
+    element += count;
+    return status;
+  });
+}
+
+/// Fills the tensor, or its part, in memory from dense data in the source's orientation.
 inline void unstreamTensor(const NamedTensor &tensor, const float *dense) {
   if (!tensor.transposed || tensor.shape.size() != 2) {
-    std::copy_n(dense, elementsOf(tensor), tensor.data);
+    std::copy_n(dense + tensor.first, elementsOf(tensor), tensor.data);
+    return;
+  }
+  if (tensor.isPart()) {
+    for (int64_t r = 0; r < tensor.shape[0]; ++r) {
+      const ColumnRun run(tensor, r);
+      for (int64_t c = run.begin; c < run.end; ++c)
+        tensor.data[c * tensor.shape[0] + r - tensor.first] = dense[r * tensor.shape[1] + c];
+    }
     return;
   }
   int64_t rows = tensor.shape[0], columns = tensor.shape[1];

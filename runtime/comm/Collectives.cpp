@@ -39,10 +39,18 @@ public:
   int64_t me() const { return found - ranks.begin(); }
 
   Status send(int64_t member, const void *data, int64_t bytes) {
-    return start(Communicator::Direction::Send, member, const_cast<void *>(data), bytes);
+    Communicator::Piece piece{const_cast<void *>(data), bytes};
+    return send(member, {&piece, 1});
   }
   Status receive(int64_t member, void *data, int64_t bytes) {
-    return start(Communicator::Direction::Receive, member, data, bytes);
+    Communicator::Piece piece{data, bytes};
+    return receive(member, {&piece, 1});
+  }
+  Status send(int64_t member, std::span<const Communicator::Piece> pieces) {
+    return start(Communicator::Direction::Send, member, pieces);
+  }
+  Status receive(int64_t member, std::span<const Communicator::Piece> pieces) {
+    return start(Communicator::Direction::Receive, member, pieces);
   }
   Status finish() {
     for (Communicator::Handle handle : handles)
@@ -53,10 +61,10 @@ public:
   }
 
 private:
-  Status start(Communicator::Direction direction, int64_t member, void *data, int64_t bytes) {
+  Status start(Communicator::Direction direction, int64_t member,
+               std::span<const Communicator::Piece> pieces) {
     OMNIBAL_RETURN_IF_ERROR(communicator.failure);
-    Communicator::Piece piece{data, bytes};
-    auto handle = communicator.start(direction, ranks[member], collectiveTag, {&piece, 1});
+    auto handle = communicator.start(direction, ranks[member], collectiveTag, pieces);
     if (!handle)
       return communicator.failure = handle.status();
     handles.push_back(*handle);
@@ -187,6 +195,127 @@ Status Communicator::allReduce(std::span<float> data, std::span<const int> ranks
 }
 Status Communicator::allReduce(std::span<double> data, std::span<const int> ranks) {
   return sum(data, ranks);
+}
+
+namespace {
+
+/// The pieces of each owner as one row of bytes.
+class OwnedRows {
+public:
+  OwnedRows(std::span<const OwnedPiece> pieces, int64_t members)
+      : rows(static_cast<size_t>(members)), lengths(static_cast<size_t>(members)) {
+    for (const OwnedPiece &piece : pieces) {
+      rows[static_cast<size_t>(piece.owner)].push_back({piece.data, piece.bytes});
+      lengths[static_cast<size_t>(piece.owner)] += piece.bytes;
+    }
+  }
+
+  static bool areOf(std::span<const OwnedPiece> pieces, int64_t members) {
+    return std::ranges::all_of(pieces, [&](const OwnedPiece &piece) {
+      return piece.owner >= 0 && piece.owner < members && piece.bytes >= 0;
+    });
+  }
+  int64_t longest() const { return lengths.empty() ? 0 : *std::ranges::max_element(lengths); }
+
+  /// What of an owner's row lies in [begin, begin + bytes): none where the row ends before.
+  std::vector<Communicator::Piece> window(int64_t owner, int64_t begin, int64_t bytes) const {
+    std::vector<Communicator::Piece> found;
+    int64_t at = 0;
+    for (const Communicator::Piece &piece : rows[static_cast<size_t>(owner)]) {
+      const int64_t from = std::max(begin, at), to = std::min(begin + bytes, at + piece.bytes);
+      if (from < to)
+        found.push_back({static_cast<std::byte *>(piece.data) + (from - at), to - from});
+      at += piece.bytes;
+    }
+    return found;
+  }
+
+private:
+  std::vector<std::vector<Communicator::Piece>> rows;
+  std::vector<int64_t> lengths;
+};
+
+/// Pieces of the same sizes that follow each other in memory.
+std::vector<Communicator::Piece> packedLike(const std::vector<Communicator::Piece> &pieces,
+                                            std::byte *memory) {
+  std::vector<Communicator::Piece> packed;
+  for (const Communicator::Piece &piece : pieces) {
+    packed.push_back({memory, piece.bytes});
+    memory += piece.bytes;
+  }
+  return packed;
+}
+
+const Status notOwned(Code::Internal, "a collective's ranks must contain the caller and the owner "
+                                      "of each piece");
+
+} // namespace
+
+/// In rounds: everyone sends each owner its values, and the owner adds them in the order of ranks.
+Status Communicator::reduceScatter(std::span<const OwnedPiece> pieces, std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  const int64_t members = c.members(), me = c.me();
+  if (!c.isMember() || !OwnedRows::areOf(pieces, members))
+    return notOwned;
+  if (members == 1)
+    return Status::ok();
+  const OwnedRows rows(pieces, members);
+  const int64_t total = rows.longest();
+  const int64_t size = sizeof(float),
+                round = std::min(
+                    total, std::min(shareElements,
+                                    std::max<int64_t>(1, collectiveStaging / (members * size))) *
+                               size);
+  OMNIBAL_ASSIGN_OR_RETURN(std::byte *const staged, stage(round * members));
+  for (int64_t begin = 0; begin < total; begin += round) {
+    const std::vector<Piece> own = rows.window(me, begin, round);
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      if (!own.empty())
+        OMNIBAL_RETURN_IF_ERROR(c.receive(i, packedLike(own, staged + i * round)));
+      if (const std::vector<Piece> theirs = rows.window(i, begin, round); !theirs.empty())
+        OMNIBAL_RETURN_IF_ERROR(c.send(i, theirs));
+    }
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+    int64_t at = 0;
+    for (const Piece &piece : own) {
+      auto *values = static_cast<float *>(piece.data);
+      auto of = [&](int64_t member) {
+        return member == me ? values
+                            : reinterpret_cast<const float *>(staged + member * round + at);
+      };
+      for (int64_t e = 0; e < piece.bytes / size; ++e) {
+        float value = of(0)[e];
+        for (int64_t member = 1; member < members; ++member)
+          value += of(member)[e];
+        values[e] = value;
+      }
+      at += piece.bytes;
+    }
+  }
+  return Status::ok();
+}
+
+Status Communicator::allGather(std::span<const OwnedPiece> pieces, std::span<const int> ranks) {
+  Collective c(*this, ranks);
+  const int64_t members = c.members(), me = c.me();
+  if (!c.isMember() || !OwnedRows::areOf(pieces, members))
+    return notOwned;
+  const OwnedRows rows(pieces, members);
+  for (int64_t begin = 0; begin < rows.longest(); begin += broadcastShare) {
+    const std::vector<Piece> own = rows.window(me, begin, broadcastShare);
+    for (int64_t i = 0; i < members; ++i) {
+      if (i == me)
+        continue;
+      if (const std::vector<Piece> theirs = rows.window(i, begin, broadcastShare); !theirs.empty())
+        OMNIBAL_RETURN_IF_ERROR(c.receive(i, theirs));
+      if (!own.empty())
+        OMNIBAL_RETURN_IF_ERROR(c.send(i, own));
+    }
+    OMNIBAL_RETURN_IF_ERROR(c.finish());
+  }
+  return Status::ok();
 }
 
 /// Places of the tree are counted from the root. As in gatherBehind, no message refers to the

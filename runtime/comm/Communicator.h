@@ -32,6 +32,13 @@ std::string stepForPeople(int64_t step);
 /// "step 3, stage 1, micro-batch 2, backward" in the third step.
 std::string toString(const Activity &activity);
 
+/// A piece of what several ranks hold alike, and whose of them it is.
+struct OwnedPiece {
+  void *data = nullptr;
+  int64_t bytes = 0;
+  int owner = 0; ///< its place among the ranks
+};
+
 /// The most memory that a rank's collectives take beside their arguments.
 inline constexpr int64_t collectiveStaging = int64_t{8} << 20;
 
@@ -94,6 +101,11 @@ public:
   /// so that all get the same bits.
   Status allReduce(std::span<float> data, std::span<const int> ranks);
   Status allReduce(std::span<double> data, std::span<const int> ranks);
+  /// Sums float32 values as allReduce does, bit by bit, but each piece's sum is its owner's only;
+  /// other pieces are left as they are. All ranks name the same sizes and owners.
+  Status reduceScatter(std::span<const OwnedPiece> pieces, std::span<const int> ranks);
+  /// Gives all ranks what each piece's owner has there. All name the same sizes and owners.
+  Status allGather(std::span<const OwnedPiece> pieces, std::span<const int> ranks);
   /// Gives all ranks what `root`, one of them, has there.
   Status broadcast(std::span<std::byte> data, int root, std::span<const int> ranks);
   /// Does the same with a text, whose length only the root knows, over all ranks.

@@ -90,6 +90,15 @@ public:
   /// belongs to the transport until wait().
   virtual Result<Handle> startBroadcast(std::span<const Piece> pieces, int root,
                                         std::span<const int> ranks) = 0;
+  /// Starts to sum float32 values as startSum does, but each piece's sum is its owner's only; other
+  /// pieces are left as they are or hold anything. All name the same sizes and owners.
+  virtual Result<Handle> startScatter(std::span<const OwnedPiece> pieces,
+                                      std::span<const int> ranks, std::optional<Event> after) = 0;
+  /// Starts to copy what each piece's owner has there to the same piece of the others of `ranks`
+  /// (as in startSum), behind the work enqueued so far. All name the same sizes and owners; the
+  /// memory belongs to the transport until wait().
+  virtual Result<Handle> startGather(std::span<const OwnedPiece> pieces,
+                                     std::span<const int> ranks) = 0;
   /// Returns a function that tells when the device performed a sum. Ask for it before wait(), and
   /// call it when the queue has got behind that wait. Null: the sum was performed while startSum()
   /// was called.
@@ -104,6 +113,10 @@ public:
   /// of the ranks, `place` this one's. The other slots hold zeros.
   virtual Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) {
     return allReduce(slots, ranks); // which is exact, as a number meets zeros only
+  }
+  Status gather(std::span<const OwnedPiece> pieces, std::span<const int> ranks) {
+    OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startGather(pieces, ranks));
+    return wait(handle);
   }
   Status broadcast(std::span<const Piece> pieces, int root, std::span<const int> ranks) {
     OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startBroadcast(pieces, root, ranks));
@@ -138,7 +151,25 @@ struct SumsOptions {
   double labels = 0;   ///< of all ranks, or what gradients are divided by instead; 0: no update
   double clip = 0;     ///< of the global norm; 0 or less = off
   bool updates = true; ///< false: no update follows, so the sums may be anything
+  bool counts = true;  ///< the squared norm; false: another rank has the same sums
+  /// Where ranks have a share each of the sums: these ranks (a group of the transport), and by run
+  /// the place among them of the one that has it; other ranks' runs have no data.
+  std::span<const int> sharers = {}, owners = {};
 };
+
+/// The sums of the runs' blocks, one after the other from `sums` on, as pieces of their owners.
+inline std::vector<OwnedPiece> sumsOfOwners(std::span<const FloatRun> runs,
+                                            std::span<const int> owners, double *sums) {
+  std::vector<OwnedPiece> pieces;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    const int64_t count = blocksOf(runs[r].elements, runs[r].phase);
+    if (pieces.empty() || pieces.back().owner != owners[r])
+      pieces.push_back({sums, 0, owners[r]});
+    pieces.back().bytes += count * int64_t{sizeof(double)};
+    sums += count;
+  }
+  return pieces;
+}
 
 /// Kernels' work that was recorded and can be enqueued again and again.
 class CapturedGraph {
@@ -206,7 +237,7 @@ public:
   // What a step adds up, without waiting for it (StepSums.h).
   /// Adds to the step's loss of its tokens or of its routers.
   virtual Status addLosses(std::span<const float> losses, LossKind kind) = 0;
-  /// Ends the step's sums, which are its losses and the squared norm of this rank's `gradients`:
+  /// Ends the step's sums, which are its losses and the squared norm of these `gradients`:
   /// all ranks get those of all, and the update's scale is made of them. The readback has the
   /// ranks' slots and holds until the next one. The losses start again at zero.
   virtual Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
@@ -262,7 +293,7 @@ public:
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 10, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 11, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_DEVICE_OPTIMIZER_H
 #define RUNTIME_DEVICE_OPTIMIZER_H
 
+#include "runtime/device/NormBlocks.h"
 #include "runtime/support/BFloat16.h"
 #include <cstdint>
 
@@ -30,6 +31,8 @@ struct AdamWOptions {
 struct FloatRun {
   float *data = nullptr;
   int64_t elements = 0;
+  /// Values of its first block that lie before it, in other runs: they have sums of their own.
+  int64_t phase = 0;
 };
 
 } // namespace omnibal::rt

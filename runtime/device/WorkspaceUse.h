@@ -2,6 +2,7 @@
 #ifndef RUNTIME_DEVICE_WORKSPACEUSE_H
 #define RUNTIME_DEVICE_WORKSPACEUSE_H
 
+#include "runtime/device/NormBlocks.h"
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -38,7 +39,7 @@ inline int64_t batchRingBytes(int64_t bytesOfStep) {
 }
 /// One of the optimizer's lists holds tensors, and blocks of them with partial sums of a norm. It
 /// has four parts that begin at multiples of 256.
-inline constexpr int64_t updateBlockElements = 16384;
+inline constexpr int64_t updateBlockElements = normBlock;
 inline int64_t updateListBytes(int64_t tensors, int64_t blocks) {
   return 56 * tensors + 24 * blocks + 4 * 256;
 }

@@ -1,4 +1,5 @@
 #include "runtime/executor/ActionRun.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/schedule/ActionKinds.h"
 #include <algorithm>
 #include <cstring>
@@ -141,7 +142,7 @@ Status ActionRun::communicate(const Action &a) {
       pieces.push_back({pieceAt(region, p, within, a.unit(), tiles, *batch), size});
       bytes += size;
     }
-    int peer = replica * program.stages + (sends ? t.toStage : t.fromStage);
+    const int peer = RankGrid(program).rankOf({replica, sends ? t.toStage : t.fromStage});
     OMNIBAL_ASSIGN_OR_RETURN(state.handles[key], sends ? transport.send(peer, tag, pieces)
                                                        : transport.receive(peer, tag, pieces));
   } else {

@@ -1,6 +1,7 @@
 //===- Epilogue.cpp - The end of a step: reductions, clipping, update ---------------===//
 #include "runtime/comm/StepSums.h"
 #include "runtime/executor/ActionRun.h"
+#include "runtime/program/RankGrid.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,33 +9,12 @@
 
 namespace omnibal::rt {
 std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)> &which) const {
-  std::vector<int> ranks;
+  std::vector<int32_t> stages;
   for (const Stage &stage : loaded.program.stageList)
     if (which(stage))
-      ranks.push_back(theReplica * loaded.program.stages + stage.id);
-  return ranks;
+      stages.push_back(stage.id);
+  return RankGrid(loaded.program).sharersOf(theReplica, stages);
 }
-
-std::vector<FloatRun> Executor::gradients(bool countedOnly) {
-  std::vector<FloatRun> runs;
-  for (const Parameter &q : stageInfo().parameters)
-    if (q.trainable && (q.counted || !countedOnly))
-      runs.push_back({at(q.gradOffset), q.elements()});
-  return runs;
-}
-
-std::vector<AdamWTensor> Executor::updated() {
-  std::vector<AdamWTensor> tensors;
-  for (const Parameter &q : stageInfo().parameters)
-    if (q.trainable)
-      tensors.push_back(
-          {at(q.weightOffset()), at(q.gradOffset), at(q.moment1Offset), at(q.moment2Offset),
-           q.elements(), q.decay,
-           q.masterOffset < 0 ? nullptr : reinterpret_cast<BFloat16 *>(at(q.dataOffset))});
-  return tensors;
-}
-
-Status Executor::refreshCopies() { return device.backend->copyParameters(updated()); }
 
 std::vector<int> Executor::ranksOfShared(int32_t group) const {
   return ranksOfStages([&](const Stage &stage) {
@@ -44,10 +24,7 @@ std::vector<int> Executor::ranksOfShared(int32_t group) const {
 }
 
 std::vector<int> Executor::ranksOfReplicas() const {
-  std::vector<int> ranks;
-  for (int d = 0; d < loaded.program.dataParallel; ++d)
-    ranks.push_back(d * loaded.program.stages + theStage);
-  return ranks;
+  return RankGrid(loaded.program).replicasOf(theStage);
 }
 
 Result<Transport::Handle> Executor::startSum(std::span<const FloatRun> runs,
@@ -68,35 +45,6 @@ Status Executor::reduceShared(int32_t group) {
       runs.push_back({at(q.gradOffset), q.elements()});
   OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle, startSum(runs, ranks, std::nullopt));
   return device.transport->wait(handle);
-}
-
-Status Executor::reduceBucket(int32_t number) {
-  if (loaded.program.dataParallel == 1)
-    return Status::ok();
-  const std::vector<int> ranks = ranksOfReplicas();
-  std::vector<int32_t> order = stageInfo().buckets[number].parameters;
-  std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
-    return stageInfo().parameters[x].gradOffset < stageInfo().parameters[y].gradOffset;
-  });
-  // Neighbors in the arena go together: fewer messages.
-  std::vector<FloatRun> runs;
-  for (int32_t i : order) {
-    const Parameter &q = stageInfo().parameters[i];
-    float *data = at(q.gradOffset);
-    if (!runs.empty() && runs.back().data + runs.back().elements == data)
-      runs.back().elements += q.elements();
-    else
-      runs.push_back({data, q.elements()});
-  }
-  auto complete = impl->complete.find(number);
-  std::optional<Event> after;
-  if (impl->replicaWeight != 1) // behind everything so far
-    OMNIBAL_RETURN_IF_ERROR(device.backend->scale(runs, impl->replicaWeight));
-  else if (complete != impl->complete.end())
-    after = complete->second;
-  OMNIBAL_ASSIGN_OR_RETURN(Transport::Handle handle, startSum(runs, ranks, after));
-  impl->sums.push_back(handle);
-  return Status::ok();
 }
 
 /// What follows sees the sums of all buckets.
@@ -175,12 +123,19 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.tiles = std::llround(counts[Tiles]);
   result.flops = counts[Flops];
   step.divisor = counts[Labels] > 0 ? options.lossDivisor.value_or(counts[Labels]) : 0;
-  // Replicas hold the same sums of gradients by now: one of them counts.
-  std::vector<FloatRun> counted = theReplica == 0 ? gradients(true) : std::vector<FloatRun>();
-  OMNIBAL_ASSIGN_OR_RETURN(step.sums,
-                           device.backend->finishSums(counted, *device.transport,
-                                                      {everyone, communicator.rank(), step.divisor,
-                                                       options.clip, !result.dropped}));
+  SumsOptions sums{everyone, communicator.rank(), step.divisor, options.clip, !result.dropped};
+  const std::vector<int> sharers = ranksOfReplicas();
+  std::vector<int> owners;
+  const std::vector<FloatRun> counted = countedGradients(owners);
+  sums.counts = theReplica == 0; // the sums of gradients are the same on all by now
+  if (loaded.program.zero > 0) {
+    sums.sharers = sharers;
+    sums.owners = owners;
+  }
+  OMNIBAL_ASSIGN_OR_RETURN(
+      step.sums, device.backend->finishSums(
+                     sums.counts || loaded.program.zero > 0 ? counted : std::vector<FloatRun>(),
+                     *device.transport, sums));
   return Status::ok();
 }
 
@@ -202,7 +157,7 @@ Status Executor::readSums(StepUnderWay &step) {
       if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm)) {
         result.undefined = start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
                            std::to_string(r) + " (stage " +
-                           std::to_string(r % loaded.program.stages) +
+                           std::to_string(RankGrid(loaded.program).placeOf(r).stage) +
                            ") is not a finite number; nothing was updated. Lower --lr, raise "
                            "--warmup-steps, or check the data and the weights";
         return Status::ok();
@@ -266,24 +221,27 @@ Status Executor::measure(StepUnderWay &step) {
 }
 
 Status Executor::update(const StepOptions &options, const StepUnderWay &step) {
+  impl->updated = false;
   if (options.beforeUpdate) {
     StepUnderWay seen = step;
     OMNIBAL_RETURN_IF_ERROR(readSums(seen)); // nothing is done with gradients that are none
     if (!seen.result.undefined.empty())
       return invalid(seen.result.undefined);
     if (seen.result.dropped)
-      return device.backend->fillZero(gradients(false));
+      return device.backend->fillZero(gradients());
     OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(step.divisor));
   }
   // Without a label every gradient is zero, and AdamW would still decay: there is no update. Nor is
   // there one from data that nobody has.
   if (step.divisor <= 0 || step.result.dropped)
-    return device.backend->fillZero(gradients(false));
+    return device.backend->fillZero(gradients());
   AdamWOptions adam = options.adamW;
   adam.step = ++updates;
   adam.scaleOfStep = true;   // 1 / divisor and clipping, wherever they were computed
   adam.zeroGradients = true; // the next step's sums start here
-  return device.backend->adamW(updated(), adam);
+  OMNIBAL_RETURN_IF_ERROR(device.backend->adamW(updated(), adam));
+  impl->updated = true;
+  return loaded.program.zero > 0 ? device.backend->fillZero(foreignGradients()) : Status::ok();
 }
 
 } // namespace omnibal::rt

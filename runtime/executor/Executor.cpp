@@ -66,12 +66,14 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
       return failure(std::move(status));
     Event begin = perMicrobatch(a) ? Event() : backend.recordEvent();
     impl->sumClock = nullptr;
-    status = isCompute(a.kind)                       ? run.compute(a)
-             : perMicrobatch(a)                      ? run.communicate(a)
-             : a.kind == ActionKind::ReduceShared    ? reduceShared(a.index)
-             : a.kind == ActionKind::ReduceGradients ? reduceBucket(a.index)
-             : a.kind == ActionKind::ReduceScalars   ? reduceScalars(source, *options, *step)
-                                                     : update(*options, *step);
+    status = isCompute(a.kind)                        ? run.compute(a)
+             : perMicrobatch(a)                       ? run.communicate(a)
+             : a.kind == ActionKind::ReduceShared     ? reduceShared(a.index)
+             : a.kind == ActionKind::ReduceGradients  ? reduceBucket(a.index)
+             : a.kind == ActionKind::ScatterGradients ? scatterBucket(a.index)
+             : a.kind == ActionKind::ReduceScalars    ? reduceScalars(source, *options, *step)
+             : a.kind == ActionKind::GatherParameters ? gatherBucket(a.index)
+                                                      : update(*options, *step);
     if (status)
       status = device.arena->checkGuards();
     if (!status && status.code() == Code::InvalidArgument && a.kind == ActionKind::Update)
@@ -164,7 +166,7 @@ Status Executor::forgetUndefinedStep(int64_t count) {
     return {Code::Internal, "a step is forgotten while one is under way"};
   updates = count;
   OMNIBAL_RETURN_IF_ERROR(device.backend->restartSums());
-  return device.backend->fillZero(gradients(false));
+  return device.backend->fillZero(gradients());
 }
 
 bool Executor::wasDropped() const {

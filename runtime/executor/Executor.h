@@ -102,6 +102,13 @@ struct StepResult {
   std::optional<StepPlanFacts> plan; ///< of this replica's step, where steps are planned
 };
 
+/// What the optimizer knows of some elements of a parameter, as they lie in the arena.
+struct OptimizerState {
+  const Parameter *parameter = nullptr;
+  int64_t first = 0, count = 0;
+  float *weight = nullptr, *moment1 = nullptr, *moment2 = nullptr; ///< of the first one
+};
+
 struct StepUnderWay; // ExecutorInternal.h
 
 class Executor {
@@ -160,8 +167,17 @@ public:
   const Stage &stageInfo() const;
   /// Returns an address in the arena, which is device memory (Backend.h); offset -1 gives null.
   float *at(int64_t offset);
-  /// Updates what kernels read after float32 values of parameters were changed from outside.
+  /// Updates what kernels read after float32 values of parameters were changed from outside. Where
+  /// replicas divide those (Parameter::weightOffset), this also takes this rank's share.
   Status refreshCopies();
+  /// What this rank's optimizer knows: its shares, or everything.
+  std::vector<OptimizerState> optimizerStates();
+  /// Between two steps, all ranks call these: makes Parameter::weightOffset the place of all of a
+  /// stage's float32 values; and undoes that.
+  Status bringWeights();
+  Status forgetWeights();
+  /// Gives this rank, before an update, all of its stage's summed gradients; all ranks call it.
+  Status gatherGradients();
   int64_t adamStep() const { return updates; }
   void setAdamStep(int64_t count) { updates = count; }
   ThreadPool &pool() { return *device.pool; }
@@ -189,7 +205,7 @@ private:
   Status connect();
   Status loadParameters(const TensorFiles &weights);
   Status loadConstants();
-  Status zeroState(const Parameter &parameter);
+  Status zeroState();
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,
                     const StepOptions *options, StepUnderWay *step);
   Status runPlan(const std::string &modeName, const RunPlan &plan, const Completions &completions,
@@ -199,6 +215,9 @@ private:
                                      std::optional<Event> after);
   Status reduceShared(int32_t group);
   Status reduceBucket(int32_t number);
+  Status scatterBucket(int32_t number);
+  Status gatherBucket(int32_t number);
+  Result<std::optional<Event>> weighBucket(int32_t bucket, std::span<const FloatRun> runs);
   Status waitForSums();
   Status weighLosses(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
@@ -208,8 +227,13 @@ private:
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
   std::vector<int> ranksOfReplicas() const;
   std::vector<int> ranksOfShared(int32_t group) const;
-  std::vector<FloatRun> gradients(bool countedOnly);
+  std::vector<FloatRun> gradients();
+  std::vector<FloatRun> countedGradients(std::vector<int> &owners);
+  std::vector<OwnedPiece> bucketGradients(int32_t number);
+  std::vector<FloatRun> foreignGradients();
   std::vector<AdamWTensor> updated();
+  Status takeShares();
+  bool bringsWeights() const;
 
   const LoadedProgram &loaded;
   Communicator &communicator;

@@ -107,6 +107,7 @@ struct Executor::Impl {
   /// For each bucket's number, where its gradients were complete; and the sums that have begun.
   std::map<int32_t, Event> complete;
   std::vector<Transport::Handle> sums;
+  bool updated = false;               ///< by the step's update
   std::function<TimeSpan()> sumClock; ///< of the action's sum, where a trace asks for it
   /// Results on their way to the host.
   struct PendingResult {

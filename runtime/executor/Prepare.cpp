@@ -2,7 +2,9 @@
 #include "runtime/comm/PatientAgreement.h"
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/executor/StepRehearsal.h"
+#include "runtime/program/BucketShares.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/Sizes.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/TensorFingerprint.h"
@@ -226,11 +228,12 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
                                                     Communicator &communicator,
                                                     const ExecutorOptions &options) {
   const Program &p = program.program;
-  if (communicator.size() != p.stages * p.dataParallel)
-    return invalid("the program needs " + std::to_string(p.stages * p.dataParallel) + " ranks (" +
+  const RankGrid grid(p);
+  if (communicator.size() != grid.ranks())
+    return invalid("the program needs " + std::to_string(grid.ranks()) + " ranks (" +
                    std::to_string(p.stages) + " stages x " + std::to_string(p.dataParallel) +
                    " data-parallel ranks), but there are " + std::to_string(communicator.size()));
-  const Stage &stage = p.stageList[communicator.rank() % p.stages];
+  const Stage &stage = p.stageList[grid.placeOf(communicator.rank()).stage];
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
@@ -257,9 +260,9 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
 Executor::Executor(const LoadedProgram &program, Communicator &communicator,
                    const ExecutorOptions &options, Device made)
     : loaded(program), communicator(communicator), options(options),
-      theStage(communicator.rank() % program.program.stages),
-      theReplica(communicator.rank() / program.program.stages), device(std::move(made)),
-      impl(std::make_unique<Impl>()) {
+      theStage(RankGrid(program.program).placeOf(communicator.rank()).stage),
+      theReplica(RankGrid(program.program).placeOf(communicator.rank()).replica),
+      device(std::move(made)), impl(std::make_unique<Impl>()) {
   impl->work.emplace(program.program);
   for (const auto &[name, mode] : stageInfo().modes)
     impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
@@ -284,11 +287,19 @@ Status Executor::connect() {
   return Status::ok();
 }
 
-Status Executor::zeroState(const Parameter &q) {
-  for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
-    if (offset >= 0)
-      OMNIBAL_RETURN_IF_ERROR(
-          device.backend->zero(at(offset), q.elements() * int64_t{sizeof(float)}));
+/// Gradients and moments.
+Status Executor::zeroState() {
+  auto zero = [&](int64_t offset, int64_t elements) {
+    return offset < 0 ? Status::ok()
+                      : device.backend->zero(at(offset), elements * int64_t{sizeof(float)});
+  };
+  for (const Parameter &q : stageInfo().parameters)
+    for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
+      OMNIBAL_RETURN_IF_ERROR(zero(offset, q.elements()));
+  for (const Bucket &bucket : stageInfo().buckets)
+    if (bucket.share)
+      for (int64_t offset : {bucket.share->moment1Offset, bucket.share->moment2Offset})
+        OMNIBAL_RETURN_IF_ERROR(zero(offset, largestShare(bucket.share->bounds)));
   return Status::ok();
 }
 
@@ -297,9 +308,8 @@ Status Executor::initialize(const TensorFiles &weights) {
   // All ranks go on or none: who waits for what another could not read waits in vain.
   OMNIBAL_RETURN_IF_ERROR(agreeAfter(communicator, [&] { return loadParameters(weights); }));
   OMNIBAL_RETURN_IF_ERROR(shareParameters(false));
-  for (const Parameter &q : stageInfo().parameters)
-    OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   OMNIBAL_RETURN_IF_ERROR(refreshCopies());
+  OMNIBAL_RETURN_IF_ERROR(zeroState());
   return agreeAfter(communicator, [&] { return loadConstants(); });
 }
 

@@ -1,6 +1,7 @@
 //===- Reductions.cpp - Who sums gradients with whom, and from when on ------------------------===//
 #include "runtime/executor/Completions.h"
 #include "runtime/executor/ExecutorInternal.h"
+#include "runtime/program/RankGrid.h"
 #include <algorithm>
 #include <set>
 
@@ -32,18 +33,13 @@ RankGroups rankGroups(const Program &program) {
     for (const Parameter &q : stage.parameters)
       if (q.trainable && q.sharedGroup >= 0)
         holders[q.sharedGroup].insert(stage.id);
+  const RankGrid grid(program);
   RankGroups groups;
   for (const auto &[group, stages] : holders)
-    for (int d = 0; d < program.dataParallel; ++d) {
-      std::vector<int> &ranks = groups.emplace_back();
-      for (int32_t s : stages)
-        ranks.push_back(d * program.stages + s);
-    }
-  for (int s = 0; s < program.stages; ++s) {
-    std::vector<int> &ranks = groups.emplace_back();
-    for (int d = 0; d < program.dataParallel; ++d)
-      ranks.push_back(d * program.stages + s);
-  }
+    for (int replica = 0; replica < grid.replicas; ++replica)
+      groups.push_back(grid.sharersOf(replica, stages));
+  for (int stage = 0; stage < grid.stages; ++stage)
+    groups.push_back(grid.replicasOf(stage));
   return groups;
 }
 
@@ -77,12 +73,13 @@ Completions findCompletions(const Stage &stage, const Mode &mode, std::span<cons
 
 std::vector<Action> withEpilogue(const Stage &stage, const Mode &mode,
                                  std::vector<Action> actions) {
-  auto sums = [](const Action &a) { return a.kind == ActionKind::ReduceGradients; };
+  auto sums = [](const Action &a) { return reducesBucket(a.kind); };
   auto starts = [](const Action &a) {
     return a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send;
   };
   std::vector<LastAddition> last;
-  if (std::any_of(mode.actions.begin(), mode.actions.end(), sums))
+  const auto own = std::find_if(mode.actions.begin(), mode.actions.end(), sums);
+  if (own != mode.actions.end())
     last = lastAdditions(stage, mode, actions);
   std::vector<Action> list;
   size_t next = 0;
@@ -93,7 +90,7 @@ std::vector<Action> withEpilogue(const Stage &stage, const Mode &mode,
     for (; next < last.size() && last[next].action >= 0 &&
            last[next].action <= static_cast<int64_t>(k);
          ++next)
-      list.push_back({ActionKind::ReduceGradients, 0, static_cast<int32_t>(next)});
+      list.push_back({own->kind, 0, static_cast<int32_t>(next)});
   }
   for (const Action &a : mode.actions)
     if (a.kind > ActionKind::WaitSend && (!sums(a) || a.index >= static_cast<int32_t>(next)))

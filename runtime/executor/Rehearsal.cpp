@@ -74,9 +74,9 @@ Status Executor::initializeForRehearsal() {
     OMNIBAL_RETURN_IF_ERROR(device.backend->write(
         q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
         q.elements() * byteSize(inBFloat16 ? DType::BF16 : DType::F32), fill));
-    OMNIBAL_RETURN_IF_ERROR(zeroState(q));
   }
   OMNIBAL_RETURN_IF_ERROR(refreshCopies());
+  OMNIBAL_RETURN_IF_ERROR(zeroState());
   return loadConstants();
 }
 

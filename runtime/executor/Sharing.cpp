@@ -41,7 +41,7 @@ Status Executor::shareParameters(bool moments) {
     if (q.trainable)
       pieces.push_back({at(q.weightOffset()), floats});
     for (int64_t offset : {q.moment1Offset, q.moment2Offset})
-      if (q.trainable && moments)
+      if (q.trainable && moments && offset >= 0) // those of shares are nobody else's
         pieces.push_back({at(offset), floats});
   };
   Transport &transport = *device.transport;

@@ -19,9 +19,10 @@ template <> struct Words<Space> {
                                                        "region"};
 };
 template <> struct Words<ActionKind> {
-  static constexpr std::array<const char *, 12> list = {
-      "forward", "backward",  "input_grad",    "weight_grad",      "post_recv",      "wait_recv",
-      "send",    "wait_send", "reduce_shared", "reduce_gradients", "reduce_scalars", "update"};
+  static constexpr std::array<const char *, 14> list = {
+      "forward",           "backward",       "input_grad", "weight_grad",      "post_recv",
+      "wait_recv",         "send",           "wait_send",  "reduce_shared",    "reduce_gradients",
+      "scatter_gradients", "reduce_scalars", "update",     "gather_parameters"};
 };
 
 template <> struct Words<Interpolation> {

@@ -1,5 +1,7 @@
 #include "runtime/program/Printer.h"
+#include "runtime/program/BucketShares.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>
 #include <sstream>
@@ -12,8 +14,15 @@ void printMemory(std::ostream &out, const Stage &stage) {
   for (const Parameter &q : stage.parameters) {
     weights +=
         denseBytes(q.shape, q.dtype) + (q.masterOffset >= 0 ? denseBytes(q.shape, DType::F32) : 0);
-    optimizer += q.trainable ? 3 * denseBytes(q.shape, DType::F32) : 0;
+    const int64_t arrays = (q.gradOffset >= 0) + (q.moment1Offset >= 0) + (q.moment2Offset >= 0);
+    optimizer += arrays * denseBytes(q.shape, DType::F32);
   }
+  for (const Bucket &bucket : stage.buckets)
+    if (bucket.share) {
+      const int64_t bytes = largestShare(bucket.share->bounds) * byteSize(DType::F32);
+      weights += bucket.share->masterOffset >= 0 ? bytes : 0;
+      optimizer += 2 * bytes;
+    }
   for (const Constant &c : stage.constants)
     constants += denseBytes(c.shape, c.dtype);
   out << "  memory: arena " << stage.arenaBytes << " bytes (" << bytesToString(stage.arenaBytes)
@@ -37,6 +46,16 @@ void printParameters(std::ostream &out, const Stage &stage) {
       out << ", shared group " << q.sharedGroup << (q.counted ? "" : " (copy)");
     out << ", at " << q.dataOffset << "\n";
   }
+  for (const Bucket &bucket : stage.buckets)
+    if (bucket.share) {
+      out << "    bucket " << &bucket - stage.buckets.data() << " of parameters";
+      for (int32_t number : bucket.parameters)
+        out << " " << number;
+      out << " in shares up to";
+      for (size_t replica = 1; replica < bucket.share->bounds.size(); ++replica)
+        out << " " << bucket.share->bounds[replica];
+      out << "\n";
+    }
   for (const Constant &c : stage.constants)
     out << "    constant " << c.name << " " << nameOf(c.dtype) << " " << toString(c.shape)
         << ", at " << c.offset << "\n";
@@ -114,7 +133,8 @@ void printMode(std::ostream &out, const Program &p, const std::string &name, con
           << a.microbatch;
     else if (a.kind <= ActionKind::WaitSend)
       out << " transfer " << mode.transfers[a.index].id << " mb " << a.microbatch;
-    else if (a.kind == ActionKind::ReduceShared || a.kind == ActionKind::ReduceGradients)
+    else if (a.kind == ActionKind::ReduceShared || a.kind == ActionKind::GatherParameters ||
+             reducesBucket(a.kind))
       out << " " << a.index;
     out << "\n";
   }
@@ -156,8 +176,8 @@ std::string printFunction(const Function &f) {
 std::string printStage(const Program &p, const Stage &stage) {
   std::ostringstream out;
   out << "stage " << stage.id << ", ranks";
-  for (int d = 0; d < p.dataParallel; ++d)
-    out << " " << d * p.stages + stage.id;
+  for (int rank : RankGrid(p).holdersOf(stage.id))
+    out << " " << rank;
   out << "\n";
   printMemory(out, stage);
   printParameters(out, stage);
@@ -173,7 +193,8 @@ std::string printProgram(const Program &p) {
   const bool several = p.trainModes.size() > 1;
   if (!several)
     printCaps(out, p.trainModes[0]);
-  out << p.stages << " stages x " << p.dataParallel << " replicas";
+  out << p.stages << " stages x " << p.dataParallel << " replicas"
+      << (p.zero > 0 ? " (ZeRO-1)" : "");
   if (!several)
     printSteps(out << ", ", p.trainModes[0]);
   out << "\n";

@@ -8,6 +8,7 @@
 #ifndef RUNTIME_PROGRAM_PROGRAM_H
 #define RUNTIME_PROGRAM_PROGRAM_H
 
+#include "runtime/device/NormBlocks.h"
 #include "runtime/program/PictureGrid.h"
 #include "runtime/support/Types.h"
 #include <compare>
@@ -162,15 +163,20 @@ enum class ActionKind {
   Backward,
   InputGrad,
   WeightGrad,
-  PostRecv,        ///< start receiving transfer `index`; does not block
-  WaitRecv,        ///< block until that receive is complete
-  Send,            ///< start sending transfer `index`; does not block
-  WaitSend,        ///< block until the send buffer may be reused
-  ReduceShared,    ///< sum gradients of shared group `index` over its stages, in stage order
-  ReduceGradients, ///< sum gradient bucket `index` over data-parallel ranks, in rank order
-  ReduceScalars,   ///< loss, label count, squared norm over all ranks
-  Update           ///< AdamW with the clipping scale
+  PostRecv,         ///< start receiving transfer `index`; does not block
+  WaitRecv,         ///< block until that receive is complete
+  Send,             ///< start sending transfer `index`; does not block
+  WaitSend,         ///< block until the send buffer may be reused
+  ReduceShared,     ///< sum gradients of shared group `index` over its stages, in stage order
+  ReduceGradients,  ///< sum gradient bucket `index` over data-parallel ranks, in rank order
+  ScatterGradients, ///< the same, but each rank gets its share of the bucket only
+  ReduceScalars,    ///< loss, label count, squared norm over all ranks
+  Update,           ///< AdamW with the clipping scale
+  GatherParameters  ///< what kernels read of bucket `index`, from the ranks that updated it
 };
+constexpr bool reducesBucket(ActionKind kind) {
+  return kind == ActionKind::ReduceGradients || kind == ActionKind::ScatterGradients;
+}
 /// Work on a chunk.
 inline constexpr ActionKind computeKinds[] = {ActionKind::Forward, ActionKind::Backward,
                                               ActionKind::InputGrad, ActionKind::WeightGrad};
@@ -245,11 +251,15 @@ struct Parameter {
     return count;
   }
   /// Offsets into the arena; -1 stands for none. A trainable parameter that kernels read in BF16
-  /// has its float32 values, which the optimizer changes, at masterOffset.
+  /// has its float32 values, which the optimizer changes, at masterOffset. Where replicas divide
+  /// them (Bucket::share), there are no moments and no float32 values here.
   int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1, moment2Offset = -1,
           masterOffset = -1;
-  /// The offset of a trainable parameter's float32 values.
-  int64_t weightOffset() const { return masterOffset >= 0 ? masterOffset : dataOffset; }
+  /// The offset of all of a trainable parameter's float32 values. Where replicas divide those, it
+  /// is the gradient's place: values are there only while they come or go, between two steps.
+  int64_t weightOffset() const {
+    return masterOffset >= 0 ? masterOffset : dtype == DType::F32 ? dataOffset : gradOffset;
+  }
 };
 
 struct Constant {
@@ -259,9 +269,19 @@ struct Constant {
   int64_t offset = 0; ///< into the arena
 };
 
+/// How replicas divide what the optimizer knows of a bucket (ZeRO-1). Its elements are those of its
+/// gradients in the order of the arena, cut at multiples of normBlock. A replica has room for the
+/// largest share and its own share's state at the beginning of that.
+struct BucketShare {
+  std::vector<int64_t> bounds; ///< replica r has the elements [bounds[r], bounds[r + 1])
+  int64_t moment1Offset = -1, moment2Offset = -1;
+  int64_t masterOffset = -1; ///< of the float32 values, where kernels read BF16
+};
+
 struct Bucket {
-  std::vector<int32_t> parameters;
-}; ///< stage-local parameter numbers
+  std::vector<int32_t> parameters; ///< stage-local numbers
+  std::optional<BucketShare> share;
+};
 
 struct Stage {
   int32_t id = 0;
@@ -323,6 +343,7 @@ struct Program {
   std::string model;     ///< file name of the source model
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of this; buffers hold that
   int32_t stages = 1, dataParallel = 1;
+  int32_t zero = 0; ///< 1: replicas divide moments and float32 values (BucketShare)
   /// At least one; their caps ascend by tokens.
   std::vector<TrainMode> trainModes = std::vector<TrainMode>(1);
   ModelInfo info;

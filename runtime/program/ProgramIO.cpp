@@ -1,5 +1,6 @@
 #include "runtime/program/ProgramIO.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/StagesText.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/support/AtomicFile.h"
@@ -52,12 +53,13 @@ Status checkManifest(JsonField root, const std::string &path) {
   }
   if (version == formats::modesProgram) {
     root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "row_bucket", "stages",
-                   "data_parallel", "train_modes", "info"});
+                   "data_parallel", "zero", "train_modes", "info"});
     (void)root["train_modes"]; // which says that it is missing
     return Status::ok();
   }
   root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
-                 "row_bucket", "stages", "data_parallel", "microbatches", "schedule", "info"});
+                 "row_bucket", "stages", "data_parallel", "zero", "microbatches", "schedule",
+                 "info"});
   return Status::ok();
 }
 
@@ -117,7 +119,10 @@ Status readStages(const std::string &text, const std::string &path, int rank, Pr
     return {Code::DataLoss, path + ": an array of stages is expected; compile the program again"};
   }
   const size_t count = texts->size();
-  const size_t own = rank == everyStage ? count : static_cast<size_t>(rank) % count;
+  const size_t own =
+      rank == everyStage
+          ? count
+          : static_cast<size_t>(RankGrid(1, static_cast<int>(count)).placeOf(rank).stage);
   for (size_t s = 0; s < count; ++s) {
     const std::string where = "stages[" + std::to_string(s) + "]";
     const bool whole = rank == everyStage || s == own;

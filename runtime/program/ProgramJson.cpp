@@ -137,6 +137,14 @@ json write(const PictureGrid &g) {
     grid["align_corners"] = g.alignCorners;
   return grid;
 }
+json write(const Bucket &b) {
+  if (!b.share)
+    return json(b.parameters);
+  const BucketShare &share = *b.share;
+  return {{"parameters", b.parameters},
+          {"bounds", share.bounds},
+          {"offsets", {share.moment1Offset, share.moment2Offset, share.masterOffset}}};
+}
 json write(const Stage &s) {
   json modes = json::object();
   for (const auto &[name, mode] : s.modes)
@@ -166,7 +174,7 @@ json write(const Stage &s) {
                                          {"shape", c.shape},
                                          {"offset", c.offset}};
                                })},
-          {"buckets", listOf(s.buckets, [](const Bucket &b) { return json(b.parameters); })},
+          {"buckets", listOf(s.buckets, [](const Bucket &b) { return write(b); })},
           {"modes", modes}};
 }
 
@@ -344,6 +352,19 @@ Parameter readParameter(Field f) {
   p.masterOffset = t[4].integer();
   return p;
 }
+Bucket readBucket(Field f) {
+  auto numbers = [](Field list) { return list.list([](Field i) { return i.small(); }); };
+  if (!f.has("parameters"))
+    return {numbers(f), std::nullopt};
+  f.onlyKeys({"parameters", "bounds", "offsets"});
+  Bucket bucket{numbers(f["parameters"]), BucketShare{}};
+  bucket.share->bounds = readIntegers(f["bounds"]);
+  auto t = f["offsets"].tuple(3);
+  bucket.share->moment1Offset = t[0].integer();
+  bucket.share->moment2Offset = t[1].integer();
+  bucket.share->masterOffset = t[2].integer();
+  return bucket;
+}
 Stage readStage(Field f) {
   f.onlyKeys({"id", "arena_bytes", "persistent_bytes", "reserved_bytes", "parameters", "constants",
               "buckets", "modes"});
@@ -358,8 +379,7 @@ Stage readStage(Field f) {
     return Constant{e["name"].text(), readName<DType>(e["dtype"], "dtype"),
                     readIntegers(e["shape"]), e["offset"].integer()};
   });
-  s.buckets =
-      f["buckets"].list([](Field e) { return Bucket{e.list([](Field i) { return i.small(); })}; });
+  s.buckets = f["buckets"].list(readBucket);
   f["modes"].members([&](const std::string &name, Field m) { s.modes[name] = readMode(m); });
   return s;
 }
@@ -405,6 +425,8 @@ void readSettings(Field f, Program &p) {
   p.rowBucket = f["row_bucket"].small();
   p.stages = f["stages"].small();
   p.dataParallel = f["data_parallel"].small();
+  if (f.has("zero"))
+    p.zero = f["zero"].small();
   p.trainModes = f.has("train_modes") ? readTrainModes(f["train_modes"])
                                       : std::vector<TrainMode>{readOnlyTrainMode(f)};
   Field i = f["info"];
@@ -460,6 +482,8 @@ json settingsToJson(const Program &p) {
       j["degree"] = mode.degree;
       return j;
     });
+  if (p.zero > 0)
+    settings["zero"] = p.zero;
   return settings;
 }
 

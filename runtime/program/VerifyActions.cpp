@@ -17,7 +17,7 @@ using Key = std::pair<int32_t, int32_t>; ///< index, micro-batch
 
 /// Position of each action of one kind; an error if one occurs twice.
 struct Positions {
-  std::map<Key, int64_t> byKind[12];
+  std::map<Key, int64_t> byKind[14];
   int64_t of(ActionKind kind, int32_t index, int32_t microbatch) const {
     const auto &map = byKind[static_cast<size_t>(kind)];
     auto found = map.find({index, microbatch});
@@ -43,7 +43,7 @@ Status checkIndices(const Stage &stage, const Mode &mode, bool train, const std:
       limit = mode.chunks.size();
     else if (perMicrobatch)
       limit = mode.transfers.size();
-    else if (a.kind == ActionKind::ReduceGradients)
+    else if (reducesBucket(a.kind) || a.kind == ActionKind::GatherParameters)
       limit = stage.buckets.size();
     bool indexOk = a.kind == ActionKind::ReduceShared ? groups.count(a.index) == 1
                                                       : a.index >= 0 && a.index < limit;
@@ -113,13 +113,35 @@ Status checkCompute(const Mode &mode, bool train, const std::string &where, cons
   return Status::ok();
 }
 
+/// Where replicas divide the optimizer's state, each bucket is gathered once behind the update.
+Status checkEnd(const Program &p, const Stage &stage, const Mode &mode, const std::string &where,
+                const Positions &at) {
+  const int64_t scalars = at.of(ActionKind::ReduceScalars, 0, 0),
+                update = at.of(ActionKind::Update, 0, 0);
+  const int64_t gathers = p.zero > 0 ? static_cast<int64_t>(stage.buckets.size()) : 0;
+  if (scalars < 0 || update < 0 || scalars > update)
+    return broken("p6", where, "a step ends with reduce_scalars and update");
+  for (int64_t bucket = 0; bucket < gathers; ++bucket)
+    if (at.of(ActionKind::GatherParameters, static_cast<int32_t>(bucket), 0) < update)
+      return broken("p6", where + ", bucket " + std::to_string(bucket),
+                    "its gather_parameters is missing behind the update");
+  if (static_cast<int64_t>(at.count(ActionKind::GatherParameters)) != gathers)
+    return broken("p6", where, "only replicas that divide the optimizer's state gather parameters");
+  if (update + gathers + 1 != static_cast<int64_t>(mode.actions.size()))
+    return broken("p6", where, "a step ends with reduce_scalars and, last of all, update");
+  const ActionKind other = p.zero > 0 ? ActionKind::ReduceGradients : ActionKind::ScatterGradients;
+  return at.count(other) == 0 ? Status::ok()
+                              : broken("p6", where,
+                                       std::string(nameOf(other)) + " does not go with zero " +
+                                           std::to_string(p.zero));
+}
+
 /// The order per parameter: last gradient, shared reduction, bucket, scalars, update.
 Status checkEpilogue(const Program &p, const Stage &stage, const Mode &mode,
                      const std::string &where, const Positions &at) {
-  int64_t scalars = at.of(ActionKind::ReduceScalars, 0, 0),
-          update = at.of(ActionKind::Update, 0, 0);
-  if (scalars < 0 || update != static_cast<int64_t>(mode.actions.size()) - 1 || scalars > update)
-    return broken("p6", where, "a step ends with reduce_scalars and, last of all, update");
+  OMNIBAL_RETURN_IF_ERROR(checkEnd(p, stage, mode, where, at));
+  const int64_t scalars = at.of(ActionKind::ReduceScalars, 0, 0);
+  const ActionKind sums = p.zero > 0 ? ActionKind::ScatterGradients : ActionKind::ReduceGradients;
   std::vector<int64_t> lastGradient(stage.parameters.size(), -1);
   for (size_t i = 0; i < mode.actions.size(); ++i) {
     const Action &a = mode.actions[i];
@@ -133,7 +155,7 @@ Status checkEpilogue(const Program &p, const Stage &stage, const Mode &mode,
   std::vector<int64_t> bucketAt(stage.parameters.size(), -1);
   for (size_t b = 0; b < stage.buckets.size(); ++b)
     for (int32_t q : stage.buckets[b].parameters)
-      bucketAt[q] = at.of(ActionKind::ReduceGradients, b, 0);
+      bucketAt[q] = at.of(sums, b, 0);
   std::map<int32_t, std::set<int32_t>> holders;
   for (const Stage &s : p.stageList)
     for (const Parameter &q : s.parameters)
@@ -156,7 +178,8 @@ Status checkEpilogue(const Program &p, const Stage &stage, const Mode &mode,
     bool shared = q.sharedGroup >= 0 && holders[q.sharedGroup].size() > 1;
     int64_t reduce = q.sharedGroup < 0 ? -1 : at.of(ActionKind::ReduceShared, q.sharedGroup, 0);
     OMNIBAL_RETURN_IF_ERROR(next(reduce, shared, "its reduce_shared"));
-    OMNIBAL_RETURN_IF_ERROR(next(bucketAt[i], p.dataParallel > 1, "its reduce_gradients"));
+    OMNIBAL_RETURN_IF_ERROR(next(bucketAt[i], p.dataParallel > 1,
+                                 p.zero > 0 ? "its scatter_gradients" : "its reduce_gradients"));
     OMNIBAL_RETURN_IF_ERROR(next(scalars, true, "reduce_scalars"));
   }
   return Status::ok();

@@ -1,5 +1,6 @@
 //===- VerifyStructure.cpp - Rules p1-p5: indices, offsets, sizes ------------------------===//
 #include "runtime/device/Kernel.h"
+#include "runtime/program/BucketShares.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>
@@ -84,6 +85,9 @@ Status checkHeader(const Program &p) {
   for (size_t s = 0; s < p.stageList.size(); ++s)
     if (p.stageList[s].id != static_cast<int32_t>(s))
       return bad("stage " + std::to_string(s) + " has id " + std::to_string(p.stageList[s].id));
+  if (p.zero != 0 && (p.zero != 1 || p.dataParallel < 2))
+    return bad("zero is " + std::to_string(p.zero) +
+               ", but 1 is expected, with several data-parallel ranks, or no such field");
   return Status::ok();
 }
 
@@ -161,7 +165,57 @@ Status checkFunction(const Program &p, const MicrobatchCaps &caps, const Functio
   return Status::ok();
 }
 
-Status checkPersistent(const Stage &stage, const std::string &where) {
+/// Replicas' shares of a bucket; the rest of p18 is where they lie.
+Status checkShare(const Program &p, const Stage &stage, const Bucket &bucket,
+                  const std::string &where) {
+  auto bad = [&](const std::string &what) { return broken("p18", where, what); };
+  if (bucket.share.has_value() != (p.zero > 0))
+    return bad(p.zero > 0 ? "it has no shares, but the manifest says zero"
+                          : "it has shares, but the manifest does not say zero");
+  if (!bucket.share)
+    return Status::ok();
+  const BucketShare &share = *bucket.share;
+  const int64_t elements = elementsOf(stage, bucket);
+  if (static_cast<int64_t>(share.bounds.size()) != p.dataParallel + 1 ||
+      !std::is_sorted(share.bounds.begin(), share.bounds.end()) || share.bounds.front() != 0 ||
+      share.bounds.back() != elements)
+    return bad("the bounds of its shares must ascend from 0 to its " + std::to_string(elements) +
+               " elements, one share for each of " + std::to_string(p.dataParallel) + " replicas");
+  for (int64_t bound : share.bounds)
+    if (bound % normBlock != 0 && bound != elements)
+      return bad("a share begins at element " + std::to_string(bound) + ", no multiple of " +
+                 std::to_string(normBlock));
+  const bool inBFloat16 =
+      !bucket.parameters.empty() && stage.parameters[bucket.parameters[0]].dtype == DType::BF16;
+  for (int32_t i : bucket.parameters)
+    if ((stage.parameters[i].dtype == DType::BF16) != inBFloat16)
+      return bad("its parameters have different types");
+  if (!inBFloat16 && share.masterOffset != -1)
+    return bad("only parameters in bf16 have float32 values beside them");
+  return Status::ok();
+}
+
+/// Where a bucket's parameters are trainable and in no other one.
+Status checkBuckets(const Program &p, const Stage &stage, const std::string &where) {
+  std::vector<int> inBucket(stage.parameters.size());
+  for (size_t b = 0; b < stage.buckets.size(); ++b) {
+    for (int32_t i : stage.buckets[b].parameters)
+      if (i < 0 || i >= static_cast<int64_t>(stage.parameters.size()) ||
+          !stage.parameters[i].trainable || inBucket[i]++)
+        return broken("p3", where,
+                      "a bucket holds parameter " + std::to_string(i) +
+                          ", which does not exist, is frozen, or is in two buckets");
+    OMNIBAL_RETURN_IF_ERROR(
+        checkShare(p, stage, stage.buckets[b], where + ", bucket " + std::to_string(b)));
+  }
+  for (size_t i = 0; i < stage.parameters.size(); ++i)
+    if (p.zero > 0 && stage.parameters[i].trainable && !inBucket[i])
+      return broken("p18", where + ", parameter \"" + stage.parameters[i].name + "\"",
+                    "it is in no bucket, so no replica has its moments");
+  return Status::ok();
+}
+
+Status checkPersistent(const Program &p, const Stage &stage, const std::string &where) {
   if (!sane(stage.arenaBytes) || !sane(stage.reservedBytes) || stage.persistentBytes < 0 ||
       stage.persistentBytes > stage.arenaBytes || stage.reservedBytes > stage.arenaBytes)
     return broken("p3", where, "persistent_bytes and reserved_bytes must lie in [0, arena_bytes]");
@@ -189,12 +243,17 @@ Status checkPersistent(const Stage &stage, const std::string &where) {
     if (!inBFloat16 && q.dtype != DType::F32)
       return broken("p3", where + ", " + name, "its dtype must be f32 or bf16");
     OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, denseBytes(q.shape, q.dtype), q.dtype, name));
-    if (inBFloat16 && q.trainable)
+    if (inBFloat16 && q.trainable && p.zero == 0)
       OMNIBAL_RETURN_IF_ERROR(add(q.masterOffset, bytes, DType::F32, name + " (float32 values)"));
     else if (q.masterOffset != -1)
       return broken("p3", where + ", " + name,
-                    "only a trainable parameter in bf16 has float32 values beside it");
-    if (q.trainable) {
+                    "only a trainable parameter in bf16 has float32 values beside it, and none "
+                    "where replicas divide them");
+    if (q.trainable && p.zero > 0) {
+      OMNIBAL_RETURN_IF_ERROR(add(q.gradOffset, bytes, DType::F32, name + " (gradient)"));
+      if (q.moment1Offset != -1 || q.moment2Offset != -1)
+        return broken("p18", where + ", " + name, "its moments are those of its bucket's shares");
+    } else if (q.trainable) {
       OMNIBAL_RETURN_IF_ERROR(add(q.gradOffset, bytes, DType::F32, name + " (gradient)"));
       OMNIBAL_RETURN_IF_ERROR(add(q.moment1Offset, bytes, DType::F32, name + " (moment 1)"));
       OMNIBAL_RETURN_IF_ERROR(add(q.moment2Offset, bytes, DType::F32, name + " (moment 2)"));
@@ -205,6 +264,23 @@ Status checkPersistent(const Stage &stage, const std::string &where) {
   for (const Constant &c : stage.constants)
     OMNIBAL_RETURN_IF_ERROR(
         add(c.offset, denseBytes(c.shape, c.dtype), c.dtype, "constant \"" + c.name + "\""));
+  OMNIBAL_RETURN_IF_ERROR(checkBuckets(p, stage, where));
+  for (size_t b = 0; b < stage.buckets.size(); ++b) {
+    const Bucket &bucket = stage.buckets[b];
+    if (!bucket.share)
+      continue;
+    const std::string name = "bucket " + std::to_string(b);
+    const int64_t bytes = largestShare(bucket.share->bounds) * byteSize(DType::F32);
+    const bool divided =
+        !bucket.parameters.empty() && stage.parameters[bucket.parameters[0]].dtype == DType::BF16;
+    OMNIBAL_RETURN_IF_ERROR(
+        add(bucket.share->moment1Offset, bytes, DType::F32, name + " (moment 1)"));
+    OMNIBAL_RETURN_IF_ERROR(
+        add(bucket.share->moment2Offset, bytes, DType::F32, name + " (moment 2)"));
+    if (divided)
+      OMNIBAL_RETURN_IF_ERROR(
+          add(bucket.share->masterOffset, bytes, DType::F32, name + " (float32 values)"));
+  }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range &a, const Range &b) { return a.begin < b.begin; });
   const Range *before = nullptr;
@@ -214,15 +290,6 @@ Status checkPersistent(const Stage &stage, const std::string &where) {
     if (!before || r.end > before->end)
       before = &r;
   }
-  std::vector<int> inBucket(stage.parameters.size());
-  for (const Bucket &bucket : stage.buckets)
-    for (int32_t i : bucket.parameters) {
-      if (i < 0 || i >= static_cast<int64_t>(stage.parameters.size()) ||
-          !stage.parameters[i].trainable || inBucket[i]++)
-        return broken("p3", where,
-                      "a bucket holds parameter " + std::to_string(i) +
-                          ", which does not exist, is frozen, or is in two buckets");
-    }
   return Status::ok();
 }
 
@@ -493,7 +560,7 @@ Status verifyStructure(const Program &p) {
       OMNIBAL_RETURN_IF_ERROR(
           checkFunction(p, caps, p.functions[i], "function \"" + p.functions[i].name + "\""));
   for (const Stage &stage : p.stageList)
-    OMNIBAL_RETURN_IF_ERROR(checkPersistent(stage, "stage " + std::to_string(stage.id)));
+    OMNIBAL_RETURN_IF_ERROR(checkPersistent(p, stage, "stage " + std::to_string(stage.id)));
   OMNIBAL_RETURN_IF_ERROR(checkShared(p));
   const auto &modes = p.stageList[0].modes;
   for (const Stage &stage : p.stageList) {

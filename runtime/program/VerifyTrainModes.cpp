@@ -20,7 +20,7 @@ TrainedParts partsOf(const Mode &mode) {
   for (const Chunk &chunk : mode.chunks)
     parts.layers[chunk.id] = chunk.layers;
   for (const Action &a : mode.actions) {
-    if (a.kind == ActionKind::ReduceGradients)
+    if (reducesBucket(a.kind))
       parts.buckets.insert(a.index);
     if (a.kind == ActionKind::ReduceShared)
       parts.groups.insert(a.index);

@@ -9,12 +9,14 @@ namespace {
 /// Copies may begin at multiples of this.
 constexpr int64_t copyGrain = 256;
 
-/// All parameters' updates, the copies that kernels read, the norm's and the zeroed gradients.
-constexpr int64_t updateLists = 4;
+/// All parameters' updates, the copies that kernels read, the norm's and the zeroed gradients;
+/// where replicas have shares also the others' gradients.
+constexpr int64_t updateLists = 4, listsOfShares = 5;
 
 int64_t listBytes(const WorkspaceFacts &facts) {
   return facts.updateTensors > 0
-             ? updateLists * cuda::updateListBytes(facts.updateTensors, facts.updateBlocks)
+             ? (facts.hasShares ? listsOfShares : updateLists) *
+                   cuda::updateListBytes(facts.updateTensors, facts.updateBlocks)
              : 0;
 }
 
@@ -22,6 +24,9 @@ void addTrained(const Stage &stage, WorkspaceFacts &facts) {
   for (const Parameter &q : stage.parameters)
     if (q.trainable)
       facts.addTrained(q.elements());
+  for (const Bucket &bucket : stage.buckets)
+    if (bucket.share)
+      facts.addShares(static_cast<int64_t>(bucket.share->bounds.size()) - 1);
 }
 
 } // namespace
@@ -32,7 +37,14 @@ void WorkspaceFacts::addBatchValue(int64_t bytes, int64_t microbatches) {
 
 void WorkspaceFacts::addTrained(int64_t elements) {
   ++updateTensors;
-  updateBlocks += (elements + cuda::updateBlockElements - 1) / cuda::updateBlockElements;
+  // Blocks are a bucket's, so that one may begin within the parameter's first block.
+  updateBlocks += (elements + cuda::updateBlockElements - 1) / cuda::updateBlockElements + 1;
+}
+
+void WorkspaceFacts::addShares(int64_t replicas) {
+  hasShares = true;
+  updateTensors += replicas - 1;
+  updateBlocks += replicas - 1;
 }
 
 void WorkspaceFacts::addKernels(const Function &function) {

@@ -11,10 +11,13 @@ namespace omnibal::rt {
 struct WorkspaceFacts {
   int64_t batchBytes = 0;                      ///< of the copies of a training step's batch values
   int64_t updateTensors = 0, updateBlocks = 0; ///< that the optimizer changes
+  bool hasShares = false;                      ///< replicas divide what the optimizer knows
   bool products = false, columnSums = false;   ///< some kernel of the program uses these
 
   void addBatchValue(int64_t bytes, int64_t microbatches);
   void addTrained(int64_t elements);
+  /// Of a bucket: where they end, a parameter may be cut.
+  void addShares(int64_t replicas);
   void addKernels(const Function &function);
 };
 

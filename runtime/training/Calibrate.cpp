@@ -9,6 +9,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/training/CalibrationTable.h"
 #include "runtime/training/Session.h"
@@ -334,12 +335,8 @@ private:
   /// result is stated so that 2(d-1) latency + 2(d-1)/d bytes / speed is what was measured.
   Status measureReduction() {
     const Program &p = s.program();
-    std::vector<int> ranks;
-    if (p.dataParallel > 1)
-      for (int d = 0; d < p.dataParallel; ++d)
-        ranks.push_back(d * p.stages + s.executor->stage());
-    else
-      ranks = s.communicator.everyone();
+    const std::vector<int> ranks = p.dataParallel > 1 ? RankGrid(p).replicasOf(s.executor->stage())
+                                                      : s.communicator.everyone();
     double members = static_cast<double>(ranks.size());
     if (ranks.size() < 2)
       return Status::ok();

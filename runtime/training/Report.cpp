@@ -1,6 +1,7 @@
 #include "runtime/training/Report.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Json.h"
 #include <algorithm>
@@ -109,8 +110,8 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
     for (const Chunk &chunk : mode.chunks)
       layers.insert(layers.end(), chunk.layers.begin(), chunk.layers.end());
     std::string ranks;
-    for (int d = 0; d < p.dataParallel; ++d)
-      ranks += (d ? "," : "") + std::to_string(d * p.stages + stage.id);
+    for (int rank : RankGrid(p).holdersOf(stage.id))
+      ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
     text += "  stage " + std::to_string(stage.id) + "  rank " + ranks + "  " +
             std::to_string(parameters) + " parameters (" + std::to_string(trainable) +
             " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +

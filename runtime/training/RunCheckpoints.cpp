@@ -16,25 +16,72 @@ using nlohmann::json;
 /// Copies may take this share of the memory that is free when the run begins.
 constexpr int64_t shareOfFree = 2;
 
-enum class StateOf { Written, Read };
+constexpr const char *weight = "weight/", *moment1 = "moment1/", *moment2 = "moment2/";
 
-/// State that this stage's shard has, or that this rank reads for others, under the checkpoint's
-/// names.
-std::vector<NamedTensor> stateTensors(const Session &s, StateOf which) {
+bool hasShares(const Session &s) { return s.program().zero > 0; }
+
+/// Whether this rank has anything of its own to write.
+bool writes(const Session &s) { return s.executor->replica() == 0 || hasShares(s); }
+
+/// Something of a parameter that this rank's optimizer knows, under its name in a checkpoint.
+NamedTensor stateTensor(const Session &s, const OptimizerState &state, const std::string &kind,
+                        float *data) {
+  const Parameter &q = *state.parameter;
+  NamedTensor tensor{kind + q.name, q.shape, data, q.transposed, &s.executor->backend()};
+  if (hasShares(s)) {
+    tensor.first = state.first;
+    tensor.count = state.count;
+  }
+  return tensor;
+}
+
+/// What this rank writes of its stage's shard.
+std::vector<NamedTensor> writtenTensors(const Session &s) {
+  std::vector<NamedTensor> list;
+  for (const OptimizerState &state : s.executor->optimizerStates())
+    if (state.parameter->counted && writes(s))
+      for (auto [kind, data] : {std::pair{weight, state.weight}, std::pair{moment1, state.moment1},
+                                std::pair{moment2, state.moment2}})
+        list.push_back(stateTensor(s, state, kind, data));
+  return list;
+}
+
+/// What the shard has where several ranks write it.
+std::vector<TensorHeader> sharedLayout(const Session &s) {
+  std::vector<TensorHeader> layout;
+  for (const Parameter &q : s.executor->stageInfo().parameters)
+    if (q.trainable && q.counted && hasShares(s))
+      for (const char *kind : {weight, moment1, moment2})
+        layout.push_back({kind + q.name, StoredType::F32, q.shape});
+  return layout;
+}
+
+/// What this rank reads for all that hold it.
+std::vector<NamedTensor> readTensors(const Session &s) {
   std::vector<NamedTensor> list;
   for (const Parameter &q : s.executor->stageInfo().parameters) {
-    if (!q.trainable || !(which == StateOf::Written ? q.counted : s.executor->reads(q)))
+    if (!q.trainable || !s.executor->reads(q))
       continue;
     for (auto [kind, offset] :
-         {std::pair{"weight/", q.weightOffset()}, std::pair{"moment1/", q.moment1Offset},
-          std::pair{"moment2/", q.moment2Offset}})
-      list.push_back(
-          {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
+         {std::pair{weight, q.weightOffset()}, std::pair{moment1, q.moment1Offset},
+          std::pair{moment2, q.moment2Offset}})
+      if (offset >= 0)
+        list.push_back(
+            {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
   }
   return list;
 }
 
-bool writes(const Session &s) { return s.executor->replica() == 0; }
+/// Its own share of the moments, which no other rank holds.
+std::vector<NamedTensor> shareTensors(const Session &s) {
+  std::vector<NamedTensor> list;
+  if (hasShares(s))
+    for (const OptimizerState &state : s.executor->optimizerStates())
+      for (auto [kind, data] :
+           {std::pair{moment1, state.moment1}, std::pair{moment2, state.moment2}})
+        list.push_back(stateTensor(s, state, kind, data));
+  return list;
+}
 
 void tellAll(const std::vector<std::string> &notices) {
   for (const std::string &notice : notices)
@@ -46,15 +93,13 @@ void tellAll(const std::vector<std::string> &notices) {
 std::vector<NamedTensor> trainedTensors(const Session &s) {
   std::vector<NamedTensor> mine;
   for (const Parameter &q : s.executor->stageInfo().parameters)
-    if (q.trainable && q.counted && writes(s))
+    if (q.trainable && q.counted && s.executor->replica() == 0)
       mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
                       &s.executor->backend()});
   return mine;
 }
 
-int64_t stagingBytes(const Session &s) {
-  return writes(s) ? TensorStaging::bytesOf(stateTensors(s, StateOf::Written)) : 0;
-}
+int64_t stagingBytes(const Session &s) { return TensorStaging::bytesOf(writtenTensors(s)); }
 
 Result<bool> stagesCheckpoints(const Session &s) {
   if (s.options.checkpoint.empty() || s.options.checkpointBuffer == 0)
@@ -67,7 +112,8 @@ Result<bool> stagesCheckpoints(const Session &s) {
   OMNIBAL_RETURN_IF_ERROR(s.communicator.allReduce(std::span<double>(bytes), everyone));
   const double most = *std::max_element(bytes.begin(), bytes.end());
   const bool limited = s.options.checkpointBuffer > 0;
-  const double writersHere = limited ? 1 : std::min(s.ranksHere, s.program().stages);
+  const double writers = hasShares(s) ? s.communicator.size() : s.program().stages;
+  const double writersHere = limited ? 1 : std::min<double>(s.ranksHere, writers);
   const double limit =
       static_cast<double>(limited ? s.options.checkpointBuffer : availableMemory() / shareOfFree);
   mine[0] = most * writersHere > limit;
@@ -90,7 +136,9 @@ RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data, int64_t
   options.folder = s.options.checkpoint;
   options.stage = s.executor->stage();
   options.stages = s.program().stages;
-  options.writes = writes(s);
+  options.layout = sharedLayout(s);
+  options.begins = s.executor->replica() == 0;
+  options.writes = options.begins || !options.layout.empty();
   options.leads = s.leads();
   options.retention = {s.options.keepCheckpoints, s.options.keepEvery};
   saver.emplace(options, s.communicator, s.executor->backend(), s.executor->pool(),
@@ -169,6 +217,7 @@ Result<RunCheckpoints::Start> RunCheckpoints::resume() {
       continue;
     OMNIBAL_RETURN_IF_ERROR(s.executor->shareParameters(true));
     OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
+    OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return readShare(opened, path); }));
     if (s.leads())
       std::cerr << "omnibal-run: continuing after step " << start.step << " from " << path << "\n";
     return start;
@@ -222,7 +271,7 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
 
 Status RunCheckpoints::readState(std::optional<Checkpoint> &opened, const std::string &path,
                                  Status &damage) {
-  const std::vector<NamedTensor> wanted = stateTensors(s, StateOf::Read);
+  const std::vector<NamedTensor> wanted = readTensors(s);
   if (wanted.empty() || !s.executor->readsWeights())
     return Status::ok();
   Status status;
@@ -237,6 +286,18 @@ Status RunCheckpoints::readState(std::optional<Checkpoint> &opened, const std::s
   if (status.code() == Code::DataLoss)
     std::swap(status, damage);
   return status;
+}
+
+/// The first replica has verified the checksums.
+Status RunCheckpoints::readShare(std::optional<Checkpoint> &opened, const std::string &path) {
+  const std::vector<NamedTensor> wanted = shareTensors(s);
+  if (wanted.empty())
+    return Status::ok();
+  if (!opened) {
+    OMNIBAL_ASSIGN_OR_RETURN(opened, Checkpoint::openStep(path));
+    opened->trust();
+  }
+  return opened->read(wanted);
 }
 
 /// Whether some rank found the checkpoint damaged. Then the next one is tried, unless the user
@@ -270,7 +331,7 @@ Status RunCheckpoints::save(int64_t completed, DataPosition position) {
   state.settings["updates"] = s.executor->adamStep();
   state.settings["epoch"] = position.epoch;
   lastSave = Clock::now();
-  return saver->start(state, stateTensors(s, StateOf::Written), std::exchange(replaced, {}));
+  return saver->start(state, writtenTensors(s), std::exchange(replaced, {}));
 }
 
 Status RunCheckpoints::finish() { return saver ? saver->finish() : Status::ok(); }

@@ -60,6 +60,7 @@ private:
                        std::string &told);
   Status takeState(const std::string &path, const nlohmann::json &told, Start &start);
   Status readState(std::optional<Checkpoint> &opened, const std::string &path, Status &damage);
+  Status readShare(std::optional<Checkpoint> &opened, const std::string &path);
   Result<bool> passOver(const std::string &path, const Status &damage);
 
   Session &s;

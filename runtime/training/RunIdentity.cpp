@@ -92,6 +92,8 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"samples", checksumText((*data.steps)->fingerprint())}};
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
+  if (s.program().zero > 0)
+    run["zero"] = s.program().zero;
   run["program"] = checksumText(s.loaded.identity);
   json &trained = run["trained"] = json::object();
   for (const Parameter *q : trainedParameters(s.program()))
@@ -107,6 +109,8 @@ RunDifferences compareRuns(const json &before, const json &now) {
   json written = before;
   if (!written.contains(normalizerKey)) // of a time when there was no other
     written[normalizerKey] = normalizerNames.at(LossNormalizer::Step);
+  if (now.contains("zero") && !written.contains("zero"))
+    written["zero"] = 0;
   for (const auto &[key, value] : now.items()) {
     if (key == "frozen" || key == "trained" || (written.contains(key) && written[key] == value))
       continue;

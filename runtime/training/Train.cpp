@@ -115,8 +115,10 @@ private:
       names.push_back(q->name);
     ModelFolderOptions saving{s.options.save, s.options.saveType, s.options.shardBytes};
     std::vector<std::string> notices;
+    OMNIBAL_RETURN_IF_ERROR(s.executor->bringWeights());
     OMNIBAL_RETURN_IF_ERROR(
         saveModelFolder(saving, s.weights, names, trainedTensors(s), s.leads(), s.agree, &notices));
+    OMNIBAL_RETURN_IF_ERROR(s.executor->forgetWeights());
     for (const std::string &notice : notices)
       reporter->note("warning: " + notice);
     reporter->note("weights saved in " + s.options.save);
@@ -366,6 +368,7 @@ private:
     std::vector<TensorHeader> layout;
     for (const Parameter *q : trainedParameters(s.program()))
       layout.push_back({q->name, StoredType::F32, q->shape});
+    OMNIBAL_RETURN_IF_ERROR(s.executor->gatherGradients());
     // Copies: the sums themselves stay as they are for the update.
     std::vector<std::vector<float>> copies;
     std::vector<NamedTensor> mine;

@@ -98,6 +98,7 @@ private:
     pipeline.cluster = options.cluster;
     pipeline.stages = options.stages;
     pipeline.dataParallel = options.dataParallel;
+    pipeline.zero = options.zero;
     pipeline.memoryLimitBytes = options.memoryLimitBytes;
     if (options.deviceGiven)
       pipeline.device = options.device;

@@ -28,6 +28,11 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--data-parallel", o.dataParallel, "data-parallel replicas")
       ->capture_default_str()
       ->check(count);
+  app.add_option("--zero", o.zero,
+                 "1: the replicas divide the optimizer's moments, and its float32 values where the "
+                 "model computes in bfloat16, among themselves (ZeRO-1)")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1));
   app.add_option("--microbatches", o.microbatches,
                  "micro-batches of a step per replica (those of length groups, if there are some)")
       ->capture_default_str()

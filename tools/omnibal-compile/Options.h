@@ -15,7 +15,7 @@ struct Options {
   std::string model, output;
   /// Of several training modes the largest caps; each mode has its own micro-batches.
   int64_t tiles = 0, tokens = 0, microbatches = 4;
-  int64_t stages = 1, dataParallel = 1;
+  int64_t stages = 1, dataParallel = 1, zero = 0;
   /// The length groups of `batches`, where it has some; one is no more than caps and micro-batches.
   std::optional<cost::ModesDescription> lengthGroups;
   std::string schedule = "1f1b", partition = "search", remat = "auto";

@@ -8,6 +8,7 @@
 #include "runtime/executor/StepRuns.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/StopSignals.h"
@@ -131,7 +132,7 @@ Status checkOutputs(const RunOptions &o) {
 /// The first replica reads for all.
 Status openWeights(const RunOptions &options, const Program &program, int rank,
                    TensorFiles &weights) {
-  if (options.weights.empty() || rank >= program.stages)
+  if (options.weights.empty() || RankGrid(program).placeOf(rank).replica > 0)
     return Status::ok(); // none are needed for measuring
   std::vector<std::string> linkFolders;
   if (!options.linkRoot.empty())
@@ -154,7 +155,7 @@ struct Opened {
   BackendKind *backend = nullptr;
   DataSource data;
   std::shared_ptr<StepPlans> stepPlans; ///< where steps are planned
-  int ranks() const { return loaded.program.stages * loaded.program.dataParallel; }
+  int ranks() const { return RankGrid(loaded.program).ranks(); }
 };
 
 /// The rest, when the program is there.

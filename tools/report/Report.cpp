@@ -153,7 +153,7 @@ private:
     for (int64_t c = 0; c < std::min(chunks, mostChunkRows); ++c) {
       int64_t begin = plan.cuts[c], end = plan.cuts[c + 1], params = 0;
       for (int64_t l = begin; l < end; ++l)
-        params += problem.layers[l].paramBytes;
+        params += residentBytes(problem.cluster, problem.layers[l]);
       std::string layers = problem.layers[begin].name;
       if (end - begin > 1)
         layers += " .. " + problem.layers[end - 1].name;

@@ -80,7 +80,7 @@ private:
     int64_t params = 0, workspace = 0;
     for (size_t l = 0; l < problem.layers.size(); ++l)
       if (plan.chunkStage[chunkOf[l]] == static_cast<int64_t>(stage)) {
-        params += problem.layers[l].paramBytes;
+        params += residentBytes(problem.cluster, problem.layers[l]);
         workspace = std::max(workspace, problem.layers[l].option(plan.remat[l])->workspaceBytes);
       }
     int64_t held = params + workspace, lastEnd = 0;

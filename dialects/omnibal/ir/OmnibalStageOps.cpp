@@ -73,7 +73,7 @@ LogicalResult TransferOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult StageOp::verifyRegions() {
   for (Operation &op : getBody().front())
     if (!isa<RunOp, PostRecvOp, WaitRecvOp, SendOp, WaitSendOp, ReduceSharedOp, ReduceGradientsOp,
-             ReduceScalarsOp, AdamwUpdateOp>(op))
+             ScatterGradientsOp, ReduceScalarsOp, AdamwUpdateOp, GatherParametersOp>(op))
       return op.emitOpError() << "stage_c1: is not an action of a stage";
   return success();
 }
@@ -108,13 +108,14 @@ public:
 private:
   using Key = std::tuple<bool, StringRef, int64_t>; ///< sends?, message, micro-batch
 
-  /// 0: compute and communication, then the four parts of the step's end.
+  /// 0: compute and communication, then the parts of the step's end.
   static int phaseOf(Operation *op) {
-    return isa<ReduceSharedOp>(op)      ? 1
-           : isa<ReduceGradientsOp>(op) ? 2
-           : isa<ReduceScalarsOp>(op)   ? 3
-           : isa<AdamwUpdateOp>(op)     ? 4
-                                        : 0;
+    return isa<ReduceSharedOp>(op)                          ? 1
+           : isa<ReduceGradientsOp, ScatterGradientsOp>(op) ? 2
+           : isa<ReduceScalarsOp>(op)                       ? 3
+           : isa<AdamwUpdateOp>(op)                         ? 4
+           : isa<GatherParametersOp>(op)                    ? 5
+                                                            : 0;
   }
 
   LogicalResult checkOrder(Operation *op) {

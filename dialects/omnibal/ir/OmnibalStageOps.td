@@ -43,7 +43,8 @@ def StageOp : Omnibal_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">, Isolat
     * (stage_c3) each part of a chunk runs once a micro-batch: first the forward, then the backward
       or the input_grad, and a weight_grad only after its input_grad;
     * (stage_c4) the step ends with reduce_shared, reduce_gradients, reduce_scalars and adamw_update
-      in this order; all but reduce_shared come at most once, nothing follows the update;
+      in this order, or with scatter_gradients in place of reduce_gradients and gather_parameters
+      behind the update; all but reduce_shared come at most once, nothing else follows the update;
     * (stage_c5) the module has an `omnibal.plan`; its index and micro-batches are in it, no other
       op has the index in that mode, and it runs the chunks that the plan puts there;
     * (stage_c6) every message is an omnibal.transfer of which the stage is the sender (send,
@@ -93,6 +94,10 @@ def ReduceGradientsOp : StageAction<"reduce_gradients"> {
   let description = [{ How many gradients travel together is a matter of export. }];
   let assemblyFormat = "attr-dict";
 }
+def ScatterGradientsOp : StageAction<"scatter_gradients"> {
+  let summary = "Does the same, but each replica gets its share of the sums";
+  let assemblyFormat = "attr-dict";
+}
 def ReduceScalarsOp : StageAction<"reduce_scalars"> {
   let summary = "Sums loss, label count and squared gradient norm over all stages";
   let assemblyFormat = "attr-dict";
@@ -102,6 +107,10 @@ def AdamwUpdateOp : StageAction<"adamw_update"> {
   let description = [{
     The hyperparameters are the run's, not the program's: they change between steps and runs.
   }];
+  let assemblyFormat = "attr-dict";
+}
+def GatherParametersOp : StageAction<"gather_parameters"> {
+  let summary = "Gives all replicas what each has updated of its share";
   let assemblyFormat = "attr-dict";
 }
 

@@ -158,8 +158,15 @@ public:
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(gradientsOf(gradients)));
     OMNIBAL_RETURN_IF_ERROR(
         check(launchSquaredNorm(here->list, here->partial, here->result, queue), "a norm"));
-    OMNIBAL_ASSIGN_OR_RETURN(std::span<float> slots,
-                             sums->finish(here->result, transport, options));
+    if (!options.sharers.empty()) {
+      OMNIBAL_RETURN_IF_ERROR(transport.gather(
+          sumsOfOwners(gradients, options.owners, here->partial), options.sharers));
+      OMNIBAL_RETURN_IF_ERROR(
+          check(launchAddUp(here->partial, here->list.count, here->result, queue), "a norm"));
+    }
+    OMNIBAL_ASSIGN_OR_RETURN(
+        std::span<float> slots,
+        sums->finish(options.counts ? here->result : nullptr, transport, options));
     return startRead(slots.data(), static_cast<int64_t>(slots.size_bytes()));
   }
   Status restartSums() override { return sums ? sums->restart() : Status::ok(); }
@@ -202,6 +209,7 @@ private:
       UpdateTensor &tensor = list.emplace_back();
       tensor.grad = run.data;
       tensor.elements = run.elements;
+      tensor.phase = static_cast<int32_t>(run.phase % normBlock);
     }
     return list;
   }

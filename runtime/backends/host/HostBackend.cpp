@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
+#include <numeric>
 
 namespace omnibal::rt {
 namespace {
@@ -30,6 +31,16 @@ public:
     for (const FloatRun &run : runs)
       OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(
           std::span<float>(run.data, static_cast<size_t>(run.elements)), ranks));
+    return performed;
+  }
+  Result<Handle> startScatter(std::span<const OwnedPiece> pieces, std::span<const int> ranks,
+                              std::optional<Event>) override {
+    OMNIBAL_RETURN_IF_ERROR(communicator.reduceScatter(pieces, ranks));
+    return performed;
+  }
+  Result<Handle> startGather(std::span<const OwnedPiece> pieces,
+                             std::span<const int> ranks) override {
+    OMNIBAL_RETURN_IF_ERROR(communicator.allGather(pieces, ranks));
     return performed;
   }
   Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) override {
@@ -145,7 +156,13 @@ public:
   Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
     slots.assign(options.ranks.size() * slotFloats, 0);
-    encodeSums({lossOfStep, rt::squaredNorm(gradients, pool), routerLossOfStep},
+    std::vector<double> squares = squaresOfBlocks(gradients, pool);
+    if (!options.sharers.empty())
+      OMNIBAL_RETURN_IF_ERROR(transport.gather(
+          sumsOfOwners(gradients, options.owners, squares.data()), options.sharers));
+    const double squaredNorm =
+        options.counts ? std::accumulate(squares.begin(), squares.end(), 0.0) : 0;
+    encodeSums({lossOfStep, squaredNorm, routerLossOfStep},
                slots.data() + static_cast<size_t>(options.rank) * slotFloats);
     lossOfStep = routerLossOfStep = 0;
     OMNIBAL_RETURN_IF_ERROR(transport.gatherSlots(slots, options.ranks, options.rank));

@@ -3,24 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 namespace omnibal::rt {
 namespace {
 
-constexpr int64_t blockSize = 16384; // values; what one sum of squares covers
-constexpr int64_t taskSize = 65536;  // values worth handing out
+constexpr int64_t taskSize = 65536; // values worth handing out
 
 struct Block {
   size_t run;
   int64_t begin, size;
 };
 
+int64_t phaseOf(const FloatRun &run) { return run.phase; }
+int64_t phaseOf(const AdamWTensor &) { return 0; }
+
 template <typename Run> std::vector<Block> cutIntoBlocks(std::span<const Run> runs) {
   std::vector<Block> blocks;
   for (size_t r = 0; r < runs.size(); ++r)
-    for (int64_t begin = 0; begin < runs[r].elements; begin += blockSize)
-      blocks.push_back({r, begin, std::min(blockSize, runs[r].elements - begin)});
+    forBlocksOf(runs[r].elements, phaseOf(runs[r]),
+                [&](int64_t begin, int64_t size) { blocks.push_back({r, begin, size}); });
   return blocks;
 }
 
@@ -82,17 +85,20 @@ void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool) {
             [&](size_t number) { copyBlock(tensors[blocks[number].run], blocks[number]); });
 }
 
-double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool) {
+std::vector<double> squaresOfBlocks(std::span<const FloatRun> runs, ThreadPool &pool) {
   std::vector<Block> blocks = cutIntoBlocks(runs);
-  std::vector<double> partial(blocks.size());
+  std::vector<double> sums(blocks.size());
   forBlocks(blocks, pool, [&](size_t number) {
     const Block &block = blocks[number];
-    partial[number] = updateTable().squares(runs[block.run].data + block.begin, block.size);
+    if (const float *data = runs[block.run].data)
+      sums[number] = updateTable().squares(data + block.begin, block.size);
   });
-  double sum = 0;
-  for (double value : partial)
-    sum += value;
-  return sum;
+  return sums;
+}
+
+double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool) {
+  const std::vector<double> sums = squaresOfBlocks(runs, pool);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 void scale(std::span<const FloatRun> runs, double factor, ThreadPool &pool) {

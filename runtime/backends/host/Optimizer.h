@@ -10,6 +10,7 @@
 #include "runtime/device/Optimizer.h"
 #include "runtime/support/ThreadPool.h"
 #include <span>
+#include <vector>
 
 namespace omnibal::rt {
 
@@ -20,8 +21,11 @@ void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, Th
 /// Writes every copy that exists as its parameter, rounded.
 void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool);
 
-/// Returns the sum of squares in double: blocks of fixed size are added in order of run and
-/// position.
+/// Returns the sums of squares of the runs' blocks, in order of run and position; 0 where a run has
+/// no data.
+std::vector<double> squaresOfBlocks(std::span<const FloatRun> runs, ThreadPool &pool);
+
+/// Returns the sum of these.
 double squaredNorm(std::span<const FloatRun> runs, ThreadPool &pool);
 
 /// Multiplies every value.

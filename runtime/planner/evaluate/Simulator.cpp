@@ -28,7 +28,8 @@ struct ChunkCost {
 
 /// What a chunk needs whatever the load.
 struct ChunkFixed {
-  int64_t workspace = 0, params = 0, reduced = 0;
+  int64_t workspace = 0, params = 0;
+  ReplicaBytes reduced;
 };
 
 /// What flows between two chunks.
@@ -94,8 +95,8 @@ private:
         chunkOf.push_back(static_cast<int64_t>(c));
         chosen.push_back(option);
         chunk.workspace = std::max(chunk.workspace, option->workspaceBytes);
-        chunk.params += layer.paramBytes;
-        chunk.reduced += layer.gradBytes;
+        chunk.params += residentBytes(problem.cluster, layer);
+        chunk.reduced = chunk.reduced + replicaBytes(layer);
       }
       fixed.push_back(chunk);
     }
@@ -235,12 +236,13 @@ private:
     std::vector<int64_t> reduction(stages, 0);
     for (size_t r = 0; r < stages; ++r) {
       StageFigures &figures = timeline.stages[r];
-      int64_t params = 0, workspace = 0, reduced = 0;
+      int64_t params = 0, workspace = 0;
+      ReplicaBytes reduced;
       for (size_t c = 0; c < fixed.size(); ++c)
         if (plan.chunkStage[c] == static_cast<int64_t>(r)) {
           params += fixed[c].params;
           workspace = std::max(workspace, fixed[c].workspace);
-          reduced += fixed[c].reduced;
+          reduced = reduced + fixed[c].reduced;
         }
       int64_t held = 0, most = 0;
       for (const Action &action : plan.actions[r]) {

@@ -1,6 +1,7 @@
 //===- ClusterJson.cpp -------------------------------------------------------------------===//
 #include "runtime/planner/json/ClusterJson.h"
 #include "runtime/planner/json/JsonText.h"
+#include <algorithm>
 
 namespace omnibal::planner {
 using nlohmann::json;
@@ -22,9 +23,10 @@ Status readNumber(const json &object, const char *key, const std::string &where,
 }
 
 Status readLink(const json &object, const std::string &where, Link &link,
-                std::string_view alsoKnown = "") {
+                std::initializer_list<std::string_view> alsoKnown = {}) {
   for (const auto &[key, ignored] : object.items())
-    if (key != "latency_ns" && key != "bytes_per_s" && key != alsoKnown)
+    if (key != "latency_ns" && key != "bytes_per_s" &&
+        std::find(alsoKnown.begin(), alsoKnown.end(), key) == alsoKnown.end())
       return invalid(where + ": unknown key `" + key + "`");
   OMNIBAL_RETURN_IF_ERROR(readNumber(object, "latency_ns", where, 0, link.latencyNs));
   return readNumber(object, "bytes_per_s", where, 1, link.bytesPerSecond);
@@ -86,8 +88,11 @@ rt::Result<Cluster> readCluster(const json &object, const std::string &where,
     OMNIBAL_RETURN_IF_ERROR(readLink(*link, where + ".link", cluster.link));
   if (const json *replicas = objectIn(object, "data_parallel")) {
     std::string place = where + ".data_parallel";
-    OMNIBAL_RETURN_IF_ERROR(readLink(*replicas, place, cluster.dataParallelLink, "size"));
+    OMNIBAL_RETURN_IF_ERROR(readLink(*replicas, place, cluster.dataParallelLink, {"size", "zero"}));
     OMNIBAL_RETURN_IF_ERROR(readNumber(*replicas, "size", place, 1, cluster.dataParallel));
+    OMNIBAL_RETURN_IF_ERROR(readNumber(*replicas, "zero", place, 0, cluster.zero));
+    if (cluster.zero > 1)
+      return invalid(place + ": `zero` must be 0 or 1 (replicas divide the optimizer's state)");
   }
   return cluster;
 }

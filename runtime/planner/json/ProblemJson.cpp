@@ -82,8 +82,9 @@ Status readOption(const Place &place, Layer &layer) {
 
 Status readLayer(const Place &place, Problem &problem) {
   Layer layer;
-  OMNIBAL_RETURN_IF_ERROR(place.onlyKeys({"name", "kind", "forward_ns", "input_grad_ns",
-                                          "weight_grad_ns", "param_bytes", "grad_bytes", "remat"}));
+  OMNIBAL_RETURN_IF_ERROR(
+      place.onlyKeys({"name", "kind", "forward_ns", "input_grad_ns", "weight_grad_ns",
+                      "param_bytes", "grad_bytes", "state_bytes", "update_bytes", "remat"}));
   OMNIBAL_RETURN_IF_ERROR(place.text("name", layer.name));
   OMNIBAL_RETURN_IF_ERROR(place.text("kind", layer.kind));
   OMNIBAL_RETURN_IF_ERROR(place.integer("forward_ns", layer.forwardNs));
@@ -91,6 +92,10 @@ Status readLayer(const Place &place, Problem &problem) {
   OMNIBAL_RETURN_IF_ERROR(place.integer("weight_grad_ns", layer.weightGradNs));
   OMNIBAL_RETURN_IF_ERROR(place.integer("param_bytes", layer.paramBytes));
   OMNIBAL_RETURN_IF_ERROR(place.integer("grad_bytes", layer.gradBytes));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("state_bytes", layer.stateBytes, false));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("update_bytes", layer.updateBytes, false));
+  if (layer.stateBytes > layer.paramBytes)
+    return place.bad("`state_bytes` is a part of `param_bytes` and cannot be more");
   OMNIBAL_RETURN_IF_ERROR(
       place.each("remat", [&](const Place &option) { return readOption(option, layer); }));
   if (layer.remat.empty())
@@ -265,6 +270,10 @@ void writeLayer(rt::JsonWriter &out, const Layer &layer) {
   out.attribute("weight_grad_ns", layer.weightGradNs);
   out.attribute("param_bytes", layer.paramBytes);
   out.attribute("grad_bytes", layer.gradBytes);
+  if (layer.stateBytes > 0)
+    out.attribute("state_bytes", layer.stateBytes);
+  if (layer.updateBytes > 0)
+    out.attribute("update_bytes", layer.updateBytes);
   out.attributeObjects("remat", layer.remat, [&](const RematOption &option) {
     out.attribute("name", option.name);
     out.attribute("saved_bytes", option.savedBytes);
@@ -291,6 +300,8 @@ void writeCluster(rt::JsonWriter &out, const Cluster &cluster) {
   out.attributeObject("data_parallel", [&] {
     out.attribute("size", cluster.dataParallel);
     link(cluster.dataParallelLink);
+    if (cluster.zero > 0)
+      out.attribute("zero", cluster.zero);
   });
 }
 

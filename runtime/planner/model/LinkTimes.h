@@ -15,14 +15,21 @@ inline int64_t transferNs(const Link &link, int64_t bytes) {
   return link.latencyNs + nsOfBytes(bytes, link.bytesPerSecond);
 }
 
-/// The sum of gradients over the replicas, around a ring.
-inline int64_t reductionNs(const Cluster &cluster, int64_t bytes) {
-  const int64_t replicas = cluster.dataParallel, rounds = 2 * (replicas - 1);
+/// Bytes that go around the ring of the replicas so many times.
+inline int64_t ringNs(const Cluster &cluster, int64_t times, int64_t bytes) {
+  const int64_t replicas = cluster.dataParallel, rounds = times * (replicas - 1);
   if (replicas <= 1 || bytes == 0)
     return 0;
   const Link &link = cluster.dataParallelLink;
   return rounds * link.latencyNs + nsOfBytes(static_cast<__int128>(rounds) * bytes,
                                              static_cast<__int128>(replicas) * link.bytesPerSecond);
+}
+
+/// The end of a step among the replicas: the sum of gradients, or where each has its share the sums
+/// of these and then what was updated.
+inline int64_t reductionNs(const Cluster &cluster, const ReplicaBytes &bytes) {
+  return cluster.divides() ? ringNs(cluster, 1, bytes.gradients) + ringNs(cluster, 1, bytes.updates)
+                           : ringNs(cluster, 2, bytes.gradients);
 }
 
 } // namespace omnibal::planner

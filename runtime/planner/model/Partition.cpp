@@ -55,7 +55,7 @@ std::vector<int64_t> cutsByLayerCount(const Problem &problem) {
 std::vector<int64_t> cutsByParameters(const Problem &problem) {
   std::vector<int64_t> weights;
   for (const Layer &layer : problem.layers)
-    weights.push_back(layer.paramBytes);
+    weights.push_back(residentBytes(problem.cluster, layer));
   return levelCuts(weights, problem.cluster.stages);
 }
 

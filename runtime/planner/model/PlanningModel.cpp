@@ -60,10 +60,11 @@ PlanningModel::PlanningModel(const Problem &p)
   for (size_t load = 0; load < loads.size(); ++load)
     for (int64_t l = 0; l <= layers; ++l)
       workSum[l] += countOf[load] * (loads[load].forwardSum[l] + loads[load].backwardSum[l]);
-  paramSum = gradSum = {0};
+  paramSum = {0};
+  replicaSum = {{}};
   for (const Layer &layer : p.layers) {
-    paramSum.push_back(paramSum.back() + layer.paramBytes);
-    gradSum.push_back(gradSum.back() + layer.gradBytes);
+    paramSum.push_back(paramSum.back() + residentBytes(p.cluster, layer));
+    replicaSum.push_back(replicaSum.back() + replicaBytes(layer));
   }
   for (size_t e = 0; e < p.edges.size(); ++e)
     edgesInto[p.edges[e].to].push_back(static_cast<int>(e));
@@ -74,7 +75,7 @@ int64_t PlanningModel::memoryOf(int64_t stage) const {
   return limits.empty() ? unreachable : limits[limits.size() == 1 ? 0 : stage];
 }
 
-int64_t PlanningModel::reductionNs(int64_t bytes) const {
+int64_t PlanningModel::reductionNs(const ReplicaBytes &bytes) const {
   return planner::reductionNs(problem.cluster, bytes);
 }
 

@@ -33,7 +33,8 @@ struct PlanningModel {
   std::vector<int> loadOf;                 ///< by micro-batch
   std::vector<int64_t> countOf;            ///< micro-batches by load
   std::vector<int64_t> workSum;            ///< prefix sums by layer, over all micro-batches
-  std::vector<int64_t> paramSum, gradSum;  ///< prefix sums, layers + 1
+  std::vector<int64_t> paramSum;           ///< prefix sums, layers + 1: resident bytes
+  std::vector<ReplicaBytes> replicaSum;    ///< the same, between replicas
   std::vector<std::vector<int>> edgesInto; ///< by layer, numbers of edges that end there
 
   /// True if nothing feeds the layer although it is not the first: it is a source next to the
@@ -43,9 +44,9 @@ struct PlanningModel {
   int64_t memoryOf(int64_t stage) const;
   /// Gradient reduction of layers [begin, end) over the replicas.
   int64_t reductionNs(int64_t begin, int64_t end) const {
-    return reductionNs(gradSum[end] - gradSum[begin]);
+    return reductionNs(replicaSum[end] - replicaSum[begin]);
   }
-  int64_t reductionNs(int64_t bytes) const;
+  int64_t reductionNs(const ReplicaBytes &bytes) const;
   int64_t transferNs(int64_t bytes) const;
   /// Returns how many micro-batches' activations a stage of gpipe or 1f1b holds at once, at most.
   int64_t inFlight(int64_t stage) const;

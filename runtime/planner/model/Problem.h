@@ -32,6 +32,9 @@ struct Layer {
   int64_t forwardNs = 0, inputGradNs = 0, weightGradNs = 0; ///< 0 where frozen or not needed
   int64_t paramBytes = 0; ///< resident: weights, gradients, optimizer state
   int64_t gradBytes = 0;  ///< reduced over replicas
+  // With ZeRO-1:
+  int64_t stateBytes = 0;  ///< of paramBytes: what the replicas divide
+  int64_t updateBytes = 0; ///< told to the other replicas after an update
   std::vector<RematOption> remat;
 
   /// The option of that name; null where there is none.
@@ -61,7 +64,32 @@ struct Cluster {
   Link link;
   int64_t dataParallel = 1;
   Link dataParallelLink;
+  int64_t zero = 0; ///< 1: replicas divide the optimizer's state (ZeRO-1)
+
+  bool divides() const { return zero > 0 && dataParallel > 1; }
 };
+
+/// Bytes of a layer on its stage for the whole step.
+inline int64_t residentBytes(const Cluster &cluster, const Layer &layer) {
+  const int64_t state = layer.stateBytes, replicas = cluster.dataParallel;
+  return layer.paramBytes -
+         (cluster.divides() ? state - (state / replicas + (state % replicas > 0)) : 0);
+}
+
+/// What replicas tell each other of layers at the end of a step.
+struct ReplicaBytes {
+  int64_t gradients = 0, updates = 0;
+
+  friend ReplicaBytes operator+(ReplicaBytes a, ReplicaBytes b) {
+    return {a.gradients + b.gradients, a.updates + b.updates};
+  }
+  friend ReplicaBytes operator-(ReplicaBytes a, ReplicaBytes b) {
+    return {a.gradients - b.gradients, a.updates - b.updates};
+  }
+};
+inline ReplicaBytes replicaBytes(const Layer &layer) {
+  return {layer.gradBytes, layer.updateBytes};
+}
 
 /// Load of one micro-batch: by layer kind, what multiplies the layers' times, saved bytes and the
 /// bytes of edges that start in them; 1 for kinds that are missing.

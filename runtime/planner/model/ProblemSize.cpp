@@ -46,7 +46,7 @@ Sums sumUp(const Problem &problem) {
       addLoad(problem, which.first, which.second, sums);
   }
   for (const Layer &layer : problem.layers) {
-    sums.bytes += Wide{layer.paramBytes} + layer.gradBytes;
+    sums.bytes += Wide{layer.paramBytes} + layer.gradBytes + layer.updateBytes;
     for (const RematOption &option : layer.remat)
       sums.bytes += option.workspaceBytes;
   }

@@ -147,7 +147,7 @@ void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkStage
   times.forward.resize(size);
   times.inputGrad.resize(size);
   times.weightGrad.resize(size);
-  times.reduction.assign(model.stages, 0);
+  std::vector<ReplicaBytes> reduced(model.stages);
   for (size_t c = 0; c < chunkStage.size(); ++c) {
     int64_t begin = cuts[c], end = cuts[c + 1];
     for (size_t number = 0; number < loads; ++number) {
@@ -157,10 +157,12 @@ void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkStage
       times.inputGrad[at] = load.inputGradSum[end] - load.inputGradSum[begin];
       times.weightGrad[at] = load.backwardSum[end] - load.backwardSum[begin] - times.inputGrad[at];
     }
-    times.reduction[chunkStage[c]] += model.gradSum[end] - model.gradSum[begin];
+    ReplicaBytes &ofStage = reduced[chunkStage[c]];
+    ofStage = ofStage + (model.replicaSum[end] - model.replicaSum[begin]);
   }
-  for (int64_t &bytes : times.reduction)
-    bytes = model.reductionNs(bytes);
+  times.reduction.clear();
+  for (const ReplicaBytes &bytes : reduced)
+    times.reduction.push_back(model.reductionNs(bytes));
   StageTimes found;
   findFeeds(model, cuts, found);
   times.feeds = std::move(found.feeds);

@@ -141,7 +141,7 @@ private:
       return true;
     int64_t stage = plan.chunkStage[chunk], always = 0, held = 0, most = 0;
     for (int64_t l = begin; l < end; ++l)
-      always += problem.layers[l].paramBytes;
+      always += residentBytes(problem.cluster, problem.layers[l]);
     for (const Action &action : plan.actions[stage]) {
       if (action.chunk != chunk)
         continue;

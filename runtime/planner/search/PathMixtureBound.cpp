@@ -333,11 +333,10 @@ double PathMixtureBound::costOf(int64_t chunk, int64_t begin, int64_t end) {
     }
   if (double share = mixture.reduction[order.lists().chunkStage[chunk]]; share > 0) {
     // The latency counts once a stage: with one chunk, here.
-    int64_t bytes = model.gradSum[end] - model.gradSum[begin];
     bool alone = order.chunksOf(order.lists().chunkStage[chunk]).size() == 1;
-    int64_t ns = model.reductionNs(bytes);
-    if (!alone && bytes > 0)
-      ns = std::max<int64_t>(0, ns - model.reductionNs(1));
+    int64_t ns = model.reductionNs(begin, end);
+    if (!alone && ns > 0)
+      ns = std::max<int64_t>(0, ns - model.reductionNs({1, 1}));
     cost += share * static_cast<double>(ns);
   }
   return cost;

@@ -13,6 +13,7 @@
 #include "runtime/comm/StepSums.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <cmath>
+#include <numeric>
 
 namespace omnibal::rt::cuda {
 namespace {
@@ -67,7 +68,7 @@ std::vector<AdamWTensor> parametersOf(const UpdateList &list) {
 std::vector<FloatRun> gradientsOf(const UpdateList &list) {
   std::vector<FloatRun> runs;
   for (const UpdateTensor &tensor : tensorsOf(list))
-    runs.push_back({tensor.grad, tensor.elements});
+    runs.push_back({tensor.grad, tensor.elements, tensor.phase});
   return runs;
 }
 
@@ -174,9 +175,9 @@ cudaError_t launchEncodeSums(double *losses, const double *squaredNorm, int rank
   fake::enqueue(stream, "launch sums", [=] {
     for (int i = 0; i < ranks * slotFloats; ++i)
       element<float>(slots, i) = 0;
-    encodeSums(
-        {element<double>(losses, 0), element<double>(squaredNorm, 0), element<double>(losses, 1)},
-        &element<float>(slots, rank * slotFloats));
+    encodeSums({element<double>(losses, 0), squaredNorm ? element<double>(squaredNorm, 0) : 0,
+                element<double>(losses, 1)},
+               &element<float>(slots, rank * slotFloats));
     element<double>(losses, 0) = element<double>(losses, 1) = 0;
   });
   return cudaSuccess;
@@ -197,8 +198,25 @@ cudaError_t launchUpdateScale(const float *slots, int ranks, double labels, doub
 cudaError_t launchSquaredNorm(const UpdateList &list, double *partial, double *result,
                               cudaStream_t stream) {
   enqueueUpdate(list, "norm", stream, [=](ThreadPool &pool) {
-    fake::at(partial, list.count * int64_t{sizeof(double)});
-    *static_cast<double *>(fake::at(result, sizeof(double))) = squaredNorm(gradientsOf(list), pool);
+    auto *sums = static_cast<double *>(fake::at(partial, list.count * int64_t{sizeof(double)}));
+    const std::vector<FloatRun> runs = gradientsOf(list);
+    const std::vector<double> found = squaresOfBlocks(runs, pool);
+    size_t next = 0;
+    for (const FloatRun &run : runs)
+      for (int64_t block = 0; block < blocksOf(run.elements, run.phase); ++block, ++next)
+        if (run.data)
+          sums[next] = found[next];
+    element<double>(result, 0) = std::accumulate(sums, sums + list.count, 0.0);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchAddUp(const double *partial, int64_t count, double *result, cudaStream_t stream) {
+  fake::enqueue(stream, "launch sum of norms", [=] {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i)
+      sum += element<double>(partial, i);
+    element<double>(result, 0) = sum;
   });
   return cudaSuccess;
 }

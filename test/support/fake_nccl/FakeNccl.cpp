@@ -64,13 +64,13 @@ using omnibal::fake::State;
 using StatePointer = std::shared_ptr<State>;
 
 struct Call {
-  enum Kind { Send, Receive, Sum, Broadcast } kind;
+  enum Kind { Send, Receive, Sum, Reduce, Broadcast } kind;
   StatePointer state;
   cudaStream_t stream;
   const void *from;
   void *to;
   size_t bytes;
-  int peer;       ///< of a broadcast, its root
+  int peer;       ///< of a broadcast or reduce, its root
   int64_t number; ///< of the message between the two, or of what all do together
   bool started = false, done = false;
 };
@@ -124,8 +124,9 @@ bool advanceSum(Call &call) {
     }
     parts.push_back(std::move(*part));
   }
-  std::memcpy(values, parts[0].data(), call.bytes);
-  for (size_t r = 1; r < parts.size(); ++r)
+  if (call.kind == Call::Sum || call.peer == s.rank)
+    std::memcpy(values, parts[0].data(), call.bytes);
+  for (size_t r = 1; r < parts.size() && (call.kind == Call::Sum || call.peer == s.rank); ++r)
     for (size_t i = 0; i < call.bytes / sizeof(float); ++i) {
       float term;
       std::memcpy(&term, parts[r].data() + i * sizeof(float), sizeof term);
@@ -184,9 +185,9 @@ struct Group {
       if (call.state->aborted)
         return true;
       if (!call.done && !hangs)
-        call.done = call.kind == Call::Sum         ? advanceSum(call)
-                    : call.kind == Call::Broadcast ? advanceBroadcast(call)
-                                                   : advanceMessage(call);
+        call.done = call.kind == Call::Sum || call.kind == Call::Reduce ? advanceSum(call)
+                    : call.kind == Call::Broadcast                      ? advanceBroadcast(call)
+                                                                        : advanceMessage(call);
       all &= call.done;
     }
     return all;
@@ -227,6 +228,7 @@ nccl::Result add(Call call) {
     std::string name = "nccl";
     for (const Call &each : list)
       name += each.kind == Call::Sum         ? " sum"
+              : each.kind == Call::Reduce    ? " sum at " + std::to_string(each.peer)
               : each.kind == Call::Broadcast ? " broadcast from " + std::to_string(each.peer)
               : each.kind == Call::Send      ? " send to " + std::to_string(each.peer)
                                              : " receive from " + std::to_string(each.peer);
@@ -394,6 +396,16 @@ EXPORTED nccl::Result ncclBroadcast(const void *from, void *to, size_t count, nc
   if (type != nccl::Bytes || root < 0 || root >= static_cast<int>(s->members.size()))
     return nccl::InvalidArgument;
   return add({Call::Broadcast, s, stream, from, to, count, root, s->sums++});
+}
+
+EXPORTED nccl::Result ncclReduce(const void *from, void *to, size_t count, nccl::DataType type,
+                                 nccl::Operation, int root, nccl::Communicator communicator,
+                                 cudaStream_t stream) {
+  StatePointer s = communicator->state;
+  if (from != to || type != nccl::Float32 || root < 0 ||
+      root >= static_cast<int>(s->members.size()))
+    return nccl::InvalidArgument;
+  return add({Call::Reduce, s, stream, from, to, count * sizeof(float), root, s->sums++});
 }
 
 EXPORTED nccl::Result ncclAllReduce(const void *from, void *to, size_t count, nccl::DataType type,

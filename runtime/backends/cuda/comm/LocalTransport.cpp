@@ -4,8 +4,10 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <unistd.h>
@@ -26,12 +28,13 @@ struct Operation {
   Status failure;
 };
 
-/// Ranks that add up come here twice: with their numbers, and when they have added their share.
+/// Ranks that do something together come here twice: with their memory, and when they have done
+/// their share.
 struct Meeting {
-  std::map<int, float *> data;
+  std::map<int, std::vector<std::byte *>> data; ///< the pieces
   std::map<int, EventPointer> ready, added;
-  int64_t elements = -1;
-  int left = 0; ///< ranks that have read everything
+  int64_t bytes = -1; ///< of all pieces
+  int left = 0;       ///< ranks that have read everything
 };
 
 /// The tag of messages that make a broadcast; those of callers are not negative.
@@ -110,23 +113,42 @@ public:
 
   Result<Handle> startSum(std::span<const FloatRun> runs, std::span<const int> ranks,
                           std::optional<Event> after) override {
-    std::vector<int> members(ranks.begin(), ranks.end());
-    if (std::find(members.begin(), members.end(), me) == members.end() ||
-        !std::is_sorted(members.begin(), members.end()))
-      return Status(Code::Internal,
-                    "a collective's ranks must be ascending and contain the caller");
-    Handle handle = next++;
-    Sum &sum = sums[handle];
-    if (members.size() == 1)
-      return handle;
-    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
-    adding = true;
-    for (const FloatRun &run : runs)
-      if (run.elements > 0)
-        OMNIBAL_RETURN_IF_ERROR(
-            reduce({run.data, static_cast<size_t>(run.elements)}, members, ready, sum));
-    adding = false;
-    return handle;
+    std::vector<std::byte *> data;
+    std::vector<int64_t> sizes;
+    for (const FloatRun &run : runs) {
+      data.push_back(reinterpret_cast<std::byte *>(run.data));
+      sizes.push_back(run.elements);
+    }
+    return together(data, sizes, sizeof(float), ranks, after, [&](const Members &members) {
+      for (size_t i = 0; i < sizes.size(); ++i)
+        OMNIBAL_RETURN_IF_ERROR(addShare(members, i, sizes[i]));
+      return Status::ok();
+    });
+  }
+
+  /// Each rank adds its own pieces.
+  Result<Handle> startScatter(std::span<const OwnedPiece> pieces, std::span<const int> ranks,
+                              std::optional<Event> after) override {
+    return together(pieces, ranks, after, [&](const Members &members) {
+      for (size_t i = 0; i < pieces.size(); ++i)
+        if (pieces[i].owner == members.place)
+          OMNIBAL_RETURN_IF_ERROR(
+              add(members, i, 0, pieces[i].bytes / int64_t{sizeof(float)}, members.place));
+      return Status::ok();
+    });
+  }
+
+  /// Each rank copies its own pieces to the others.
+  Result<Handle> startGather(std::span<const OwnedPiece> pieces,
+                             std::span<const int> ranks) override {
+    return together(pieces, ranks, std::nullopt, [&](const Members &members) {
+      for (size_t i = 0; i < pieces.size(); ++i)
+        for (int to = 0; pieces[i].owner == members.place && to < members.count(); ++to)
+          if (to != members.place)
+            OMNIBAL_RETURN_IF_ERROR(
+                copy(members.data(to, i), members.data(members.place, i), pieces[i].bytes));
+      return Status::ok();
+    });
   }
 
   /// A message to each: copies within the device, each on the stream of the side that calls last.
@@ -161,6 +183,52 @@ private:
     std::vector<EventPointer> added; ///< all shares of all its numbers
     EventPointer begin, end;         ///< of this rank's shares; timed
   };
+
+  /// Those that meet, when all have come.
+  struct Members {
+    const Meeting &meeting;
+    const std::vector<int> &ranks;
+    int place; ///< of this rank
+
+    int count() const { return static_cast<int>(ranks.size()); }
+    std::byte *data(int member, size_t piece) const {
+      return meeting.data.at(ranks[member])[piece];
+    }
+  };
+  using Share = std::function<Status(const Members &)>;
+
+  Result<Handle> together(std::span<const OwnedPiece> pieces, std::span<const int> ranks,
+                          std::optional<Event> after, const Share &share) {
+    std::vector<std::byte *> data;
+    std::vector<int64_t> sizes;
+    for (const OwnedPiece &piece : pieces) {
+      if (piece.owner < 0 || piece.owner >= static_cast<int>(ranks.size()))
+        return Status(Code::Internal, "a collective's ranks must contain the owner of each piece");
+      data.push_back(static_cast<std::byte *>(piece.data));
+      sizes.push_back(piece.bytes);
+    }
+    return together(data, sizes, 1, ranks, after, share);
+  }
+
+  Result<Handle> together(std::vector<std::byte *> data, const std::vector<int64_t> &sizes,
+                          int64_t width, std::span<const int> ranks, std::optional<Event> after,
+                          const Share &share) {
+    std::vector<int> members(ranks.begin(), ranks.end());
+    if (std::find(members.begin(), members.end(), me) == members.end() ||
+        !std::is_sorted(members.begin(), members.end()))
+      return Status(Code::Internal,
+                    "a collective's ranks must be ascending and contain the caller");
+    Handle handle = next++;
+    Sum &sum = sums[handle];
+    const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) * width;
+    if (members.size() == 1 || bytes == 0)
+      return handle;
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
+    adding = true;
+    OMNIBAL_RETURN_IF_ERROR(meet(std::move(data), bytes, members, ready, sum, share));
+    adding = false;
+    return handle;
+  }
 
   /// Waits until `late`, which names a rank that has not come yet, gives -1.
   template <typename Late> Status waitUntilNone(std::unique_lock<std::mutex> &lock, Late late) {
@@ -228,17 +296,17 @@ private:
     return Status::ok();
   }
 
-  /// Each rank adds one share of everyone's numbers, in the order of ranks into the first one's
-  /// memory, and copies it to the others: nobody else touches that share meanwhile.
-  Status reduce(std::span<float> data, const std::vector<int> &members, const EventPointer &ready,
-                Sum &sum) {
-    const int64_t number = meetingsHeld[members]++, elements = data.size();
+  /// Each rank does its share of the work when all have come; the others touch nothing of it
+  /// meanwhile.
+  Status meet(std::vector<std::byte *> data, int64_t bytes, const std::vector<int> &members,
+              const EventPointer &ready, Sum &sum, const Share &share) {
+    const int64_t number = meetingsHeld[members]++;
     std::unique_lock<std::mutex> lock(world->mutex);
     Meeting &meeting = world->meetings[members][number];
-    if (meeting.elements >= 0 && meeting.elements != elements)
+    if (meeting.bytes >= 0 && meeting.bytes != bytes)
       return {Code::Internal, "ranks disagree about the size of a reduction"};
-    meeting.elements = elements;
-    meeting.data[me] = data.data();
+    meeting.bytes = bytes;
+    meeting.data[me] = std::move(data);
     meeting.ready[me] = ready;
     world->changed.notify_all();
     auto missingIn = [&](const std::map<int, EventPointer> &present) {
@@ -258,7 +326,8 @@ private:
     if (!sum.begin) {
       OMNIBAL_ASSIGN_OR_RETURN(sum.begin, DriverEvent::after(copies->handle(), true));
     }
-    OMNIBAL_RETURN_IF_ERROR(addShare(meeting, members));
+    const auto place = std::find(members.begin(), members.end(), me) - members.begin();
+    OMNIBAL_RETURN_IF_ERROR(share({meeting, members, static_cast<int>(place)}));
     OMNIBAL_ASSIGN_OR_RETURN(sum.end, DriverEvent::after(copies->handle(), true));
     lock.lock();
     meeting.added[me] = sum.end;
@@ -271,27 +340,43 @@ private:
     return Status::ok();
   }
 
-  Status addShare(const Meeting &meeting, const std::vector<int> &members) {
-    const int64_t count = members.size(),
-                  position = std::find(members.begin(), members.end(), me) - members.begin();
-    const int64_t begin = meeting.elements * position / count,
-                  size = meeting.elements * (position + 1) / count - begin;
-    cudaStream_t stream = copies->handle();
+  /// Adds this rank's share of a piece and copies it to all.
+  Status addShare(const Members &members, size_t piece, int64_t elements) {
+    const int64_t begin = elements * members.place / members.count(),
+                  size = elements * (members.place + 1) / members.count() - begin;
+    for (int to = 0; to < members.count(); ++to)
+      OMNIBAL_RETURN_IF_ERROR(to == 0 ? add(members, piece, begin, size, 0)
+                                      : copySum(members, piece, begin, size, to));
+    return Status::ok();
+  }
+
+  /// Adds some elements of a piece in the order of ranks, into the first one's memory; then `to`
+  /// has the sum too.
+  Status add(const Members &members, size_t piece, int64_t begin, int64_t size, int to) {
     if (size == 0)
       return Status::ok();
-    float *sum = meeting.data.at(members[0]) + begin;
+    auto at = [&](int member) {
+      return reinterpret_cast<float *>(members.data(member, piece)) + begin;
+    };
     CopyShape add;
     add.accumulate = true;
     add.strides.append(size, 1, 1);
-    for (int64_t i = 1; i < count; ++i)
-      OMNIBAL_RETURN_IF_ERROR(
-          check(launchCopy(add, sum, meeting.data.at(members[i]) + begin, stream), "adding"));
-    for (int64_t i = 1; i < count; ++i)
-      OMNIBAL_RETURN_IF_ERROR(
-          check(cudaMemcpyAsync(meeting.data.at(members[i]) + begin, sum, size * sizeof(float),
-                                cudaMemcpyDeviceToDevice, stream),
-                "copying a sum"));
-    return Status::ok();
+    for (int i = 1; i < members.count(); ++i)
+      OMNIBAL_RETURN_IF_ERROR(check(launchCopy(add, at(0), at(i), copies->handle()), "adding"));
+    return to == 0 ? Status::ok() : copySum(members, piece, begin, size, to);
+  }
+
+  Status copySum(const Members &members, size_t piece, int64_t begin, int64_t size, int to) {
+    const int64_t first = begin * int64_t{sizeof(float)};
+    return copy(members.data(to, piece) + first, members.data(0, piece) + first,
+                size * int64_t{sizeof(float)});
+  }
+
+  Status copy(std::byte *to, const std::byte *from, int64_t bytes) {
+    return bytes == 0
+               ? Status::ok()
+               : check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, copies->handle()),
+                       "a copy between ranks");
   }
 
   std::shared_ptr<World> world;

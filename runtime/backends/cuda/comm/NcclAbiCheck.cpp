@@ -36,6 +36,7 @@ SAME_CALL(ncclGroupEnd);
 SAME_CALL(ncclSend);
 SAME_CALL(ncclRecv);
 SAME_CALL(ncclAllReduce);
+SAME_CALL(ncclReduce);
 SAME_CALL(ncclBroadcast);
 
 static_assert(NCCL_VERSION_CODE >= leastVersion);

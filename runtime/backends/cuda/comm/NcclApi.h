@@ -64,6 +64,8 @@ struct Functions {
                      cudaStream_t stream);
   Result (*ncclBroadcast)(const void *from, void *to, size_t count, DataType type, int root,
                           Communicator communicator, cudaStream_t stream);
+  Result (*ncclReduce)(const void *from, void *to, size_t count, DataType type, Operation operation,
+                       int root, Communicator communicator, cudaStream_t stream);
   Result (*ncclAllReduce)(const void *from, void *to, size_t count, DataType type,
                           Operation operation, Communicator communicator, cudaStream_t stream);
 };

@@ -35,6 +35,7 @@ Status findAll(const SharedLibrary &library, nccl::Functions &f) {
   OMNIBAL_FIND(ncclSend);
   OMNIBAL_FIND(ncclRecv);
   OMNIBAL_FIND(ncclAllReduce);
+  OMNIBAL_FIND(ncclReduce);
   OMNIBAL_FIND(ncclBroadcast);
 #undef OMNIBAL_FIND
   return status;

@@ -115,6 +115,26 @@ public:
     return handle;
   }
 
+  /// NCCL's own reduce-scatter wants equal shares that follow each other; these are neither.
+  Result<Handle> startScatter(std::span<const OwnedPiece> pieces, std::span<const int> members,
+                              std::optional<Event> after) override {
+    return forOwners(pieces, members, after, "the sum of gradients with other ranks",
+                     [this](const OwnedPiece &piece, nccl::Communicator communicator) {
+                       return nccl.ncclReduce(piece.data, piece.data, piece.bytes / sizeof(float),
+                                              nccl::Float32, nccl::Sum, piece.owner, communicator,
+                                              sums->handle());
+                     });
+  }
+
+  Result<Handle> startGather(std::span<const OwnedPiece> pieces,
+                             std::span<const int> members) override {
+    return forOwners(pieces, members, std::nullopt, "what each rank tells the others",
+                     [this](const OwnedPiece &piece, nccl::Communicator communicator) {
+                       return nccl.ncclBroadcast(piece.data, piece.data, piece.bytes, nccl::Bytes,
+                                                 piece.owner, communicator, sums->handle());
+                     });
+  }
+
   std::function<TimeSpan()> clockOf(Handle sum) override {
     auto found = open.find(sum);
     if (found == open.end() || !found->second->begun || !found->second->done)
@@ -137,6 +157,30 @@ private:
     OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, queue.eventOf(after));
     OMNIBAL_RETURN_IF_ERROR(orderBehind(sums->handle(), *ready));
     return communicator;
+  }
+
+  /// A call for each piece, in groups.
+  template <typename Call>
+  Result<Handle> forOwners(std::span<const OwnedPiece> pieces, std::span<const int> members,
+                           std::optional<Event> after, const char *together, Call callFor) {
+    std::vector<int> group(members.begin(), members.end());
+    Handle handle = next++;
+    auto operation = open[handle] = std::make_shared<Operation>();
+    operation->together = together;
+    OMNIBAL_ASSIGN_OR_RETURN(nccl::Communicator communicator, join(group, after));
+    if (!communicator)
+      return handle;
+    OMNIBAL_ASSIGN_OR_RETURN(operation->begun, DriverEvent::after(sums->handle(), true));
+    for (; !pieces.empty(); pieces = pieces.subspan(std::min(pieces.size(), mostInGroup))) {
+      OMNIBAL_RETURN_IF_ERROR(begin());
+      for (const OwnedPiece &piece : pieces.first(std::min(pieces.size(), mostInGroup)))
+        if (piece.bytes > 0)
+          OMNIBAL_RETURN_IF_ERROR(call(callFor(piece, communicator), together, communicator));
+      OMNIBAL_RETURN_IF_ERROR(end(together, communicator));
+    }
+    OMNIBAL_ASSIGN_OR_RETURN(operation->done, DriverEvent::after(sums->handle(), true));
+    underWay.push_back(operation);
+    return handle;
   }
 
   Result<Handle> post(bool sends, int peer, int64_t tag, std::span<const Piece> pieces) {

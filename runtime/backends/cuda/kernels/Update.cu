@@ -85,6 +85,8 @@ __global__ void __launch_bounds__(threads)
 
 __global__ void __launch_bounds__(threads) squares(UpdateList list, double *partial) {
   const UpdateBlock block = list.blocks[blockIdx.x];
+  if (!list.tensors[block.tensor].grad)
+    return; // another rank's
   const float *x = list.tensors[block.tensor].grad + block.begin;
   double sum = 0;
   auto add = [&](float value) { sum += static_cast<double>(value) * static_cast<double>(value); };
@@ -183,7 +185,11 @@ cudaError_t launchSquaredNorm(const UpdateList &list, double *partial, double *r
   if (list.count > 0)
     OMNIBAL_LAUNCH(squares, dim3(static_cast<unsigned>(list.count)), dim3(threads), stream, list,
                    partial);
-  OMNIBAL_LAUNCH(addUp, dim3(1), dim3(threads), stream, partial, list.count, result);
+  return launchAddUp(partial, list.count, result, stream);
+}
+
+cudaError_t launchAddUp(const double *partial, int64_t count, double *result, cudaStream_t stream) {
+  OMNIBAL_LAUNCH(addUp, dim3(1), dim3(threads), stream, partial, count, result);
   return cudaGetLastError();
 }
 

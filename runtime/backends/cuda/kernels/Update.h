@@ -8,6 +8,7 @@
 #ifndef RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H
 #define RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H
 
+#include "runtime/device/NormBlocks.h"
 #include <cstdint>
 #include <cuda_runtime_api.h>
 #include <vector>
@@ -21,6 +22,7 @@ struct UpdateTensor {
   void *copy = nullptr; ///< bfloat16 values of `param`, or null
   int64_t elements = 0;
   bool decay = true;
+  int32_t phase = 0; ///< values of its first block that lie before it (FloatRun)
 };
 
 struct UpdateBlock {
@@ -28,16 +30,14 @@ struct UpdateBlock {
   int32_t tensor = 0, size = 0;
 };
 
-constexpr int64_t updateBlockSize = 16384;
+constexpr int64_t updateBlockSize = normBlock;
 
 inline std::vector<UpdateBlock> cutIntoBlocks(const std::vector<UpdateTensor> &tensors) {
   std::vector<UpdateBlock> blocks;
   for (size_t t = 0; t < tensors.size(); ++t)
-    for (int64_t begin = 0; begin < tensors[t].elements; begin += updateBlockSize) {
-      const int64_t rest = tensors[t].elements - begin;
-      blocks.push_back({begin, static_cast<int32_t>(t),
-                        static_cast<int32_t>(rest < updateBlockSize ? rest : updateBlockSize)});
-    }
+    forBlocksOf(tensors[t].elements, tensors[t].phase, [&](int64_t begin, int64_t size) {
+      blocks.push_back({begin, static_cast<int32_t>(t), static_cast<int32_t>(size)});
+    });
   return blocks;
 }
 
@@ -61,9 +61,12 @@ struct AdamWShape {
 /// done.
 cudaError_t launchAdamW(const AdamWShape &shape, const float *deviceScale, cudaStream_t stream);
 
-/// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values.
+/// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values,
+/// which stay as they are where there is no `grad`.
 cudaError_t launchSquaredNorm(const UpdateList &list, double *partial, double *result,
                               cudaStream_t stream);
+/// *result = the sum of `partial`.
+cudaError_t launchAddUp(const double *partial, int64_t count, double *result, cudaStream_t stream);
 
 /// Every `grad` *= factor * (*deviceFactor if not null).
 cudaError_t launchScale(const UpdateList &list, double factor, const float *deviceFactor,

@@ -131,6 +131,16 @@ module attributes {omnibal.train_mode = #plan.train_mode<number = 0, name = "a",
 
 // -----
 
+// expected-error @below {{cluster_c3: zero is 1; it must be 0 or, with data_parallel of at least 2, 1}}
+module attributes {omnibal.cluster = #plan.cluster<stages = 1, latency = 1, bytes_per_s = 1, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1, zero = 1>} {}
+
+// -----
+
+// expected-error @below {{pipeline_c5: zero is 2; it must be 0 or, with data_parallel of at least 2, 1}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 1, data_parallel = 2, zero = 2, chunk_stages = [0]>} {}
+
+// -----
+
 // expected-error @below {{pipeline_c1: stages, microbatches and data_parallel must be >= 1}}
 module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 0, data_parallel = 1, chunk_stages = [0]>} {}
 
@@ -561,6 +571,32 @@ omnibal.stage @stage_0 index 0 {
   omnibal.reduce_scalars
   // expected-error @below {{stage_c4: comes after omnibal.reduce_scalars}}
   omnibal.reduce_gradients
+}
+}
+
+// -----
+
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 2, microbatches = 2, data_parallel = 1, chunk_stages = [0, 1]>} {
+omnibal.parameter @p : tensor<2xf32>
+func.func @main() -> tensor<2xf32> {
+  %x = omnibal.call_layer "body" language @body inputs() parameters [@p] {omnibal.chunk = 0 : i64} : () -> tensor<2xf32>
+  %l = omnibal.call_layer "head" head @head inputs(%x) parameters [@p] {omnibal.chunk = 1 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+  return %l : tensor<2xf32>
+}
+omnibal.layer_fn @body forward(@body.forward) evaluate(@body.forward) inference(@body.forward)
+omnibal.layer_fn @head forward(@head.forward) evaluate(@head.forward) inference(@head.forward)
+func.func @body.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) -> (tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "output"}) {
+  return %0 : tensor<2xf32>
+}
+func.func @head.forward(%0: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "input"}, %1: tensor<2xf32> {omnibal.index = 0 : i64, omnibal.role = "parameter"}) {
+  return
+}
+omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
+omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
+omnibal.stage @stage_0 index 0 {
+  omnibal.gather_parameters
+  // expected-error @below {{stage_c4: comes after omnibal.gather_parameters}}
+  omnibal.scatter_gradients
 }
 }
 

@@ -27,7 +27,7 @@ struct Case {
   int64_t microbatches = 4;
   double limitShare = 0;          ///< of the largest arena without recomputation; 0: no limit
   const char *precision = "host"; ///< or "cuda", "bfloat16" (on target cuda)
-  int64_t replicas = 1;
+  int64_t replicas = 1, zero = 0;
 };
 
 struct Memories {
@@ -126,6 +126,7 @@ private:
     options.tokens = c.tokens;
     options.stages = c.stages;
     options.dataParallel = c.replicas;
+    options.zero = c.zero;
     options.memoryLimitBytes = limit;
   }
 
@@ -253,6 +254,39 @@ TEST(Memory, OfTrainingModes) {
   for (int64_t limit : {9'000'000, 8'000'000, 7'000'000})
     check(2, 1, "1f1b", limit);
   EXPECT_EQ(model.stagesCompared, 20);
+}
+
+/// Shares go by buckets, and these by the order in which gradients are complete.
+TEST(Memory, OfSharesOfReplicas) {
+  auto shares = [](int64_t stages, const char *schedule, int64_t replicas,
+                   const char *precision = "host", double limitShare = 0) {
+    const bool limited = limitShare > 0;
+    return Case{24,
+                512,
+                stages,
+                schedule,
+                limited ? "auto" : "none",
+                limited ? "search" : "layers",
+                6,
+                limitShare,
+                precision,
+                replicas,
+                1};
+  };
+  Memory internvl(data("tiny-internvl/model.onnx"), {});
+  for (int64_t replicas : {2, 3, 7})
+    for (const char *precision : {"host", "bfloat16"}) {
+      internvl.check("shares", shares(1, "1f1b", replicas, precision));
+      internvl.check("shares", shares(3, "zb-h1", replicas, precision));
+      internvl.check("shares", shares(2, "interleaved:2", replicas, precision));
+    }
+  internvl.check("shares", shares(2, "1f1b", 2, "host", 0.8));
+  internvl.check("shares", shares(2, "auto", 2, "bfloat16", 0.8));
+  Memory frozen(data("tiny-llava/model.onnx"), {"vision"});
+  frozen.check("shares, frozen", shares(2, "gpipe", 2));
+  Memory tied(data("llava-tied/model-opset22.onnx"), {});
+  for (int64_t stages : {1, 2, 3})
+    tied.check("shares, tied", shares(stages, "1f1b", 2, stages == 2 ? "bfloat16" : "host"));
 }
 
 TEST(Memory, OfOptionsAndLimits) {

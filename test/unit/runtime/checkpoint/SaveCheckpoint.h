@@ -23,6 +23,9 @@ inline Status saveCheckpoint(const CheckpointWriteOptions &options, const RunSta
   Status status = agree.after([&] {
     return options.writes ? writeShard(options, state.step, tensors, goesOn) : Status::ok();
   });
+  if (status && !options.layout.empty())
+    status = agree.after(
+        [&] { return options.begins ? describeShard(options, state.step, goesOn) : Status::ok(); });
   if (status)
     status = agree.after(
         [&] { return options.leads ? commitCheckpoint(options, state) : Status::ok(); });

@@ -122,6 +122,63 @@ TEST(Checkpoint, OfAStageThatTrainsNothing) {
   EXPECT_FALSE(Checkpoint::open(folder / "c/step-00000001"));
 }
 
+/// Parts of one shard by three ranks, cut anywhere, give the bytes of a shard by one; and parts of
+/// it are read.
+TEST(Checkpoint, PartsOfSeveralRanksAreTheWhole) {
+  constexpr int64_t rows = 37, columns = 21, elements = rows * columns;
+  std::vector<float> plain(elements), turned(elements);
+  for (int64_t i = 0; i < elements; ++i) {
+    plain[i] = float(i) / 3;
+    turned[i] = -float(i) / 7;
+  }
+  std::vector<NamedTensor> whole = {{"weight/a", {rows, columns}, plain.data(), false},
+                                    {"moment1/a", {rows, columns}, turned.data(), true}};
+  TemporaryFolder folder;
+  const RunState state{1, 6, 0};
+  CheckpointWriteOptions options;
+  options.folder = folder / "whole";
+  auto alone = runRanks(
+      1, [&](int, const Agreement &agree) { return saveCheckpoint(options, state, whole, agree); });
+  ASSERT_TRUE(alone[0]) << alone[0].message();
+  const std::string shard = "/step-00000001/stage-0.safetensors";
+  for (auto [a, b] : {std::pair<int64_t, int64_t>{0, elements},
+                      {100, 100},
+                      {30, 500},
+                      {37, 74},
+                      {1, elements - 1}}) {
+    const int64_t bounds[] = {0, a, b, elements};
+    auto partsOf = [&](int rank, std::vector<float> &first, std::vector<float> &second) {
+      std::vector<NamedTensor> parts = whole;
+      const int64_t begin = bounds[rank];
+      for (NamedTensor &part : parts) {
+        part.data = (part.transposed ? second : first).data() + begin;
+        part.first = begin;
+        part.count = bounds[rank + 1] - begin;
+      }
+      return parts;
+    };
+    const std::string path = folder / ("parts-" + std::to_string(a) + "-" + std::to_string(b));
+    auto results = runRanks(3, [&](int rank, const Agreement &agree) {
+      CheckpointWriteOptions mine;
+      mine.folder = path;
+      mine.leads = mine.begins = rank == 0;
+      for (const NamedTensor &tensor : whole)
+        mine.layout.push_back({tensor.name, StoredType::F32, tensor.shape});
+      return saveCheckpoint(mine, state, partsOf(rank, plain, turned), agree);
+    });
+    for (const Status &status : results)
+      ASSERT_TRUE(status) << status.message();
+    EXPECT_EQ(readFile(path + shard), readFile(folder / ("whole" + shard)));
+    auto checkpoint = Checkpoint::open(path);
+    ASSERT_TRUE(checkpoint) << checkpoint.status().message();
+    std::vector<float> first(elements), second(elements);
+    for (int rank = 0; rank < 3; ++rank)
+      ASSERT_TRUE(checkpoint->read(partsOf(rank, first, second)));
+    EXPECT_EQ(first, plain);
+    EXPECT_EQ(second, turned);
+  }
+}
+
 TEST(Checkpoint, SettingsOfAnotherKindAreNamed) {
   TemporaryFolder folder;
   save(folder / "c", 1);

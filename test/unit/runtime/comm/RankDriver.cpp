@@ -53,6 +53,21 @@ int main(int argc, char **argv) {
     OMNIBAL_RETURN_IF_ERROR(c.broadcast(told, 2));
     if (fnv1a(told) != expected)
       return invalid("what rank 2 told is not what rank " + std::to_string(c.rank()) + " heard");
+    // Shares of a sum, each of which its owner then tells: the same as the sum.
+    std::vector<float> shares(400'000), sum;
+    for (size_t i = 0; i < shares.size(); ++i)
+      shares[i] = 1.0f / static_cast<float>(i % 977 + 3 * c.rank() + 1);
+    sum = shares;
+    const std::vector<int> everyone = c.everyone();
+    std::vector<OwnedPiece> pieces;
+    for (int64_t at = 0, size = 70'001; at < 400'000; at += size)
+      pieces.push_back(
+          {&shares[at], std::min(size, 400'000 - at) * 4, static_cast<int>(at / size) % c.size()});
+    OMNIBAL_RETURN_IF_ERROR(c.allReduce(std::span<float>(sum), everyone));
+    OMNIBAL_RETURN_IF_ERROR(c.reduceScatter(pieces, everyone));
+    OMNIBAL_RETURN_IF_ERROR(c.allGather(pieces, everyone));
+    if (shares != sum)
+      return invalid("rank " + std::to_string(c.rank()) + " has other shares than sums");
     std::lock_guard<std::mutex> lock(mutex);
     std::string line = "rank " + std::to_string(c.rank());
     char text[64];

@@ -171,6 +171,31 @@ TEST_F(Training, CopiesOfASharedParameterStayBitwiseEqual) {
     EXPECT_EQ(std::memcmp(copy.data(), got.parameters[0].data(), copy.size() * 4), 0);
 }
 
+/// Replicas that divide the optimizer's state have the bits of those that do not. The parameters
+/// are less than a block, so that the last replica updates all of them.
+TEST_F(Training, SharesOfTheOptimizersStateChangeNoBit) {
+  for (bool inBFloat16 : {false, true})
+    for (bool tied : {false, true})
+      for (int stages : {1, 2})
+        for (int replicas : {2, 3}) {
+          TinyOptions layout{stages, 2, replicas, tied, false, 1, inBFloat16};
+          const TinyOutcome whole =
+              trainTinyThreads(loadedTiny(layout), weights, 4, options, {.guarded = true});
+          layout.zero = true;
+          const LoadedProgram program = loadedTiny(layout);
+          const Status valid = verifyProgram(program.program);
+          ASSERT_TRUE(valid) << valid.message();
+          const TinyOutcome shared =
+              trainTinyThreads(program, weights, 4, options, {.guarded = true});
+          ASSERT_TRUE(whole.status && shared.status) << shared.status.message();
+          for (int s = 0; s < 4; ++s) {
+            EXPECT_EQ(shared.steps[s].loss, whole.steps[s].loss) << s;
+            EXPECT_EQ(shared.steps[s].gradientNorm, whole.steps[s].gradientNorm) << s;
+          }
+          EXPECT_EQ(shared.read, whole.read) << stages << " x " << replicas;
+        }
+}
+
 TEST_F(Training, SameLayoutSameBitsWithAnyThreads) {
   auto program = loadedTiny({2, 3, 2, false});
   TinyOutcome one = trainTinyThreads(program, weights, 3, options, {.threads = 1});
@@ -225,17 +250,45 @@ TEST_F(Training, NoLabelNoUpdate) {
   EXPECT_EQ(std::memcmp(before.data(), (*executor)->at(q.dataOffset), bytes), 0);
 }
 
+TEST_F(Training, NoLabelNoUpdateOfShares) {
+  const LoadedProgram program = loadedTiny({.dataParallel = 2, .zero = true});
+  auto communicators = createThreadCommunicators(2, std::chrono::seconds(60));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      auto executor = *Executor::prepare(program, *communicators[r], {.guarded = true});
+      ASSERT_TRUE(executor->initialize(*TensorFiles::open(weights)));
+      const Parameter &q = executor->stageInfo().parameters[0];
+      auto valuesAt = [&](int64_t offset) {
+        return std::vector<float>(executor->at(offset), executor->at(offset) + q.elements());
+      };
+      const std::vector<float> before = valuesAt(q.dataOffset);
+      Empty source;
+      auto result = executor->trainStep(source, options);
+      ASSERT_TRUE(result) << result.status().message();
+      EXPECT_EQ(result->labelTokens, 0);
+      EXPECT_EQ(executor->adamStep(), 0);
+      EXPECT_EQ(valuesAt(q.dataOffset), before);
+      EXPECT_EQ(valuesAt(q.gradOffset), std::vector<float>(before.size()));
+      (void)communicators[r]->barrier(communicators[r]->everyone());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 TEST_F(Training, NotANumberStopsWithStepAndRank) {
-  auto program = loadedTiny({2, 2, 1, false});
-  StepOptions infinite = options;
-  infinite.adamW.learningRate = INFINITY; // the first update ruins the weights
-  TinyOutcome got = trainTinyThreads(program, weights, 3, infinite);
-  ASSERT_FALSE(got.status);
-  EXPECT_NE(
-      got.status.message().find("step 2: the loss of rank 1 (stage 1) is not a finite number"),
-      std::string::npos)
-      << got.status.message();
-  EXPECT_EQ(got.steps.size(), 1u);
+  for (bool zero : {false, true}) {
+    auto program = loadedTiny({.stages = 2, .dataParallel = zero ? 2 : 1, .zero = zero});
+    StepOptions infinite = options;
+    infinite.adamW.learningRate = INFINITY; // the first update ruins the weights
+    TinyOutcome got = trainTinyThreads(program, weights, 3, infinite);
+    ASSERT_FALSE(got.status);
+    EXPECT_NE(
+        got.status.message().find("step 2: the loss of rank 1 (stage 1) is not a finite number"),
+        std::string::npos)
+        << got.status.message();
+    EXPECT_EQ(got.steps.size(), 1u);
+  }
 }
 
 TEST_F(Training, GuardBytesCatchAnOverrun) {

@@ -174,6 +174,13 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
       };
       OMNIBAL_RETURN_IF_ERROR(
           executor->backend().read(executor->at(q.weightOffset()), W * C * 4, keep));
+      const int64_t bytes = W * C * byteSize(q.dtype);
+      auto keepBytes = [&](const std::byte *data) {
+        outcome.read.emplace_back(reinterpret_cast<const char *>(data), bytes);
+        return Status::ok();
+      };
+      OMNIBAL_RETURN_IF_ERROR(
+          executor->backend().read(executor->at(q.dataOffset), bytes, keepBytes));
     }
     return Status::ok();
   }();
@@ -198,6 +205,8 @@ TinyOutcome trainTinyThreads(const LoadedProgram &loaded, const std::string &wei
   for (int r = 1; r < ranks; ++r) {
     for (auto &parameter : outcomes[r].parameters)
       all.parameters.push_back(parameter);
+    for (const std::string &bytes : outcomes[r].read)
+      all.read.push_back(bytes);
     if (all.status.isOk() || all.status.code() == Code::Aborted)
       if (!outcomes[r].status)
         all.status = outcomes[r].status;

@@ -61,6 +61,7 @@ private:
 struct TinyOutcome {
   std::vector<StepResult> steps;
   std::vector<std::vector<float>> parameters; ///< after the last step, of all ranks in order
+  std::vector<std::string> read;              ///< the same as bytes that kernels read
   Status status;
 };
 

@@ -71,6 +71,21 @@ TEST(ProblemJson, WrittenProblemsAreReadBack) {
   }
 }
 
+TEST(ProblemJson, SharesOfReplicasComeBack) {
+  auto problem = parseProblem(problemText(), "p.json");
+  ASSERT_TRUE(static_cast<bool>(problem));
+  EXPECT_EQ(writeProblem(*problem).find("zero"), std::string::npos);
+  problem->cluster.zero = 1;
+  problem->layers[0].stateBytes = 3;
+  problem->layers[0].updateBytes = 2;
+  auto again = parseProblem(writeProblem(*problem), "q.json");
+  ASSERT_TRUE(static_cast<bool>(again)) << again.status().message();
+  EXPECT_EQ(again->cluster.zero, 1);
+  EXPECT_EQ(again->layers[0].stateBytes, 3);
+  EXPECT_EQ(again->layers[0].updateBytes, 2);
+  EXPECT_EQ(again->layers[1].stateBytes, 0);
+}
+
 TEST(ProblemJson, NoMemoryLimitIsAVeryLargeOne) {
   auto problem = parseProblem(problemText(), "p.json");
   ASSERT_TRUE(static_cast<bool>(problem));
@@ -93,6 +108,9 @@ TEST(ProblemJson, ErrorsNameFileAndKey) {
   expect("\"forward_ns\": 1", "\"forward_ns\": -1", "layers[0]: `forward_ns`");
   expect("\"forward_ns\": 1", "\"forward_ns\": 9000000000000000000", "2^59");
   expect("\"grad_bytes\": 5", "\"grad_byte\": 5", "layers[0]: unknown key `grad_byte`");
+  expect("\"grad_bytes\": 5", "\"grad_bytes\": 5, \"state_bytes\": 1000000",
+         "layers[0]: `state_bytes` is a part of `param_bytes`");
+  expect("\"size\": 1", "\"size\": 1, \"zero\": 2", "cluster.data_parallel: `zero` must be 0 or 1");
   expect("\"keep\"", "\"hold\"", "layers[0].remat[0]: the first option");
   expect("\"full\"", "\"keep\"", "layers[0].remat[1]: the first option");
   expect("\"split_bytes\"", "\"splits\"", "layers[0].remat[1]: unknown key `splits`");

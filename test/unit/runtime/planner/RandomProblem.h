@@ -21,7 +21,8 @@ private:
 };
 
 /// Up to 7 layers of two kinds on up to 4 stages: equal or uneven layers, frozen fronts, skip
-/// edges, sources beside the chain, slow links, mixed memory, factors, data parallel, gpipe.
+/// edges, sources beside the chain, slow links, mixed memory, factors, data parallel (some of it
+/// with shares of the optimizer's state), gpipe.
 inline Problem randomProblem(uint64_t seed) {
   Draw draw(seed);
   Problem p;
@@ -89,6 +90,14 @@ inline Problem randomProblem(uint64_t seed) {
     for (const Layer &layer : p.layers)
       p.givenRemat.push_back(
           layer.remat[draw(0, static_cast<int64_t>(layer.remat.size()) - 1)].name);
+  }
+  Draw shares(seed + 2'000'003);
+  if (p.cluster.dataParallel > 1 && shares.oneIn(2)) {
+    p.cluster.zero = 1;
+    for (Layer &layer : p.layers) {
+      layer.stateBytes = shares(0, layer.paramBytes);
+      layer.updateBytes = shares.oneIn(4) ? 0 : shares(0, 50);
+    }
   }
   return p;
 }

@@ -107,6 +107,21 @@ TEST(Simulator, DataParallelReductionIsAddedAtTheEnd) {
   EXPECT_EQ(simulate(problem, planOf(problem, "1f1b")).stepNs, 30 + 12 + 600);
 }
 
+TEST(Simulator, ReplicasWithSharesKeepAPartOfTheState) {
+  Problem problem = chain(1, 1);
+  problem.cluster.dataParallel = 3;
+  problem.cluster.dataParallelLink = {2, 1000000000};
+  problem.cluster.zero = 1;
+  problem.layers[0].stateBytes = 500;
+  problem.layers[0].updateBytes = 200;
+  const Timeline timeline = simulate(problem, planOf(problem, "1f1b"));
+  // Twice 2 * 2 latency, ceil(2 * 400 / 3) bytes of gradients and ceil(2 * 200 / 3) of parameters.
+  EXPECT_EQ(timeline.stepNs, 30 + 8 + 267 + 134);
+  EXPECT_EQ(timeline.stages[0].peakBytes, 500 + 167 + 100 + 7);
+  problem.cluster.zero = 0; // the same numbers do nothing
+  EXPECT_EQ(simulate(problem, planOf(problem, "1f1b")).stages[0].peakBytes, 1000 + 100 + 7);
+}
+
 TEST(Simulator, FrozenFrontWaitsForNoGradient) {
   Problem problem = chain(2, 1);
   problem.layers[0].inputGradNs = problem.layers[0].weightGradNs = 0;

@@ -1,10 +1,13 @@
 // Programs survive writing and reading, and whoever changes one behind our back is told.
+#include "runtime/program/BucketShares.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Printer.h"
 #include "runtime/program/ProgramIO.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/StagesText.h"
 #include "runtime/support/AtomicFile.h"
 #include "test/unit/runtime/program/TinyProgram.h"
+#include <array>
 #include <filesystem>
 #include <gtest/gtest.h>
 
@@ -62,6 +65,69 @@ TEST_F(ProgramFiles, RoundTrip) {
   EXPECT_EQ(settingsToJson(loaded->program), settingsToJson(p));
   EXPECT_EQ(loaded->kernels, folder.string() + "/kernels.so");
   EXPECT_NE(loaded->constants->find("four"), nullptr);
+}
+
+TEST_F(ProgramFiles, SharesOfReplicasComeBack) {
+  for (bool inBFloat16 : {false, true}) {
+    Program p =
+        tinyProgram({.stages = 2, .dataParallel = 3, .inBFloat16 = inBFloat16, .zero = true});
+    ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+    auto loaded = loadProgram(folder);
+    ASSERT_TRUE(loaded) << loaded.status().message();
+    EXPECT_EQ(loaded->program.zero, 1);
+    EXPECT_EQ(stagesToJson(loaded->program), stagesToJson(p));
+    EXPECT_EQ(settingsToJson(loaded->program), settingsToJson(p));
+    EXPECT_EQ(loaded->program.stageList[1].buckets[0].share->bounds,
+              (std::vector<int64_t>{0, 0, 0, 66}));
+  }
+  EXPECT_FALSE(settingsToJson(tinyProgram({.dataParallel = 2})).contains("zero"));
+}
+
+/// By hand: parameters of 20000, 30000 and 1 elements in 4 blocks of 16384.
+TEST(BucketShares, AreCutAtBlocksAndParameters) {
+  Stage stage;
+  for (int64_t elements : {30000, 20000, 1}) {
+    Parameter &q = stage.parameters.emplace_back();
+    q.shape = {elements};
+    q.gradOffset = elements == 20000 ? 0 : 80000 + elements; // the second one comes first
+  }
+  std::swap(stage.parameters[0].gradOffset, stage.parameters[2].gradOffset);
+  Bucket bucket{{0, 1, 2}, std::nullopt};
+  EXPECT_EQ(elementsOf(stage, bucket), 50001);
+  EXPECT_EQ(cutIntoShares(50001, 2), (std::vector<int64_t>{0, 32768, 50001}));
+  EXPECT_EQ(cutIntoShares(50001, 3), (std::vector<int64_t>{0, 16384, 32768, 50001}));
+  EXPECT_EQ(cutIntoShares(50001, 5), (std::vector<int64_t>{0, 0, 16384, 32768, 49152, 50001}));
+  EXPECT_EQ(largestShare({0, 32768, 50001}), 32768);
+  EXPECT_EQ(cutIntoShares(0, 2), (std::vector<int64_t>{0, 0, 0}));
+  bucket.share.emplace().bounds = {0, 32768, 50001};
+  std::vector<std::array<int64_t, 5>> pieces;
+  for (const BucketPiece &piece : piecesOf(stage, bucket))
+    pieces.push_back({piece.parameter, piece.first, piece.count, piece.at, piece.owner});
+  EXPECT_EQ(pieces, (std::vector<std::array<int64_t, 5>>{{1, 0, 20000, 0, 0},
+                                                         {0, 0, 12768, 20000, 0},
+                                                         {0, 12768, 17232, 32768, 1},
+                                                         {2, 0, 1, 50000, 1}}));
+  bucket.share.reset();
+  EXPECT_EQ(piecesOf(stage, bucket).size(), 3u);
+  EXPECT_EQ(blocksOf(17232, 32768 % normBlock), 2);
+  EXPECT_EQ(blocksOf(12768, 20000 % normBlock), 1);
+}
+
+/// Every rank has one place, and the groups of a kind hold every rank once.
+TEST(RankGrid, CoordinatesAndGroups) {
+  const RankGrid grid(3, 2, 4);
+  EXPECT_EQ(grid.ranks(), 24);
+  for (int rank = 0; rank < grid.ranks(); ++rank)
+    EXPECT_EQ(grid.rankOf(grid.placeOf(rank)), rank);
+  EXPECT_EQ(grid.placeOf(13), (RankPlace{1, 1, 1}));
+  EXPECT_EQ(grid.partsOf(1, 1), (std::vector<int>{12, 13, 14, 15}));
+  EXPECT_EQ(grid.replicasOf(1, 1), (std::vector<int>{5, 13, 21}));
+  EXPECT_EQ(grid.sharersOf(1, std::vector<int>{0, 1}, 1), (std::vector<int>{9, 13}));
+  EXPECT_EQ(grid.holdersOf(1).size(), 12u);
+  // With one part as programs have it: replica by replica.
+  const RankGrid plain(2, 3);
+  EXPECT_EQ(plain.placeOf(4), (RankPlace{1, 1, 0}));
+  EXPECT_EQ(plain.replicasOf(2), (std::vector<int>{2, 5}));
 }
 
 TEST_F(ProgramFiles, ARankReadsItsOwnStage) {

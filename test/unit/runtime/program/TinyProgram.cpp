@@ -1,4 +1,5 @@
 #include "test/unit/runtime/program/TinyProgram.h"
+#include "runtime/program/BucketShares.h"
 
 namespace omnibal::rt {
 namespace {
@@ -179,20 +180,35 @@ Function narrowed(Function f, int64_t cap) {
   return f;
 }
 
-Parameter parameter(const char *name, bool inBFloat16, int64_t &at) {
+Parameter parameter(const char *name, const TinyOptions &o, int64_t &at) {
   Parameter q;
   q.name = name;
   q.shape = {W, C};
-  if (inBFloat16) {
+  if (o.inBFloat16)
     q.dtype = DType::BF16;
-    q.masterOffset = at;
-    at += aligned(W * C * 4);
-  }
-  for (int64_t *offset : {&q.dataOffset, &q.gradOffset, &q.moment1Offset, &q.moment2Offset}) {
+  std::vector<int64_t *> offsets = {&q.dataOffset, &q.gradOffset};
+  if (!o.zero)
+    offsets.insert(offsets.end(), {&q.moment1Offset, &q.moment2Offset});
+  if (o.inBFloat16 && !o.zero)
+    offsets.insert(offsets.begin(), &q.masterOffset);
+  for (int64_t *offset : offsets) {
     *offset = at;
     at += aligned(W * C * 4);
   }
   return q;
+}
+
+BucketShare shares(const Stage &stage, const Bucket &bucket, const TinyOptions &o, int64_t &at) {
+  BucketShare share;
+  share.bounds = cutIntoShares(elementsOf(stage, bucket), o.dataParallel);
+  std::vector<int64_t *> offsets = {&share.moment1Offset, &share.moment2Offset};
+  if (o.inBFloat16)
+    offsets.push_back(&share.masterOffset);
+  for (int64_t *offset : offsets) {
+    *offset = at;
+    at += aligned(largestShare(share.bounds) * 4);
+  }
+  return share;
 }
 
 /// Builds one mode of one stage; every micro-batch has its own place for everything.
@@ -314,9 +330,11 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
     b.act(ActionKind::WaitSend, m, part.first ? 0 : 1);
   if (o.tied && pipelined)
     b.act(ActionKind::ReduceShared, 0, 0);
-  b.act(ActionKind::ReduceGradients, 0, 0);
+  b.act(o.zero ? ActionKind::ScatterGradients : ActionKind::ReduceGradients, 0, 0);
   b.act(ActionKind::ReduceScalars, 0);
   b.act(ActionKind::Update, 0);
+  if (o.zero)
+    b.act(ActionKind::GatherParameters, 0, 0);
   return b.mode;
 }
 
@@ -387,6 +405,7 @@ Program tinyProgram(const TinyOptions &o) {
   p.rowBucket = o.rowBucket;
   p.stages = o.stages;
   p.dataParallel = o.dataParallel;
+  p.zero = o.zero;
   p.trainModes[0].microbatches = o.microbatches;
   p.trainModes[0].schedule = "1f1b";
   p.info.vocabulary = W;
@@ -397,9 +416,9 @@ Program tinyProgram(const TinyOptions &o) {
     stage.id = s;
     int64_t at = 0;
     if (part.first)
-      stage.parameters.push_back(parameter("table", o.inBFloat16, at));
+      stage.parameters.push_back(parameter("table", o, at));
     if (part.last && (!o.tied || !part.first))
-      stage.parameters.push_back(parameter(o.tied ? "table" : "weight", o.inBFloat16, at));
+      stage.parameters.push_back(parameter(o.tied ? "table" : "weight", o, at));
     if (o.tied && o.stages > 1) {
       stage.parameters[0].sharedGroup = 0;
       stage.parameters[0].counted = part.first;
@@ -407,6 +426,8 @@ Program tinyProgram(const TinyOptions &o) {
     Bucket all;
     for (size_t i = 0; i < stage.parameters.size(); ++i)
       all.parameters.push_back(i);
+    if (o.zero)
+      all.share = shares(stage, all, o, at);
     stage.buckets = {all};
     stage.persistentBytes = at;
     int32_t headParameter = static_cast<int32_t>(stage.parameters.size()) - 1;

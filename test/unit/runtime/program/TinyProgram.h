@@ -22,6 +22,7 @@ struct TinyOptions {
   int32_t rowBucket = 1;
   bool inBFloat16 = false; ///< parameters, activations and their gradients lie in bfloat16
   int64_t tokensCap = tinyTokensCap;
+  bool zero = false; ///< replicas divide the optimizer's state; the parameters are one block
 };
 
 Program tinyProgram(const TinyOptions &options);

@@ -25,7 +25,7 @@ TEST(Verifier, AcceptsEveryLayout) {
 struct Broken {
   const char *rule, *message;
   std::function<void(Program &)> change;
-  bool split = false;
+  bool split = false, zero = false;
 };
 
 Mode &train(Program &p, int stage) { return p.stageList[stage].modes.at("train"); }
@@ -51,8 +51,12 @@ void move(Mode &mode, ActionKind kind, int32_t microbatch, size_t to) {
 class BrokenPrograms : public testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenPrograms, AreRefused) {
-  Program p = tinyProgram(
-      {.stages = 2, .microbatches = 2, .dataParallel = 2, .tied = true, .split = GetParam().split});
+  Program p = tinyProgram({.stages = 2,
+                           .microbatches = 2,
+                           .dataParallel = 2,
+                           .tied = true,
+                           .split = GetParam().split,
+                           .zero = GetParam().zero});
   GetParam().change(p);
   Status status = verifyProgram(p);
   ASSERT_FALSE(status);
@@ -70,6 +74,20 @@ PictureGrid &addGrid(Program &p) {
 }
 BatchValue &addValue(Program &p, const std::string &name, std::vector<Extent> shape) {
   return train(p, 0).batchValues.emplace_back(BatchValue{name, DType::I32, shape, 0, 0});
+}
+
+TEST(Verifier, AcceptsSharesOfReplicas) {
+  for (int stages : {1, 2})
+    for (int replicas : {2, 3, 5})
+      for (bool tied : {false, true})
+        for (bool inBFloat16 : {false, true}) {
+          const Status status = verifyProgram(tinyProgram({.stages = stages,
+                                                           .dataParallel = replicas,
+                                                           .tied = tied,
+                                                           .inBFloat16 = inBFloat16,
+                                                           .zero = true}));
+          EXPECT_TRUE(status) << stages << " " << replicas << ": " << status.message();
+        }
 }
 
 TEST(Verifier, AcceptsPicturesOfTheirOwnSizes) {
@@ -356,6 +374,52 @@ const Broken cases[] = {
     {"p6", "its reduce_gradients comes too early",
      [](Program &p) { move(train(p, 0), ActionKind::ReduceGradients, 0, 6); }},
     {"p6", "a step ends with", [](Program &p) { erase(train(p, 0), ActionKind::Update, 0); }},
+    {"p6", "only replicas that divide the optimizer's state gather parameters",
+     [](Program &p) {
+       train(p, 0).actions.push_back({ActionKind::GatherParameters, 0, 0});
+     }},
+    {"p6", "scatter_gradients does not go with zero 0",
+     [](Program &p) {
+       train(p, 0).actions[find(train(p, 0), ActionKind::ReduceGradients, 0)].kind =
+           ActionKind::ScatterGradients;
+     }},
+    {"p1", "zero is 2, but 1 is expected", [](Program &p) { p.zero = 2; }, false, true},
+    {"p6", "its scatter_gradients is missing",
+     [](Program &p) { erase(train(p, 0), ActionKind::ScatterGradients, 0); }, false, true},
+    {"p6", "bucket 0: its gather_parameters is missing behind the update",
+     [](Program &p) { move(train(p, 0), ActionKind::GatherParameters, 0, 6); }, false, true},
+    {"p6", "reduce_gradients does not go with zero 1",
+     [](Program &p) {
+       const Action sum{ActionKind::ReduceGradients, 0, 0};
+       auto &list = train(p, 0).actions;
+       list.insert(list.begin() + find(train(p, 0), ActionKind::ScatterGradients, 0), sum);
+     },
+     false, true},
+    {"p18", "it has no shares, but the manifest says zero",
+     [](Program &p) { p.stageList[0].buckets[0].share.reset(); }, false, true},
+    {"p18", "it has shares, but the manifest does not say zero",
+     [](Program &p) { p.stageList[0].buckets[0].share = BucketShare{}; }},
+    {"p18", "must ascend from 0 to its 66 elements, one share for each of 2 replicas",
+     [](Program &p) { p.stageList[0].buckets[0].share->bounds = {0, 66}; }, false, true},
+    {"p18", "must ascend from 0 to its 66 elements",
+     [](Program &p) { p.stageList[0].buckets[0].share->bounds = {0, 0, 65}; }, false, true},
+    {"p18", "a share begins at element 33, no multiple of 16384",
+     [](Program &p) { p.stageList[0].buckets[0].share->bounds = {0, 33, 66}; }, false, true},
+    {"p18", "its moments are those of its bucket's shares",
+     [](Program &p) { p.stageList[0].parameters[0].moment1Offset = 0; }, false, true},
+    {"p18", "it is in no bucket, so no replica has its moments",
+     [](Program &p) {
+       Bucket &bucket = p.stageList[0].buckets[0];
+       bucket.parameters.clear();
+       bucket.share->bounds = {0, 0, 0};
+     },
+     false, true},
+    {"p3", "bucket 0 (moment 2) overlap",
+     [](Program &p) {
+       BucketShare &share = *p.stageList[0].buckets[0].share;
+       share.moment2Offset = share.moment1Offset;
+     },
+     false, true},
     {"p7", "its send is missing", [](Program &p) { erase(train(p, 0), ActionKind::Send, 1); }},
     {"p7", "its post_recv is missing",
      [](Program &p) { erase(train(p, 1), ActionKind::PostRecv, 1); }},

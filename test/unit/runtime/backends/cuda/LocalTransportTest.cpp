@@ -134,6 +134,39 @@ TEST(CudaLocalTransport, SumsHaveTheHostsBits) {
     }
 }
 
+/// Sums of pieces at their owners, and then told to the others: the bits of the whole sum.
+TEST(CudaLocalTransport, SharesHaveTheBitsOfSums) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    fake::reset(seed);
+    asRanks(4, [&](int me, FakeRank &rank, Transport &transport) {
+      const std::vector<int> members = {0, 2, 3};
+      for (int round = 0; round < 3 && me != 1; ++round) {
+        rank.put(0, numbers(10 * round + me, 1600));
+        OwnedPiece pieces[] = {{rank.floats(0), 400, 1},
+                               {rank.floats(400), 0, 0},
+                               {rank.floats(400), 1200, 0},
+                               {rank.floats(2000), 4400, 2}};
+        auto sum = transport.startScatter(pieces, members, std::nullopt);
+        ASSERT_TRUE(sum) << sum.status().message();
+        EXPECT_OK(transport.wait(*sum));
+        EXPECT_OK(transport.gather(pieces, members));
+        std::vector<float> expected = numbers(10 * round + me, 1600);
+        for (auto [begin, end] : {std::pair<size_t, size_t>{0, 400}, {500, 1600}})
+          for (size_t e = begin; e < end; ++e)
+            for (size_t i = 0; i < members.size(); ++i) {
+              const float theirs = numbers(10 * round + members[i], 1600)[e];
+              expected[e] = i == 0 ? theirs : expected[e] + theirs;
+            }
+        EXPECT_EQ(rank.get(0, 1600), expected) << "seed " << seed;
+      }
+      OwnedPiece strange{rank.floats(0), 4, 3};
+      EXPECT_EQ(transport.startGather({&strange, 1}, std::vector<int>{me}).status().code(),
+                Code::Internal);
+    });
+    EXPECT_EQ(fake::mistakes(), Lines{});
+  }
+}
+
 TEST(CudaLocalTransport, BroadcastsReachEveryRankOfTheGroup) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     fake::reset(seed);

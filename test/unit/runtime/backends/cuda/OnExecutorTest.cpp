@@ -37,7 +37,10 @@ TEST_F(OnExecutor, TrainsWithTheHostsBits) {
   for (TinyOptions options :
        {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
         TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true},
-        TinyOptions{1, 2, 2, true, false, 1, true}, TinyOptions{2, 3, 1, false, true, 1, true}}) {
+        TinyOptions{1, 2, 2, true, false, 1, true}, TinyOptions{2, 3, 1, false, true, 1, true},
+        TinyOptions{.dataParallel = 3, .zero = true},
+        TinyOptions{
+            .stages = 2, .dataParallel = 2, .tied = true, .inBFloat16 = true, .zero = true}}) {
     LoadedProgram program = loadedTiny(options);
     TinyOutcome host = trainTinyThreads(program, weights, 4, step);
     ASSERT_TRUE(host.status) << host.status.message();
@@ -54,6 +57,7 @@ TEST_F(OnExecutor, TrainsWithTheHostsBits) {
         EXPECT_LE(device.steps[i].bubble, 1);
       }
       EXPECT_EQ(device.parameters, host.parameters) << seed;
+      EXPECT_EQ(device.read, host.read) << seed;
       EXPECT_EQ(fake::mistakes(), std::vector<std::string>{});
       EXPECT_EQ(fake::liveAllocations(), 0);
     }
@@ -67,7 +71,9 @@ TEST_F(OnExecutor, TrainsWithTheHostsBitsOverNccl) {
   uint64_t seed = 0;
   for (TinyOptions options :
        {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
-        TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true}}) {
+        TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true},
+        TinyOptions{.dataParallel = 3, .zero = true},
+        TinyOptions{.stages = 2, .dataParallel = 2, .tied = true, .zero = true}}) {
     LoadedProgram program = loadedTiny(options);
     TinyOutcome host = trainTinyThreads(program, weights, 3, step);
     ASSERT_TRUE(host.status) << host.status.message();

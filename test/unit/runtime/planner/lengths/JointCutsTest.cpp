@@ -1,6 +1,7 @@
 // Shared cuts of several training modes, against all cuts with the exhaustive solver's plans.
 #include "runtime/planner/lengths/JointCuts.h"
 #include "runtime/planner/search/Exhaustive.h"
+#include "runtime/planner/search/LoadedSearch.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -91,7 +92,7 @@ TEST(JointCuts, OfEqualModesAreThoseOfOne) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Problem problem = randomProblem(seed);
     JointSearch found = searchJointCuts({{problem, 3}, {problem, 2}}, {});
-    SearchResult alone = searchPlan(problem, {});
+    SearchResult alone = searchForLoads(problem, {});
     ASSERT_EQ(!found.tried.empty(), alone.plan.has_value()) << seed;
     if (alone.plan && problem.factors.empty())
       EXPECT_EQ(found.tried.front().value, 5.0 * static_cast<double>(alone.plan->stepNs)) << seed;

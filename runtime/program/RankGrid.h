@@ -1,0 +1,70 @@
+//===- RankGrid.h - Which rank is what in a program -------------------------------------------===//
+//
+// Ranks are numbered replica by replica, within one stage by stage, and within a stage part by
+// part. Nothing else turns numbers of ranks into coordinates or coordinates into groups of ranks.
+//
+//===-------------------------------------------------------------------------------------------===//
+#ifndef RUNTIME_PROGRAM_RANKGRID_H
+#define RUNTIME_PROGRAM_RANKGRID_H
+
+#include "runtime/program/Program.h"
+
+namespace omnibal::rt {
+
+struct RankPlace {
+  int replica = 0, stage = 0;
+  int part = 0; ///< of the ranks that run a replica's stage together
+
+  friend bool operator==(const RankPlace &, const RankPlace &) = default;
+};
+
+struct RankGrid {
+  int replicas = 1, stages = 1, parts = 1;
+
+  RankGrid(int replicas, int stages, int parts = 1)
+      : replicas(replicas), stages(stages), parts(parts) {}
+  explicit RankGrid(const Program &program) : RankGrid(program.dataParallel, program.stages) {}
+
+  int ranks() const { return replicas * stages * parts; }
+  int rankOf(const RankPlace &place) const {
+    return (place.replica * stages + place.stage) * parts + place.part;
+  }
+  RankPlace placeOf(int rank) const {
+    return {rank / parts / stages, rank / parts % stages, rank % parts};
+  }
+
+  // Groups of ranks, each ascending.
+  /// Those that run a replica's stage together.
+  std::vector<int> partsOf(int replica, int stage) const {
+    std::vector<int> group;
+    for (int part = 0; part < parts; ++part)
+      group.push_back(rankOf({replica, stage, part}));
+    return group;
+  }
+  /// Those that hold the same part of a stage.
+  std::vector<int> replicasOf(int stage, int part = 0) const {
+    std::vector<int> group;
+    for (int replica = 0; replica < replicas; ++replica)
+      group.push_back(rankOf({replica, stage, part}));
+    return group;
+  }
+  /// All that run a stage.
+  std::vector<int> holdersOf(int stage) const {
+    std::vector<int> group;
+    for (int replica = 0; replica < replicas; ++replica)
+      for (int part = 0; part < parts; ++part)
+        group.push_back(rankOf({replica, stage, part}));
+    return group;
+  }
+  /// Those of a replica that are the same part of some of its stages.
+  template <typename Stages>
+  std::vector<int> sharersOf(int replica, const Stages &ofStages, int part = 0) const {
+    std::vector<int> group;
+    for (int stage : ofStages)
+      group.push_back(rankOf({replica, stage, part}));
+    return group;
+  }
+};
+
+} // namespace omnibal::rt
+#endif // RUNTIME_PROGRAM_RANKGRID_H

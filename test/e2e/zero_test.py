@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Replicas that divide the optimizer's state (ZeRO-1): zero_test.py BIN_FOLDER DATA_FOLDER
+
+Nothing but memory tells a run with shares from one without: losses, norms, saved weights, checkpoints and gradients
+have equal bytes, however ranks are started; checkpoints of either go on in the other, and with other replicas.
+"""
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+from run_case import BIN, DATA, LONGEST, MODEL, MPIRUN, RunCase
+
+BLOCK = 16384  # shares begin at multiples of so many elements
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return str(listener.getsockname()[1])
+
+
+def layout(stages, replicas, *flags, groups=6):
+    return ("--stages", str(stages), "--data-parallel", str(replicas), "--microbatches", str(groups // replicas), *flags)
+
+
+class Zero(RunCase):
+    layouts = {name + ending: flags + more for name, flags in
+               {"two": layout(1, 2), "three": layout(1, 3), "deep": layout(2, 2), "frozen": layout(2, 3, "--freeze", "vision"),
+                "four": layout(1, 4, groups=8), "planned": layout(2, 2, "--schedule", "per-step"),
+                "halves": layout(2, 2, "--schedule", "zb-h1")}.items()
+               for ending, more in (("", ()), ("-zero", ("--zero", "1")))} | {"alone": ("--microbatches", "6")}
+
+    def groups(self, count, steps=4):
+        """The samples of each reference step in `count` groups."""
+        result = []
+        for groups in self.steps[:steps]:
+            keys = [key for group in groups for key in group]
+            result.append([keys[i::count] for i in range(count)])
+        return self.write_steps(result, f"steps-{count}.jsonl")
+
+    def log(self, name):
+        with open(self.path(name)) as file:
+            return [{key: line[key] for key in ("loss", "grad_norm", "label_tokens")} for line in map(json.loads, file)]
+
+    def outcome(self, program, groups, *flags, ranks=0, launch="threads", name="run"):
+        """What a run leaves: losses and norms, weights, checkpoint, gradients of the first step."""
+        for old in (f"{name}.ck", f"{name}.saved"):
+            shutil.rmtree(self.path(old), ignore_errors=True)
+        flags = ("--log", self.path(f"{name}.jsonl"), "--checkpoint", self.path(f"{name}.ck"), "--save", self.path(f"{name}.saved"),
+                 "--save-gradients", self.path(f"{name}.gradients"), "--lr", "1e-3", "--clip", "0.5", *flags)
+        steps = self.groups(groups)
+        if launch == "threads":
+            self.run_tool(*flags, program=program, steps=steps)
+        elif launch == "mpirun":
+            self.run_tool(*flags, program=program, steps=steps, launcher=(*MPIRUN, str(ranks)))
+        else:
+            port, jobs = free_port(), []
+            for rank in range(ranks):
+                environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
+                                   LOCAL_WORLD_SIZE=str(ranks), MASTER_ADDR="localhost", MASTER_PORT=port, OMNIBAL_RUN_ID=port)
+                jobs.append(subprocess.Popen(self.command(*flags, program=program, steps=steps), env=environment,
+                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            for job in jobs:
+                _, said = job.communicate(timeout=LONGEST)
+                self.assertEqual(job.returncode, 0, said)
+        return self.log(f"{name}.jsonl"), self.weights(f"{name}.saved"), self.tensors(f"{name}.ck"), self.bytes(f"{name}.gradients")
+
+    def bytes(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def tensors(self, folder):
+        """The newest checkpoint's shards, byte by byte."""
+        newest = f"{folder}/step-{self.checkpoints(folder)[-1]:08}"
+        return {name: self.bytes(f"{newest}/{name}") for name in sorted(os.listdir(self.path(newest))) if name.endswith(".safetensors")}
+
+    def assertSame(self, one, other, text):
+        for what, a, b in zip(("losses and norms", "weights", "checkpoint", "gradients"), one, other):
+            self.assertTrue(a == b, f"{text}: other {what}" + (f": {a} {b}" if what[0] == "l" else ""))
+
+    def test_no_bit_changes(self):
+        for name, groups in (("two", 6), ("three", 6), ("four", 8), ("deep", 6), ("frozen", 6), ("planned", 6), ("halves", 6)):
+            with self.subTest(program=name):
+                self.assertSame(self.outcome(name, groups), self.outcome(f"{name}-zero", groups, "--threads", "2"), name)
+
+    def test_however_ranks_are_started(self):
+        for name, groups, ranks in (("two-zero", 6, 2), ("deep-zero", 6, 4), ("frozen-zero", 6, 6)):
+            threads = self.outcome(name, groups)
+            for launch in ("mpirun", "tcp"):
+                with self.subTest(program=name, launch=launch):
+                    self.assertSame(threads, self.outcome(name, groups, ranks=ranks, launch=launch), f"{name} by {launch}")
+
+    def test_a_run_goes_on_from_its_checkpoint(self):
+        whole = self.outcome("deep-zero", 6)
+        self.outcome("deep-zero", 6, "--steps", "2")
+        with open(self.path("run.jsonl")) as file:
+            self.assertEqual(len(file.readlines()), 2)
+        steps = self.groups(6)
+        self.run_tool("--checkpoint", self.path("run.ck"), "--resume", "auto", "--save", self.path("later.saved"), "--lr", "1e-3", "--clip",
+                      "0.5", "--log", self.path("run.jsonl"), program="deep-zero", steps=steps)
+        self.assertEqual((self.log("run.jsonl"), self.weights("later.saved"), self.tensors("run.ck")), whole[:3])
+
+    def unlabeled(self):
+        """A shard with every sample once more, without a label: its steps update nothing."""
+        with tarfile.open(f"{MODEL}/data-000000.tar") as source, tarfile.open(self.path("data.tar"), "w", format=tarfile.USTAR_FORMAT) as tar:
+            for prefix in ("", "no-"):
+                for member in source.getmembers():
+                    content = source.extractfile(member).read()
+                    if prefix and member.name.endswith(".json"):
+                        sample = json.loads(content)
+                        content = json.dumps(dict(sample, labels=[-100] * len(sample["labels"]))).encode()
+                    info = tarfile.TarInfo(prefix + member.name)
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+        return self.path("data.tar")
+
+    def test_checkpoints_do_not_tell(self):
+        """Read by one layout and written again by the next, behind a step without a label: the same values and moments."""
+        data = self.unlabeled()
+        layouts = (("two-zero", 6), ("two", 6), ("three-zero", 6), ("deep-zero", 6), ("four-zero", 8), ("alone", 6), ("halves-zero", 6))
+
+        def steps(count, learns):
+            keys = [[key for group in groups for key in group] for groups in self.steps[:3]]
+            if not learns: # other groups, which are read from their beginning
+                keys = [["no-" + key for key in keys[0]]] * 3
+            return self.write_steps([[step[i::count] for i in range(count)] for step in keys])
+
+        before, expected = None, None
+        for number, (program, groups) in enumerate(layouts):
+            with self.subTest(before=before, program=program):
+                resume = ("--resume", self.path(f"{before}.ck")) if before else ()
+                self.run_tool(*resume, "--checkpoint", self.path(f"{program}.ck"), "--save", self.path(f"{program}.saved"), "--steps",
+                              str(3 + number), "--lr", "1e-2", program=program, steps=steps(groups, not before), data=data)
+                self.assertEqual(self.checkpoints(f"{program}.ck"), [3 + number])
+                found = self.named(self.tensors(f"{program}.ck"))
+                expected = expected or found
+                self.assertTrue(found == expected, f"{program} has other values or moments than {before}")
+                self.assertEqual(self.weights(f"{program}.saved"), self.weights("two-zero.saved"))
+            before = program
+        self.assertTrue(any(any(value) for name, value in expected.items() if name.startswith("moment2/")))
+
+    def named(self, shards):
+        """name -> bytes, on whatever stage."""
+        result = {}
+        for content in shards.values():
+            length = int.from_bytes(content[:8], "little")
+            for name, entry in json.loads(content[8:8 + length]).items():
+                if name != "__metadata__":
+                    begin, end = entry["data_offsets"]
+                    result[name] = content[8 + length + begin:8 + length + end]
+        return result
+
+    def test_checkpoints_without_a_copy_in_memory(self):
+        staged = self.outcome("deep-zero", 6)
+        self.assertSame(staged, self.outcome("deep-zero", 6, "--checkpoint-buffer", "0"), "no buffer")
+
+    def test_steps_without_a_number_are_skipped(self):
+        self.assertEqual(self.skipping("two"), self.skipping("two-zero"))
+
+    def skipping(self, program):
+        """Weights of which one is not a number make no step possible: all are skipped, and nothing changes."""
+        weights = self.path("bad.safetensors")
+        with open(f"{MODEL}/model.safetensors", "rb") as file:
+            content = bytearray(file.read())
+        content[-4:] = b"\x00\x00\xc0\x7f"
+        with open(weights, "wb") as file:
+            file.write(content)
+        said = self.run_tool("--skip-nonfinite", "2", "--log", self.path("skip.jsonl"), program=program, steps=self.groups(6, 3),
+                             weights=weights, code=1)
+        self.assertIn("more than --skip-nonfinite 2", said)
+        with open(self.path("skip.jsonl")) as file:
+            return [json.loads(line)["skipped"] for line in file]
+
+    def test_persistent_memory(self):
+        """By hand: values and gradients of a float32 parameter are 8 bytes, and its moments 8 / 2 with two replicas."""
+        def stages_of(program):
+            with open(f"{self.programs}/{program}/stages.json") as file:
+                return json.load(file)
+
+        for name, replicas in (("two", 2), ("three", 3), ("deep", 2)):
+            for whole, shares in zip(stages_of(name), stages_of(f"{name}-zero")):
+                trained = []
+                for parameter in whole["parameters"]:
+                    count = 1
+                    for size in parameter["shape"]:
+                        count *= size
+                    trained.append(count if parameter["trainable"] else 0)
+                states = 0
+                for bucket in shares["buckets"]:
+                    blocks = -(-sum(trained[i] for i in bucket["parameters"]) // BLOCK)
+                    largest = max(b - a for a, b in zip(bucket["bounds"], bucket["bounds"][1:]))
+                    self.assertLessEqual(largest, -(-blocks // replicas) * BLOCK)
+                    states += 2 * 4 * largest
+                moments = 2 * 4 * sum(trained)
+                saved = whole["persistent_bytes"] - shares["persistent_bytes"]
+                self.assertLess(abs(saved - (moments - states)), 64 * 2 * len(trained) + 64 * 2 * len(shares["buckets"]))
+                # To the alignment: at most a block a bucket more than the quotient.
+                self.assertLessEqual(states, moments / replicas + 2 * 4 * BLOCK * len(shares["buckets"]))
+                self.assertLess(shares["arena_bytes"], whole["arena_bytes"])
+
+    def test_one_replica_has_nothing_to_divide(self):
+        result = subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", "--zero", "1", "-o",
+                                 self.path("p")], stderr=subprocess.PIPE, text=True)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("--zero is 1 with 1 data-parallel replicas", result.stderr)
+
+
+class Tied(Zero):
+    """The same where two stages have copies of one parameter: their gradients add up first."""
+    layouts = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.programs = tempfile.mkdtemp(prefix="omnibal-zero-")
+        cls.addClassCleanup(shutil.rmtree, cls.programs)
+        model = os.path.join(DATA, "llava-tied")
+        for name, flags in (("tied", layout(2, 2)), ("tied-zero", layout(2, 2, "--zero", "1")), ("one-zero", layout(1, 2, "--zero", "1"))):
+            subprocess.run([f"{BIN}/omnibal-compile", f"{model}/model-opset22.onnx", "--tiles", "24", "--tokens", "420", *flags, "-o",
+                            f"{cls.programs}/{name}"], check=True, stdout=subprocess.DEVNULL)
+        with open(f"{model}/reference.json") as file:
+            cls.steps = [step["groups"] for step in json.load(file)["variants"]["train_all"]["steps"]]
+
+    def command(self, *flags, program="one", data=None, steps=None, weights=None):
+        model = os.path.join(DATA, "llava-tied")
+        return [f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", f"{model}/model.safetensors", "--data",
+                f"{model}/data-000000.tar", "--preprocess", f"{model}/preprocessor_config.json", "--steps-file", steps, *map(str, flags)]
+
+    def test_no_bit_changes(self):
+        self.assertSame(self.outcome("tied", 6), self.outcome("tied-zero", 6), "tied")
+
+    def test_however_ranks_are_started(self):
+        self.assertSame(self.outcome("tied-zero", 6), self.outcome("tied-zero", 6, ranks=4, launch="mpirun"), "tied")
+
+    def test_a_run_goes_on_from_its_checkpoint(self):
+        whole = self.outcome("tied-zero", 6)
+        self.outcome("tied-zero", 6, "--steps", "2")
+        self.run_tool("--checkpoint", self.path("run.ck"), "--resume", "auto", "--save", self.path("later.saved"), "--lr", "1e-3", "--clip",
+                      "0.5", "--log", self.path("run.jsonl"), program="tied-zero", steps=self.groups(6))
+        self.assertEqual((self.log("run.jsonl"), self.weights("later.saved"), self.tensors("run.ck")), whole[:3])
+
+    test_checkpoints_do_not_tell = test_checkpoints_without_a_copy_in_memory = test_persistent_memory = None
+    test_steps_without_a_number_are_skipped = test_one_replica_has_nothing_to_divide = None
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
