@@ -13,6 +13,7 @@ constexpr int64_t blockAlignment = 64;
 constexpr int64_t alignUp(int64_t bytes) {
   return (bytes + blockAlignment - 1) / blockAlignment * blockAlignment;
 }
+constexpr int64_t alignDown(int64_t bytes) { return bytes / blockAlignment * blockAlignment; }
 
 /// A block that is live in [first, last], both included, on any integer time line.
 struct Block {

@@ -20,9 +20,6 @@ using namespace mlir;
 namespace omnibal::exporter {
 namespace {
 
-/// Plans place blocks at multiples of their alignment.
-constexpr int64_t alignDown(int64_t bytes) { return bytes / blockAlignment * blockAlignment; }
-
 class Exporter {
 public:
   Exporter(ModuleOp module, const ExportOptions &options)

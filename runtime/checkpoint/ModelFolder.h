@@ -11,10 +11,10 @@
 namespace omnibal::rt {
 
 struct ModelFolderOptions {
-  std::string folder;
+  std::string folder = {};
   /// The type in which every tensor of floating-point numbers is written; without it each keeps the
   /// type that it has in the source.
-  std::optional<StoredType> type;
+  std::optional<StoredType> type = {};
   /// A model of more bytes is written in several files and an index.
   int64_t shardBytes = 5'000'000'000;
 };

@@ -16,14 +16,15 @@ const View *find(const KernelCall &call, std::string_view name) {
 bool isHeavy(const KernelCall &call) {
   return call.kernel == "gemm" || call.kernel.starts_with("grouped_gemm") ||
          call.kernel.starts_with("attention") || call.kernel.starts_with("cross_attention") ||
-         call.kernel == "linear_cross_entropy" || call.kernel.starts_with("conv");
+         call.kernel.starts_with("gated_delta") || call.kernel == "linear_cross_entropy" ||
+         call.kernel.starts_with("conv");
 }
 
 /// True if an operand of this name (docs/kernels.md) is written.
 bool isWritten(std::string_view operand) {
   return operand == "c" || operand == "pre" || operand == "lse" || operand == "loss" ||
          operand == "result" || operand == "prediction" || operand.starts_with("out") ||
-         (operand.starts_with("d") && operand != "dout");
+         (operand.starts_with("d") && operand != "dout" && operand != "decay");
 }
 
 /// The calls that count: in a function that takes gradients those that follow from them; what else
@@ -120,6 +121,16 @@ double crossAttention(const KernelCall &call, const PackedMicrobatch &batch) {
   return call.kernel == "cross_attention_backward" ? 2 * forward : forward;
 }
 
+/// For every token of a head the products of its state [D, Dv] with the key, with the key's update
+/// and with the query.
+double gatedDelta(const KernelCall &call, const PackedMicrobatch &batch) {
+  const View *q = find(call, "q"), *v = find(call, "v");
+  if (!q || !v || v->shape.empty())
+    return 0;
+  const double forward = 3 * 2 * elements(*q, batch) * evaluate(v->shape.back(), batch);
+  return call.kernel == "gated_delta_backward" ? 2 * forward : forward;
+}
+
 /// Every element of `over` meets a column of `columns`.
 double product(const View *over, const View *columns, const PackedMicrobatch &batch) {
   return over && columns && !columns->shape.empty()
@@ -132,6 +143,8 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
     return attention(function, call, batch);
   if (call.kernel.starts_with("cross_attention"))
     return crossAttention(call, batch);
+  if (call.kernel.starts_with("gated_delta"))
+    return gatedDelta(call, batch);
   if (call.kernel == "gemm" || call.kernel == "grouped_gemm")
     return product(find(call, "c"), find(call, "a"), batch);
   if (call.kernel == "grouped_gemm_backward")

@@ -1,10 +1,11 @@
 //===- Calibrate.cpp - Measures a program's layer functions on this machine ---------------===//
 //
 // Every rank runs the computing actions of its stage in the schedule's order, again and again, with
-// made-up micro-batches of several loads. Nobody waits for anybody, so all ranks are busy the whole
-// time and share the machine's memory as in training; caches are as warm as there. Layer calls are
-// timed one by one. A function's time at a load is the median over repeats of its mean in a repeat:
-// a step is a sum of such times, and what else runs on the machine disturbs single repeats.
+// made-up micro-batches of several loads in turn. Nobody waits for anybody, so all ranks are busy
+// the whole time and share the machine's memory as in training; caches are as warm as there. Layer
+// calls are timed one by one. A function's time at a load is the median over repeats of its mean in
+// a repeat: a step is a sum of such times, and what else runs on the machine disturbs single
+// repeats.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/comm/Gather.h"
@@ -12,6 +13,7 @@
 #include "runtime/program/RankGrid.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/training/CalibrationTable.h"
+#include "runtime/training/MeasuringTurns.h"
 #include "runtime/training/Session.h"
 #include <algorithm>
 #include <cmath>
@@ -19,8 +21,6 @@
 
 namespace omnibal::rt {
 namespace {
-
-using Seconds = std::chrono::duration<double>;
 
 /// Parts of the caps; of the tokens so many samples of equal length, of these a part of the usual
 /// share of labels. The first is the heaviest, so that memory is touched before anything counts.
@@ -31,8 +31,8 @@ struct LoadShape {
 };
 constexpr LoadShape loadShapes[] = {{1, 1, 1, 1},       {1, 1, 4, 1},       {0.5, 0.5, 1, 1},
                                     {0.25, 0.75, 2, 1}, {0.75, 0.25, 1, 1}, {0.5, 1, 2, 0.5}};
-constexpr int repeats = 4;
-constexpr Seconds leastTime{0.3}; ///< of measuring one load
+constexpr int repeats = 4;        ///< of a load at least, one a round
+constexpr Seconds leastTime{0.3}; ///< of measuring one load, all rounds together
 constexpr Seconds warmUpTime{1};  ///< before the first: pages, caches and clock rates settle
 constexpr int64_t sampledLabels = 1000;
 
@@ -166,25 +166,6 @@ private:
     return Status::ok();
   }
 
-  /// Functions that modes share are measured at the loads of both.
-  Status measureMode() {
-    const std::vector<TrainMode> &modes = s.program().trainModes;
-    const bool pixels = readsPixels(s.executor->stageInfo(), trainModeName(mode));
-    size_t done = 0;
-    for (const LoadShape &shape : loadShapes) {
-      ++done;
-      if (s.leads())
-        std::cerr << "omnibal-run: measuring load " << done << " of " << std::size(loadShapes)
-                  << (modes.size() > 1 ? " of mode " + modes[mode].name : std::string())
-                  << std::endl;
-      OneMicrobatch source(s.program(), modes[mode].caps(), shape, labelsPerToken, pixels);
-      if (done == 1)
-        OMNIBAL_RETURN_IF_ERROR(warmUp(source));
-      OMNIBAL_RETURN_IF_ERROR(measureLoad(source));
-    }
-    return Status::ok();
-  }
-
   struct Repeat {
     std::map<int32_t, std::pair<Seconds, int64_t>> functions; ///< total and calls
     Seconds layers{0}, total{0};
@@ -212,26 +193,57 @@ private:
     return Status::ok();
   }
 
-  /// All ranks agree on how long, by the slowest, and run until that time is over.
-  Status measureLoad(OneMicrobatch &source) {
+  /// All ranks agree on how long, by the slowest, and take the loads in turn. Functions that modes
+  /// share are measured at the loads of both.
+  Status measureMode() {
+    const std::vector<TrainMode> &modes = s.program().trainModes;
+    const bool pixels = readsPixels(s.executor->stageInfo(), trainModeName(mode));
+    auto sourceOf = [&](size_t load) {
+      return OneMicrobatch(s.program(), modes[mode].caps(), loadShapes[load], labelsPerToken,
+                           pixels);
+    };
+    const size_t loads = std::size(loadShapes);
+    std::vector<Seconds> shares;
+    for (size_t load = 0; load < loads; ++load) {
+      OneMicrobatch source = sourceOf(load);
+      if (load == 0)
+        OMNIBAL_RETURN_IF_ERROR(warmUp(source));
+      OMNIBAL_ASSIGN_OR_RETURN(Seconds slowest, slowestTrial(source));
+      shares.push_back(std::max(leastTime, repeats * slowest));
+    }
+    OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
+    std::vector<std::vector<Repeat>> lists(loads);
+    const std::vector<MeasuringTurn> turns = measuringTurns(shares, repeats);
+    auto begin = Clock::now();
+    for (size_t turn = 0; turn < turns.size(); ++turn) {
+      const auto [load, end] = turns[turn];
+      if (s.leads() && turn % loads == 0)
+        std::cerr << "omnibal-run: measuring round " << turn / loads + 1 << " of " << repeats
+                  << (modes.size() > 1 ? " of mode " + modes[mode].name : std::string())
+                  << std::endl;
+      OneMicrobatch source = sourceOf(load);
+      do {
+        OMNIBAL_ASSIGN_OR_RETURN(Repeat repeat, rehearse(source));
+        lists[load].push_back(std::move(repeat));
+      } while (Clock::now() - begin < end);
+    }
+    // The last one ran partly beside ranks that had ended.
+    if (std::vector<Repeat> &last = lists[turns.back().load]; last.size() > 3)
+      last.pop_back();
+    for (size_t load = 0; load < loads; ++load)
+      note(sourceOf(load).load(), lists[load]);
+    return Status::ok();
+  }
+
+  /// What one repeat takes on the rank where it takes longest.
+  Result<Seconds> slowestTrial(OneMicrobatch &source) {
     auto begin = Clock::now();
     auto trial = rehearse(source);
     OMNIBAL_RETURN_IF_ERROR(s.agree(trial.status()));
     OMNIBAL_ASSIGN_OR_RETURN(
         const std::vector<double> times,
         s.communicator.gatherAll(Seconds(Clock::now() - begin).count(), s.communicator.everyone()));
-    Seconds planned =
-        std::max(leastTime, Seconds(repeats * *std::max_element(times.begin(), times.end())));
-    OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
-    std::vector<Repeat> list;
-    for (begin = Clock::now(); list.empty() || Clock::now() - begin < planned;) {
-      OMNIBAL_ASSIGN_OR_RETURN(Repeat repeat, rehearse(source));
-      // The last one ran partly beside ranks that had ended.
-      if (list.size() < 3 || Clock::now() - begin < planned)
-        list.push_back(std::move(repeat));
-    }
-    note(source.load(), list);
-    return Status::ok();
+    return Seconds(*std::max_element(times.begin(), times.end()));
   }
 
   void note(TimedLoad load, const std::vector<Repeat> &list) {

@@ -22,7 +22,7 @@ import zlib
 # An input that takes longer hangs. What a reader may hold is counted by the target (Fuzz.h); the rest is quarantine.
 LIMITS = ["-timeout=10", "-rss_limit_mb=3072", "-malloc_limit_mb=512"]
 # Bytes of an input; the formats say all they can in few.
-LONGEST = {"program": 12288, "image": 2048, "tar": 2048, "onnx": 4096}
+LONGEST = {"program": 12288, "length-groups": 2048, "image": 2048, "tar": 2048, "onnx": 4096}
 # Libraries from packages are not instrumented. To remember little of who allocated what is faster: what was found is
 # looked at by giving the input to the target with other options.
 ASAN = ("detect_container_overflow=0:allow_user_poisoning=0:handle_abort=1:quarantine_size_mb=16:malloc_context_size=0:"

@@ -105,6 +105,20 @@ def batches():
                               text([0, 1, 2, 3, 3, 4, 4]), text(arrays[2]), text([]), text([0, 0, 1, 1, 0, 2]), text(length_groups())])
 
 
+def length_groups():
+    def group(name, tiles, tokens, degree, **more):
+        return {"name": name, "tiles_cap": tiles, "tokens_cap": tokens, "degree": degree, "ranks": 4 // degree, "microbatches": 2,
+                "cost": {"tile_ns": 3 / degree, "token_ns": 1.5, "square_ns": 0.25, "microbatch_ns": 10, "step_ns": 100}} | more
+
+    file = {"schema": "omnibal.length-groups/1", "replicas": 4, "stages": 2, "tokens_per_step": 4096}
+    samples = text([0, 30, 2, 90, 0, 7, 5, 400, 1, 60, 0, 200, 3, 120, 0, 1])
+    modes = [group("short", 4, 128, 1), group("middle", 6, 256, 1), group("long", 9, 512, 2)]
+    yield SEPARATOR.join([text(file | {"groups": modes}), samples])
+    yield SEPARATOR.join([text(file | {"groups": modes[2:]}), samples])
+    yield SEPARATOR.join([text(file | {"model": "m", "cuts": [0, 2, 5], "groups": [
+        group("long", 9, 512, 4, schedule="1f1b", remat=["keep", "full"], bytes=[100, 200])]}), text([1, 512, 9, 8])])
+
+
 def member(kind, name, contents=b"", claim=0):
     return kind + bytes([len(name)]) + name + bytes([claim, len(contents)]) + contents
 
@@ -283,7 +297,8 @@ def program():
     return iter(())
 
 
-TARGETS = {"safetensors": safetensors, "npy": npy, "lengths": lengths, "steps": steps, "batches": batches, "tar": tar,
+TARGETS = {"safetensors": safetensors, "npy": npy, "lengths": lengths, "steps": steps, "batches": batches,
+           "length-groups": length_groups, "tar": tar,
            "shard-index": shard_index, "sample": sample, "image": image, "preprocess": preprocess,
            "checkpoint": checkpoint, "cluster": cluster, "json": json_texts, "program": program, "step-plans": step_plans}
 

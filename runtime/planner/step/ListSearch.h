@@ -7,7 +7,6 @@
 
 namespace omnibal::planner {
 
-/// What a list is made from.
 /// What lists are made from.
 struct ListCandidate {
   StepPolicy policy;
@@ -26,7 +25,6 @@ struct ListSearchTask {
   std::optional<ListCandidate> start = {}; ///< tried first; then no policies and orders are
 };
 
-/// Units of one way to split micro-batches, with what depends on nothing else.
 /// A step's units for some borders, with what makes lists of them.
 struct SplitUnits {
   SplitUnits(const ListSearchTask &task, const Borders &borders)
@@ -55,14 +53,12 @@ struct ListSearchResult {
 };
 
 /// Makes lists under several policies and orders of micro-batches, then changes the best one's
-/// policy, order and sub-micro-batches at random, then its lists. Work is counted, never timed.
+/// policy, order and sub-micro-batches at random where that does not lengthen the step, then its
+/// lists. Work is counted, never timed.
 /// Where `sizes` are not `loads`, micro-batches have tiles in both or in neither, and stay whole.
-/// Lists by policies, orders of micro-batches and sub-micro-batches, then random changes that do
-/// not lengthen the step, then small changes of the best lists.
 ListSearchResult searchLists(const ListSearchTask &task);
 
-/// The policies that a search begins with; with limits others, which leave room.
-/// The policies that every search tries first, in this order.
+/// The policies that a search begins with, in this order; with limits others, which leave room.
 std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited = false);
 
 } // namespace omnibal::planner

@@ -6,7 +6,9 @@ step. One program a schedule, all from one calibration and for one table of leng
 best lists that serve every step) and per-step. Two sets of steps: `random` cuts samples in random order at the caps,
 `balanced` is omnibal-batch's. With --memory SHARE every rank has what 1f1b keeps without recomputation, of its activations this
 share, and all schedules recompute what they need to. Programs run in turn, every step's time is the least of the rounds, and the table has the sum
-of these times: measured, as predicted, and what a rival takes against per-step. The first two steps are left out.
+of these times: measured, as predicted, and what a rival takes against per-step. The first two steps are left out. After
+each set the machine is calibrated once more, which shows how much of a wrong prediction is the machine's: by how much the same
+functions take longer than when the plans' times were measured.
 """
 import argparse
 import json
@@ -77,8 +79,8 @@ class Bench:
             self.limit_memory()
         # Every kind of action is measured, since plans choose among them.
         self.tools.compile(self.model, self.path("measured"), *self.flags, "--schedule", "per-step")
-        calibration = self.tools.calibrate(self.path("measured"), self.path("table.json"), self.data, ranks=RANKS)
-        print(f"calibrated: noise {calibration['noise']:.1%}", file=sys.stderr)
+        self.calibration = self.tools.calibrate(self.path("measured"), self.path("table.json"), self.data, ranks=RANKS)
+        print(f"calibrated: noise {self.calibration['noise']:.1%}", file=sys.stderr)
         self.schedules = [schedule for schedule in SCHEDULES if self.compile(schedule)]
 
     def compile(self, schedule):
@@ -115,6 +117,13 @@ class Bench:
                       f"{sum(line['pipeline_ms'] for line in log[WARM_UP:]):.0f} ms", file=sys.stderr)
         return logs
 
+    def slowness(self):
+        """What functions take now over what they took when they were measured for the plans, all their loads together."""
+        now = self.tools.calibrate(self.path("measured"), self.path("later.json"), self.data, ranks=RANKS)
+        before, after = ({entry["digest"]: sum(load[4] for load in entry["measured"]) for entry in table["functions"]}
+                         for table in (self.calibration, now))
+        return sum(after.values()) / sum(before[digest] for digest in after), now["noise"]
+
     def report(self, name, logs):
         least = {s: [min(line["pipeline_ms"] for line in lines) for lines in zip(*rounds)] for s, rounds in logs.items()}
         middle = {s: [statistics.median(line["pipeline_ms"] for line in lines) for lines in zip(*rounds)] for s, rounds in logs.items()}
@@ -129,6 +138,8 @@ class Bench:
         errors = sorted(abs(p / m - 1) for p, m in zip(predicted, least["per-step"]))
         print(f"  predicted against measured: median {statistics.median(errors):.1%}, worst {errors[-1]:.1%}; "
               f"sum {sum(predicted) / sum(least['per-step']):.3f}")
+        slowness, noise = self.slowness()
+        print(f"  functions take {slowness:.3f} of the time that plans count with (measured again, noise {noise:.1%})")
         waits = [line["plan_wait_ms"] / line["pipeline_ms"] for line in plans]
         print(f"  waiting for plans: median {statistics.median(waits):.2%} of a step; a plan takes "
               f"{statistics.median(line['plan_ms'] for line in plans):.1f} ms; "

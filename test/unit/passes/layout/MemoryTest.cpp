@@ -143,7 +143,6 @@ private:
 
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  int64_t largestWorkspace = 0; ///< of a stage of the last plan, beside its arena
 };
 
 /// Two length groups, "short" of eight micro-batches and "long" of two, a sample in each.

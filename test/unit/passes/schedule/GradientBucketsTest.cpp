@@ -23,7 +23,7 @@ rt::Stage makeStage(const std::vector<int64_t> &sizes,
       chunk.backward.push_back(
           {"layer",
            0,
-           {{rt::Space::Parameter, layers[i], 0}, {rt::Space::Gradient, layers[i], 0}}});
+           {{rt::Space::Parameter, layers[i], {}}, {rt::Space::Gradient, layers[i], {}}}});
   }
   return stage;
 }

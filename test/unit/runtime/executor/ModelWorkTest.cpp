@@ -118,6 +118,41 @@ TEST(ModelWork, AttentionToThePicturesThatTokensSee) {
             2 * 5 * (2 + 1 + 1));
 }
 
+/// The state of each of 4 heads has 8 rows of 6 columns. A token reads it by its key, adds to it
+/// and reads it by its query: a multiplication and an addition an element each time. In the
+/// backward each of these has two gradients, and the states that are made anew do not count.
+TEST(ModelWork, LinearAttentionByItsStates) {
+  auto call = [](const char *kernel, std::vector<std::pair<std::string, View>> more) {
+    KernelCall call{kernel,
+                    {{"q", view(0, {N, fixed(4), fixed(8)})},
+                     {"k", view(0, {N, fixed(4), fixed(8)})},
+                     {"v", view(1, {N, fixed(4), fixed(6)})},
+                     {"decay", view(2, {N, fixed(4)})},
+                     {"beta", view(2, {N, fixed(4)})}},
+                    {},
+                    ""};
+    for (auto &operand : more)
+      call.operands.push_back(std::move(operand));
+    return call;
+  };
+  double once = 0;
+  for (int token = 0; token < 10; ++token)
+    for (int head = 0; head < 4; ++head)
+      for (int row = 0; row < 8; ++row)
+        once += 6 * 3 * 2;
+  KernelCall forward = call("gated_delta", {{"out", view(3, {N, fixed(4), fixed(6)})}});
+  EXPECT_EQ(workOf(inputs, {forward}, batchOf({0, 3, 10})), once);
+  KernelCall backward = call("gated_delta_backward", {{"dout", view(4, {N, fixed(4), fixed(6)})},
+                                                      {"dq", view(5, {N, fixed(4), fixed(8)})},
+                                                      {"dk", view(5, {N, fixed(4), fixed(8)})},
+                                                      {"dv", view(5, {N, fixed(4), fixed(6)})},
+                                                      {"ddecay", view(5, {N, fixed(4)})},
+                                                      {"dbeta", view(5, {N, fixed(4)})}});
+  const std::vector<Role> roles = {Role::Saved,     Role::Saved,      Role::Temporary,
+                                   Role::Temporary, Role::GradOutput, Role::GradInput};
+  EXPECT_EQ(workOf(roles, {forward, backward, forward}, batchOf({0, 3, 10})), 2 * once);
+}
+
 TEST(ModelWork, AttentionByTheSegmentsOfPictures) {
   PackedMicrobatch batch = batchOf({0, 100}, 4);
   batch.pictureInputs.integers = {{"image_segment_cu_seqlens", {0, 12, 16, 16, 16}},

@@ -208,9 +208,9 @@ TEST_F(RunModes, TraceEvaluationAndCalibrationKnowTheModes) {
 
   Outcome calibrated = shell(OMNIBAL_RUN " " + p + " --calibrate " + (folder / "table.json"));
   ASSERT_EQ(calibrated.code, 0) << calibrated.output;
-  EXPECT_NE(calibrated.output.find("measuring load 1 of 6 of mode G1"), std::string::npos)
+  EXPECT_NE(calibrated.output.find("measuring round 1 of 4 of mode G1"), std::string::npos)
       << calibrated.output;
-  EXPECT_NE(calibrated.output.find("measuring load 6 of 6 of mode G0"), std::string::npos);
+  EXPECT_NE(calibrated.output.find("measuring round 4 of 4 of mode G0"), std::string::npos);
 }
 
 TEST_F(RunModes, LossesAreDividedByTheEpochs) {

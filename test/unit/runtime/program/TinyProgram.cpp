@@ -51,7 +51,8 @@ std::vector<Function> functions(int64_t cap) {
            {{"embedding",
              {{"table", whole(0, {w, c})}, {"ids", whole(1, {N})}, {"out", whole(2, {N, c})}},
              nlohmann::json::object(),
-             "lookup"}}},
+             "lookup"}},
+           ""},
           {"embed.backward",
            {formal("dout", Role::GradOutput, f, {N, c}), formal("ids", Role::Batch, i, {N}),
             formal("dtable", Role::ParameterGrad, f, {w, c})},
@@ -60,7 +61,8 @@ std::vector<Function> functions(int64_t cap) {
            {{"embedding_backward",
              {{"dout", whole(0, {N, c})}, {"ids", whole(1, {N})}, {"dtable", whole(2, {w, c})}},
              nlohmann::json::object(),
-             "lookup"}}},
+             "lookup"}},
+           ""},
           {"head.forward",
            {formal("h", Role::Input, f, {N, c}), formal("kept", Role::Saved, f, {N, c})},
            2,
@@ -68,7 +70,8 @@ std::vector<Function> functions(int64_t cap) {
            {{"copy",
              {{"src", whole(0, {N, c})}, {"dst", whole(1, {N, c})}},
              nlohmann::json::object(),
-             "keep"}}},
+             "keep"}},
+           ""},
           {"head.backward",
            {formal("kept", Role::Saved, f, {N, c}), formal("weight", Role::Parameter, f, {w, c}),
             formal("targets", Role::Batch, i, {N}), formal("dh", Role::GradInput, f, {N, c}),
@@ -94,7 +97,8 @@ std::vector<Function> functions(int64_t cap) {
             {"gemm",
              {{"a", transposed(6, N, w)}, {"b", whole(0, {N, c})}, {"c", whole(4, {w, c})}},
              {{"accumulate", true}},
-             "dweight"}}},
+             "dweight"}},
+           ""},
           {"head.evaluate",
            {formal("h", Role::Input, f, {N, c}), formal("weight", Role::Parameter, f, {w, c}),
             formal("targets", Role::Batch, i, {N}), formal("loss", Role::Result, f, {N}),
@@ -111,7 +115,8 @@ std::vector<Function> functions(int64_t cap) {
               {"loss", whole(3, {N})},
               {"prediction", whole(4, {N})}},
              nlohmann::json::object(),
-             "loss"}}},
+             "loss"}},
+           ""},
           {"head.input_grad",
            {formal("kept", Role::Saved, f, {N, c}), formal("weight", Role::Parameter, f, {w, c}),
             formal("targets", Role::Batch, i, {N}), formal("dh", Role::GradInput, f, {N, c}),
@@ -132,7 +137,8 @@ std::vector<Function> functions(int64_t cap) {
             {"gemm",
              {{"a", whole(5, {N, w})}, {"b", whole(1, {w, c})}, {"c", whole(3, {N, c})}},
              nlohmann::json::object(),
-             "dh"}}},
+             "dh"}},
+           ""},
           {"head.weight_grad",
            {formal("kept", Role::Saved, f, {N, c}), formal("dlogits", Role::Held, f, {N, w}),
             formal("dweight", Role::ParameterGrad, f, {w, c})},
@@ -141,7 +147,8 @@ std::vector<Function> functions(int64_t cap) {
            {{"gemm",
              {{"a", transposed(1, N, w)}, {"b", whole(0, {N, c})}, {"c", whole(2, {w, c})}},
              {{"accumulate", true}},
-             "dweight"}}}};
+             "dweight"}},
+           ""}};
 }
 
 /// The function on bfloat16 activations and parameters: its calls work on float32 temporaries, to
@@ -219,7 +226,7 @@ public:
   }
 
   Location region(const char *name, int64_t bytes) {
-    Region r{name, bytes, {}};
+    Region r{name, bytes, {}, {}};
     for (int32_t m = 0; m < mode.microbatches; ++m) {
       r.offsets.push_back(at);
       at += aligned(bytes);
@@ -247,7 +254,7 @@ public:
 };
 
 Transfer message(int32_t id, int32_t from, int32_t to, int32_t sendRegion, int32_t recvRegion) {
-  return {id, id == 1, from, to, 0, 0, sendRegion, recvRegion, {{"h", DType::F32, {N, c}, 0, 0}}};
+  return {id, id == 1, from, to, 0, 0, sendRegion, recvRegion, {{"h", DType::F32, {N, c}, {}, {}}}};
 }
 
 /// Which layers a stage holds.
@@ -266,14 +273,15 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
   if (part.first) {
     Location ids = b.batch("input_ids");
     chunk.layers.push_back("embedding");
-    chunk.forward.push_back({"embedding", EmbedForward, {{Space::Parameter, 0, 0}, ids, h}, 0, 0});
+    chunk.forward.push_back({"embedding", EmbedForward, {{Space::Parameter, 0, {}}, ids, h}, 0, 0});
   }
   if (part.last) {
     Location kept = b.region("kept", rows), targets = b.batch("targets"),
              loss = b.result("loss", DType::F32), workspace = b.region("workspace", cap * W * 4);
     chunk.layers.push_back("head");
     chunk.forward.push_back({"head", HeadForward, {h, kept}, 0, 0});
-    Location weight{Space::Parameter, headParameter, 0}, dweight{Space::Gradient, headParameter, 0};
+    Location weight{Space::Parameter, headParameter, {}},
+        dweight{Space::Gradient, headParameter, {}};
     if (o.split) {
       Location dlogits = b.region("dlogits", cap * W * 4);
       chunk.inputGrad.push_back(
@@ -285,10 +293,10 @@ Mode trainMode(const Part &part, const TinyOptions &o, int32_t headParameter, in
     }
   }
   if (part.first) {
-    Location ids{Space::Region, b.mode.batchValues[0].region, 0};
+    Location ids{Space::Region, b.mode.batchValues[0].region, {}};
     // Nothing comes before the table, so all of its backward can wait.
     (o.split ? chunk.weightGrad : chunk.backward)
-        .push_back({"embedding", EmbedBackward, {dh, ids, {Space::Gradient, 0, 0}}, 0, 0});
+        .push_back({"embedding", EmbedBackward, {dh, ids, {Space::Gradient, 0, {}}}, 0, 0});
   }
   b.mode.chunks = {chunk};
 
@@ -346,7 +354,7 @@ Mode evaluateMode(const Part &part, const TinyOptions &o, int32_t headParameter,
   chunk.id = part.index;
   if (part.first) {
     Location ids = b.batch("input_ids");
-    chunk.forward.push_back({"embedding", EmbedForward, {{Space::Parameter, 0, 0}, ids, h}, 0, 0});
+    chunk.forward.push_back({"embedding", EmbedForward, {{Space::Parameter, 0, {}}, ids, h}, 0, 0});
   }
   if (part.last) {
     Location targets = b.batch("targets"), loss = b.result("loss", DType::F32),
@@ -354,7 +362,7 @@ Mode evaluateMode(const Part &part, const TinyOptions &o, int32_t headParameter,
              workspace = b.region("workspace", cap * W * 4);
     chunk.forward.push_back({"head",
                              HeadEvaluate,
-                             {h, {Space::Parameter, headParameter, 0}, targets, loss, prediction},
+                             {h, {Space::Parameter, headParameter, {}}, targets, loss, prediction},
                              workspace.index,
                              0});
   }
@@ -382,7 +390,7 @@ void makeNarrow(Program &p, int64_t cap) {
     f = narrowed(f, cap);
   for (Stage &stage : p.stageList)
     for (auto &[name, mode] : stage.modes) {
-      mode.regions.push_back({"shared workspace", 8 * aligned(cap * W * 4), {}});
+      mode.regions.push_back({"shared workspace", 8 * aligned(cap * W * 4), {}, {}});
       mode.regions.back().offsets.assign(mode.microbatches, stage.arenaBytes);
       stage.arenaBytes += mode.regions.back().bytes;
       for (Chunk &chunk : mode.chunks)

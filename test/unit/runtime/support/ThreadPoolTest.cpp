@@ -61,7 +61,7 @@ TEST(ThreadPool, WorkersShareUnevenTasks) {
   std::condition_variable changed;
   int64_t others = 0;
   pool.parallelFor(tasks, [&](int64_t task, int) {
-    std::unique_lock lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
     if (task != 0) {
       ++others;
       changed.notify_one();

@@ -171,8 +171,9 @@ TEST(Safetensors, EncodesAsTheCompilerRounds) {
     encodeFloats(StoredType::F16, &single, 1, &fromFloat);
     ASSERT_EQ(fromFloat, std::bit_cast<uint16_t>(static_cast<_Float16>(single))) << single;
     float back = 0;
-    StoredTensor stored{.dtype = StoredType::F16,
-                        .data = reinterpret_cast<const std::byte *>(&fromFloat)};
+    StoredTensor stored;
+    stored.dtype = StoredType::F16;
+    stored.data = reinterpret_cast<const std::byte *>(&fromFloat);
     ASSERT_TRUE(convertTensor(stored, DType::F32, &back));
     ASSERT_EQ(back, static_cast<float>(std::bit_cast<_Float16>(fromFloat)));
   }

@@ -203,7 +203,7 @@ TEST(CudaLocalTransport, BroadcastsReachEveryRankOfTheGroup) {
 /// A trace draws sums when they were performed, not when they were asked for.
 TEST(CudaLocalTransport, TellsWhenASumWasPerformed) {
   fake::reset();
-  std::barrier met(2);
+  std::barrier<> met(2);
   asRanks(2, [&](int me, FakeRank &rank, Transport &transport) {
     rank.backend->forgetEvents();
     FloatRun runs[] = {{rank.floats(0), 100}, {rank.floats(800), 30}};
