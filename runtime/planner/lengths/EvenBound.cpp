@@ -63,8 +63,7 @@ double meanReductionNs(const Problem &problem) {
   for (const Layer &layer : problem.layers)
     bytes += layer.gradBytes;
   const auto rounded = static_cast<int64_t>(problem.layers.size()) * (problem.microbatches + 1);
-  return static_cast<double>(
-             std::max<int64_t>(0, reductionNs(problem.cluster, bytes) - rounded)) /
+  return static_cast<double>(std::max<int64_t>(0, reductionNs(problem.cluster, bytes) - rounded)) /
          static_cast<double>(problem.cluster.stages);
 }
 
