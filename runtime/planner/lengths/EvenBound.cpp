@@ -59,9 +59,9 @@ LoadTime meanStage(const ModeProblem &mode, double stages) {
 
 /// Less what a step may be shorter because the simulator rounds every layer's time.
 double meanReductionNs(const Problem &problem) {
-  int64_t bytes = 0;
+  ReplicaBytes bytes;
   for (const Layer &layer : problem.layers)
-    bytes += layer.gradBytes;
+    bytes = bytes + replicaBytes(layer);
   const auto rounded = static_cast<int64_t>(problem.layers.size()) * (problem.microbatches + 1);
   return static_cast<double>(std::max<int64_t>(0, reductionNs(problem.cluster, bytes) - rounded)) /
          static_cast<double>(problem.cluster.stages);
