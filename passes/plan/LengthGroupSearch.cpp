@@ -35,11 +35,9 @@ HeldSamples samplesHeld(const rt::SampleLengths &lengths, const rt::LengthGroup 
   return {sums.tiles, sums.tokens, sums.squaredTokens, sums.squaredTiles};
 }
 
-/// With the squares of such samples and pictures. A part of a tile counts as one, so that no layer
-/// is free.
+/// With the squares of such samples and pictures.
 cost::MicrobatchLoad loadOf(double tiles, double tokens, const HeldSamples &held) {
-  return {std::llround(std::ceil(tiles)), std::llround(tokens),
-          std::llround(held.squaresPerToken() * tokens),
+  return {std::llround(tiles), std::llround(tokens), std::llround(held.squaresPerToken() * tokens),
           std::llround(held.squaresPerTile() * tiles)};
 }
 

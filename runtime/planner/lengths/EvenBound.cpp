@@ -1,6 +1,5 @@
 #include "runtime/planner/lengths/EvenBound.h"
 #include "runtime/planner/lengths/CutFit.h"
-#include "runtime/planner/model/LinkTimes.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -48,62 +47,32 @@ Problem beyondLeastProblem(const ModeProblem &mode) {
   return problem;
 }
 
-/// What all layers take at least for a micro-batch of any load, a stage's part of it.
-LoadTime meanStage(const ModeProblem &mode, double stages) {
-  LoadTime all;
-  all.fixedNs = 2 * mode.actionNs * stages;
-  for (const std::vector<OptionTime> &options : mode.times)
-    all += leastTime(options);
-  return {all.fixedNs / stages, all.tileNs / stages, all.tokenNs / stages, all.squareNs / stages};
-}
-
-/// Less what a step may be shorter because the simulator rounds every layer's time.
-double meanReductionNs(const Problem &problem) {
-  ReplicaBytes bytes;
-  for (const Layer &layer : problem.layers)
-    bytes = bytes + replicaBytes(layer);
-  const auto rounded = static_cast<int64_t>(problem.layers.size()) * (problem.microbatches + 1);
-  return static_cast<double>(std::max<int64_t>(0, reductionNs(problem.cluster, bytes) - rounded)) /
-         static_cast<double>(problem.cluster.stages);
-}
-
-/// With the micro-batches of a step counted so often. Every stage runs them all and then reduces
-/// its gradients; or the pipeline fills and drains, as the slowest stage takes.
-void setTimes(EvenMode &even, const ModeProblem &mode, int32_t stages, double leastNs,
-              bool reduces) {
-  const LoadTime mean = meanStage(mode, stages);
-  rt::LengthGroup group = *even.group;
-  group.cost = {mean.tileNs, mean.tokenNs, mean.squareNs, mean.fixedNs,
-                reduces ? meanReductionNs(mode.problem) : 0};
-  const int32_t counted = reduces ? 1 : stages; // as a pipeline of so many stages
-  even.time = rt::sampleTime(group, counted, 1);
-  const double rows = 1 + (counted - 1) / static_cast<double>(group.microbatches);
-  even.recomputed = leastNs / stages * rows / group.ranks;
-}
-
-double ofFullGroup(const EvenMode &even, const ModeLoad &full) {
-  return even.time.tile * full.tiles + even.time.token * full.tokens +
-         even.time.square * full.squares + even.recomputed;
-}
-
 std::optional<EvenMode> evenMode(const LengthCandidate &candidate, int32_t stages) {
   const ModeProblem &mode = candidate.mode;
   EvenMode result;
   result.group = &candidate.group;
-  for (const std::vector<OptionTime> &options : mode.times)
+  LoadTime all;
+  all.fixedNs = 2 * mode.actionNs * stages;
+  for (const std::vector<OptionTime> &options : mode.times) {
+    all += leastTime(options);
     for (size_t o = 0; o < options.size(); ++o) {
       const LoadTime more = beyondLeast(options, o);
       if (const double ns = more.variable(mode.full); ns >= 1)
         addShare(result.shares, {more.tileNs / ns, more.tokenNs / ns, more.squareNs / ns});
     }
+  }
   const Problem problem = beyondLeastProblem(mode);
   const std::optional<int64_t> least = CutFit(problem).leastRecomputationNs();
   if (!least)
     return std::nullopt;
-  EvenMode fills = result;
-  setTimes(fills, mode, stages, static_cast<double>(*least), false);
-  setTimes(result, mode, stages, static_cast<double>(*least), true);
-  return ofFullGroup(fills, mode.full) > ofFullGroup(result, mode.full) ? fills : result;
+  rt::LengthGroup group = candidate.group;
+  const auto parts = static_cast<double>(stages);
+  group.cost = {all.tileNs / parts, all.tokenNs / parts, all.squareNs / parts, all.fixedNs / parts,
+                0};
+  result.time = rt::sampleTime(group, stages, 1);
+  const double rows = 1 + (parts - 1) / static_cast<double>(group.microbatches);
+  result.recomputed = static_cast<double>(*least) / parts * rows / group.ranks;
+  return result;
 }
 
 } // namespace

@@ -1,10 +1,9 @@
 //===- EvenBound.h - What no cuts are faster than -------------------------------------------===//
 //
 // The slowest stage of any cuts takes at least the mean of the stages, which together do the work
-// of all layers and recompute at least what the memory of any cuts allows; after it stages reduce
-// their gradients, which takes the mean of them at least. With these numbers in place of the
-// slowest stage's, the sum of the samples' least times (EpochBound.h) is a bound for the relaxed
-// epoch of every cuts.
+// of all layers and recompute at least what the memory of any cuts allows. With these numbers in
+// place of the slowest stage's, the sum of the samples' least times (EpochBound.h) is a bound for
+// the relaxed epoch of every cuts.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PLANNER_LENGTHS_EVENBOUND_H

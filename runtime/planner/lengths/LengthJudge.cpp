@@ -135,11 +135,9 @@ double LengthJudge::timeOf(const std::vector<int32_t> &chosen, const rt::LengthG
       continue;
     double longest = 0;
     rt::LengthGroup group = groups.groups[mode];
-    const double full = loads[mode].tokens / static_cast<double>(group.tokensCap);
-    const double overhead = stepOverheadNs(candidates[mode].mode, cuts, *options[mode],
-                                           loads[mode].times(1 / std::max(1e-9, full)));
     for (const LoadTime &stage : stageTimes(candidates[mode].mode, cuts, *options[mode])) {
-      group.cost = {stage.tileNs, stage.tokenNs, stage.squareNs, stage.fixedNs, overhead};
+      group.cost = {stage.tileNs, stage.tokenNs, stage.squareNs, stage.fixedNs,
+                    groups.groups[mode].cost.stepNs};
       const rt::SampleTime time = rt::sampleTime(group, groups.stages, byTokens);
       longest = std::max(longest, time.tile * loads[mode].tiles + time.token * loads[mode].tokens +
                                       time.square * loads[mode].squares);
