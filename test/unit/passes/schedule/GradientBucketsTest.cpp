@@ -39,7 +39,8 @@ std::vector<std::vector<int32_t>> buckets(const rt::Stage &stage) {
 std::string actions(const rt::Stage &stage, const char *mode = "train") {
   std::string text;
   for (const rt::Action &a : stage.modes.at(mode).actions) {
-    const char *names[] = {"F", "B", "I", "W", "post", "recv", "send", "sent", "S", "R", "N", "U"};
+    const char *names[] = {"F",    "B", "I", "W",       "post", "recv", "send",
+                           "sent", "S", "R", "scatter", "N",    "U",    "gather"};
     text += (text.empty() ? "" : " ") + std::string(names[static_cast<size_t>(a.kind)]) +
             (a.kind == ActionKind::Backward
                  ? std::to_string(a.microbatch) + "." + std::to_string(a.index)
