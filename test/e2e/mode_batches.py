@@ -6,8 +6,11 @@ is several samples of the data, as an epoch has each once.
 """
 import json
 import os
+import shutil
 import struct
 import tarfile
+import tempfile
+import unittest
 
 from reference_losses import sample_sizes
 
@@ -104,3 +107,19 @@ def write_folder(folder, samples, modes, mode_of_step, stages=1, cuts=None):
 def write_json(folder, name, content):
     with open(os.path.join(folder, f"{name}.json"), "w") as file:
         json.dump(content, file)
+
+
+class ModeCase(unittest.TestCase):
+    """A folder of its own, in which the samples of MODEL's steps are a shard."""
+    MODEL = None
+
+    def setUp(self):
+        self.work = tempfile.mkdtemp(prefix="omnibal-modes-")
+        self.addCleanup(shutil.rmtree, self.work)
+        with open(f"{self.MODEL}/reference.json") as file:
+            self.steps = json.load(file)["variants"]["train_all"]["steps"]
+        self.shard = self.path("data-000000.tar")
+        self.samples = Samples(self.MODEL, self.steps, self.shard)
+
+    def path(self, name):
+        return os.path.join(self.work, name)

@@ -8,26 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mode_batches import Mode, Samples, write_folder  # noqa: E402
+from mode_batches import Mode, ModeCase, write_folder  # noqa: E402
 
 BIN, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "tiny-internvl")
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.work = tempfile.mkdtemp(prefix="omnibal-mode-runs-")
-        self.addCleanup(shutil.rmtree, self.work)
-        with open(f"{MODEL}/reference.json") as file:
-            self.steps = json.load(file)["variants"]["train_all"]["steps"]
-        self.samples = Samples(MODEL, self.steps, self.path("data-000000.tar"))
-
-    def path(self, name):
-        return os.path.join(self.work, name)
+class Case(ModeCase):
+    MODEL = MODEL
 
     def call(self, tool, *flags, code=0):
         done = subprocess.run([os.path.join(BIN, tool), *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)

@@ -6,32 +6,21 @@
 import filecmp
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judgement import Float32, Judgement  # noqa: E402
-from mode_batches import Mode, Samples, write_folder, write_json  # noqa: E402
+from mode_batches import Mode, ModeCase, write_folder, write_json  # noqa: E402
 from reference_losses import read_safetensors  # noqa: E402
 
 BIN, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "tiny-internvl")
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.work = tempfile.mkdtemp(prefix="omnibal-modes-")
-        self.addCleanup(shutil.rmtree, self.work)
-        with open(f"{MODEL}/reference.json") as file:
-            self.steps = json.load(file)["variants"]["train_all"]["steps"]
-        self.shard = self.path("data-000000.tar")
-        self.samples = Samples(MODEL, self.steps, self.shard)
-
-    def path(self, name):
-        return os.path.join(self.work, name)
+class Case(ModeCase):
+    MODEL = MODEL
 
     def call(self, tool, *flags, code=0):
         result = subprocess.run([os.path.join(BIN, tool), *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
