@@ -119,6 +119,16 @@ class StepVsPyTorch(Bench):
             self.assertEqual(agreement.holds(), agrees, str(agreement))
 
 
+class Zero(Bench):
+    def test_divided_and_whole_state(self):
+        text = self.script(os.path.join(HERE, "sharding", "zero.py"), "--bin", BIN, "--work", self.path("zero"), "--model", "5m", "--rounds", 1,
+                           "--steps", 2, "--goal", 0)
+        bytes_of = dict(re.findall(r"^([01]) .* (\d+\.\d{3})$", text, re.MULTILINE))
+        self.assertAlmostEqual(float(bytes_of["0"]), 16, delta=0.2)
+        self.assertAlmostEqual(float(bytes_of["1"]), 12, delta=0.4)
+        self.assertRegex(text, r"\nratio of the minima [\d.]+, of the medians [\d.]+\n$")
+
+
 class Device(Bench):
     """test/gpu on a machine without a GPU: programs for the host in float32."""
 

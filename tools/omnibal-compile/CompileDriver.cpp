@@ -238,7 +238,7 @@ private:
   /// What concerns all training modes: memory, and the epoch of the batches.
   std::string programText() const {
     if (plans().size() == 1)
-      return "";
+      return options.lengthGroups ? predictedEpoch() : "";
     const rt::Program &program = record->laidOut.program->program;
     std::string text = "\nprogram of " + std::to_string(plans().size()) + " training modes:\n";
     for (const rt::Stage &stage : program.stageList) {
@@ -253,13 +253,17 @@ private:
                 rt::describe(beside) + ")";
       text += "\n";
     }
+    return text + predictedEpoch();
+  }
+
+  std::string predictedEpoch() const {
     std::vector<ModeEpoch> modes;
     std::vector<std::string> names;
     for (size_t m = 0; m < plans().size(); ++m) {
       modes.push_back(predictEpoch(costs(m), plans()[m]));
-      names.push_back(program.trainModes[m].name);
+      names.push_back(options.lengthGroups->modes[m].name);
     }
-    return text + epochText(modes, names, options.lengthGroups->epochNs);
+    return epochText(modes, names, options.lengthGroups->epochNs);
   }
 
   LogicalResult writeText(const std::string &path, const std::string &text) {

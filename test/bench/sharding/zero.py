@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--goal", type=float)
+    parser.add_argument("--goal", type=float, default=1.03, help="0: none")
     args = parser.parse_args()
     prepare(args)
     steps, epilogues, results = {0: [], 1: []}, {0: [], 1: []}, {}
