@@ -17,7 +17,6 @@
 namespace omnibal::rt {
 namespace {
 
-using namespace std::chrono_literals;
 using Piece = Communicator::Piece;
 
 INSTANTIATE_TEST_SUITE_P(Through, Messages, testing::Values("threads", "tcp"),

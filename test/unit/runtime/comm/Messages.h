@@ -1,5 +1,4 @@
-//===- Messages.h - Ranks that are threads, over every way to talk
-//-----------------------------===//
+//===- Messages.h - Ranks that are threads, over every way to talk ----------------------------===//
 #ifndef TEST_UNIT_RUNTIME_COMM_MESSAGES_H
 #define TEST_UNIT_RUNTIME_COMM_MESSAGES_H
 
