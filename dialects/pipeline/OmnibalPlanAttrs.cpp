@@ -8,6 +8,7 @@
 using namespace mlir;
 using namespace omnibal;
 
+#include "dialects/pipeline/LayoutEnums.cpp.inc"
 #include "dialects/pipeline/OmnibalPlanDialect.cpp.inc"
 #include "dialects/pipeline/OmnibalPlanEnums.cpp.inc"
 

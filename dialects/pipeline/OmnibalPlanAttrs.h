@@ -10,6 +10,7 @@
 
 #include "dialects/pipeline/OmnibalPlanDialect.h.inc"
 
+#include "dialects/pipeline/LayoutEnums.h.inc"
 #include "dialects/pipeline/OmnibalPlanEnums.h.inc"
 
 namespace omnibal {

@@ -5,6 +5,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "dialects/pipeline/LayoutAttr.td"
 
 def Plan_Dialect : Dialect {
   let name = "plan";
@@ -269,5 +270,7 @@ def TrainModeAttr : AttrDef<Plan_Dialect, "TrainMode"> {
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
+
+def LayoutAttr : LayoutAttrOf<Plan_Dialect>;
 
 #endif // DIALECTS_PIPELINE_OMNIBALPLANATTRS_TD

@@ -7,6 +7,7 @@
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/RankTree.h"
+#include "runtime/support/Shares.h"
 #include <algorithm>
 #include <cstring>
 #include <ranges>
@@ -143,8 +144,6 @@ Status Communicator::sumShares(std::span<T> data, std::span<const int> ranks) {
   const int64_t inStaging =
       std::max<int64_t>(1, collectiveStaging / (members * static_cast<int64_t>(sizeof(T))));
   const int64_t round = std::min(std::min(shareElements, inStaging) * members, total);
-  // The share of rank i in a round of n elements is [n * i / members, n * (i + 1) / members).
-  auto bound = [&](int64_t n, int64_t i) { return n * i / members; };
   const int64_t largest = (round + members - 1) / members;
   OMNIBAL_ASSIGN_OR_RETURN(std::byte *const staged,
                            stage(largest * members * static_cast<int64_t>(sizeof(T))));
@@ -153,7 +152,8 @@ Status Communicator::sumShares(std::span<T> data, std::span<const int> ranks) {
     const int64_t n = std::min(round, total - begin);
     T *values = data.data() + begin;
     auto share = [&](int64_t i) {
-      return std::span<T>(values + bound(n, i), bound(n, i + 1) - bound(n, i));
+      const UnitRange of = shareOf(n, i, members);
+      return std::span<T>(values + of.begin, of.size());
     };
     const std::span<T> own = share(me);
     for (int64_t i = 0; i < members; ++i) {
@@ -349,8 +349,8 @@ Status Communicator::broadcastShares(std::span<std::byte> data, int root,
   for (int64_t begin = 0; begin < total; begin += broadcastShare * members) {
     const int64_t n = std::min(broadcastShare * members, total - begin);
     auto share = [&](int64_t i) {
-      const int64_t from = n * i / members, to = n * (i + 1) / members;
-      return data.subspan(begin + from, to - from);
+      const UnitRange of = shareOf(n, i, members);
+      return data.subspan(begin + of.begin, of.size());
     };
     if (me != first)
       OMNIBAL_RETURN_IF_ERROR(c.receive(first, share(me).data(), share(me).size()));

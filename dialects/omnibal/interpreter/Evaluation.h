@@ -10,6 +10,8 @@ namespace omnibal {
 
 /// Returns the value modulo the width of an integer type (booleans: != 0).
 int64_t wrapInteger(int64_t value, mlir::Type type);
+/// Rounds floats, as after every op unless float64 is asked for.
+void roundToFloat32(HostTensor &tensor);
 
 /// One op with its operand values; evaluators append to `results`.
 struct Evaluation {

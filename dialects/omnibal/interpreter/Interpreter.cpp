@@ -1,6 +1,8 @@
 //===- Interpreter.cpp - Driver of the reference interpreter -----------------------------===//
 #include "dialects/omnibal/interpreter/Interpreter.h"
+#include "dialects/omnibal/interpreter/BlockRun.h"
 #include "dialects/omnibal/interpreter/Evaluation.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -39,13 +41,10 @@ const HostTensor *Evaluation::valueOf(Value value) const {
   return nullptr;
 }
 
-namespace {
 void roundToFloat32(HostTensor &tensor) {
-  if (tensor.isFloat())
-    for (double &value : tensor.floats)
-      value = static_cast<float>(value);
+  for (double &value : tensor.floats)
+    value = static_cast<float>(value);
 }
-} // namespace
 
 FailureOr<SmallVector<HostTensor>> Interpreter::evaluateOp(Operation *op,
                                                            ArrayRef<const HostTensor *> operands) {
@@ -68,6 +67,8 @@ FailureOr<SmallVector<HostTensor>> Interpreter::evaluateOp(Operation *op,
         roundToFloat32(result);
     return results;
   }
+  if (isa<ReshardOp>(op))
+    return op->emitOpError("is where parts meet; the interpreter of parts runs them together");
   return op->emitOpError("has no rule in the interpreter");
 }
 
@@ -124,31 +125,10 @@ FailureOr<HostTensor> Interpreter::evaluate(Value value, Bindings &bindings) {
 }
 
 FailureOr<SmallVector<HostTensor>> Interpreter::run(Block &block, ArrayRef<HostTensor> arguments) {
-  Operation *parent = block.getParentOp();
-  if (block.getNumArguments() != arguments.size())
-    return parent->emitOpError() << "takes " << block.getNumArguments() << " values, "
-                                 << arguments.size() << " given";
-  Bindings bindings;
-  for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments))
-    bindings[argument] = tensor;
-  llvm::DenseMap<Value, int64_t> usesLeft;
-  Operation *terminator = block.getTerminator();
-  for (Operation &op : block.without_terminator()) {
-    if (failed(evaluateInto(*this, &op, bindings)))
-      return failure();
-    // A value goes with its last use, so that a whole model fits.
-    for (Value operand : op.getOperands()) {
-      auto [it, isNew] = usesLeft.try_emplace(operand, 0);
-      if (isNew)
-        it->second = std::distance(operand.use_begin(), operand.use_end());
-      if (--it->second == 0)
-        bindings.erase(operand);
-    }
-  }
-  SmallVector<HostTensor> results;
-  for (Value operand : terminator->getOperands())
-    results.push_back(bindings.find(operand)->second);
-  return results;
+  BlockRun run(*this, block);
+  if (failed(run.begin(arguments)) || failed(run.advance([](Operation *) { return false; })))
+    return failure();
+  return run.results();
 }
 
 FailureOr<SmallVector<HostTensor>> Interpreter::run(func::FuncOp function,
@@ -159,7 +139,8 @@ FailureOr<SmallVector<HostTensor>> Interpreter::run(func::FuncOp function,
 }
 
 bool isFoldable(Operation *op) {
-  return isa<ConstantOp>(op) || (isa<ShapeInferenceOpInterface>(op) && isMemoryEffectFree(op));
+  return isa<ConstantOp>(op) ||
+         (isa<ShapeInferenceOpInterface>(op) && isMemoryEffectFree(op) && !isa<ReshardOp>(op));
 }
 
 FailureOr<SmallVector<int64_t>> broadcastShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {

@@ -1,6 +1,7 @@
 //===- OmnibalOps.cpp - Dialect registration and generated definitions -------------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/ir/OmnibalStageOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -24,6 +25,10 @@ void OmnibalDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/omnibal/ir/OmnibalCrossOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/omnibal/ir/OmnibalPartOps.cpp.inc"
       >();
 }
 

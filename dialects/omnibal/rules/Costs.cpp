@@ -7,7 +7,9 @@
 //
 //===-------------------------------------------------------------------------------------------------------===//
 #include "dialects/omnibal/ir/BatchValues.h"
+#include "dialects/omnibal/ir/Layouts.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
 
 using namespace mlir;
@@ -263,3 +265,34 @@ bool GatedDeltaOp::isCheapToRecompute() { return false; }
 // The states again, and the gradients of each of the four with two operands.
 OpCost GatedDeltaGradOp::getCost() { return gatedDeltaCost(*this, 12); }
 bool GatedDeltaGradOp::isCheapToRecompute() { return false; }
+
+namespace {
+/// A byte on a link takes as long as so many that a kernel reads or writes.
+constexpr int64_t linkWeight = 8;
+
+SymbolicDim dividedUp(const SymbolicDim &dim, int64_t divisor) {
+  auto up = [&](int64_t value) { return (value + divisor - 1) / divisor; };
+  return {up(dim.constant), up(dim.perTile), up(dim.perToken)};
+}
+} // namespace
+
+/// What is read and written, and what is sent where shares are even.
+OpCost ReshardOp::getCost() {
+  const Move move = moveOf(getFrom(), getTo());
+  if (move == Move::None)
+    return {};
+  const auto parts = static_cast<int64_t>(getParts());
+  SymbolicDim bytes = bytesOf(getInput()) + bytesOf(getResult());
+  if (!sends(move))
+    return {SymbolicDim(), bytes};
+  auto whole = cast<RankedTensorType>(getWhole());
+  const int64_t width = (whole.getElementTypeBitWidth() + 7) / 8;
+  auto shape = getSymbolicShape(whole);
+  SymbolicDim all = shape ? times(affineProduct(*shape), width) : SymbolicDim(0);
+  SymbolicDim sent =
+      dividedUp(times(all, parts - 1), move == Move::AllToAll ? parts * parts : parts);
+  if (move == Move::AllReduce)
+    sent = times(sent, 2);
+  return {SymbolicDim(), bytes + times(sent, linkWeight)};
+}
+bool ReshardOp::isCheapToRecompute() { return !sends(moveOf(getFrom(), getTo())); }

@@ -1,5 +1,6 @@
 //===- GradientsLayout.cpp - Gradients of layout and indexing ops ------------------------===//
 #include "dialects/omnibal/ir/GradientBuilder.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -196,5 +197,13 @@ OMNIBAL_GRADIENT_RULE(ScatterElementsOp) {
 OMNIBAL_GRADIENT_RULE(TriluOp) {
   if (needs(0))
     gradients[0] = b.create<TriluOp>(g[0], op.getK(), op.getUpper());
+  return success();
+}
+
+OMNIBAL_GRADIENT_RULE(ReshardOp) {
+  if (needs(0))
+    gradients[0] =
+        ReshardOp::create(b.builder, b.loc, op.getInput().getType(), g[0], op.getTo().getDual(),
+                          op.getFrom().getDual(), op.getPartsAttr(), op.getWholeAttr());
   return success();
 }

@@ -1072,3 +1072,54 @@ func.func @f(%a0: tensor<1x4x5x3xf32>, %a1: tensor<1x2x6x3xf32>, %a2: tensor<1x2
   %r:3 = omnibal.cross_attention_grad %a0, %a1, %a2, %a3, %a4, %a3, %a5, %a5 {scale = 1.0 : f64, rows = 2 : i64} : (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>, tensor<1x4x5x3xf32>, tensor<1x5x4xf32>, tensor<1x4x5x3xf32>, tensor<5xi32>, tensor<5xi32>) -> (tensor<1x4x5x3xf32>, tensor<1x2x6x3xf32>, tensor<1x2x6x3xf32>)
   return
 }
+
+// -----
+
+// reshard_c1
+func.func @f(%x: tensor<2x7xf32>) {
+  // expected-error @below {{moves [2, 7] to [2, 24], but none of 2 parts holds these of [2, 24]}}
+  %y = omnibal.reshard %x from <split(1 : 8 x 3)> to <copied> parts 2 of tensor<2x24xf32> : (tensor<2x7xf32>) -> tensor<2x24xf32>
+  return
+}
+
+// -----
+
+// reshard_c1
+func.func @f(%x: tensor<2x12xf32>) {
+  // expected-error @below {{cannot split [2, 24] as #plan.layout<split(1 : 5)>}}
+  %y = omnibal.reshard %x from <split(1 : 5)> to <copied> parts 2 of tensor<2x24xf32> : (tensor<2x12xf32>) -> tensor<2x24xf32>
+  return
+}
+
+// -----
+
+// reshard_c1
+func.func @f(%x: tensor<?xf32, affine_map<(d0, d1) -> (d1)>>) {
+  // expected-error @below {{cannot split [N] as #plan.layout<split(0 : N)>; units and inner must divide the dimension, and units must be a number}}
+  %y = omnibal.reshard %x from <split(0 : N)> to <copied> parts 2 of tensor<?xf32, affine_map<(d0, d1) -> (d1)>> : (tensor<?xf32, affine_map<(d0, d1) -> (d1)>>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>>
+  return
+}
+
+// -----
+
+// reshard_c1
+func.func @f(%x: tensor<2x12xf32>) {
+  // expected-error @below {{which is no part of}}
+  %y = omnibal.reshard %x from <split(1 : 24)> to <copied> parts 2 of tensor<2x24xf64> : (tensor<2x12xf32>) -> tensor<2x24xf32>
+  return
+}
+
+// -----
+
+// reshard_c2
+func.func @f(%x: tensor<2xi32>) {
+  // expected-error @below {{moves partial values of type 'i32'; integers are not partial}}
+  %y = omnibal.reshard %x from <whole> to <partial> parts 2 of tensor<2xi32> : (tensor<2xi32>) -> tensor<2xi32>
+  return
+}
+
+// -----
+
+// split_c1
+// expected-error @below {{a split has a dimension >= 0, units >= 0 and inner >= 1}}
+func.func private @f() attributes {a = #plan.layout<split(1 : 4 x 0)>}

@@ -542,3 +542,20 @@ func.func @values() -> tensor<?xi32, #N> {
   %b = omnibal.batch_value "positions" : tensor<?xi32, #N>
   return %b : tensor<?xi32, #N>
 }
+
+// CHECK-LABEL: func.func @reshard(
+// CHECK: omnibal.reshard %{{.*}} from <split(1 : 4 x 3)> to <copied> parts 3 of tensor<2x24xf32> : (tensor<2x6xf32>) -> tensor<2x24xf32>
+// CHECK: omnibal.reshard %{{.*}} from <partial> to <split(0 : 2)> parts 3 of tensor<2x24xf32> : (tensor<2x24xf32>) -> tensor<0x24xf32>
+// CHECK: omnibal.reshard %{{.*}} from <whole> to <copied> parts 2 of tensor<3xi32>
+func.func @reshard(%x: tensor<2x6xf32>, %i: tensor<3xi32>) -> tensor<0x24xf32> {
+  %y = omnibal.reshard %x from <split(1 : 4 x 3)> to <copied> parts 3 of tensor<2x24xf32> : (tensor<2x6xf32>) -> tensor<2x24xf32>
+  %z = omnibal.reshard %y from <partial> to <split(0 : 2)> parts 3 of tensor<2x24xf32> : (tensor<2x24xf32>) -> tensor<0x24xf32>
+  %j = omnibal.reshard %i from <whole> to <copied> parts 2 of tensor<3xi32> : (tensor<3xi32>) -> tensor<3xi32>
+  return %z : tensor<0x24xf32>
+}
+
+// CHECK-LABEL: func.func @layouts(
+// CHECK-SAME: a = [#plan.layout<whole>, #plan.layout<split(0 : V x 17)>, #plan.layout<split(1 : N)>, #plan.layout<split(2 : 25 x 64)>]
+func.func @layouts() attributes {a = [#plan.layout<whole>, #plan.layout<split(0 : V x 17)>, #plan.layout<split(1 : N)>, #plan.layout<split(2 : 25 x 64)>]} {
+  return
+}

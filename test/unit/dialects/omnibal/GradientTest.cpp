@@ -153,7 +153,8 @@ TEST_F(GradientTest, EveryDifferentiableOpHasACase) {
     if (auto op = testedOp(function))
       covered.insert(op->getName().getStringRef().str());
   for (RegisteredOperationName name : context.getRegisteredOperations())
-    if (name.hasInterface<DifferentiableOpInterface>()) {
+    if (name.hasInterface<DifferentiableOpInterface>() &&
+        name.getStringRef() != "omnibal.reshard") { // parts in step: ReshardTest.cpp
       EXPECT_TRUE(covered.count(name.getStringRef().str())) << name.getStringRef().str();
     }
 }
