@@ -60,7 +60,7 @@ private:
   }
 
   rt::Result<cost::CostOptions> readOptions() {
-    cost::CostInputs inputs{"omnibal-annotate-costs", target, compute, device, cluster};
+    cost::CostInputs inputs{"omnibal-annotate-costs", target, compute, device, cluster, {}};
     inputs.calibration.assign(calibration.begin(), calibration.end());
     return cost::readCostOptions(inputs, *files);
   }

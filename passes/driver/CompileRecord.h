@@ -6,6 +6,7 @@
 #include "passes/export/ExportProgram.h"
 #include "passes/plan/LengthGroupSearch.h"
 #include "passes/plan/ModePlans.h"
+#include "passes/plan/RankSearch.h"
 
 namespace omnibal {
 
@@ -13,6 +14,7 @@ namespace omnibal {
 struct CompileRecord {
   cost::CostReports costs;
   plan::LengthGroupReport lengthGroups;
+  plan::RankReport ranks;        ///< where the ranks' division was chosen
   plan::ModePlans plans;         ///< one, or one a training mode
   exporter::ProgramSlot laidOut; ///< its constants go into the program directory
 };

@@ -36,8 +36,11 @@ using SharedFiles = std::shared_ptr<cost::InputFiles>;
 void addCluster(OpPassManager &passes, const PlanningOptions &planning, const SharedFiles &files) {
   AttachClusterOptions cluster;
   cluster.cluster = planning.cluster;
-  cluster.stages = planning.stages;
-  cluster.dataParallel = planning.dataParallel;
+  cluster.ranks = planning.ranks;
+  if (planning.ranks == 0) {
+    cluster.stages = planning.stages;
+    cluster.dataParallel = planning.dataParallel;
+  }
   cluster.zero = planning.zero;
   cluster.memoryLimitBytes = planning.memoryLimitBytes;
   cluster.calibration = listOf(planning.calibration);
@@ -93,12 +96,32 @@ void addSearch(OpPassManager &passes, const PlanningOptions &planning,
   passes.addPass(createSearchPlan(search, std::move(found)));
 }
 
+void addRankSearch(OpPassManager &passes, const PlanningOptions &planning,
+                   const std::shared_ptr<CompileRecord> &record, const SharedFiles &files) {
+  SearchRanksOptions search;
+  search.ranks = planning.ranks;
+  search.groups = planning.groups;
+  search.stages = planning.stages;
+  search.dataParallel = planning.dataParallel;
+  search.zero = planning.zero;
+  search.cluster = planning.cluster;
+  search.method = planning.method;
+  search.remat = planning.remat;
+  search.schedule = planning.schedule;
+  search.subMicrobatches = planning.subMicrobatches;
+  passes.addPass(createSearchRanks(search, share(record, &CompileRecord::plans),
+                                   share(record, &CompileRecord::ranks), files));
+}
+
 /// A program with one training mode, planned.
 void addPlan(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
              const PlanningOptions &planning, const std::shared_ptr<CompileRecord> &record,
              const SharedFiles &files) {
   addCosts(passes, caps, target, planning, share(record, &CompileRecord::costs), files);
-  addSearch(passes, planning, share(record, &CompileRecord::plans));
+  if (planning.ranks > 0)
+    addRankSearch(passes, planning, record, files);
+  else
+    addSearch(passes, planning, share(record, &CompileRecord::plans));
 }
 
 /// The module of each training mode, planned and in form C with its schedule.

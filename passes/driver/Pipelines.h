@@ -54,6 +54,12 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
                                llvm::cl::desc("Replicas")};
   Option<int64_t> zero{*this, "zero", llvm::cl::init(0),
                        llvm::cl::desc("1: replicas divide the optimizer's state")};
+  Option<int64_t> ranks{*this, "ranks", llvm::cl::init(0),
+                        llvm::cl::desc("Ranks to divide into stages and replicas; 0: as `stages` "
+                                       "and `data-parallel` say, which with ranks are 0, and "
+                                       "`zero` -1, for whatever is best")};
+  Option<int64_t> groups{*this, "groups", llvm::cl::init(0),
+                         llvm::cl::desc("With `ranks`: micro-batches of a step, of all replicas")};
   Option<int64_t> memoryLimitBytes{*this, "memory-limit-bytes", llvm::cl::init(0),
                                    llvm::cl::desc("Memory of one rank; 0: as the cluster says")};
   Option<std::string> device{

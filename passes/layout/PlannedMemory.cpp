@@ -154,10 +154,14 @@ int64_t PlannedMemory::functionOf(FunctionBuffersAttr attribute) {
   if (fresh) {
     FunctionMemory function;
     function.workspaceBytes = attribute.getWorkspace();
-    for (auto formal : attribute.getFormals().getAsRange<FormalAttr>())
+    for (auto formal : attribute.getFormals().getAsRange<FormalAttr>()) {
+      // Whole gradients stay where the parameters are; only shares of them come and go.
+      if (formal.getRole() == FormalRole::ParameterGrad && replicas == 1)
+        continue;
       function.formals.push_back(
           {*rt::fromName<rt::Role>(stringifyFormalRole(formal.getRole()).str()), formal.getIndex(),
            formal.getName().str(), formal.getBytes()});
+    }
     addFunction(std::move(function),
                 {attribute.getProducts() != nullptr, attribute.getColumnSums() != nullptr});
   }

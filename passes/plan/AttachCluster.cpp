@@ -38,9 +38,9 @@ private:
   llvm::Error describe() {
     described = {};
     planner::Cluster &to = described.cluster;
-    if (stages < 1 || dataParallel < 1 || memoryLimitBytes < 0)
+    if (stages < 1 || dataParallel < 1 || memoryLimitBytes < 0 || ranks < 0)
       return bad("omnibal-attach-cluster: stages and data-parallel must be >= 1, "
-                 "memory-limit-bytes >= 0");
+                 "memory-limit-bytes and ranks >= 0");
     if (cluster.empty()) {
       to.stages = stages;
       to.dataParallel = dataParallel;
@@ -51,6 +51,14 @@ private:
       if (!file)
         return bad(file.status().message());
       described = *std::move(file);
+      if (!described.givesStages && ranks == 0)
+        return bad(cluster + ": `stages` is missing or not an integer");
+      if (ranks > 0 && to.memoryBytes.size() > 1)
+        return bad(cluster + ": `memory_bytes` has " + llvm::Twine(to.memoryBytes.size()) +
+                   " numbers; with --ranks, which decides how many stages there are, all ranks "
+                   "have the same memory");
+      if (ranks > 0)
+        to.stages = to.dataParallel = 1;
       if (stages != 1 && to.stages != stages)
         return bad(cluster + ": `stages` is " + llvm::Twine(to.stages) + ", --stages says " +
                    llvm::Twine(stages));
@@ -60,12 +68,19 @@ private:
       if (zero != 0)
         to.zero = zero;
     }
+    if (ranks > 0) {
+      to.stages = 1;
+      to.dataParallel = ranks;
+      to.zero = zero != 0 && ranks > 1;
+    }
     if (to.zero != 0 && (to.zero != 1 || to.dataParallel < 2))
       return bad("--zero is " + llvm::Twine(to.zero) + " with " + llvm::Twine(to.dataParallel) +
                  " data-parallel replicas: it is 0 or, where several replicas can divide the "
                  "optimizer's state, 1");
     if (memoryLimitBytes)
       to.memoryBytes = {memoryLimitBytes};
+    if (described.node && ranks == 0) // else it depends on how they are divided
+      planner::useNode(to, *described.node);
     // From here on every stage has a limit of its own, or none has.
     if (to.memoryBytes.size() == 1)
       to.memoryBytes.resize(to.stages, to.memoryBytes.front());
@@ -74,6 +89,8 @@ private:
 
   /// They stand in for the default links; what the cluster's file says wins.
   llvm::Error useMeasuredLinks() {
+    if (described.node)
+      described.givesLink = described.givesDataParallelLink = true;
     rt::Result<cost::Calibration> table = files->calibrations(*calibration);
     if (!table)
       return bad(table.status().message());

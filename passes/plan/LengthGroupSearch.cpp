@@ -250,7 +250,7 @@ private:
       if (!planned[m].plan)
         continue;
       const rt::LengthGroup &group = planned[m].group;
-      CandidateRow row{group.name, group.tilesCap, group.tokensCap, group.microbatches};
+      CandidateRow row{group.name, group.tilesCap, group.tokensCap, group.microbatches, 0, {}};
       row.recomputed = llvm::count_if(planned[m].plan->plan.remat,
                                       [](const std::string &name) { return name != "keep"; });
       row.bytes = bytesOf(planned[m]);

@@ -18,6 +18,7 @@ class InputFiles;
 namespace plan {
 struct LengthGroupReport;
 struct ModePlans;
+struct RankReport;
 } // namespace plan
 /// The same pass, which reads `files`, which other passes of its pipeline share.
 std::unique_ptr<mlir::Pass> createAttachCluster(const AttachClusterOptions &options,
@@ -33,6 +34,11 @@ std::unique_ptr<mlir::Pass> createSearchPlan(const SearchPlanOptions &options,
                                              std::shared_ptr<plan::ModePlans> found);
 std::unique_ptr<mlir::Pass> createSearchModePlans(const SearchModePlansOptions &options,
                                                   std::shared_ptr<plan::ModePlans> found);
+/// The same pass, which also leaves in `report` what became of each division of the ranks.
+std::unique_ptr<mlir::Pass> createSearchRanks(const SearchRanksOptions &options,
+                                              std::shared_ptr<plan::ModePlans> found,
+                                              std::shared_ptr<plan::RankReport> report,
+                                              std::shared_ptr<cost::InputFiles> files);
 } // namespace omnibal
 
 #endif // PASSES_PLAN_PASSES_H

@@ -18,6 +18,9 @@ def AttachCluster : Pass<"omnibal-attach-cluster", "::mlir::ModuleOp"> {
     Option<"dataParallel", "data-parallel", "int64_t", "1", "Replicas; with a file as stages">,
     Option<"zero", "zero", "int64_t", "0",
            "1: replicas divide the optimizer's state; 0: they do not, or as the file says">,
+    Option<"ranks", "ranks", "int64_t", "0",
+           "So many ranks, as replicas of one stage until omnibal-search-ranks divides them; what "
+           "a file says of stages and replicas does not count">,
     Option<"memoryLimitBytes", "memory-limit-bytes", "int64_t", "0",
            "Memory of one stage, before the file's; 0: as the file says">,
     ListOption<"calibration", "calibration", "std::string", "Tables of omnibal-run --calibrate">
@@ -113,6 +116,35 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
     Option<"subMicrobatches", "sub-microbatches", "bool", "true",
            "Whether plans of single steps may divide micro-batches by their tiles">,
     Option<"plan", "plan", "std::string", "\"\"", "Plan by hand (JSON file); wins over the above">
+  ];
+  let dependentDialects = ["::omnibal::PlanDialect"];
+}
+
+def SearchRanks : Pass<"omnibal-search-ranks", "::mlir::ModuleOp"> {
+  let summary = "Decides into how many stages and replicas the ranks are divided, and all of the plan";
+  let description = [{
+    Input: form L with costs, and `omnibal.cluster` with the links and the memory of a rank
+    (omnibal-attach-cluster with `ranks`). A step has `groups` packed micro-batches, which the
+    replicas share equally. Does what omnibal-search-plan does for every division of `ranks` into
+    stages and replicas, with and without ZeRO-1, that a bound does not rule out, and writes the
+    plan of the fastest step, with its cluster. Fails where no division has a plan and says why for
+    each.
+  }];
+  let options = [
+    Option<"ranks", "ranks", "int64_t", "1", "Ranks, none of which stays idle">,
+    Option<"groups", "groups", "int64_t", "1", "Packed micro-batches of a step, of all replicas">,
+    Option<"stages", "stages", "int64_t", "0", "Pipeline stages; 0: whatever is best">,
+    Option<"dataParallel", "data-parallel", "int64_t", "0", "Replicas; 0: whatever is best">,
+    Option<"zero", "zero", "int64_t", "-1",
+           "1: replicas divide the optimizer's state, 0: they do not, -1: whatever is best">,
+    Option<"method", "method", "std::string", "\"search\"", "search, layers, parameters or greedy">,
+    Option<"remat", "remat", "std::string", "\"auto\"", "auto, none, full or selective-N">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+           "gpipe, 1f1b, interleaved:V, zb-h1, auto or per-step">,
+    Option<"subMicrobatches", "sub-microbatches", "bool", "true",
+           "Whether plans of single steps may divide micro-batches by their tiles">,
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "Cluster description (JSON file) that may describe a node">
   ];
   let dependentDialects = ["::omnibal::PlanDialect"];
 }

@@ -69,7 +69,7 @@ private:
     if (calibration.empty() && device.empty())
       return rt::invalid(name + ": length groups are chosen by time, which is not measured here: "
                                 "give --calibration, or name a --device whose peaks stand for it");
-    cost::CostInputs inputs{name, target, compute, device, cluster};
+    cost::CostInputs inputs{name, target, compute, device, cluster, {}};
     inputs.calibration.assign(calibration.begin(), calibration.end());
     OMNIBAL_ASSIGN_OR_RETURN(costs, cost::readCostOptions(inputs, *files));
     return rt::Status::ok();

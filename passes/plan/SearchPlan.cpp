@@ -25,7 +25,7 @@ constexpr int mostRounds = 8;
 class StagePlanner {
 public:
   StagePlanner(ModuleOp module, PlanChoices choices) : module(module), choices(std::move(choices)) {
-    searching.explains = this->choices.explains;
+    searching = {this->choices.seconds, this->choices.explains};
   }
 
   FailureOr<StagePlan> run() {
@@ -51,12 +51,10 @@ public:
     result.plan.stages = result.timeline.stages;
     result.rematFixed = isRematFixed();
     countParameters();
-    writePlan(module, result.problem, result.plan);
-    writeStepVariants();
-    SmallVector<int64_t> reserved;
     for (int64_t r = 0; r < result.problem.cluster.stages; ++r)
-      reserved.push_back(reservedOf(r));
-    module->setAttr(reservedAttrName, Builder(module.getContext()).getDenseI64ArrayAttr(reserved));
+      result.reserved.push_back(reservedOf(r));
+    if (isStepPlanned)
+      result.stepVariants = stepVariants();
     return std::move(result);
   }
 
@@ -95,9 +93,10 @@ private:
   /// What fails leaves another plan in place, so nobody asks why.
   template <typename F> LogicalResult quietly(F run) {
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
-    searching = quickly;
+    const planner::SearchOptions before = searching;
+    searching.explains = false;
     LogicalResult done = run();
-    searching = {};
+    searching = before;
     return done;
   }
 
@@ -421,22 +420,6 @@ private:
     return own;
   }
 
-  void writeStepVariants() {
-    Builder builder(module.getContext());
-    const layout::StepVariants variants = stepVariants();
-    module->removeAttr(stepPlannedAttrName);
-    if (isStepPlanned)
-      module->setAttr(stepPlannedAttrName, builder.getUnitAttr());
-    auto main = module.lookupSymbol<func::FuncOp>("main");
-    for (auto [index, layer] : llvm::enumerate(main.getOps<LayerOp>())) {
-      layer->removeAttr(rematVariantsAttrName);
-      if (!isStepPlanned || variants[index].size() == 1)
-        continue;
-      SmallVector<StringRef> names(variants[index].begin(), variants[index].end());
-      layer->setAttr(rematVariantsAttrName, builder.getStrArrayAttr(names));
-    }
-  }
-
   void countParameters() {
     auto graph = LayerGraph::get(module, "omnibal-search-plan"); // was read before
     const planner::Plan &plan = result.plan;
@@ -461,16 +444,44 @@ private:
   FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too
   bool isStepPlanned = false;
-  static constexpr planner::SearchOptions quickly{10, false};
   planner::SearchOptions searching;
   std::vector<int64_t> limits; ///< by stage; empty: none
   std::optional<planner::ChunkLayout> stepLayout;
 };
 
+void writeStepVariants(ModuleOp module, const std::optional<layout::StepVariants> &variants) {
+  Builder builder(module.getContext());
+  module->removeAttr(stepPlannedAttrName);
+  if (variants)
+    module->setAttr(stepPlannedAttrName, builder.getUnitAttr());
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  for (auto [index, layer] : llvm::enumerate(main.getOps<LayerOp>())) {
+    layer->removeAttr(rematVariantsAttrName);
+    if (!variants || (*variants)[index].size() == 1)
+      continue;
+    SmallVector<StringRef> names((*variants)[index].begin(), (*variants)[index].end());
+    layer->setAttr(rematVariantsAttrName, builder.getStrArrayAttr(names));
+  }
+}
+
 } // namespace
 
-FailureOr<StagePlan> searchStages(ModuleOp module, const PlanChoices &choices) {
+FailureOr<StagePlan> planStages(ModuleOp module, const PlanChoices &choices) {
   return StagePlanner(module, choices).run();
+}
+
+void writeStages(ModuleOp module, const StagePlan &planned) {
+  writePlan(module, planned.problem, planned.plan);
+  writeStepVariants(module, planned.stepVariants);
+  module->setAttr(reservedAttrName,
+                  Builder(module.getContext()).getDenseI64ArrayAttr(planned.reserved));
+}
+
+FailureOr<StagePlan> searchStages(ModuleOp module, const PlanChoices &choices) {
+  FailureOr<StagePlan> planned = planStages(module, choices);
+  if (succeeded(planned))
+    writeStages(module, *planned);
+  return planned;
 }
 
 } // namespace omnibal::plan

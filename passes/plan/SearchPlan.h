@@ -24,6 +24,7 @@ struct PlanChoices {
   int64_t microbatches = 4;
   bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
   bool explains = true;        ///< what does not fit, in detail
+  double seconds = 10;         ///< that a search may take
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
   /// What other training modes of the program say (ModePlans.h); empty: nothing is given.
   std::vector<int64_t> givenCuts;
@@ -42,6 +43,9 @@ struct StagePlan {
   std::vector<layout::StageMemory> memory;   ///< by stage, as its program will need
   bool rematFixed = false;                   ///< by the choices: not for the search to decide
   std::optional<planner::PlanSearch> search; ///< how the cuts were found, if by a search
+  std::vector<int64_t> reserved;             ///< by stage, what came off its limit
+  /// What plans of steps may recompute in each layer; none: they are not planned.
+  std::optional<layout::StepVariants> stepVariants;
 
   /// What the arena of a stage holds beyond what rule 5 counts.
   int64_t reservedBytes(int64_t stage) const {
@@ -54,8 +58,14 @@ struct StagePlan {
 /// recomputes the least that its memory limit needs. What a stage needs beyond rule 5
 /// (PlannedMemory.h) is reserved: it comes off the limit, and `problem` has what is left. With
 /// `omnibal.loads` times are those of the loads, while memory is planned for full micro-batches.
-/// Writes `omnibal.chunk`, `omnibal.remat`, `omnibal.plan` and `omnibal.reserved`. Errors are
-/// reported at the module, and nothing is written unless the plan is complete.
+/// Errors are reported at the module, which stays as it is.
+llvm::FailureOr<StagePlan> planStages(mlir::ModuleOp module, const PlanChoices &choices);
+
+/// Writes `omnibal.chunk`, `omnibal.remat`, `omnibal.plan` and `omnibal.reserved`, and where steps
+/// are planned one by one, which options a step may choose from.
+void writeStages(mlir::ModuleOp module, const StagePlan &planned);
+
+/// Both of the above; nothing is written unless there is a plan.
 llvm::FailureOr<StagePlan> searchStages(mlir::ModuleOp module, const PlanChoices &choices);
 
 } // namespace omnibal::plan

@@ -35,7 +35,7 @@ def passes_of(pipeline):
 
 
 def listed():
-    """Passes in the order of docs/passes.md, as four lists: the module's, the functions', those of training modes, and of length groups."""
+    """Passes in the order of docs/passes.md, as five lists: the module's, the functions', those of training modes, of length groups and of ranks."""
     with open(PAGE, encoding="utf-8") as file:
         text = file.read()
     sections = re.split(r"^## ", text, flags=re.M)
@@ -44,8 +44,9 @@ def listed():
     functions = [name for title, names in rows.items() if title.startswith("Lower:") for name in names]
     modes = [name for title, names in rows.items() if title.startswith("Training modes:") for name in names]
     groups = [name for title, names in rows.items() if title.startswith("Length groups:") for name in names]
-    apart = ("Lower:", "Training modes:", "Length groups:")
-    return [name for title, names in rows.items() if not title.startswith(apart) for name in names], functions, modes, groups
+    ranks = [name for title, names in rows.items() if title.startswith("Ranks:") for name in names]
+    apart = ("Lower:", "Training modes:", "Length groups:", "Ranks:")
+    return [name for title, names in rows.items() if not title.startswith(apart) for name in names], functions, modes, groups, ranks
 
 
 class PassOrder(unittest.TestCase):
@@ -60,7 +61,7 @@ class PassOrder(unittest.TestCase):
         return call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, *flags, "--dump-pass-pipeline").strip()
 
     def test_the_page_lists_what_runs_in_its_order(self):
-        of_modules, of_functions, _, _ = listed()
+        of_modules, of_functions, *_ = listed()
         self.assertGreater(len(of_modules), 30)
         self.assertEqual(passes_of(self.dump("--freeze", "vision", "-o", self.path("program"))), of_modules)
         empty = self.path("empty.mlir")
@@ -84,7 +85,7 @@ class PassOrder(unittest.TestCase):
 
     def test_training_modes_have_passes_of_their_own(self):
         self.write_length_groups()
-        of_modules, _, of_modes, _ = listed()
+        of_modules, _, of_modes, *_ = listed()
         expected = [name for name in of_modules if name != "omnibal-freeze"]
         expected.insert(expected.index("omnibal-attach-cluster") + 1, of_modes[0])
         expected[expected.index("omnibal-search-plan")] = of_modes[1]
@@ -100,7 +101,7 @@ class PassOrder(unittest.TestCase):
 
     def test_length_groups_have_a_pass_of_their_own(self):
         self.write_length_groups()
-        of_modules, _, of_modes, of_groups = listed()
+        of_modules, _, of_modes, of_groups, _ = listed()
         lengths = self.path("lengths.csv")
         with open(lengths, "w") as file:
             file.write("vit_num,token_num\n24,420\n2,100\n")
@@ -118,6 +119,19 @@ class PassOrder(unittest.TestCase):
                     "--dump-pass-pipeline").strip()
         self.assertEqual([name for name in passes_of(both) if name in of_groups + of_modes], of_groups + of_modes)
         self.assertEqual(passes_of(both)[-1], "omnibal-export-program")
+
+    def test_ranks_have_a_pass_of_their_own(self):
+        of_modules, *_, of_ranks = listed()
+        expected = [name for name in of_modules if name != "omnibal-freeze"]
+        expected[expected.index("omnibal-search-plan")] = of_ranks[0]
+        dumped = self.dump("--ranks", 4, "--groups", 4, "-o", self.path("text"))
+        self.assertEqual(passes_of(dumped), expected)
+        call("omnibal-compile", MODEL, "--tiles", 24, "--tokens", 420, "--ranks", 4, "--groups", 4, "-o", self.path("tool"))
+        call("omnibal-opt", MODEL, "--pass-pipeline=" + dumped, "-o", os.devnull)
+        self.same("tool", "text")
+        call("omnibal-opt", MODEL, f"--omnibal-compile=ranks=4 groups=4 stages=0 data-parallel=0 zero=-1 tiles=24 tokens=420 model=model.onnx output={self.path('name')}",
+             "-o", os.devnull)
+        self.same("tool", "name")
 
     def test_a_dry_run_only_leaves_the_export_out(self):
         whole, dry = self.dump("-o", self.path("program")), self.dump("--dry-run")

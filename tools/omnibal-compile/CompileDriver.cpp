@@ -18,6 +18,7 @@
 #include "tools/omnibal-compile/LengthGroupTable.h"
 #include "tools/omnibal-compile/LongestSample.h"
 #include "tools/omnibal-compile/Progress.h"
+#include "tools/omnibal-compile/RankTable.h"
 #include "tools/omnibal-compile/SampleSteps.h"
 #include "tools/omnibal-compile/StageTable.h"
 #include "tools/report/Report.h"
@@ -62,6 +63,8 @@ public:
     for (size_t m = 0; m < plans().size(); ++m)
       tables.push_back(stageTable(plans()[m], tableFacts(m)));
     llvm::outs() << llvm::join(tables, "\n") << programText();
+    if (options.ranks > 0)
+      llvm::outs() << rankTable(record->ranks);
     return failed(flush("writing the stage table")) || failed(writeFiles()) ? 1 : 0;
   }
 
@@ -96,6 +99,8 @@ private:
     pipeline.target = options.target;
     pipeline.compute = options.dtype;
     pipeline.cluster = options.cluster;
+    pipeline.ranks = options.ranks;
+    pipeline.groups = options.groups;
     pipeline.stages = options.stages;
     pipeline.dataParallel = options.dataParallel;
     pipeline.zero = options.zero;

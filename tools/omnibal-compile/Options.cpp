@@ -14,6 +14,19 @@ then train with
   omnibal-run program/ --weights model.safetensors --data data-*.tar --preprocess preprocessor_config.json \
       --steps-file steps.jsonl)";
 
+/// A number in the range, or the word that is `meaning`.
+CLI::Validator autoOr(int64_t least, int64_t most, int64_t meaning) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        if (text == "auto") {
+          text = std::to_string(meaning);
+          return std::string();
+        }
+        return CLI::Range(least, most)(text);
+      },
+      "INT in [" + std::to_string(least) + " - " + std::to_string(most) + "] or auto");
+}
+
 void describe(CLI::App &app, Options &o) {
   app.add_option("model", o.model, "exported model (ONNX)")->required()->check(CLI::ExistingFile);
   app.add_option("-o,--output", o.output, "program directory to write");
@@ -24,15 +37,24 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--tokens", o.tokens, "largest number of tokens in a micro-batch (as --tiles)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   CLI::Range count(int64_t{1}, int64_t{1} << 20);
-  app.add_option("--stages", o.stages, "pipeline stages")->capture_default_str()->check(count);
-  app.add_option("--data-parallel", o.dataParallel, "data-parallel replicas")
-      ->capture_default_str()
+  app.add_option("--ranks", o.ranks,
+                 "ranks to divide into stages and replicas, and whether with --zero, by search")
       ->check(count);
+  app.add_option("--groups", o.groups,
+                 "with --ranks: micro-batches of a step, of all replicas together")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--stages", o.stages, "pipeline stages; with --ranks also auto")
+      ->capture_default_str()
+      ->transform(autoOr(1, int64_t{1} << 20, 0));
+  app.add_option("--data-parallel", o.dataParallel,
+                 "data-parallel replicas; with --ranks also auto")
+      ->capture_default_str()
+      ->transform(autoOr(1, int64_t{1} << 20, 0));
   app.add_option("--zero", o.zero,
                  "1: the replicas divide the optimizer's moments, and its float32 values where the "
-                 "model computes in bfloat16, among themselves (ZeRO-1)")
+                 "model computes in bfloat16, among themselves (ZeRO-1); with --ranks also auto")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1));
+      ->transform(autoOr(0, 1, -1));
   app.add_option("--microbatches", o.microbatches,
                  "micro-batches of a step per replica (those of length groups, if there are some)")
       ->capture_default_str()
@@ -150,6 +172,33 @@ void describe(CLI::App &app, Options &o) {
 
 namespace {
 
+/// What is wrong with how ranks are divided; empty: nothing. With --ranks, what is not given is as
+/// is best.
+std::string checkRanks(const CLI::App &app, Options &options) {
+  auto isGiven = [&](const char *name) { return app.count(name) > 0; };
+  if (!isGiven("--ranks")) {
+    if (isGiven("--groups"))
+      return "--groups needs --ranks; a replica's own are --microbatches";
+    for (auto [flag, isAuto] : {std::pair("--stages", options.stages == 0),
+                                {"--data-parallel", options.dataParallel == 0},
+                                {"--zero", options.zero < 0}})
+      if (isAuto)
+        return std::string(flag) + " auto needs --ranks";
+    return "";
+  }
+  for (const char *flag : {"--microbatches", "--plan", "--batches", "--emit-length-groups"})
+    if (isGiven(flag))
+      return std::string(flag) +
+             " is about replicas that are known, and --ranks searches for them; "
+             "leave one of the two out";
+  if (!isGiven("--groups"))
+    return "--ranks needs --groups, the micro-batches of a step of all replicas together";
+  options.stages = isGiven("--stages") ? options.stages : 0;
+  options.dataParallel = isGiven("--data-parallel") ? options.dataParallel : 0;
+  options.zero = isGiven("--zero") ? options.zero : -1;
+  return "";
+}
+
 /// What is wrong with the options that length groups are made by; empty: nothing.
 std::string checkLengthGroups(const CLI::App &app, const Options &options) {
   const bool emits = !options.emitLengthGroups.empty();
@@ -192,6 +241,11 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   }
   if (!options.emitStepProblem.empty() && options.schedule != "per-step") {
     std::cerr << "omnibal-compile: --emit-step-problem needs --schedule per-step" << std::endl;
+    exitCode = 2;
+    return false;
+  }
+  if (std::string wrong = checkRanks(app, options); !wrong.empty()) {
+    std::cerr << "omnibal-compile: " << wrong << "\n";
     exitCode = 2;
     return false;
   }

@@ -16,6 +16,10 @@ struct Options {
   /// Of several training modes the largest caps; each mode has its own micro-batches.
   int64_t tiles = 0, tokens = 0, microbatches = 4;
   int64_t stages = 1, dataParallel = 1, zero = 0;
+  /// To divide into stages and replicas, of which 0 are as many as is best (of zero: -1); 0: the
+  /// division is given.
+  int64_t ranks = 0;
+  int64_t groups = 0; ///< with ranks: micro-batches of a step, of all replicas
   /// The length groups of `batches`, where it has some; one is no more than caps and micro-batches.
   std::optional<cost::ModesDescription> lengthGroups;
   std::string schedule = "1f1b", partition = "search", remat = "auto";

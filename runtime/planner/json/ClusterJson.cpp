@@ -53,15 +53,37 @@ Status readMemory(const json &object, const std::string &where, Cluster &cluster
   return Status::ok();
 }
 
+/// A link inside a node is as fast as is said; what is usual differs too much to be assumed.
+Status readNode(const json &object, const std::string &where, std::optional<Node> &out) {
+  const json *value = objectIn(object, "node");
+  const std::string place = where + ".node";
+  if (!value)
+    return invalid(where +
+                   ": `node` is a JSON object with `ranks`, `latency_ns` and `bytes_per_s`");
+  for (const char *key : {"ranks", "latency_ns", "bytes_per_s"})
+    if (!memberOf(*value, key))
+      return invalid(place + ": `" + key + "` is missing");
+  Node node;
+  OMNIBAL_RETURN_IF_ERROR(readLink(*value, place, node.link, {"ranks"}));
+  OMNIBAL_RETURN_IF_ERROR(readNumber(*value, "ranks", place, 1, node.ranks));
+  out = node;
+  return Status::ok();
+}
+
 rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &where) {
   if (!value.is_object())
     return invalid(where + ": a cluster is a JSON object");
   ClusterFile file;
-  OMNIBAL_ASSIGN_OR_RETURN(file.cluster, readCluster(value, where, "device"));
+  file.givesStages = memberOf(value, "stages");
+  json known = value;
+  known.emplace("stages", 1);
+  OMNIBAL_ASSIGN_OR_RETURN(file.cluster, readCluster(known, where, {"device", "node"}));
   file.givesLink = memberOf(value, "link");
   if (const json *replicas = objectIn(value, "data_parallel"))
     file.givesDataParallelLink =
         memberOf(*replicas, "latency_ns") || memberOf(*replicas, "bytes_per_s");
+  if (memberOf(value, "node"))
+    OMNIBAL_RETURN_IF_ERROR(readNode(value, where, file.node));
   if (const std::string *name = textIn(value, "device"))
     file.deviceName = *name;
   if (const json *device = objectIn(value, "device"))
@@ -72,10 +94,10 @@ rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &wher
 } // namespace
 
 rt::Result<Cluster> readCluster(const json &object, const std::string &where,
-                                std::string_view alsoKnown) {
+                                std::initializer_list<std::string_view> alsoKnown) {
   for (const auto &[key, ignored] : object.items())
     if (key != "stages" && key != "memory_bytes" && key != "link" && key != "data_parallel" &&
-        key != alsoKnown)
+        std::find(alsoKnown.begin(), alsoKnown.end(), key) == alsoKnown.end())
       return invalid(where + ": unknown key `" + key + "`");
   Cluster cluster;
   cluster.link = cluster.dataParallelLink = defaultLink;

@@ -2,10 +2,11 @@
 #ifndef RUNTIME_PLANNER_JSON_CLUSTERJSON_H
 #define RUNTIME_PLANNER_JSON_CLUSTERJSON_H
 
-#include "runtime/planner/model/Problem.h"
+#include "runtime/planner/model/Node.h"
 #include "runtime/support/Status.h"
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 
 namespace omnibal::planner {
@@ -18,14 +19,16 @@ constexpr Link defaultLink{10'000, 10'000'000'000};
 /// where they are not given. Keys other than these and `alsoKnown` are errors.
 /// `where` names file and key in messages.
 rt::Result<Cluster> readCluster(const nlohmann::json &object, const std::string &where,
-                                std::string_view alsoKnown = "");
+                                std::initializer_list<std::string_view> alsoKnown = {});
 
 /// A file of its own: a cluster and what device its stages have.
 struct ClusterFile {
   Cluster cluster;
+  bool givesStages = false;                              ///< else they are one
   bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one
   std::string deviceName;                                ///< empty: `device` is no name
   std::shared_ptr<const nlohmann::json> deviceObject;    ///< null: `device` is no object
+  std::optional<Node> node; ///< the ranks of one machine, and the link among them
 };
 
 rt::Result<ClusterFile> readClusterFile(const std::string &path);

@@ -90,10 +90,9 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
     if (nothingFits && *chunks > 1)
       result.problem = explainInfeasibleChunks(problem, control);
     else if (result.stoppedByTime)
-      result.problem = "no plan was found within the time limit; allow more time";
+      result.problem = noPlanInTime;
     else
-      result.problem = "no plan was found, though each layer fits a stage; give the stages more "
-                       "memory, or cuts to begin with (`given`)";
+      result.problem = noPlanFound;
     return result;
   }
   Plan plan = planOf(model, *found);

@@ -13,6 +13,12 @@ struct SearchOptions {
   bool explains = true; ///< says in detail why there is no plan, which takes a while
 };
 
+/// What `SearchResult::problem` says where there may be a plan all the same.
+inline constexpr char noPlanInTime[] = "no plan was found within the time limit; allow more time";
+inline constexpr char noPlanFound[] =
+    "no plan was found, though each layer fits a stage; give the stages more memory, or cuts to "
+    "begin with (`given`)";
+
 struct SearchResult {
   /// The plan, timed by the simulator; none if no plan fits, or none was found in time.
   std::optional<Plan> plan;

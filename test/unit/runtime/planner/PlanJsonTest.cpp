@@ -93,8 +93,24 @@ TEST(ClusterJson, AssumesALinkWhereNoneIsGiven) {
   EXPECT_EQ(cluster->dataParallelLink.latencyNs, defaultLink.latencyNs);
 }
 
+TEST(ClusterJson, ReadsANode) {
+  auto file = parseClusterFile(
+      R"({"node": {"ranks": 8, "latency_ns": 3, "bytes_per_s": 4}, "link": {"latency_ns": 9}})",
+      "c.json");
+  ASSERT_TRUE(static_cast<bool>(file)) << file.status().message();
+  EXPECT_FALSE(file->givesStages);
+  ASSERT_TRUE(file->node);
+  EXPECT_EQ(file->node->ranks, 8);
+  EXPECT_EQ(file->node->link.latencyNs, 3);
+  EXPECT_EQ(file->node->link.bytesPerSecond, 4);
+  EXPECT_EQ(file->cluster.link.latencyNs, 9) << "who is in a node is not known here";
+  for (const char *wrong : {R"({"node": 8})", R"({"node": {"ranks": 8, "latency_ns": 3}})",
+                            R"({"node": {"ranks": 0, "latency_ns": 3, "bytes_per_s": 4}})",
+                            R"({"node": {"ranks": 8, "latency_ns": 3, "bytes_per_s": 4, "x": 5}})"})
+    EXPECT_NE(clusterError(wrong).find("node"), std::string::npos) << wrong;
+}
+
 TEST(ClusterJson, ErrorsNameFileAndKey) {
-  EXPECT_NE(clusterError(R"({})").find("`stages`"), std::string::npos);
   EXPECT_NE(clusterError(R"({"stages": 0})").find("`stages`"), std::string::npos);
   EXPECT_NE(clusterError(R"({"stages": 2, "memory_bytes": [1, 2, 3]})").find("`memory_bytes`"),
             std::string::npos);

@@ -1,0 +1,50 @@
+#include "runtime/planner/search/RankCandidates.h"
+#include "runtime/planner/model/ProblemSize.h"
+#include "runtime/planner/search/WorkBound.h"
+#include <algorithm>
+
+namespace omnibal::planner {
+namespace {
+
+bool allows(const std::optional<int64_t> &given, int64_t value) {
+  return !given || *given == value;
+}
+
+} // namespace
+
+std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers) {
+  std::vector<RankDivision> result;
+  for (int64_t stages = 1; stages <= std::min(limits.ranks, layers); ++stages) {
+    if (limits.ranks % stages != 0)
+      continue;
+    const int64_t replicas = limits.ranks / stages;
+    if (limits.groups % replicas != 0 || !allows(limits.stages, stages) ||
+        !allows(limits.replicas, replicas))
+      continue;
+    for (int64_t zero = 0; zero <= (replicas > 1 ? 1 : 0); ++zero)
+      if (allows(limits.zero, zero))
+        result.push_back({stages, replicas, zero, limits.groups / replicas});
+  }
+  return result;
+}
+
+Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::optional<Node> &node) {
+  cluster.stages = division.stages;
+  cluster.dataParallel = division.replicas;
+  cluster.zero = division.zero;
+  if (!cluster.memoryBytes.empty())
+    cluster.memoryBytes.assign(division.stages, cluster.memoryBytes.front());
+  if (node)
+    useNode(cluster, *node);
+  return cluster;
+}
+
+int64_t boundOf(const Problem &problem, const RankDivision &division,
+                const std::optional<Node> &node) {
+  Problem divided = problem;
+  divided.cluster = clusterOf(problem.cluster, division, node);
+  divided.microbatches = division.microbatches;
+  return tooLarge(divided).empty() ? workBound(PlanningModel(divided)) : 0;
+}
+
+} // namespace omnibal::planner

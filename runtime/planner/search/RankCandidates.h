@@ -1,0 +1,39 @@
+//===- RankCandidates.h - The ways to divide ranks into stages and replicas -------------------===//
+#ifndef RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
+#define RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
+
+#include "runtime/planner/model/Node.h"
+#include <optional>
+
+namespace omnibal::planner {
+
+/// How many ranks there are, what a step is, and what of the division is decided already.
+struct RankLimits {
+  int64_t ranks = 1;
+  int64_t groups = 1; ///< packed micro-batches of a step, of all replicas
+  std::optional<int64_t> stages, replicas, zero;
+  std::optional<Node> node;
+};
+
+/// stages x replicas ranks; every replica has `microbatches` in a step.
+struct RankDivision {
+  int64_t stages = 1, replicas = 1, zero = 0, microbatches = 1;
+};
+
+/// Returns every division that leaves no rank idle and gives all replicas equally many
+/// micro-batches, with at most `layers` stages; with and without ZeRO-1 where several replicas
+/// could divide something.
+std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers);
+
+/// Returns the cluster of a division: the limit of the first stage for all, and the links as they
+/// are, but that of `node` where a node holds all ranks of a replica, and where it holds all
+/// replicas.
+Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::optional<Node> &node);
+
+/// Returns a bound on the step of every plan of a division, found without a search. `problem` has
+/// no loads of its own, since these are of a step of other micro-batches.
+int64_t boundOf(const Problem &problem, const RankDivision &division,
+                const std::optional<Node> &node);
+
+} // namespace omnibal::planner
+#endif // RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H

@@ -1,0 +1,100 @@
+// The divisions of ranks against an enumeration, their bounds against plans, and the links of nodes
+// by hand.
+#include "runtime/planner/search/RankCandidates.h"
+#include "runtime/planner/search/Search.h"
+#include "test/unit/runtime/planner/RandomProblem.h"
+#include <gtest/gtest.h>
+#include <set>
+#include <tuple>
+
+using namespace omnibal::planner;
+
+namespace {
+
+using Numbers = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+
+/// Everything that is possible, from the definition and not from divisors.
+std::set<Numbers> allDivisions(const RankLimits &limits, int64_t layers) {
+  std::set<Numbers> all;
+  for (int64_t stages = 1; stages <= layers; ++stages)
+    for (int64_t replicas = 1; replicas <= limits.ranks; ++replicas)
+      for (int64_t zero = 0; zero <= 1; ++zero)
+        for (int64_t microbatches = 1; microbatches <= limits.groups; ++microbatches)
+          if (stages * replicas == limits.ranks && microbatches * replicas == limits.groups &&
+              (zero == 0 || replicas > 1) && limits.stages.value_or(stages) == stages &&
+              limits.replicas.value_or(replicas) == replicas && limits.zero.value_or(zero) == zero)
+            all.insert({stages, replicas, zero, microbatches});
+  return all;
+}
+
+TEST(RankCandidates, AreAllDivisionsThereAre) {
+  Draw draw(1);
+  int64_t found = 0;
+  for (int round = 0; round < 3000; ++round) {
+    RankLimits limits;
+    limits.ranks = draw(1, 24);
+    limits.groups = draw(1, 4) * draw(1, 24);
+    if (draw.oneIn(3))
+      limits.stages = draw(1, 6);
+    if (draw.oneIn(3))
+      limits.replicas = draw(1, 6);
+    if (draw.oneIn(3))
+      limits.zero = draw(0, 1);
+    const int64_t layers = draw(1, 12);
+    std::set<Numbers> listed;
+    const std::vector<RankDivision> divisions = rankDivisions(limits, layers);
+    for (const RankDivision &each : divisions)
+      listed.insert({each.stages, each.replicas, each.zero, each.microbatches});
+    EXPECT_EQ(listed.size(), divisions.size()) << "one is listed twice";
+    EXPECT_EQ(listed, allDivisions(limits, layers)) << "round " << round;
+    found += static_cast<int64_t>(listed.size());
+  }
+  EXPECT_GE(found, 1000);
+}
+
+TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
+  int64_t compared = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    Problem problem = randomProblem(seed);
+    problem.factors.clear();
+    if (!problem.cluster.memoryBytes.empty())
+      problem.cluster.memoryBytes = {problem.cluster.memoryBytes.front()};
+    const auto layers = static_cast<int64_t>(problem.layers.size());
+    const std::optional<Node> node = seed % 2 ? std::optional(Node{2, {0, 1'000'000'000}}) : std::nullopt;
+    for (const RankDivision &division : rankDivisions({4, 8, {}, {}, {}, node}, layers)) {
+      Problem divided = problem;
+      divided.cluster = clusterOf(problem.cluster, division, node);
+      divided.microbatches = division.microbatches;
+      const SearchResult found = searchPlan(divided, {10, false});
+      if (!found.plan)
+        continue;
+      ++compared;
+      EXPECT_GE(found.plan->stepNs, boundOf(problem, division, node)) << "seed " << seed;
+    }
+  }
+  EXPECT_GE(compared, 200);
+}
+
+TEST(RankCandidates, ANodesLinkServesThoseItHolds) {
+  Cluster cluster;
+  cluster.link = cluster.dataParallelLink = {1000, 10};
+  cluster.memoryBytes = {7};
+  const Node node{4, {10, 1000}};
+  struct Case {
+    int64_t stages, replicas;
+    bool stagesInside, replicasInside;
+  };
+  // Nodes of ranks 0-3, 4-7 ..: three stages are ranks 0-2, 3-5 .. of which some are in two nodes.
+  for (const Case &each : {Case{1, 4, true, true}, Case{2, 2, true, true}, Case{4, 1, true, true},
+                           Case{2, 4, true, false}, Case{4, 2, true, false},
+                           Case{8, 1, false, false}, Case{3, 4, false, false}}) {
+    SCOPED_TRACE(std::to_string(each.stages) + " x " + std::to_string(each.replicas));
+    const Cluster divided = clusterOf(cluster, {each.stages, each.replicas, 0, 1}, node);
+    EXPECT_EQ(divided.link.latencyNs, each.stagesInside ? 10 : 1000);
+    EXPECT_EQ(divided.dataParallelLink.latencyNs, each.replicasInside ? 10 : 1000);
+    EXPECT_EQ(divided.memoryBytes, std::vector<int64_t>(each.stages, 7));
+    EXPECT_EQ(clusterOf(cluster, {each.stages, each.replicas, 0, 1}, {}).link.latencyNs, 1000);
+  }
+}
+
+} // namespace
