@@ -12,6 +12,7 @@
 #include "passes/plan/Passes.h"
 #include "passes/raise/Passes.h"
 #include "passes/schedule/Passes.h"
+#include "passes/shard/Passes.h"
 #include "passes/specialize/Passes.h"
 
 using namespace mlir;
@@ -233,6 +234,7 @@ void registerAllPasses() {
   registerOmnibalSpecializePasses();
   registerRaisePasses();
   registerOmnibalLayersPasses();
+  registerOmnibalShardPasses();
   registerOmnibalDifferentiatePasses();
   registerOmnibalCostPasses();
   registerOmnibalPlanPasses();

@@ -1,8 +1,8 @@
 //===- Shares.h - How ranks divide units among themselves -------------------------------------===//
 //
 // The one rule of the compiler, of programs and of the runtime: of U units that k members divide,
-// member i has those from floor(U i / k) to floor(U (i + 1) / k). Shares differ by at most one unit,
-// and where there are fewer units than members some are empty.
+// member i has those from floor(U i / k) to floor(U (i + 1) / k). Shares differ by at most one
+// unit, and where there are fewer units than members some are empty.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_SUPPORT_SHARES_H

@@ -8,6 +8,7 @@ namespace omnibal::test {
 void registerTestPasses() {
   mlir::registerPass([] { return createSelectRemat(); });
   mlir::registerPass(createEmitGpuKernels);
+  mlir::registerPass(createApplyLayouts);
   registerGpuEmulation();
 }
 

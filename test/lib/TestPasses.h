@@ -15,6 +15,9 @@ std::unique_ptr<mlir::Pass> createSelectRemat(std::string choice = "keep");
 /// in a gpu.module; the functions stay as they are.
 std::unique_ptr<mlir::Pass> createEmitGpuKernels();
 
+/// `test-apply-layouts`: appends a function for each part of every layer that has layouts.
+std::unique_ptr<mlir::Pass> createApplyLayouts();
+
 /// For omnibal-opt in builds with tests: the passes, and the code of the emulated device.
 void registerTestPasses();
 

@@ -14,7 +14,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "docs", "generated")
 # Phases in the order in which a model goes through them.
-PHASES = ("specialize", "raise", "layers", "cost", "plan", "differentiate", "schedule", "lower", "export")
+PHASES = ("specialize", "raise", "layers", "shard", "cost", "plan", "differentiate", "schedule", "lower", "export")
 DIALECTS = {"omnibal": ["OmnibalOps.td", "OmnibalCrossOps.td", "OmnibalPartOps.td", "OmnibalStageOps.td"], "plan": ["OmnibalPlanAttrs.td"]}
 FOLDERS = {"omnibal": "dialects/omnibal/ir", "plan": "dialects/pipeline"}
 NOTE = "<!-- Written by test/lint/generated_docs.py --update of the .td files; do not edit. -->"

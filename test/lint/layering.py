@@ -29,7 +29,7 @@ MAY = {
     # The compiler. A plan's attributes stand below the ops that carry them.
     "dialects/pipeline": [],
     "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares"],
-    "dialects/omnibal/rules": ["dialects/omnibal/ir"],
+    "dialects/omnibal/rules": ["dialects/omnibal/ir", "dialects/pipeline", "runtime/support/Shares"],
     "dialects/omnibal/analysis": ["dialects/omnibal/ir", "dialects/omnibal/rules"],
     "dialects/omnibal/interpreter": ["dialects/omnibal/ir", "dialects/omnibal/rules", "dialects/pipeline", "runtime/support/Shares"],
     "importers/onnx": ["dialects", "runtime/support"],
@@ -37,6 +37,7 @@ MAY = {
     "passes/specialize": ["dialects"],
     "passes/raise": ["dialects", "passes/specialize"],
     "passes/layers": ["dialects", "passes/raise/match"],
+    "passes/shard": ["dialects"],
     "passes/differentiate": ["dialects", "passes/common"],
     "passes/lower": ["dialects", "passes/common", "runtime/program"],
     "passes/cost": ["dialects", "passes/common", "passes/differentiate", "passes/lower", "runtime/batching", "runtime/planner/model", "runtime/planner/step",

@@ -7,8 +7,8 @@ namespace omnibal {
 
 LogicalResult BlockRun::begin(ArrayRef<HostTensor> arguments) {
   if (block.getNumArguments() != arguments.size())
-    return block.getParentOp()->emitOpError() << "takes " << block.getNumArguments() << " values, "
-                                              << arguments.size() << " given";
+    return block.getParentOp()->emitOpError()
+           << "takes " << block.getNumArguments() << " values, " << arguments.size() << " given";
   for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments))
     bindings[argument] = tensor;
   return success();

@@ -213,9 +213,14 @@ LogicalResult shiftTokens(Evaluation &e, ShiftTokensOp op) {
   return success();
 }
 
+/// Counts also rows of no columns.
+int64_t rowsOf(const HostTensor &features) {
+  return elementCount(ArrayRef<int64_t>(features.shape).drop_back());
+}
+
 LogicalResult imageMerge(Evaluation &e, ImageMergeOp op) {
   const HostTensor &text = e.operand(0), &features = e.operand(1), &rows = e.operand(2);
-  int64_t width = text.shape.back(), count = width ? features.size() / width : 0;
+  int64_t width = text.shape.back(), count = rowsOf(features);
   HostTensor &result = e.addResult(text.shape);
   for (auto [n, row] : llvm::enumerate(rows.ints)) {
     if (row >= count)
@@ -233,7 +238,7 @@ LogicalResult imageMergeGrad(Evaluation &e, ImageMergeGradOp op) {
   if (failed(shape))
     return failure();
   HostTensor &text = e.addResult(grad.shape), &features = e.addResult(*shape);
-  int64_t width = grad.shape.back(), count = width ? features.size() / width : 0;
+  int64_t width = grad.shape.back(), count = rowsOf(features);
   for (auto [n, row] : llvm::enumerate(rows.ints)) {
     if (row >= count)
       return op.emitOpError() << "image row " << row << " is out of range for " << count

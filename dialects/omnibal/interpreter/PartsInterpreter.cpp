@@ -111,8 +111,8 @@ LogicalResult Meeting::collect() {
     const HostTensor &value = run.operandOfNext(0);
     const rt::UnitRange own = rt::shareOf(from.getUnits(), part, parts);
     if (value.shape != (from.isSplit() ? ownShape(shape, from, own) : shape))
-      return at(part).emitOpError() << "gets a value of another size than part " << part
-                                    << " holds under " << from;
+      return at(part).emitOpError()
+             << "gets a value of another size than part " << part << " holds under " << from;
     held.push_back(value);
   }
   return success();
@@ -134,9 +134,10 @@ LogicalResult Meeting::move(MutableArrayRef<int64_t> sent) {
   if (sends(kind))
     value = joined(held, shape, from);
   for (int64_t part = 0; part < parts; ++part) {
-    HostTensor result = kind == Move::None    ? held[part]
-                        : kind == Move::Place ? placed(part)
-                                              : ofPart(part, parts, sends(kind) ? value : held[part], to);
+    HostTensor result = kind == Move::None ? held[part]
+                        : kind == Move::Place
+                            ? placed(part)
+                            : ofPart(part, parts, sends(kind) ? value : held[part], to);
     if (!options.float64)
       roundToFloat32(result);
     sent[part] += sentElements(shape, from, to, parts, part);

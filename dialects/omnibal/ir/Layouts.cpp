@@ -1,4 +1,5 @@
-//===- Layouts.cpp - Shares and moves ----------------------------------------------------------===//
+//===- Layouts.cpp - Shares and moves
+//----------------------------------------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
 #include "runtime/support/Shares.h"
 
@@ -66,8 +67,8 @@ Move omnibal::moveOf(LayoutAttr from, LayoutAttr to) {
 }
 
 bool omnibal::sends(Move move) {
-  return llvm::is_contained(
-      {Move::AllGather, Move::ReduceScatter, Move::AllReduce, Move::AllToAll}, move);
+  return llvm::is_contained({Move::AllGather, Move::ReduceScatter, Move::AllReduce, Move::AllToAll},
+                            move);
 }
 
 namespace {

@@ -15,8 +15,9 @@ FailureOr<SymbolicShape> attentionShape(OpT op, const SymbolicShape &q, const Sy
   if (!fits) // attention_c2
     return op.emitOpError() << "query " << toString(q) << ", key " << toString(k) << " and value "
                             << toString(v) << " do not fit together";
-  if (!q[1].isStatic() || !k[1].isStatic() || k[1].constant < 1 ||
-      q[1].constant % k[1].constant != 0) // attention_c3
+  const bool hasNone = q[1] == SymbolicDim(0) && k[1] == q[1]; // a part's share may be empty
+  if (!hasNone && (!q[1].isStatic() || !k[1].isStatic() || k[1].constant < 1 ||
+                   q[1].constant % k[1].constant != 0)) // attention_c3
     return op.emitOpError() << "has " << toString(q[1]) << " query heads, no multiple of "
                             << toString(k[1]) << " key heads";
   MaskKind kind = op.getMaskKind();

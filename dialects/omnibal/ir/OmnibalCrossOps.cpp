@@ -17,8 +17,9 @@ FailureOr<SymbolicShape> crossShape(OpT op, ArrayRef<SymbolicShape> shapes,
   if (!one || k[1] != v[1] || k[2] != v[2] || q[3] != k[3]) // cross_attention_c2
     return op.emitOpError() << "query " << toString(q) << ", key " << toString(k) << " and value "
                             << toString(v) << " do not fit together";
-  if (!q[1].isStatic() || !k[1].isStatic() || k[1].constant < 1 ||
-      q[1].constant % k[1].constant != 0) // cross_attention_c3
+  const bool hasNone = q[1] == SymbolicDim(0) && k[1] == q[1]; // a part's share may be empty
+  if (!hasNone && (!q[1].isStatic() || !k[1].isStatic() || k[1].constant < 1 ||
+                   q[1].constant % k[1].constant != 0)) // cross_attention_c3
     return op.emitOpError() << "has " << toString(q[1]) << " query heads, no multiple of "
                             << toString(k[1]) << " key heads";
   if (begins != SymbolicShape{q[2]} || ends != begins) // cross_attention_c4

@@ -1,5 +1,6 @@
 //===- OmnibalOps.cpp - Dialect registration and generated definitions -------------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/omnibal/ir/FactorRule.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/ir/OmnibalStageOps.h"
@@ -30,6 +31,7 @@ void OmnibalDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/omnibal/ir/OmnibalPartOps.cpp.inc"
       >();
+  attachFactorRules(*getContext());
 }
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }

@@ -1,4 +1,5 @@
-//===- OmnibalPartOps.cpp - Types of moves -----------------------------------------------------===//
+//===- OmnibalPartOps.cpp - Types of moves
+//-----------------------------------------------------===//
 #include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/ir/Layouts.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
@@ -12,7 +13,8 @@ OMNIBAL_SHAPE_RULE(ReshardOp) {
   auto declared = getResultShape(*this);
   if (!shape || !declared)
     return emitOpError("needs types with known dimensions");
-  if (whole.getElementType() != cast<RankedTensorType>(getInput().getType()).getElementType()) // reshard_c1
+  if (whole.getElementType() !=
+      cast<RankedTensorType>(getInput().getType()).getElementType()) // reshard_c1
     return emitOpError() << "moves " << getInput().getType() << ", which is no part of " << whole;
   const bool isPartial = getFrom().isPartial() || getTo().isPartial();
   if (isPartial && !isa<FloatType>(whole.getElementType())) // reshard_c2
@@ -32,8 +34,7 @@ OMNIBAL_SHAPE_RULE(ReshardOp) {
     }
   // reshard_c1
   return emitOpError() << "moves " << toString(shapes[0]) << " to " << toString(*declared)
-                       << ", but none of " << parts << " parts holds these of "
-                       << toString(*shape);
+                       << ", but none of " << parts << " parts holds these of " << toString(*shape);
 }
 
 #define GET_OP_CLASSES

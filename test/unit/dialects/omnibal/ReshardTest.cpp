@@ -109,14 +109,14 @@ protected:
                                            builder.getFunctionType({in}, {out}));
       Block *block = function.addEntryBlock();
       builder.setInsertionPointToEnd(block);
-      auto op = ReshardOp::create(builder, loc, out, block->getArgument(0), from, to, parts,
-                                  wholeType());
+      auto op =
+          ReshardOp::create(builder, loc, out, block->getArgument(0), from, to, parts, wholeType());
       Value result = op;
       if (gradient) {
         SmallVector<Value> gradients;
         block->addArgument(out, loc);
-        ASSERT_TRUE(succeeded(
-            op.buildGradients(builder, {block->getArgument(1)}, {true}, gradients)));
+        ASSERT_TRUE(
+            succeeded(op.buildGradients(builder, {block->getArgument(1)}, {true}, gradients)));
         ASSERT_EQ(gradients[0].getType(), in);
         result = gradients[0];
       }

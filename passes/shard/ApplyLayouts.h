@@ -1,0 +1,27 @@
+//===- ApplyLayouts.h - What a part runs of a layer
+//--------------------------------------------===//
+#ifndef PASSES_SHARD_APPLYLAYOUTS_H
+#define PASSES_SHARD_APPLYLAYOUTS_H
+
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace omnibal::shard {
+
+/// For which part a body is made.
+struct PartChoice {
+  int64_t parts = 1, part = 0;
+  /// Tiles and tokens of a micro-batch: then the body's sizes are numbers. Without it, a split
+  /// along tiles or tokens is an error, because types have no symbol for a part's own share.
+  std::optional<std::pair<int64_t, int64_t>> microbatch;
+};
+
+/// Appends a function of this name at `builder`: what a part runs of a layer that has layouts.
+/// Arguments are what the part holds of inputs and parameters, results what it holds of the
+/// outputs. A value that is read in another layout than it is made in moves where it is first read
+/// so, once. The layer's layouts have been verified.
+llvm::FailureOr<mlir::func::FuncOp> applyLayouts(mlir::OpBuilder &builder, LayerOp layer,
+                                                 llvm::StringRef name, const PartChoice &choice);
+
+} // namespace omnibal::shard
+#endif // PASSES_SHARD_APPLYLAYOUTS_H

@@ -1,0 +1,27 @@
+//===- LayerLayouts.h - Layouts as attributes of layers, their ops and parameters ------------===//
+#ifndef PASSES_SHARD_LAYERLAYOUTS_H
+#define PASSES_SHARD_LAYERLAYOUTS_H
+
+#include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+
+namespace omnibal::shard {
+
+/// On an op of a layer: a layout for each operand, as the op reads it.
+inline constexpr llvm::StringLiteral readsAttrName = "omnibal.reads";
+/// On an op of a layer: a layout for each result.
+inline constexpr llvm::StringLiteral layoutsAttrName = "omnibal.layouts";
+/// On a layer: a layout for each input, then for each output.
+inline constexpr llvm::StringLiteral bordersAttrName = "omnibal.borders";
+/// On a parameter: how the parts hold it; without it, whole.
+inline constexpr llvm::StringLiteral heldAttrName = "omnibal.held";
+
+/// Returns the layouts under a name, or none if there is a list of another length or of something
+/// else. An absent list is an empty one.
+std::optional<llvm::SmallVector<LayoutAttr>> findLayouts(mlir::Operation *op, llvm::StringRef name,
+                                                         size_t count);
+/// Returns how the parts hold a parameter of a layer; none if the attribute is something else.
+std::optional<LayoutAttr> findHeld(mlir::Value parameter);
+
+} // namespace omnibal::shard
+#endif // PASSES_SHARD_LAYERLAYOUTS_H

@@ -1,0 +1,158 @@
+//===- VerifyLayouts.cpp - omnibal-verify-layouts: can parts run these layers? ---------------===//
+//
+// Layers without layouts are left alone. Shares no code with what chooses layouts. Constraints:
+//   layout_c1  an op has as many omnibal.reads as operands and as many omnibal.layouts as results
+//   layout_c2  an op runs in one of the four ways that its rule allows (Ways.h)
+//   layout_c3  units and inner of a split fit the dimension, and the op divides it there
+//   layout_c4  omnibal.borders has a layout for each input and output of the layer, whole or split
+//   layout_c5  a parameter is read as it is held, whole where it is copied, or partial where it is
+//              whole; omnibal.held is whole, copied, or a split that fits
+//   layout_c6  losses and predictions are made and given whole or split along tokens
+//
+//===-------------------------------------------------------------------------------------------===//
+#include "dialects/omnibal/ir/Layouts.h"
+#include "passes/shard/LayerLayouts.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/Ways.h"
+
+using namespace mlir;
+using namespace omnibal;
+using namespace omnibal::shard;
+
+namespace omnibal {
+#define GEN_PASS_DEF_VERIFYLAYOUTS
+#include "passes/shard/Passes.h.inc"
+} // namespace omnibal
+
+namespace {
+
+SymbolicShape shapeOf(Value value) {
+  return getSymbolicShape(cast<RankedTensorType>(value.getType())).value_or(SymbolicShape());
+}
+
+class LayerCheck {
+public:
+  explicit LayerCheck(LayerOp layer) : layer(layer) {}
+
+  /// Whether the layer or one of its ops has layouts.
+  bool hasLayouts() {
+    return layer->hasAttr(bordersAttrName) || llvm::any_of(layer.getBody().front(), [](auto &op) {
+             return op.hasAttr(readsAttrName) || op.hasAttr(layoutsAttrName);
+           });
+  }
+
+  LogicalResult run() {
+    if (failed(checkBorders()))
+      return failure();
+    for (Operation &op : layer.getBody().front().without_terminator())
+      if (failed(checkOp(op)))
+        return failure();
+    if (failed(checkParameters()))
+      return failure();
+    return checkLoss();
+  }
+
+private:
+  LogicalResult checkBorders();
+  LogicalResult checkOp(Operation &op);
+  LogicalResult checkParameters();
+  LogicalResult checkLoss();
+  LayoutAttr outputBorder(size_t output) { return borders[layer.getInputs().size() + output]; }
+
+  LayerOp layer;
+  SmallVector<LayoutAttr> borders;
+};
+
+LogicalResult LayerCheck::checkBorders() {
+  SmallVector<Value> values(layer.getInputs());
+  llvm::append_range(values, layer.getOutputs());
+  auto found = findLayouts(layer, bordersAttrName, values.size());
+  if (!found) // layout_c4
+    return layer.emitOpError() << "layout_c4: needs a layout for each of " << values.size()
+                               << " inputs and outputs in " << bordersAttrName;
+  borders = *found;
+  for (auto [value, layout] : llvm::zip_equal(values, borders)) {
+    if (!layout.isWhole() && !layout.isSplit()) // layout_c4
+      return layer.emitOpError() << "layout_c4: a border is whole or split, not " << layout;
+    if (layout.isSplit() && !outerOf(layout, shapeOf(value))) // layout_c3
+      return layer.emitOpError() << "layout_c3: " << layout << " does not fit " << value.getType();
+  }
+  return success();
+}
+
+LogicalResult LayerCheck::checkOp(Operation &op) {
+  auto reads = findLayouts(&op, readsAttrName, op.getNumOperands());
+  auto layouts = findLayouts(&op, layoutsAttrName, op.getNumResults());
+  if (!reads || !layouts) // layout_c1
+    return op.emitOpError() << "layout_c1: needs a layout for each of " << op.getNumOperands()
+                            << " operands in " << readsAttrName << " and of " << op.getNumResults()
+                            << " results in " << layoutsAttrName;
+  std::string fault = findFault(&op, *reads, *layouts); // layout_c2, layout_c3
+  if (!fault.empty())
+    return op.emitOpError(fault);
+  return success();
+}
+
+/// A parameter moves only for nothing.
+LogicalResult LayerCheck::checkParameters() {
+  for (auto [i, parameter] : llvm::enumerate(layer.getParameters())) {
+    auto held = findHeld(parameter);
+    const bool fits =
+        held && !held->isPartial() && (!held->isSplit() || outerOf(*held, shapeOf(parameter)));
+    if (!fits) // layout_c5
+      return layer.emitOpError() << "layout_c5: " << heldAttrName << " of parameter " << i
+                                 << " must be whole, copied, or a split that fits "
+                                 << parameter.getType();
+    BlockArgument argument =
+        layer.getBody().front().getArgument(static_cast<unsigned>(layer.getInputs().size() + i));
+    for (OpOperand &use : argument.getUses()) {
+      Operation *user = use.getOwner();
+      if (user == layer.getBody().front().getTerminator()) // layout_c5
+        return layer.emitOpError() << "layout_c5: yields parameter " << i;
+      LayoutAttr read =
+          (*findLayouts(user, readsAttrName, user->getNumOperands()))[use.getOperandNumber()];
+      const bool isFree = read == *held || (held->isCopied() && read.isWhole()) ||
+                          (held->isWhole() && read.isPartial());
+      if (!isFree) // layout_c5
+        return user->emitOpError() << "layout_c5: reads parameter " << i << " of its layer as "
+                                   << read << ", but parts hold it as " << *held;
+    }
+  }
+  return success();
+}
+
+/// Where a gradient begins, a copy on each part would count as many times.
+LogicalResult LayerCheck::checkLoss() {
+  auto names = layer->getAttrOfType<ArrayAttr>("omnibal.outputs");
+  Operation *yield = layer.getBody().front().getTerminator();
+  for (size_t i = 0; names && i < names.size(); ++i) {
+    if (cast<StringAttr>(names[i]).getValue() == "output")
+      continue;
+    LayoutAttr border = outputBorder(i);
+    auto made = dyn_cast<OpResult>(yield->getOperand(i));
+    LayoutAttr layout =
+        made ? (*findLayouts(made.getOwner(), layoutsAttrName,
+                             made.getOwner()->getNumResults()))[made.getResultNumber()]
+             : border;
+    const bool isRows = border.isSplit() && border.getUnitsOf() == UnitsOf::Tokens;
+    if (layout != border || !(border.isWhole() || isRows)) // layout_c6
+      return layer.emitOpError() << "layout_c6: output " << i << " (" << names[i]
+                                 << ") must be made and given whole or split along tokens, not "
+                                 << layout << " and " << border;
+  }
+  return success();
+}
+
+struct VerifyLayoutsPass : omnibal::impl::VerifyLayoutsBase<VerifyLayoutsPass> {
+  void runOnOperation() override {
+    WalkResult result = getOperation().walk([](LayerOp layer) {
+      LayerCheck check(layer);
+      return check.hasLayouts() && failed(check.run()) ? WalkResult::interrupt()
+                                                       : WalkResult::skip();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+
+} // namespace
