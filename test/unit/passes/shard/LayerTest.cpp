@@ -4,232 +4,21 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/shard/LayerLayouts.h"
-#include "passes/shard/LayerLetters.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Ways.h"
+#include "test/unit/passes/shard/LayoutWriter.h"
 #include "test/unit/passes/shard/PartsCheck.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
 using namespace omnibal;
-using omnibal::shard::LayerLetters;
+using omnibal::test::LayoutWriter;
 using omnibal::test::PartsCheck;
+using omnibal::test::RandomLayouts;
 
 namespace {
 
-constexpr int64_t tiles = 3, tokens = 7;
-
-/// Draws legal layouts for a layer: for each op a way, for parameters what all readers agree on.
-class RandomLayouts {
-public:
-  RandomLayouts(LayerOp layer, std::mt19937 &random)
-      : layer(layer), letters(layer), random(random), context(layer.getContext()) {}
-
-  /// Writes the attributes; false where parameters found no layout for all their readers.
-  bool draw();
-
-private:
-  struct Place {
-    unsigned ofOp, ofLayer; ///< a letter of the op's rule, and one of the layer's that it has
-    bool operator==(const Place &) const = default;
-  };
-  size_t below(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); }
-  LayoutAttr whole() { return LayoutAttr::whole(context); }
-  LayoutAttr copied() { return LayoutAttr::copied(context); }
-  LayoutAttr partial() { return LayoutAttr::partial(context); }
-
-  SmallVector<Place> placesOf(Operation *op, const DimLetters &dim);
-  LayoutAttr splitOf(int64_t dim, ArrayRef<Place> all, size_t begin, size_t count);
-  /// The split of a value along these letters; null without any of them, none if not side by side.
-  std::optional<LayoutAttr> along(Operation *op, const ValueLetters &dims, ArrayRef<Place> run);
-  void drawWay(Operation *op);
-  bool drawSplit(Operation *op, const FactorRule &rule);
-  void fill(Operation *op, LayoutAttr reads, LayoutAttr layouts);
-  void set(Operation *op, StringRef name, ArrayRef<LayoutAttr> list) {
-    SmallVector<Attribute> attributes(list.begin(), list.end());
-    op->setAttr(name, ArrayAttr::get(context, attributes));
-  }
-  bool hold(unsigned parameter);
-  LayoutAttr border(Value value);
-
-  LayerOp layer;
-  LayerLetters letters;
-  std::mt19937 &random;
-  MLIRContext *context;
-};
-
-SmallVector<RandomLayouts::Place> RandomLayouts::placesOf(Operation *op, const DimLetters &dim) {
-  SmallVector<Place> places;
-  for (unsigned letter : dim)
-    for (unsigned leaf : letters.ofOp(op, letter))
-      places.push_back({letter, leaf});
-  return places;
-}
-
-LayoutAttr RandomLayouts::splitOf(int64_t dim, ArrayRef<Place> all, size_t begin, size_t count) {
-  SymbolicDim units(1), inner(1);
-  for (auto [i, place] : llvm::enumerate(all)) {
-    SymbolicDim &size = i < begin + count ? units : inner;
-    if (i < begin)
-      continue;
-    auto more = multiply(size, letters.sizeOf(place.ofLayer));
-    if (!more)
-      return {};
-    size = *more;
-  }
-  if (!inner.isStatic())
-    return {};
-  if (units.isStatic())
-    return LayoutAttr::split(context, dim, units.constant, inner.constant);
-  for (UnitsOf of : {UnitsOf::Tiles, UnitsOf::Tokens})
-    if (units == (of == UnitsOf::Tiles ? SymbolicDim::tiles() : SymbolicDim::tokens()))
-      return LayoutAttr::split(context, dim, of, inner.constant);
-  return {};
-}
-
-std::optional<LayoutAttr> RandomLayouts::along(Operation *op, const ValueLetters &dims,
-                                               ArrayRef<Place> run) {
-  for (auto [dim, own] : llvm::enumerate(dims)) {
-    SmallVector<Place> places = placesOf(op, own);
-    if (llvm::none_of(places, [&](const Place &each) { return llvm::is_contained(run, each); }))
-      continue;
-    auto at = std::search(places.begin(), places.end(), run.begin(), run.end());
-    LayoutAttr split = at == places.end()
-                           ? LayoutAttr()
-                           : splitOf(static_cast<int64_t>(dim), places,
-                                     static_cast<size_t>(at - places.begin()), run.size());
-    if (!split)
-      return std::nullopt;
-    return split;
-  }
-  return LayoutAttr();
-}
-
-void RandomLayouts::fill(Operation *op, LayoutAttr reads, LayoutAttr layouts) {
-  set(op, shard::readsAttrName, SmallVector<LayoutAttr>(op->getNumOperands(), reads));
-  set(op, shard::layoutsAttrName, SmallVector<LayoutAttr>(op->getNumResults(), layouts));
-}
-
-bool RandomLayouts::drawSplit(Operation *op, const FactorRule &rule) {
-  SmallVector<ValueLetters> values(rule.operands);
-  values.append(rule.results);
-  const ValueLetters &value = values[below(values.size())];
-  if (value.empty())
-    return false;
-  const auto dim = below(value.size());
-  SmallVector<Place> places = placesOf(op, value[dim]);
-  if (places.empty())
-    return false;
-  const size_t begin = below(places.size());
-  const size_t count = 1 + (below(3) == 0 ? below(places.size() - begin) : 0);
-  ArrayRef<Place> run = ArrayRef(places).slice(begin, count);
-  bool sums = true;
-  for (const Place &place : run) {
-    if (rule.kinds[place.ofOp] == LetterKind::Closed)
-      return false;
-    sums &= rule.kinds[place.ofOp] == LetterKind::Sum;
-  }
-  SmallVector<LayoutAttr> reads, layouts;
-  bool gives = false;
-  for (auto [i, dims] : llvm::enumerate(rule.results)) {
-    auto split = along(op, dims, run);
-    if (!split || (!*split && !sums))
-      return false;
-    gives |= !*split;
-    layouts.push_back(*split ? *split : partial());
-  }
-  for (auto [i, dims] : llvm::enumerate(rule.operands)) {
-    auto split = along(op, dims, run);
-    if (!split)
-      return false;
-    const bool isAdded = gives && llvm::is_contained(rule.added, i);
-    reads.push_back(*split ? *split : (isAdded ? partial() : copied()));
-  }
-  set(op, shard::readsAttrName, reads);
-  set(op, shard::layoutsAttrName, layouts);
-  return true;
-}
-
-void RandomLayouts::drawWay(Operation *op) {
-  const std::optional<FactorRule> &rule = letters.ruleOf(op);
-  const size_t way = below(10);
-  if (way == 0)
-    return fill(op, whole(), whole());
-  if (op->getNumOperands() == 0 || !rule || way == 1)
-    return fill(op, copied(), copied());
-  if (way == 2 && !rule->linearIn.empty()) {
-    fill(op, copied(), partial());
-    SmallVector<LayoutAttr> reads(op->getNumOperands(), copied());
-    for (unsigned i : rule->linearIn[below(rule->linearIn.size())])
-      reads[i] = partial();
-    return set(op, shard::readsAttrName, reads);
-  }
-  for (int tries = 0; tries < 20; ++tries)
-    if (drawSplit(op, *rule))
-      return;
-  fill(op, copied(), copied());
-}
-
-/// Chooses how a parameter is held from how it is read.
-bool RandomLayouts::hold(unsigned parameter) {
-  auto argument = layer.getBody().front().getArgument(
-      static_cast<unsigned>(layer.getInputs().size()) + parameter);
-  SmallVector<LayoutAttr> reads;
-  for (OpOperand &use : argument.getUses())
-    reads.push_back(
-        (*shard::findLayouts(use.getOwner(), shard::readsAttrName,
-                             use.getOwner()->getNumOperands()))[use.getOperandNumber()]);
-  auto all = [&](LayoutAttr a, LayoutAttr b) {
-    return llvm::all_of(reads, [&](LayoutAttr each) { return each == a || each == b; });
-  };
-  LayoutAttr held = all(whole(), partial())   ? whole()
-                    : all(whole(), copied())  ? copied()
-                    : all(reads[0], reads[0]) ? reads[0]
-                                              : LayoutAttr();
-  if (!held || held.isPartial())
-    return false;
-  auto get = layer.getParameters()[parameter].getDefiningOp<GetParameterOp>();
-  SymbolTable::lookupNearestSymbolFrom(get, get.getParameterAttr())
-      ->setAttr(shard::heldAttrName, held);
-  return true;
-}
-
-LayoutAttr RandomLayouts::border(Value value) {
-  const ValueLetters dims = letters.of(value);
-  const size_t dim = below(dims.size() + 1);
-  if (dim == dims.size() || dims[dim].empty())
-    return whole();
-  SmallVector<Place> places;
-  for (unsigned leaf : dims[dim])
-    places.push_back({0, leaf});
-  LayoutAttr split = splitOf(static_cast<int64_t>(dim), places, below(places.size()), 1);
-  return split ? split : whole();
-}
-
-bool RandomLayouts::draw() {
-  Block &body = layer.getBody().front();
-  SmallVector<LayoutAttr> borders;
-  for (size_t i = 0; i < layer.getInputs().size(); ++i)
-    borders.push_back(border(body.getArgument(static_cast<unsigned>(i))));
-  for (Operation &op : body.without_terminator()) {
-    const bool isLoss = isa<LinearCrossEntropyOp>(op);
-    do
-      drawWay(&op);
-    while (isLoss && !llvm::all_of(*shard::findLayouts(&op, shard::layoutsAttrName, 2),
-                                   [](LayoutAttr l) { return l.isWhole() || l.isSplit(); }));
-  }
-  for (Value output : body.getTerminator()->getOperands()) {
-    if (auto loss = output.getDefiningOp<LinearCrossEntropyOp>())
-      borders.push_back((*shard::findLayouts(loss, shard::layoutsAttrName, 2))[0]);
-    else
-      borders.push_back(border(output));
-  }
-  set(layer, shard::bordersAttrName, borders);
-  for (unsigned i = 0; i < layer.getParameters().size(); ++i)
-    if (!hold(i))
-      return false;
-  return true;
-}
+constexpr int64_t tiles = 3;
 
 class LayerTest : public ::testing::Test {
 protected:
@@ -249,7 +38,7 @@ protected:
     tensor.ints.assign(values.begin(), values.end());
     return tensor;
   }
-  PartsCheck checkOf(LayerOp layer) {
+  PartsCheck checkOf(LayerOp layer, int64_t tokens = 7) {
     SmallVector<HostTensor> arguments;
     for (BlockArgument argument : layer.getBody().front().getArguments()) {
       SmallVector<int64_t> shape;
@@ -262,17 +51,39 @@ protected:
         each = std::uniform_real_distribution<double>(-1, 1)(random);
     }
     PartsCheck check(layer, arguments, tiles, tokens);
-    check.batchValues["cu_seqlens"] = integers({0, 3, 7, 7, 7, 7, 7, 7}, false);
-    check.batchValues["positions"] = integers({0, 1, 2, 0, 1, 2, 3}, false);
-    check.batchValues["input_ids"] = integers({4, 0, 10, 9, 9, 3, 1}, true);
-    check.batchValues["image_rows"] = integers({-1, 11, 0, 5, -1, -1, 2}, false);
-    check.batchValues["targets"] = integers({0, -1, -1, 9, 3, 1, -1}, true);
+    // Two samples, the first of 3 tokens; some of them are pictures, some have targets.
+    SmallVector<int64_t> borders(tokens + 1, tokens), positions, ids, rows, targets;
+    borders[0] = 0;
+    borders[1] = 3;
+    for (int64_t token = 0; token < tokens; ++token) {
+      positions.push_back(token < 3 ? token : token - 3);
+      ids.push_back(token * 7 % 11);
+      rows.push_back(token % 2 ? token * 5 % 12 : -1);
+      targets.push_back(token % 3 ? -1 : token * 4 % 11);
+    }
+    check.batchValues["cu_seqlens"] = integers(borders, false);
+    check.batchValues["positions"] = integers(positions, false);
+    check.batchValues["input_ids"] = integers(ids, true);
+    check.batchValues["image_rows"] = integers(rows, false);
+    check.batchValues["targets"] = integers(targets, true);
     return check;
   }
   bool verifies() {
     PassManager passes(&context);
     passes.addPass(createVerifyLayouts());
     return succeeded(passes.run(*module));
+  }
+  /// Writes the layouts of the schemes by hand: the ops whose numbers `letterOf` maps to a letter
+  /// are split along it, the others whole or copied.
+  void write(LayerOp layer, LayoutAttr border,
+             llvm::function_ref<std::optional<unsigned>(Operation *, LayoutWriter &)> letterOf);
+  /// Runs a layer with layouts, and returns how many elements all parts sent.
+  int64_t sentBy(LayerOp layer, int64_t parts, int64_t tokens) {
+    EXPECT_TRUE(verifies());
+    PartsCheck check = checkOf(layer, tokens);
+    EXPECT_EQ(check.prepare(), "");
+    EXPECT_EQ(check.run(parts), "");
+    return check.sent;
   }
   void clear() {
     module->walk([](Operation *op) {
@@ -286,6 +97,25 @@ protected:
   OwningOpRef<ModuleOp> module;
   std::mt19937 random{17};
 };
+
+void LayerTest::write(
+    LayerOp layer, LayoutAttr border,
+    llvm::function_ref<std::optional<unsigned>(Operation *, LayoutWriter &)> letterOf) {
+  clear();
+  LayoutWriter writer(layer);
+  for (Operation &op : layer.getBody().front().without_terminator()) {
+    std::optional<unsigned> letter = letterOf(&op, writer);
+    if (letter && writer.split(&op, *letter))
+      continue;
+    const bool isGiven = isa<ConstantOp, BatchValueOp, ConcatOp>(op);
+    LayoutAttr all = isGiven ? LayoutAttr::copied(&context) : LayoutAttr::whole(&context);
+    writer.fill(&op, all, all);
+  }
+  writer.set(layer, shard::bordersAttrName,
+             SmallVector<LayoutAttr>(layer.getInputs().size() + layer.getOutputs().size(), border));
+  for (unsigned i = 0; i < layer.getParameters().size(); ++i)
+    EXPECT_TRUE(writer.hold(i)) << "parameter " << i;
+}
 
 TEST_F(LayerTest, RandomLegalLayoutsGiveWhatTheLayerGives) {
   for (StringRef name : {"block", "tower", "ends"}) {
@@ -316,7 +146,7 @@ TEST_F(LayerTest, RandomLegalLayoutsGiveWhatTheLayerGives) {
 
 TEST_F(LayerTest, LettersAreThoseThatAllOpsOfADimensionAgreeOn) {
   LayerOp layer = layerOf("block");
-  LayerLetters letters(layer);
+  shard::LayerLetters letters(layer);
   auto sizes = [&](Value value, unsigned dim) {
     SmallVector<int64_t> found;
     const ValueLetters dims = letters.of(value);
@@ -333,12 +163,69 @@ TEST_F(LayerTest, LettersAreThoseThatAllOpsOfADimensionAgreeOn) {
   EXPECT_EQ(sizes(body.getArgument(10), 1), (SmallVector<int64_t>{9})); // ffn
   // Three projections in one: 3 x heads x features.
   LayerOp tower = layerOf("tower");
-  LayerLetters ofTower(tower);
+  shard::LayerLetters ofTower(tower);
   SmallVector<int64_t> found;
   const ValueLetters dims = ofTower.of(tower.getBody().front().getArgument(3));
   for (unsigned letter : dims[0])
     found.push_back(ofTower.sizeOf(letter).constant);
   EXPECT_EQ(found, (SmallVector<int64_t>{3, 3, 2}));
+}
+
+/// The schemes that people use are layouts, and send what their authors counted: N tokens, C = 8
+/// columns, 6 query and 3 key heads of 2 features, forward and backward.
+class SchemeTest : public LayerTest {
+protected:
+  SchemeTest() : block(layerOf("block")) {
+    LayoutWriter writer(block);
+    Block &body = block.getBody().front();
+    token = writer.letters.of(body.getArgument(0))[1][0];
+    head = writer.letters.of(body.getArgument(2))[0][0];
+    ffn = writer.letters.of(body.getArgument(8))[0][0];
+  }
+  static bool isRowWork(Operation *op) { return isa<RMSNormOp, AddOp>(op); }
+  std::optional<unsigned> inside(Operation *op) const {
+    const bool isFfn = isa<SiluOp, MulOp>(op) || isFfnProduct(op);
+    return isFfn ? ffn : head;
+  }
+  static bool isFfnProduct(Operation *op) {
+    auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+    return isa<LinearOp>(op) && llvm::is_contained(type(op->getOperand(1)).getShape(), 9);
+  }
+
+  LayerOp block;
+  unsigned token, head, ffn;
+};
+
+TEST_F(SchemeTest, MegatronTensor) {
+  write(block, LayoutAttr::whole(&context),
+        [&](Operation *op, LayoutWriter &) { return isRowWork(op) ? std::nullopt : inside(op); });
+  for (int64_t parts : {2, 3, 4})
+    EXPECT_EQ(sentBy(block, parts, 7), 4 * 2 * (parts - 1) * 7 * 8); // four all_reduces
+}
+
+TEST_F(SchemeTest, MegatronSequence) {
+  write(block, LayoutAttr::split(&context, 1, UnitsOf::Tokens), [&](Operation *op, LayoutWriter &) {
+    return isRowWork(op) ? std::optional(token) : inside(op);
+  });
+  for (int64_t parts : {2, 3, 4}) // four all_gathers, four reduce_scatters
+    EXPECT_EQ(sentBy(block, parts, 7), (4 + 4) * (parts - 1) * 7 * 8);
+}
+
+TEST_F(SchemeTest, Ulysses) {
+  write(block, LayoutAttr::split(&context, 1, UnitsOf::Tokens),
+        [&](Operation *op, LayoutWriter &) { return isa<AttentionOp>(op) ? head : token; });
+  // Query, key, value, result, and their gradients: (k - 1) / k of each is sent.
+  EXPECT_EQ(sentBy(block, 3, 9), 2 * 2 * 9 * (6 + 3) * 2 * (3 - 1) / 3);
+  sentBy(block, 4, 7);
+}
+
+TEST_F(SchemeTest, Tiles) {
+  LayerOp tower = layerOf("tower");
+  write(tower, LayoutAttr::split(&context, 0, UnitsOf::Tiles), [&](Operation *, LayoutWriter &w) {
+    return w.letters.of(tower.getBody().front().getArgument(0))[0][0];
+  });
+  for (int64_t parts : {2, 3, 4})
+    EXPECT_EQ(sentBy(tower, parts, 7), 0);
 }
 
 } // namespace

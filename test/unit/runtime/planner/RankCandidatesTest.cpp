@@ -60,7 +60,8 @@ TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
     if (!problem.cluster.memoryBytes.empty())
       problem.cluster.memoryBytes = {problem.cluster.memoryBytes.front()};
     const auto layers = static_cast<int64_t>(problem.layers.size());
-    const std::optional<Node> node = seed % 2 ? std::optional(Node{2, {0, 1'000'000'000}}) : std::nullopt;
+    const std::optional<Node> node =
+        seed % 2 ? std::optional(Node{2, {0, 1'000'000'000}}) : std::nullopt;
     for (const RankDivision &division : rankDivisions({4, 8, {}, {}, {}, node}, layers)) {
       Problem divided = problem;
       divided.cluster = clusterOf(problem.cluster, division, node);
