@@ -169,6 +169,16 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
   buildRaisePipeline(passes, caps.tokens, training.routerLossCoefficient);
   passes.addPass(createFormLayersPass());
   passes.addPass(createVerifyLayers());
+  // Adapters are parameters of layers, and equal layers stay equal.
+  if (!training.lora.empty()) {
+    AddAdaptersOptions adapters;
+    adapters.match = training.lora;
+    adapters.rank = training.loraRank;
+    adapters.alpha = training.loraAlpha;
+    adapters.rankStabilized = training.rslora;
+    adapters.save = training.modulesToSave;
+    passes.addPass(createAddAdapters(adapters));
+  }
   // Freezing names parts, so it needs layers; the loss follows because the gradient's reach,
   // which decides what is saved, depends on both.
   if (!training.freeze.empty() || !training.freezeMatch.empty()) {

@@ -32,6 +32,19 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
   Option<std::string> freezeMatch{
       *this, "freeze-match",
       llvm::cl::desc("Regular expression over names of parameters that do not train")};
+  Option<std::string> lora{
+      *this, "lora",
+      llvm::cl::desc("Regular expression over names of weights that get low-rank adapters, beside "
+                     "which nothing else trains")};
+  Option<int64_t> loraRank{*this, "lora-rank", llvm::cl::init(16),
+                           llvm::cl::desc("Rank of the adapters")};
+  Option<double> loraAlpha{*this, "lora-alpha", llvm::cl::init(32),
+                           llvm::cl::desc("The adapters' scale is this / rank")};
+  Option<bool> rslora{*this, "rslora", llvm::cl::init(false),
+                      llvm::cl::desc("The adapters' scale is alpha / sqrt(rank)")};
+  Option<std::string> modulesToSave{
+      *this, "modules-to-save",
+      llvm::cl::desc("Regular expression over parameters whose modules train beside adapters")};
   Option<std::string> routerLossCoefficient{
       *this, "router-loss-coefficient",
       llvm::cl::desc("What the routers' loss counts, 0: nothing; empty: as the graph says")};

@@ -3,6 +3,7 @@
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/AdapterAttributes.h"
 #include "passes/common/OffsetAssignment.h"
 #include "passes/common/TrainModes.h"
 #include "passes/export/LowerCallees.h"
@@ -120,6 +121,10 @@ private:
     program.trainModes = trainModes;
     program.stageList = std::move(stages);
     fillInfo(program);
+    FailureOr<rt::Adapters> adapters = getAdapters(module);
+    if (failed(adapters))
+      return failure();
+    program.adapters = *std::move(adapters);
     takeFunctions(result);
     if (isStepPlanned()) {
       if (failed(useWholeLimit(program)))

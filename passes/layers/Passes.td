@@ -36,6 +36,28 @@ def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
   ];
 }
 
+def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
+  let summary = "Adds low-rank adapters to linear layers and freezes the rest";
+  let description = [{
+    Input: form L. Every `linear` whose weight's name, with or without `.weight`, the regular
+    expression `match` (POSIX extended) finds gets two parameters, A [rank, in] and B [out, rank],
+    and gives W x + B (scale A x) with the scale alpha / rank, or alpha / sqrt(rank) where it is
+    `rank-stabilized`. Layers stay equal: parameters become arguments of their bodies. All other
+    parameters are frozen but those of modules that `save` finds. The module has
+    `omnibal.adapters` afterwards. It is an error if an expression is wrong or finds nothing, and a
+    warning if it finds matrices that are not the weights of linear layers alone.
+  }];
+  let options = [
+    Option<"match", "match", "std::string", "\"\"", "regular expression over names of weights">,
+    Option<"rank", "rank", "int64_t", "16", "rank of the adapters">,
+    Option<"alpha", "alpha", "double", "32.0", "what the scale is made of">,
+    Option<"rankStabilized", "rank-stabilized", "bool", "false",
+           "the scale is alpha / sqrt(rank)">,
+    Option<"save", "save", "std::string", "\"\"",
+           "regular expression over parameters whose modules train as they are">
+  ];
+}
+
 def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
   let summary = "Gives the head its loss and its prediction";
   let description = [{

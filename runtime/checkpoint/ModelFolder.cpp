@@ -1,15 +1,12 @@
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/Companions.h"
+#include "runtime/checkpoint/HalfRange.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
-#include "runtime/checkpoint/TensorBytes.h"
-#include "runtime/support/Float16.h"
 #include "runtime/support/Json.h"
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <set>
-#include <span>
 #include <string_view>
 
 namespace omnibal::rt {
@@ -33,30 +30,15 @@ struct SavedTypes {
   }
 };
 
-bool exceedsHalf(double value) {
-  return std::isfinite(value) && std::isinf(Float16::fromDouble(value).toFloat());
-}
-
-std::string tooLarge(const std::string &name, double value) {
-  return "the tensor \"" + name + "\" holds " + std::to_string(value) + ", more than float16 can";
-}
-
 /// Names a number that float16 cannot hold although this rank would write it so; empty: there is
 /// none.
 Result<std::string> findTooLarge(const TensorFiles &source, const SavedTypes &types,
                                  const SharedTensors &tensors, bool leads) {
-  std::string problem;
-  for (const NamedTensor &tensor : tensors.mine) {
-    const StoredTensor *stored = source.find(tensor.name);
-    if (types.of(*stored, true) != StoredType::F16)
-      continue;
-    OMNIBAL_RETURN_IF_ERROR(withHostCopy(tensor, [&](const NamedTensor &here) {
-      const std::span<const float> values(here.data, static_cast<size_t>(elementsOf(here)));
-      if (auto found = std::ranges::find_if(values, exceedsHalf); found != values.end())
-        problem = tooLarge(tensor.name, *found);
-      return Status::ok();
-    }));
-  }
+  std::vector<NamedTensor> halves;
+  for (const NamedTensor &tensor : tensors.mine)
+    if (types.of(*source.find(tensor.name), true) == StoredType::F16)
+      halves.push_back(tensor);
+  OMNIBAL_ASSIGN_OR_RETURN(std::string problem, findBeyondHalf(halves));
   for (const StoredTensor *tensor : tensors.copied) {
     if (!leads || tensor->dtype == StoredType::F16 || types.of(*tensor, false) != StoredType::F16)
       continue;
@@ -68,7 +50,7 @@ Result<std::string> findTooLarge(const TensorFiles &source, const SavedTypes &ty
       OMNIBAL_RETURN_IF_ERROR(convertTensor(*tensor, DType::F64, values.data(), first, count));
       releasePages(*tensor, first, count);
       if (auto found = std::ranges::find_if(values, exceedsHalf); found != values.end())
-        problem = tooLarge(tensor->name, *found);
+        problem = beyondHalf(tensor->name, *found);
     }
   }
   return problem;

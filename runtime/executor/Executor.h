@@ -11,6 +11,7 @@
 #include "runtime/backends/host/HostBackend.h"
 #include "runtime/data/MicrobatchSource.h"
 #include "runtime/device/Backend.h"
+#include "runtime/executor/AdapterStart.h"
 #include "runtime/executor/Completions.h"
 #include "runtime/executor/FunctionTable.h"
 #include "runtime/executor/StepPlanFacts.h"
@@ -125,9 +126,9 @@ public:
   /// True if this rank reads any files of weights.
   bool readsWeights() const { return theReplica == 0; }
   /// Connects the ranks, which all call it, and loads this stage's parameters and constants;
-  /// gradients and moments become zero. `weights` are looked at where readsWeights(). An error of
-  /// one rank is an error of all.
-  Status initialize(const TensorFiles &weights);
+  /// gradients and moments become zero. `weights` are looked at where readsWeights(), and so is
+  /// where adapters begin. An error of one rank is an error of all.
+  Status initialize(const TensorFiles &weights, const AdapterStart &adapters = {});
   /// Of the weights that this rank has read for parameters that do not train, by name.
   const std::map<std::string, std::string> &frozenFingerprints() const { return frozen; }
   /// Sends parameters, and the optimizer's moments, for which reads() names this rank to all other
@@ -203,7 +204,7 @@ private:
            Device device);
 
   Status connect();
-  Status loadParameters(const TensorFiles &weights);
+  Status loadParameters(const TensorFiles &weights, const AdapterStart &adapters);
   Status loadConstants();
   Status zeroState();
   Status runActions(const std::string &modeName, MicrobatchSource &source, const ResultSink &sink,

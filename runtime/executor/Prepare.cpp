@@ -303,25 +303,36 @@ Status Executor::zeroState() {
   return Status::ok();
 }
 
-Status Executor::initialize(const TensorFiles &weights) {
+Status Executor::initialize(const TensorFiles &weights, const AdapterStart &adapters) {
   OMNIBAL_RETURN_IF_ERROR(connect());
   // All ranks go on or none: who waits for what another could not read waits in vain.
-  OMNIBAL_RETURN_IF_ERROR(agreeAfter(communicator, [&] { return loadParameters(weights); }));
+  OMNIBAL_RETURN_IF_ERROR(
+      agreeAfter(communicator, [&] { return loadParameters(weights, adapters); }));
   OMNIBAL_RETURN_IF_ERROR(shareParameters(false));
   OMNIBAL_RETURN_IF_ERROR(refreshCopies());
   OMNIBAL_RETURN_IF_ERROR(zeroState());
   return agreeAfter(communicator, [&] { return loadConstants(); });
 }
 
-Status Executor::loadParameters(const TensorFiles &weights) {
+Status Executor::loadParameters(const TensorFiles &weights, const AdapterStart &adapters) {
+  const FirstValues first(weights, loaded.program.adapters, adapters);
   for (const Parameter &q : stageInfo().parameters) {
     if (!reads(q))
       continue;
-    const StoredTensor *tensor = weights.find(q.name);
-    std::string where = weights.path() + ": parameter \"" + q.name + "\"";
-    if (!tensor)
-      return {Code::NotFound, where + " is missing; these weights belong to another model than " +
-                                  loaded.program.model};
+    std::vector<float> fresh;
+    StoredTensor made;
+    const StoredTensor *tensor = first.find(q.name);
+    const std::string path = first.filesOf(q.name).path();
+    const std::string where = path + ": parameter \"" + first.nameOf(q.name) + "\"";
+    if (!tensor) {
+      if (!adapters.folder)
+        fresh = freshAdapter(loaded.program.adapters, q.name, q.shape, adapters.seed);
+      if (fresh.empty())
+        return {Code::NotFound, where + " is missing; these weights belong to another model than " +
+                                    loaded.program.model};
+      made = viewOf(q.name, q.shape, fresh);
+      tensor = &made;
+    }
     if (tensor->shape != q.shape)
       return invalid(where + " has shape " + toString(tensor->shape) + ", but the program needs " +
                      toString(q.shape));
@@ -332,7 +343,7 @@ Status Executor::loadParameters(const TensorFiles &weights) {
     // What trains is kept in float32; what kernels read of it is made from that, as an update does.
     DType type = q.trainable ? DType::F32 : q.dtype;
     auto fill = [&](std::byte *to) {
-      return loadAs(*tensor, q.transposed, type, to).context(weights.path());
+      return loadAs(*tensor, q.transposed, type, to).context(path);
     };
     OMNIBAL_RETURN_IF_ERROR(
         device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),

@@ -186,6 +186,15 @@ std::string printStage(const Program &p, const Stage &stage) {
   return out.str();
 }
 
+std::string describe(const Adapters &adapters) {
+  std::ostringstream out;
+  out << adapters.linears.size() << " linear layers of rank " << adapters.rank << ", alpha "
+      << adapters.alpha << ", scale " << adapters.scale();
+  if (!adapters.saved.empty())
+    out << "; " << adapters.saved.size() << " parameters train as they are";
+  return out.str();
+}
+
 std::string printProgram(const Program &p) {
   std::ostringstream out;
   out << "program for " << p.model << ", target " << p.target << " (" << p.cpu << ", " << p.compute
@@ -198,6 +207,8 @@ std::string printProgram(const Program &p) {
   if (!several)
     printSteps(out << ", ", p.trainModes[0]);
   out << "\n";
+  if (!p.adapters.empty())
+    out << "adapters: " << describe(p.adapters) << "\n";
   for (size_t i = 0; several && i < p.trainModes.size(); ++i) {
     out << "mode " << trainModeName(i) << ", length group \"" << p.trainModes[i].name << "\": ";
     printCaps(out, p.trainModes[i]);

@@ -11,6 +11,9 @@ namespace omnibal::rt {
 /// stage its memory, parameters and, for every mode, chunks, transfers and actions.
 std::string printProgram(const Program &program);
 
+/// "42 linear layers of rank 16, alpha 32, scale 2".
+std::string describe(const Adapters &adapters);
+
 std::string printFunction(const Function &function);
 std::string printStage(const Program &program, const Stage &stage);
 

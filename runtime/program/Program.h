@@ -9,6 +9,7 @@
 #define RUNTIME_PROGRAM_PROGRAM_H
 
 #include "runtime/device/NormBlocks.h"
+#include "runtime/program/Adapters.h"
 #include "runtime/program/PictureGrid.h"
 #include "runtime/support/Types.h"
 #include <compare>
@@ -347,6 +348,7 @@ struct Program {
   /// At least one; their caps ascend by tokens.
   std::vector<TrainMode> trainModes = std::vector<TrainMode>(1);
   ModelInfo info;
+  Adapters adapters; ///< that train in place of the model's own weights
   std::vector<Function> functions;
   std::vector<Stage> stageList;
   /// What plans of single steps are made from, as JSON (docs/step-plans.md); empty: there are none.

@@ -429,6 +429,8 @@ void readSettings(Field f, Program &p) {
     p.zero = f["zero"].small();
   p.trainModes = f.has("train_modes") ? readTrainModes(f["train_modes"])
                                       : std::vector<TrainMode>{readOnlyTrainMode(f)};
+  if (f.has("adapters"))
+    p.adapters = adaptersFromJson(f["adapters"]);
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
               "prefix_inputs", "router_loss_coefficient", "pictures"});
@@ -484,6 +486,8 @@ json settingsToJson(const Program &p) {
     });
   if (p.zero > 0)
     settings["zero"] = p.zero;
+  if (!p.adapters.empty())
+    settings["adapters"] = adaptersToJson(p.adapters);
   return settings;
 }
 

@@ -32,6 +32,9 @@ Status verifyModeList(const Program &program);
 /// p15, after p4.
 Status verifySharedParts(const Program &program);
 
+/// p19.
+Status verifyAdapters(const Program &program);
+
 /// p12.
 Status verifyPictures(const Program &program);
 

@@ -554,6 +554,7 @@ Status verifyStructure(const Program &p) {
   OMNIBAL_RETURN_IF_ERROR(checkHeader(p));
   OMNIBAL_RETURN_IF_ERROR(verifyModeList(p));
   OMNIBAL_RETURN_IF_ERROR(verifyPictures(p));
+  OMNIBAL_RETURN_IF_ERROR(verifyAdapters(p));
   const std::vector<std::vector<MicrobatchCaps>> capsOf = capsOfFunctions(p);
   for (size_t i = 0; i < p.functions.size(); ++i)
     for (const MicrobatchCaps &caps : capsOf[i])

@@ -2,13 +2,34 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/training/RunIdentity.h"
+#include "runtime/training/SaveTrained.h"
+#include <set>
 
 namespace omnibal::rt {
 namespace {
 
+/// What the run trained in place of the model's own weights.
+Result<Adapters> adaptersIn(const Checkpoint &checkpoint) {
+  const nlohmann::json &settings = checkpoint.state().settings;
+  if (!settings.contains(adaptersKey))
+    return Adapters();
+  Status error;
+  Adapters adapters = adaptersFromJson(JsonField(
+      settings[adaptersKey], checkpoint.path() + "/manifest.json, settings.adapters", error));
+  OMNIBAL_RETURN_IF_ERROR(error);
+  for (const AdapterTensor &tensor : adapterTensors(adapters))
+    if (!checkpoint.find("weight/" + tensor.parameter))
+      return Status(Code::DataLoss, checkpoint.path() + ": the parameter \"" + tensor.parameter +
+                                        "\" of its adapters is missing");
+  return adapters;
+}
+
 /// What was trained, in the mapped files of the checkpoint.
-Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint,
+Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint, const Adapters &adapters,
                                            const TensorFiles &source) {
+  std::set<std::string> added;
+  for (const LinearAdapter &linear : adapters.linears)
+    added.insert({linear.a, linear.b});
   const std::string prefix = "weight/";
   std::vector<NamedTensor> list;
   for (const std::string &stored : checkpoint.tensors()) {
@@ -16,7 +37,7 @@ Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint,
       continue;
     const std::string name = stored.substr(prefix.size());
     const StoredTensor *tensor = checkpoint.find(stored), *base = source.find(name);
-    if (!base || base->shape != tensor->shape)
+    if (!added.contains(name) && (!base || base->shape != tensor->shape))
       return invalid(source.path() + ": the parameter \"" + name + "\", which " +
                      checkpoint.path() + " has trained, is " +
                      (base ? "of another shape" : "missing") +
@@ -42,14 +63,15 @@ Status exportCheckpoint(const RunOptions &options, std::vector<std::string> &not
   OMNIBAL_RETURN_IF_ERROR(checkModelFolderSource(source));
   OMNIBAL_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
                            Checkpoint::open(options.exportCheckpoint, &notices));
-  OMNIBAL_ASSIGN_OR_RETURN(const std::vector<NamedTensor> mine, trainedIn(checkpoint, source));
+  OMNIBAL_ASSIGN_OR_RETURN(const Adapters adapters, adaptersIn(checkpoint));
+  OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, adapters, checkpoint.path()));
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<NamedTensor> mine, trainedIn(checkpoint, adapters, source));
   OMNIBAL_RETURN_IF_ERROR(checkFrozen(checkpoint, source));
-  std::vector<std::string> names;
+  ParameterShapes shapes;
   for (const NamedTensor &tensor : mine)
-    names.push_back(tensor.name);
-  OMNIBAL_RETURN_IF_ERROR(saveModelFolder({options.save, options.saveType, options.shardBytes},
-                                          source, names, mine, true, Agreement(agreeAlone),
-                                          &notices));
+    shapes[tensor.name] = tensor.shape;
+  OMNIBAL_RETURN_IF_ERROR(saveTrained(options, {adapters, std::move(shapes), std::move(mine)},
+                                      source, true, Agreement(agreeAlone), notices));
   notices.push_back("weights of step " + std::to_string(checkpoint.state().step) + " (" +
                     checkpoint.path() + ") saved in " + options.save);
   return Status::ok();

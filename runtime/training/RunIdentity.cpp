@@ -94,6 +94,10 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
     run["router_loss_coefficient"] = coefficient;
   if (s.program().zero > 0)
     run["zero"] = s.program().zero;
+  if (const Adapters &adapters = s.program().adapters; !adapters.empty()) {
+    run[adaptersKey] = adaptersToJson(adapters);
+    run["lora_scale"] = adapters.scale(); // as a setting, which may be changed
+  }
   run["program"] = checksumText(s.loaded.identity);
   json &trained = run["trained"] = json::object();
   for (const Parameter *q : trainedParameters(s.program()))
@@ -112,7 +116,8 @@ RunDifferences compareRuns(const json &before, const json &now) {
   if (now.contains("zero") && !written.contains("zero"))
     written["zero"] = 0;
   for (const auto &[key, value] : now.items()) {
-    if (key == "frozen" || key == "trained" || (written.contains(key) && written[key] == value))
+    if (key == "frozen" || key == "trained" || key == adaptersKey ||
+        (written.contains(key) && written[key] == value))
       continue;
     if (key == "samples")
       found.data = true;

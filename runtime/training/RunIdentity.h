@@ -10,6 +10,9 @@
 
 namespace omnibal::rt {
 
+/// Among what describeRun tells: the adapters that the run trains, if any.
+inline constexpr const char *adaptersKey = "adapters";
+
 /// The trainable parameters of all stages, each once, in stage order.
 std::vector<const Parameter *> trainedParameters(const Program &program);
 

@@ -35,6 +35,9 @@ struct RunOptions {
   std::string log, trace, save, saveGradients;
   std::optional<StoredType> saveType; ///< none: the source's
   int64_t shardBytes = 5'000'000'000;
+  bool mergeAdapters = false; ///< `save` is the model with them, not a folder of adapters
+  std::string adapter;        ///< folder of adapters to begin with
+  uint64_t seed = 0;          ///< of fresh adapters
   bool overwrite = false;
   int64_t traceSteps = 1;
   double peakTflops = 0;          ///< of a device; 0: by its name

@@ -1,6 +1,5 @@
 //===- Train.cpp - The training loop of one rank --------------------------------------------===//
 #include "runtime/batching/steps/Steps.h"
-#include "runtime/checkpoint/ModelFolder.h"
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
@@ -9,6 +8,7 @@
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/RunIdentity.h"
+#include "runtime/training/SaveTrained.h"
 #include "runtime/training/Session.h"
 #include <algorithm>
 #include <cstring>
@@ -110,14 +110,14 @@ private:
   }
 
   Status saveWeights() {
-    std::vector<std::string> names;
+    ParameterShapes shapes;
     for (const Parameter *q : trainedParameters(s.program()))
-      names.push_back(q->name);
-    ModelFolderOptions saving{s.options.save, s.options.saveType, s.options.shardBytes};
+      shapes[q->name] = q->shape;
     std::vector<std::string> notices;
     OMNIBAL_RETURN_IF_ERROR(s.executor->bringWeights());
     OMNIBAL_RETURN_IF_ERROR(
-        saveModelFolder(saving, s.weights, names, trainedTensors(s), s.leads(), s.agree, &notices));
+        saveTrained(s.options, {s.program().adapters, std::move(shapes), trainedTensors(s)},
+                    s.weights, s.leads(), s.agree, notices));
     OMNIBAL_RETURN_IF_ERROR(s.executor->forgetWeights());
     for (const std::string &notice : notices)
       reporter->note("warning: " + notice);

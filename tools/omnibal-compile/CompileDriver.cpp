@@ -11,6 +11,7 @@
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/AtomicFile.h"
+#include "tools/omnibal-compile/AdapterText.h"
 #include "tools/omnibal-compile/BatchCost.h"
 #include "tools/omnibal-compile/Diagnostics.h"
 #include "tools/omnibal-compile/EpochPrediction.h"
@@ -62,7 +63,9 @@ public:
     noticeUnmeasured();
     for (size_t m = 0; m < plans().size(); ++m)
       tables.push_back(stageTable(plans()[m], tableFacts(m)));
-    llvm::outs() << llvm::join(tables, "\n") << programText();
+    llvm::outs() << llvm::join(tables, "
+") << programText()
+                 << adapterText(record->laidOut.program->program);
     if (options.ranks > 0)
       llvm::outs() << rankTable(record->ranks);
     return failed(flush("writing the stage table")) || failed(writeFiles()) ? 1 : 0;
@@ -93,6 +96,11 @@ private:
     pipeline.tokensPerStep = options.tokensPerStep;
     pipeline.freeze = ArrayRef<std::string>(options.freeze);
     pipeline.freezeMatch = options.freezeMatch;
+    pipeline.lora = options.lora;
+    pipeline.loraRank = options.loraRank;
+    pipeline.loraAlpha = options.loraAlpha;
+    pipeline.rslora = options.rslora;
+    pipeline.modulesToSave = options.modulesToSave;
     if (options.routerLossCoefficient) // so many digits that it is the same number again
       pipeline.routerLossCoefficient =
           llvm::formatv("{0:e17}", *options.routerLossCoefficient).str();

@@ -2,6 +2,7 @@
 #include "tools/omnibal-compile/Options.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/support/Formats.h"
+#include "tools/omnibal-compile/AdapterOptions.h"
 #include "tools/omnibal-compile/LengthGroupOptions.h"
 #include <CLI/CLI.hpp>
 
@@ -94,6 +95,7 @@ void describe(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"vision", "projector", "language"}));
   app.add_option("--freeze-match", o.freezeMatch,
                  "regular expression over parameter names that do not train");
+  addAdapterOptions(app, o);
   app.add_option("--router-loss-coefficient", o.routerLossCoefficient,
                  "what the balancing loss of routers counts beside the mean loss of a token; 0: it "
                  "is left out (default: as the model has it)")
@@ -252,15 +254,18 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   auto isGiven = [&](const char *name) { return app.count(name) > 0; };
   const GivenOptions given{isGiven("--tiles"), isGiven("--tokens"), isGiven("--microbatches"),
                            isGiven("--schedule"), isGiven("--remat")};
-  if (std::string wrong = checkLengthGroups(app, options); !wrong.empty()) {
+  std::string wrong = checkAdapterOptions(app);
+  if (wrong.empty())
+    wrong = checkLengthGroups(app, options);
+  if (!wrong.empty()) {
     std::cerr << "omnibal-compile: " << wrong << "\n";
     exitCode = 2;
     return false;
   }
-  if (rt::Status wrong =
+  if (rt::Status status =
           plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
-      !wrong) {
-    std::cerr << "omnibal-compile: " << wrong.message() << "\n";
+      !status) {
+    std::cerr << "omnibal-compile: " << status.message() << "\n";
     exitCode = 2;
     return false;
   }

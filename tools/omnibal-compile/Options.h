@@ -31,6 +31,10 @@ struct Options {
   bool subMicrobatches = true; ///< that plans of single steps may run
   std::vector<std::string> freeze;
   std::string freezeMatch, linkRoot;
+  std::string lora, modulesToSave; ///< regular expressions; lora empty: no adapters
+  int64_t loraRank = 16;
+  double loraAlpha = 32;
+  bool rslora = false;
   std::optional<double> routerLossCoefficient; ///< none: the graph's
   int64_t memoryLimitBytes = 0;                ///< 0: none
   std::string batches;

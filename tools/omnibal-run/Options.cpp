@@ -62,6 +62,8 @@ std::string check(const RunOptions &o) {
     return "";
   if (o.stepsFile.empty() == o.batches.empty())
     return "training needs either --steps-file or --batches";
+  if (o.mergeAdapters && o.save.empty())
+    return "--merge-adapters needs --save FOLDER";
   if (o.checkpointEvery > 0 && o.checkpoint.empty())
     return "--checkpoint-every needs --checkpoint FOLDER";
   if (o.timeLimit > 0 && o.checkpoint.empty())
@@ -177,6 +179,13 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
          "byte by byte), or all in one type, rounded to nearest even")
       ->check(CLI::IsMember(saveTypes))
       ->default_str("source");
+  app.add_option("--adapter", o.adapter,
+                 "Folder of adapters, as PEFT writes it, whose values a program with adapters "
+                 "begins with (default: fresh ones, which leave the model as it is)");
+  app.add_option("--seed", o.seed, "Seed of fresh adapters")->capture_default_str();
+  app.add_flag("--merge-adapters", o.mergeAdapters,
+               "Let --save write the whole model with its adapters added to the weights, in place "
+               "of a folder of adapters");
   app.add_option(
          "--shard-bytes", o.shardBytes,
          "Weights of more bytes are saved in several files of at most so many, and an index")

@@ -17,6 +17,7 @@
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/RunIdentity.h"
+#include "runtime/training/SaveTrained.h"
 #include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
 #include "tools/omnibal-run/PrintSteps.h"
@@ -131,13 +132,19 @@ Status checkOutputs(const RunOptions &o) {
 
 /// The first replica reads for all.
 Status openWeights(const RunOptions &options, const Program &program, int rank,
-                   TensorFiles &weights) {
+                   TensorFiles &weights, AdapterStart &adapters) {
+  OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, program.adapters, options.program));
+  adapters.seed = options.seed;
   if (options.weights.empty() || RankGrid(program).placeOf(rank).replica > 0)
     return Status::ok(); // none are needed for measuring
   std::vector<std::string> linkFolders;
   if (!options.linkRoot.empty())
     linkFolders.push_back(options.linkRoot);
   OMNIBAL_ASSIGN_OR_RETURN(weights, TensorFiles::open(options.weights, linkFolders));
+  if (!options.adapter.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(adapters.folder,
+                             openAdapterFolder(options.adapter, program.adapters, linkFolders));
+  }
   return rank == 0 && !options.save.empty() ? checkModelFolderSource(weights) : Status::ok();
 }
 
@@ -210,8 +217,10 @@ Status runRank(const RunOptions &options, const Opened &opened, int threads, Pro
       agree.after([&] { return communicator.rank() == 0 ? checkOutputs(options) : Status::ok(); }));
   OMNIBAL_RETURN_IF_ERROR(agree(data->steps.status()));
   TensorFiles weights;
-  OMNIBAL_RETURN_IF_ERROR(agree.after(
-      [&] { return openWeights(options, loaded.program, communicator.rank(), weights); }));
+  AdapterStart adapters;
+  OMNIBAL_RETURN_IF_ERROR(agree.after([&] {
+    return openWeights(options, loaded.program, communicator.rank(), weights, adapters);
+  }));
   ExecutorOptions executorOptions;
   executorOptions.threads = threads;
   executorOptions.backend = &backend;
@@ -236,7 +245,7 @@ Status runRank(const RunOptions &options, const Opened &opened, int threads, Pro
   session.device = backend.description();
   OMNIBAL_RETURN_IF_ERROR(agree(options.weights.empty()
                                     ? session.executor->initializeForRehearsal()
-                                    : session.executor->initialize(session.weights)));
+                                    : session.executor->initialize(session.weights, adapters)));
   const std::vector<WorkspaceUse> own = session.executor->backend().workspaceOf();
   OMNIBAL_ASSIGN_OR_RETURN(auto beside,
                            gatherTexts(communicator, own.empty() ? ""

@@ -1,0 +1,42 @@
+#include "runtime/training/SaveTrained.h"
+#include "runtime/checkpoint/MergedWeights.h"
+#include "runtime/checkpoint/ModelFolder.h"
+
+namespace omnibal::rt {
+
+Status saveTrained(const RunOptions &options, const TrainedModel &trained,
+                   const TensorFiles &source, bool leads, const Agreement &agree,
+                   std::vector<std::string> &notices) {
+  const ModelFolderOptions saving{options.save, options.saveType, options.shardBytes};
+  if (trained.adapters.empty()) {
+    std::vector<std::string> names;
+    for (const auto &[name, shape] : trained.shapes)
+      names.push_back(name);
+    return saveModelFolder(saving, source, names, trained.mine, leads, agree, &notices);
+  }
+  if (!options.mergeAdapters)
+    return saveAdapterFolder({options.save, options.saveType}, trained.adapters, trained.shapes,
+                             source, trained.mine, leads, agree, notices);
+  Result<MergedWeights> merged = MergedWeights();
+  OMNIBAL_RETURN_IF_ERROR(agree.after([&] {
+    if (!trained.mine.empty()) // others need not have the source
+      merged = MergedWeights::of(trained.adapters, source, trained.mine);
+    return merged.status();
+  }));
+  return saveModelFolder(saving, source, mergedNames(trained.adapters), merged->tensors(), leads,
+                         agree, &notices);
+}
+
+Status checkAdapterFlags(const RunOptions &options, const Adapters &adapters,
+                         const std::string &what) {
+  if (!adapters.empty())
+    return Status::ok();
+  for (auto [given, flag] : {std::pair{!options.adapter.empty(), "--adapter"},
+                             std::pair{options.mergeAdapters, "--merge-adapters"}})
+    if (given)
+      return invalid(std::string(flag) + ": " + what +
+                     " has no adapters; omnibal-compile --lora makes a program with some");
+  return Status::ok();
+}
+
+} // namespace omnibal::rt

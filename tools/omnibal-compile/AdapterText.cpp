@@ -1,0 +1,36 @@
+#include "tools/omnibal-compile/AdapterText.h"
+#include "runtime/program/Printer.h"
+#include <cstdio>
+
+namespace omnibal::compile {
+namespace {
+
+/// "1,234,567".
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), ",");
+  return text;
+}
+
+} // namespace
+
+std::string adapterText(const rt::Program &program) {
+  const rt::Adapters &adapters = program.adapters;
+  if (adapters.empty())
+    return "";
+  int64_t all = 0, trained = 0;
+  for (const rt::Stage &stage : program.stageList)
+    for (const rt::Parameter &q : stage.parameters)
+      if (q.counted) {
+        all += q.elements();
+        trained += q.trainable ? q.elements() : 0;
+      }
+  char share[32];
+  std::snprintf(share, sizeof share, "%.3g %%",
+                100 * static_cast<double>(trained) / static_cast<double>(all));
+  return "\nadapters: " + rt::describe(adapters) + "; " + grouped(trained) + " of " + grouped(all) +
+         " parameters train (" + share + ")\n";
+}
+
+} // namespace omnibal::compile
