@@ -14,6 +14,7 @@ import sys
 import unittest
 
 from judgement import FLOOR, Float32
+from mode_batches import Mode, ModeCase, write_folder
 from projections import RMS, projections
 from reference_losses import read_safetensors
 from run_case import BIN, MODEL, RunCase
@@ -53,56 +54,69 @@ def scale_of(folder):
     return config["lora_alpha"] / (config["r"] ** 0.5 if config["use_rslora"] else config["r"])
 
 
-class AdapterCase(RunCase):
-    def optimizer(self):
-        settings = REFERENCE["optimizer"]
-        return ("--lr", settings["lr"], "--beta1", settings["betas"][0], "--beta2", settings["betas"][1], "--eps", settings["eps"],
-                "--weight-decay", settings["weight_decay"], "--clip", settings["clip_grad_norm"])
+def judge(test, variant, log_file, saved, name):
+    """Ten steps and what they leave, against PEFT's."""
+    expected, start = REFERENCE["variants"][variant], f"{ADAPTERS}/{variant}"
+    with open(log_file) as file:
+        log = [json.loads(line) for line in file]
+    used = {"loss": 0.0, "grad_norm": 0.0, "moved": 0.0}
+    for entry, step in zip(log, expected["steps"], strict=True):
+        test.assertEqual(entry["label_tokens"], step["label_tokens"])
+        for what in ("loss", "grad_norm"):
+            share = Float32.of_number(entry[what], step, what)
+            test.assertLessEqual(share, 1, f"step {step['step']}: {what} {entry[what]}, PEFT {step[what + '_float64']}")
+            used[what] = max(used[what], share)
+    first, last = (read_safetensors(f"{folder}/adapter_model.safetensors") for folder in (start, saved))
+    test.assertEqual(last.keys(), expected["moved"].keys())
+    test.assertEqual(shapes_of(f"{start}/adapter_model.safetensors"), shapes_of(f"{saved}/adapter_model.safetensors"))
+    for parameter, row in expected["moved"].items():
+        moved = projections(parameter, [a - b for a, b in zip(last[parameter], first[parameter], strict=True)])
+        deviation = max(abs(a - float(b)) for a, b in zip(moved, row["projections"], strict=True))
+        share = deviation / (LARGEST * RMS * max(4 * float(row["float32_deviation"]), FLOOR * float(row["norm"])))
+        used["moved"] = max(used["moved"], share)
+    print(f"{variant}, {name}: share of the tolerance used: {', '.join(f'{what} {share:.3f}' for what, share in used.items())}")
+    test.assertLessEqual(used["moved"], 1)
 
+
+def optimizer():
+    settings = REFERENCE["optimizer"]
+    return ("--lr", settings["lr"], "--beta1", settings["betas"][0], "--beta2", settings["betas"][1], "--eps", settings["eps"],
+            "--weight-decay", settings["weight_decay"], "--clip", settings["clip_grad_norm"])
+
+
+class AdapterCase(RunCase):
     def bytes(self, path):
         with open(self.path(path), "rb") as file:
             return file.read()
 
     def saved(self, *flags, name="saved", **options):
         """The bytes of the adapters that a run of a few steps leaves."""
-        self.run_tool(*self.optimizer(), "--save", self.path(name), *flags, **options)
+        self.run_tool(*optimizer(), "--save", self.path(name), *flags, **options)
         return self.bytes(f"{name}/adapter_model.safetensors")
 
 
 class Training(AdapterCase):
     layouts = {f"{variant}-{name}": flags + more for variant, flags in (("lora", LORA), ("rslora", RSLORA))
                for name, more in (("one", ()), ("two", TWO_STAGES), ("replicas", REPLICAS),
-                                  ("shares", ("--stages", "2", *REPLICAS, "--zero", "1")))} | {"whole": ()}
+                                  ("shares", ("--stages", "2", *REPLICAS, "--zero", "1")))} | {
+        "lora-halves": (*LORA, *TWO_STAGES, "--schedule", "zb-h1"), "rslora-planned": (*RSLORA, *TWO_STAGES, "--schedule", "per-step"),
+        "lora-recomputed": (*LORA, "--remat", "full"), "whole": ()}
 
     def check(self, variant, layout):
-        expected, start = REFERENCE["variants"][variant], f"{ADAPTERS}/{variant}"
-        self.run_tool(*self.optimizer(), "--adapter", start, "--save", self.path("saved"), "--log", self.path("log.jsonl"),
+        self.run_tool(*optimizer(), "--adapter", f"{ADAPTERS}/{variant}", "--save", self.path("saved"), "--log", self.path("log.jsonl"),
                       program=f"{variant}-{layout}")
-        with open(self.path("log.jsonl")) as file:
-            log = [json.loads(line) for line in file]
-        used = {"loss": 0.0, "grad_norm": 0.0, "moved": 0.0}
-        for entry, step in zip(log, expected["steps"], strict=True):
-            self.assertEqual(entry["label_tokens"], step["label_tokens"])
-            for name in ("loss", "grad_norm"):
-                share = Float32.of_number(entry[name], step, name)
-                self.assertLessEqual(share, 1, f"step {step['step']}: {name} {entry[name]}, PEFT {step[name + '_float64']}")
-                used[name] = max(used[name], share)
-        first, last = (read_safetensors(f"{folder}/adapter_model.safetensors") for folder in (start, self.path("saved")))
-        self.assertEqual(last.keys(), expected["moved"].keys())
-        self.assertEqual(shapes_of(f"{start}/adapter_model.safetensors"), shapes_of(self.path("saved/adapter_model.safetensors")))
-        for name, row in expected["moved"].items():
-            moved = projections(name, [a - b for a, b in zip(last[name], first[name], strict=True)])
-            deviation = max(abs(a - float(b)) for a, b in zip(moved, row["projections"], strict=True))
-            share = deviation / (LARGEST * RMS * max(4 * float(row["float32_deviation"]), FLOOR * float(row["norm"])))
-            used["moved"] = max(used["moved"], share)
-        print(f"{variant}, {layout}: share of the tolerance used: {used}")
-        self.assertLessEqual(used["moved"], 1)
+        judge(self, variant, self.path("log.jsonl"), self.path("saved"), layout)
 
     def test_ten_steps_are_those_of_peft(self):
         for variant in ("lora", "rslora"):
             for layout in ("one", "two", "replicas", "shares"):
                 with self.subTest(variant=variant, layout=layout):
                     self.check(variant, layout)
+
+    def test_other_schedules(self):
+        for name in ("lora-halves", "lora-recomputed", "rslora-planned"):
+            with self.subTest(program=name):
+                self.check(*name.split("-"))
 
     def test_frozen_weights_have_neither_gradients_nor_moments(self):
         whole, adapted = (stages_of(f"{self.programs}/{name}")[0] for name in ("whole", "lora-one"))
@@ -118,6 +132,21 @@ class Training(AdapterCase):
         self.assertLessEqual(adapted["persistent_bytes"], model + 4 * trained + padding)
         self.assertGreaterEqual(whole["persistent_bytes"], 4 * model)
         self.assertLess(adapted["arena_bytes"], whole["arena_bytes"] - 2 * model)
+
+
+class Modes(ModeCase):
+    MODEL = MODEL
+
+    def test_training_modes_share_their_adapters(self):
+        modes = [Mode(kind, count, self.samples, 1) for kind, count in (("short", 4), ("long", 2))]
+        write_folder(self.path("batches"), self.samples, modes, [0, 1] * 5, stages=2)
+        flags = ["--stages", "2", *RSLORA, "--batches", self.path("batches"), "-o", self.path("program")]
+        subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", *flags], check=True, stdout=subprocess.DEVNULL)
+        flags = ["--weights", f"{MODEL}/model.safetensors", "--data", self.shard, "--preprocess", f"{MODEL}/preprocessor_config.json",
+                 "--batches", self.path("batches"), *map(str, optimizer()), "--adapter", f"{ADAPTERS}/rslora",
+                 "--log", self.path("log.jsonl"), "--save", self.path("saved")]
+        subprocess.run([f"{BIN}/omnibal-run", self.path("program"), *flags], check=True, stderr=subprocess.DEVNULL)
+        judge(self, "rslora", self.path("log.jsonl"), self.path("saved"), "two training modes")
 
 
 class Values(AdapterCase):
@@ -158,12 +187,12 @@ class Values(AdapterCase):
         whole = self.saved("--steps", 6, "--checkpoint", self.path("a"), "--checkpoint-every", 3, "--keep-every", 3)
         for program in ("one", "two"):
             shutil.rmtree(self.path("b"), ignore_errors=True)
-            self.run_tool(*self.optimizer(), "--steps", 3, "--checkpoint", self.path("b"))
+            self.run_tool(*optimizer(), "--steps", 3, "--checkpoint", self.path("b"))
             self.assertEqual(whole, self.saved("--steps", 6, "--checkpoint", self.path("b"), "--resume", "auto", program=program))
         # The values of a checkpoint count, whatever a run would have begun with.
         self.assertEqual(whole, self.saved("--steps", 6, "--resume", self.path("a/step-00000003"), "--seed", 5, "--adapter", f"{ADAPTERS}/lora"))
-        self.run_tool(*self.optimizer(), "--steps", 7, "--resume", self.path("a"), program="saved", code=1, says="which this program trains")
-        self.run_tool(*self.optimizer(), "--steps", 7, "--resume", self.path("a"), program="plain", code=1, says="which this program does not train")
+        self.run_tool(*optimizer(), "--steps", 7, "--resume", self.path("a"), program="saved", code=1, says="which this program trains")
+        self.run_tool(*optimizer(), "--steps", 7, "--resume", self.path("a"), program="plain", code=1, says="which this program does not train")
 
     def test_what_is_saved_is_what_a_run_begins_with(self):
         for program in ("one", "saved"):
@@ -185,7 +214,7 @@ class Values(AdapterCase):
     def test_a_checkpoint_is_exported_as_a_run_saves(self):
         for program in ("two", "saved"):
             checkpoint = self.path(f"{program}.ck")
-            flags = (*self.optimizer(), "--steps", 2, "--checkpoint", checkpoint)
+            flags = (*optimizer(), "--steps", 2, "--checkpoint", checkpoint)
             self.run_tool(*flags, "--save", self.path("saved"), program=program)
             self.run_tool(*flags, "--overwrite", "--save", self.path("merged"), "--merge-adapters", program=program)
             for flag, folder, name in (((), "saved", "adapter_model.safetensors"), (("--merge-adapters",), "merged", "model.safetensors")):
@@ -198,7 +227,7 @@ class Values(AdapterCase):
 
     def test_merged_weights_are_the_weights_and_their_adapters(self):
         for program, start in (("two", "lora"), ("saved", "rslora")):
-            flags = (*self.optimizer(), "--steps", 3, "--adapter", f"{ADAPTERS}/{start}")
+            flags = (*optimizer(), "--steps", 3, "--adapter", f"{ADAPTERS}/{start}")
             self.run_tool(*flags, "--save", self.path("saved"), program=program)
             self.run_tool(*flags, "--save", self.path("merged"), "--merge-adapters", program=program)
             base, merged = read_safetensors(f"{MODEL}/model.safetensors"), read_safetensors(self.path("merged/model.safetensors"))
@@ -263,7 +292,7 @@ class Graphs(AdapterCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             steps = ("--steps", 2, "--adapter", f"{ADAPTERS}/lora")
             self.saved(*steps, program=graph)
-            self.run_tool(*self.optimizer(), *steps, "--save", self.path("merged"), "--merge-adapters", program=graph)
+            self.run_tool(*optimizer(), *steps, "--save", self.path("merged"), "--merge-adapters", program=graph)
             saved[graph] = read_safetensors(self.path("saved/adapter_model.safetensors")) | read_safetensors(self.path("merged/model.safetensors"))
         one, other = saved.values()
         self.assertEqual(one.keys(), other.keys())

@@ -63,8 +63,7 @@ public:
     noticeUnmeasured();
     for (size_t m = 0; m < plans().size(); ++m)
       tables.push_back(stageTable(plans()[m], tableFacts(m)));
-    llvm::outs() << llvm::join(tables, "
-") << programText()
+    llvm::outs() << llvm::join(tables, "\n") << programText()
                  << adapterText(record->laidOut.program->program);
     if (options.ranks > 0)
       llvm::outs() << rankTable(record->ranks);

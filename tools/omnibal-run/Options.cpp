@@ -171,7 +171,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "Dense TFLOP/s of a device, for the share of it that is used (default: by the "
                  "device's name where that is known)")
       ->check(number(0, true));
-  app.add_option("--save", o.save, "Folder for the trained weights, loadable by Transformers");
+  app.add_option(
+      "--save", o.save,
+      "Folder for the trained weights, loadable by Transformers, or for trained adapters, loadable "
+      "by PEFT");
   app.add_option_function<std::string>(
          "--save-dtype", [&o](const std::string &name) { o.saveType = saveTypes.at(name); },
          "Numbers that --save writes: as the source has each tensor (what was frozen is then "
