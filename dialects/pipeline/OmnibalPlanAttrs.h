@@ -53,6 +53,8 @@ inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
 inline constexpr llvm::StringLiteral trainModeAttrName = "omnibal.train_mode";
 /// On a module of training modes, where people gave them: the cuts that all of them have.
 inline constexpr llvm::StringLiteral givenCutsAttrName = "omnibal.given_cuts";
+/// On a program: digest of the model that its length groups were made for (cost::modelDigest).
+inline constexpr llvm::StringLiteral givenModelAttrName = "omnibal.given_model";
 /// This attribute of the module is a dense array with the bytes of each stage that a plan leaves
 /// free of what it counts.
 inline constexpr llvm::StringLiteral reservedAttrName = "omnibal.reserved";

@@ -7,6 +7,7 @@
 #include "passes/cost/BatchLoads.h"
 #include "passes/cost/CostInputs.h"
 #include "passes/cost/MeasuredTimes.h"
+#include "passes/cost/ModesFile.h"
 #include "passes/cost/Passes.h"
 
 using namespace mlir;
@@ -80,7 +81,10 @@ private:
         return failure();
       options.load = cost::loadAtCaps(epoch, caps.tiles, caps.tokens);
     }
-    FailureOr<cost::UnitCostTable> units = cost::annotateCosts(module, options);
+    auto model = cost::CostModel::build(module, options);
+    if (failed(model) || failed(checkModel((*model)->digest())))
+      return failure();
+    FailureOr<cost::UnitCostTable> units = (*model)->annotate(options.load);
     if (failed(units))
       return failure();
     cost::CostReport report{std::move(*units), options.device, options.load, !calibration.empty(),
@@ -98,6 +102,19 @@ private:
     if (reports)
       reports->push_back(std::move(report));
     return success();
+  }
+
+  /// Length groups of another model have the costs of that one.
+  LogicalResult checkModel(const std::string &functions) {
+    ModuleOp program = getOperation();
+    auto given = program->getAttrOfType<StringAttr>(givenModelAttrName);
+    auto cuts = program->getAttrOfType<DenseI64ArrayAttr>(givenCutsAttrName);
+    if (!given || !cuts || given.getValue() == cost::modelDigest(functions, cuts.asArrayRef()))
+      return success();
+    return emitError(UnknownLoc::get(&getContext()))
+           << batches << "/groups.json: `model` is the digest of another model, or of this one for "
+           << "another --target, --dtype or --freeze; make length groups for this one "
+           << "(--emit-length-groups) and run omnibal-batch with them, or leave the field out";
   }
 
   /// Of a program, as the options say; of a training mode its own.

@@ -387,11 +387,4 @@ FailureOr<std::unique_ptr<CostModel>> CostModel::build(ModuleOp module,
   return std::unique_ptr<CostModel>(std::move(model));
 }
 
-FailureOr<UnitCostTable> annotateCosts(ModuleOp module, const CostOptions &options) {
-  auto model = CostModel::build(module, options);
-  if (failed(model))
-    return failure();
-  return (*model)->annotate(options.load);
-}
-
 } // namespace omnibal::cost

@@ -109,8 +109,5 @@ public:
   virtual std::string digest() const = 0;
 };
 
-/// Builds the model and writes costs for the options' load. Nothing is written after an error.
-llvm::FailureOr<UnitCostTable> annotateCosts(mlir::ModuleOp module, const CostOptions &options);
-
 } // namespace omnibal::cost
 #endif // PASSES_COST_LAYERCOSTS_H

@@ -1,6 +1,8 @@
 #include "passes/cost/ModesFile.h"
 #include "runtime/batching/lengths/GroupsFile.h"
 #include "runtime/planner/model/ScheduleRules.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MD5.h"
 #include <filesystem>
 
 namespace omnibal::cost {
@@ -47,9 +49,11 @@ rt::Result<std::optional<ModesDescription>> readModes(const std::string &folder)
   if (!std::filesystem::exists(path, ignored))
     return std::optional<ModesDescription>();
   OMNIBAL_ASSIGN_OR_RETURN(rt::LengthGroups groups, rt::readLengthGroups(path));
-  ModesDescription result{path, groups.replicas, groups.stages, groups.epochNs, {}, {}};
+  ModesDescription result{path, groups.replicas, groups.stages, groups.epochNs, {}, {}, {}};
   if (groups.others.contains("cuts"))
     result.cuts = groups.others["cuts"].get<std::vector<int64_t>>();
+  if (groups.others.contains("model"))
+    result.model = groups.others["model"].get<std::string>();
   for (const rt::LengthGroup &group : groups.groups) {
     const std::string where = path + ": length group \"" + group.name + "\"";
     OMNIBAL_RETURN_IF_ERROR(
@@ -58,6 +62,13 @@ rt::Result<std::optional<ModesDescription>> readModes(const std::string &folder)
     result.modes.push_back(std::move(mode));
   }
   return std::optional(std::move(result));
+}
+
+std::string modelDigest(const std::string &functions, std::span<const int64_t> cuts) {
+  std::string text = functions;
+  for (int64_t cut : cuts)
+    text += " " + std::to_string(cut);
+  return llvm::MD5::hash(llvm::arrayRefFromStringRef(text)).digest().str().str();
 }
 
 } // namespace omnibal::cost

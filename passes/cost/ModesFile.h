@@ -9,6 +9,7 @@
 #include "runtime/support/Status.h"
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct ModesDescription {
   int64_t replicas = 1, stages = 1;
   double epochNs = 0;                 ///< of the epoch, as its costs have it
   std::vector<int64_t> cuts;          ///< empty: not given
+  std::string model;                  ///< modelDigest of whom it is for; empty: not given
   std::vector<ModeDescription> modes; ///< caps ascend
 
   int64_t tilesCap() const { return modes.back().tilesCap; }
@@ -39,6 +41,10 @@ struct ModesDescription {
 /// context-parallel degree above 1, caps on tiles that fall where those on tokens rise, two groups
 /// of the same caps, and a schedule that plans every step by itself.
 rt::Result<std::optional<ModesDescription>> readModes(const std::string &folder);
+
+/// Returns what tells a model with its stages from others: 32 hexadecimal digits of what its layers
+/// do (CostModel::digest) and of the cuts.
+std::string modelDigest(const std::string &functions, std::span<const int64_t> cuts);
 
 } // namespace omnibal::cost
 #endif // PASSES_COST_MODESFILE_H

@@ -2,6 +2,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
 #include "passes/cost/MeasuredTimes.h"
+#include "passes/cost/ModesFile.h"
 #include "passes/plan/SearchPlan.h"
 #include "runtime/batching/io/LengthsCsv.h"
 #include "runtime/batching/lengths/Candidates.h"
@@ -9,7 +10,6 @@
 #include "runtime/planner/lengths/EvenBound.h"
 #include "runtime/support/AtomicFile.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MD5.h"
 #include <cmath>
 
 using namespace mlir;
@@ -288,7 +288,8 @@ private:
       return rt::Status::ok();
     rt::LengthGroups file = shape;
     file.groups.clear();
-    file.others = {{"model", modelDigest()}, {"cuts", report.cuts}};
+    file.others = {{"model", cost::modelDigest(functionsDigest, report.cuts)},
+                   {"cuts", report.cuts}};
     for (size_t m = 0; m < planned.size(); ++m) {
       if (!planned[m].plan)
         continue;
@@ -300,14 +301,6 @@ private:
       file.groups.push_back(std::move(group));
     }
     return rt::writeFileAtomically(request.output, rt::describe(file).dump(1) + "\n");
-  }
-
-  /// Of what the layers compute and of the cuts.
-  std::string modelDigest() const {
-    std::string text = functionsDigest;
-    for (int64_t cut : report.cuts)
-      text += " " + std::to_string(cut);
-    return llvm::MD5::hash(llvm::arrayRefFromStringRef(text)).digest().str().str();
   }
 
   ModuleOp module;

@@ -53,7 +53,7 @@ struct StagePlan {
   }
 };
 
-/// Plans a module in form L with costs (annotateCosts) and `omnibal.cluster`. Method "search"
+/// Plans a module in form L with costs (cost::CostModel) and `omnibal.cluster`. Method "search"
 /// chooses cuts and, with remat "auto", what is recomputed together; otherwise each stage
 /// recomputes the least that its memory limit needs. What a stage needs beyond rule 5
 /// (PlannedMemory.h) is reserved: it comes off the limit, and `problem` has what is left. With

@@ -49,6 +49,9 @@ struct SplitModes : impl::SplitModesBase<SplitModes> {
     }
     if (!described.cuts.empty())
       program->setAttr(givenCutsAttrName, builder.getDenseI64ArrayAttr(described.cuts));
+    // It is of the cuts, too.
+    if (!described.cuts.empty() && !described.model.empty())
+      program->setAttr(givenModelAttrName, builder.getStringAttr(described.model));
   }
 
 private:

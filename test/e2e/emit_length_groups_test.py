@@ -134,6 +134,25 @@ class EmitLengthGroups(unittest.TestCase):
             if same and free["cuts"] == self.groups["cuts"]:
                 self.assertLessEqual(group["cost"]["token_ns"], same["cost"]["token_ns"] * (1 + 1e-9))
 
+    def test_groups_are_of_one_model(self):
+        """A program takes the groups that were made for it, and no others."""
+        folder = self.path("own")
+        call("omnibal-batch", self.table, "--length-groups", self.path("limited.json"), "--min-gain", 0, "-o", folder)
+        file = os.path.join(folder, "groups.json")
+        groups = read(file)
+        self.assertGreater(len(groups["groups"]), 1)
+        self.assertEqual(groups["model"], self.groups["model"])
+
+        def compile_with(model, *flags, code=0):
+            with open(file, "w") as out:
+                json.dump({key: value for key, value in {**groups, "model": model}.items() if value is not None}, out)
+            return call("omnibal-compile", MODEL, "--stages", STAGES, "--data-parallel", REPLICAS, "--batches", folder, "--dry-run", *flags, code=code)
+
+        compile_with(groups["model"])
+        for model, flags in ((groups["model"], ("--freeze", "vision")), (groups["model"][::-1], ())):
+            self.assertIn("groups.json: `model` is the digest of another model", compile_with(model, *flags, code=1).stderr)
+        compile_with(None, "--freeze", "vision")
+
     def test_balancer_takes_the_file(self):
         call("omnibal-batch", self.table, "--length-groups", self.path("limited.json"), "-o", self.path("batches"))
         chosen = read(os.path.join(self.path("batches"), "groups.json"))

@@ -48,6 +48,15 @@ class BFloat16:
         return deviation / (RMS * (0.03 * float(row["norm"]) + 1e-3 * global_norm))
 
 
+def steps_of(folder, reference):
+    """PyTorch's steps: those of reference.json, and those that go on in longer.json where a model has it."""
+    steps, path = list(reference["steps"]), os.path.join(folder, "longer.json")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            steps += json.load(file)
+    return steps
+
+
 class Judgement:
     """Shares of the tolerance that a run used; above 1 is a failure."""
 
@@ -57,7 +66,10 @@ class Judgement:
         self.reference, self.optimizer = whole["variants"][variant], whole["optimizer"]
         with open(os.path.join(folder, "gradients.json"), encoding="utf-8") as file:
             self.rows = json.load(file)
-        self.steps, self.rule = self.reference["steps"][:steps], rule
+        known = self.reference["steps"]
+        if steps and steps > len(known):
+            known = steps_of(folder, self.reference)
+        self.steps, self.rule = known[:steps], rule
         self.names = self.reference["gradient_norms_step0_float64"].keys()
         self.global_norm = math.sqrt(sum(float(self.rows[name]["norm"]) ** 2 for name in self.names))
         self.worst, self.failures = {}, []

@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import unittest
 
+from judgement import steps_of
 from reference_losses import sample_sizes
 
 
@@ -110,14 +111,16 @@ def write_json(folder, name, content):
 
 
 class ModeCase(unittest.TestCase):
-    """A folder of its own, in which the samples of MODEL's steps are a shard."""
+    """A folder of its own, in which the samples of MODEL's steps are a shard; with LONGER those of longer.json, too."""
     MODEL = None
+    LONGER = False
 
     def setUp(self):
         self.work = tempfile.mkdtemp(prefix="omnibal-modes-")
         self.addCleanup(shutil.rmtree, self.work)
         with open(f"{self.MODEL}/reference.json") as file:
-            self.steps = json.load(file)["variants"]["train_all"]["steps"]
+            reference = json.load(file)["variants"]["train_all"]
+        self.steps = steps_of(self.MODEL, reference) if self.LONGER else reference["steps"]
         self.shard = self.path("data-000000.tar")
         self.samples = Samples(self.MODEL, self.steps, self.shard)
 

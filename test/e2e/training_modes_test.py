@@ -67,8 +67,11 @@ class Case(ModeCase):
             return [json.loads(line) for line in file]
 
 
-class Training(Case):
+class Alternation(Case):
+    LONGER = True
+
     def test_alternating_steps_are_those_of_pytorch(self):
+        self.assertEqual(len(self.steps), 20)
         mode_of_step = [step % 2 for step in range(len(self.steps))]
         for stages in (1, 2):
             for replicas in (1, 2):
@@ -87,6 +90,8 @@ class Training(Case):
                     print(name, judgement.summary())
                     self.assertEqual(judgement.failures, [])
 
+
+class Training(Case):
     def test_a_step_has_the_bits_of_a_program_with_that_mode_alone(self):
         for stages, replicas, schedule in ((1, 1, "1f1b"), (2, 1, "1f1b"), (2, 2, "zb-h1"), (1, 2, "gpipe")):
             modes = self.modes(replicas, schedule=schedule)
