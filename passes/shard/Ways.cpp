@@ -33,6 +33,7 @@ struct Span {
   DimLetters letters;
   SymbolicDim units;
   int64_t inner = 1;
+  bool isAll = false; ///< all of the letters and not a factor of the outermost
 };
 
 /// Judges one op.
@@ -119,6 +120,7 @@ bool WayCheck::spanOf(const ValueLetters &letters, LayoutAttr split) {
     passed = *more;
     if (passed == row || (row != SymbolicDim(0) && divideExactly(passed, row))) {
       span.letters.assign(dim.begin() + begin - 1, dim.begin() + end);
+      span.isAll = passed == row;
       return true;
     }
   }
@@ -158,7 +160,7 @@ std::string WayCheck::checkSpan() {
   bool sums = true;
   for (unsigned each : span.letters) {
     const LetterKind kind = rule->kinds[each];
-    if (kind == LetterKind::Closed)
+    if (kind == LetterKind::Closed || (kind == LetterKind::Index && !span.isAll))
       return "layout_c3: a dimension is split that the op does not divide";
     sums &= kind == LetterKind::Sum || kind == LetterKind::Index;
   }
@@ -179,6 +181,8 @@ std::string WayCheck::checkSpan() {
   }
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     LayoutAttr wanted = splitOf(rule->operands[i]);
+    if (!fault.empty() && span.isAll && llvm::is_contained(rule->picked, i))
+      fault.clear();
     if (!fault.empty())
       return fault;
     if (!wanted)

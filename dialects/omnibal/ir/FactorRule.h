@@ -18,7 +18,8 @@ namespace omnibal {
 enum class LetterKind {
   Free,  ///< the results have it
   Sum,   ///< results lack it: parts hold summands
-  Index, ///< values address it; a part takes foreign rows for zeros, so parts hold summands
+  Index, ///< values address it; a part takes foreign rows for zeros, so parts hold summands. It is
+         ///< split from the outside, so that a part's rows are neighbors
   Inner, ///< the results have it, but parts add small sums inside the op
   Closed ///< it is never split
 };
@@ -36,6 +37,9 @@ struct FactorRule {
   llvm::SmallVector<llvm::SmallVector<unsigned>> linearIn;
   /// Operands that are added to the results: partial where the results are.
   llvm::SmallVector<unsigned> added;
+  /// Operands that have some of neighboring letters: where all of these are split as one, they are
+  /// copied, and a part takes what it needs.
+  llvm::SmallVector<unsigned> picked;
 };
 
 /// The part for which an op is built.

@@ -20,6 +20,7 @@ void omnibal::attachFactorRules(MLIRContext &context) {
   attachLayoutFactors(context);
   attachReductionFactors(context);
   attachProductFactors(context);
+  attachAttentionFactors(context);
   attachModelFactors(context);
 }
 
@@ -68,6 +69,13 @@ void FactorBuilder::carry(int64_t from, int64_t to, LetterKind kind,
   std::optional<unsigned> shared = letter(size.value_or(operands[0][from]), kind);
   onOperand(0, from, shared);
   onResult(0, to, shared);
+}
+
+void FactorBuilder::onRows(unsigned operand, std::optional<unsigned> letter,
+                           const SymbolicDim &size) {
+  for (auto [dim, own] : llvm::enumerate(operands[operand]))
+    if (own == size && !own.isOne())
+      return onOperand(operand, static_cast<int64_t>(dim), letter);
 }
 
 FactorRule FactorBuilder::take() {

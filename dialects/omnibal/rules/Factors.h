@@ -31,6 +31,9 @@ public:
     rule.linearIn.push_back(llvm::SmallVector<unsigned>(group));
   }
   void added(unsigned operand) { rule.added.push_back(operand); }
+  void picked(unsigned operand) { rule.picked.push_back(operand); }
+  /// Puts a letter on the dimension of a list of rows that has the letter's size.
+  void onRows(unsigned operand, std::optional<unsigned> letter, const SymbolicDim &size);
 
   FactorRule take();
 
@@ -45,6 +48,7 @@ void attachElementwiseFactors(mlir::MLIRContext &context);
 void attachLayoutFactors(mlir::MLIRContext &context);
 void attachReductionFactors(mlir::MLIRContext &context);
 void attachProductFactors(mlir::MLIRContext &context);
+void attachAttentionFactors(mlir::MLIRContext &context);
 void attachModelFactors(mlir::MLIRContext &context);
 
 } // namespace omnibal

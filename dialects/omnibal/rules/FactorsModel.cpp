@@ -1,78 +1,10 @@
-//===- FactorsModel.cpp - Letters of attention, embeddings and losses ------------------------===//
-#include "dialects/omnibal/ir/OmnibalCrossOps.h"
+//===- FactorsModel.cpp - Letters of embeddings, merges and losses ---------------------------===//
+#include "dialects/omnibal/ir/GradientBuilder.h"
 #include "dialects/omnibal/rules/Factors.h"
+#include "runtime/support/Shares.h"
 
 using namespace mlir;
 using namespace omnibal;
-
-namespace {
-/// Batch and heads: query heads are key heads times a group, which keys and values lack. Tokens and
-/// features are closed.
-bool addHeads(FactorBuilder &f, std::optional<unsigned> sinks = std::nullopt) {
-  auto batch = f.letter(f.operand(0)[0]);
-  const SymbolicDim &keyHeads = f.operand(1)[1];
-  std::optional<SymbolicDim> groupSize = divideExactly(f.operand(0)[1], keyHeads);
-  if (!groupSize)
-    return false;
-  auto heads = f.letter(keyHeads), group = f.letter(*groupSize);
-  for (unsigned i : {0, 1, 2}) {
-    f.onOperand(i, 0, batch);
-    f.onOperand(i, 1, heads);
-  }
-  f.onOperand(0, 1, group);
-  for (unsigned i : {0, 1}) { // result and log-sum-exp
-    f.onResult(i, 0, batch);
-    f.onResult(i, 1, heads);
-    f.onResult(i, 1, group);
-  }
-  if (sinks) {
-    f.onOperand(*sinks, 0, heads);
-    f.onOperand(*sinks, 0, group);
-  }
-  return true;
-}
-
-/// Puts a letter on the dimension of a list of rows that has its size, if the others are 1.
-void onRows(FactorBuilder &f, unsigned operand, std::optional<unsigned> letter,
-            const SymbolicDim &size) {
-  const SymbolicShape &shape = f.operand(operand);
-  for (auto [dim, own] : llvm::enumerate(shape))
-    if (own == size && !own.isOne())
-      return f.onOperand(operand, static_cast<int64_t>(dim), letter);
-}
-} // namespace
-
-OMNIBAL_FACTOR_RULE(AttentionOp) {
-  if (op.getMask())
-    return false;
-  if (!op.getSinks())
-    return addHeads(f);
-  return addHeads(f, op.getSinksMutable().begin()->getOperandNumber());
-}
-
-OMNIBAL_FACTOR_RULE(CrossAttentionOp) { return addHeads(f); }
-
-OMNIBAL_FACTOR_RULE(GatedDeltaOp) {
-  for (int64_t dim : {0, 1}) {
-    auto shared = f.letter(f.result()[dim]);
-    for (unsigned i : {0, 1, 2, 3, 4})
-      f.onOperand(i, dim, shared);
-    f.onResult(0, dim, shared);
-  }
-  return true;
-}
-
-OMNIBAL_FACTOR_RULE(RopeOp) {
-  f.carry(0, 0);
-  f.carry(1, 1);
-  const SymbolicDim &length = f.result()[2];
-  auto token = f.letter(length);
-  f.onOperand(0, 2, token);
-  f.onResult(0, 2, token);
-  onRows(f, 1, token, length);
-  f.linearIn({0});
-  return true;
-}
 
 OMNIBAL_FACTOR_RULE(ShiftTokensOp) {
   f.carry(2, 2);
@@ -80,8 +12,54 @@ OMNIBAL_FACTOR_RULE(ShiftTokensOp) {
   return true;
 }
 
-/// Words are closed: a part would have to know its first row.
-OMNIBAL_FACTOR_RULE(EmbeddingOp) {
+namespace {
+/// A tensor of one integer of the type of `like`.
+Value integer(GradientBuilder &b, Value like, int64_t value) {
+  auto type = RankedTensorType::get({}, tensorType(like).getElementType());
+  auto element = b.builder.getIntegerAttr(type.getElementType(), value);
+  return ConstantOp::create(b.builder, b.loc, type,
+                            cast<ElementsAttr>(DenseElementsAttr::get(type, Attribute(element))));
+}
+
+/// Rows [begin, end) of a table, of which a part holds these.
+struct OwnRows {
+  Value rows;  ///< numbers among the part's own; of others' rows something else
+  Value isOwn; ///< which ones are the part's
+};
+OwnRows ownRows(GradientBuilder &b, Value numbers, const rt::UnitRange &own) {
+  Value rows = b.sub(numbers, integer(b, numbers, own.begin));
+  Value isOwn =
+      b.create<AndOp>(b.compare(ComparePredicate::GE, rows, integer(b, rows, 0)),
+                      b.compare(ComparePredicate::LT, rows, integer(b, rows, own.size())));
+  return {rows, isOwn};
+}
+
+/// 1 for each true row and 0 for others, as wide as to multiply rows of `like`.
+Value rowMask(GradientBuilder &b, Value isTrue, Value like) {
+  SymbolicShape shape = shapeOf(isTrue);
+  shape.push_back(SymbolicDim(1));
+  Type element = tensorType(like).getElementType();
+  Value column = b.reshape(
+      isTrue, makeTensorType(like.getContext(), shape, tensorType(isTrue).getElementType()));
+  return CastOp::create(b.builder, b.loc, makeTensorType(like.getContext(), shape, element),
+                        column);
+}
+
+/// The rows that a part holds where the outermost dimension of a table is split, if it is.
+std::optional<rt::UnitRange> heldRows(const PartOf &part, unsigned table) {
+  LayoutAttr read = part.reads[table];
+  RankedTensorType whole = part.wholeOperands[table];
+  if (!read.isSplit() || read.getDim() == whole.getRank() - 1)
+    return std::nullopt;
+  int64_t each = read.getInner();
+  for (int64_t dim = read.getDim() + 1; dim + 1 < whole.getRank(); ++dim)
+    each *= whole.getDimSize(dim);
+  const rt::UnitRange units = rt::shareOf(read.getUnits(), part.part, part.parts);
+  return rt::UnitRange{units.begin * each, units.end * each};
+}
+} // namespace
+
+OMNIBAL_FACTOR_RULE_AND_PART(EmbeddingOp) {
   const auto last = static_cast<int64_t>(f.result().size()) - 1;
   for (int64_t dim = 0; dim < last; ++dim) {
     auto token = f.letter(f.result()[dim]);
@@ -89,24 +67,78 @@ OMNIBAL_FACTOR_RULE(EmbeddingOp) {
     f.onResult(0, dim, token);
   }
   auto column = f.letter(f.result()[last]);
+  f.onOperand(0, 0, f.letter(f.operand(0)[0], LetterKind::Index));
   f.onOperand(0, 1, column);
   f.onResult(0, last, column);
   f.linearIn({0});
   return true;
 }
+/// With rows of the table split, what others hold is zero.
+static LogicalResult buildPartOfEmbeddingOp(EmbeddingOp op, OpBuilder &builder, const PartOf &part,
+                                            ValueRange operands, SmallVectorImpl<Value> &results) {
+  std::optional<rt::UnitRange> own = heldRows(part, 0);
+  if (!own) {
+    buildSameOp(builder, op, part, operands, results);
+    return success();
+  }
+  GradientBuilder b(builder, op.getLoc());
+  Value table = operands[0];
+  if (own->size() == 0) { // a row of zeros to look up
+    SymbolicShape shape = shapeOf(table);
+    shape[0] = 1;
+    auto type = makeTensorType(op.getContext(), shape, tensorType(table).getElementType());
+    table = PadOp::create(builder, op.getLoc(), type, table, builder.getDenseI64ArrayAttr({0, 0}),
+                          DenseI64ArrayAttr());
+  }
+  OwnRows rows = ownRows(b, operands[1], *own);
+  Value ids = b.select(rows.isOwn, rows.rows, integer(b, rows.rows, 0));
+  IntegerAttr padding = op.getPaddingAttr();
+  if (padding)
+    padding = padding.getInt() >= own->begin && padding.getInt() < own->end
+                  ? builder.getI64IntegerAttr(padding.getInt() - own->begin)
+                  : IntegerAttr();
+  Value found = EmbeddingOp::create(builder, op.getLoc(), part.results[0], table, ids, padding);
+  results.push_back(b.mul(found, rowMask(b, rows.isOwn, found)));
+  return success();
+}
 
-/// Rows of features are closed: they are addressed.
-OMNIBAL_FACTOR_RULE(ImageMergeOp) {
+OMNIBAL_FACTOR_RULE_AND_PART(ImageMergeOp) {
   auto token = f.letter(f.result()[1]);
   f.onOperand(0, 1, token);
   f.onResult(0, 1, token);
-  onRows(f, 2, token, f.result()[1]);
+  f.onRows(2, token, f.result()[1]);
   auto column = f.letter(f.result()[2]);
   f.onOperand(0, 2, column);
   f.onOperand(1, static_cast<int64_t>(f.operand(1).size()) - 1, column);
   f.onResult(0, 2, column);
+  // Rows of features: the outermost of their dimensions.
+  for (int64_t dim = 0; dim + 1 < static_cast<int64_t>(f.operand(1).size()); ++dim)
+    if (auto row = f.letter(f.operand(1)[dim], LetterKind::Index)) {
+      f.onOperand(1, dim, row);
+      break;
+    }
+  f.added(0);
   f.linearIn({0, 1});
   return true;
+}
+/// With rows of features split, a part's result has its summand of the text, and its own pictures.
+static LogicalResult buildPartOfImageMergeOp(ImageMergeOp op, OpBuilder &builder,
+                                             const PartOf &part, ValueRange operands,
+                                             SmallVectorImpl<Value> &results) {
+  std::optional<rt::UnitRange> own = heldRows(part, 1);
+  if (!own) {
+    buildSameOp(builder, op, part, operands, results);
+    return success();
+  }
+  GradientBuilder b(builder, op.getLoc());
+  Value numbers = operands[2], text = operands[0];
+  Value isText = b.compare(ComparePredicate::LT, numbers, integer(b, numbers, 0));
+  OwnRows rows = ownRows(b, numbers, *own);
+  Value mine = b.select(rows.isOwn, rows.rows, integer(b, rows.rows, -1));
+  text = b.mul(text, rowMask(b, isText, text));
+  results.push_back(
+      ImageMergeOp::create(builder, op.getLoc(), part.results[0], text, operands[1], mine));
+  return success();
 }
 
 namespace {
@@ -137,10 +169,6 @@ OMNIBAL_FACTOR_RULE(LinearCrossEntropyOp) {
 }
 
 void omnibal::attachModelFactors(MLIRContext &context) {
-  AttentionOp::attachInterface<AttentionOpFactors>(context);
-  CrossAttentionOp::attachInterface<CrossAttentionOpFactors>(context);
-  GatedDeltaOp::attachInterface<GatedDeltaOpFactors>(context);
-  RopeOp::attachInterface<RopeOpFactors>(context);
   ShiftTokensOp::attachInterface<ShiftTokensOpFactors>(context);
   EmbeddingOp::attachInterface<EmbeddingOpFactors>(context);
   ImageMergeOp::attachInterface<ImageMergeOpFactors>(context);

@@ -278,8 +278,12 @@ TEST_F(FactorTest, RulesThatLieAreFound) {
     for (ValueLetters &letters : rule.results)
       std::swap(letters[1][0], letters[1][1]);
   }));
-  EXPECT_TRUE(lies("words", [](FactorRule &rule) { // rows that ids address
+  EXPECT_TRUE(lies("padded_words", [](FactorRule &rule) { // rows that ids address, cut inside
     rule.kinds[rule.operands[0][0][0]] = LetterKind::Sum;
+  }));
+  EXPECT_TRUE(lies("pictures", [](FactorRule &rule) { rule.added.clear(); }));
+  EXPECT_TRUE(lies("linear_cross_entropy", [](FactorRule &rule) { // words are no rows
+    rule.kinds[rule.operands[1][0][0]] = LetterKind::Sum;
   }));
   EXPECT_TRUE(lies("heads_of_columns", [](FactorRule &rule) { // features outside of heads
     std::swap(rule.operands[0][1][0], rule.operands[0][1][1]);

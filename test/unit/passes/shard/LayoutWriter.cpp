@@ -68,10 +68,13 @@ bool LayoutWriter::split(Operation *op, ArrayRef<Place> run) {
   const FactorRule &rule = *letters.ruleOf(op);
   bool sums = true;
   for (const Place &place : run) {
-    if (rule.kinds[place.ofOp] == LetterKind::Closed)
+    const LetterKind kind = rule.kinds[place.ofOp];
+    if (kind == LetterKind::Closed ||
+        (kind == LetterKind::Index && letters.ofOp(op, place.ofOp)[0] != run[0].ofLayer))
       return false;
-    sums &= rule.kinds[place.ofOp] == LetterKind::Sum;
+    sums &= kind == LetterKind::Sum || kind == LetterKind::Index;
   }
+  const bool startsItsLetter = letters.ofOp(op, run[0].ofOp)[0] == run[0].ofLayer;
   SmallVector<LayoutAttr> reads, layouts;
   bool gives = false;
   for (auto [i, dims] : llvm::enumerate(rule.results)) {
@@ -83,6 +86,8 @@ bool LayoutWriter::split(Operation *op, ArrayRef<Place> run) {
   }
   for (auto [i, dims] : llvm::enumerate(rule.operands)) {
     auto split = along(op, dims, run);
+    if (!split && startsItsLetter && llvm::is_contained(rule.picked, i))
+      split = LayoutAttr();
     if (!split)
       return false;
     const bool isAdded = gives && llvm::is_contained(rule.added, i);

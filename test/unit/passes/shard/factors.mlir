@@ -80,13 +80,14 @@ func.func @expand_rows(%x: tensor<1x3xf64>) -> tensor<5x3xf64> attributes {t.way
   %y = omnibal.expand %x : (tensor<1x3xf64>) -> tensor<5x3xf64>
   return %y : tensor<5x3xf64>
 }
-// 3 key heads, 2 queries of each; features and tokens stay.
-func.func @grouped_attention(%q: tensor<1x6x4x2xf64>, %k: tensor<1x3x4x2xf64>, %v: tensor<1x3x4x5xf64>) -> (tensor<1x6x4x5xf64>, tensor<1x6x4xf64>) attributes {t.ways = 4} {
+// Whole, copied, 3 key heads, 2 queries of each, and queries one by one as 6 or as 2 runs of 3;
+// features and tokens stay.
+func.func @grouped_attention(%q: tensor<1x6x4x2xf64>, %k: tensor<1x3x4x2xf64>, %v: tensor<1x3x4x5xf64>) -> (tensor<1x6x4x5xf64>, tensor<1x6x4xf64>) attributes {t.ways = 6} {
   %y, %l = omnibal.attention %q, %k, %v {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>} : (tensor<1x6x4x2xf64>, tensor<1x3x4x2xf64>, tensor<1x3x4x5xf64>) -> (tensor<1x6x4x5xf64>, tensor<1x6x4xf64>)
   return %y, %l : tensor<1x6x4x5xf64>, tensor<1x6x4xf64>
 }
-// Whole, copied, partial table, 3 ids, 2 columns; the 7 words stay.
-func.func @words(%t: tensor<7x2xf64>) -> tensor<3x2xf64> attributes {t.ways = 5} {
+// Whole, copied, partial table, 3 ids, 2 columns, 7 words of which each part has some rows.
+func.func @words(%t: tensor<7x2xf64>) -> tensor<3x2xf64> attributes {t.ways = 6} {
   %i = omnibal.constant dense<[6, 0, 3]> : tensor<3xi32>
   %y = omnibal.embedding %t, %i : (tensor<7x2xf64>, tensor<3xi32>) -> tensor<3x2xf64>
   return %y : tensor<3x2xf64>
@@ -137,4 +138,20 @@ func.func @xors(%x: tensor<3xi32> {t.values = dense<[1, 2, 3]> : tensor<3xi32>},
 func.func @largest_of_rows(%x: tensor<3x5xf64>) -> tensor<3x2xi64> attributes {t.ways = 3} {
   %z = omnibal.top_k %x {k = 2 : i64} : (tensor<3x5xf64>) -> tensor<3x2xi64>
   return %z : tensor<3x2xi64>
+}
+// Groups of 3: parts' queries begin and end in the middle of a key head's.
+func.func @queries_one_by_one(%q: tensor<1x12x3x2xf64>, %k: tensor<1x4x3x2xf64>, %v: tensor<1x4x3x2xf64>, %s: tensor<12xf64>) -> (tensor<1x12x3x2xf64>, tensor<1x12x3xf64>) {
+  %y, %l = omnibal.attention %q, %k, %v, %s {scale = 0.5 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 1>} : (tensor<1x12x3x2xf64>, tensor<1x4x3x2xf64>, tensor<1x4x3x2xf64>, tensor<12xf64>) -> (tensor<1x12x3x2xf64>, tensor<1x12x3xf64>)
+  return %y, %l : tensor<1x12x3x2xf64>, tensor<1x12x3xf64>
+}
+// Words that stay are counted from the outside: 6, or 2 or 3 of several, but no factor inside.
+func.func @padded_words(%t: tensor<6x2xf64>) -> tensor<5x2xf64> attributes {t.ways = 8} {
+  %i = omnibal.constant dense<[5, 0, 3, 3, 1]> : tensor<5xi32>
+  %y = omnibal.embedding %t, %i {padding = 3 : i64} : (tensor<6x2xf64>, tensor<5xi32>) -> tensor<5x2xf64>
+  return %y : tensor<5x2xf64>
+}
+func.func @pictures(%t: tensor<1x5x2xf64>, %f: tensor<?x3x2xf64, affine_map<(d0, d1) -> (d0, 3, 2)>>) -> tensor<1x5x2xf64> {
+  %r = omnibal.constant dense<[-1, 5, 0, -1, 2]> : tensor<5xi32>
+  %y = omnibal.image_merge %t, %f, %r : (tensor<1x5x2xf64>, tensor<?x3x2xf64, affine_map<(d0, d1) -> (d0, 3, 2)>>, tensor<5xi32>) -> tensor<1x5x2xf64>
+  return %y : tensor<1x5x2xf64>
 }
