@@ -141,9 +141,9 @@ Status checkSameModel(const Checkpoint &checkpoint, const Program &program, cons
                       std::inserter(lost, lost.end()));
   std::set_difference(trained.begin(), trained.end(), saved.begin(), saved.end(),
                       std::inserter(fresh, fresh.end()));
-  const std::string advice =
-      "; compile the program with the checkpoint's --freeze, or train on from the weights of a "
-      "finished run (--save)";
+  const std::string advice = "; compile the program with the checkpoint's --freeze or --lora, or "
+                             "train on from the weights "
+                             "of a finished run (--save)";
   if (!lost.empty())
     return invalid(checkpoint.path() + ": the run trained " + listed(lost) +
                    ", which this program does not train: the trained values would be lost" +

@@ -320,6 +320,7 @@ class Errors(AdapterCase):
                 ((*pattern, "--lora-dropout", "some"), 2, "only 0 is taken"),
                 ((*pattern, "--lora-rank", "0"), 2, "--lora-rank"),
                 ((*pattern, "--lora-alpha", "-1"), 2, "--lora-alpha"),
+                (("--lora", ""), 2, "--lora is empty"),
                 (("--lora-rank", "4"), 2, "--lora-rank needs --lora"),
                 (("--rslora",), 2, "--rslora needs --lora"),
                 (("--modules-to-save", "norm"), 2, "--modules-to-save needs --lora"),

@@ -30,8 +30,10 @@ void addAdapterOptions(CLI::App &app, Options &o) {
                  "the adapters, all of their parameters");
 }
 
-std::string checkAdapterOptions(const CLI::App &app) {
+std::string checkAdapterOptions(const CLI::App &app, const Options &options) {
   if (app.count("--lora") > 0) {
+    if (options.lora.empty())
+      return "--lora is empty; leave it out to train without adapters";
     for (const char *flag : {"--freeze", "--freeze-match"})
       if (app.count(flag) > 0)
         return std::string(flag) + " goes without --lora, beside which nothing trains but what "

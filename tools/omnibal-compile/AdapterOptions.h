@@ -10,7 +10,7 @@ namespace omnibal::compile {
 void addAdapterOptions(CLI::App &app, Options &options);
 
 /// What is wrong with them together with others; empty: nothing.
-std::string checkAdapterOptions(const CLI::App &app);
+std::string checkAdapterOptions(const CLI::App &app, const Options &options);
 
 } // namespace omnibal::compile
 #endif // TOOLS_OMNIBAL_COMPILE_ADAPTEROPTIONS_H

@@ -254,7 +254,7 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   auto isGiven = [&](const char *name) { return app.count(name) > 0; };
   const GivenOptions given{isGiven("--tiles"), isGiven("--tokens"), isGiven("--microbatches"),
                            isGiven("--schedule"), isGiven("--remat")};
-  std::string wrong = checkAdapterOptions(app);
+  std::string wrong = checkAdapterOptions(app, options);
   if (wrong.empty())
     wrong = checkLengthGroups(app, options);
   if (!wrong.empty()) {
