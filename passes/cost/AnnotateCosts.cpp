@@ -113,7 +113,7 @@ private:
       return success();
     return emitError(UnknownLoc::get(&getContext()))
            << batches << "/groups.json: `model` is the digest of another model, or of this one for "
-           << "another --target, --dtype or --freeze; make length groups for this one "
+           << "another --target, --dtype, --freeze or --lora; make length groups for this one "
            << "(--emit-length-groups) and run omnibal-batch with them, or leave the field out";
   }
 

@@ -11,7 +11,8 @@ Result<std::vector<float>> hostValues(const NamedTensor &tensor) {
   std::vector<float> values;
   values.reserve(static_cast<size_t>(elementsOf(tensor)));
   OMNIBAL_RETURN_IF_ERROR(streamTensor(tensor, [&](const float *data, size_t bytes) {
-    values.insert(values.end(), data, data + bytes / sizeof(float));
+    const size_t count = bytes / sizeof(float);
+    values.insert(values.end(), data, data + count);
     return Status::ok();
   }));
   return values;
