@@ -82,10 +82,10 @@ private:
       options.load = cost::loadAtCaps(epoch, caps.tiles, caps.tokens);
     }
     auto model = cost::CostModel::build(module, options);
-    if (failed(model) || failed(checkModel((*model)->digest())))
+    if (failed(model))
       return failure();
     FailureOr<cost::UnitCostTable> units = (*model)->annotate(options.load);
-    if (failed(units))
+    if (failed(units) || failed(checkModel((*model)->digest())))
       return failure();
     cost::CostReport report{std::move(*units), options.device, options.load, !calibration.empty(),
                             std::move(epoch)};

@@ -105,7 +105,8 @@ public:
   /// Returns the terms of every layer and option, in the order of `omnibal.cost`; call it after
   /// annotate().
   virtual std::vector<std::vector<LayerTerms>> terms() const = 0;
-  /// Returns 32 hexadecimal digits that tell models apart whose layers do other work.
+  /// Returns 32 hexadecimal digits that tell models apart whose layers do other work; call it after
+  /// annotate().
   virtual std::string digest() const = 0;
 };
 
