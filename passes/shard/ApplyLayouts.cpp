@@ -149,12 +149,10 @@ LogicalResult PartBody::build(Operation &op) {
   PartOf part{choice.parts, choice.part, *reads, *layouts, wholeOperands, wholeResults, types};
   Operation *last =
       builder.getInsertionBlock()->empty() ? nullptr : &builder.getInsertionBlock()->back();
-  if (auto divided = dyn_cast<FactorOpInterface>(op)) {
-    if (failed(divided.buildPart(builder, part, operands, results)))
-      return failure();
-  } else {
-    buildSameOp(builder, &op, part, operands, results);
-  }
+  auto divided = dyn_cast<FactorOpInterface>(op);
+  if (failed(divided ? divided.buildPart(builder, part, operands, results)
+                     : buildSameOp(builder, &op, part, operands, results)))
+    return failure();
   for (Operation *built = last ? last->getNextNode() : &builder.getInsertionBlock()->front(); built;
        built = built->getNextNode()) {
     built->removeAttr(readsAttrName);

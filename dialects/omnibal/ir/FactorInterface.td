@@ -20,11 +20,7 @@ def FactorOpInterface : OpInterface<"FactorOpInterface"> {
       a value for each result.}],
       "::llvm::LogicalResult", "buildPart",
       (ins "::mlir::OpBuilder &":$builder, "const ::omnibal::PartOf &":$part,
-           "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results),
-      /*methodBody=*/"", /*defaultImplementation=*/[{
-        ::omnibal::buildSameOp(builder, $_op, part, operands, results);
-        return ::llvm::success();
-      }]>
+           "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results)>
   ];
 }
 

@@ -52,8 +52,9 @@ struct PartOf {
 };
 
 /// Builds the same op on these operands, with the part's results: what most ops do.
-void buildSameOp(mlir::OpBuilder &builder, mlir::Operation *op, const PartOf &part,
-                 mlir::ValueRange operands, llvm::SmallVectorImpl<mlir::Value> &results);
+llvm::LogicalResult buildSameOp(mlir::OpBuilder &builder, mlir::Operation *op, const PartOf &part,
+                                mlir::ValueRange operands,
+                                llvm::SmallVectorImpl<mlir::Value> &results);
 
 /// Attaches the rules of all ops of the dialect (rules/Factors*.cpp).
 void attachFactorRules(mlir::MLIRContext &context);

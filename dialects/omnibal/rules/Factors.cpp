@@ -6,13 +6,14 @@ using namespace omnibal;
 
 #include "dialects/omnibal/ir/FactorInterface.cpp.inc"
 
-void omnibal::buildSameOp(OpBuilder &builder, Operation *op, const PartOf &part,
-                          ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult omnibal::buildSameOp(OpBuilder &builder, Operation *op, const PartOf &part,
+                                   ValueRange operands, SmallVectorImpl<Value> &results) {
   Operation *same = builder.clone(*op);
   same->setOperands(operands);
   for (auto [result, type] : llvm::zip_equal(same->getResults(), part.results))
     result.setType(type);
   results.append(same->result_begin(), same->result_end());
+  return success();
 }
 
 void omnibal::attachFactorRules(MLIRContext &context) {

@@ -53,7 +53,8 @@ void attachModelFactors(mlir::MLIRContext &context);
 
 } // namespace omnibal
 
-#define OMNIBAL_FACTOR_MODEL(OP, METHODS)                                                          \
+/// The model of an op; BUILD_PART is called as buildSameOp is.
+#define OMNIBAL_FACTOR_MODEL(OP, BUILD_PART)                                                       \
   static bool describe##OP([[maybe_unused]] omnibal::OP op, omnibal::FactorBuilder &f);            \
   namespace {                                                                                      \
   struct OP##Factors : omnibal::FactorOpInterface::ExternalModel<OP##Factors, omnibal::OP> {       \
@@ -63,23 +64,22 @@ void attachModelFactors(mlir::MLIRContext &context);
         return std::nullopt;                                                                       \
       return f.take();                                                                             \
     }                                                                                              \
-    METHODS                                                                                        \
+    llvm::LogicalResult buildPart(mlir::Operation *op, mlir::OpBuilder &builder,                   \
+                                  const omnibal::PartOf &part, mlir::ValueRange operands,          \
+                                  llvm::SmallVectorImpl<mlir::Value> &results) const {             \
+      return BUILD_PART(builder, mlir::cast<omnibal::OP>(op), part, operands, results);            \
+    }                                                                                              \
   };                                                                                               \
   }                                                                                                \
   static bool describe##OP([[maybe_unused]] omnibal::OP op, omnibal::FactorBuilder &f)
 
 /// Begins the rule of an op: adds the letters of `op` to `f`; false where it is not divided.
-#define OMNIBAL_FACTOR_RULE(OP) OMNIBAL_FACTOR_MODEL(OP, )
+#define OMNIBAL_FACTOR_RULE(OP) OMNIBAL_FACTOR_MODEL(OP, omnibal::buildSameOp)
 /// The same for an op of which a part runs something else, which buildPartOf##OP builds.
 #define OMNIBAL_FACTOR_RULE_AND_PART(OP)                                                           \
   static llvm::LogicalResult buildPartOf##OP(                                                      \
-      omnibal::OP op, mlir::OpBuilder &builder, const omnibal::PartOf &part,                       \
+      mlir::OpBuilder &builder, omnibal::OP op, const omnibal::PartOf &part,                       \
       mlir::ValueRange operands, llvm::SmallVectorImpl<mlir::Value> &results);                     \
-  OMNIBAL_FACTOR_MODEL(                                                                            \
-      OP, llvm::LogicalResult buildPart(mlir::Operation *op, mlir::OpBuilder &builder,             \
-                                        const omnibal::PartOf &part, mlir::ValueRange operands,    \
-                                        llvm::SmallVectorImpl<mlir::Value> &results) const {       \
-        return buildPartOf##OP(mlir::cast<omnibal::OP>(op), builder, part, operands, results);     \
-      })
+  OMNIBAL_FACTOR_MODEL(OP, buildPartOf##OP)
 
 #endif // DIALECTS_OMNIBAL_RULES_FACTORS_H

@@ -79,8 +79,7 @@ LogicalResult buildHeads(Operation *op, std::optional<unsigned> sinks, OpBuilder
   const bool isPicked = read.isSplit() && read.getDim() == 1 && !part.reads[1].isSplit() &&
                         keys > 1 && read.getUnits() * read.getInner() == all;
   if (!isPicked) {
-    buildSameOp(builder, op, part, operands, results);
-    return success();
+    return buildSameOp(builder, op, part, operands, results);
   }
   GradientBuilder b(builder, op->getLoc());
   const int64_t group = all / keys;
@@ -117,13 +116,13 @@ std::optional<unsigned> sinksOf(AttentionOp op) {
 } // namespace
 
 OMNIBAL_FACTOR_RULE_AND_PART(AttentionOp) { return !op.getMask() && addHeads(f, sinksOf(op)); }
-static LogicalResult buildPartOfAttentionOp(AttentionOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfAttentionOp(OpBuilder &builder, AttentionOp op, const PartOf &part,
                                             ValueRange operands, SmallVectorImpl<Value> &results) {
   return buildHeads(op, sinksOf(op), builder, part, operands, results);
 }
 
 OMNIBAL_FACTOR_RULE_AND_PART(CrossAttentionOp) { return addHeads(f); }
-static LogicalResult buildPartOfCrossAttentionOp(CrossAttentionOp op, OpBuilder &builder,
+static LogicalResult buildPartOfCrossAttentionOp(OpBuilder &builder, CrossAttentionOp op,
                                                  const PartOf &part, ValueRange operands,
                                                  SmallVectorImpl<Value> &results) {
   return buildHeads(op, std::nullopt, builder, part, operands, results);

@@ -32,6 +32,10 @@ struct ElementwiseFactors : FactorOpInterface::ExternalModel<ElementwiseFactors<
     addLinear(op, f);
     return f.take();
   }
+  LogicalResult buildPart(Operation *op, OpBuilder &builder, const PartOf &part,
+                          ValueRange operands, SmallVectorImpl<Value> &results) const {
+    return buildSameOp(builder, op, part, operands, results);
+  }
 };
 
 template <typename... OpTs> void attach(MLIRContext &context) {

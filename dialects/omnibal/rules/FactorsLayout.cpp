@@ -150,9 +150,10 @@ OMNIBAL_FACTOR_RULE_AND_PART(SliceOp) {
   f.linearIn({0});
   return true;
 }
-static LogicalResult buildPartOfSliceOp(SliceOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfSliceOp(OpBuilder &builder, SliceOp op, const PartOf &part,
                                         ValueRange operands, SmallVectorImpl<Value> &results) {
-  buildSameOp(builder, op, part, operands, results);
+  if (failed(buildSameOp(builder, op, part, operands, results)))
+    return failure();
   results.back().getDefiningOp<SliceOp>().setBeginAttr(ownBegins(builder, *op.getBegin(), part));
   return success();
 }
@@ -164,9 +165,10 @@ OMNIBAL_FACTOR_RULE_AND_PART(PadOp) {
   f.linearIn({0});
   return true;
 }
-static LogicalResult buildPartOfPadOp(PadOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfPadOp(OpBuilder &builder, PadOp op, const PartOf &part,
                                       ValueRange operands, SmallVectorImpl<Value> &results) {
-  buildSameOp(builder, op, part, operands, results);
+  if (failed(buildSameOp(builder, op, part, operands, results)))
+    return failure();
   results.back().getDefiningOp<PadOp>().setLowAttr(ownBegins(builder, op.getLow(), part));
   return success();
 }

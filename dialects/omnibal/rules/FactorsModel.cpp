@@ -74,12 +74,11 @@ OMNIBAL_FACTOR_RULE_AND_PART(EmbeddingOp) {
   return true;
 }
 /// With rows of the table split, what others hold is zero.
-static LogicalResult buildPartOfEmbeddingOp(EmbeddingOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfEmbeddingOp(OpBuilder &builder, EmbeddingOp op, const PartOf &part,
                                             ValueRange operands, SmallVectorImpl<Value> &results) {
   std::optional<rt::UnitRange> own = heldRows(part, 0);
   if (!own) {
-    buildSameOp(builder, op, part, operands, results);
-    return success();
+    return buildSameOp(builder, op, part, operands, results);
   }
   GradientBuilder b(builder, op.getLoc());
   Value table = operands[0];
@@ -122,13 +121,12 @@ OMNIBAL_FACTOR_RULE_AND_PART(ImageMergeOp) {
   return true;
 }
 /// With rows of features split, a part's result has its summand of the text, and its own pictures.
-static LogicalResult buildPartOfImageMergeOp(ImageMergeOp op, OpBuilder &builder,
+static LogicalResult buildPartOfImageMergeOp(OpBuilder &builder, ImageMergeOp op,
                                              const PartOf &part, ValueRange operands,
                                              SmallVectorImpl<Value> &results) {
   std::optional<rt::UnitRange> own = heldRows(part, 1);
   if (!own) {
-    buildSameOp(builder, op, part, operands, results);
-    return success();
+    return buildSameOp(builder, op, part, operands, results);
   }
   GradientBuilder b(builder, op.getLoc());
   Value numbers = operands[2], text = operands[0];

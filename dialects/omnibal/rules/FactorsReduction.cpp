@@ -61,14 +61,13 @@ OMNIBAL_FACTOR_RULE_AND_PART(ReduceOp) {
   return true;
 }
 /// A mean over what parts hold together is a sum over what each holds, divided by all of it.
-static LogicalResult buildPartOfReduceOp(ReduceOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfReduceOp(OpBuilder &builder, ReduceOp op, const PartOf &part,
                                          ValueRange operands, SmallVectorImpl<Value> &results) {
   SmallVector<int64_t> axes = axesOf(op, part.wholeOperands[0].getRank());
   LayoutAttr read = part.reads[0];
   if (op.getKind() != ReduceKind::Mean || !read.isSplit() ||
       !llvm::is_contained(axes, read.getDim())) {
-    buildSameOp(builder, op, part, operands, results);
-    return success();
+    return buildSameOp(builder, op, part, operands, results);
   }
   GradientBuilder b(builder, op.getLoc());
   int64_t size = 1;
@@ -150,12 +149,11 @@ OMNIBAL_FACTOR_RULE_AND_PART(RMSNormOp) {
   addNorm(op, static_cast<int64_t>(op.getAxis()), f);
   return true;
 }
-static LogicalResult buildPartOfRMSNormOp(RMSNormOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfRMSNormOp(OpBuilder &builder, RMSNormOp op, const PartOf &part,
                                           ValueRange operands, SmallVectorImpl<Value> &results) {
   SmallVector<int64_t> axes = splitAxes(static_cast<int64_t>(op.getAxis()), part);
   if (axes.empty()) {
-    buildSameOp(builder, op, part, operands, results);
-    return success();
+    return buildSameOp(builder, op, part, operands, results);
   }
   GradientBuilder b(builder, op.getLoc());
   Value y = normalized(b, operands[0], axes, op.getEpsilon().convertToDouble(), part);
@@ -167,12 +165,11 @@ OMNIBAL_FACTOR_RULE_AND_PART(LayerNormOp) {
   addNorm(op, static_cast<int64_t>(op.getAxis()), f);
   return true;
 }
-static LogicalResult buildPartOfLayerNormOp(LayerNormOp op, OpBuilder &builder, const PartOf &part,
+static LogicalResult buildPartOfLayerNormOp(OpBuilder &builder, LayerNormOp op, const PartOf &part,
                                             ValueRange operands, SmallVectorImpl<Value> &results) {
   SmallVector<int64_t> axes = splitAxes(static_cast<int64_t>(op.getAxis()), part);
   if (axes.empty()) {
-    buildSameOp(builder, op, part, operands, results);
-    return success();
+    return buildSameOp(builder, op, part, operands, results);
   }
   GradientBuilder b(builder, op.getLoc());
   Value centered = b.sub(operands[0], meanOverParts(b, operands[0], axes, part));
