@@ -136,10 +136,11 @@ bool everythingFits(Problem problem, int64_t stages, int64_t moreBytes,
   return row.size() <= row.model.layers && reachOf(row).layer == row.model.layers;
 }
 
-/// The least bytes more on every stage that make it fit.
+/// The least bytes more on every stage that make it fit; no problem's bytes reach the most.
 int64_t bytesThatHelp(const Problem &problem, const SearchControl &clock) {
+  constexpr int64_t most = int64_t{1} << 60;
   int64_t low = 0, high = 1;
-  while (!everythingFits(problem, problem.cluster.stages, high, clock)) {
+  while (high < most && !everythingFits(problem, problem.cluster.stages, high, clock)) {
     low = high;
     high *= 2;
   }
@@ -207,6 +208,10 @@ std::string explainInfeasible(const PlanningModel &model, double seconds) {
   const Problem &problem = model.problem;
   if (model.stages * chunksOf(problem) > model.layers)
     return tooFewLayers(problem);
+  // Lists by search may have other numbers of chunks than one a stage, which is what a row has.
+  if (!problem.varyCuts &&
+      static_cast<int64_t>(problem.givenCuts.size()) != model.stages * chunksOf(problem) + 1)
+    return "";
   Row row(problem, clock);
   Reach reach = reachOf(row);
   if (!reach.isKnown || reach.layer == model.layers)

@@ -121,6 +121,22 @@ TEST(Search, SaysWhatChunksOfOneRankLack) {
   EXPECT_NE(why.find("6 bytes more on every stage"), std::string::npos) << why;
 }
 
+/// A list by search may have more chunks than one a stage; no bytes that were counted for one a
+/// stage say anything about them.
+TEST(Search, DoesNotGuessWhatChunksOfGivenCutsLack) {
+  Problem p = threeLayers(2, 150);
+  p.layers.push_back(p.layers.back());
+  p.layers.back().name = "block.d";
+  p.edges.push_back({2, 3, 1, 1});
+  p.schedule = "auto";
+  p.varyCuts = false;
+  p.givenCuts = {0, 1, 2, 3, 4};
+  SearchResult found = searchPlan(p, {});
+  EXPECT_FALSE(found.plan);
+  EXPECT_EQ(found.problem, noPlanFound);
+  EXPECT_LT(found.seconds, 5);
+}
+
 TEST(Search, RefusesNumbersThatCannotBeAddedUp) {
   using Change = void (*)(Problem &);
   const std::pair<const char *, Change> cases[] = {

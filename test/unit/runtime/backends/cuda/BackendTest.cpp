@@ -128,6 +128,7 @@ TEST(CudaBackend, MemoryThatIsNotThere) {
       << arena.status().message();
 
   // What the backend itself will need must fit too.
+  (*opened).reset(); // before its device
   small.memory = 8000;
   fake::reset(0, small);
   opened = openCudaBackend(0, {});
