@@ -46,8 +46,10 @@ std::string StageLayout::buildBackward(rt::Chunk &chunk, rt::ActionKind kind,
 
   for (int64_t index = static_cast<int64_t>(graph.calls.size()) - 1; index >= 0; --index) {
     const CallMemory &call = graph.calls[index];
-    int64_t function = functionOf(index, kind);
-    if (call.chunk != chunk.id || function < 0)
+    if (call.chunk != chunk.id)
+      continue;
+    const int64_t function = functionOf(index, kind);
+    if (function < 0)
       continue;
     std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
     std::vector<std::pair<int64_t, rt::Location>> later; // contributions to add after the call
@@ -128,8 +130,10 @@ std::string StageLayout::buildWeightGrad(rt::Chunk &chunk) {
     return "";
   for (int64_t index = static_cast<int64_t>(graph.calls.size()) - 1; index >= 0; --index) {
     const CallMemory &call = graph.calls[index];
-    int64_t function = functionOf(index, list.kind);
-    if (call.chunk != chunk.id || function < 0)
+    if (call.chunk != chunk.id)
+      continue;
+    const int64_t function = functionOf(index, list.kind);
+    if (function < 0)
       continue;
     std::map<std::pair<rt::Role, int64_t>, rt::Location> special;
     for (const FormalMemory &formal : graph.functions[function].formals) {

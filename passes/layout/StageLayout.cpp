@@ -108,9 +108,12 @@ std::pair<int64_t, std::string> StageLayout::ownerOf(int64_t call) const {
   return {graph.calls[call].chunk, std::to_string(graph.calls[call].chunk)};
 }
 
-/// Modes whose steps are not planned run what the plan's own options have.
+/// Modes whose steps are not planned run what the plan's own options have. A call of another chunk
+/// may have fewer variants than the one that is being built.
 const CalleeFunctions &StageLayout::functionsOf(int64_t call) const {
-  return stepPlanned ? graph.calls[call].functionsIn(variant) : graph.calls[call].functions;
+  const CallMemory &site = graph.calls[call];
+  return stepPlanned ? site.functionsIn(std::min(variant, site.variantCount() - 1))
+                     : site.functions;
 }
 
 int64_t StageLayout::functionOf(int64_t call, rt::ActionKind kind) const {

@@ -63,11 +63,11 @@ std::string problemWith(Operation *op, bool besideLogits) {
     if (rank >= 2 && along(matmul.getLhs(), matmul.getTransposeLhs() ? rank - 2 : rank - 1))
       return "sums over tokens of the row, also across samples";
   } else if (auto conv = dyn_cast<ConvOp>(op)) {
-    for (const SymbolicDim &dim : ArrayRef(shapeOf(conv.getInput())).drop_front(2))
+    SymbolicShape shape = shapeOf(conv.getInput());
+    for (const SymbolicDim &dim : ArrayRef(shape).drop_front(2))
       if (isTokenDim(dim))
         return "is a convolution along the tokens that mixes channels or looks ahead; causal ones "
-               "of "
-               "each channel by itself are supported";
+               "of each channel by itself are supported";
   } else if (auto slice = dyn_cast<SliceOp>(op)) {
     SymbolicShape from = shapeOf(slice.getInput()), to = shapeOf(slice.getResult());
     for (auto [before, after] : llvm::zip_equal(from, to))
