@@ -91,7 +91,20 @@ Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &option
 /// they are.
 Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
                                StepUnderWay &step) {
-  enum { Labels, Tokens, Padded, Tiles, Flops, Stops, Saves, Saving, SaveFailed, Damaged, Counts };
+  enum {
+    Labels,
+    Samples,
+    Tokens,
+    Padded,
+    Tiles,
+    Flops,
+    Stops,
+    Saves,
+    Saving,
+    SaveFailed,
+    Damaged,
+    Counts
+  };
   std::vector<double> counts(Counts);
   const PreparedMode &prepared = impl->modes.at(trainModeName(options.mode));
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
@@ -100,6 +113,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
     if (theStage != 0)
       continue;
     counts[Labels] += static_cast<double>(batch->labelTokens);
+    counts[Samples] += static_cast<double>(batch->borders.size()) - 1;
     counts[Tokens] += static_cast<double>(batch->tokens);
     counts[Padded] += static_cast<double>(prepared.rows(batch->tokens) - batch->tokens);
     counts[Tiles] += static_cast<double>(batch->tiles);
@@ -118,6 +132,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.saveFailed = counts[SaveFailed] > 0;
   result.dropped = counts[Damaged] > 0;
   result.labelTokens = std::llround(counts[Labels]);
+  result.samples = std::llround(counts[Samples]);
   result.tokens = std::llround(counts[Tokens]);
   result.paddedTokens = std::llround(counts[Padded]);
   result.tiles = std::llround(counts[Tiles]);

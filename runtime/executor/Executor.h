@@ -82,7 +82,7 @@ struct StepResult {
   /// The parts of the loss: the mean loss of a label token, and the mean balancing loss of a
   /// micro-batch with tokens, which counts as many times as the program says.
   double tokenLoss = 0, routerLoss = 0;
-  int64_t labelTokens = 0, tokens = 0, tiles = 0;
+  int64_t labelTokens = 0, samples = 0, tokens = 0, tiles = 0;
   bool stop = false, save = false;         ///< a rank asked for it (StepOptions)
   bool saving = false, saveFailed = false; ///< a rank told it
   /// Some rank's micro-batches were damaged (MicrobatchSource): nothing was updated, and loss and

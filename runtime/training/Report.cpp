@@ -36,6 +36,10 @@ std::string duration(double seconds) {
   return text;
 }
 
+double tokensPerSecond(const StepResult &r) {
+  return r.stepSeconds > 0 ? static_cast<double>(r.tokens) / r.stepSeconds : 0;
+}
+
 /// Drops a log's lines from step `first` on: a killed run may have logged steps after its last
 /// checkpoint, which are computed again. Returns how many others were dropped as no lines of a log.
 Result<int64_t> keepStepsBefore(const std::string &path, int64_t first) {
@@ -133,9 +137,17 @@ Reporter::~Reporter() {
 }
 
 Status Reporter::open() {
-  const std::string &path = session.options.log;
-  if (!session.leads() || path.empty())
+  if (!session.leads())
     return Status::ok();
+  // Before the log of an earlier run is lost.
+  if (const std::string &folder = session.options.tensorboard; !folder.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(events, EventFile::create(folder, first));
+  }
+  return session.options.log.empty() ? Status::ok() : openLog();
+}
+
+Status Reporter::openLog() {
+  const std::string &path = session.options.log;
   std::error_code ignored;
   bool append = first > 0;
   if (append && std::filesystem::exists(path, ignored)) {
@@ -160,7 +172,7 @@ void Reporter::note(const std::string &text) {
   std::cerr << "omnibal-run: " << text << std::endl;
 }
 
-void Reporter::write(const nlohmann::ordered_json &line) {
+void Reporter::writeLog(const nlohmann::ordered_json &line) {
   log << line.dump() << std::endl;
   if (!log)
     failure = {Code::Unavailable,
@@ -169,7 +181,16 @@ void Reporter::write(const nlohmann::ordered_json &line) {
 
 void Reporter::skip(int64_t step, const std::string &why) {
   if (log.is_open() && failure)
-    write({{"step", step}, {"skipped", why}});
+    writeLog({{"step", step}, {"skipped", why}});
+}
+
+void Reporter::writeEvent(int64_t step, const nlohmann::ordered_json &line) {
+  std::vector<Scalar> scalars;
+  for (const auto &[field, value] : line.items())
+    if (value.is_number() && field != "step")
+      scalars.push_back({"train/" + field, value.get<float>()});
+  if (Status written = events->write(step, scalars); !written && failure)
+    failure = std::move(written);
 }
 
 void Reporter::Sums::add(const StepResult &r) {
@@ -192,45 +213,53 @@ void Reporter::noteStep(int64_t step, size_t mode, const StepResult &r) {
     plans.add(*r.plan, r.pipelineSeconds);
 }
 
+nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepResult &r,
+                                        double learningRate) {
+  nlohmann::ordered_json line = {{"step", step},
+                                 {"loss", r.loss},
+                                 {"grad_norm", r.gradientNorm},
+                                 {"lr", learningRate},
+                                 {"label_tokens", r.labelTokens},
+                                 {"samples", r.samples},
+                                 {"tokens", r.tokens},
+                                 {"padded_tokens", r.paddedTokens},
+                                 {"tiles", r.tiles},
+                                 {"step_ms", r.stepSeconds * 1e3},
+                                 {"tokens_per_s", tokensPerSecond(r)},
+                                 {"bubble", r.bubble},
+                                 {"idle", r.idle},
+                                 {"model_flops", r.flops},
+                                 {"pipeline_ms", r.pipelineSeconds * 1e3},
+                                 {"epilogue_ms", r.epilogueSeconds * 1e3},
+                                 {"messages", r.messages},
+                                 {"message_bytes", r.messageBytes}};
+  if (ofModes.size() > 1)
+    line["mode"] = session.program().trainModes[mode].name;
+  if (session.program().info.routerLossCoefficient != 0) {
+    line["token_loss"] = r.tokenLoss;
+    line["router_loss"] = r.routerLoss;
+  }
+  if (r.plan)
+    PlanLog::write(*r.plan, line);
+  if (waitedSeconds > 0)
+    line["checkpoint_ms"] = std::exchange(waitedSeconds, 0) * 1e3;
+  if (!leftOut.empty())
+    line["skipped_samples"] = std::exchange(leftOut, {});
+  if (session.peakFlops > 0 && r.stepSeconds > 0)
+    line["mfu"] = r.flops / (r.stepSeconds * session.peakFlops);
+  return line;
+}
+
 void Reporter::step(int64_t step, size_t mode, const StepResult &r, double learningRate) {
   if (!session.leads())
     return;
   noteStep(step, mode, r);
-  const double seconds = r.stepSeconds;
-  double rate = seconds > 0 ? static_cast<double>(r.tokens) / seconds : 0;
-  if (log.is_open() && failure) {
-    nlohmann::ordered_json line = {{"step", step},
-                                   {"loss", r.loss},
-                                   {"grad_norm", r.gradientNorm},
-                                   {"lr", learningRate},
-                                   {"label_tokens", r.labelTokens},
-                                   {"tokens", r.tokens},
-                                   {"padded_tokens", r.paddedTokens},
-                                   {"tiles", r.tiles},
-                                   {"step_ms", seconds * 1e3},
-                                   {"tokens_per_s", rate},
-                                   {"bubble", r.bubble},
-                                   {"idle", r.idle},
-                                   {"model_flops", r.flops},
-                                   {"pipeline_ms", r.pipelineSeconds * 1e3},
-                                   {"epilogue_ms", r.epilogueSeconds * 1e3},
-                                   {"messages", r.messages},
-                                   {"message_bytes", r.messageBytes}};
-    if (ofModes.size() > 1)
-      line["mode"] = session.program().trainModes[mode].name;
-    if (session.program().info.routerLossCoefficient != 0) {
-      line["token_loss"] = r.tokenLoss;
-      line["router_loss"] = r.routerLoss;
-    }
-    if (r.plan)
-      PlanLog::write(*r.plan, line);
-    if (waitedSeconds > 0)
-      line["checkpoint_ms"] = std::exchange(waitedSeconds, 0) * 1e3;
-    if (!leftOut.empty())
-      line["skipped_samples"] = std::exchange(leftOut, {});
-    if (session.peakFlops > 0 && seconds > 0)
-      line["mfu"] = r.flops / (seconds * session.peakFlops);
-    write(line);
+  if ((log.is_open() || events) && failure) {
+    const nlohmann::ordered_json line = lineOf(step, mode, r, learningRate);
+    if (log.is_open())
+      writeLog(line);
+    if (events)
+      writeEvent(step, line);
   }
   double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
   double left =
@@ -241,7 +270,8 @@ void Reporter::step(int64_t step, size_t mode, const StepResult &r, double learn
       "step %lld/%lld  loss %.4f  gnorm %.3f  lr %.2e  %.1f ms  %.0f tok/s  bubble %.1f %%  "
       "ETA %s",
       static_cast<long long>(step + 1), static_cast<long long>(total), r.loss, r.gradientNorm,
-      learningRate, seconds * 1e3, rate, r.bubble * 100, duration(left).c_str());
+      learningRate, r.stepSeconds * 1e3, tokensPerSecond(r), r.bubble * 100,
+      duration(left).c_str());
   bool last = step + 1 == total;
   if (terminal) {
     std::cerr << "\r\x1b[K" << text << std::flush;

@@ -1,12 +1,14 @@
-//===- Report.h - Banner, progress line, log and trace file ------------------------------===//
+//===- Report.h - Banner, progress line, log, event and trace file -----------------------===//
 #ifndef RUNTIME_TRAINING_REPORT_H
 #define RUNTIME_TRAINING_REPORT_H
 
 #include "runtime/executor/Trace.h"
 #include "runtime/training/PlanLog.h"
 #include "runtime/training/Session.h"
+#include "runtime/training/events/EventFile.h"
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace omnibal::rt {
@@ -31,7 +33,8 @@ public:
   void waited(double seconds) { waitedSeconds += seconds; }
   /// A sample that the next step goes without, for its line in the log.
   void leaveOut(const std::string &key) { leftOut.push_back(key); }
-  /// The first error of writing the log; steps are told on the terminal all the same.
+  /// The first error of writing the log or the event file; steps are told on the terminal all the
+  /// same.
   const Status &health() const { return failure; }
   /// What the steps after the first two were like.
   void summarize();
@@ -54,7 +57,13 @@ private:
   void noteStep(int64_t step, size_t mode, const StepResult &result);
   void summarizeModes();
   std::string flopRate(const Sums &of) const;
-  void write(const nlohmann::ordered_json &line);
+  Status openLog();
+  /// What is told of a step.
+  nlohmann::ordered_json lineOf(int64_t step, size_t mode, const StepResult &result,
+                                double learningRate);
+  void writeLog(const nlohmann::ordered_json &line);
+  /// The line's numbers, for TensorBoard.
+  void writeEvent(int64_t step, const nlohmann::ordered_json &line);
 
   const Session &session;
   int64_t first, total, lastTold = -1;
@@ -62,6 +71,7 @@ private:
   bool lineOpen = false;
   Clock::time_point begin = Clock::now();
   std::ofstream log;
+  std::optional<EventFile> events;
   Status failure;
   std::vector<std::string> leftOut;
   double waitedSeconds = 0;

@@ -32,7 +32,7 @@ struct RunOptions {
   AdamWOptions adamW{.weightDecay = 0.05};
   double clip = 1.0;
   LossNormalizer lossNormalizer = LossNormalizer::Step;
-  std::string log, trace, save, saveGradients;
+  std::string log, tensorboard, trace, save, saveGradients;
   std::optional<StoredType> saveType; ///< none: the source's
   int64_t shardBytes = 5'000'000'000;
   bool mergeAdapters = false; ///< `save` is the model with them, not a folder of adapters

@@ -8,11 +8,15 @@ import importlib.util
 import os
 import sys
 
+# Too big for tools/python/requirements.txt: packages of one test, for those who want to run it.
+BY_HAND = {"tensorboard"}
+
 
 def main():
     missing = [module for module in sys.argv[1].split(",") if importlib.util.find_spec(module) is None]
     if missing:
-        print(f"not run: without {', '.join(missing)}, which tools/scripts/setup.sh --python installs")
+        by = "pip" if BY_HAND.issuperset(missing) else "tools/scripts/setup.sh --python"
+        print(f"not run: without {', '.join(missing)}, which {by} installs")
         sys.exit(77)
     os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 

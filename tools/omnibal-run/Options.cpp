@@ -160,6 +160,9 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       ->capture_default_str();
   app.add_option("--log", o.log,
                  "JSON lines, one a step (truncated at the start, appended on --resume)");
+  app.add_option("--tensorboard", o.tensorboard,
+                 "Folder that gets an event file with the numbers of every step of training, for "
+                 "TensorBoard (a new file at every start)");
   app.add_option("--trace", o.trace,
                  "Chrome trace of one step (the third, or the last of fewer), for Perfetto");
   app.add_option("--trace-steps", o.traceSteps,
