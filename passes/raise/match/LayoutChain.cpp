@@ -132,7 +132,8 @@ std::optional<LayoutChain::Steps> LayoutChain::onSourceDims() const {
   // Which source dimension each factor came from: the factors in source order fill them up.
   SmallVector<Factor> sorted = flat;
   llvm::sort(sorted, [](const Factor &a, const Factor &b) { return a.sourceRank < b.sourceRank; });
-  SmallVector<int64_t> dimOf(flat.size(), -1); // by sourceRank
+  // By sourceRank, which leaves dimensions of size 1 out only after a reshape.
+  SmallVector<int64_t> dimOf(std::max(source.size(), flat.size()), -1);
   size_t next = 0;
   for (auto [i, dim] : llvm::enumerate(source)) {
     SymbolicDim need = dim;
@@ -143,7 +144,7 @@ std::optional<LayoutChain::Steps> LayoutChain::onSourceDims() const {
       if (!remaining)
         return std::nullopt;
       need = *remaining;
-      dimOf[next++] = i;
+      dimOf[sorted[next++].sourceRank] = static_cast<int64_t>(i);
     }
   }
   SmallVector<int64_t> order; // source dimensions in target order
