@@ -88,7 +88,7 @@ FailureOr<HostTensor> probe(func::FuncOp function, Value value, const ProbeInput
       if (failed(tensor))
         return failure();
       for (int64_t i = 0; i < tensor->size(); ++i)
-        if (double value = tensor->at(i); value == std::floor(value))
+        if (double value = tensor->at(i); value == std::floor(value) && std::abs(value) < 0x1p53)
           if (auto it = inputs.substitutes.find(static_cast<int64_t>(std::abs(value)));
               it != inputs.substitutes.end())
             tensor->set(i, value < 0 ? -it->second : it->second);
