@@ -1,5 +1,4 @@
 #include "runtime/executor/ActionRun.h"
-#include "runtime/program/RankGrid.h"
 #include "runtime/schedule/ActionKinds.h"
 #include <algorithm>
 #include <cstring>
@@ -142,7 +141,8 @@ Status ActionRun::communicate(const Action &a) {
       pieces.push_back({pieceAt(region, p, within, a.unit(), tiles, *batch), size});
       bytes += size;
     }
-    const int peer = RankGrid(program).rankOf({replica, sends ? t.toStage : t.fromStage});
+    const int peer =
+        RankGrid(program).rankOf({place.replica, sends ? t.toStage : t.fromStage, place.part});
     OMNIBAL_ASSIGN_OR_RETURN(state.handles[key], sends ? transport.send(peer, tag, pieces)
                                                        : transport.receive(peer, tag, pieces));
   } else {
@@ -155,7 +155,8 @@ Status ActionRun::communicate(const Action &a) {
   if (!trace)
     return Status::ok();
   Event end = backend.recordEvent();
-  int64_t flow = (tag * program.dataParallel + replica) + 1;
+  const int64_t pipeline = int64_t{place.replica} * program.modelParallel + place.part;
+  int64_t flow = tag * program.dataParallel * program.modelParallel + pipeline + 1;
   state.traced.push_back([this, a, sends, begin, end, batch, bytes, flow, tiles] {
     // Posting a receive takes no time worth a bar; the wait shows what the rank waited for.
     if (a.kind != ActionKind::PostRecv)
@@ -230,6 +231,8 @@ Status ActionRun::clearTails(const Transfer &t, const Action &a, const PackedMic
 
 Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t microbatch,
                        const PackedMicrobatch &batch) {
+  if (place.part != 0)
+    return Status::ok();
   int64_t bytes = byteSize(value.dtype);
   for (const Extent &e : value.shape)
     bytes *= e.evaluate(batch.tiles, batch.tokens);

@@ -4,6 +4,7 @@
 
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/Sizes.h"
 
 namespace omnibal::rt {
@@ -15,13 +16,13 @@ class ActionRun {
 public:
   ActionRun(const LoadedProgram &loaded, const PreparedMode &prepared, const RunPlan &plan,
             const Completions &completions, Executor::Impl &state, FunctionTable &functions,
-            ThreadPool &pool, Backend &backend, Transport &transport, std::byte *arena, int replica,
-            MicrobatchSource &source, const ResultSink &sink, Trace *trace,
+            ThreadPool &pool, Backend &backend, Transport &transport, std::byte *arena,
+            const RankPlace &place, MicrobatchSource &source, const ResultSink &sink, Trace *trace,
             const LayerClock *clock = nullptr)
       : program(loaded.program), prepared(prepared), mode(*prepared.mode), plan(plan),
         completions(completions), state(state), functions(functions), pool(pool), backend(backend),
-        transport(transport), arena(arena), replica(replica), source(source), sink(sink),
-        trace(trace), clock(clock) {}
+        transport(transport), arena(arena), place(place), source(source), sink(sink), trace(trace),
+        clock(clock) {}
 
   Status compute(const Action &a);
   /// Waits for all work so far and does what was postponed until then: results and the trace.
@@ -63,7 +64,8 @@ private:
   Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
   Status provide(int32_t number, const Action &a, const PackedMicrobatch &batch);
   /// Hands a result to the sink, now or when it has come from the device. Training has no results:
-  /// its losses are added up where they are.
+  /// its losses are added up where they are. Of a stage's parts, which have equal ones, the first
+  /// does so.
   Status give(const BatchValue &value, const std::byte *from, int32_t microbatch,
               const PackedMicrobatch &batch);
   Status deliver();
@@ -82,7 +84,7 @@ private:
   Backend &backend;
   Transport &transport;
   std::byte *arena;
-  int replica;
+  RankPlace place;
   MicrobatchSource &source;
   const ResultSink &sink;
   Trace *trace;

@@ -13,7 +13,7 @@ std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)
   for (const Stage &stage : loaded.program.stageList)
     if (which(stage))
       stages.push_back(stage.id);
-  return RankGrid(loaded.program).sharersOf(theReplica, stages);
+  return RankGrid(loaded.program).sharersOf(theReplica, stages, thePart);
 }
 
 std::vector<int> Executor::ranksOfShared(int32_t group) const {
@@ -24,7 +24,11 @@ std::vector<int> Executor::ranksOfShared(int32_t group) const {
 }
 
 std::vector<int> Executor::ranksOfReplicas() const {
-  return RankGrid(loaded.program).replicasOf(theStage);
+  return RankGrid(loaded.program).replicasOf(theStage, thePart);
+}
+
+std::vector<int> Executor::ranksOfHolders() const {
+  return RankGrid(loaded.program).holdersOf(theStage);
 }
 
 Result<Transport::Handle> Executor::startSum(std::span<const FloatRun> runs,
@@ -109,6 +113,8 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   const PreparedMode &prepared = impl->modes.at(trainModeName(options.mode));
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
+    if (thePart != 0) // the others do the same
+      continue;
     counts[Flops] += impl->work->of(*prepared.mode, m, *batch);
     if (theStage != 0)
       continue;
@@ -142,7 +148,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   const std::vector<int> sharers = ranksOfReplicas();
   std::vector<int> owners;
   const std::vector<FloatRun> counted = countedGradients(owners);
-  sums.counts = theReplica == 0; // the sums of gradients are the same on all by now
+  sums.counts = isFirstHolder(); // the sums of gradients are the same on all by now
   if (loaded.program.zero > 0) {
     sums.sharers = sharers;
     sums.owners = owners;
@@ -171,8 +177,7 @@ Status Executor::readSums(StepUnderWay &step) {
       StepSums sums = decodeSums(&slots[int64_t{r} * slotFloats]);
       if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm)) {
         result.undefined = start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
-                           std::to_string(r) + " (stage " +
-                           std::to_string(RankGrid(loaded.program).placeOf(r).stage) +
+                           std::to_string(r) + " (" + RankGrid(loaded.program).placeText(r) +
                            ") is not a finite number; nothing was updated. Lower --lr, raise "
                            "--warmup-steps, or check the data and the weights";
         return Status::ok();

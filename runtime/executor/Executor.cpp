@@ -44,10 +44,13 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
   impl->startRun();
   Backend &backend = *device.backend;
   ActionRun run(loaded, prepared, plan, completions, *impl, device.functions, *device.pool, backend,
-                *device.transport, device.arena->data(), theReplica, source, sink, tracing);
+                *device.transport, device.arena->data(), RankPlace{theReplica, theStage, thePart},
+                source, sink, tracing);
   Activity activity;
   activity.step = options ? options->step : -1;
   activity.stage = theStage;
+  if (loaded.program.modelParallel > 1)
+    activity.part = thePart;
   auto failure = [&](Status status) {
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      toString(activity));

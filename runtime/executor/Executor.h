@@ -114,17 +114,17 @@ struct StepUnderWay; // ExecutorInternal.h
 
 class Executor {
 public:
-  /// Prepares a rank, whose number is replica * stages + stage. `program` and `communicator`
+  /// Prepares a rank, which has its place in the program's RankGrid. `program` and `communicator`
   /// outlive the executor.
   static Result<std::unique_ptr<Executor>>
   prepare(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options);
   ~Executor();
 
   /// True if this rank reads a parameter's values from files. If several ranks hold it, the first
-  /// replica reads it; if stages share it, the first stage does.
+  /// one reads it; if stages share it, the first stage does.
   bool reads(const Parameter &parameter) const;
   /// True if this rank reads any files of weights.
-  bool readsWeights() const { return theReplica == 0; }
+  bool readsWeights() const { return isFirstHolder(); }
   /// Connects the ranks, which all call it, and loads this stage's parameters and constants;
   /// gradients and moments become zero. `weights` are looked at where readsWeights(), and so is
   /// where adapters begin. An error of one rank is an error of all.
@@ -165,6 +165,10 @@ public:
 
   int stage() const { return theStage; }
   int replica() const { return theReplica; }
+  /// Of the ranks that run the replica's stage together, which have equal values.
+  int part() const { return thePart; }
+  /// Whether this is the first of the ranks that hold its stage: it reads and writes for all.
+  bool isFirstHolder() const { return theReplica == 0 && thePart == 0; }
   const Stage &stageInfo() const;
   /// Returns an address in the arena, which is device memory (Backend.h); offset -1 gives null.
   float *at(int64_t offset);
@@ -226,7 +230,10 @@ private:
   Status readSums(StepUnderWay &step);
   Status measure(StepUnderWay &step);
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
+  /// Those that sum gradients with this one: the same part of its stage in all replicas.
   std::vector<int> ranksOfReplicas() const;
+  /// All that have this rank's parameters.
+  std::vector<int> ranksOfHolders() const;
   std::vector<int> ranksOfShared(int32_t group) const;
   std::vector<FloatRun> gradients();
   std::vector<FloatRun> countedGradients(std::vector<int> &owners);
@@ -239,7 +246,7 @@ private:
   const LoadedProgram &loaded;
   Communicator &communicator;
   ExecutorOptions options;
-  int theStage = 0, theReplica = 0;
+  int theStage = 0, theReplica = 0, thePart = 0;
   Device device;
   Trace *tracing = nullptr;
   int64_t updates = 0; ///< completed AdamW updates

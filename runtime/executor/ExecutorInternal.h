@@ -51,8 +51,9 @@ struct PreparedMode {
   Completions completions;                          ///< of that plan
 };
 
-/// The sets of ranks that add up gradients: the stages of each shared parameter, the replicas of
-/// each stage.
+/// The sets of ranks that have something to tell each other: for each part, the stages of each
+/// shared parameter and the replicas of each stage; and where there are several parts, all that
+/// hold a stage.
 RankGroups rankGroups(const Program &program);
 PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
                          std::byte *arena);

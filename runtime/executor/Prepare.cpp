@@ -231,8 +231,7 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   const RankGrid grid(p);
   if (communicator.size() != grid.ranks())
     return invalid("the program needs " + std::to_string(grid.ranks()) + " ranks (" +
-                   std::to_string(p.stages) + " stages x " + std::to_string(p.dataParallel) +
-                   " data-parallel ranks), but there are " + std::to_string(communicator.size()));
+                   grid.product() + "), but there are " + std::to_string(communicator.size()));
   const Stage &stage = p.stageList[grid.placeOf(communicator.rank()).stage];
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
@@ -262,7 +261,8 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
     : loaded(program), communicator(communicator), options(options),
       theStage(RankGrid(program.program).placeOf(communicator.rank()).stage),
       theReplica(RankGrid(program.program).placeOf(communicator.rank()).replica),
-      device(std::move(made)), impl(std::make_unique<Impl>()) {
+      thePart(RankGrid(program.program).placeOf(communicator.rank()).part), device(std::move(made)),
+      impl(std::make_unique<Impl>()) {
   impl->work.emplace(program.program);
   for (const auto &[name, mode] : stageInfo().modes)
     impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());

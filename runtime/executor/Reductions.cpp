@@ -37,9 +37,14 @@ RankGroups rankGroups(const Program &program) {
   RankGroups groups;
   for (const auto &[group, stages] : holders)
     for (int replica = 0; replica < grid.replicas; ++replica)
-      groups.push_back(grid.sharersOf(replica, stages));
-  for (int stage = 0; stage < grid.stages; ++stage)
-    groups.push_back(grid.replicasOf(stage));
+      for (int part = 0; part < grid.parts; ++part)
+        groups.push_back(grid.sharersOf(replica, stages, part));
+  for (int stage = 0; stage < grid.stages; ++stage) {
+    for (int part = 0; part < grid.parts; ++part)
+      groups.push_back(grid.replicasOf(stage, part));
+    if (grid.parts > 1)
+      groups.push_back(grid.holdersOf(stage));
+  }
   return groups;
 }
 

@@ -40,7 +40,8 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   const RunPlan &plan = all ? all->plan : prepared.plan;
   ActionRun run(loaded, prepared, plan, all ? all->completions : prepared.completions, *impl,
                 device.functions, *device.pool, *device.backend, *device.transport,
-                device.arena->data(), theReplica, source, sink, nullptr, &clock);
+                device.arena->data(), RankPlace{theReplica, theStage, thePart}, source, sink,
+                nullptr, &clock);
   std::vector<float> activation = smallNumbers(1.0f), gradient = smallNumbers(1e-3f);
   Rehearsal result;
   for (const Action &a : plan.actions) {

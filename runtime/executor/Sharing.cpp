@@ -1,7 +1,7 @@
 //===- Sharing.cpp - What one rank reads for all that hold it ---------------------------------===//
 //
-// Replicas of a stage, and the stages that share a parameter, begin and stay with the same bits. So
-// one of them reads the files and tells the others, over what moves tensors anyway.
+// Replicas and parts of a stage, and the stages that share a parameter, begin and stay with the
+// same bits. So one of them reads the files and tells the others, over what moves tensors anyway.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/executor/ExecutorInternal.h"
@@ -10,8 +10,8 @@
 namespace omnibal::rt {
 namespace {
 
-/// Neighbors in memory as one. Only among replicas, which have the same layout: all ranks must
-/// name the same sizes.
+/// Neighbors in memory as one. Only among those that hold a stage, which have the same layout: all
+/// ranks must name the same sizes.
 std::vector<Transport::Piece> joined(const std::vector<Transport::Piece> &pieces) {
   std::vector<Transport::Piece> result;
   for (const Transport::Piece &piece : pieces)
@@ -26,7 +26,7 @@ std::vector<Transport::Piece> joined(const std::vector<Transport::Piece> &pieces
 } // namespace
 
 bool Executor::reads(const Parameter &q) const {
-  if (theReplica != 0)
+  if (!isFirstHolder())
     return false;
   // Frozen ones of several stages may lie in other ways there.
   return !q.trainable || q.sharedGroup < 0 ||
@@ -47,7 +47,7 @@ Status Executor::shareParameters(bool moments) {
   Transport &transport = *device.transport;
   std::set<int32_t> groups; // in one order on all stages
   for (const Parameter &q : stageInfo().parameters)
-    if (theReplica == 0 && q.trainable && q.sharedGroup >= 0)
+    if (isFirstHolder() && q.trainable && q.sharedGroup >= 0)
       groups.insert(q.sharedGroup);
   for (int32_t group : groups) {
     std::vector<Transport::Piece> pieces;
@@ -57,12 +57,12 @@ Status Executor::shareParameters(bool moments) {
     const std::vector<int> ranks = ranksOfShared(group);
     OMNIBAL_RETURN_IF_ERROR(transport.broadcast(pieces, ranks.front(), ranks));
   }
-  if (loaded.program.dataParallel == 1)
+  const std::vector<int> ranks = ranksOfHolders();
+  if (ranks.size() == 1)
     return Status::ok();
   std::vector<Transport::Piece> pieces;
   for (const Parameter &q : stageInfo().parameters)
     valuesOf(q, pieces);
-  const std::vector<int> ranks = ranksOfReplicas();
   return transport.broadcast(joined(pieces), ranks.front(), ranks);
 }
 

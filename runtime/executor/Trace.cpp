@@ -10,14 +10,15 @@ constexpr int64_t kernelLane = 4;
 /// Processes of plans are behind those of ranks.
 constexpr int64_t firstPlanProcess = int64_t{1} << 24;
 
-std::string processName(int stage, int rank) {
-  return "stage " + std::to_string(stage) + " / rank " + std::to_string(rank);
+std::string processName(int stage, int part, int rank) {
+  return "stage " + std::to_string(stage) + (part >= 0 ? ", part " + std::to_string(part) : "") +
+         " / rank " + std::to_string(rank);
 }
 
 } // namespace
 
-Trace::Trace(int rank, int stage) : rank(rank), stage(stage) {
-  events.nameProcess(rank, processName(stage, rank));
+Trace::Trace(int rank, int stage, int part) : rank(rank), stage(stage), part(part) {
+  events.nameProcess(rank, processName(stage, part, rank));
   const char *lanes[] = {"compute", "send", "recv", "reduce", "kernels"};
   for (int64_t lane = 0; lane <= kernelLane; ++lane)
     events.nameLane({rank, lane}, lanes[lane]);
@@ -43,7 +44,7 @@ void Trace::span(Lane lane, const std::string &name, Clock::time_point begin, Cl
 void Trace::plan(const PlannedStep &planned, Clock::time_point begin) {
   const TraceWriter::Place place{firstPlanProcess + rank, plans};
   if (plans++ == 0) {
-    events.nameProcess(place.process, "plan of " + processName(stage, rank));
+    events.nameProcess(place.process, "plan of " + processName(stage, part, rank));
     events.sortProcess(rank, int64_t{2} * rank);
     events.sortProcess(place.process, int64_t{2} * rank + 1);
   }

@@ -21,7 +21,8 @@ enum class Lane { Compute, Send, Receive, Reduce };
 /// right after a barrier: this aligns the clocks of several machines.
 class Trace {
 public:
-  Trace(int rank, int stage);
+  /// `part` of the stage, where several ranks run it together; else -1.
+  Trace(int rank, int stage, int part = -1);
 
   void start() { origin = Clock::now(); }
   /// What follows belongs to steps of this train mode, which actions and messages then tell.
@@ -51,7 +52,7 @@ private:
   }
   TraceWriter::Place placeOf(Lane lane) const { return {rank, static_cast<int64_t>(lane)}; }
 
-  int rank, stage;
+  int rank, stage, part;
   std::string mode;  ///< none: the program has one
   int64_t plans = 0; ///< that were drawn
   Clock::time_point origin = Clock::now();

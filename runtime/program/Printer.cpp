@@ -204,6 +204,8 @@ std::string printProgram(const Program &p) {
     printCaps(out, p.trainModes[0]);
   out << p.stages << " stages x " << p.dataParallel << " replicas"
       << (p.zero > 0 ? " (ZeRO-1)" : "");
+  if (p.modelParallel > 1)
+    out << " x " << p.modelParallel << " parts";
   if (!several)
     printSteps(out << ", ", p.trainModes[0]);
   out << "\n";

@@ -335,6 +335,9 @@ std::string trainModeName(size_t number);
 /// The number of the train mode with this key; none for the other modes' names.
 std::optional<size_t> trainModeNumber(std::string_view name);
 
+/// The most ranks that run a stage of a replica together.
+inline constexpr int32_t mostParts = 65536;
+
 struct Program {
   std::string target = "host";
   std::string compute = "float32"; ///< numbers of activations and products: float32 | bfloat16
@@ -344,7 +347,8 @@ struct Program {
   std::string model;     ///< file name of the source model
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of this; buffers hold that
   int32_t stages = 1, dataParallel = 1;
-  int32_t zero = 0; ///< 1: replicas divide moments and float32 values (BucketShare)
+  int32_t modelParallel = 1; ///< ranks that run a stage of a replica together: its parts
+  int32_t zero = 0;          ///< 1: replicas divide moments and float32 values (BucketShare)
   /// At least one; their caps ascend by tokens.
   std::vector<TrainMode> trainModes = std::vector<TrainMode>(1);
   ModelInfo info;

@@ -53,13 +53,13 @@ Status checkManifest(JsonField root, const std::string &path) {
   }
   if (version == formats::modesProgram) {
     root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "row_bucket", "stages",
-                   "data_parallel", "zero", "train_modes", "info", "adapters"});
+                   "data_parallel", "model_parallel", "zero", "train_modes", "info", "adapters"});
     (void)root["train_modes"]; // which says that it is missing
     return Status::ok();
   }
   root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
-                 "row_bucket", "stages", "data_parallel", "zero", "microbatches", "schedule",
-                 "info", "adapters"});
+                 "row_bucket", "stages", "data_parallel", "model_parallel", "zero", "microbatches",
+                 "schedule", "info", "adapters"});
   return Status::ok();
 }
 
@@ -119,10 +119,8 @@ Status readStages(const std::string &text, const std::string &path, int rank, Pr
     return {Code::DataLoss, path + ": an array of stages is expected; compile the program again"};
   }
   const size_t count = texts->size();
-  const size_t own =
-      rank == everyStage
-          ? count
-          : static_cast<size_t>(RankGrid(1, static_cast<int>(count)).placeOf(rank).stage);
+  const RankGrid replica(1, static_cast<int>(count), program.modelParallel);
+  const size_t own = rank == everyStage ? count : static_cast<size_t>(replica.placeOf(rank).stage);
   for (size_t s = 0; s < count; ++s) {
     const std::string where = "stages[" + std::to_string(s) + "]";
     const bool whole = rank == everyStage || s == own;

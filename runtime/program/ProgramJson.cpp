@@ -425,6 +425,8 @@ void readSettings(Field f, Program &p) {
   p.rowBucket = f["row_bucket"].small();
   p.stages = f["stages"].small();
   p.dataParallel = f["data_parallel"].small();
+  if (f.has("model_parallel"))
+    p.modelParallel = static_cast<int32_t>(f["model_parallel"].integer(2, mostParts));
   if (f.has("zero"))
     p.zero = f["zero"].small();
   p.trainModes = f.has("train_modes") ? readTrainModes(f["train_modes"])
@@ -484,6 +486,8 @@ json settingsToJson(const Program &p) {
       j["degree"] = mode.degree;
       return j;
     });
+  if (p.modelParallel > 1)
+    settings["model_parallel"] = p.modelParallel;
   if (p.zero > 0)
     settings["zero"] = p.zero;
   if (!p.adapters.empty())

@@ -23,7 +23,8 @@ struct RankGrid {
 
   RankGrid(int replicas, int stages, int parts = 1)
       : replicas(replicas), stages(stages), parts(parts) {}
-  explicit RankGrid(const Program &program) : RankGrid(program.dataParallel, program.stages) {}
+  explicit RankGrid(const Program &program)
+      : RankGrid(program.dataParallel, program.stages, program.modelParallel) {}
 
   int ranks() const { return replicas * stages * parts; }
   int rankOf(const RankPlace &place) const {
@@ -31,6 +32,18 @@ struct RankGrid {
   }
   RankPlace placeOf(int rank) const {
     return {rank / parts / stages, rank / parts % stages, rank % parts};
+  }
+
+  /// "2 stages x 4 data-parallel ranks", and "x 2 parts" where there are several.
+  std::string product() const {
+    return std::to_string(stages) + " stages x " + std::to_string(replicas) +
+           " data-parallel ranks" + (parts > 1 ? " x " + std::to_string(parts) + " parts" : "");
+  }
+  /// "stage 1", and ", part 0" where there are several.
+  std::string placeText(int rank) const {
+    const RankPlace place = placeOf(rank);
+    return "stage " + std::to_string(place.stage) +
+           (parts > 1 ? ", part " + std::to_string(place.part) : "");
   }
 
   // Groups of ranks, each ascending.

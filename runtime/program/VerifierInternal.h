@@ -23,6 +23,10 @@ constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
   return offset >= 0 && bytes >= 0 && size >= 0 && bytes <= size && offset <= size - bytes;
 }
 
+/// p18, but for where shares lie.
+Status verifyShare(const Program &program, const Stage &stage, const Bucket &bucket,
+                   const std::string &where);
+
 /// p14, after p4: what plans of single steps place.
 Status verifyStepRegions(const Program &program, const Stage &stage, const Mode &mode,
                          const std::string &where);

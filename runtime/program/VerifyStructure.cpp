@@ -69,6 +69,12 @@ Status checkHeader(const Program &p) {
         mode.tokensCap > INT32_MAX)
       return bad("tiles_cap and tokens_cap must lie in [0, 2^31)");
   }
+  if (p.modelParallel < 1 || p.modelParallel > mostParts)
+    return bad("model_parallel is " + std::to_string(p.modelParallel) + "; it must lie in [1, " +
+               std::to_string(mostParts) + "]");
+  // Each factor is at most 2^16, so the product of three fits.
+  if (int64_t{p.stages} * p.dataParallel * p.modelParallel > INT32_MAX)
+    return bad("stages x data_parallel x model_parallel are 2^31 ranks or more");
   if (p.compute != "float32" && (p.compute != "bfloat16" || p.target == "host"))
     return bad("compute is \"" + p.compute + "\"; target " + p.target + " has float32" +
                (p.target == "host" ? "" : " and bfloat16"));
@@ -165,36 +171,6 @@ Status checkFunction(const Program &p, const MicrobatchCaps &caps, const Functio
   return Status::ok();
 }
 
-/// Replicas' shares of a bucket; the rest of p18 is where they lie.
-Status checkShare(const Program &p, const Stage &stage, const Bucket &bucket,
-                  const std::string &where) {
-  auto bad = [&](const std::string &what) { return broken("p18", where, what); };
-  if (bucket.share.has_value() != (p.zero > 0))
-    return bad(p.zero > 0 ? "it has no shares, but the manifest says zero"
-                          : "it has shares, but the manifest does not say zero");
-  if (!bucket.share)
-    return Status::ok();
-  const BucketShare &share = *bucket.share;
-  const int64_t elements = elementsOf(stage, bucket);
-  if (static_cast<int64_t>(share.bounds.size()) != p.dataParallel + 1 ||
-      !std::is_sorted(share.bounds.begin(), share.bounds.end()) || share.bounds.front() != 0 ||
-      share.bounds.back() != elements)
-    return bad("the bounds of its shares must ascend from 0 to its " + std::to_string(elements) +
-               " elements, one share for each of " + std::to_string(p.dataParallel) + " replicas");
-  for (int64_t bound : share.bounds)
-    if (bound % normBlock != 0 && bound != elements)
-      return bad("a share begins at element " + std::to_string(bound) + ", no multiple of " +
-                 std::to_string(normBlock));
-  const bool inBFloat16 =
-      !bucket.parameters.empty() && stage.parameters[bucket.parameters[0]].dtype == DType::BF16;
-  for (int32_t i : bucket.parameters)
-    if ((stage.parameters[i].dtype == DType::BF16) != inBFloat16)
-      return bad("its parameters have different types");
-  if (!inBFloat16 && share.masterOffset != -1)
-    return bad("only parameters in bf16 have float32 values beside them");
-  return Status::ok();
-}
-
 /// Where a bucket's parameters are trainable and in no other one.
 Status checkBuckets(const Program &p, const Stage &stage, const std::string &where) {
   std::vector<int> inBucket(stage.parameters.size());
@@ -206,7 +182,7 @@ Status checkBuckets(const Program &p, const Stage &stage, const std::string &whe
                       "a bucket holds parameter " + std::to_string(i) +
                           ", which does not exist, is frozen, or is in two buckets");
     OMNIBAL_RETURN_IF_ERROR(
-        checkShare(p, stage, stage.buckets[b], where + ", bucket " + std::to_string(b)));
+        verifyShare(p, stage, stage.buckets[b], where + ", bucket " + std::to_string(b)));
   }
   for (size_t i = 0; i < stage.parameters.size(); ++i)
     if (p.zero > 0 && stage.parameters[i].trainable && !inBucket[i])

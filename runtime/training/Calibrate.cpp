@@ -305,12 +305,13 @@ private:
     return Seconds(Clock::now() - begin).count();
   }
 
-  /// Messages between neighbors, all pairs at once. A rank that has waited long for a message
-  /// notices it later than one that has just begun to wait, and in a pipeline those are the
+  /// Messages between neighbors in a pipeline, all pairs at once. A rank that has waited long for a
+  /// message notices it later than one that has just begun to wait, and in a pipeline those are the
   /// messages that count: so the first message comes late and only its answer at once.
   Status measureLink() {
-    int rank = s.communicator.rank(), peer = rank ^ 1;
-    if (s.communicator.size() < 2)
+    const int parts = s.program().modelParallel, rank = s.communicator.rank(),
+              peer = (rank / parts ^ 1) * parts + rank % parts;
+    if (s.communicator.size() <= parts)
       return Status::ok();
     bool paired = peer < s.communicator.size();
     constexpr int rounds = 20;
@@ -347,8 +348,9 @@ private:
   /// result is stated so that 2(d-1) latency + 2(d-1)/d bytes / speed is what was measured.
   Status measureReduction() {
     const Program &p = s.program();
-    const std::vector<int> ranks = p.dataParallel > 1 ? RankGrid(p).replicasOf(s.executor->stage())
-                                                      : s.communicator.everyone();
+    const std::vector<int> replicas =
+        RankGrid(p).replicasOf(s.executor->stage(), s.executor->part());
+    const std::vector<int> ranks = p.dataParallel > 1 ? replicas : s.communicator.everyone();
     double members = static_cast<double>(ranks.size());
     if (ranks.size() < 2)
       return Status::ok();

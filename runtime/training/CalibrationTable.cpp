@@ -178,6 +178,8 @@ std::string calibrationTable(const Program &program, const Measurements &measure
                       {"compute", program.compute}, {"cpu", program.cpu},
                       {"stages", program.stages},   {"data_parallel", program.dataParallel},
                       {"threads", threads}};
+  if (program.modelParallel > 1)
+    table["program"]["model_parallel"] = program.modelParallel;
   table["machine"] = {{"processor", program.target == "host" ? processorName() : device},
                       {"cores", std::max(1u, std::thread::hardware_concurrency())}};
   table["noise"] = rounded(measurements.noise);

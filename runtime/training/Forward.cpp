@@ -338,7 +338,7 @@ Status forward(Session &s) {
   // One replica runs; the others keep step with empty micro-batches.
   bool works = s.executor->replica() == 0, pixels = readsPixels(stage, "forward");
   std::map<std::string, Output> outputs;
-  if (works)
+  if (s.executor->isFirstHolder())
     for (const BatchValue &value : mode->second.results) {
       OMNIBAL_ASSIGN_OR_RETURN(outputs[value.name], Output::create(value, in));
     }

@@ -4,6 +4,7 @@
 #include "runtime/data/Image.h"
 #include "runtime/data/Prefetcher.h"
 #include "runtime/program/Names.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/training/RunCheckpoints.h"
 #include <algorithm>
@@ -105,10 +106,11 @@ int64_t decoding(const Dataset &dataset, const Program &program) {
 int64_t messages(const Session &s, bool alone) {
   const int64_t members = s.communicator.size();
   // Collectives talk to ranks at distances of powers of two, the program to a replica's other
-  // stages and to a stage's other replicas.
+  // stages and to those that hold a stage.
   const int64_t peers = std::min(
       members - 1, 2 * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(members))) +
-                       s.program().stages + s.program().dataParallel);
+                       s.program().stages +
+                       int64_t{s.program().dataParallel} * s.program().modelParallel);
   return (members > 1 ? std::min(members * stagingOfMember, collectiveStaging) : 0) +
          (alone ? transportOwn + peers * chunkOfPeer : 0);
 }
@@ -271,9 +273,10 @@ Result<std::string> describeProcesses(const Session &s, const DataSource &data,
   };
   std::string text;
   if (alone) {
-    // Replicas of a stage need the same.
+    // Others that hold the stage need no more.
     for (int stage = 0; stage < s.program().stages; ++stage)
-      text += line("process of stage " + std::to_string(stage), fromText(texts[stage]));
+      text += line("process of stage " + std::to_string(stage),
+                   fromText(texts[RankGrid(s.program()).rankOf({0, stage})]));
     return text;
   }
   std::vector<WorkspaceUse> all;

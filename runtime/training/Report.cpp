@@ -92,9 +92,9 @@ std::string stepsOf(const TrainMode &mode) {
 
 std::string banner(const Program &p, int threads, const std::vector<std::string> &beside) {
   const bool several = p.trainModes.size() > 1;
+  const RankGrid grid(p);
   std::string text =
-      "program for " + p.model + ": " + std::to_string(p.stages) + " stages x " +
-      std::to_string(p.dataParallel) + " data-parallel ranks, " +
+      "program for " + p.model + ": " + grid.product() + ", " +
       (several ? std::to_string(p.trainModes.size()) + " train modes" : stepsOf(p.trainModes[0])) +
       ", " + std::to_string(threads) + " threads a rank\n";
   for (size_t m = 0; several && m < p.trainModes.size(); ++m)
@@ -114,14 +114,14 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
     for (const Chunk &chunk : mode.chunks)
       layers.insert(layers.end(), chunk.layers.begin(), chunk.layers.end());
     std::string ranks;
-    for (int rank : RankGrid(p).holdersOf(stage.id))
+    for (int rank : grid.holdersOf(stage.id))
       ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
+    const std::string &ofStage = beside.at(grid.rankOf({0, stage.id}));
     text += "  stage " + std::to_string(stage.id) + "  rank " + ranks + "  " +
             std::to_string(parameters) + " parameters (" + std::to_string(trainable) +
             " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +
-            bytesToString(stage.persistentBytes) + ")" +
-            (beside.at(stage.id).empty() ? "" : " + " + beside[stage.id]) + "  layers " +
-            summarize(layers) + "\n";
+            bytesToString(stage.persistentBytes) + ")" + (ofStage.empty() ? "" : " + " + ofStage) +
+            "  layers " + summarize(layers) + "\n";
   }
   return text;
 }

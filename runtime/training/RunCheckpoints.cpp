@@ -21,7 +21,9 @@ constexpr const char *weight = "weight/", *moment1 = "moment1/", *moment2 = "mom
 bool hasShares(const Session &s) { return s.program().zero > 0; }
 
 /// Whether this rank has anything of its own to write.
-bool writes(const Session &s) { return s.executor->replica() == 0 || hasShares(s); }
+bool writes(const Session &s) {
+  return s.executor->part() == 0 && (s.executor->replica() == 0 || hasShares(s));
+}
 
 /// Something of a parameter that this rank's optimizer knows, under its name in a checkpoint.
 NamedTensor stateTensor(const Session &s, const OptimizerState &state, const std::string &kind,
@@ -72,7 +74,7 @@ std::vector<NamedTensor> readTensors(const Session &s) {
   return list;
 }
 
-/// Its own share of the moments, which no other rank holds.
+/// Its own share of the moments, which no other replica holds.
 std::vector<NamedTensor> shareTensors(const Session &s) {
   std::vector<NamedTensor> list;
   if (hasShares(s))
@@ -93,7 +95,7 @@ void tellAll(const std::vector<std::string> &notices) {
 std::vector<NamedTensor> trainedTensors(const Session &s) {
   std::vector<NamedTensor> mine;
   for (const Parameter &q : s.executor->stageInfo().parameters)
-    if (q.trainable && q.counted && s.executor->replica() == 0)
+    if (q.trainable && q.counted && s.executor->isFirstHolder())
       mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
                       &s.executor->backend()});
   return mine;
@@ -112,7 +114,8 @@ Result<bool> stagesCheckpoints(const Session &s) {
   OMNIBAL_RETURN_IF_ERROR(s.communicator.allReduce(std::span<double>(bytes), everyone));
   const double most = *std::max_element(bytes.begin(), bytes.end());
   const bool limited = s.options.checkpointBuffer > 0;
-  const double writers = hasShares(s) ? s.communicator.size() : s.program().stages;
+  const int32_t writersOfStage = hasShares(s) ? s.program().dataParallel : 1;
+  const double writers = s.program().stages * writersOfStage;
   const double writersHere = limited ? 1 : std::min<double>(s.ranksHere, writers);
   const double limit =
       static_cast<double>(limited ? s.options.checkpointBuffer : availableMemory() / shareOfFree);
@@ -137,8 +140,8 @@ RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data, int64_t
   options.stage = s.executor->stage();
   options.stages = s.program().stages;
   options.layout = sharedLayout(s);
-  options.begins = s.executor->replica() == 0;
-  options.writes = options.begins || !options.layout.empty();
+  options.begins = s.executor->isFirstHolder();
+  options.writes = writes(s);
   options.leads = s.leads();
   options.retention = {s.options.keepCheckpoints, s.options.keepEvery};
   saver.emplace(options, s.communicator, s.executor->backend(), s.executor->pool(),
@@ -288,7 +291,7 @@ Status RunCheckpoints::readState(std::optional<Checkpoint> &opened, const std::s
   return status;
 }
 
-/// The first replica has verified the checksums.
+/// The first of the holders has verified the checksums.
 Status RunCheckpoints::readShare(std::optional<Checkpoint> &opened, const std::string &path) {
   const std::vector<NamedTensor> wanted = shareTensors(s);
   if (wanted.empty())

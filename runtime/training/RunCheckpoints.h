@@ -9,7 +9,8 @@
 
 namespace omnibal::rt {
 
-/// What this rank writes of the trained tensors: the first replica writes each counted one.
+/// What this rank writes of the trained tensors: the first that holds its stage writes each counted
+/// one.
 std::vector<NamedTensor> trainedTensors(const Session &session);
 
 /// Decides whether this run's ranks copy what they save, and train on while it is written: where

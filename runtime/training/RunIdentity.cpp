@@ -92,6 +92,8 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"samples", checksumText((*data.steps)->fingerprint())}};
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
+  if (s.program().modelParallel > 1)
+    run["model_parallel"] = s.program().modelParallel;
   if (s.program().zero > 0)
     run["zero"] = s.program().zero;
   if (const Adapters &adapters = s.program().adapters; !adapters.empty()) {
@@ -108,13 +110,16 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
   return run;
 }
 
-RunDifferences compareRuns(const json &before, const json &now) {
+RunDifferences compareRuns(const json &before, const json &after) {
   RunDifferences found;
-  json written = before;
+  json written = before, now = after;
   if (!written.contains(normalizerKey)) // of a time when there was no other
     written[normalizerKey] = normalizerNames.at(LossNormalizer::Step);
-  if (now.contains("zero") && !written.contains("zero"))
-    written["zero"] = 0;
+  for (auto [key, usual] : {std::pair{"zero", 0}, std::pair{"model_parallel", 1}})
+    if (now.contains(key) || written.contains(key)) { // left out where it is as usual
+      now.emplace(key, usual);
+      written.emplace(key, usual);
+    }
   for (const auto &[key, value] : now.items()) {
     if (key == "frozen" || key == "trained" || key == adaptersKey ||
         (written.contains(key) && written[key] == value))

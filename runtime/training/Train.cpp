@@ -27,7 +27,9 @@ double secondsBetween(Clock::time_point begin, Clock::time_point end) {
 class Training {
 public:
   Training(Session &session, const DataSource &data)
-      : s(session), data(data), trace(session.communicator.rank(), session.executor->stage()) {}
+      : s(session), data(data),
+        trace(session.communicator.rank(), session.executor->stage(),
+              session.program().modelParallel > 1 ? session.executor->part() : -1) {}
 
   Status run(bool &stopped) {
     int64_t listed = (*data.steps)->steps();
@@ -374,7 +376,7 @@ private:
     std::vector<NamedTensor> mine;
     double factor = count > 0 ? 1.0 / count : 0;
     for (const Parameter &q : s.executor->stageInfo().parameters) {
-      if (!q.trainable || !q.counted || s.executor->replica() != 0)
+      if (!q.trainable || !q.counted || !s.executor->isFirstHolder())
         continue;
       auto &copy = copies.emplace_back(q.elements());
       OMNIBAL_RETURN_IF_ERROR(s.executor->backend().read(

@@ -142,6 +142,21 @@ class SharedEmbedding(Layout, unittest.TestCase):
         self.check_bits("mpirun", "variables")
 
 
+class Parts(Layout, unittest.TestCase):
+    """Two stages that hold one embedding, each run by two ranks that do the same: the bits of one rank a stage."""
+    model, graph, stages, replicas, cuts = "llava-tied", "model-opset20.onnx", 2, 1, [0, 6, 8]
+
+    def test_processes_have_the_bits_of_threads(self):
+        alone = self.train("alone", "threads")
+        with open(self.path("program", "manifest.json")) as file:
+            manifest = json.load(file)
+        with open(self.path("program", "manifest.json"), "w") as file:
+            json.dump(dict(manifest, model_parallel=2), file)
+        type(self).ranks = 4
+        self.check_bits("mpirun")
+        self.assertTrue(alone == self.outcome("threads"), "two ranks a stage have other bits than one")
+
+
 class Replicas(Layout, unittest.TestCase):
     model, graph, stages, replicas = "llava-tied", "model-opset20.onnx", 1, 2
 

@@ -6,84 +6,23 @@ have equal bytes, however ranks are started; checkpoints of either go on in the 
 """
 import io
 import json
-import os
-import shutil
-import socket
 import subprocess
 import sys
 import tarfile
-import tempfile
 import unittest
 
-from run_case import BIN, DATA, LONGEST, MODEL, MPIRUN, RunCase
+from outcomes import OutcomeCase, TiedCase, layout
+from run_case import BIN, MODEL
 
 BLOCK = 16384  # shares begin at multiples of so many elements
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return str(listener.getsockname()[1])
-
-
-def layout(stages, replicas, *flags, groups=6):
-    return ("--stages", str(stages), "--data-parallel", str(replicas), "--microbatches", str(groups // replicas), *flags)
-
-
-class Zero(RunCase):
+class Zero(OutcomeCase):
     layouts = {name + ending: flags + more for name, flags in
                {"two": layout(1, 2), "three": layout(1, 3), "deep": layout(2, 2), "frozen": layout(2, 3, "--freeze", "vision"),
                 "four": layout(1, 4, groups=8), "planned": layout(2, 2, "--schedule", "per-step"),
                 "halves": layout(2, 2, "--schedule", "zb-h1")}.items()
                for ending, more in (("", ()), ("-zero", ("--zero", "1")))} | {"alone": ("--microbatches", "6")}
-
-    def groups(self, count, steps=4):
-        """The samples of each reference step in `count` groups."""
-        result = []
-        for groups in self.steps[:steps]:
-            keys = [key for group in groups for key in group]
-            result.append([keys[i::count] for i in range(count)])
-        return self.write_steps(result, f"steps-{count}.jsonl")
-
-    def log(self, name):
-        with open(self.path(name)) as file:
-            return [{key: line[key] for key in ("loss", "grad_norm", "label_tokens")} for line in map(json.loads, file)]
-
-    def outcome(self, program, groups, *flags, ranks=0, launch="threads", name="run"):
-        """What a run leaves: losses and norms, weights, checkpoint, gradients of the first step."""
-        for old in (f"{name}.ck", f"{name}.saved"):
-            shutil.rmtree(self.path(old), ignore_errors=True)
-        flags = ("--log", self.path(f"{name}.jsonl"), "--checkpoint", self.path(f"{name}.ck"), "--save", self.path(f"{name}.saved"),
-                 "--save-gradients", self.path(f"{name}.gradients"), "--lr", "1e-3", "--clip", "0.5", *flags)
-        steps = self.groups(groups)
-        if launch == "threads":
-            self.run_tool(*flags, program=program, steps=steps)
-        elif launch == "mpirun":
-            self.run_tool(*flags, program=program, steps=steps, launcher=(*MPIRUN, str(ranks)))
-        else:
-            port, jobs = free_port(), []
-            for rank in range(ranks):
-                environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
-                                   LOCAL_WORLD_SIZE=str(ranks), MASTER_ADDR="localhost", MASTER_PORT=port, OMNIBAL_RUN_ID=port)
-                jobs.append(subprocess.Popen(self.command(*flags, program=program, steps=steps), env=environment,
-                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-            for job in jobs:
-                _, said = job.communicate(timeout=LONGEST)
-                self.assertEqual(job.returncode, 0, said)
-        return self.log(f"{name}.jsonl"), self.weights(f"{name}.saved"), self.tensors(f"{name}.ck"), self.bytes(f"{name}.gradients")
-
-    def bytes(self, name):
-        with open(self.path(name), "rb") as file:
-            return file.read()
-
-    def tensors(self, folder):
-        """The newest checkpoint's shards, byte by byte."""
-        newest = f"{folder}/step-{self.checkpoints(folder)[-1]:08}"
-        return {name: self.bytes(f"{newest}/{name}") for name in sorted(os.listdir(self.path(newest))) if name.endswith(".safetensors")}
-
-    def assertSame(self, one, other, text):
-        for what, a, b in zip(("losses and norms", "weights", "checkpoint", "gradients"), one, other):
-            self.assertTrue(a == b, f"{text}: other {what}" + (f": {a} {b}" if what[0] == "l" else ""))
 
     def test_no_bit_changes(self):
         for name, groups in (("two", 6), ("three", 6), ("four", 8), ("deep", 6), ("frozen", 6), ("planned", 6), ("halves", 6)):
@@ -146,17 +85,6 @@ class Zero(RunCase):
             before = program
         self.assertTrue(any(any(value) for name, value in expected.items() if name.startswith("moment2/")))
 
-    def named(self, shards):
-        """name -> bytes, on whatever stage."""
-        result = {}
-        for content in shards.values():
-            length = int.from_bytes(content[:8], "little")
-            for name, entry in json.loads(content[8:8 + length]).items():
-                if name != "__metadata__":
-                    begin, end = entry["data_offsets"]
-                    result[name] = content[8 + length + begin:8 + length + end]
-        return result
-
     def test_checkpoints_without_a_copy_in_memory(self):
         staged = self.outcome("deep-zero", 6)
         self.assertSame(staged, self.outcome("deep-zero", 6, "--checkpoint-buffer", "0"), "no buffer")
@@ -212,25 +140,9 @@ class Zero(RunCase):
         self.assertIn("--zero is 1 with 1 data-parallel replicas", result.stderr)
 
 
-class Tied(Zero):
+class Tied(TiedCase):
     """The same where two stages have copies of one parameter: their gradients add up first."""
-    layouts = {}
-
-    @classmethod
-    def setUpClass(cls):
-        cls.programs = tempfile.mkdtemp(prefix="omnibal-zero-")
-        cls.addClassCleanup(shutil.rmtree, cls.programs)
-        model = os.path.join(DATA, "llava-tied")
-        for name, flags in (("tied", layout(2, 2)), ("tied-zero", layout(2, 2, "--zero", "1")), ("one-zero", layout(1, 2, "--zero", "1"))):
-            subprocess.run([f"{BIN}/omnibal-compile", f"{model}/model-opset22.onnx", "--tiles", "24", "--tokens", "420", *flags, "-o",
-                            f"{cls.programs}/{name}"], check=True, stdout=subprocess.DEVNULL)
-        with open(f"{model}/reference.json") as file:
-            cls.steps = [step["groups"] for step in json.load(file)["variants"]["train_all"]["steps"]]
-
-    def command(self, *flags, program="one", data=None, steps=None, weights=None):
-        model = os.path.join(DATA, "llava-tied")
-        return [f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", f"{model}/model.safetensors", "--data",
-                f"{model}/data-000000.tar", "--preprocess", f"{model}/preprocessor_config.json", "--steps-file", steps, *map(str, flags)]
+    layouts = {"tied": layout(2, 2), "tied-zero": layout(2, 2, "--zero", "1")}
 
     def test_no_bit_changes(self):
         self.assertSame(self.outcome("tied", 6), self.outcome("tied-zero", 6), "tied")
@@ -244,9 +156,6 @@ class Tied(Zero):
         self.run_tool("--checkpoint", self.path("run.ck"), "--resume", "auto", "--save", self.path("later.saved"), "--lr", "1e-3", "--clip",
                       "0.5", "--log", self.path("run.jsonl"), program="tied-zero", steps=self.groups(6))
         self.assertEqual((self.log("run.jsonl"), self.weights("later.saved"), self.tensors("run.ck")), whole[:3])
-
-    test_checkpoints_do_not_tell = test_checkpoints_without_a_copy_in_memory = test_persistent_memory = None
-    test_steps_without_a_number_are_skipped = test_one_replica_has_nothing_to_divide = None
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ constexpr const char *example = R"(Examples:
   Train (all ranks as threads of this process):
     omnibal-run program/ --weights model.safetensors --data train-*.tar \
         --preprocess preprocessor_config.json --steps-file steps.jsonl --log run.jsonl --save out/
-  One rank a process (stages x data-parallel ranks of the program):
+  One rank a process (stages x data-parallel ranks of the program, x parts):
     mpirun -n 2 omnibal-run program/ --weights model.safetensors --data train-*.tar \
         --preprocess preprocessor_config.json --steps-file steps.jsonl
   Measure on held-out data:

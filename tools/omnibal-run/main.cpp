@@ -130,12 +130,13 @@ Status checkOutputs(const RunOptions &o) {
   return Status::ok();
 }
 
-/// The first replica reads for all.
+/// The first that holds a stage reads for all of them.
 Status openWeights(const RunOptions &options, const Program &program, int rank,
                    TensorFiles &weights, AdapterStart &adapters) {
   OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, program.adapters, options.program));
   adapters.seed = options.seed;
-  if (options.weights.empty() || RankGrid(program).placeOf(rank).replica > 0)
+  const RankPlace place = RankGrid(program).placeOf(rank);
+  if (options.weights.empty() || place.replica > 0 || place.part > 0)
     return Status::ok(); // none are needed for measuring
   std::vector<std::string> linkFolders;
   if (!options.linkRoot.empty())
@@ -173,7 +174,9 @@ Status openWhatItNeeds(const RunOptions &options, bool alone, Opened &opened) {
     return std::move(backend).status().context(options.program);
   opened.backend = *backend;
   if (!program.stepProblem.empty() && options.trains()) {
-    OMNIBAL_ASSIGN_OR_RETURN(opened.stepPlans, openStepPlans(program, alone ? 1 : program.stages));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        opened.stepPlans,
+        openStepPlans(program, alone ? 1 : int64_t{program.stages} * program.modelParallel));
   }
   if (!options.calibrate.empty()) {
     if (!options.data.empty()) {
@@ -199,8 +202,9 @@ Status openTogether(const RunOptions &options, const LaunchEnvironment &place,
                                                       : loadProgramOfRank(options.program, rank));
     return Status::ok();
   }));
-  OMNIBAL_RETURN_IF_ERROR(
-      agree(rank == 0 ? checkNumber(place, communicator, opened.ranks()) : Status::ok()));
+  OMNIBAL_RETURN_IF_ERROR(agree(rank == 0 ? checkNumber(place, communicator, opened.ranks(),
+                                                        RankGrid(opened.loaded.program).product())
+                                          : Status::ok()));
   OMNIBAL_RETURN_IF_ERROR(communicator.checkEqual(opened.loaded.identity, "programs"));
   return agree.after([&] { return openWhatItNeeds(options, /*alone=*/true, opened); });
 }

@@ -163,11 +163,12 @@ int launch(const LaunchEnvironment &place, const LaunchOptions &options, const R
   return runOverTcp(place, options, body);
 }
 
-Status checkNumber(const LaunchEnvironment &place, const Communicator &communicator, int ranks) {
+Status checkNumber(const LaunchEnvironment &place, const Communicator &communicator, int ranks,
+                   const std::string &product) {
   if (communicator.size() == ranks)
     return Status::ok();
   const std::string started = std::to_string(communicator.size()),
-                    needed = std::to_string(ranks) + " ranks (stages x data-parallel ranks)";
+                    needed = std::to_string(ranks) + " ranks (" + product + ")";
   switch (place.launcher) {
   case Launcher::Mpi:
     return invalid("mpirun started " + started + " ranks, but the program needs " + needed +

@@ -37,7 +37,8 @@ int launch(const LaunchEnvironment &place, const LaunchOptions &options, const R
 
 /// InvalidArgument unless the launcher started as many ranks as there are to be. Ranks meet before
 /// they read what says how many they should be.
-Status checkNumber(const LaunchEnvironment &place, const Communicator &communicator, int ranks);
+Status checkNumber(const LaunchEnvironment &place, const Communicator &communicator, int ranks,
+                   const std::string &product);
 
 /// Returns an agreement in which all ranks succeed, or all get the error of the lowest rank that
 /// failed.

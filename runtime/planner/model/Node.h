@@ -13,11 +13,12 @@ struct Node {
 };
 
 /// Lets the links of a cluster be those of `node` where a node holds all who use them. Ranks are
-/// numbered replica by replica, so the stages of a replica are neighbors.
+/// numbered replica by replica, and part by part within a stage, so the ranks of a replica are
+/// neighbors.
 inline void useNode(Cluster &cluster, const Node &node) {
-  if (node.ranks % cluster.stages == 0)
+  if (node.ranks % (cluster.stages * cluster.parts) == 0)
     cluster.link = node.link;
-  if (cluster.stages * cluster.dataParallel <= node.ranks)
+  if (cluster.stages * cluster.dataParallel * cluster.parts <= node.ranks)
     cluster.dataParallelLink = node.link;
 }
 

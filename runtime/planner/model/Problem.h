@@ -64,7 +64,8 @@ struct Cluster {
   Link link;
   int64_t dataParallel = 1;
   Link dataParallelLink;
-  int64_t zero = 0; ///< 1: replicas divide the optimizer's state (ZeRO-1)
+  int64_t zero = 0;  ///< 1: replicas divide the optimizer's state (ZeRO-1)
+  int64_t parts = 1; ///< ranks that run a stage of a replica together
 
   bool divides() const { return zero > 0 && dataParallel > 1; }
 };

@@ -1,5 +1,6 @@
 // Training steps of the tiny program against formulas in double precision, in every layout.
 #include "runtime/comm/threads/ThreadCommunicator.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/Verifier.h"
 #include "test/unit/runtime/executor/TinyRun.h"
 #include <cmath>
@@ -196,6 +197,43 @@ TEST_F(Training, SharesOfTheOptimizersStateChangeNoBit) {
         }
 }
 
+/// Parts of a stage that all do the same have the bits of a stage that one rank runs, and what is
+/// counted counts once.
+TEST_F(Training, PartsThatDoTheSameChangeNoBit) {
+  for (bool zero : {false, true})
+    for (bool tied : {false, true})
+      for (int stages : {1, 2})
+        for (int replicas : {zero ? 3 : 1, 2}) {
+          TinyOptions layout{
+              .stages = stages, .dataParallel = replicas, .tied = tied, .zero = zero};
+          const LoadedProgram alone = loadedTiny(layout);
+          const TinyOutcome whole = trainTinyThreads(alone, weights, 4, options, {.guarded = true});
+          ASSERT_TRUE(whole.status) << whole.status.message();
+          for (int parts : {2, 3}) {
+            layout.modelParallel = parts;
+            const LoadedProgram program = loadedTiny(layout);
+            const Status valid = verifyProgram(program.program);
+            ASSERT_TRUE(valid) << valid.message();
+            const TinyOutcome copies =
+                trainTinyThreads(program, weights, 4, options, {.guarded = true});
+            ASSERT_TRUE(copies.status) << copies.status.message();
+            for (int s = 0; s < 4; ++s) {
+              EXPECT_EQ(copies.steps[s].loss, whole.steps[s].loss) << s;
+              EXPECT_EQ(copies.steps[s].gradientNorm, whole.steps[s].gradientNorm) << s;
+              EXPECT_EQ(copies.steps[s].labelTokens, whole.steps[s].labelTokens) << s;
+              EXPECT_EQ(copies.steps[s].tokens, whole.steps[s].tokens) << s;
+              EXPECT_EQ(copies.steps[s].flops, whole.steps[s].flops) << s;
+            }
+            const size_t ofRank = whole.read.size() / RankGrid(alone.program).ranks();
+            std::vector<std::string> expected; // those of each rank, once for each part
+            for (auto first = whole.read.begin(); first != whole.read.end(); first += ofRank)
+              for (int part = 0; part < parts; ++part)
+                expected.insert(expected.end(), first, first + ofRank);
+            EXPECT_EQ(copies.read, expected) << stages << " x " << replicas << " x " << parts;
+          }
+        }
+}
+
 TEST_F(Training, SameLayoutSameBitsWithAnyThreads) {
   auto program = loadedTiny({2, 3, 2, false});
   TinyOutcome one = trainTinyThreads(program, weights, 3, options, {.threads = 1});
@@ -322,9 +360,12 @@ TEST_F(Training, WeightsThatDoNotFit) {
 /// Other ranks' files are not looked at, and hold other numbers.
 TEST_F(Training, OneRankReadsWhatSeveralHold) {
   TensorFiles none;
-  for (TinyOptions layout : {TinyOptions{1, 2, 3, false}, TinyOptions{2, 2, 2, true}}) {
+  TinyOptions inParts{2, 2, 2, true};
+  inParts.modelParallel = 3;
+  for (TinyOptions layout : {TinyOptions{1, 2, 3, false}, TinyOptions{2, 2, 2, true}, inParts}) {
     LoadedProgram program = loadedTiny(layout);
-    const int ranks = program.program.stages * program.program.dataParallel;
+    const RankGrid grid(program.program);
+    const int ranks = grid.ranks();
     auto communicators = createThreadCommunicators(ranks, std::chrono::seconds(60));
     std::vector<std::vector<float>> found(ranks);
     std::vector<std::thread> threads;
@@ -332,12 +373,14 @@ TEST_F(Training, OneRankReadsWhatSeveralHold) {
       threads.emplace_back([&, r] {
         auto executor = *Executor::prepare(program, *communicators[r], {});
         TensorFiles files = *TensorFiles::open(weights);
-        EXPECT_EQ(executor->readsWeights(), r < program.program.stages);
+        const RankPlace place = grid.placeOf(r);
+        const bool isFirst = place.replica == 0 && place.part == 0;
+        EXPECT_EQ(executor->readsWeights(), isFirst);
         Status status = executor->initialize(executor->readsWeights() ? files : none);
         ASSERT_TRUE(status) << status.message();
         const Parameter &last = executor->stageInfo().parameters.back();
         // The second stage's copy of a shared parameter comes from the first.
-        EXPECT_EQ(executor->reads(last), layout.tied ? r == 0 : r < program.program.stages);
+        EXPECT_EQ(executor->reads(last), layout.tied ? r == 0 : isFirst);
         const float *values = executor->at(last.weightOffset());
         found[r].assign(values, values + last.elements());
         ASSERT_TRUE(communicators[r]->barrier(communicators[r]->everyone()));
@@ -345,7 +388,7 @@ TEST_F(Training, OneRankReadsWhatSeveralHold) {
     for (std::thread &thread : threads)
       thread.join();
     for (int r = 0; r < ranks; ++r)
-      EXPECT_EQ(found[r], found[r % program.program.stages]) << r;
+      EXPECT_EQ(found[r], found[grid.rankOf({0, grid.placeOf(r).stage})]) << r;
     EXPECT_NE(found[0], std::vector<float>(found[0].size(), 0));
   }
 }

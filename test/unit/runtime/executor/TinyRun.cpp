@@ -1,5 +1,6 @@
 #include "test/unit/runtime/executor/TinyRun.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
+#include "runtime/program/RankGrid.h"
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -191,7 +192,7 @@ TinyOutcome trainTiny(const LoadedProgram &loaded, const std::string &weights,
 
 TinyOutcome trainTinyThreads(const LoadedProgram &loaded, const std::string &weights, int steps,
                              const StepOptions &options, const ExecutorOptions &executorOptions) {
-  int ranks = loaded.program.stages * loaded.program.dataParallel;
+  const int ranks = RankGrid(loaded.program).ranks();
   auto communicators = createThreadCommunicators(ranks, std::chrono::seconds(60));
   std::vector<TinyOutcome> outcomes(ranks);
   std::vector<std::thread> threads;

@@ -83,6 +83,41 @@ TEST_F(ProgramFiles, SharesOfReplicasComeBack) {
   EXPECT_FALSE(settingsToJson(tinyProgram({.dataParallel = 2})).contains("zero"));
 }
 
+TEST_F(ProgramFiles, PartsOfStagesComeBack) {
+  const Program p = tinyProgram({.stages = 2, .dataParallel = 2, .modelParallel = 3});
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.modelParallel, 3);
+  EXPECT_EQ(settingsToJson(loaded->program), settingsToJson(p));
+  EXPECT_NE(printProgram(p).find("2 stages x 2 replicas x 3 parts"), std::string::npos);
+  EXPECT_FALSE(settingsToJson(tinyProgram({.dataParallel = 2})).contains("model_parallel"));
+  // Of 12 ranks, the parts of a stage read the same one.
+  for (int rank = 0; rank < 12; ++rank) {
+    auto own = loadProgramOfRank(folder, rank);
+    ASSERT_TRUE(own) << own.status().message();
+    for (int stage : {0, 1})
+      EXPECT_EQ(own->program.stageList[stage].modes.at("train").actions.empty(),
+                stage != rank / 3 % 2)
+          << rank;
+  }
+}
+
+TEST(ProgramSettings, NumberOfPartsIsChecked) {
+  const Program p = tinyProgram({});
+  const nlohmann::json functions = nlohmann::json::parse(functionsToJson(p));
+  for (const char *text : {"1", "0", "-2", "65537", "2.5", "\"2\""}) {
+    nlohmann::json settings = settingsToJson(p);
+    settings["model_parallel"] = nlohmann::json::parse(text);
+    const auto read = programFromJson(settings, functions);
+    ASSERT_FALSE(read) << text;
+    EXPECT_NE(read.status().message().find("model_parallel"), std::string::npos)
+        << read.status().message();
+    EXPECT_NE(read.status().message().find("from 2 to 65536"), std::string::npos)
+        << read.status().message();
+  }
+}
+
 /// By hand: parameters of 20000, 30000 and 1 elements in 4 blocks of 16384.
 TEST(BucketShares, AreCutAtBlocksAndParameters) {
   Stage stage;

@@ -413,6 +413,7 @@ Program tinyProgram(const TinyOptions &o) {
   p.rowBucket = o.rowBucket;
   p.stages = o.stages;
   p.dataParallel = o.dataParallel;
+  p.modelParallel = o.modelParallel;
   p.zero = o.zero;
   p.trainModes[0].microbatches = o.microbatches;
   p.trainModes[0].schedule = "1f1b";

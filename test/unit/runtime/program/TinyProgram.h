@@ -23,6 +23,7 @@ struct TinyOptions {
   bool inBFloat16 = false; ///< parameters, activations and their gradients lie in bfloat16
   int64_t tokensCap = tinyTokensCap;
   bool zero = false; ///< replicas divide the optimizer's state; the parameters are one block
+  int32_t modelParallel = 1;
 };
 
 Program tinyProgram(const TinyOptions &options);

@@ -384,6 +384,39 @@ const Broken cases[] = {
            ActionKind::ScatterGradients;
      }},
     {"p1", "zero is 2, but 1 is expected", [](Program &p) { p.zero = 2; }, false, true},
+    {"p1", "model_parallel is 0; it must lie in [1, 65536]",
+     [](Program &p) { p.modelParallel = 0; }},
+    {"p1", "model_parallel is 65537; it must lie in [1, 65536]",
+     [](Program &p) { p.modelParallel = 65537; }},
+    {"p1", "stages x data_parallel x model_parallel are 2^31 ranks or more",
+     [](Program &p) {
+       p.dataParallel = 65536;
+       p.modelParallel = 16384;
+     }},
+    {"p1", "stages is 4, but stages.json has 2",
+     [](Program &p) { // one for all parts of a stage
+       p.stages = 4;
+       p.modelParallel = 2;
+     }},
+    {"p1", "zero is 1, but 1 is expected, with several data-parallel ranks",
+     [](Program &p) { // parts are no replicas
+       p.dataParallel = 1;
+       p.modelParallel = 2;
+     },
+     false, true},
+    {"p3", "exactly one copy must be counted",
+     [](Program &p) {
+       p.modelParallel = 2;
+       for (Stage &stage : p.stageList)
+         for (Parameter &q : stage.parameters)
+           q.counted = true;
+     }},
+    {"p18", "one share for each of 2 replicas",
+     [](Program &p) { // of replicas, not of all that hold the stage
+       p.modelParallel = 2;
+       p.stageList[0].buckets[0].share->bounds = {0, 0, 0, 0, 66};
+     },
+     false, true},
     {"p6", "its scatter_gradients is missing",
      [](Program &p) { erase(train(p, 0), ActionKind::ScatterGradients, 0); }, false, true},
     {"p6", "bucket 0: its gather_parameters is missing behind the update",
@@ -431,6 +464,13 @@ const Broken cases[] = {
     // Either stage waits for the other's message before it sends its own.
     {"p8", "the stages wait for each other",
      [](Program &p) {
+       move(train(p, 0), ActionKind::WaitRecv, 0, 0);
+       move(train(p, 0), ActionKind::PostRecv, 0, 0);
+       train(p, 0).chunks[0].backward.clear();
+     }},
+    {"p8", "the stages wait for each other",
+     [](Program &p) { // which each part of them does with its like
+       p.modelParallel = 3;
        move(train(p, 0), ActionKind::WaitRecv, 0, 0);
        move(train(p, 0), ActionKind::PostRecv, 0, 0);
        train(p, 0).chunks[0].backward.clear();
