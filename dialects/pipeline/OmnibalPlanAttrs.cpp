@@ -105,7 +105,7 @@ LogicalResult ParameterCostAttr::verify(function_ref<InFlightDiagnostic()> emitE
 LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages,
                                   DenseI64ArrayAttr memory, int64_t latency, int64_t bytesPerS,
                                   int64_t dataParallel, int64_t replicaLatency,
-                                  int64_t replicaBytesPerS, int64_t zero) {
+                                  int64_t replicaBytesPerS, int64_t zero, int64_t parts) {
   if (std::min({stages, dataParallel, bytesPerS, replicaBytesPerS}) < 1 ||
       std::min(latency, replicaLatency) < 0)
     return emitError() << "cluster_c1: stages, data_parallel and bytes/s must be >= 1, latencies "
@@ -118,6 +118,9 @@ LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   if (zero != 0 && (zero != 1 || dataParallel < 2))
     return emitError() << "cluster_c3: zero is " << zero
                        << "; it must be 0 or, with data_parallel of at least 2, 1";
+  if (parts < 1 || parts > mostParts)
+    return emitError() << "cluster_c4: parts are " << parts << "; they must be from 1 to "
+                       << mostParts;
   return success();
 }
 
@@ -288,13 +291,16 @@ private:
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef schedule,
                                int64_t stages, int64_t microbatches, int64_t dataParallel,
-                               int64_t zero, ArrayRef<int64_t> chunkStages,
+                               int64_t zero, int64_t parts, ArrayRef<int64_t> chunkStages,
                                ArrayRef<ActionsAttr> actions) {
   if (std::min({stages, microbatches, dataParallel}) < 1)
     return emitError() << "pipeline_c1: stages, microbatches and data_parallel must be >= 1";
   if (zero != 0 && (zero != 1 || dataParallel < 2))
     return emitError() << "pipeline_c5: zero is " << zero
                        << "; it must be 0 or, with data_parallel of at least 2, 1";
+  if (parts < 1 || parts > mostParts)
+    return emitError() << "pipeline_c6: parts are " << parts << "; they must be from 1 to "
+                       << mostParts;
   for (auto [chunk, stage] : llvm::enumerate(chunkStages))
     if (stage < 0 || stage >= stages)
       return emitError() << "pipeline_c2: chunk " << chunk << " is on stage " << stage

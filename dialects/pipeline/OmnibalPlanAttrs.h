@@ -30,6 +30,9 @@ std::string toString(const PlannedAction &action);
 #include "dialects/pipeline/OmnibalPlanAttrs.h.inc"
 
 namespace omnibal {
+/// The most ranks that run a stage of a replica together; that of programs.
+inline constexpr int64_t mostParts = 65536;
+
 inline constexpr llvm::StringLiteral costAttrName = "omnibal.cost";
 /// On the module, a unit: plans of single steps choose order, places and what is kept, and
 /// `omnibal.plan` is what serves every step.

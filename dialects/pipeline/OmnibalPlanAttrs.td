@@ -162,18 +162,21 @@ def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
   let description = [{
     Stages, `memory` of each stage in bytes (none: no limit; one: all alike), latency in ns and
     bytes/s between stages and, for the gradients, between the `data_parallel` replicas of a stage.
-    With `zero = 1` the replicas divide the optimizer's state.
+    With `zero = 1` the replicas divide the optimizer's state. Each stage of a replica is run by
+    `parts` ranks together.
     Stands on the module as `omnibal.cluster`.
 
     Constraints:
     * (cluster_c1) stages and data_parallel are at least 1, bytes/s positive, latencies not negative;
     * (cluster_c2) no memory, one, or one a stage; none negative;
-    * (cluster_c3) zero is 0 or, with several replicas, 1.
+    * (cluster_c3) zero is 0 or, with several replicas, 1;
+    * (cluster_c4) parts are from 1 to 65536.
   }];
   let parameters = (ins "int64_t":$stages, OptionalParameter<"::mlir::DenseI64ArrayAttr">:$memory,
                         "int64_t":$latency, "int64_t":$bytes_per_s, "int64_t":$data_parallel,
                         "int64_t":$replica_latency, "int64_t":$replica_bytes_per_s,
-                        DefaultValuedParameter<"int64_t", "0">:$zero);
+                        DefaultValuedParameter<"int64_t", "0">:$zero,
+                        DefaultValuedParameter<"int64_t", "1">:$parts);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -224,7 +227,8 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
     `actions`, where present, is what each stage computes in a training step, in order, in place of
     the rule that `schedule` names: one #plan.actions a stage. With `zero = 1` the replicas divide
     the optimizer's state: each gets its share of the summed gradients, and tells the others what it
-    has updated.
+    has updated. Each stage of a replica is run by `parts` ranks together, which have the same
+    actions.
 
     Constraints:
     * (pipeline_c1) stages, microbatches and data_parallel are at least 1;
@@ -232,15 +236,18 @@ def PlanAttr : AttrDef<Plan_Dialect, "Plan"> {
     * (pipeline_c3) `actions` has one list a stage;
     * (pipeline_c4) every chunk runs on its stage, each micro-batch once: its forward, then its
       backward, or input_grad and later weight_grad;
-    * (pipeline_c5) zero is 0 or, with several replicas, 1.
+    * (pipeline_c5) zero is 0 or, with several replicas, 1;
+    * (pipeline_c6) parts are from 1 to 65536.
   }];
   let parameters = (ins StringRefParameter<>:$schedule, "int64_t":$stages, "int64_t":$microbatches,
                         "int64_t":$data_parallel, DefaultValuedParameter<"int64_t", "0">:$zero,
+                        DefaultValuedParameter<"int64_t", "1">:$parts,
                         ArrayRefParameter<"int64_t">:$chunk_stages,
                         OptionalArrayRefParameter<"::omnibal::ActionsAttr">:$actions);
   let assemblyFormat = [{
     `<` `schedule` `=` $schedule `,` `stages` `=` $stages `,` `microbatches` `=` $microbatches `,`
-    `data_parallel` `=` $data_parallel `,` (`zero` `=` $zero^ `,`)? `chunk_stages` `=` `[` $chunk_stages `]`
+    `data_parallel` `=` $data_parallel `,` (`zero` `=` $zero^ `,`)? (`parts` `=` $parts^ `,`)?
+    `chunk_stages` `=` `[` $chunk_stages `]`
     (`,` `actions` `=` `[` $actions^ `]`)? `>`
   }];
   let genVerifyDecl = 1;

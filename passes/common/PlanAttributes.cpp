@@ -76,7 +76,7 @@ PlanAttr makePlanAttr(MLIRContext *context, const planner::Plan &plan,
                       const planner::Cluster &cluster, int64_t microbatches) {
   auto make = [&](ArrayRef<ActionsAttr> actions) {
     return PlanAttr::get(context, plan.schedule, cluster.stages, microbatches, cluster.dataParallel,
-                         cluster.zero, plan.chunkStage, actions);
+                         cluster.zero, cluster.parts, plan.chunkStage, actions);
   };
   llvm::Expected<ActionLists> rule = computeActions(make({}));
   bool implied = rule && sameLists(*rule, plan.actions);

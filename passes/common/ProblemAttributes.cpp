@@ -44,6 +44,7 @@ private:
     to.dataParallel = cluster.getDataParallel();
     to.dataParallelLink = {cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
     to.zero = cluster.getZero();
+    to.parts = cluster.getParts();
     return success();
   }
 
@@ -139,7 +140,8 @@ void writeCluster(ModuleOp module, const planner::Cluster &cluster) {
                   ClusterAttr::get(module.getContext(), cluster.stages, memory,
                                    cluster.link.latencyNs, cluster.link.bytesPerSecond,
                                    cluster.dataParallel, cluster.dataParallelLink.latencyNs,
-                                   cluster.dataParallelLink.bytesPerSecond, cluster.zero));
+                                   cluster.dataParallelLink.bytesPerSecond, cluster.zero,
+                                   cluster.parts));
 }
 
 void writeLoads(ModuleOp module, const std::vector<planner::LoadFactors> &loads) {

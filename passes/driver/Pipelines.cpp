@@ -43,6 +43,7 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
     cluster.dataParallel = planning.dataParallel;
   }
   cluster.zero = planning.zero;
+  cluster.parts = planning.parts;
   cluster.memoryLimitBytes = planning.memoryLimitBytes;
   cluster.calibration = listOf(planning.calibration);
   passes.addPass(createAttachCluster(cluster, files));

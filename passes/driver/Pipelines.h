@@ -67,6 +67,9 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
                                llvm::cl::desc("Replicas")};
   Option<int64_t> zero{*this, "zero", llvm::cl::init(0),
                        llvm::cl::desc("1: replicas divide the optimizer's state")};
+  Option<int64_t> parts{*this, "parts", llvm::cl::init(1),
+                        llvm::cl::desc("Ranks that run a stage of a replica together; for now all "
+                                       "of them do the same")};
   Option<int64_t> ranks{*this, "ranks", llvm::cl::init(0),
                         llvm::cl::desc("Ranks to divide into stages and replicas; 0: as `stages` "
                                        "and `data-parallel` say, which with ranks are 0, and "

@@ -97,7 +97,7 @@ private:
       return llvm::map_to_vector(each.calls, [](const analysis::Call &call) { return call.chunk; });
     };
     if (own.getStages() != first.getStages() || own.getDataParallel() != first.getDataParallel() ||
-        own.getChunkStages() != first.getChunkStages() ||
+        own.getParts() != first.getParts() || own.getChunkStages() != first.getChunkStages() ||
         chunksOf(parts.graph) != chunksOf(modes.front().graph))
       return mode.emitError(modePrefix(mode))
              << "`omnibal.plan` and the chunks of its layers are not those of "
@@ -117,6 +117,8 @@ private:
     program.rowBucket = options.rowBucket;
     program.stages = static_cast<int32_t>(plan().getStages());
     program.dataParallel = static_cast<int32_t>(plan().getDataParallel());
+    static_assert(mostParts == rt::mostParts);
+    program.modelParallel = static_cast<int32_t>(plan().getParts());
     program.zero = static_cast<int32_t>(plan().getZero());
     program.trainModes = trainModes;
     program.stageList = std::move(stages);

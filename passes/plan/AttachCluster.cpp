@@ -41,6 +41,12 @@ private:
     if (stages < 1 || dataParallel < 1 || memoryLimitBytes < 0 || ranks < 0)
       return bad("omnibal-attach-cluster: stages and data-parallel must be >= 1, "
                  "memory-limit-bytes and ranks >= 0");
+    if (parts < 1 || parts > mostParts)
+      return bad("omnibal-attach-cluster: parts must be from 1 to " + llvm::Twine(mostParts));
+    if (parts > 1 && ranks > 0)
+      return bad(
+          "omnibal-attach-cluster: with ranks, which are divided by a search, stages have no "
+          "parts; leave one of the two out");
     if (cluster.empty()) {
       to.stages = stages;
       to.dataParallel = dataParallel;
@@ -77,6 +83,7 @@ private:
       return bad("--zero is " + llvm::Twine(to.zero) + " with " + llvm::Twine(to.dataParallel) +
                  " data-parallel replicas: it is 0 or, where several replicas can divide the "
                  "optimizer's state, 1");
+    to.parts = parts;
     if (memoryLimitBytes)
       to.memoryBytes = {memoryLimitBytes};
     if (described.node && ranks == 0) // else it depends on how they are divided

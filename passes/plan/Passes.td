@@ -18,6 +18,9 @@ def AttachCluster : Pass<"omnibal-attach-cluster", "::mlir::ModuleOp"> {
     Option<"dataParallel", "data-parallel", "int64_t", "1", "Replicas; with a file as stages">,
     Option<"zero", "zero", "int64_t", "0",
            "1: replicas divide the optimizer's state; 0: they do not, or as the file says">,
+    Option<"parts", "parts", "int64_t", "1",
+           "Ranks that run a stage of a replica together; as long as layouts are not searched, all "
+           "of them do the same">,
     Option<"ranks", "ranks", "int64_t", "0",
            "So many ranks, as replicas of one stage until omnibal-search-ranks divides them; what "
            "a file says of stages and replicas does not count">,

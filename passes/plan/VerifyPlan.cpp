@@ -48,6 +48,10 @@ private:
       return getOperation().emitError()
              << "plan_c2: omnibal.plan has zero = " << attribute.getZero()
              << ", omnibal.cluster zero = " << problem->cluster.zero;
+    if (attribute.getParts() != problem->cluster.parts)
+      return getOperation().emitError()
+             << "plan_c2: omnibal.plan has parts = " << attribute.getParts()
+             << ", omnibal.cluster parts = " << problem->cluster.parts;
     problem->microbatches = attribute.getMicrobatches();
     problem->schedule = plan->schedule;
     if (!problem->factors.empty() &&

@@ -100,6 +100,12 @@ class Modes(PartsCase, OutcomeCase):
     def test_checkpoints_without_a_copy_in_memory(self):
         self.assertSame(self.outcome("deep-zero", 6), self.outcome(self.parts("deep-zero", 2), 6, "--checkpoint-buffer", "0"), "no buffer")
 
+    def test_a_checkpoint_is_exported_as_a_run_saves(self):
+        saved = self.outcome(self.parts("deep-zero", 2), 6)[1]
+        subprocess.run([f"{BIN}/omnibal-run", "--export-checkpoint", self.path("run.ck"), "--weights", f"{MODEL}/model.safetensors",
+                        "--save", self.path("exported")], check=True, stderr=subprocess.DEVNULL)
+        self.assertEqual(self.weights("exported"), saved)
+
     def test_evaluation(self):
         logs = []
         for name in ("deep", self.parts("deep", 2), self.parts("deep", 3)):

@@ -984,3 +984,13 @@ omnibal.stage @inference_0 index 0 mode inference {
   omnibal.run forward chunk 0 microbatch 1
 }
 }
+
+// -----
+
+// expected-error @below {{cluster_c4: parts are 0; they must be from 1 to 65536}}
+module attributes {omnibal.cluster = #plan.cluster<stages = 1, latency = 1, bytes_per_s = 1, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1, parts = 0>} {}
+
+// -----
+
+// expected-error @below {{pipeline_c6: parts are 65537; they must be from 1 to 65536}}
+module attributes {omnibal.plan = #plan.pipeline<schedule = "1f1b", stages = 1, microbatches = 1, data_parallel = 2, parts = 65537, chunk_stages = [0]>} {}
