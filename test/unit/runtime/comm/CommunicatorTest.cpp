@@ -61,7 +61,10 @@ TEST_P(Messages, SendEndsOnlyWhenTheReceiverHasPosted) {
 
 TEST_P(Messages, DeadlineNamesBothRanksAndTheirActions) {
   onRanks(2, 600ms, [](Communicator &c) {
-    c.announce({4, c.rank(), 2, c.rank() == 0 ? "wait_recv" : "backward"});
+    c.announce({.step = 4,
+                .stage = c.rank(),
+                .microbatch = 2,
+                .action = c.rank() == 0 ? "wait_recv" : "backward"});
     if (c.rank() == 1) {
       std::this_thread::sleep_for(1200ms);
       return;

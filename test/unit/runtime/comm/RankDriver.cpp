@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     TinyOutcome outcome = trainTiny(program, weights, c, steps, options);
     OMNIBAL_RETURN_IF_ERROR(outcome.status);
     if (!fault.empty()) {
-      c.announce({1, c.rank() % 2, 0, "forward"});
+      c.announce({.step = 1, .stage = c.rank() % 2, .microbatch = 0, .action = "forward"});
       if (c.rank() == 1 && fault == "fail")
         return invalid("rank 1 was told to fail");
       if (c.rank() == 1 && fault == "die") {

@@ -242,7 +242,10 @@ TEST_F(CudaNccl, ARankThatIsLateIsNamed) {
   asRanks(
       2, {},
       [&](int me, FakeRank &rank, Transport &transport, Communicator &control) {
-        control.announce({3, me, 1, me == 0 ? "wait_send" : "backward"});
+        control.announce({.step = 3,
+                          .stage = me,
+                          .microbatch = 1,
+                          .action = me == 0 ? "wait_send" : "backward"});
         if (me == 1) {
           while (!done)
             std::this_thread::yield();
