@@ -86,31 +86,33 @@ void addLengthGroups(OpPassManager &passes, const CompileOptions &options,
   passes.addPass(createSearchLengthGroups(groups, std::move(report), files));
 }
 
-void addSearch(OpPassManager &passes, const PlanningOptions &planning,
-               std::shared_ptr<plan::ModePlans> found) {
-  SearchPlanOptions search;
+/// What a search may choose, whoever says how the ranks are divided.
+template <typename PassOptionsT> PassOptionsT searchOptions(const PlanningOptions &planning) {
+  PassOptionsT search;
   search.method = planning.method;
   search.remat = planning.remat;
   search.schedule = planning.schedule;
-  search.microbatches = planning.microbatches;
   search.subMicrobatches = planning.subMicrobatches;
+  return search;
+}
+
+void addSearch(OpPassManager &passes, const PlanningOptions &planning,
+               std::shared_ptr<plan::ModePlans> found) {
+  auto search = searchOptions<SearchPlanOptions>(planning);
+  search.microbatches = planning.microbatches;
   search.plan = planning.plan;
   passes.addPass(createSearchPlan(search, std::move(found)));
 }
 
 void addRankSearch(OpPassManager &passes, const PlanningOptions &planning,
                    const std::shared_ptr<CompileRecord> &record, const SharedFiles &files) {
-  SearchRanksOptions search;
+  auto search = searchOptions<SearchRanksOptions>(planning);
   search.ranks = planning.ranks;
   search.groups = planning.groups;
   search.stages = planning.stages;
   search.dataParallel = planning.dataParallel;
   search.zero = planning.zero;
   search.cluster = planning.cluster;
-  search.method = planning.method;
-  search.remat = planning.remat;
-  search.schedule = planning.schedule;
-  search.subMicrobatches = planning.subMicrobatches;
   passes.addPass(createSearchRanks(search, share(record, &CompileRecord::plans),
                                    share(record, &CompileRecord::ranks), files));
 }

@@ -197,7 +197,8 @@ private:
                               "alone (embeddings, experts, convolutions): '"
                            << others.front().getSymName() << "'"
                            << (others.size() > 1 ? " and others" : "");
-    return keepPathsApart();
+    keepPathsApart();
+    return success();
   }
 
   static AdapterTarget describe(ParameterOp weight, ArrayRef<Operation *> ops) {
@@ -214,14 +215,13 @@ private:
   }
 
   /// Two weights with one path have the checkpoint's names instead.
-  LogicalResult keepPathsApart() {
+  void keepPathsApart() {
     llvm::StringMap<unsigned> count;
     for (const AdapterTarget &target : targets.linears)
       ++count[target.module];
     for (AdapterTarget &target : targets.linears)
       if (count[target.module] > 1)
         target.module = moduleOfWeight(target.weight.getSymName()).str();
-    return success();
   }
 
   ModuleOp module;

@@ -19,12 +19,16 @@ namespace omnibal {
 
 namespace {
 
-/// The only plan of a program with one training mode.
-void keepPlan(plan::StagePlan planned, plan::ModePlans *found) {
+/// Explains the only plan of a program with one training mode, and keeps it for who asked.
+LogicalResult finish(ModuleOp module, FailureOr<plan::StagePlan> planned, plan::ModePlans *found) {
+  if (failed(planned))
+    return failure();
+  plan::explainPlan(module, *planned);
   if (!found)
-    return;
+    return success();
   found->modes.clear();
-  found->modes.push_back(std::move(planned));
+  found->modes.push_back(std::move(*planned));
+  return success();
 }
 
 struct SearchPlan : impl::SearchPlanBase<SearchPlan> {
@@ -46,12 +50,7 @@ private:
     choices.microbatches = microbatches;
     choices.subMicrobatches = subMicrobatches;
     choices.planFile = plan;
-    FailureOr<plan::StagePlan> result = plan::searchStages(getOperation(), choices);
-    if (failed(result))
-      return failure();
-    plan::explainPlan(getOperation(), *result);
-    keepPlan(std::move(*result), found.get());
-    return success();
+    return finish(getOperation(), plan::searchStages(getOperation(), choices), found.get());
   }
 
   std::shared_ptr<plan::ModePlans> found;
@@ -97,12 +96,8 @@ private:
     choices.remat = remat;
     choices.schedule = schedule;
     choices.subMicrobatches = subMicrobatches;
-    FailureOr<plan::StagePlan> result = plan::searchRanks(getOperation(), choices, limits, *report);
-    if (failed(result))
-      return failure();
-    plan::explainPlan(getOperation(), *result);
-    keepPlan(std::move(*result), found.get());
-    return success();
+    return finish(getOperation(), plan::searchRanks(getOperation(), choices, limits, *report),
+                  found.get());
   }
 
   std::shared_ptr<plan::ModePlans> found;

@@ -109,10 +109,7 @@ LogicalResult PartBody::begin(StringRef name) {
 FailureOr<Value> PartBody::read(Value value, LayoutAttr layout) {
   Native &native = values.find(value)->second;
   RankedTensorType whole = wholeType(value);
-  auto isAll = [](LayoutAttr each) { return each.isWhole() || each.isCopied(); };
-  const bool isSame = !isa<FloatType>(whole.getElementType()) && isAll(layout) &&
-                      isAll(native.layout); // no gradient tells these apart
-  if (layout == native.layout || isSame)
+  if (areAlike(whole, layout, native.layout))
     return native.value;
   Value &moved = native.moved[layout];
   if (!moved) {

@@ -1,5 +1,4 @@
-//===- ApplyLayouts.h - What a part runs of a layer
-//--------------------------------------------===//
+//===- ApplyLayouts.h - What a part runs of a layer ------------------------------------------===//
 #ifndef PASSES_SHARD_APPLYLAYOUTS_H
 #define PASSES_SHARD_APPLYLAYOUTS_H
 

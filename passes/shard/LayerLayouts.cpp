@@ -1,5 +1,4 @@
-//===- LayerLayouts.cpp
-//------------------------------------------------------------------------===//
+//===- LayerLayouts.cpp ----------------------------------------------------------------------===//
 #include "passes/shard/LayerLayouts.h"
 
 using namespace mlir;
@@ -31,6 +30,15 @@ std::optional<LayoutAttr> findHeld(Value parameter) {
   if (auto layout = dyn_cast<LayoutAttr>(held))
     return layout;
   return std::nullopt;
+}
+
+SymbolicShape shapeOf(Value value) {
+  return getSymbolicShape(cast<RankedTensorType>(value.getType())).value_or(SymbolicShape());
+}
+
+bool areAlike(RankedTensorType type, LayoutAttr one, LayoutAttr other) {
+  auto isAll = [](LayoutAttr each) { return each.isWhole() || each.isCopied(); };
+  return one == other || (!isa<FloatType>(type.getElementType()) && isAll(one) && isAll(other));
 }
 
 } // namespace omnibal::shard

@@ -23,5 +23,11 @@ std::optional<llvm::SmallVector<LayoutAttr>> findLayouts(mlir::Operation *op, ll
 /// Returns how the parts hold a parameter of a layer; none if the attribute is something else.
 std::optional<LayoutAttr> findHeld(mlir::Value parameter);
 
+/// The sizes of a value's dimensions; empty if one of them is open.
+SymbolicShape shapeOf(mlir::Value value);
+/// Whether parts have the same of a value of this type under both layouts. One without a gradient
+/// may be called whole or copied.
+bool areAlike(mlir::RankedTensorType type, LayoutAttr one, LayoutAttr other);
+
 } // namespace omnibal::shard
 #endif // PASSES_SHARD_LAYERLAYOUTS_H

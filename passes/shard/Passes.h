@@ -1,5 +1,4 @@
-//===- Passes.h - Layouts of what the parts of a stage hold
-//------------------------------------===//
+//===- Passes.h - Layouts of what the parts of a stage hold ----------------------------------===//
 #ifndef PASSES_SHARD_PASSES_H
 #define PASSES_SHARD_PASSES_H
 

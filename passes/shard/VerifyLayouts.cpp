@@ -26,10 +26,6 @@ namespace omnibal {
 
 namespace {
 
-SymbolicShape shapeOf(Value value) {
-  return getSymbolicShape(cast<RankedTensorType>(value.getType())).value_or(SymbolicShape());
-}
-
 class LayerCheck {
 public:
   explicit LayerCheck(LayerOp layer) : layer(layer) {}

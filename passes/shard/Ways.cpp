@@ -1,8 +1,8 @@
-//===- Ways.cpp - The four ways to run an op
-//---------------------------------------------------===//
+//===- Ways.cpp - The four ways to run an op -------------------------------------------------===//
 #include "passes/shard/Ways.h"
 #include "dialects/omnibal/ir/Layouts.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "passes/shard/LayerLayouts.h"
 
 using namespace mlir;
 
@@ -15,17 +15,12 @@ std::string textOf(LayoutAttr layout) {
   return text;
 }
 
-SymbolicShape shapeOf(Value value) {
-  return getSymbolicShape(cast<RankedTensorType>(value.getType())).value_or(SymbolicShape());
-}
 bool isFloat(Value value) {
   return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType());
 }
 
-/// A value without a gradient may be called whole or copied.
 bool agree(Value value, LayoutAttr layout, LayoutAttr wanted) {
-  auto isAll = [](LayoutAttr each) { return each.isWhole() || each.isCopied(); };
-  return layout == wanted || (!isFloat(value) && isAll(layout) && isAll(wanted));
+  return areAlike(cast<RankedTensorType>(value.getType()), layout, wanted);
 }
 
 /// What a split takes of an op: neighboring letters, and units of so many of their elements.

@@ -1,5 +1,4 @@
-//===- Ways.h - In which layouts an op may be run
-//----------------------------------------------===//
+//===- Ways.h - In which layouts an op may be run --------------------------------------------===//
 //
 // An op of a layer is run in one of four ways:
 // * whole operands give whole results;

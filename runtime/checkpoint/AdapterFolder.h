@@ -1,5 +1,4 @@
-//===- AdapterFolder.h - Adapters as PEFT stores them
-//------------------------------------------===//
+//===- AdapterFolder.h - Adapters as PEFT stores them ----------------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_ADAPTERFOLDER_H
 #define RUNTIME_CHECKPOINT_ADAPTERFOLDER_H
 

@@ -1,5 +1,4 @@
-//===- HalfRange.h - Numbers that float16 cannot hold
-//------------------------------------------===//
+//===- HalfRange.h - Numbers that float16 cannot hold ----------------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_HALFRANGE_H
 #define RUNTIME_CHECKPOINT_HALFRANGE_H
 

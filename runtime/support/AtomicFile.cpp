@@ -55,18 +55,23 @@ void AtomicFile::discard() {
 }
 
 Status AtomicFile::write(const void *data, size_t bytes) {
+  const int error = writeAll(descriptor, data, bytes);
+  return error == 0 ? Status::ok() : ioError(target, "writing", error);
+}
+
+int writeAll(int descriptor, const void *data, size_t bytes) {
   const char *at = static_cast<const char *>(data);
   while (bytes > 0) {
     ssize_t done = ::write(descriptor, at, bytes);
     if (done < 0) {
       if (errno == EINTR)
         continue;
-      return ioError(target, "writing", errno);
+      return errno;
     }
     at += done;
     bytes -= static_cast<size_t>(done);
   }
-  return Status::ok();
+  return 0;
 }
 
 Status AtomicFile::commit() {

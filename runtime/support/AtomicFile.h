@@ -39,6 +39,8 @@ private:
   int descriptor = -1;
 };
 
+/// Writes all bytes to an open file; returns 0, or the `errno` of what failed.
+int writeAll(int descriptor, const void *data, size_t bytes);
 /// Writes `text` as the whole of `path`, atomically.
 Status writeFileAtomically(const std::string &path, std::string_view text);
 /// Flushes a folder's entries (renames, new files) to the disk.

@@ -1,5 +1,4 @@
-//===- SaveTrained.h - What a run leaves for use elsewhere
-//-------------------------------------===//
+//===- SaveTrained.h - What a run leaves for use elsewhere -----------------------------------===//
 #ifndef RUNTIME_TRAINING_SAVETRAINED_H
 #define RUNTIME_TRAINING_SAVETRAINED_H
 

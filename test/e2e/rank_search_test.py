@@ -20,11 +20,15 @@ LAYERS = 14
 ROW = re.compile(r" +(\d+) +(\d+) +(yes|no) +(\d+) +(\S+)(?: ms)? +(\S+)(?: ms)?  (.*)")
 
 
-def compile_model(*arguments, code=0):
+def run_compiler(*arguments):
     command = [os.path.join(BIN, "omnibal-compile"), MODEL, *CAPS, *map(str, arguments)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+
+
+def compile_model(*arguments, code=0):
+    result = run_compiler(*arguments)
     if result.returncode != code:
-        raise AssertionError(f"exit {result.returncode} from {' '.join(command)}\n{result.stdout}\n{result.stderr}")
+        raise AssertionError(f"exit {result.returncode} from {' '.join(result.args)}\n{result.stdout}\n{result.stderr}")
     return result.stdout if code == 0 else result.stderr
 
 
@@ -59,9 +63,8 @@ class RankSearch(unittest.TestCase):
         """Predicted milliseconds of each division; None: it has no plan."""
         steps = {}
         for stages, replicas, zero in divisions(ranks, groups):
-            command = [os.path.join(BIN, "omnibal-compile"), MODEL, *CAPS, "--stages", stages, "--data-parallel", replicas,
-                       "--zero", zero, "--microbatches", groups // replicas, "--dry-run", *flags]
-            result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+            result = run_compiler("--stages", stages, "--data-parallel", replicas, "--zero", zero, "--microbatches", groups // replicas,
+                                  "--dry-run", *flags)
             self.assertIn(result.returncode, (0, 1), result.stderr)
             if result.returncode == 1:
                 self.assertIn("infeasible", result.stderr)

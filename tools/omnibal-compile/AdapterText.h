@@ -1,5 +1,4 @@
-//===- AdapterText.h - What adapters a program has
-//---------------------------------------------===//
+//===- AdapterText.h - What adapters a program has -------------------------------------------===//
 #ifndef TOOLS_OMNIBAL_COMPILE_ADAPTERTEXT_H
 #define TOOLS_OMNIBAL_COMPILE_ADAPTERTEXT_H
 

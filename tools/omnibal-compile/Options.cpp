@@ -241,34 +241,27 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     exitCode = app.exit(error) == 0 ? 0 : 2;
     return false;
   }
-  if (!options.emitStepProblem.empty() && options.schedule != "per-step") {
-    std::cerr << "omnibal-compile: --emit-step-problem needs --schedule per-step" << std::endl;
+  auto refuse = [&](const std::string &wrong) {
+    std::cerr << "omnibal-compile: " << wrong << std::endl;
     exitCode = 2;
     return false;
-  }
-  if (std::string wrong = checkRanks(app, options); !wrong.empty()) {
-    std::cerr << "omnibal-compile: " << wrong << "\n";
-    exitCode = 2;
-    return false;
-  }
+  };
+  if (!options.emitStepProblem.empty() && options.schedule != "per-step")
+    return refuse("--emit-step-problem needs --schedule per-step");
+  std::string wrong = checkRanks(app, options);
+  if (wrong.empty())
+    wrong = checkAdapterOptions(app, options);
+  if (wrong.empty())
+    wrong = checkLengthGroups(app, options);
+  if (!wrong.empty())
+    return refuse(wrong);
   auto isGiven = [&](const char *name) { return app.count(name) > 0; };
   const GivenOptions given{isGiven("--tiles"), isGiven("--tokens"), isGiven("--microbatches"),
                            isGiven("--schedule"), isGiven("--remat")};
-  std::string wrong = checkAdapterOptions(app, options);
-  if (wrong.empty())
-    wrong = checkLengthGroups(app, options);
-  if (!wrong.empty()) {
-    std::cerr << "omnibal-compile: " << wrong << "\n";
-    exitCode = 2;
-    return false;
-  }
   if (rt::Status status =
           plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
-      !status) {
-    std::cerr << "omnibal-compile: " << status.message() << "\n";
-    exitCode = 2;
-    return false;
-  }
+      !status)
+    return refuse(status.message());
   options.deviceGiven = app.count("--device") > 0;
   if (!options.deviceGiven && options.target == "cuda")
     options.device = "h100";

@@ -1,5 +1,4 @@
-//===- Layouts.cpp - Shares and moves
-//----------------------------------------------------------===//
+//===- Layouts.cpp - Shares and moves --------------------------------------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
 #include "runtime/support/Shares.h"
 

@@ -1,5 +1,4 @@
-//===- OmnibalPartOps.cpp - Types of moves
-//-----------------------------------------------------===//
+//===- OmnibalPartOps.cpp - Types of moves ---------------------------------------------------===//
 #include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/ir/Layouts.h"
 #include "dialects/omnibal/ir/ShapeInference.h"

@@ -1,5 +1,4 @@
-//===- FactorsAttention.cpp - Letters of attention
-//---------------------------------------------===//
+//===- FactorsAttention.cpp - Letters of attention -------------------------------------------===//
 #include "dialects/omnibal/ir/GradientBuilder.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "dialects/omnibal/rules/Factors.h"

@@ -143,6 +143,18 @@ Value normalized(GradientBuilder &b, Value x, ArrayRef<int64_t> axes, double eps
   Value mean = meanOverParts(b, b.mul(x, x), axes, part);
   return b.mul(x, b.create<RsqrtOp>(b.add(mean, b.scalar(x, epsilon))));
 }
+
+/// A norm as it is, or where what it is over is split, by `split` along those axes.
+template <typename NormOp, typename Split>
+LogicalResult buildPartOfNorm(OpBuilder &builder, NormOp op, const PartOf &part,
+                              ValueRange operands, SmallVectorImpl<Value> &results, Split split) {
+  SmallVector<int64_t> axes = splitAxes(static_cast<int64_t>(op.getAxis()), part);
+  if (axes.empty())
+    return buildSameOp(builder, op, part, operands, results);
+  GradientBuilder b(builder, op.getLoc());
+  results.push_back(split(b, axes, op.getEpsilon().convertToDouble()));
+  return success();
+}
 } // namespace
 
 OMNIBAL_FACTOR_RULE_AND_PART(RMSNormOp) {
@@ -151,14 +163,11 @@ OMNIBAL_FACTOR_RULE_AND_PART(RMSNormOp) {
 }
 static LogicalResult buildPartOfRMSNormOp(OpBuilder &builder, RMSNormOp op, const PartOf &part,
                                           ValueRange operands, SmallVectorImpl<Value> &results) {
-  SmallVector<int64_t> axes = splitAxes(static_cast<int64_t>(op.getAxis()), part);
-  if (axes.empty()) {
-    return buildSameOp(builder, op, part, operands, results);
-  }
-  GradientBuilder b(builder, op.getLoc());
-  Value y = normalized(b, operands[0], axes, op.getEpsilon().convertToDouble(), part);
-  results.push_back(op.getScale() ? b.mul(y, operands[1]) : y);
-  return success();
+  auto split = [&](GradientBuilder &b, ArrayRef<int64_t> axes, double epsilon) {
+    Value y = normalized(b, operands[0], axes, epsilon, part);
+    return op.getScale() ? b.mul(y, operands[1]) : y;
+  };
+  return buildPartOfNorm(builder, op, part, operands, results, split);
 }
 
 OMNIBAL_FACTOR_RULE_AND_PART(LayerNormOp) {
@@ -167,16 +176,12 @@ OMNIBAL_FACTOR_RULE_AND_PART(LayerNormOp) {
 }
 static LogicalResult buildPartOfLayerNormOp(OpBuilder &builder, LayerNormOp op, const PartOf &part,
                                             ValueRange operands, SmallVectorImpl<Value> &results) {
-  SmallVector<int64_t> axes = splitAxes(static_cast<int64_t>(op.getAxis()), part);
-  if (axes.empty()) {
-    return buildSameOp(builder, op, part, operands, results);
-  }
-  GradientBuilder b(builder, op.getLoc());
-  Value centered = b.sub(operands[0], meanOverParts(b, operands[0], axes, part));
-  Value y = normalized(b, centered, axes, op.getEpsilon().convertToDouble(), part);
-  y = b.mul(y, operands[1]);
-  results.push_back(op.getBias() ? b.add(y, operands[2]) : y);
-  return success();
+  auto split = [&](GradientBuilder &b, ArrayRef<int64_t> axes, double epsilon) {
+    Value centered = b.sub(operands[0], meanOverParts(b, operands[0], axes, part));
+    Value y = b.mul(normalized(b, centered, axes, epsilon, part), operands[1]);
+    return op.getBias() ? b.add(y, operands[2]) : y;
+  };
+  return buildPartOfNorm(builder, op, part, operands, results, split);
 }
 
 void omnibal::attachReductionFactors(MLIRContext &context) {

@@ -1,4 +1,5 @@
 #include "runtime/training/events/EventFile.h"
+#include "runtime/support/AtomicFile.h"
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -81,15 +82,8 @@ Status EventFile::write(int64_t step, const std::vector<Scalar> &scalars) {
 
 Status EventFile::append(const std::string &event) {
   const std::string record = recordOf(event);
-  for (size_t done = 0; done < record.size();) {
-    const ssize_t written = ::write(file.get(), record.data() + done, record.size() - done);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return failed(name, "writing failed", written < 0 ? std::strerror(errno) : "nothing written");
-    done += static_cast<size_t>(written);
-  }
-  return Status::ok();
+  const int error = writeAll(file.get(), record.data(), record.size());
+  return error == 0 ? Status::ok() : failed(name, "writing failed", std::strerror(error));
 }
 
 } // namespace omnibal::rt

@@ -1,5 +1,4 @@
-//===- LayoutWriter.cpp
-//------------------------------------------------------------------------===//
+//===- LayoutWriter.cpp ----------------------------------------------------------------------===//
 #include "test/unit/passes/shard/LayoutWriter.h"
 #include "passes/shard/LayerLayouts.h"
 

@@ -1,5 +1,4 @@
-//===- PartsCheck.cpp
-//--------------------------------------------------------------------------===//
+//===- PartsCheck.cpp ------------------------------------------------------------------------===//
 #include "test/unit/passes/shard/PartsCheck.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "mlir/IR/BuiltinOps.h"
