@@ -40,11 +40,6 @@ Status otherFrozen(const std::string &path, const std::set<std::string> &names) 
                  listed(names) + "; give the same --weights");
 }
 
-const std::map<LearningRateSchedule, const char *> scheduleNames = {
-    {LearningRateSchedule::Constant, "constant"},
-    {LearningRateSchedule::Linear, "linear"},
-    {LearningRateSchedule::Cosine, "cosine"}};
-
 const std::map<LossNormalizer, const char *> normalizerNames = {
     {LossNormalizer::Step, "step"},
     {LossNormalizer::Epoch, "epoch"},
@@ -59,6 +54,18 @@ json microbatchesOf(const Program &program) {
   for (const TrainMode &mode : program.trainModes)
     all[mode.name] = mode.microbatches;
   return all;
+}
+
+/// What only some schedules have, as flags are called.
+void describeSchedule(const LearningRateOptions &rate, json &run) {
+  if (rate.decaySteps)
+    run["decay_steps"] = *rate.decaySteps;
+  if (rate.decayShape)
+    run["decay_shape"] = nameOf(*rate.decayShape);
+  if (rate.cycles)
+    run["lr_cycles"] = *rate.cycles;
+  if (rate.power)
+    run["lr_power"] = *rate.power;
 }
 
 } // namespace
@@ -80,16 +87,17 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"target", s.program().target},
               {"dtype", s.program().compute},
               {"steps", steps},
-              {"lr", o.learningRate},
-              {"schedule_lr", scheduleNames.at(o.schedule)},
-              {"warmup_steps", o.warmupSteps},
-              {"min_lr_ratio", o.minLearningRateRatio},
+              {"lr", o.rate.peak},
+              {"schedule_lr", nameOf(o.rate.schedule)},
+              {"warmup_steps", o.rate.warmupSteps},
+              {"min_lr_ratio", o.rate.leastRatio},
               {"betas", {o.adamW.beta1, o.adamW.beta2}},
               {"eps", o.adamW.epsilon},
               {"weight_decay", o.adamW.weightDecay},
               {"clip", o.clip},
               {normalizerKey, normalizerNames.at(o.lossNormalizer)},
               {"samples", checksumText((*data.steps)->fingerprint())}};
+  describeSchedule(o.rate, run);
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
   if (s.program().modelParallel > 1)

@@ -4,6 +4,7 @@
 
 #include "runtime/device/Optimizer.h"
 #include "runtime/support/Safetensors.h"
+#include "runtime/training/rates/LearningRate.h"
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -11,8 +12,6 @@
 #include <vector>
 
 namespace omnibal::rt {
-
-enum class LearningRateSchedule { Constant, Linear, Cosine };
 
 /// What the sum of a step's losses is divided by.
 enum class LossNormalizer {
@@ -26,9 +25,7 @@ struct RunOptions {
   std::string weights, linkRoot, preprocess, stepsFile, batches;
   std::vector<std::string> data;
   int64_t steps = 0; ///< 0: every step of the file once
-  double learningRate = 1e-4, minLearningRateRatio = 0;
-  LearningRateSchedule schedule = LearningRateSchedule::Constant;
-  int64_t warmupSteps = 0;
+  LearningRateOptions rate;
   AdamWOptions adamW{.weightDecay = 0.05};
   double clip = 1.0;
   LossNormalizer lossNormalizer = LossNormalizer::Step;
@@ -69,9 +66,6 @@ struct RunOptions {
   /// The folder of checkpoints, or one step's.
   const std::string &resumesFrom() const { return resumesIfPresent() ? checkpoint : resume; }
 };
-
-/// Learning rate of step `step` (from 0) of `steps`.
-double learningRateAt(const RunOptions &options, int64_t step, int64_t steps);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_TRAINING_RUNOPTIONS_H

@@ -36,6 +36,8 @@ public:
     total = s.options.steps > 0 ? s.options.steps : listed;
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
+    if (std::string problem = problemOf(s.options.rate, total); !problem.empty())
+      return invalid(problem);
     auto kept = std::make_shared<RunCheckpoints>(s, data, total);
     checkpoints = kept.get();
     s.kept = std::move(kept);
@@ -235,7 +237,7 @@ private:
   Result<Outcome> tryStep(int64_t step) {
     StepOptions options;
     options.adamW = s.options.adamW;
-    options.adamW.learningRate = learningRateAt(s.options, step, total);
+    options.adamW.learningRate = learningRateAt(s.options.rate, step, total);
     options.clip = s.options.clip;
     options.step = step;
     const Result<size_t> mode = feeder->mode();

@@ -325,8 +325,10 @@ class RunErrors(ToolTest):
 
     def test_values_out_of_range(self):
         for flag, value in (("--lr", "nan"), ("--lr", "-1"), ("--eps", "0"), ("--beta1", "1"), ("--weight-decay", "inf"),
-                            ("--clip", "nan"), ("--threads", "100000")):
+                            ("--clip", "nan"), ("--threads", "100000"), ("--decay-steps", "0"), ("--lr-power", "0"), ("--lr-cycles", "3")):
             self.fails(flag, value, code=2, says=flag)
+        self.fails("--schedule-lr", "wsd", code=2, says="--decay-steps")
+        self.fails("--schedule-lr", "wsd", "--decay-steps", 3, code=1, says="warm-up and decay")
         self.fails("--evaluate", "--forward", "x.safetensors", code=2, says="--forward")
 
     def test_configuration_files(self):

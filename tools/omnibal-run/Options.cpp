@@ -62,6 +62,8 @@ std::string check(const RunOptions &o) {
     return "";
   if (o.stepsFile.empty() == o.batches.empty())
     return "training needs either --steps-file or --batches";
+  if (std::string problem = problemOf(o.rate); !problem.empty())
+    return problem;
   if (o.mergeAdapters && o.save.empty())
     return "--merge-adapters needs --save FOLDER";
   if (o.checkpointEvery > 0 && o.checkpoint.empty())
@@ -118,20 +120,28 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "Steps to train, counted from the start of the run (default: the whole list once; "
                  "after it a steps file begins again, --batches goes on with new groups)")
       ->check(wholeNumber(1, manySteps));
-  app.add_option("--lr", o.learningRate, "Learning rate")->check(number(0))->capture_default_str();
-  app.add_option(
-         "--schedule-lr", o.schedule,
-         "Learning rate after the warm-up: constant, linear or cosine decay to the last step")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, LearningRateSchedule>{{"constant", LearningRateSchedule::Constant},
-                                                      {"linear", LearningRateSchedule::Linear},
-                                                      {"cosine", LearningRateSchedule::Cosine}}))
+  app.add_option("--lr", o.rate.peak, "Learning rate")->check(number(0))->capture_default_str();
+  app.add_option("--schedule-lr", o.rate.schedule,
+                 "Learning rate after the warm-up: constant; linear, cosine or polynomial decay to "
+                 "the last step; several cosines (cosine-restarts); or constant with a decay over "
+                 "the last steps (wsd)")
+      ->transform(CLI::CheckedTransformer(learningRateSchedules()))
       ->default_str("constant");
-  app.add_option("--warmup-steps", o.warmupSteps,
+  app.add_option("--decay-steps", o.rate.decaySteps, "Steps of the decay at the end (wsd)")
+      ->check(wholeNumber(1, manySteps));
+  app.add_option("--decay-shape", o.rate.decayShape,
+                 "The decay at the end (wsd): linear, cosine or 1-sqrt (default: cosine)")
+      ->transform(CLI::CheckedTransformer(decayShapes()));
+  app.add_option("--lr-cycles", o.rate.cycles, "Cosines in a row (cosine-restarts; default: 1)")
+      ->check(wholeNumber(1, manySteps));
+  app.add_option("--lr-power", o.rate.power,
+                 "Power of what is left of the run (polynomial; default: 1)")
+      ->check(number(0, true));
+  app.add_option("--warmup-steps", o.rate.warmupSteps,
                  "Steps of linear warm-up: step s (from 0) runs at (s + 1) / warm-up")
       ->check(wholeNumber(0, manySteps))
       ->capture_default_str();
-  app.add_option("--min-lr-ratio", o.minLearningRateRatio, "The schedule's end as a part of --lr")
+  app.add_option("--min-lr-ratio", o.rate.leastRatio, "The schedule's end as a part of --lr")
       ->check(number(0, false, 1))
       ->capture_default_str();
   app.add_option(
