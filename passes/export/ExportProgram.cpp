@@ -236,6 +236,8 @@ private:
         info.vocabulary = std::max(
             info.vocabulary, cast<RankedTensorType>(embedding.getTable().getType()).getDimSize(0));
     });
+    if (auto positions = module->getAttrOfType<IntegerAttr>("omnibal.positions"))
+      info.positions = positions.getInt();
     if (auto prefixes = module->getAttrOfType<ArrayAttr>("omnibal.prefix_inputs"))
       for (StringAttr name : prefixes.getAsRange<StringAttr>())
         if (extra.contains(name.getValue()))

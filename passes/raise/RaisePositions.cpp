@@ -2,6 +2,7 @@
 #include "dialects/omnibal/ir/BatchValues.h"
 #include "passes/raise/Passes.h"
 #include "passes/raise/match/Dependence.h"
+#include "passes/raise/match/Match.h"
 #include "passes/raise/match/Probe.h"
 
 using namespace mlir;
@@ -30,6 +31,7 @@ public:
         return failure();
     narrowIds();
     eliminateDeadAndEqual(function);
+    noteMostPositions();
     return failure(
         function.eraseArguments(llvm::BitVector(function.getNumArguments(), true)).failed());
   }
@@ -118,6 +120,35 @@ private:
         return;
       builder.setInsertionPoint(embedding);
       embedding.getIdsMutable().assign(castTo(builder, ids.getLoc(), ids, builder.getI32Type()));
+    });
+  }
+
+  /// c if the value is the positions plus c.
+  static std::optional<int64_t> offsetFromPositions(Value value) {
+    if (auto values = value.getDefiningOp<BatchValueOp>())
+      return values.getName() == "positions" ? std::optional<int64_t>(0) : std::nullopt;
+    if (auto reshape = value.getDefiningOp<ReshapeOp>())
+      return offsetFromPositions(reshape.getInput());
+    if (auto cast = value.getDefiningOp<CastOp>())
+      return offsetFromPositions(cast.getOperand());
+    auto sum = matchWithConstant<AddOp>(value);
+    auto offset = sum ? offsetFromPositions(sum->first) : std::nullopt;
+    return offset ? std::optional<int64_t>(*offset + static_cast<int64_t>(sum->second))
+                  : std::nullopt;
+  }
+
+  /// A sample has at most as many tokens as there are rows in a table of their positions.
+  void noteMostPositions() {
+    constexpr StringLiteral name = "omnibal.positions";
+    auto module = function->getParentOfType<ModuleOp>();
+    function.walk([&](EmbeddingOp embedding) {
+      auto offset = offsetFromPositions(embedding.getIds());
+      if (!offset || *offset < 0)
+        return;
+      const int64_t rows = typeOf(embedding.getTable()).getDimSize(0) - *offset;
+      auto before = module->getAttrOfType<IntegerAttr>(name);
+      if (!before || rows < before.getInt())
+        module->setAttr(name, builder.getI64IntegerAttr(rows));
     });
   }
 

@@ -70,6 +70,7 @@ PackingRules packingRules(const Program &p, const MicrobatchCaps &caps) {
 SampleRules sampleRules(const Program &p) {
   SampleRules rules;
   rules.vocabulary = p.info.vocabulary;
+  rules.positions = p.info.positions;
   rules.imageTokenId = p.info.imageTokenId;
   rules.tokensPerTile = p.info.tokensPerTile;
   rules.tilesCap = p.caps().tiles;

@@ -50,6 +50,7 @@ struct SampleRules {
   /// pictures' units.
   int64_t imageTokenId = -1;
   int64_t tokensPerTile = 0;
+  int64_t positions = 0; ///< rows of the model's table of positions: the most tokens of a sample
   int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
   std::vector<std::string> tokenInputs;  ///< must be present in KEY.json
   /// Those of them that are token types of attention that sees its prefix both ways: 0s, then 1s.

@@ -120,6 +120,10 @@ Status checkSample(const Sample &sample, const SampleRules &rules) {
                           " integers; the model reads one for each token");
   for (const std::string &name : rules.prefixInputs)
     OMNIBAL_RETURN_IF_ERROR(checkPrefix(sample, where, name));
+  if (rules.positions > 0 && sample.tokens() > rules.positions)
+    return invalid(where + " has " + std::to_string(sample.tokens()) +
+                   " tokens, but the model's table of positions has " +
+                   std::to_string(rules.positions) + "; shorten or drop the sample");
   if (rules.tilesCap >= 0 && sample.tiles > rules.tilesCap)
     return invalid(where + " has " + std::to_string(sample.tiles) +
                    " tiles, more than the program's cap of " + std::to_string(rules.tilesCap) +

@@ -303,6 +303,7 @@ struct ModelInfo {
   std::vector<std::string> tokenInputs;  ///< further per-token inputs by ONNX name (token_type_ids)
   std::vector<std::string> prefixInputs; ///< those of them that tell a prefix from what follows
   int64_t vocabulary = 0;
+  int64_t positions = 0; ///< the most tokens of a sample, as a table of positions has rows; 0: any
   /// The factor with which the balancing loss of routers is added to the mean loss of a token; 0:
   /// there is none.
   double routerLossCoefficient = 0;

@@ -435,12 +435,14 @@ void readSettings(Field f, Program &p) {
     p.adapters = adaptersFromJson(f["adapters"]);
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
-              "prefix_inputs", "router_loss_coefficient", "pictures"});
+              "positions", "prefix_inputs", "router_loss_coefficient", "pictures"});
   p.info.imageTokenId = i["image_token_id"].integer();
   p.info.tokensPerTile = i["tokens_per_tile"].integer();
   p.info.tileShape = readIntegers(i["tile_shape"]);
   p.info.tokenInputs = i["token_inputs"].list([](Field e) { return e.text(); });
   p.info.vocabulary = i["vocabulary"].integer();
+  if (i.has("positions"))
+    p.info.positions = i["positions"].integer();
   if (i.has("prefix_inputs"))
     p.info.prefixInputs = i["prefix_inputs"].list([](Field e) { return e.text(); });
   if (i.has("router_loss_coefficient"))
@@ -463,6 +465,8 @@ json settingsToJson(const Program &p) {
                {"tile_shape", p.info.tileShape},
                {"token_inputs", p.info.tokenInputs},
                {"vocabulary", p.info.vocabulary}};
+  if (p.info.positions > 0)
+    info["positions"] = p.info.positions;
   if (!p.info.prefixInputs.empty())
     info["prefix_inputs"] = p.info.prefixInputs;
   if (p.info.routerLossCoefficient != 0)

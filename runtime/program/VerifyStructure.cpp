@@ -83,8 +83,9 @@ Status checkHeader(const Program &p) {
   // Products with caps and with each other stay far from overflow, too.
   const ModelInfo &info = p.info;
   if (info.imageTokenId < -1 || info.imageTokenId > INT32_MAX || info.vocabulary < 0 ||
-      info.vocabulary > INT32_MAX || info.tokensPerTile < 0 || info.tokensPerTile > INT32_MAX)
-    return bad("image_token_id, vocabulary or tokens_per_tile is out of range");
+      info.vocabulary > INT32_MAX || info.tokensPerTile < 0 || info.tokensPerTile > INT32_MAX ||
+      info.positions < 0 || info.positions > INT32_MAX)
+    return bad("image_token_id, vocabulary, positions or tokens_per_tile is out of range");
   if (int64_t bytes = denseBytes(info.tileShape, DType::F32);
       !sane(bytes) || bytes > sizeLimit / std::max<int64_t>(p.caps().tiles, 1))
     return bad("tile_shape is out of range");

@@ -9,6 +9,8 @@
 // ROLES-SAME: omnibal.input = "input_ids", omnibal.role = "ids"
 // ROLES-SAME: omnibal.input = "attention_mask", omnibal.role = "visibility"
 // ROLES-SAME: omnibal.input = "place", omnibal.role = "positions"
+// Of nine rows of places, the numbers reach the last seven: a sample has seven tokens at most.
+// CHECK: module attributes {omnibal.positions = 7 : i64}
 // CHECK: %[[POSITIONS:.*]] = omnibal.batch_value "positions"
 // CHECK: %[[TWO:.*]] = omnibal.constant dense<2> : tensor<i32>
 // CHECK: omnibal.add %[[POSITIONS]], %[[TWO]]

@@ -203,6 +203,14 @@ TEST(Dataset, ChecksWhatTheProgramDemands) {
   expectError(prefix({1, 0}), {"[1] is 0 after a 1"});
   expectError(prefix({0, 0, 2}), {"[2] is 2, neither 0 nor 1"});
   expectError(prefix({-1, 0, 1}), {"[0] is -1, neither 0 nor 1"});
+  Sample longer;
+  longer.key = "k";
+  longer.inputIds = longer.labels = {1, 1, 1};
+  SampleRules positions;
+  positions.positions = 3;
+  EXPECT_TRUE(checkSample(longer, positions));
+  positions.positions = 2;
+  expectError(checkSample(longer, positions), {"\"k\"", "3 tokens", "positions has 2"});
   Sample many;
   many.key = "k";
   many.tiles = 2;

@@ -217,6 +217,18 @@ TEST_F(ProgramFiles, TokenTypesOfAPrefix) {
   EXPECT_EQ(loaded->program.info.prefixInputs, p.info.prefixInputs);
 }
 
+TEST_F(ProgramFiles, TokensOfASampleWhereAModelHasATableOfPositions) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("positions"), 0u);
+  p.info.positions = 2048;
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_EQ(loaded->program.info.positions, 2048);
+  p.info.positions = -1;
+  EXPECT_FALSE(write(p, folder));
+}
+
 TEST_F(ProgramFiles, WhatTheRoutersLossCounts) {
   Program p = withConstant();
   ASSERT_EQ(settingsToJson(p)["info"].count("router_loss_coefficient"), 0u);
