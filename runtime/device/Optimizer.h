@@ -3,6 +3,7 @@
 #define RUNTIME_DEVICE_OPTIMIZER_H
 
 #include "runtime/device/NormBlocks.h"
+#include "runtime/device/UpdateRates.h"
 #include "runtime/support/BFloat16.h"
 #include <cstdint>
 
@@ -15,12 +16,13 @@ struct AdamWTensor {
   float *moment1 = nullptr;
   float *moment2 = nullptr;
   int64_t elements = 0;
-  bool decay = true;        ///< false: weightDecay is 0 for this tensor
+  int32_t rate = 0;         ///< number in AdamWOptions::rates
   BFloat16 *copy = nullptr; ///< receives `param` rounded, if there is one
 };
 
 struct AdamWOptions {
-  double learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0.01;
+  std::vector<UpdateRate> rates = decayAndNone(1e-3, 0.01); ///< at most mostUpdateRates
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   int64_t step = 1;          ///< 1 at the first update; sets the bias corrections
   double gradientScale = 1;  ///< multiplies every gradient first (1 / count, clipping)
   bool zeroGradients = true; ///< leaves zeros in `grad`, ready for the next step's sums

@@ -183,6 +183,9 @@ public:
   Status forgetWeights();
   /// Gives this rank, before an update, all of its stage's summed gradients; all ranks call it.
   Status gatherGradients();
+  /// Says which of AdamWOptions::rates each parameter of the stage is updated with. Without this
+  /// those that decay have the first, and the others the second.
+  void assignRates(const std::function<int32_t(const Parameter &)> &rateOf);
   int64_t adamStep() const { return updates; }
   void setAdamStep(int64_t count) { updates = count; }
   ThreadPool &pool() { return *device.pool; }

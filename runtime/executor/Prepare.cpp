@@ -264,6 +264,7 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
       thePart(RankGrid(program.program).placeOf(communicator.rank()).part), device(std::move(made)),
       impl(std::make_unique<Impl>()) {
   impl->work.emplace(program.program);
+  assignRates([](const Parameter &q) { return q.decay ? 0 : 1; });
   for (const auto &[name, mode] : stageInfo().modes)
     impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
 }

@@ -114,7 +114,14 @@ std::vector<OptimizerState> Executor::optimizerStates() {
   return states;
 }
 
+void Executor::assignRates(const std::function<int32_t(const Parameter &)> &rateOf) {
+  impl->rates.clear();
+  for (const Parameter &q : stageInfo().parameters)
+    impl->rates.push_back(q.trainable ? rateOf(q) : 0);
+}
+
 std::vector<AdamWTensor> Executor::updated() {
+  const Parameter *first = stageInfo().parameters.data();
   std::vector<AdamWTensor> tensors;
   for (const OptimizerState &state : optimizerStates()) {
     const Parameter &q = *state.parameter;
@@ -122,7 +129,7 @@ std::vector<AdamWTensor> Executor::updated() {
                          ? nullptr
                          : reinterpret_cast<BFloat16 *>(at(q.dataOffset)) + state.first;
     tensors.push_back({state.weight, at(q.gradOffset) + state.first, state.moment1, state.moment2,
-                       state.count, q.decay, copy});
+                       state.count, impl->rates[&q - first], copy});
   }
   return tensors;
 }
@@ -136,7 +143,7 @@ Status Executor::takeShares() {
   std::vector<AdamWTensor> arrived;
   for (const Parameter &q : stageInfo().parameters)
     if (q.trainable && q.dtype != DType::F32)
-      arrived.push_back({at(q.weightOffset()), nullptr, nullptr, nullptr, q.elements(), q.decay,
+      arrived.push_back({at(q.weightOffset()), nullptr, nullptr, nullptr, q.elements(), 0,
                          reinterpret_cast<BFloat16 *>(at(q.dataOffset))});
   if (!bringsWeights())
     return Status::ok();

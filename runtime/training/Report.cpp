@@ -186,9 +186,14 @@ void Reporter::skip(int64_t step, const std::string &why) {
 
 void Reporter::writeEvent(int64_t step, const nlohmann::ordered_json &line) {
   std::vector<Scalar> scalars;
-  for (const auto &[field, value] : line.items())
+  for (const auto &[field, value] : line.items()) {
     if (value.is_number() && field != "step")
       scalars.push_back({"train/" + field, value.get<float>()});
+    if (value.is_object())
+      for (const auto &[part, number] : value.items())
+        if (number.is_number())
+          scalars.push_back({"train/" + field + "/" + part, number.get<float>()});
+  }
   if (Status written = events->write(step, scalars); !written && failure)
     failure = std::move(written);
 }
@@ -214,11 +219,11 @@ void Reporter::noteStep(int64_t step, size_t mode, const StepResult &r) {
 }
 
 nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepResult &r,
-                                        double learningRate) {
+                                        const LearningRates &rates) {
   nlohmann::ordered_json line = {{"step", step},
                                  {"loss", r.loss},
                                  {"grad_norm", r.gradientNorm},
-                                 {"lr", learningRate},
+                                 {"lr", rates.usual},
                                  {"label_tokens", r.labelTokens},
                                  {"samples", r.samples},
                                  {"tokens", r.tokens},
@@ -233,6 +238,8 @@ nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepRes
                                  {"epilogue_ms", r.epilogueSeconds * 1e3},
                                  {"messages", r.messages},
                                  {"message_bytes", r.messageBytes}};
+  for (const auto &[label, rate] : rates.ofGroups)
+    line["lr_of"][label] = rate;
   if (ofModes.size() > 1)
     line["mode"] = session.program().trainModes[mode].name;
   if (session.program().info.routerLossCoefficient != 0) {
@@ -250,12 +257,12 @@ nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepRes
   return line;
 }
 
-void Reporter::step(int64_t step, size_t mode, const StepResult &r, double learningRate) {
+void Reporter::step(int64_t step, size_t mode, const StepResult &r, const LearningRates &rates) {
   if (!session.leads())
     return;
   noteStep(step, mode, r);
   if ((log.is_open() || events) && failure) {
-    const nlohmann::ordered_json line = lineOf(step, mode, r, learningRate);
+    const nlohmann::ordered_json line = lineOf(step, mode, r, rates);
     if (log.is_open())
       writeLog(line);
     if (events)
@@ -270,8 +277,7 @@ void Reporter::step(int64_t step, size_t mode, const StepResult &r, double learn
       "step %lld/%lld  loss %.4f  gnorm %.3f  lr %.2e  %.1f ms  %.0f tok/s  bubble %.1f %%  "
       "ETA %s",
       static_cast<long long>(step + 1), static_cast<long long>(total), r.loss, r.gradientNorm,
-      learningRate, r.stepSeconds * 1e3, tokensPerSecond(r), r.bubble * 100,
-      duration(left).c_str());
+      rates.usual, r.stepSeconds * 1e3, tokensPerSecond(r), r.bubble * 100, duration(left).c_str());
   bool last = step + 1 == total;
   if (terminal) {
     std::cerr << "\r\x1b[K" << text << std::flush;

@@ -19,6 +19,12 @@ std::string banner(const Program &program, int threads, const std::vector<std::s
 /// "vision.layers.0-22, projector".
 std::string summarize(const std::vector<std::string> &layers);
 
+/// That a step ran at.
+struct LearningRates {
+  double usual = 0;                                     ///< of --lr
+  std::vector<std::pair<std::string, double>> ofGroups; ///< by label, where there are others
+};
+
 /// Tells a person and the log about the steps; only the leading rank does anything.
 class Reporter {
 public:
@@ -26,7 +32,7 @@ public:
   ~Reporter();
   Status open();
   /// `mode`: of Program::trainModes.
-  void step(int64_t step, size_t mode, const StepResult &result, double learningRate);
+  void step(int64_t step, size_t mode, const StepResult &result, const LearningRates &rates);
   /// A step of which nothing was learnt, as its line in the log.
   void skip(int64_t step, const std::string &why);
   /// Training waited so long for a checkpoint before the next step.
@@ -60,7 +66,7 @@ private:
   Status openLog();
   /// What is told of a step.
   nlohmann::ordered_json lineOf(int64_t step, size_t mode, const StepResult &result,
-                                double learningRate);
+                                const LearningRates &rates);
   void writeLog(const nlohmann::ordered_json &line);
   /// The line's numbers, for TensorBoard.
   void writeEvent(int64_t step, const nlohmann::ordered_json &line);

@@ -2,6 +2,7 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/TensorFingerprint.h"
+#include "runtime/training/GroupsOfRun.h"
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -93,11 +94,12 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"min_lr_ratio", o.rate.leastRatio},
               {"betas", {o.adamW.beta1, o.adamW.beta2}},
               {"eps", o.adamW.epsilon},
-              {"weight_decay", o.adamW.weightDecay},
+              {"weight_decay", o.weightDecay},
               {"clip", o.clip},
               {normalizerKey, normalizerNames.at(o.lossNormalizer)},
               {"samples", checksumText((*data.steps)->fingerprint())}};
   describeSchedule(o.rate, run);
+  describeGroups(o.groups, run);
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
   if (s.program().modelParallel > 1)
@@ -127,6 +129,11 @@ RunDifferences compareRuns(const json &before, const json &after) {
     if (now.contains(key) || written.contains(key)) { // left out where it is as usual
       now.emplace(key, usual);
       written.emplace(key, usual);
+    }
+  for (const std::string &key : groupKeys())
+    if (now.contains(key) || written.contains(key)) {
+      now.emplace(key, json());
+      written.emplace(key, json());
     }
   for (const auto &[key, value] : now.items()) {
     if (key == "frozen" || key == "trained" || key == adaptersKey ||

@@ -5,6 +5,7 @@
 #include "runtime/device/Optimizer.h"
 #include "runtime/support/Safetensors.h"
 #include "runtime/training/rates/LearningRate.h"
+#include "runtime/training/rates/ParameterGroups.h"
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,9 @@ struct RunOptions {
   std::vector<std::string> data;
   int64_t steps = 0; ///< 0: every step of the file once
   LearningRateOptions rate;
-  AdamWOptions adamW{.weightDecay = 0.05};
+  double weightDecay = 0.05;
+  GroupOptions groups; ///< where rate and weight decay are others
+  AdamWOptions adamW;  ///< but for its rates
   double clip = 1.0;
   LossNormalizer lossNormalizer = LossNormalizer::Step;
   std::string log, tensorboard, trace, save, saveGradients;

@@ -4,6 +4,7 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/StopSignals.h"
+#include "runtime/training/GroupsOfRun.h"
 #include "runtime/training/LabelCounts.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
@@ -38,6 +39,7 @@ public:
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
     if (std::string problem = problemOf(s.options.rate, total); !problem.empty())
       return invalid(problem);
+    OMNIBAL_ASSIGN_OR_RETURN(groups, groupsOfRun(s));
     auto kept = std::make_shared<RunCheckpoints>(s, data, total);
     checkpoints = kept.get();
     s.kept = std::move(kept);
@@ -50,6 +52,7 @@ public:
     endTraced = std::min(firstTraced + s.options.traceSteps, total);
     reporter = std::make_unique<Reporter>(s, first, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return reporter->open(); }));
+    reporter->note(groups.table());
     if (total > listed && (*data.steps)->repeats())
       reporter->note("the list has " + std::to_string(listed) +
                      " steps; after them it begins again with the same groups" +
@@ -162,7 +165,6 @@ private:
   struct Started {
     int64_t step;
     size_t mode;
-    double learningRate;
     int64_t updates;   ///< before it
     DataPosition here; ///< of its samples
     int64_t savePhase; ///< that its votes are of
@@ -237,7 +239,7 @@ private:
   Result<Outcome> tryStep(int64_t step) {
     StepOptions options;
     options.adamW = s.options.adamW;
-    options.adamW.learningRate = learningRateAt(s.options.rate, step, total);
+    options.adamW.rates = groups.ratesAt(step, total);
     options.clip = s.options.clip;
     options.step = step;
     const Result<size_t> mode = feeder->mode();
@@ -261,8 +263,7 @@ private:
     const int64_t updates = s.executor->adamStep();
     OMNIBAL_RETURN_IF_ERROR(explained(unreadHere(step, s.executor->startStep(*feeder, options))));
     const bool dropped = s.executor->wasDropped();
-    started.push_back(
-        {step, options.mode, options.adamW.learningRate, updates, feeder->position(), phase});
+    started.push_back({step, options.mode, updates, feeder->position(), phase});
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
         finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
@@ -324,7 +325,9 @@ private:
       stop |= result->stop;
       save |= result->save;
       longestStep = std::max(longestStep, result->stepSeconds);
-      reporter->step(ended.step, ended.mode, *result, ended.learningRate);
+      reporter->step(ended.step, ended.mode, *result,
+                     {learningRateAt(s.options.rate, ended.step, total),
+                      groups.learningRatesAt(ended.step, total)});
     }
     return Status::ok();
   }
@@ -397,6 +400,7 @@ private:
   Session &s;
   const DataSource &data;
   int64_t first = 0, total = 0;
+  ParameterGroups groups;
   DataPosition position;   ///< the epoch that holds `first`
   int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
   static constexpr size_t stepsAhead = 1;

@@ -157,7 +157,7 @@ TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
   scale(hostRuns, 0.5, pool);
   EXPECT_OK(rank.backend->scale(runs, 0.5));
   AdamWOptions options;
-  options.learningRate = 1e-2, options.weightDecay = 0.1, options.gradientScale = 0.25;
+  options.rates = decayAndNone(1e-2, 0.1), options.gradientScale = 0.25;
   options.zeroGradients = false;
   for (options.step = 1; options.step <= 3; ++options.step) {
     adamW(here, options, pool);
@@ -255,7 +255,7 @@ TEST(BackendOnDevice, TrainsLikeTheHost) {
   const omnibal::test::TemporaryFolder folder;
   const std::string weights = writeTinyWeights(folder.path);
   StepOptions step;
-  step.adamW.learningRate = 0.05, step.adamW.weightDecay = 0.1;
+  step.adamW.rates = decayAndNone(0.05, 0.1);
   for (TinyOptions options :
        {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
         TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true}}) {

@@ -11,7 +11,7 @@ struct Parameters {
     std::vector<AdamWTensor> list;
     for (size_t i = 0; i < param.size(); ++i)
       list.push_back({param[i].data(), grad[i].data(), m[i].data(), v[i].data(),
-                      static_cast<int64_t>(param[i].size()), i % 2 == 0});
+                      static_cast<int64_t>(param[i].size()), static_cast<int32_t>(i % 3)});
     return list;
   }
 };
@@ -36,20 +36,21 @@ TEST(Optimizer, AdamWFollowsItsDefinitionOverSteps) {
   const std::vector<int64_t> sizes = {1, 0, 17, 40000, 3};
   Parameters p = makeParameters(sizes), start = p;
   AdamWOptions options;
-  options.learningRate = 3e-3, options.beta1 = 0.9, options.beta2 = 0.95;
-  options.weightDecay = 0.05, options.gradientScale = 0.25, options.zeroGradients = false;
+  options.rates = {{3e-3, 0.05}, {3e-3, 0}, {1e-2, 0.2}}, options.beta1 = 0.9, options.beta2 = 0.95;
+  options.gradientScale = 0.25, options.zeroGradients = false;
   ThreadPool pool(2);
   for (options.step = 1; options.step <= 4; ++options.step)
     adamW(p.tensors(), options, pool);
   for (size_t t = 0; t < sizes.size(); ++t)
     for (int64_t i = 0; i < sizes[t]; ++i) {
+      const UpdateRate rate = options.rates[t % 3];
       double x = start.param[t][i], g = 0.25 * start.grad[t][i], m = 0, v = 0;
       for (int step = 1; step <= 4; ++step) {
-        x *= 1 - 3e-3 * (t % 2 == 0 ? 0.05 : 0.0);
+        x *= 1 - rate.learningRate * rate.weightDecay;
         m = 0.9 * m + 0.1 * g;
         v = 0.95 * v + 0.05 * g * g;
         double denominator = std::sqrt(v) / std::sqrt(1 - std::pow(0.95, step)) + 1e-8;
-        x -= 3e-3 / (1 - std::pow(0.9, step)) * m / denominator;
+        x -= rate.learningRate / (1 - std::pow(0.9, step)) * m / denominator;
       }
       ASSERT_NEAR(p.param[t][i], x, 2e-6 * (1 + std::abs(x)));
       ASSERT_NEAR(p.m[t][i], m, 1e-6 * (1 + std::abs(m)));
@@ -61,8 +62,10 @@ TEST(Optimizer, AdamWFollowsItsDefinitionOverSteps) {
 TEST(Optimizer, ThreadsChangeNothingAndGradientsAreCleared) {
   Parameters one = makeParameters({70000, 5, 200000}), three = one;
   ThreadPool pool1(1), pool3(3);
-  adamW(one.tensors(), {}, pool1);
-  adamW(three.tensors(), {}, pool3);
+  AdamWOptions options;
+  options.rates = {{3e-3, 0.05}, {3e-3, 0}, {1e-2, 0.2}};
+  adamW(one.tensors(), options, pool1);
+  adamW(three.tensors(), options, pool3);
   EXPECT_EQ(one.param, three.param);
   for (float g : one.grad[2])
     ASSERT_EQ(g, 0.f);

@@ -23,7 +23,8 @@ def as_float32(value):
 
 def expected(line):
     """What an event holds of a line of the log."""
-    return {f"train/{field}": as_float32(value) for field, value in line.items()
+    groups = {f"lr_of/{name}": rate for name, rate in line.get("lr_of", {}).items()}
+    return {f"train/{field}": as_float32(value) for field, value in {**line, **groups}.items()
             if isinstance(value, (int, float)) and field != "step"}
 
 
@@ -60,8 +61,8 @@ class Tensorboard(RunCase):
             with self.subTest(program=program):
                 folder = f"{program}/tb"
                 self.run_tool("--log", self.path(f"{program}.jsonl"), "--tensorboard", self.path(folder), "--warmup-steps", 3,
-                              "--schedule-lr", "linear", "--checkpoint", self.path(f"{program}.ck"), "--checkpoint-every", 4,
-                              program=program, launcher=launcher)
+                              "--schedule-lr", "linear", "--lr-of", "vision=1e-4", "--checkpoint", self.path(f"{program}.ck"),
+                              "--checkpoint-every", 4, program=program, launcher=launcher)
                 lines = self.log(f"{program}.jsonl")
                 self.assertEqual(len(lines), 10)
                 file, = self.files(folder)

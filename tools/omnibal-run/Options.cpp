@@ -89,6 +89,38 @@ constexpr int64_t manyTracedSteps = 100;
 /// With a beta of 1 the first update divides zero by zero.
 const double belowOne = std::nextafter(1.0, 0.0);
 
+/// What differs for some parameters. Each flag may be given several times.
+void addGroupOptions(CLI::App &app, GroupOptions &groups) {
+  auto add = [&](const std::string &flag, std::vector<GroupRule> &rules, bool whole,
+                 const std::string &what) {
+    app.add_option_function<std::vector<std::string>>(
+           flag,
+           [flag, whole, &rules](const std::vector<std::string> &texts) {
+             for (const std::string &text : texts) {
+               const Result<GroupRule> rule = parseGroupRule(flag, text);
+               if (!rule)
+                 throw CLI::ValidationError(rule.status().message());
+               if (whole && (rule->value != std::floor(rule->value) || rule->value > manySteps))
+                 throw CLI::ValidationError(flag + " " + text + ": no whole number of steps");
+               rules.push_back(*rule);
+             }
+           },
+           what)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
+  };
+  add("--lr-of", groups.rates, false,
+      "PATTERN=LR: learning rate of the parameters that the pattern finds, a component (vision, "
+      "projector, language) or a regular expression (POSIX extended) that is searched in names");
+  add("--weight-decay-of", groups.decays, false,
+      "PATTERN=DECAY: weight decay of those with at least two dimensions");
+  add("--warmup-of", groups.warmups, true, "PATTERN=STEPS: their --warmup-steps");
+  app.add_option("--layer-decay", groups.layerDecay,
+                 "Learning rates of the vision tower fall by this factor with each layer from its "
+                 "output to its input")
+      ->check(number(0, true, 1));
+}
+
 } // namespace
 
 bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
@@ -161,10 +193,11 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       ->check(number(0, false, belowOne))
       ->capture_default_str();
   app.add_option("--eps", o.adamW.epsilon, "AdamW")->check(number(0, true))->capture_default_str();
-  app.add_option("--weight-decay", o.adamW.weightDecay,
+  app.add_option("--weight-decay", o.weightDecay,
                  "AdamW, decoupled, on parameters with at least two dimensions")
       ->check(number(0))
-      ->default_str("0.05");
+      ->capture_default_str();
+  addGroupOptions(app, o.groups);
   app.add_option("--clip", o.clip, "Largest global gradient norm; 0 = no clipping")
       ->check(number(0))
       ->capture_default_str();

@@ -106,11 +106,10 @@ public:
       return Status::ok();
     AdamWShape shape;
     shape.list = here->list;
-    shape.learningRate = options.learningRate;
+    shape.rates = options.rates;
     shape.beta1 = options.beta1;
     shape.beta2 = options.beta2;
     shape.epsilon = options.epsilon;
-    shape.weightDecay = options.weightDecay;
     shape.step = options.step;
     shape.gradientScale = options.gradientScale;
     shape.zeroGradients = options.zeroGradients;
@@ -200,7 +199,7 @@ private:
   static std::vector<UpdateTensor> listOf(std::span<const AdamWTensor> tensors) {
     std::vector<UpdateTensor> list;
     for (const AdamWTensor &t : tensors)
-      list.push_back({t.param, t.grad, t.moment1, t.moment2, t.copy, t.elements, t.decay});
+      list.push_back({t.param, t.grad, t.moment1, t.moment2, t.copy, t.elements, t.rate});
     return list;
   }
   static std::vector<UpdateTensor> gradientsOf(std::span<const FloatRun> runs) {

@@ -7,7 +7,7 @@ namespace {
 bool equal(const UpdateTensor &a, const UpdateTensor &b) {
   return a.param == b.param && a.grad == b.grad && a.moment1 == b.moment1 &&
          a.moment2 == b.moment2 && a.copy == b.copy && a.elements == b.elements &&
-         a.decay == b.decay && a.phase == b.phase;
+         a.rate == b.rate && a.phase == b.phase;
 }
 
 static_assert(updateBlockSize == updateBlockElements && sizeof(UpdateTensor) == 56 &&

@@ -61,18 +61,19 @@ void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, Th
   factors.keep2 = static_cast<float>(options.beta2);
   factors.take2 = static_cast<float>(1 - options.beta2);
   const double step = static_cast<double>(options.step);
-  factors.stepSize = static_cast<float>(options.learningRate / (1 - std::pow(options.beta1, step)));
+  const double correction = 1 - std::pow(options.beta1, step);
   factors.rootScale = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
   factors.epsilon = static_cast<float>(options.epsilon);
   factors.zeroGradients = options.zeroGradients;
-  const float shrink = static_cast<float>(1 - options.learningRate * options.weightDecay);
 
   std::vector<Block> blocks = cutIntoBlocks(tensors);
   forBlocks(blocks, pool, [&](size_t number) {
     const Block &block = blocks[number];
     const AdamWTensor &t = tensors[block.run];
     AdamWFactors mine = factors;
-    mine.shrink = t.decay ? shrink : 1.f;
+    const UpdateRate &rate = options.rates[t.rate];
+    mine.stepSize = static_cast<float>(rate.learningRate / correction);
+    mine.shrink = static_cast<float>(1 - rate.learningRate * rate.weightDecay);
     updateTable().adamW(t.param + block.begin, t.grad + block.begin, t.moment1 + block.begin,
                         t.moment2 + block.begin, block.size, mine);
     copyBlock(t, block);

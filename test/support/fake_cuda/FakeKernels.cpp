@@ -60,7 +60,7 @@ std::vector<UpdateTensor> tensorsOf(const UpdateList &list) {
 std::vector<AdamWTensor> parametersOf(const UpdateList &list) {
   std::vector<AdamWTensor> tensors;
   for (const UpdateTensor &t : tensorsOf(list))
-    tensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.decay,
+    tensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.rate,
                        static_cast<BFloat16 *>(t.copy)});
   return tensors;
 }
@@ -146,8 +146,8 @@ cudaError_t launchAdamW(const AdamWShape &shape, const float *scale, cudaStream_
     const float factor = scale ? element<float>(scale, 0) : 1;
     if (std::isnan(factor))
       return;
-    AdamWOptions options{shape.learningRate, shape.beta1, shape.beta2,         shape.epsilon,
-                         shape.weightDecay,  shape.step,  shape.gradientScale, shape.zeroGradients};
+    AdamWOptions options{shape.rates, shape.beta1,         shape.beta2,        shape.epsilon,
+                         shape.step,  shape.gradientScale, shape.zeroGradients};
     options.gradientScale *= factor;
     adamW(parametersOf(shape.list), options, pool);
   });

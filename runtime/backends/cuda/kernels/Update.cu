@@ -9,8 +9,13 @@ namespace {
 constexpr int threads = 256;
 
 struct Factors {
-  float gradientScale, take1, keep2, take2, stepSize, rootScale, epsilon, shrink;
+  float gradientScale, take1, keep2, take2, rootScale, epsilon;
   bool zeroGradients;
+};
+
+/// Of the groups of parameters: lr / bias correction 1, and 1 - lr * decay.
+struct Rates {
+  float stepSize[mostUpdateRates], shrink[mostUpdateRates];
 };
 
 __device__ __forceinline__ bool aligned16(const void *pointer) {
@@ -28,16 +33,16 @@ __device__ __forceinline__ void forValues(int size, bool wide, Wide forFour, Sin
     forOne(i);
 }
 
-__device__ __forceinline__ void step(const Factors &f, float shrink, float &p, float g, float &m,
-                                     float &v) {
+__device__ __forceinline__ void step(const Factors &f, float stepSize, float shrink, float &p,
+                                     float g, float &m, float &v) {
   g *= f.gradientScale;
   m = m + f.take1 * (g - m);
   v = f.keep2 * v + f.take2 * g * g;
-  p = p * shrink - f.stepSize * (m / (sqrtf(v) * f.rootScale + f.epsilon));
+  p = p * shrink - stepSize * (m / (sqrtf(v) * f.rootScale + f.epsilon));
 }
 
 __global__ void __launch_bounds__(threads)
-    adamW(UpdateList list, Factors f, const float *deviceScale) {
+    adamW(UpdateList list, Factors f, Rates rates, const float *deviceScale) {
   const UpdateBlock block = list.blocks[blockIdx.x];
   const UpdateTensor &t = list.tensors[block.tensor];
   if (deviceScale) {
@@ -46,7 +51,7 @@ __global__ void __launch_bounds__(threads)
       return;
     f.gradientScale *= scale;
   }
-  const float shrink = t.decay ? f.shrink : 1.f;
+  const float stepSize = rates.stepSize[t.rate], shrink = rates.shrink[t.rate];
   float *param = t.param + block.begin, *grad = t.grad + block.begin;
   float *moment1 = t.moment1 + block.begin, *moment2 = t.moment2 + block.begin;
   bf16 *copy = t.copy ? static_cast<bf16 *>(t.copy) + block.begin : nullptr;
@@ -60,7 +65,7 @@ __global__ void __launch_bounds__(threads)
         const auto g = loadPack<4>(grad + i);
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          step(f, shrink, p.at[e], g.at[e], m.at[e], v.at[e]);
+          step(f, stepSize, shrink, p.at[e], g.at[e], m.at[e], v.at[e]);
         storePack<4>(param + i, p);
         storePack<4>(moment1 + i, m);
         storePack<4>(moment2 + i, v);
@@ -75,7 +80,7 @@ __global__ void __launch_bounds__(threads)
         }
       },
       [&](int i) {
-        step(f, shrink, param[i], grad[i], moment1[i], moment2[i]);
+        step(f, stepSize, shrink, param[i], grad[i], moment1[i], moment2[i]);
         if (f.zeroGradients)
           grad[i] = 0;
         if (copy)
@@ -164,19 +169,24 @@ __global__ void __launch_bounds__(threads) copyParameters(UpdateList list) {
 cudaError_t launchAdamW(const AdamWShape &s, const float *deviceScale, cudaStream_t stream) {
   if (s.list.count == 0)
     return cudaSuccess;
-  const double step = static_cast<double>(s.step);
+  if (s.rates.size() > mostUpdateRates)
+    return cudaErrorInvalidValue;
+  const double step = static_cast<double>(s.step), correction = 1 - std::pow(s.beta1, step);
+  Rates rates = {};
+  for (size_t r = 0; r < s.rates.size(); ++r) {
+    rates.stepSize[r] = static_cast<float>(s.rates[r].learningRate / correction);
+    rates.shrink[r] = static_cast<float>(1 - s.rates[r].learningRate * s.rates[r].weightDecay);
+  }
   Factors f;
   f.gradientScale = static_cast<float>(s.gradientScale);
   f.take1 = static_cast<float>(1 - s.beta1);
   f.keep2 = static_cast<float>(s.beta2);
   f.take2 = static_cast<float>(1 - s.beta2);
-  f.stepSize = static_cast<float>(s.learningRate / (1 - std::pow(s.beta1, step)));
   f.rootScale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, step)));
   f.epsilon = static_cast<float>(s.epsilon);
-  f.shrink = static_cast<float>(1 - s.learningRate * s.weightDecay);
   f.zeroGradients = s.zeroGradients;
   OMNIBAL_LAUNCH(adamW, dim3(static_cast<unsigned>(s.list.count)), dim3(threads), stream, s.list, f,
-                 deviceScale);
+                 rates, deviceScale);
   return cudaGetLastError();
 }
 

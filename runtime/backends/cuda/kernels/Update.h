@@ -9,6 +9,7 @@
 #define RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H
 
 #include "runtime/device/NormBlocks.h"
+#include "runtime/device/UpdateRates.h"
 #include <cstdint>
 #include <cuda_runtime_api.h>
 #include <vector>
@@ -21,7 +22,7 @@ struct UpdateTensor {
   float *param = nullptr, *grad = nullptr, *moment1 = nullptr, *moment2 = nullptr;
   void *copy = nullptr; ///< bfloat16 values of `param`, or null
   int64_t elements = 0;
-  bool decay = true;
+  int32_t rate = 0;  ///< number in AdamWShape::rates
   int32_t phase = 0; ///< values of its first block that lie before it (FloatRun)
 };
 
@@ -50,15 +51,16 @@ struct UpdateList {
 
 struct AdamWShape {
   UpdateList list;
-  double learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0.01;
+  std::vector<UpdateRate> rates = decayAndNone(1e-3, 0.01); ///< at most mostUpdateRates
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   int64_t step = 1;          ///< 1 at the first update
   double gradientScale = 1;  ///< multiplies every gradient first
   bool zeroGradients = true; ///< leaves zeros in `grad`
 };
 
-/// p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) + eps), as PyTorch's AdamW.
-/// `deviceScale`, if not null, multiplies the gradients too; if it is not a number, nothing is
-/// done.
+/// With lr and decay of the tensor's rate: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v)
+/// / sqrt(bc2) + eps), as PyTorch's AdamW. `deviceScale`, if not null, multiplies the gradients
+/// too; if it is not a number, nothing is done.
 cudaError_t launchAdamW(const AdamWShape &shape, const float *deviceScale, cudaStream_t stream);
 
 /// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values,

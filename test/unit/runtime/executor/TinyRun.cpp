@@ -126,14 +126,15 @@ TinyReference::Step TinyReference::step(const std::vector<TinyGroup> &groups,
   ++updates;
   for (int i = 0; i <= head; ++i)
     for (int64_t e = 0; e < W * C; ++e) {
+      const UpdateRate &rate = a.rates[rateOf[i]];
       double g = gradients[i][e] * factor, &p = parameters[i][e];
       double &m = moments1[i][e], &v = moments2[i][e];
-      p -= a.learningRate * a.weightDecay * p;
+      p -= rate.learningRate * rate.weightDecay * p;
       m = a.beta1 * m + (1 - a.beta1) * g;
       v = a.beta2 * v + (1 - a.beta2) * g * g;
       double mHat = m / (1 - std::pow(a.beta1, updates)),
              vHat = v / (1 - std::pow(a.beta2, updates));
-      p -= a.learningRate * mHat / (std::sqrt(vHat) + a.epsilon);
+      p -= rate.learningRate * mHat / (std::sqrt(vHat) + a.epsilon);
     }
   return {loss / count, norm};
 }

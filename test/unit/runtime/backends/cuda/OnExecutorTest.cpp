@@ -22,8 +22,7 @@ class OnExecutor : public testing::Test {
 protected:
   void SetUp() override {
     weights = writeTinyWeights(folder.path);
-    step.adamW.learningRate = 0.05;
-    step.adamW.weightDecay = 0.1;
+    step.adamW.rates = decayAndNone(0.05, 0.1);
   }
 
   MixedKind kind;

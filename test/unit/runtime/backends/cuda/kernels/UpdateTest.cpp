@@ -30,7 +30,7 @@ struct Parameters {
       const size_t s = std::min(shift, param[i].size());
       list.push_back({param[i].data() + s, grad[i].data() + s, m[i].data() + s, v[i].data() + s,
                       i % 3 == 0 ? copy[i].data() + s : nullptr,
-                      static_cast<int64_t>(param[i].size() - s), i % 2 == 0});
+                      static_cast<int64_t>(param[i].size() - s), static_cast<int32_t>(i % 3)});
     }
     return list;
   }
@@ -46,6 +46,7 @@ struct Parameters {
 };
 
 const std::vector<int64_t> sizes = {1, 0, 17, 20000, 3, 33000, 64};
+const std::vector<UpdateRate> rates = {{3e-3, 0.05}, {3e-3, 0}, {1e-2, 0.2}};
 
 void expectClose(const std::vector<float> &got, const std::vector<float> &want, double bound) {
   ASSERT_EQ(got.size(), want.size());
@@ -59,11 +60,11 @@ TEST(CudaUpdate, AdamWLikeTheHost) {
   for (size_t shift : {0, 1}) {
     Parameters got(sizes), want(sizes);
     AdamWOptions options;
-    options.learningRate = 3e-3, options.beta2 = 0.95, options.weightDecay = 0.05;
+    options.rates = rates, options.beta2 = 0.95;
     options.step = 3, options.gradientScale = 0.25 * 0.5, options.zeroGradients = shift == 0;
     std::vector<AdamWTensor> hostTensors;
     for (auto &t : want.tensors(shift))
-      hostTensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.decay});
+      hostTensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.rate});
     ThreadPool pool(1);
     adamW(hostTensors, options, pool);
 
@@ -71,7 +72,7 @@ TEST(CudaUpdate, AdamWLikeTheHost) {
     const auto blocks = cuda::cutIntoBlocks(tensors);
     cuda::AdamWShape s;
     s.list = {tensors.data(), blocks.data(), static_cast<int64_t>(blocks.size())};
-    s.learningRate = 3e-3, s.beta2 = 0.95, s.weightDecay = 0.05, s.step = 3;
+    s.rates = rates, s.beta2 = 0.95, s.step = 3;
     s.gradientScale = 0.25, s.zeroGradients = shift == 0;
     const float half = 0.5f;
     runInSeveralOrders(got.bytes(), [&] { return cuda::launchAdamW(s, &half, nullptr); });
