@@ -267,6 +267,11 @@ Result<Image> Dataset::Impl::decode(const Place &sample, int64_t picture, const 
   return image;
 }
 
+Result<Image> Dataset::picture(int64_t index, int64_t picture) const {
+  std::vector<uint8_t> bytes;
+  return impl->decode(impl->placeOf(index), picture, {}, bytes);
+}
+
 Status Dataset::decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height,
                             int64_t width, float *out) const {
   const Place entry = impl->placeOf(index);

@@ -9,6 +9,7 @@
 #ifndef RUNTIME_DATA_DATASET_H
 #define RUNTIME_DATA_DATASET_H
 
+#include "runtime/data/Image.h"
 #include "runtime/data/Preprocess.h"
 #include "runtime/program/PictureGrid.h"
 #include "runtime/support/Status.h"
@@ -87,6 +88,8 @@ public:
   int64_t squaredTiles(int64_t index) const;
   /// Reads and checks KEY.json.
   Result<Sample> sample(int64_t index, const SampleNeeds &needs = {}) const;
+  /// Decodes one of a sample's pictures, whatever its size.
+  Result<Image> picture(int64_t index, int64_t picture) const;
   /// Decodes all pictures of a sample to [tiles, 3, height, width]; a picture of another size is an
   /// error.
   Status decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height, int64_t width,

@@ -42,6 +42,7 @@ struct RunOptions {
   int64_t traceSteps = 1;
   double peakTflops = 0;          ///< of a device; 0: by its name
   int threads = 0;                ///< 0: cores / ranks on this machine
+  int loaderThreads = 0;          ///< of a rank; 0: by what it reads
   std::string checkpoint, resume; ///< resume "auto": what `checkpoint` holds, if anything
   int64_t checkpointEvery = 0;    ///< steps; 0: by time
   double checkpointMinutes = 10;  ///< where no steps are given; 0: only at the end
@@ -53,7 +54,8 @@ struct RunOptions {
   double timeLimit = 0;       ///< seconds since `started`; 0: none
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;
-  std::string loads; ///< of steps whose plans are printed in place of the program
+  std::string showSample; ///< key of what is printed in place of a run
+  std::string loads;      ///< of steps whose plans are printed in place of the program
   std::string forward, output;
   std::string calibrate;        ///< table to write; nothing is trained
   std::string exportCheckpoint; ///< to write as a model's folder; nothing is trained

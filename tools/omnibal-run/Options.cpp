@@ -28,6 +28,8 @@ constexpr const char *example = R"(Examples:
     omnibal-run --export-checkpoint checkpoints/ --weights model/ --save out/
   What the program does:
     omnibal-run --print program/
+  What a run reads of a sample, and its pictures as files:
+    omnibal-run program/ --data train-*.tar --preprocess preprocessor_config.json --show-sample KEY -o seen/
   What it would do in steps of these loads, where it plans every step:
     omnibal-run --print program/ --loads loads.jsonl
 
@@ -46,6 +48,8 @@ std::string check(const RunOptions &o) {
     return "--loads goes with --print";
   if (o.print)
     return "";
+  if (!o.showSample.empty())
+    return o.data.empty() ? "--show-sample needs --data: shards (.tar) or folders with them" : "";
   if (!o.calibrate.empty())
     return o.evaluate || !o.forward.empty()
                ? "--calibrate measures only; leave out --evaluate and --forward"
@@ -248,6 +252,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.add_option("--threads", o.threads,
                  "Compute threads a rank (default: cores / ranks on this machine)")
       ->check(wholeNumber(1, manyThreads));
+  app.add_option("--loader-threads", o.loaderThreads,
+                 "Threads of a rank that read samples and decode pictures ahead of training "
+                 "(default: half of --threads where the rank reads pictures, else one)")
+      ->check(wholeNumber(1, manyThreads));
   app.add_option("--checkpoint", o.checkpoint,
                  "Folder for checkpoints; one is written at the end too");
   auto *bySteps = app.add_option("--checkpoint-every", o.checkpointEvery,
@@ -289,7 +297,10 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.add_flag("--evaluate", o.evaluate,
                "Loss, token accuracy and share of answers entirely right");
   app.add_option("--forward", o.forward, "Run the graph on the inputs in this .safetensors file");
-  app.add_option("-o,--output", o.output, "Where --forward writes the outputs (.safetensors)");
+  app.add_option(
+      "-o,--output", o.output,
+      "Where --forward writes the outputs (.safetensors), and --show-sample the pictures "
+      "(a folder)");
   app.add_option("--calibrate", o.calibrate,
                  "Measure the program's layer functions and messages on this machine and write the "
                  "table for omnibal-compile --calibration. Needs neither --weights nor --data; "
@@ -303,6 +314,9 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
       "--loads", o.loads,
       "With --print: print the plans of these steps in place of the program, which plans "
       "every step (--schedule per-step); lines as for omnibal-plan --steps");
+  app.add_option("--show-sample", o.showSample,
+                 "Print what the program reads of the sample of this key in --data: its tokens, "
+                 "which of them have a label, and its pictures; nothing is run");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -21,6 +21,7 @@
 #include "runtime/training/Session.h"
 #include "tools/omnibal-run/Options.h"
 #include "tools/omnibal-run/PrintSteps.h"
+#include "tools/omnibal-run/ShowSample.h"
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -57,6 +58,8 @@ Result<DataSource> openData(const RunOptions &options, const Program &program) {
 }
 
 int loaderThreads(const Session &session, const std::string &mode) {
+  if (session.options.loaderThreads > 0)
+    return session.options.loaderThreads;
   // Decoding runs beside the compute threads; one thread keeps up except for large pictures.
   bool pixels = readsPixels(session.executor->stageInfo(), mode);
   return pixels ? std::max(1, session.executor->pool().threads() / 2) : 1;
@@ -298,7 +301,7 @@ int run(const RunOptions &options) {
   Opened opened;
   Processes processes;
   processes.alone = place->launcher != Launcher::None;
-  if (!processes.alone || options.print) {
+  if (!processes.alone || options.print || !options.showSample.empty()) {
     auto loaded = loadProgram(options.program);
     if (!loaded)
       return fail(loaded.status());
@@ -311,6 +314,10 @@ int run(const RunOptions &options) {
         return fail(text.status());
       std::cout << *text;
       return 0;
+    }
+    if (!options.showSample.empty()) {
+      const Status shown = showSample(opened.loaded.program, options, std::cout);
+      return shown ? 0 : fail(shown);
     }
     if (Status status = openWhatItNeeds(options, processes.alone, opened); !status)
       return fail(status);

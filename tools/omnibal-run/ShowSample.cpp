@@ -1,0 +1,166 @@
+#include "tools/omnibal-run/ShowSample.h"
+#include "runtime/data/DataLoader.h"
+#include "runtime/data/EncodePng.h"
+#include "runtime/data/Image.h"
+#include "runtime/support/AtomicFile.h"
+#include "runtime/training/Session.h"
+#include <algorithm>
+#include <filesystem>
+#include <iomanip>
+
+namespace omnibal::rt {
+namespace {
+
+std::string counted(int64_t count, const std::string &what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// A token's part in training.
+enum class Part { Prompt, Picture, Label };
+
+const char *nameOf(Part part) {
+  switch (part) {
+  case Part::Prompt:
+    return "no label";
+  case Part::Picture:
+    return "picture";
+  case Part::Label:
+    return "label";
+  }
+  return "";
+}
+
+Part partOf(const Sample &sample, size_t token, int64_t imageTokenId) {
+  if (imageTokenId >= 0 && sample.inputIds[token] == imageTokenId)
+    return Part::Picture;
+  // Nothing comes before the first token that could predict it.
+  return token > 0 && sample.labels[token] != ignoredLabel ? Part::Label : Part::Prompt;
+}
+
+/// "151667 x 256, 12": equal neighbors together.
+std::string runsOf(const int32_t *begin, const int32_t *end) {
+  std::string text;
+  while (begin != end) {
+    const int32_t *next = std::find_if(begin, end, [&](int32_t value) { return value != *begin; });
+    text += (text.empty() ? "" : ", ") + std::to_string(*begin);
+    if (next - begin > 1)
+      text += " x " + std::to_string(next - begin);
+    begin = next;
+  }
+  return text;
+}
+
+/// A line for each run of tokens with one part.
+void printTokens(const Sample &sample, int64_t imageTokenId, std::ostream &out) {
+  out << std::left << std::setw(16) << "tokens" << std::setw(10) << "part" << "ids\n";
+  const size_t count = sample.inputIds.size();
+  for (size_t begin = 0, end = 0; begin < count; begin = end) {
+    const Part part = partOf(sample, begin, imageTokenId);
+    for (end = begin; end < count && partOf(sample, end, imageTokenId) == part; ++end)
+      ;
+    const std::string range =
+        std::to_string(begin) + (end - begin > 1 ? "-" + std::to_string(end - 1) : "");
+    out << std::setw(16) << range << std::setw(10) << nameOf(part)
+        << runsOf(&sample.inputIds[begin], &sample.inputIds[begin] + (end - begin)) << "\n";
+  }
+}
+
+/// Labels that are other ids than those of their tokens are rarely meant.
+void printOtherLabels(const Sample &sample, std::ostream &out) {
+  int64_t others = 0;
+  size_t first = 0;
+  for (size_t t = 0; t < sample.labels.size(); ++t)
+    if (sample.labels[t] != ignoredLabel && sample.labels[t] != sample.inputIds[t])
+      first = others++ == 0 ? t : first;
+  if (others > 0)
+    out << "labels other than the token of their place: " << others << ", the first at " << first
+        << " (" << sample.labels[first] << ")\n";
+}
+
+void printTokenInputs(const Sample &sample, const Program &program, std::ostream &out) {
+  for (const std::string &name : program.info.tokenInputs)
+    if (auto found = sample.tokenInputs.find(name); found != sample.tokenInputs.end())
+      out << name << ": "
+          << runsOf(found->second.data(), found->second.data() + found->second.size()) << "\n";
+}
+
+/// Least, mean and most of what a picture becomes, over its channels.
+std::string rangeOf(const Image &image, const Preprocess &preprocess) {
+  double least = 0, most = 0, sum = 0;
+  for (size_t i = 0; i < image.rgb.size(); ++i) {
+    const double value = preprocess.valuesOf(i % 3)[image.rgb[i]];
+    least = i == 0 ? value : std::min(least, value);
+    most = i == 0 ? value : std::max(most, value);
+    sum += value;
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << least << " to " << most << ", mean "
+       << sum / static_cast<double>(std::max<size_t>(1, image.rgb.size()));
+  return text.str();
+}
+
+/// A file's name, whatever the key holds.
+std::string fileOf(const std::string &folder, std::string key, int64_t picture) {
+  std::replace(key.begin(), key.end(), '/', '_');
+  return (std::filesystem::path(folder) / (key + "." + std::to_string(picture) + ".png")).string();
+}
+
+Status printPictures(const DataSource &data, const Program &program, int64_t index,
+                     const Sample &sample, const RunOptions &options, std::ostream &out) {
+  const bool grid = program.info.grid.has_value();
+  const int64_t pictures =
+      grid ? static_cast<int64_t>(sample.pictures.size()) : data.dataset->tiles(index);
+  for (int64_t p = 0; p < pictures; ++p) {
+    OMNIBAL_ASSIGN_OR_RETURN(Image image, data.dataset->picture(index, p));
+    out << "picture " << p << ": " << image.width << " x " << image.height << " pixels, ";
+    if (grid)
+      out << counted(sample.pictures[p].count(), "unit") << ", ";
+    else
+      out << counted(program.info.tokensPerTile, "token") << ", ";
+    out << "values " << rangeOf(image, data.preprocess);
+    if (!options.output.empty()) {
+      const std::string file = fileOf(options.output, sample.key, p);
+      OMNIBAL_ASSIGN_OR_RETURN(std::string png, encodePng(image));
+      OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(file, png));
+      out << ", written to " << file;
+    }
+    out << "\n";
+  }
+  const std::vector<int64_t> &tile = program.info.tileShape;
+  if (pictures == 0 || (!grid && tile.size() != 3))
+    return Status::ok();
+  // What a run does with them, and refuses of them.
+  int64_t elements = data.dataset->tiles(index);
+  for (int64_t extent : tile)
+    elements *= extent;
+  std::vector<float> values(static_cast<size_t>(elements));
+  return grid ? data.dataset->decodePatches(index, data.preprocess, values.data())
+              : data.dataset->decodeTiles(index, data.preprocess, tile[1], tile[2], values.data());
+}
+
+} // namespace
+
+Status showSample(const Program &program, const RunOptions &options, std::ostream &out) {
+  OMNIBAL_ASSIGN_OR_RETURN(DataSource data, openData(options, program));
+  const int64_t index = data.dataset->find(options.showSample);
+  if (index < 0)
+    return invalid("--show-sample: no sample of --data has the key \"" + options.showSample +
+                   "\"; there are " + std::to_string(data.dataset->size()) +
+                   (data.dataset->size() > 0 ? ", the first is \"" + data.dataset->key(0) + "\""
+                                             : ""));
+  if (std::error_code error;
+      !options.output.empty() &&
+      (std::filesystem::create_directories(options.output, error), error))
+    return invalid("-o: " + options.output + ": creating the folder failed: " + error.message());
+  OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(index));
+  out << data.dataset->describe(index) << ": " << counted(sample.tokens(), "token") << ", "
+      << labelTokensOf(sample) << " with a label, "
+      << counted(sample.tiles, program.info.grid ? "unit" : "tile") << "\n";
+  printTokens(sample, program.info.imageTokenId, out);
+  printOtherLabels(sample, out);
+  printTokenInputs(sample, program, out);
+  OMNIBAL_RETURN_IF_ERROR(printPictures(data, program, index, sample, options, out));
+  return checkSample(sample, sampleRules(program)).context(data.dataset->describe(index));
+}
+
+} // namespace omnibal::rt
