@@ -8,6 +8,27 @@
 #include <utility>
 
 namespace omnibal::rt {
+namespace {
+
+/// What the ranks add up at the end of a step: of their micro-batches, and what they ask and tell.
+enum StepCount {
+  Labels,
+  Samples,
+  Tokens,
+  Padded,
+  Tiles,
+  Flops,
+  BatchCounts,
+  Stops = BatchCounts,
+  Saves,
+  Saving,
+  SaveFailed,
+  Damaged,
+  AllCounts
+};
+
+} // namespace
+
 std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)> &which) const {
   std::vector<int32_t> stages;
   for (const Stage &stage : loaded.program.stageList)
@@ -71,6 +92,8 @@ Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &option
   impl->replicaWeight = 1;
   if (coefficient == 0 && !bySamples)
     return Status::ok();
+  if (options.goesOn || !step.counts.empty())
+    return {Code::Internal, "losses are weighed in a step of several runs"};
   enum { Labels, Routed, Samples, Counts };
   std::vector<double> counts(Counts);
   for (int32_t m = 0; m < loaded.program.trainModes[options.mode].microbatches; ++m) {
@@ -91,25 +114,11 @@ Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &option
   return Status::ok();
 }
 
-/// What is counted is known to the host; loss and norm are still being computed, and stay where
-/// they are.
-Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
-                               StepUnderWay &step) {
-  enum {
-    Labels,
-    Samples,
-    Tokens,
-    Padded,
-    Tiles,
-    Flops,
-    Stops,
-    Saves,
-    Saving,
-    SaveFailed,
-    Damaged,
-    Counts
-  };
-  std::vector<double> counts(Counts);
+/// Adds what is counted of the micro-batches of a run.
+Status Executor::countRun(MicrobatchSource &source, const StepOptions &options,
+                          StepUnderWay &step) {
+  std::vector<double> &counts = step.counts;
+  counts.resize(BatchCounts);
   const PreparedMode &prepared = impl->modes.at(trainModeName(options.mode));
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
@@ -124,11 +133,22 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
     counts[Padded] += static_cast<double>(prepared.rows(batch->tokens) - batch->tokens);
     counts[Tiles] += static_cast<double>(batch->tiles);
   }
+  step.damaged |= source.isDamaged();
+  return Status::ok();
+}
+
+/// What is counted is known to the host; loss and norm are still being computed, and stay where
+/// they are.
+Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &options,
+                               StepUnderWay &step) {
+  OMNIBAL_RETURN_IF_ERROR(countRun(source, options, step));
+  std::vector<double> counts = step.counts;
+  counts.resize(AllCounts);
   counts[Stops] = options.stop;
   counts[Saves] = options.save;
   counts[Saving] = options.saving;
   counts[SaveFailed] = options.saveFailed;
-  counts[Damaged] = source.isDamaged();
+  counts[Damaged] = step.damaged;
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), everyone));
   StepResult &result = step.result;

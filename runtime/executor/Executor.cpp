@@ -2,6 +2,7 @@
 #include "runtime/executor/ActionRun.h"
 #include "runtime/program/Names.h"
 #include <algorithm>
+#include <utility>
 
 namespace omnibal::rt {
 std::string Executor::recentActions() const {
@@ -24,15 +25,18 @@ Status Executor::runActions(const std::string &modeName, MicrobatchSource &sourc
   const PreparedMode &prepared = found->second;
   if (!step || !impl->stepRuns)
     return runPlan(modeName, prepared.plan, prepared.completions, source, sink, options, step);
-  auto planned = impl->stepRuns->of(options->step, source);
+  auto planned = impl->stepRuns->of(options->run.value_or(options->step), source);
   if (!planned)
     return std::move(planned).status().context("rank " + std::to_string(communicator.rank()) +
                                                ", " + stepForPeople(options->step));
-  step->result.plan = (*planned)->facts;
+  StepPlanFacts facts = (*planned)->facts;
+  if (step->result.plan)
+    facts.add(*step->result.plan);
+  step->result.plan = facts;
   Status status =
       runPlan(modeName, (*planned)->plan, (*planned)->completions, source, sink, options, step);
   if (status && tracing)
-    tracing->plan(*(*planned)->planned, device.backend->timeOf(step->begin));
+    tracing->plan(*(*planned)->planned, device.backend->timeOf(step->runBegin));
   return status;
 }
 
@@ -60,6 +64,8 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
                           plan.actions.rbegin();
   for (size_t i = 0; i < plan.actions.size(); ++i) {
     const Action &a = plan.actions[i];
+    if (options && options->goesOn && !perMicrobatch(a))
+      continue;
     activity.microbatch = perMicrobatch(a) ? a.microbatch : -1;
     activity.action = nameOf(a.kind);
     communicator.announce(activity);
@@ -108,7 +114,7 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
 Status Executor::run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink) {
   if (trainModeNumber(mode))
     return {Code::Internal, "mode " + mode + " runs through trainStep()"};
-  if (!impl->steps.empty())
+  if (!impl->steps.empty() || impl->begun)
     return {Code::Internal, "a mode is run while a training step is under way"};
   device.backend->forgetEvents();
   return runActions(mode, source, sink, nullptr, nullptr);
@@ -133,20 +139,28 @@ Status Executor::startStep(MicrobatchSource &source, const StepOptions &options)
   if (!stageInfo().modes.count(mode))
     return invalid("the program has no mode \"" + mode + "\"");
   Backend &backend = *device.backend;
-  if (impl->steps.empty()) {
+  if (impl->steps.empty() && !impl->begun) {
     backend.forgetEvents();
     impl->lastEnd.reset();
   }
-  StepUnderWay step;
+  const bool isFirst = !impl->begun;
+  StepUnderWay step = isFirst ? StepUnderWay() : *std::exchange(impl->begun, std::nullopt);
   step.step = options.step;
-  step.begin = backend.recordEvent();
+  step.runBegin = backend.recordEvent();
+  if (isFirst)
+    step.begin = step.runBegin;
   if (Status status = weighLosses(source, options, step); !status)
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(runActions(mode, source, nullptr, &options, &step));
-  step.end = backend.recordEvent();
-  step.busy = std::move(impl->busy);
+  step.busy.insert(step.busy.end(), impl->busy.begin(), impl->busy.end());
   impl->busy.clear();
+  if (options.goesOn) {
+    OMNIBAL_RETURN_IF_ERROR(countRun(source, options, step));
+    impl->begun = std::move(step);
+    return Status::ok();
+  }
+  step.end = backend.recordEvent();
   impl->steps.push_back(std::move(step));
   return Status::ok();
 }

@@ -62,6 +62,11 @@ struct StepOptions {
   double clip = 1.0;  ///< of the global norm; 0 or less = off
   int64_t step = 0;   ///< for messages
   size_t mode = 0;    ///< of Program::trainModes
+  /// Whether a run of further micro-batches follows that belongs to the step: until then gradients
+  /// and losses stay sums, and nothing is updated.
+  bool goesOn = false;
+  /// The number of this run, where steps have several; none: `step`.
+  std::optional<int64_t> run = std::nullopt;
   /// What the sum of the step's losses is divided by before its gradient is used; none: its label
   /// tokens.
   std::optional<double> lossDivisor = std::nullopt;
@@ -138,7 +143,8 @@ public:
   /// Runs a whole step of a train mode with its epilogue (Epilogue.cpp).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
   /// Runs a step in two halves, so that the host may be a step ahead of its device. This half
-  /// enqueues a step; nothing of `source` is needed afterwards.
+  /// enqueues a step, or a run of it (StepOptions::goesOn); nothing of `source` is needed
+  /// afterwards.
   Status startStep(MicrobatchSource &source, const StepOptions &options);
   /// Waits for the oldest step that was started. If its loss or norm is not a finite number, that
   /// is an error, and neither that step nor a later one has updated anything.
@@ -228,6 +234,7 @@ private:
   Result<std::optional<Event>> weighBucket(int32_t bucket, std::span<const FloatRun> runs);
   Status waitForSums();
   Status weighLosses(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
+  Status countRun(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status update(const StepOptions &options, const StepUnderWay &step);
   Status readSums(StepUnderWay &step);

@@ -77,7 +77,9 @@ struct StepUnderWay {
   int64_t step = 0;
   StepResult result; ///< what the host knows by itself
   HostCopy sums;     ///< of all ranks (StepSums.h)
-  Event begin, pipelineEnd, end;
+  Event begin, runBegin, pipelineEnd, end;
+  std::vector<double> counts;    ///< of this rank's micro-batches so far
+  bool damaged = false;          ///< some of these
   double divisor = 0;            ///< of the sum of losses; 0: no update
   double routedMicrobatches = 0; ///< of all replicas, those with a balancing loss of routers
   std::vector<std::pair<Event, Event>> busy; ///< computing actions
@@ -128,6 +130,7 @@ struct Executor::Impl {
   std::vector<TimedCall> clocked;            ///< layer calls whose times are not known yet
   std::vector<std::function<void()>> traced; ///< run when the times of their events are known
   int64_t activationBytes = 0;
+  std::optional<StepUnderWay> begun;        ///< more runs of it follow
   std::deque<StepUnderWay> steps;           ///< oldest first
   std::optional<Clock::time_point> lastEnd; ///< of the step before the oldest one
   Communicator::Traffic lastTraffic;        ///< at the end of the step before

@@ -11,6 +11,9 @@
 namespace omnibal::rt {
 namespace {
 
+/// How many steps of the list were taken, where an update takes several.
+constexpr const char *entriesKey = "list_steps";
+
 using nlohmann::json;
 
 /// Copies may take this share of the memory that is free when the run begins.
@@ -252,12 +255,13 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
   const json &then = told["settings"];
   const RunDifferences found = compareRuns(then, described);
   start.step = told["step"].get<int64_t>();
+  start.entry = then.value(entriesKey, start.step);
   start.position = {then.value("epoch", int64_t{0}),
-                    start.step - told["data_position"].get<int64_t>()};
+                    start.entry - told["data_position"].get<int64_t>()};
   if (start.position.epoch < 0 || start.position.firstStep < 0)
     return {Code::DataLoss, path + ": the position in the data is damaged"};
   if (found.data)
-    start.position = {0, start.step};
+    start.position = {0, start.entry};
   if (start.step > steps)
     return invalid(path + ": the checkpoint is of step " + std::to_string(start.step) +
                    ", this run has only " + std::to_string(steps) + " (--steps)");
@@ -326,13 +330,15 @@ bool RunCheckpoints::isDue() const {
          s.options.isCheckpointTime(Clock::now() - lastSave);
 }
 
-Status RunCheckpoints::save(int64_t completed, DataPosition position) {
+Status RunCheckpoints::save(int64_t completed, int64_t entry, DataPosition position) {
   RunState state;
   state.step = completed;
-  state.dataPosition = completed - position.firstStep;
+  state.dataPosition = entry - position.firstStep;
   state.settings = described;
   state.settings["updates"] = s.executor->adamStep();
   state.settings["epoch"] = position.epoch;
+  if (entry != completed)
+    state.settings[entriesKey] = entry;
   lastSave = Clock::now();
   return saver->start(state, writtenTensors(s), std::exchange(replaced, {}));
 }

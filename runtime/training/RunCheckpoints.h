@@ -31,7 +31,8 @@ public:
 
   struct Start {
     int64_t step = 0;
-    DataPosition position; ///< the epoch that holds `step`
+    int64_t entry = 0;     ///< steps of the list that were taken
+    DataPosition position; ///< the epoch that holds `entry`
   };
   /// Reads what the run goes on from, if anything.
   Result<Start> resume();
@@ -39,8 +40,8 @@ public:
   bool areKept() const { return !s.options.checkpoint.empty(); }
   /// Whether the leader finds that it is time for one.
   bool isDue() const;
-  /// Begins to save what has been trained.
-  Status save(int64_t completed, DataPosition position);
+  /// Begins to save what has been trained, in so many updates of so many steps of the list.
+  Status save(int64_t completed, int64_t entry, DataPosition position);
   /// Waits until what was begun is on the disk.
   Status finish();
   /// Puts into a step what this rank tells about saving; returns the phase that it tells it of.

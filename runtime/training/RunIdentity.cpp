@@ -100,6 +100,8 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"samples", checksumText((*data.steps)->fingerprint())}};
   describeSchedule(o.rate, run);
   describeGroups(o.groups, run);
+  if (o.accumulate > 1)
+    run["accumulate"] = o.accumulate;
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
   if (s.program().modelParallel > 1)
@@ -125,7 +127,8 @@ RunDifferences compareRuns(const json &before, const json &after) {
   json written = before, now = after;
   if (!written.contains(normalizerKey)) // of a time when there was no other
     written[normalizerKey] = normalizerNames.at(LossNormalizer::Step);
-  for (auto [key, usual] : {std::pair{"zero", 0}, std::pair{"model_parallel", 1}})
+  for (auto [key, usual] :
+       {std::pair{"zero", 0}, std::pair{"model_parallel", 1}, std::pair{"accumulate", 1}})
     if (now.contains(key) || written.contains(key)) { // left out where it is as usual
       now.emplace(key, usual);
       written.emplace(key, usual);

@@ -31,6 +31,7 @@ struct RunOptions {
   GroupOptions groups; ///< where rate and weight decay are others
   AdamWOptions adamW;  ///< but for its rates
   double clip = 1.0;
+  int64_t accumulate = 1; ///< steps of the list that an update takes
   LossNormalizer lossNormalizer = LossNormalizer::Step;
   std::string log, tensorboard, trace, save, saveGradients;
   std::optional<StoredType> saveType; ///< none: the source's

@@ -34,7 +34,9 @@ public:
 
   Status run(bool &stopped) {
     int64_t listed = (*data.steps)->steps();
-    total = s.options.steps > 0 ? s.options.steps : listed;
+    const int64_t each = s.options.accumulate;
+    total = s.options.steps > 0 ? s.options.steps : (listed + each - 1) / each;
+    OMNIBAL_RETURN_IF_ERROR(checkAccumulation());
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
     if (std::string problem = problemOf(s.options.rate, total); !problem.empty())
@@ -46,6 +48,7 @@ public:
     OMNIBAL_RETURN_IF_ERROR(checkpoints->open());
     OMNIBAL_ASSIGN_OR_RETURN(const RunCheckpoints::Start start, checkpoints->resume());
     first = start.step;
+    firstEntry = start.entry;
     position = start.position;
     // The third step is past all first-use costs.
     firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
@@ -53,7 +56,10 @@ public:
     reporter = std::make_unique<Reporter>(s, first, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return reporter->open(); }));
     reporter->note(groups.table());
-    if (total > listed && (*data.steps)->repeats())
+    if (each > 1)
+      reporter->note("an update takes the micro-batches of " + std::to_string(each) +
+                     " steps of the list (--accumulate)");
+    if (entryOf(total) > listed && (*data.steps)->repeats())
       reporter->note("the list has " + std::to_string(listed) +
                      " steps; after them it begins again with the same groups" +
                      (s.options.batches.empty() ? ""
@@ -72,6 +78,23 @@ public:
   }
 
 private:
+  /// The first step of the list that belongs to a step.
+  int64_t entryOf(int64_t step) const { return firstEntry + (step - first) * s.options.accumulate; }
+
+  /// Some losses are weighed by counts of the whole step before its first micro-batch runs.
+  Status checkAccumulation() const {
+    if (s.options.accumulate == 1)
+      return Status::ok();
+    if (s.program().info.routerLossCoefficient != 0)
+      return invalid("--accumulate: the balancing loss of this model's routers is weighed by the "
+                     "whole step, which has to be one of the list; compile the program with more "
+                     "--microbatches");
+    if (s.options.lossNormalizer == LossNormalizer::Samples && s.program().dataParallel > 1)
+      return invalid("--accumulate and --loss-normalizer samples exclude each other where there "
+                     "are several replicas; compile the program with more --microbatches");
+    return Status::ok();
+  }
+
   /// Reads ahead from the step on.
   void openFeeder(int64_t step, DataPosition from) {
     DataLoaderOptions options;
@@ -81,8 +104,8 @@ private:
     options.pixels = readsPixels(s.executor->stageInfo(), "train");
     options.threads = loaderThreads(s, "train");
     options.deadline = deadlineFromEnvironment();
-    options.firstStep = step;
-    options.lastStep = total;
+    options.firstStep = entryOf(step);
+    options.lastStep = entryOf(total);
     options.position = from;
     options.leftOut = leftOut;
     options.labels = labels;
@@ -95,7 +118,6 @@ private:
   Status trainSteps(bool &stopped) {
     openFeeder(first, position);
     for (int64_t step = first; step < total; ++step) {
-      OMNIBAL_RETURN_IF_ERROR(agreeOnEpoch(*feeder));
       OMNIBAL_RETURN_IF_ERROR(runStep(step));
       feeder->nextStep();
       bool last = step + 1 == total;
@@ -103,7 +125,7 @@ private:
       if (checkpoints->areKept() && (last || due || stop || save)) {
         OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
         const Clock::time_point begin = Clock::now();
-        OMNIBAL_RETURN_IF_ERROR(checkpoints->save(step + 1, feeder->position()));
+        OMNIBAL_RETURN_IF_ERROR(checkpoints->save(step + 1, entryOf(step + 1), feeder->position()));
         reporter->waited(secondsBetween(begin, Clock::now()));
         save = false;
       }
@@ -191,7 +213,8 @@ private:
   /// checkpoint of the steps before.
   Status leaveOut(int64_t step, DataPosition here) {
     json mine = json::array();
-    for (const BadSample &bad : feeder->bad())
+    badSamples.insert(badSamples.end(), feeder->bad().begin(), feeder->bad().end());
+    for (const BadSample &bad : badSamples)
       mine.push_back({bad.sample, bad.reason.message()});
     OMNIBAL_ASSIGN_OR_RETURN(
         auto texts,
@@ -226,7 +249,7 @@ private:
       return error;
     Status saved;
     if (step != checkpoints->newestStep())
-      saved = checkpoints->save(step, here);
+      saved = checkpoints->save(step, entryOf(step), here);
     if (saved)
       saved = checkpoints->finish();
     if (!saved)
@@ -242,10 +265,7 @@ private:
     options.adamW.rates = groups.ratesAt(step, total);
     options.clip = s.options.clip;
     options.step = step;
-    const Result<size_t> mode = feeder->mode();
-    OMNIBAL_RETURN_IF_ERROR(mode.status().context(stepForPeople(step)));
-    options.mode = *mode;
-    OMNIBAL_RETURN_IF_ERROR(normalize(step, options));
+    const DataPosition here = feeder->position();
     options.stop = wantsStop();
     options.save = checkpoints->isDue();
     const int64_t phase = checkpoints->tell(options);
@@ -258,12 +278,10 @@ private:
       trace.start();
       s.executor->setTrace(&trace);
     }
-    if (traced && s.program().trainModes.size() > 1)
-      trace.enterMode(s.program().trainModes[options.mode].name);
     const int64_t updates = s.executor->adamStep();
-    OMNIBAL_RETURN_IF_ERROR(explained(unreadHere(step, s.executor->startStep(*feeder, options))));
+    OMNIBAL_RETURN_IF_ERROR(startRuns(step, options, traced));
     const bool dropped = s.executor->wasDropped();
-    started.push_back({step, options.mode, updates, feeder->position(), phase});
+    started.push_back({step, options.mode, updates, here, phase});
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
         finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
@@ -276,14 +294,36 @@ private:
                                                    : Outcome::Done;
   }
 
-  /// Says what gradients are divided by.
+  /// Runs the micro-batches of the steps of the list that the step takes.
+  Status startRuns(int64_t step, StepOptions &options, bool traced) {
+    badSamples.clear();
+    for (int64_t run = 0; run < s.options.accumulate; ++run) {
+      if (run > 0) {
+        badSamples.insert(badSamples.end(), feeder->bad().begin(), feeder->bad().end());
+        feeder->nextStep();
+      }
+      OMNIBAL_RETURN_IF_ERROR(agreeOnEpoch(*feeder));
+      const Result<size_t> mode = feeder->mode();
+      OMNIBAL_RETURN_IF_ERROR(mode.status().context(stepForPeople(step)));
+      options.mode = *mode;
+      options.run = entryOf(step) + run;
+      options.goesOn = run + 1 < s.options.accumulate;
+      OMNIBAL_RETURN_IF_ERROR(normalize(step, options));
+      if (traced && s.program().trainModes.size() > 1)
+        trace.enterMode(s.program().trainModes[options.mode].name);
+      OMNIBAL_RETURN_IF_ERROR(explained(unreadHere(step, s.executor->startStep(*feeder, options))));
+    }
+    return Status::ok();
+  }
+
+  /// Says what gradients are divided by: the sum over the step's runs.
   Status normalize(int64_t step, StepOptions &options) {
     options.bySamples = s.options.lossNormalizer == LossNormalizer::Samples;
     if (!labels)
       return Status::ok();
     const Result<double> divisor = feeder->labelsPerStep();
     OMNIBAL_RETURN_IF_ERROR(divisor.status().context(stepForPeople(step)));
-    options.lossDivisor = *divisor;
+    options.lossDivisor = options.lossDivisor.value_or(0) + *divisor;
     if (const int64_t epoch = feeder->position().epoch; epoch != toldEpoch) {
       char text[128];
       std::snprintf(text, sizeof text,
@@ -401,7 +441,8 @@ private:
   const DataSource &data;
   int64_t first = 0, total = 0;
   ParameterGroups groups;
-  DataPosition position;   ///< the epoch that holds `first`
+  int64_t firstEntry = 0;  ///< of the list, for the step `first`
+  DataPosition position;   ///< the epoch that holds it
   int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
   static constexpr size_t stepsAhead = 1;
   std::deque<Started> started; ///< steps under way
@@ -409,6 +450,7 @@ private:
   std::shared_ptr<const LabelCounts> labels; ///< where losses are divided by those of the epoch
   int64_t toldEpoch = -1;                    ///< its divisor is on the terminal
   std::set<int64_t> leftOut;                 ///< samples that could not be read
+  std::vector<BadSample> badSamples;         ///< of the runs of the step at hand before the last
   RunCheckpoints *checkpoints = nullptr;     ///< the session's
   bool stop = false, save = false;           ///< what a rank asked for in a step that has ended
   int64_t undefinedInARow = 0;               ///< steps that were skipped since the last update

@@ -3,10 +3,12 @@
 
     training_test.py BIN_FOLDER DATA_FOLDER [unittest options]
 """
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -41,10 +43,10 @@ class Case(unittest.TestCase):
                   "-o", self.path(name))
         return self.path(name)
 
-    def train(self, program, steps, *flags, log="run.jsonl", code=0):
+    def train(self, program, steps, *flags, log="run.jsonl", code=0, data=os.path.join(MODEL, "data-000000.tar")):
         """What it says, and the lines of its log."""
         write_steps(self.path("steps.jsonl"), steps)
-        says = self.call("omnibal-run", program, "--weights", f"{MODEL}/model.safetensors", "--data", f"{MODEL}/data-000000.tar",
+        says = self.call("omnibal-run", program, "--weights", f"{MODEL}/model.safetensors", "--data", data,
                          "--preprocess", f"{MODEL}/preprocessor_config.json", "--steps-file", self.path("steps.jsonl"),
                          "--threads", 1, "--log", self.path(log), *flags, code=code)
         if code:
@@ -140,6 +142,100 @@ class Groups(Case):
         frozen = self.compile(steps, "--freeze", "vision", name="frozen")
         self.assertIn("no parameter of a vision tower trains", self.train(frozen, steps, "--layer-decay", 0.9, code=1)[0])
         self.assertIn("no parameter that trains", self.train(frozen, steps, "--lr-of", "vision=1", code=1)[0])
+
+
+class Accumulation(Case):
+    """An update of several steps of the list, against reference.json's runs, which have four groups a step."""
+
+    def setUp(self):
+        super().setUp()
+        with open(os.path.join(MODEL, "reference.json")) as file:
+            reference = json.load(file)
+        self.whole, settings = reference["variants"]["train_all"]["steps"], reference["optimizer"]
+        self.flags = ("--lr", settings["lr"], "--weight-decay", settings["weight_decay"], "--clip", settings["clip_grad_norm"])
+
+    def parts(self, number):
+        """The list of steps, each cut into so many."""
+        return [{"groups": step["groups"][i * 4 // number:(i + 1) * 4 // number]} for step in self.whole for i in range(number)]
+
+    def test_an_update_sees_all_micro_batches(self):
+        _, once = self.train(self.compile(self.whole), self.whole, *self.flags)
+        for number, flags in ((2, ("--stages", 1)), (4, ("--stages", 1)), (2, ("--stages", 2)), (2, ("--stages", 2, "--schedule", "zb-h1")),
+                              (2, ("--stages", 2, "--schedule", "per-step"))):
+            with self.subTest(number=number, flags=flags):
+                parts = self.parts(number)
+                says, lines = self.train(self.compile(parts, *flags), parts, *self.flags, "--accumulate", number)
+                self.judge(lines, self.whole)
+                self.assertIn(f"an update takes the micro-batches of {number} steps of the list", says)
+                self.assertNotIn("begins again", says)
+                for line, step in zip(lines, once, strict=True):
+                    for count in ("label_tokens", "samples", "tokens", "tiles", "model_flops"):
+                        self.assertEqual(line[count], step[count])
+                    if flags == ("--stages", 1):
+                        self.assertEqual((line["loss"], line["grad_norm"]), (step["loss"], step["grad_norm"]))
+
+    def test_replicas(self):
+        parts = self.parts(2)
+        for zero in (0, 1):
+            program = self.compile(parts, "--zero", zero, name=f"program{zero}", replicas=2)
+            self.judge(self.train(program, parts, *self.flags, "--accumulate", 2)[1], self.whole)
+
+    def test_what_is_resumed_goes_on_in_the_list(self):
+        parts, checkpoints = self.parts(2), self.path("checkpoints")
+        program = self.compile(parts)
+        flags = (*self.flags, "--accumulate", 2)
+        _, whole = self.train(program, parts, *flags, "--checkpoint", checkpoints, "--checkpoint-every", 3, "--keep", 9)
+        middle = os.path.join(checkpoints, "step-00000006")
+        with open(os.path.join(middle, "manifest.json")) as file:
+            manifest = json.load(file)
+        self.assertEqual((manifest["step"], manifest["data_position"], manifest["settings"]["list_steps"]), (6, 12, 12))
+        says, lines = self.train(program, parts, *flags, "--resume", middle)
+        self.assertEqual([line["loss"] for line in lines], [line["loss"] for line in whole])
+        self.assertNotIn("changed since", says)
+        # One step of the list an update from there on: the seventh takes the list's thirteenth.
+        says, lines = self.train(program, parts, *self.flags, "--steps", 8, "--resume", middle)
+        self.assertIn("changed since the checkpoint: accumulate 2 -> 1", says)
+        self.assertEqual([line["samples"] for line in lines[6:]], [sum(map(len, parts[i]["groups"])) for i in (12, 13)])
+        self.assertTrue(all(line["loss"] < whole[0]["loss"] for line in lines[6:]))
+
+    def test_a_list_that_leaves_a_rest_begins_again(self):
+        parts = self.parts(2)[:5]
+        says, lines = self.train(self.compile(parts), parts, *self.flags, "--accumulate", 2)
+        self.assertEqual([line["samples"] for line in lines], [sum(map(len, a["groups"])) + sum(map(len, b["groups"]))
+                                                              for a, b in ((parts[0], parts[1]), (parts[2], parts[3]), (parts[4], parts[0]))])
+        self.assertIn("the list has 5 steps; after them it begins again", says)
+
+    def test_losses_by_the_epochs_labels(self):
+        """The sum over an update's part of the list; with one epoch of one update that is the step's own labels."""
+        parts = self.parts(2)[:2]
+        program = self.compile(parts)
+        _, step = self.train(program, parts, *self.flags, "--accumulate", 2)
+        _, epoch = self.train(program, parts, *self.flags, "--accumulate", 2, "--loss-normalizer", "epoch")
+        self.assertAlmostEqual(step[0]["grad_norm"], epoch[0]["grad_norm"], delta=1e-6 * step[0]["grad_norm"])
+
+    def test_a_bad_sample_of_an_earlier_part_is_left_out(self):
+        parts = self.parts(2)[:4]
+        program = self.compile(parts)
+        keys = [[key for group in part["groups"] for key in group] for part in parts]
+        key = next(key for key in keys[2] if key not in keys[0] + keys[1] + keys[3])
+        data = self.path("data.tar")
+        with tarfile.open(os.path.join(MODEL, "data-000000.tar")) as old, tarfile.open(data, "w", format=tarfile.USTAR_FORMAT) as new:
+            for member in old:
+                content = old.extractfile(member).read()
+                if member.name == f"{key}.json":
+                    content = content.replace(b'"input_ids"', b'"input-ids"')
+                member.size = len(content)
+                new.addfile(member, io.BytesIO(content))
+        says, lines = self.train(program, parts, *self.flags, "--accumulate", 2, "--skip-bad-samples", 1, data=data)
+        self.assertEqual([line.get("skipped_samples") for line in lines], [None, [key]])
+        self.assertEqual(lines[1]["samples"], sum(len(group) for part in parts[2:] for group in part["groups"]) - 1)
+
+    def test_what_weighs_losses_by_the_whole_step_is_refused(self):
+        parts = self.parts(2)
+        program = self.compile(parts, replicas=2)
+        says, _ = self.train(program, parts, "--accumulate", 2, "--loss-normalizer", "samples", code=1)
+        self.assertIn("--accumulate and --loss-normalizer samples exclude each other", says)
+        self.assertRegex(self.train(program, parts, "--accumulate", 0, code=2)[0], "--accumulate")
 
 
 if __name__ == "__main__":

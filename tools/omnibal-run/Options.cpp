@@ -88,6 +88,7 @@ const std::map<std::string, std::optional<StoredType>> saveTypes = {
 
 constexpr int64_t manyBytes = int64_t{1} << 60;
 constexpr int64_t manySteps = 1'000'000'000'000;
+constexpr int64_t manyRuns = 1'000'000;
 constexpr int64_t manyThreads = 1024;
 constexpr int64_t manyTracedSteps = 100;
 /// With a beta of 1 the first update divides zero by zero.
@@ -204,6 +205,11 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   addGroupOptions(app, o.groups);
   app.add_option("--clip", o.clip, "Largest global gradient norm; 0 = no clipping")
       ->check(number(0))
+      ->capture_default_str();
+  app.add_option("--accumulate", o.accumulate,
+                 "Steps of the list whose gradients are summed before an update; --steps and the "
+                 "schedule count updates")
+      ->check(wholeNumber(1, manyRuns))
       ->capture_default_str();
   app.add_option("--log", o.log,
                  "JSON lines, one a step (truncated at the start, appended on --resume)");
