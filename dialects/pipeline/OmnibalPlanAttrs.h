@@ -50,6 +50,8 @@ inline constexpr llvm::StringLiteral rematAttrName = "omnibal.remat";
 /// its chunk, the fastest variant first, the one that keeps least last.
 inline constexpr llvm::StringLiteral rematVariantsAttrName = "omnibal.remat_variants";
 inline constexpr llvm::StringLiteral chunkAttrName = "omnibal.chunk";
+/// On a call of a layer: a layer_fn for each part of its stage, where they differ.
+inline constexpr llvm::StringLiteral calleesAttrName = "omnibal.callees";
 inline constexpr llvm::StringLiteral buffersAttrName = "omnibal.buffers";
 inline constexpr llvm::StringLiteral clusterAttrName = "omnibal.cluster";
 /// On a module that is one training mode of the program around it: a TrainModeAttr.

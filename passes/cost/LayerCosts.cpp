@@ -7,6 +7,7 @@
 #include "passes/cost/LayerMemory.h"
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/differentiate/Passes.h"
+#include "passes/shard/LayerLayouts.h"
 #include "llvm/Support/MD5.h"
 
 using namespace mlir;
@@ -361,7 +362,9 @@ private:
     ModuleOp functions = *variants.at("keep").module;
     for (auto parameter : module.getOps<ParameterOp>()) {
       bool trains = !functions.lookupSymbol<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
-      int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
+      // The last part's share is no smaller than any other.
+      const int64_t parts = shard::partsOf(module);
+      int64_t elements = shard::heldType(parameter, parts, parts - 1).getNumElements();
       int64_t resident = elements * (precision.parameter + (trains ? precision.trainable : 0));
       parameter->setAttr(costAttrName,
                          ParameterCostAttr::get(module.getContext(), resident,

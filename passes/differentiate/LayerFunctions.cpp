@@ -252,17 +252,25 @@ private:
     if (failed(choices))
       return failure();
     SmallVector<std::string> names;
-    for (const RematChoice &choice : *choices) {
+    for (const RematChoice &choice : *choices)
       names.push_back(choice.name);
-      if (choice.name == signature.remat)
+    const std::string remat = knownRemat(names);
+    for (const RematChoice &choice : *choices)
+      if (choice.name == remat)
         kept = choice.kept;
-    }
     return checkRemat(std::move(names));
+  }
+
+  /// The option itself, or the one before "full" in place of one that the layer does not know.
+  std::string knownRemat(ArrayRef<std::string> known) {
+    if (!signature.nearestRemat || llvm::is_contained(known, signature.remat))
+      return signature.remat;
+    return known[known.size() - 2];
   }
 
   LogicalResult checkRemat(SmallVector<std::string> known) {
     rematOptions = std::move(known);
-    if (llvm::is_contained(rematOptions, signature.remat))
+    if (llvm::is_contained(rematOptions, signature.remat) || signature.nearestRemat)
       return success();
     return layer.emitOpError() << "has omnibal.remat = \"" << signature.remat
                                << "\"; this layer can be rematerialized as "

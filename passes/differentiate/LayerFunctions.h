@@ -15,6 +15,7 @@ struct LayerSignature {
   llvm::SmallVector<bool> outputGradient; ///< such a layer gives a gradient of it
   llvm::SmallVector<bool> inputInFloat32, outputInFloat32; ///< stays in float32 (BFloat16Values.h)
   std::string remat = "keep";                              ///< omnibal.remat
+  bool nearestRemat = false;  ///< a part with little of the layer may know less of it
   bool splitBackward = false; ///< the schedule runs the backward in two halves
   bool operator==(const LayerSignature &) const = default;
 };

@@ -4,6 +4,8 @@
 #include "passes/differentiate/Autodiff.h"
 #include "passes/differentiate/LayerFunctions.h"
 #include "passes/differentiate/Passes.h"
+#include "passes/shard/ApplyLayouts.h"
+#include "passes/shard/LayerLayouts.h"
 
 namespace omnibal {
 #define GEN_PASS_DEF_MATERIALIZELAYERS
@@ -41,6 +43,7 @@ public:
     if (failed(found))
       return failure();
     graph = std::move(*found);
+    parts = shard::partsOf(module);
     findFloat32Outputs();
     // All functions exist before @main changes.
     if (failed(checkLoss()) || failed(findSplitChunks()) || failed(buildGroups()))
@@ -48,6 +51,7 @@ public:
     nameGroups();
     freezeUnreached();
     insertFunctions();
+    partLayers.clear();
     replaceLayers();
     return success();
   }
@@ -158,23 +162,48 @@ private:
         signature.outputRead.push_back(llvm::any_of(output.getUsers(), llvm::IsaPred<LayerOp>));
         signature.outputGradient.push_back(withGradient.contains(output));
       }
-      FailureOr<Group *> group = findOrBuild(layer, signature);
-      if (failed(group))
+      if (failed(buildParts(layer, signature)) || failed(buildVariants(layer, signature)))
         return failure();
-      groupOf[layer] = *group;
-      if (failed(buildVariants(layer, signature)))
-        return failure();
-      for (auto [input, has] :
-           llvm::zip_equal(layer.getInputs(), (*group)->functions.inputGradient))
+      Group *group = groupsOf[layer].back();
+      for (auto [input, has] : llvm::zip_equal(layer.getInputs(), group->functions.inputGradient))
         if (has)
           withGradient.insert(input);
-      for (auto [i, has] : llvm::enumerate((*group)->functions.parameterGradient))
+      for (auto [i, has] : llvm::enumerate(group->functions.parameterGradient))
         if (has)
           reached.insert(graph.getParameter(layer, i));
     }
     if (reached.empty())
       return graph.main.emitError(
           "nothing trains: no parameter that is not frozen reaches the loss");
+    return success();
+  }
+
+  /// The functions of each part of a stage, where layouts make them differ; else of all.
+  LogicalResult buildParts(LayerOp layer, LayerSignature signature) {
+    SmallVector<Group *> &own = groupsOf[layer];
+    if (parts == 1 || !shard::hasLayouts(layer)) {
+      FailureOr<Group *> group = findOrBuild(layer, signature);
+      own.push_back(failed(group) ? nullptr : *group);
+      return success(succeeded(group));
+    }
+    if (layer->hasAttr(rematVariantsAttrName))
+      return layer.emitOpError("has layouts, and plans of single steps are for stages whose parts "
+                               "do the same");
+    for (int64_t part = 0; part < parts; ++part) {
+      // The last part says what there is to choose, as it does of costs.
+      signature.nearestRemat = part + 1 < parts;
+      auto partLayer = shard::makePartLayer(layer, {parts, part, std::nullopt});
+      if (failed(partLayer))
+        return failure();
+      FailureOr<Group *> group = findOrBuild(**partLayer, signature);
+      if (failed(group))
+        return failure();
+      partLayers.push_back(std::move(*partLayer));
+      own.push_back(*group);
+      if (own.back()->functions.inputGradient != own.front()->functions.inputGradient ||
+          own.back()->functions.parameterGradient != own.front()->functions.parameterGradient)
+        return layer.emitOpError() << "gives other gradients on part " << part << " than on part 0";
+    }
     return success();
   }
 
@@ -218,7 +247,8 @@ private:
       ordered.push_back(group);
     };
     for (LayerOp layer : graph.layers)
-      name(layer.getKind(), groupOf[layer]);
+      for (Group *group : groupsOf[layer])
+        name(layer.getKind(), group);
     for (LayerOp layer : graph.layers)
       for (Group *group : variantsOf[layer])
         name(layer.getKind(), group);
@@ -275,9 +305,17 @@ private:
       OpBuilder builder(layer);
       auto call = CallLayerOp::create(
           builder, layer.getLoc(), layer->getResultTypes(), layer.getNameAttr(),
-          layer.getKindAttr(), FlatSymbolRefAttr::get(module.getContext(), groupOf[layer]->name),
+          layer.getKindAttr(),
+          FlatSymbolRefAttr::get(module.getContext(), groupsOf[layer].back()->name),
           layer.getInputs(), builder.getArrayAttr(parameters));
       call->setDiscardableAttrs(layer->getDiscardableAttrDictionary());
+      // The last part's share is no smaller than any other: it stands for all in costs.
+      if (!llvm::all_equal(groupsOf[layer])) {
+        SmallVector<Attribute> callees;
+        for (Group *group : groupsOf[layer])
+          callees.push_back(FlatSymbolRefAttr::get(module.getContext(), group->name));
+        call->setAttr(calleesAttrName, builder.getArrayAttr(callees));
+      }
       SmallVector<Attribute> variants;
       for (Group *group : variantsOf[layer])
         variants.push_back(FlatSymbolRefAttr::get(module.getContext(), group->name));
@@ -295,9 +333,11 @@ private:
   bool splitAll;
   std::vector<bool> split; ///< by chunk
   LayerGraph graph;
-  std::vector<std::unique_ptr<Group>> groups; ///< in the order of building
-  SmallVector<Group *> ordered;               ///< in the order of first use
-  llvm::DenseMap<Operation *, Group *> groupOf;
+  std::vector<std::unique_ptr<Group>> groups;                 ///< in the order of building
+  SmallVector<Group *> ordered;                               ///< in the order of first use
+  llvm::DenseMap<Operation *, SmallVector<Group *>> groupsOf; ///< by part, or one for all parts
+  int64_t parts = 1;
+  SmallVector<OwningOpRef<LayerOp>> partLayers; ///< until layers are replaced
   llvm::DenseMap<Operation *, SmallVector<Group *>> variantsOf;
   llvm::DenseSet<Operation *> reached; ///< parameters with a gradient
   llvm::DenseSet<Value> inFloat32;     ///< outputs of layers that stay in float32

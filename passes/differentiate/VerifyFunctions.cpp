@@ -17,10 +17,16 @@
 //                nothing from outside that it does not; `weight_grad` takes what `input_grad` holds
 //   function_c11 `omnibal.float32` stands on float32 activations, their gradients and what is saved
 //                or held of them, in all functions of a layer alike, and on both sides of a call
+//   function_c12 `omnibal.callees` names a layer_fn for each part, whose parameters have the types
+//                that the part holds
+//   function_c13 the functions of all parts for one purpose make the same moves in the same order
 //
 //===-------------------------------------------------------------------------------------------===//
+#include "dialects/omnibal/ir/Layouts.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/differentiate/Passes.h"
+#include "passes/shard/LayerLayouts.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -79,7 +85,7 @@ struct VerifyFunctionsPass : omnibal::impl::VerifyFunctionsBase<VerifyFunctionsP
     if (failedAny)
       return signalPassFailure();
     for (CallLayerOp call : calls)
-      failedAny |= failed(verifyCall(call)) || failed(verifyWidths(call));
+      failedAny |= failed(verifyParts(call)) || failed(verifyWidths(call));
     if (failedAny || failed(verifyParameters()) || failed(verifyLoss(main)))
       signalPassFailure();
   }
@@ -266,8 +272,49 @@ private:
     return kinds ? cast<StringAttr>(kinds[output]).getValue() : "output";
   }
 
-  LogicalResult verifyCall(CallLayerOp call) {
-    auto &interfaces = layers[call.getCallee()];
+  /// Of one part, or of all.
+  LogicalResult verifyParts(CallLayerOp call) {
+    auto names = call->getAttrOfType<ArrayAttr>(calleesAttrName);
+    const int64_t parts = shard::partsOf(getOperation());
+    if (!names)
+      return verifyCall(call, call.getCallee(), parts, 0);
+    if (static_cast<int64_t>(names.size()) != parts || !llvm::all_of(names, [&](Attribute each) {
+          auto name = dyn_cast<FlatSymbolRefAttr>(each);
+          return name && layers.count(name.getValue()) != 0;
+        }))
+      return call.emitOpError() << "function_c12: " << calleesAttrName
+                                << " needs a layer_fn for each of " << parts << " parts";
+    for (auto [part, name] : llvm::enumerate(names.getAsRange<FlatSymbolRefAttr>()))
+      if (failed(verifyCall(call, name.getValue(), parts, static_cast<int64_t>(part))) ||
+          failed(verifyMoves(call, cast<FlatSymbolRefAttr>(names[0]).getValue(), name.getValue())))
+        return failure();
+    return success();
+  }
+
+  /// Parts that do not meet in the same moves wait for each other.
+  LogicalResult verifyMoves(CallLayerOp call, StringRef first, StringRef own) {
+    for (auto &[purpose, interface] : layers[own]) {
+      auto found = layers[first].find(purpose);
+      if (found == layers[first].end() ||
+          movesOf(found->second.function) != movesOf(interface.function))
+        return at(interface.function, call.emitOpError()
+                                          << "function_c13: @" << interface.function.getName()
+                                          << " makes other moves than part 0 does");
+    }
+    return success();
+  }
+
+  static SmallVector<std::tuple<Attribute, Attribute, Attribute>> movesOf(func::FuncOp function) {
+    SmallVector<std::tuple<Attribute, Attribute, Attribute>> moves;
+    function.walk([&](ReshardOp move) {
+      if (sends(moveOf(move.getFrom(), move.getTo())))
+        moves.push_back({move.getFrom(), move.getTo(), move.getWholeAttr()});
+    });
+    return moves;
+  }
+
+  LogicalResult verifyCall(CallLayerOp call, StringRef callee, int64_t parts, int64_t part) {
+    auto &interfaces = layers[callee];
     unsigned formals = call.getInputs().size() + call.getParameters().size();
     for (StringRef purpose : {"forward", "evaluate", "inference"}) {
       Interface &interface = interfaces[purpose.str()];
@@ -287,18 +334,29 @@ private:
                                             << " does not yield " << kind << " " << i);
       }
     }
+    for (int64_t i = 0, end = call.getParameters().size(); i < end; ++i) {
+      Interface &forward = interfaces["forward"];
+      Type held = shard::heldType(getParameter(call, i), parts, part);
+      auto formal = forward.arguments.find({"parameter", i});
+      if (formal == forward.arguments.end() || formal->second != held)
+        return at(forward.function, call.emitOpError()
+                                        << "function_c12: parameter " << i << " of @"
+                                        << forward.function.getName() << " is no " << held
+                                        << ", which part " << part << " of " << parts << " holds");
+    }
     auto backward = interfaces.find("backward");
-    return backward == interfaces.end() ? success() : verifyBackward(call, backward->second);
+    return backward == interfaces.end() ? success()
+                                        : verifyBackward(call, backward->second, parts, part);
   }
 
-  LogicalResult verifyBackward(CallLayerOp call, Interface &backward) {
+  LogicalResult verifyBackward(CallLayerOp call, Interface &backward, int64_t parts, int64_t part) {
     auto typeOf = [&](StringRef role, int64_t index) -> Type {
       if (role == "grad_input" && index < static_cast<int64_t>(call.getInputs().size()))
         return call.getInputs()[index].getType();
       if (role == "grad_output" && index < call->getNumResults())
         return call->getResult(index).getType();
       if (role == "parameter_grad" && index < static_cast<int64_t>(call.getParameters().size()))
-        return getParameter(call, index).getType();
+        return shard::heldType(getParameter(call, index), parts, part);
       return {};
     };
     for (Formals *formals : {&backward.arguments, &backward.results})

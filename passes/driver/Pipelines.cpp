@@ -49,6 +49,12 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
   passes.addPass(createAttachCluster(cluster, files));
 }
 
+/// What the parts of a stage do, before costs are stated of it.
+void addLayouts(OpPassManager &passes, const PlanningOptions &planning) {
+  passes.addPass(createAssignLayouts({planning.layouts}));
+  passes.addPass(createVerifyLayouts());
+}
+
 void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
               const PlanningOptions &planning, std::shared_ptr<cost::CostReports> reports,
               const SharedFiles &files) {
@@ -196,6 +202,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
 void buildPlanStagesPipeline(OpPassManager &passes, const PlanStagesOptions &options) {
   auto files = std::make_shared<cost::InputFiles>();
   addCluster(passes, options, files);
+  addLayouts(passes, options);
   addPlan(passes, options, options, options, std::make_shared<CompileRecord>(), files);
   passes.addPass(createVerifyPlan());
 }
@@ -215,6 +222,7 @@ void buildFittedProgramPipeline(OpPassManager &passes, const CompileOptions &opt
   auto files = std::make_shared<cost::InputFiles>();
   // The cluster first, as the costs of data are those of its replicas' shares.
   addCluster(passes, options, files);
+  addLayouts(passes, options);
   // Length groups need costs at caps of their own, so they come before those of the program.
   if (!options.lengthGroups.empty())
     addLengthGroups(passes, options, share(record, &CompileRecord::lengthGroups), files);

@@ -68,8 +68,10 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> zero{*this, "zero", llvm::cl::init(0),
                        llvm::cl::desc("1: replicas divide the optimizer's state")};
   Option<int64_t> parts{*this, "parts", llvm::cl::init(1),
-                        llvm::cl::desc("Ranks that run a stage of a replica together; for now all "
-                                       "of them do the same")};
+                        llvm::cl::desc("Ranks that run a stage of a replica together")};
+  Option<std::string> layouts{
+      *this, "layouts",
+      llvm::cl::desc("How parts hold parameters (JSON file); empty: all of them do the same")};
   Option<int64_t> ranks{*this, "ranks", llvm::cl::init(0),
                         llvm::cl::desc("Ranks to divide into stages and replicas; 0: as `stages` "
                                        "and `data-parallel` say, which with ranks are 0, and "

@@ -30,21 +30,44 @@ public:
   FailureOr<ExportedProgram> run() {
     if (failed(readModes()))
       return failure();
-    std::vector<rt::Stage> stages(plan().getStages());
-    for (size_t s = 0; s < stages.size(); ++s)
-      stages[s].id = static_cast<int32_t>(s);
     if (llvm::none_of(modes.front().callees, [](const layout::CalleeFunctions &callee) {
           return llvm::any_of(callee.gradients(), [](int64_t function) { return function >= 0; });
         }))
       return module.emitError("nothing trains: every parameter is frozen or unreached"), failure();
-    if (failed(layout::layOutProgram(modes, stages)))
+    FailureOr<std::vector<rt::Stage>> stages = layOutParts();
+    if (failed(stages))
       return failure();
-    for (rt::Stage &stage : stages)
-      schedule::placeGradientBuckets(stage, options.gradientBucketBytes);
-    return assemble(std::move(stages));
+    return assemble(std::move(*stages));
   }
 
 private:
+  /// Where parts differ, each lays out the stages for itself, and the list has a stage's parts one
+  /// after the other.
+  FailureOr<std::vector<rt::Stage>> layOutParts() {
+    const auto apart = static_cast<int64_t>(modes.front().calleesOfParts.size());
+    const int64_t parts = std::max<int64_t>(1, apart);
+    std::vector<rt::Stage> list(plan().getStages() * parts);
+    for (int64_t part = 0; part < parts; ++part) {
+      std::vector<rt::Stage> stages(plan().getStages());
+      for (auto [s, stage] : llvm::enumerate(stages)) {
+        stage.id = static_cast<int32_t>(s);
+        stage.part = static_cast<int32_t>(part);
+      }
+      for (layout::ProgramParts &mode : modes) {
+        mode.part = part;
+        if (apart > 0)
+          mode.callees = mode.calleesOfParts[part];
+      }
+      if (failed(layout::layOutProgram(modes, stages)))
+        return failure();
+      for (auto [s, stage] : llvm::enumerate(stages)) {
+        schedule::placeGradientBuckets(stage, options.gradientBucketBytes);
+        list[s * parts + part] = std::move(stage);
+      }
+    }
+    return list;
+  }
+
   PlanAttr plan() const { return modes.front().schedule.plan; }
   bool isStepPlanned() const { return modes.front().schedule.stepPlanned; }
 
@@ -195,6 +218,27 @@ private:
     return success();
   }
 
+  /// The rows of the largest table that the layer looks tokens up in, of which a part may have
+  /// some.
+  int64_t wordsOf(const analysis::Call &call) {
+    int64_t words = 0;
+    auto forward = module.lookupSymbol<func::FuncOp>(LayerFnOp(call.callee).getForward());
+    forward.walk([&](EmbeddingOp embedding) {
+      Value table = embedding.getTable();
+      auto type = cast<RankedTensorType>(table.getType());
+      auto argument = dyn_cast<BlockArgument>(table);
+      if (argument && forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                           "omnibal.role") == "parameter") {
+        auto index =
+            forward.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "omnibal.index");
+        auto parameter = module.lookupSymbol<ParameterOp>(call.parameters[index.getInt()]);
+        type = cast<RankedTensorType>(parameter.getType());
+      }
+      words = std::max(words, type.getDimSize(0));
+    });
+    return words;
+  }
+
   void fillInfo(rt::Program &program) {
     rt::ModelInfo &info = program.info;
     if (auto id = module->getAttrOfType<IntegerAttr>("omnibal.image_token_id"))
@@ -232,12 +276,11 @@ private:
         if (ofSamples && extra.insert(value.getName()).second)
           info.tokenInputs.push_back(value.getName().str());
       }
-      if (auto embedding = dyn_cast<EmbeddingOp>(op))
-        info.vocabulary = std::max(
-            info.vocabulary, cast<RankedTensorType>(embedding.getTable().getType()).getDimSize(0));
     });
     if (auto positions = module->getAttrOfType<IntegerAttr>("omnibal.positions"))
       info.positions = positions.getInt();
+    for (const analysis::Call &call : modes.front().graph.calls)
+      info.vocabulary = std::max(info.vocabulary, wordsOf(call));
     if (auto prefixes = module->getAttrOfType<ArrayAttr>("omnibal.prefix_inputs"))
       for (StringAttr name : prefixes.getAsRange<StringAttr>())
         if (extra.contains(name.getValue()))

@@ -62,10 +62,12 @@ struct LayOutProgramPass : ProgramPass<impl::LayOutProgramPassBase<LayOutProgram
     auto laidOut = layOut();
     if (failed(laidOut))
       return signalPassFailure();
-    SmallVector<int64_t> arena, workspace;
-    for (const rt::Stage &stage : laidOut->program.stageList) {
-      arena.push_back(stage.arenaBytes);
-      workspace.push_back(rt::totalOf(rt::workspaceOf(laidOut->program, stage)));
+    const rt::Program &program = laidOut->program;
+    SmallVector<int64_t> arena(program.stages, 0), workspace(program.stages, 0); // of any part
+    for (const rt::Stage &stage : program.stageList) {
+      arena[stage.id] = std::max(arena[stage.id], stage.arenaBytes);
+      workspace[stage.id] =
+          std::max(workspace[stage.id], rt::totalOf(rt::workspaceOf(program, stage)));
     }
     Builder builder(&getContext());
     module->setAttr(plan::arenaAttrName, builder.getDenseI64ArrayAttr(arena));

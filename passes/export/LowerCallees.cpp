@@ -1,5 +1,6 @@
 #include "passes/export/LowerCallees.h"
 #include "dialects/omnibal/analysis/FunctionDigest.h"
+#include "passes/shard/LayerLayouts.h"
 
 using namespace mlir;
 
@@ -39,6 +40,8 @@ LogicalResult CalleeLowering::lower() {
     for (LayerFnOp callee : call.callees())
       runs[callee.getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
   }
+  if (shard::hasPartsApart(module))
+    parts.calleesOfParts.resize(parts.schedule.plan.getParts());
   std::map<std::string, layout::CalleeFunctions> done;
   auto lowerOnce = [&](LayerFnOp callee, int64_t chunk) -> FailureOr<layout::CalleeFunctions> {
     std::string name = callee.getSymName().str();
@@ -52,6 +55,12 @@ LogicalResult CalleeLowering::lower() {
     if (failed(callee))
       return failure();
     parts.callees.push_back(*callee);
+    for (auto [part, own] : llvm::enumerate(parts.calleesOfParts)) {
+      auto ofPart = lowerOnce(call.calleeOf(static_cast<int64_t>(part)), call.chunk);
+      if (failed(ofPart))
+        return failure();
+      own.push_back(*ofPart);
+    }
     std::vector<layout::CalleeFunctions> &variants = parts.variants.emplace_back();
     for (LayerFnOp each : call.variants) {
       auto variant = lowerOnce(each, call.chunk);
@@ -69,7 +78,7 @@ LogicalResult CalleeLowering::lowerCallee(LayerFnOp callee, const std::set<rt::A
   lower::layOutSavedValues(callee);
   const bool isEvaluated =
       parts.isLast && llvm::any_of(parts.graph.calls, [&](const analysis::Call &call) {
-        return call.callee == callee;
+        return call.callee == callee || llvm::is_contained(call.partCallees, callee);
       });
   if (failed(lowerOne(callee.getForward(), out.forward)) ||
       (isEvaluated && (failed(lowerOne(callee.getEvaluate(), out.evaluate)) ||

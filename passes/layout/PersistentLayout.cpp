@@ -3,14 +3,26 @@
 #include "passes/common/ActionKinds.h"
 #include "passes/common/OffsetAssignment.h"
 #include "passes/layout/GradientShares.h"
+#include "passes/shard/LayerLayouts.h"
 #include "runtime/program/BucketShares.h"
 #include <set>
 
 namespace omnibal::layout {
 namespace {
 
+/// What the part that is laid out has of the parameter, in the type's order of dimensions.
+std::optional<rt::HeldUnits> heldBy(const ProgramParts &parts, ParameterOp op) {
+  auto layout = mlir::dyn_cast_or_null<LayoutAttr>(op->getAttr(shard::heldAttrName));
+  if (parts.calleesOfParts.empty() || !layout || !layout.isSplit())
+    return std::nullopt;
+  const rt::UnitRange own =
+      rt::shareOf(layout.getUnits(), parts.part, parts.schedule.plan.getParts());
+  return rt::HeldUnits{layout.getDim(), layout.getUnits(), layout.getInner(), own.begin, own.end};
+}
+
 rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient,
-                       const std::string &compute) {
+                       const ProgramParts &parts) {
+  const std::string &compute = parts.compute;
   rt::Parameter parameter;
   parameter.name = op.getSymName().str();
   auto type = cast<mlir::RankedTensorType>(op.getType());
@@ -18,8 +30,11 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
     parameter.dtype = rt::DType::BF16;
   parameter.shape.assign(type.getShape().begin(), type.getShape().end());
   parameter.transposed = op.getTransposed();
+  parameter.held = heldBy(parts, op);
   if (parameter.transposed)
     std::swap(parameter.shape[0], parameter.shape[1]);
+  if (parameter.transposed && parameter.held)
+    parameter.held->dim = 1 - parameter.held->dim;
   // A parameter that no gradient reaches is never touched, as in PyTorch.
   parameter.trainable = !op.getFrozen() && withGradient.count(parameter.name);
   parameter.decay = type.getRank() >= 2;
@@ -119,7 +134,7 @@ void layOutPersistent(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &
         mode.memory->calls[index].parameters.push_back(it->second);
         if (!fresh)
           continue;
-        stage.parameters.push_back(describe(ops.at(name), withGradient, mode.parts->compute));
+        stage.parameters.push_back(describe(ops.at(name), withGradient, *mode.parts));
         stagesOf[name].push_back(s);
       }
     }

@@ -16,6 +16,10 @@ struct ProgramParts {
   std::vector<lower::LoweredFunction> functions;
   std::vector<CalleeFunctions>
       callees; ///< one a call; gradients that some action of its chunk runs
+  /// By part and call, where the parts of a stage run different functions; else none. `part` is the
+  /// one that is laid out, whose `callees` are.
+  std::vector<std::vector<CalleeFunctions>> calleesOfParts;
+  int64_t part = 0;
   std::vector<std::vector<CalleeFunctions>> variants; ///< by call, as CallMemory::variants
   Schedule schedule;
   std::string compute = "float32";

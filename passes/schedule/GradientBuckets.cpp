@@ -91,7 +91,9 @@ std::vector<FilledBucket> fillBuckets(std::span<const TrainedParameter> paramete
   int64_t bytes = 0;
   bool shared = false;
   for (auto [completion, parameter] : order) {
-    int64_t size = parameter->elements * int64_t{sizeof(float)};
+    const int64_t elements =
+        parameter->wholeElements > 0 ? parameter->wholeElements : parameter->elements;
+    int64_t size = elements * int64_t{sizeof(float)};
     bool fits =
         !buckets.empty() && bytes + size <= bucketBytes && shared == (completion == atTheEnd);
     if (!fits) {
@@ -110,8 +112,8 @@ std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage) {
   std::vector<TrainedParameter> list;
   for (auto [number, parameter] : llvm::enumerate(stage.parameters))
     if (parameter.trainable)
-      list.push_back(
-          {static_cast<int32_t>(number), parameter.elements(), parameter.sharedGroup >= 0});
+      list.push_back({static_cast<int32_t>(number), parameter.elements(),
+                      parameter.sharedGroup >= 0, parameter.wholeElements()});
   return list;
 }
 

@@ -18,6 +18,9 @@ struct TrainedParameter {
   int32_t number = 0; ///< on its stage
   int64_t elements = 0;
   bool isShared = false; ///< with other stages
+  /// Its size where buckets are filled; 0: its elements. All parts of a stage fill theirs alike,
+  /// whatever each of them holds.
+  int64_t wholeElements = 0;
 };
 
 struct FilledBucket {

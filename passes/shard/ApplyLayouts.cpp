@@ -198,4 +198,20 @@ FailureOr<func::FuncOp> applyLayouts(OpBuilder &builder, LayerOp layer, StringRe
   return PartBody(builder, layer, choice).run(name);
 }
 
+FailureOr<OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice) {
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(layer.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch->getBody());
+  FailureOr<func::FuncOp> body = applyLayouts(builder, layer, "part", choice);
+  if (failed(body))
+    return failure();
+  OwningOpRef<LayerOp> part(cast<LayerOp>(layer->cloneWithoutRegions()));
+  (*part)->removeAttr(bordersAttrName);
+  part->getBody().takeBody(body->getBody());
+  Operation *end = part->getBody().front().getTerminator();
+  builder.setInsertionPoint(end);
+  YieldOp::create(builder, end->getLoc(), end->getOperands());
+  end->erase();
+  return part;
+}
+
 } // namespace omnibal::shard

@@ -4,6 +4,7 @@
 
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/OwningOpRef.h"
 
 namespace omnibal::shard {
 
@@ -21,6 +22,10 @@ struct PartChoice {
 /// so, once. The layer's layouts have been verified.
 llvm::FailureOr<mlir::func::FuncOp> applyLayouts(mlir::OpBuilder &builder, LayerOp layer,
                                                  llvm::StringRef name, const PartChoice &choice);
+
+/// The same as a layer of its own, which is in no block: what a part runs in place of `layer`. Its
+/// operands are those of `layer`, although its body's arguments have the part's types.
+llvm::FailureOr<mlir::OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice);
 
 } // namespace omnibal::shard
 #endif // PASSES_SHARD_APPLYLAYOUTS_H

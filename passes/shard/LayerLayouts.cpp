@@ -1,5 +1,7 @@
 //===- LayerLayouts.cpp ----------------------------------------------------------------------===//
 #include "passes/shard/LayerLayouts.h"
+#include "dialects/omnibal/ir/Layouts.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 
 using namespace mlir;
 
@@ -30,6 +32,36 @@ std::optional<LayoutAttr> findHeld(Value parameter) {
   if (auto layout = dyn_cast<LayoutAttr>(held))
     return layout;
   return std::nullopt;
+}
+
+bool hasLayouts(LayerOp layer) {
+  return layer->hasAttr(bordersAttrName) || llvm::any_of(layer.getBody().front(), [](auto &op) {
+           return op.hasAttr(readsAttrName) || op.hasAttr(layoutsAttrName);
+         });
+}
+
+int64_t partsOf(ModuleOp module) {
+  if (auto plan = module->getAttrOfType<PlanAttr>(planAttrName))
+    return plan.getParts();
+  auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+  return cluster ? cluster.getParts() : 1;
+}
+
+bool hasPartsApart(ModuleOp module) {
+  if (partsOf(module) == 1)
+    return false;
+  bool apart = llvm::any_of(module.getOps<ParameterOp>(), [](ParameterOp parameter) {
+    auto held = parameter->getAttrOfType<LayoutAttr>(heldAttrName);
+    return held && held.isSplit();
+  });
+  module.walk([&](ReshardOp) { apart = true; });
+  return apart;
+}
+
+RankedTensorType heldType(ParameterOp parameter, int64_t parts, int64_t part) {
+  auto type = cast<RankedTensorType>(parameter.getType());
+  auto held = dyn_cast_or_null<LayoutAttr>(parameter->getAttr(heldAttrName));
+  return held ? partType(type, held, parts, part) : type;
 }
 
 SymbolicShape shapeOf(Value value) {

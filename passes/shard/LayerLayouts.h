@@ -23,6 +23,16 @@ std::optional<llvm::SmallVector<LayoutAttr>> findLayouts(mlir::Operation *op, ll
 /// Returns how the parts hold a parameter of a layer; none if the attribute is something else.
 std::optional<LayoutAttr> findHeld(mlir::Value parameter);
 
+/// Whether a layer, or one of its ops, has layouts: then parts may run different things in it.
+bool hasLayouts(LayerOp layer);
+/// Of how many parts a module's stages are: as its plan says, or its cluster.
+int64_t partsOf(mlir::ModuleOp module);
+/// Whether parts hold different values of some parameter, or run different functions: then each has
+/// a layout of memory of its own.
+bool hasPartsApart(mlir::ModuleOp module);
+/// What `part` of `parts` holds of a parameter.
+mlir::RankedTensorType heldType(ParameterOp parameter, int64_t parts, int64_t part);
+
 /// The sizes of a value's dimensions; empty if one of them is open.
 SymbolicShape shapeOf(mlir::Value value);
 /// Whether parts have the same of a value of this type under both layouts. One without a gradient

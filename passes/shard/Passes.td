@@ -4,6 +4,19 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AssignLayouts : Pass<"omnibal-assign-layouts", "::mlir::ModuleOp"> {
+  let summary = "Write the layouts that follow from how parts hold parameters";
+  let description = [{
+    A file says by names of parameters how the parts of a stage hold them (docs/sharding.md). The
+    layouts of the values inside layers follow, op by op: an op is divided as the parameters that it
+    reads are, else as its operands are, else all parts do it in full. A layer of which nothing is
+    divided gets no layouts.
+  }];
+  let options = [
+    Option<"layouts", "layouts", "std::string", "", "File of layouts (JSON); empty: none">
+  ];
+}
+
 def VerifyLayouts : Pass<"omnibal-verify-layouts", "::mlir::ModuleOp"> {
   let summary = "Check the layouts of layers, op by op";
   let description = [{

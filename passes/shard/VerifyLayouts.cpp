@@ -30,13 +30,6 @@ class LayerCheck {
 public:
   explicit LayerCheck(LayerOp layer) : layer(layer) {}
 
-  /// Whether the layer or one of its ops has layouts.
-  bool hasLayouts() {
-    return layer->hasAttr(bordersAttrName) || llvm::any_of(layer.getBody().front(), [](auto &op) {
-             return op.hasAttr(readsAttrName) || op.hasAttr(layoutsAttrName);
-           });
-  }
-
   LogicalResult run() {
     if (failed(checkBorders()))
       return failure();
@@ -142,9 +135,8 @@ LogicalResult LayerCheck::checkLoss() {
 struct VerifyLayoutsPass : omnibal::impl::VerifyLayoutsBase<VerifyLayoutsPass> {
   void runOnOperation() override {
     WalkResult result = getOperation().walk([](LayerOp layer) {
-      LayerCheck check(layer);
-      return check.hasLayouts() && failed(check.run()) ? WalkResult::interrupt()
-                                                       : WalkResult::skip();
+      return hasLayouts(layer) && failed(LayerCheck(layer).run()) ? WalkResult::interrupt()
+                                                                  : WalkResult::skip();
     });
     if (result.wasInterrupted())
       signalPassFailure();

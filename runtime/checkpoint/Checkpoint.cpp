@@ -37,9 +37,10 @@ Status fillFrom(const StoredTensor &stored, const NamedTensor &tensor) {
     });
   };
   return throughHostCopy(tensor, [&](const NamedTensor &here) {
-    if (here.isPart() && !here.transposed)
+    const bool isDense = !here.transposed && !here.held;
+    if (here.isPart() && isDense)
       return convertTensor(stored, DType::F32, here.data, here.first, here.count);
-    if (!here.transposed)
+    if (isDense)
       return convert(here.data);
     std::vector<float> dense(static_cast<size_t>(stored.elements));
     OMNIBAL_RETURN_IF_ERROR(convert(dense.data()));

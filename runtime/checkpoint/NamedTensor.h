@@ -4,7 +4,9 @@
 
 #include "runtime/comm/Agreement.h"
 #include "runtime/device/Backend.h"
+#include "runtime/support/Shares.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,8 @@ struct NamedTensor {
   /// A part has so many elements in the order of memory, of which `data` is the first, from this
   /// one on; -1: all.
   int64_t first = 0, count = -1;
+  /// What memory has of the tensor, of which `first` and `count` then speak; none: all.
+  std::optional<HeldUnits> held = std::nullopt;
 
   bool isPart() const { return count >= 0; }
 };

@@ -17,7 +17,10 @@ constexpr int64_t elementsEncodedAtOnce = int64_t{1} << 18;
 class Placed {
 public:
   Placed(SharedFile &file, const TensorHeader &header, int64_t offset)
-      : file(file), header(header), at(offset) {}
+      : file(file), header(header), begin(offset), at(offset) {}
+
+  /// The element that comes next.
+  void goTo(int64_t element) { at = begin + element * byteSize(header.dtype); }
 
   Status bytes(const void *data, int64_t count) {
     OMNIBAL_RETURN_IF_ERROR(file.write(data, static_cast<size_t>(count), at));
@@ -45,13 +48,14 @@ public:
 private:
   SharedFile &file;
   const TensorHeader &header;
-  int64_t at;
+  int64_t begin, at;
   std::vector<std::byte> buffer;
 };
 
 Status writeTrained(const NamedTensor &tensor, Placed place) {
-  return streamTensor(tensor, [&](const float *values, size_t bytes) {
-    return place.numbers(values, static_cast<int64_t>(bytes / sizeof(float)));
+  return streamRuns(tensor, [&](const float *values, int64_t count, int64_t element) {
+    place.goTo(element);
+    return place.numbers(values, count);
   });
 }
 

@@ -13,9 +13,17 @@ inline int64_t elementsOf(const NamedTensor &tensor) {
   if (tensor.isPart())
     return tensor.count;
   int64_t n = 1;
-  for (int64_t dim : tensor.shape)
+  for (int64_t dim : tensor.held ? heldShape(tensor.shape, *tensor.held) : tensor.shape)
     n *= dim;
   return n;
+}
+
+/// What memory has of a tensor, as if that were all.
+inline NamedTensor asWhole(NamedTensor tensor) {
+  if (tensor.held)
+    tensor.shape = heldShape(tensor.shape, *tensor.held);
+  tensor.held.reset();
+  return tensor;
 }
 
 /// Calls use(tensor) with the tensor in host memory.
@@ -108,8 +116,8 @@ template <typename Sink> Status streamHostPart(const NamedTensor &part, Sink sin
   return Status::ok();
 }
 
-/// The same of a whole tensor or a part, wherever it lies.
-template <typename Sink> Status streamRuns(const NamedTensor &anywhere, Sink sink) {
+/// The same of all that memory has, wherever it lies, as if there were no more.
+template <typename Sink> Status streamOwnRuns(const NamedTensor &anywhere, Sink sink) {
   if (anywhere.isPart())
     return withHostCopy(anywhere,
                         [&](const NamedTensor &part) { return streamHostPart(part, sink); });
@@ -122,8 +130,33 @@ template <typename Sink> Status streamRuns(const NamedTensor &anywhere, Sink sin
   });
 }
 
+/// The same at the places of the whole tensor.
+template <typename Sink> Status streamRuns(const NamedTensor &anywhere, Sink sink) {
+  if (!anywhere.held)
+    return streamOwnRuns(anywhere, sink);
+  const HeldRuns runs(anywhere.shape, *anywhere.held);
+  return streamOwnRuns(asWhole(anywhere), [&](const float *values, int64_t count, int64_t element) {
+    return runs.each(element, element + count, [&](int64_t local, int64_t whole, int64_t n) {
+      return sink(values + local - element, n, whole);
+    });
+  });
+}
+
 /// Fills the tensor, or its part, in memory from dense data in the source's orientation.
 inline void unstreamTensor(const NamedTensor &tensor, const float *dense) {
+  if (tensor.held) {
+    const NamedTensor own = asWhole(tensor);
+    int64_t elements = 1;
+    for (int64_t size : own.shape)
+      elements *= size;
+    std::vector<float> held(static_cast<size_t>(elements));
+    (void)HeldRuns(tensor.shape, *tensor.held)
+        .each(0, elements, [&](int64_t local, int64_t whole, int64_t count) {
+          std::copy_n(dense + whole, count, held.data() + local);
+          return Status::ok();
+        });
+    return unstreamTensor(own, held.data());
+  }
   if (!tensor.transposed || tensor.shape.size() != 2) {
     std::copy_n(dense + tensor.first, elementsOf(tensor), tensor.data);
     return;

@@ -16,6 +16,7 @@
 #include "runtime/device/Kernel.h"
 #include "runtime/device/Load.h"
 #include "runtime/device/Optimizer.h"
+#include "runtime/device/PartMove.h"
 #include "runtime/device/WorkspaceUse.h"
 #include <chrono>
 #include <cstddef>
@@ -113,6 +114,12 @@ public:
   /// of the ranks, `place` this one's. The other slots hold zeros.
   virtual Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) {
     return allReduce(slots, ranks); // which is exact, as a number meets zeros only
+  }
+  /// Performs a move among `ranks` (as in startSum), the parts of a stage, in their order, behind
+  /// the work enqueued so far; work enqueued later sees the result.
+  virtual Status exchange(const PartMove &move, std::span<const TensorView> operands, int64_t tiles,
+                          int64_t tokens, std::span<const int> ranks) {
+    return {Code::InvalidArgument, "this backend moves nothing among the parts of a stage"};
   }
   Status gather(std::span<const OwnedPiece> pieces, std::span<const int> ranks) {
     OMNIBAL_ASSIGN_OR_RETURN(Handle handle, startGather(pieces, ranks));
@@ -293,7 +300,7 @@ public:
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 11, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 12, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

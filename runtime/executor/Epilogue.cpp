@@ -31,9 +31,9 @@ enum StepCount {
 
 std::vector<int> Executor::ranksOfStages(const std::function<bool(const Stage &)> &which) const {
   std::vector<int32_t> stages;
-  for (const Stage &stage : loaded.program.stageList)
-    if (which(stage))
-      stages.push_back(stage.id);
+  for (int stage = 0; stage < loaded.program.stages; ++stage)
+    if (which(loaded.program.stageOf(stage, thePart)))
+      stages.push_back(stage);
   return RankGrid(loaded.program).sharersOf(theReplica, stages, thePart);
 }
 
@@ -122,10 +122,9 @@ Status Executor::countRun(MicrobatchSource &source, const StepOptions &options,
   const PreparedMode &prepared = impl->modes.at(trainModeName(options.mode));
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
-    if (thePart != 0) // the others do the same
-      continue;
-    counts[Flops] += impl->work->of(*prepared.mode, m, *batch);
-    if (theStage != 0)
+    if (thePart == 0 || loaded.program.hasOwnParts()) // else the others do the same
+      counts[Flops] += impl->work->of(*prepared.mode, m, *batch);
+    if (theStage != 0 || thePart != 0)
       continue;
     counts[Labels] += static_cast<double>(batch->labelTokens);
     counts[Samples] += static_cast<double>(batch->borders.size()) - 1;
@@ -168,7 +167,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   const std::vector<int> sharers = ranksOfReplicas();
   std::vector<int> owners;
   const std::vector<FloatRun> counted = countedGradients(owners);
-  sums.counts = isFirstHolder(); // the sums of gradients are the same on all by now
+  sums.counts = readsWeights(); // the sums of gradients are the same on all by now
   if (loaded.program.zero > 0) {
     sums.sharers = sharers;
     sums.owners = owners;

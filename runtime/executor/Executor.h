@@ -128,8 +128,15 @@ public:
   /// True if this rank reads a parameter's values from files. If several ranks hold it, the first
   /// one reads it; if stages share it, the first stage does.
   bool reads(const Parameter &parameter) const;
-  /// True if this rank reads any files of weights.
-  bool readsWeights() const { return isFirstHolder(); }
+  /// True if this rank reads any files of weights: what nobody before it holds.
+  bool readsWeights() const {
+    return theReplica == 0 && (thePart == 0 || loaded.program.hasOwnParts());
+  }
+  /// Whether this part of its stage has the parameter counted in the norm, and written: its own
+  /// units, or, of what all parts hold alike, part 0.
+  bool counts(const Parameter &parameter) const {
+    return parameter.counted && (thePart == 0 || parameter.held);
+  }
   /// Connects the ranks, which all call it, and loads this stage's parameters and constants;
   /// gradients and moments become zero. `weights` are looked at where readsWeights(), and so is
   /// where adapters begin. An error of one rank is an error of all.

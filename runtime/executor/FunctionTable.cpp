@@ -30,11 +30,21 @@ Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
           bound.borders = bordersNamed(f.buffers[view.buffer].name);
         p.sources.push_back(&view);
       }
-      auto kernel = backend.createKernel(bound);
-      if (!kernel)
-        return std::move(kernel).status().context("function \"" + f.name + "\", call " +
-                                                  std::to_string(c) + " (" + call.kernel + ")");
-      prepared.kernel = *std::move(kernel);
+      auto wrong = [&](Status status) {
+        return std::move(status).context("function \"" + f.name + "\", call " + std::to_string(c) +
+                                         " (" + call.kernel + ")");
+      };
+      if (PartMove::isKernel(call.kernel)) {
+        auto move = PartMove::read(bound);
+        if (!move)
+          return wrong(move.status());
+        prepared.move = *std::move(move);
+      } else {
+        auto kernel = backend.createKernel(bound);
+        if (!kernel)
+          return wrong(kernel.status());
+        prepared.kernel = *std::move(kernel);
+      }
       p.calls.push_back(std::move(prepared));
     }
     p.views.resize(p.sources.size());
@@ -59,6 +69,16 @@ void FunctionTable::evaluate(Prepared &p, int64_t tiles, int64_t tokens) {
   p.tokens = tokens;
 }
 
+Status FunctionTable::perform(const Call &call, std::span<const TensorView> views, int64_t tiles,
+                              int64_t tokens, ThreadPool &pool, Backend &backend) {
+  if (!call.move)
+    return call.kernel->run(views, tiles, tokens, pool);
+  if (meeting && !isAlone)
+    return meeting->exchange(*call.move, views, tiles, tokens, parts);
+  const TensorView &result = views[static_cast<size_t>(call.move->dst)];
+  return backend.zero(result.data, result.elements() * byteSize(result.dtype));
+}
+
 Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
                           std::byte *workspace, int64_t tiles, int64_t tokens, ThreadPool &pool,
                           Backend &backend, Trace *trace) {
@@ -76,7 +96,7 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
     const Call &call = p.calls[c];
     Event begin = trace ? backend.recordEvent() : Event();
     Status status =
-        call.kernel->run({p.views.data() + call.firstView, call.views}, tiles, tokens, pool);
+        perform(call, {p.views.data() + call.firstView, call.views}, tiles, tokens, pool, backend);
     if (trace)
       trace->kernel(p.function->calls[c], {p.views.data() + call.firstView, call.views}, begin,
                     backend.recordEvent());

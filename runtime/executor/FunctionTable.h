@@ -6,6 +6,7 @@
 #include "runtime/executor/Trace.h"
 #include "runtime/program/ProgramIO.h"
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace omnibal::rt {
@@ -20,6 +21,15 @@ public:
   static Result<FunctionTable> prepare(const LoadedProgram &program,
                                        const std::vector<int32_t> &used, Backend &backend);
 
+  /// Whom this rank's moves are with: the parts of its stage, in their order, and the transport
+  /// that performs them. Without one moves leave zeros: a rank that is measured alone does not
+  /// wait.
+  void meetOver(Transport &transport, std::vector<int> ranks) {
+    meeting = &transport;
+    parts = std::move(ranks);
+  }
+  void goAlone(bool alone) { isAlone = alone; }
+
   /// Enqueues a function. `formals` has the address of each formal, and temporaries lie at
   /// `workspace`. `trace`, if not null, gets a span per kernel call.
   Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
@@ -28,6 +38,7 @@ public:
 private:
   struct Call {
     std::unique_ptr<Kernel> kernel;
+    std::optional<PartMove> move; ///< in place of a kernel
     size_t firstView = 0, views = 0;
   };
   struct Prepared {
@@ -40,8 +51,13 @@ private:
     int64_t tiles = -1, tokens = -1;  ///< what the shapes were evaluated for
   };
   static void evaluate(Prepared &p, int64_t tiles, int64_t tokens);
+  Status perform(const Call &call, std::span<const TensorView> views, int64_t tiles, int64_t tokens,
+                 ThreadPool &pool, Backend &backend);
 
   std::vector<Prepared> functions;
+  Transport *meeting = nullptr;
+  std::vector<int> parts;
+  bool isAlone = false;
 };
 
 } // namespace omnibal::rt

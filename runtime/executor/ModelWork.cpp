@@ -1,4 +1,5 @@
 #include "runtime/executor/ModelWork.h"
+#include "runtime/device/PartMove.h"
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -168,9 +169,56 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
 
 } // namespace
 
-ModelWork::ModelWork(const Program &program) {
+ModelWork::ModelWork(const Program &program, const Stage *part) {
   for (const Function &function : program.functions)
     counted.push_back({&function, callsOf(function)});
+  if (part && part->part > 0)
+    leaveOutAlike(program, *part);
+}
+
+/// What follows from nothing that parts have shares of is done alike by all of them.
+void ModelWork::leaveOutAlike(const Program &program, const Stage &part) {
+  for (const auto &[name, mode] : part.modes)
+    for (const Chunk &chunk : mode.chunks) {
+      Places divided; // what forward saves of shares
+      for (ActionKind kind : computeKinds)
+        for (const LayerCall &call : chunk.calls(kind))
+          leaveOutAlike(program, part, call, divided);
+    }
+}
+
+void ModelWork::leaveOutAlike(const Program &program, const Stage &part, const LayerCall &call,
+                              Places &divided) {
+  const Function &function = program.functions[call.function];
+  auto placeOf = [&](int32_t formal) {
+    const Location &l = call.bindings[formal];
+    return std::tuple{l.space, l.index, l.offset.constant};
+  };
+  std::vector<char> isDivided(function.buffers.size(), 0);
+  for (int32_t f = 0; f < function.formals; ++f) {
+    const Role role = function.buffers[f].role;
+    if (role == Role::Parameter)
+      isDivided[f] = part.parameters[call.bindings[f].index].held.has_value();
+    else if (role == Role::Saved || role == Role::Held)
+      isDivided[f] = divided.count(placeOf(f)) != 0;
+  }
+  std::vector<const KernelCall *> &list = counted[call.function].calls;
+  for (const KernelCall &each : function.calls) {
+    bool ofShares = false;
+    for (const auto &[name, view] : each.operands)
+      ofShares |= !isWritten(name) && isDivided[view.buffer];
+    if (PartMove::isKernel(each.kernel))
+      ofShares = each.kernel != "all_reduce" && each.kernel != "all_gather";
+    for (const auto &[name, view] : each.operands)
+      if (isWritten(name))
+        isDivided[view.buffer] = ofShares;
+    if (!ofShares)
+      list.erase(std::remove(list.begin(), list.end(), &each), list.end());
+  }
+  for (int32_t f = 0; f < function.formals; ++f)
+    if (isDivided[f] &&
+        (function.buffers[f].role == Role::Saved || function.buffers[f].role == Role::Held))
+      divided.insert(placeOf(f));
 }
 
 double ModelWork::of(int32_t function, const PackedMicrobatch &batch) const {

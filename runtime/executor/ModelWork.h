@@ -4,7 +4,9 @@
 // rows by the matrices of their groups: 2 R N K, whatever the number of groups), 2 (D + Dv) for a
 // pair of tokens that a head's attention sees in the forward and twice that in the backward, 2 for
 // a weight and output of a convolution, and 2 L W C for the logits of L labels and the same for
-// either gradient. Recomputation, padding and everything of lower order are not counted.
+// either gradient. Recomputation, padding and everything of lower order are not counted. Where
+// parts of a stage do different things, each counts what it has a share of, and part 0 also what
+// all of them do alike.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_EXECUTOR_MODELWORK_H
@@ -12,6 +14,8 @@
 
 #include "runtime/data/Packing.h"
 #include "runtime/program/Program.h"
+#include <set>
+#include <tuple>
 #include <vector>
 
 namespace omnibal::rt {
@@ -19,7 +23,9 @@ namespace omnibal::rt {
 /// The floating-point operations of the functions of a program.
 class ModelWork {
 public:
-  explicit ModelWork(const Program &program);
+  explicit ModelWork(const Program &program) : ModelWork(program, nullptr) {}
+  /// What counts of a part of a stage (Program::hasOwnParts).
+  ModelWork(const Program &program, const Stage *part);
 
   /// Returns those of one call of a function for a micro-batch.
   double of(int32_t function, const PackedMicrobatch &batch) const;
@@ -27,6 +33,11 @@ public:
   double of(const Mode &mode, int32_t microbatch, const PackedMicrobatch &batch) const;
 
 private:
+  using Places = std::set<std::tuple<Space, int32_t, int64_t>>;
+  void leaveOutAlike(const Program &program, const Stage &part);
+  void leaveOutAlike(const Program &program, const Stage &part, const LayerCall &call,
+                     Places &divided);
+
   struct Counted {
     const Function *function;
     std::vector<const KernelCall *> calls; ///< those that count

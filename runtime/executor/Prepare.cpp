@@ -66,6 +66,33 @@ Status loadPlain(const StoredTensor &tensor, DType type, std::byte *out) {
   return Status::ok();
 }
 
+/// What is held of the tensor, converted.
+template <typename T>
+Status loadHeld(const StoredTensor &tensor, const HeldUnits &held, bool transposed, DType type,
+                T *out) {
+  const std::vector<int64_t> dims = heldShape(tensor.shape, held);
+  const HeldRuns runs(tensor.shape, held);
+  auto load = [&](int64_t begin, int64_t end, T *to) {
+    return runs.each(begin, end, [&](int64_t local, int64_t whole, int64_t count) {
+      return convertTensor(tensor, type, to + local - begin, whole, count);
+    });
+  };
+  if (!transposed) {
+    int64_t elements = 1;
+    for (int64_t size : dims)
+      elements *= size;
+    return load(0, elements, out);
+  }
+  const int64_t rows = dims[0], columns = dims[1];
+  std::vector<T> row(static_cast<size_t>(columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    OMNIBAL_RETURN_IF_ERROR(load(r * columns, (r + 1) * columns, row.data()));
+    for (int64_t c = 0; c < columns; ++c)
+      out[c * rows + r] = row[static_cast<size_t>(c)];
+  }
+  return Status::ok();
+}
+
 /// Whether the rows of more tokens follow those of fewer in memory.
 bool tokensLead(const std::vector<Extent> &shape) {
   bool first = true;
@@ -87,7 +114,12 @@ bool canRoundRows(const Mode &mode) {
                      [](const BatchValue &result) { return tokensLead(result.shape); });
 }
 
-Status loadAs(const StoredTensor &tensor, bool transposed, DType type, std::byte *out) {
+Status loadAs(const StoredTensor &tensor, const Parameter &q, DType type, std::byte *out) {
+  const bool transposed = q.transposed;
+  if (q.held)
+    return type == DType::BF16
+               ? loadHeld(tensor, *q.held, transposed, type, reinterpret_cast<BFloat16 *>(out))
+               : loadHeld(tensor, *q.held, transposed, type, reinterpret_cast<float *>(out));
   if (!transposed)
     return loadPlain(tensor, type, out);
   return type == DType::BF16 ? loadTransposed(tensor, type, reinterpret_cast<BFloat16 *>(out))
@@ -232,7 +264,8 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   if (communicator.size() != grid.ranks())
     return invalid("the program needs " + std::to_string(grid.ranks()) + " ranks (" +
                    grid.product() + "), but there are " + std::to_string(communicator.size()));
-  const Stage &stage = p.stageList[grid.placeOf(communicator.rank()).stage];
+  const RankPlace place = grid.placeOf(communicator.rank());
+  const Stage &stage = p.stageOf(place.stage, place.part);
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
@@ -263,8 +296,8 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
       theReplica(RankGrid(program.program).placeOf(communicator.rank()).replica),
       thePart(RankGrid(program.program).placeOf(communicator.rank()).part), device(std::move(made)),
       impl(std::make_unique<Impl>()) {
-  impl->work.emplace(program.program);
   assignRates([](const Parameter &q) { return q.decay ? 0 : 1; });
+  impl->work.emplace(program.program, program.program.hasOwnParts() ? &stageInfo() : nullptr);
   for (const auto &[name, mode] : stageInfo().modes)
     impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
 }
@@ -275,7 +308,7 @@ Executor::~Executor() {
     (void)device.backend->finish();
 }
 
-const Stage &Executor::stageInfo() const { return loaded.program.stageList[theStage]; }
+const Stage &Executor::stageInfo() const { return loaded.program.stageOf(theStage, thePart); }
 
 float *Executor::at(int64_t offset) {
   return offset < 0 ? nullptr : reinterpret_cast<float *>(device.arena->data() + offset);
@@ -285,6 +318,9 @@ float *Executor::at(int64_t offset) {
 Status Executor::connect() {
   OMNIBAL_ASSIGN_OR_RETURN(device.transport,
                            device.backend->openTransport(communicator, rankGroups(loaded.program)));
+  if (loaded.program.hasOwnParts())
+    device.functions.meetOver(*device.transport,
+                              RankGrid(loaded.program).partsOf(theReplica, theStage));
   return Status::ok();
 }
 
@@ -343,12 +379,10 @@ Status Executor::loadParameters(const TensorFiles &weights, const AdapterStart &
                      "converted first)");
     // What trains is kept in float32; what kernels read of it is made from that, as an update does.
     DType type = q.trainable ? DType::F32 : q.dtype;
-    auto fill = [&](std::byte *to) {
-      return loadAs(*tensor, q.transposed, type, to).context(path);
-    };
+    auto fill = [&](std::byte *to) { return loadAs(*tensor, q, type, to).context(path); };
     OMNIBAL_RETURN_IF_ERROR(
         device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
-                              tensor->elements * byteSize(type), fill));
+                              q.elements() * byteSize(type), fill));
     if (options.fingerprints && !q.trainable)
       frozen[q.name] = fingerprintOf(*tensor);
   }

@@ -44,6 +44,8 @@ RankGroups rankGroups(const Program &program) {
       groups.push_back(grid.replicasOf(stage, part));
     if (grid.parts > 1)
       groups.push_back(grid.holdersOf(stage));
+    for (int replica = 0; program.hasOwnParts() && replica < grid.replicas; ++replica)
+      groups.push_back(grid.partsOf(replica, stage));
   }
   return groups;
 }

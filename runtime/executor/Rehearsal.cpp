@@ -31,6 +31,12 @@ Result<Rehearsal> Executor::rehearse(MicrobatchSource &source, const LayerClock 
   if (!impl->steps.empty())
     return Status(Code::Internal, "a rehearsal while a training step is under way");
   impl->startRun();
+  // Nobody else computes now.
+  device.functions.goAlone(true);
+  struct Together {
+    FunctionTable &functions;
+    ~Together() { functions.goAlone(false); }
+  } together{device.functions};
   device.backend->forgetEvents();
   ResultSink sink = [](int32_t, const BatchValue &, const std::byte *, const PackedMicrobatch &) {
     return Status::ok();

@@ -46,7 +46,7 @@ std::vector<FloatRun> Executor::countedGradients(std::vector<int> &owners) {
   auto add = [&](const Bucket &bucket) {
     for (const BucketPiece &piece : piecesOf(stage, bucket)) {
       const Parameter &q = stage.parameters[piece.parameter];
-      if (!q.counted)
+      if (!counts(q))
         continue;
       const bool mine = !bucket.share || piece.owner == theReplica;
       runs.push_back(

@@ -26,7 +26,7 @@ std::vector<Transport::Piece> joined(const std::vector<Transport::Piece> &pieces
 } // namespace
 
 bool Executor::reads(const Parameter &q) const {
-  if (!isFirstHolder())
+  if (!readsWeights())
     return false;
   // Frozen ones of several stages may lie in other ways there.
   return !q.trainable || q.sharedGroup < 0 ||
@@ -47,7 +47,7 @@ Status Executor::shareParameters(bool moments) {
   Transport &transport = *device.transport;
   std::set<int32_t> groups; // in one order on all stages
   for (const Parameter &q : stageInfo().parameters)
-    if (isFirstHolder() && q.trainable && q.sharedGroup >= 0)
+    if (readsWeights() && q.trainable && q.sharedGroup >= 0)
       groups.insert(q.sharedGroup);
   for (int32_t group : groups) {
     std::vector<Transport::Piece> pieces;
@@ -57,7 +57,8 @@ Status Executor::shareParameters(bool moments) {
     const std::vector<int> ranks = ranksOfShared(group);
     OMNIBAL_RETURN_IF_ERROR(transport.broadcast(pieces, ranks.front(), ranks));
   }
-  const std::vector<int> ranks = ranksOfHolders();
+  const std::vector<int> ranks =
+      loaded.program.hasOwnParts() ? ranksOfReplicas() : ranksOfHolders();
   if (ranks.size() == 1)
     return Status::ok();
   std::vector<Transport::Piece> pieces;

@@ -12,10 +12,10 @@ namespace {
 void printMemory(std::ostream &out, const Stage &stage) {
   int64_t weights = 0, optimizer = 0, constants = 0;
   for (const Parameter &q : stage.parameters) {
-    weights +=
-        denseBytes(q.shape, q.dtype) + (q.masterOffset >= 0 ? denseBytes(q.shape, DType::F32) : 0);
+    const std::vector<int64_t> dims = q.heldDims();
+    weights += denseBytes(dims, q.dtype) + (q.masterOffset >= 0 ? denseBytes(dims, DType::F32) : 0);
     const int64_t arrays = (q.gradOffset >= 0) + (q.moment1Offset >= 0) + (q.moment2Offset >= 0);
-    optimizer += arrays * denseBytes(q.shape, DType::F32);
+    optimizer += arrays * denseBytes(dims, DType::F32);
   }
   for (const Bucket &bucket : stage.buckets)
     if (bucket.share) {
@@ -44,6 +44,9 @@ void printParameters(std::ostream &out, const Stage &stage) {
       out << ", stored transposed";
     if (q.sharedGroup >= 0)
       out << ", shared group " << q.sharedGroup << (q.counted ? "" : " (copy)");
+    if (q.held)
+      out << ", of it " << toString(q.heldDims()) << ": units " << q.held->begin << " to "
+          << q.held->end << " of " << q.held->units << " along dimension " << q.held->dim;
     out << ", at " << q.dataOffset << "\n";
   }
   for (const Bucket &bucket : stage.buckets)
@@ -175,8 +178,13 @@ std::string printFunction(const Function &f) {
 
 std::string printStage(const Program &p, const Stage &stage) {
   std::ostringstream out;
-  out << "stage " << stage.id << ", ranks";
-  for (int rank : RankGrid(p).holdersOf(stage.id))
+  out << "stage " << stage.id;
+  if (p.hasOwnParts())
+    out << ", part " << stage.part;
+  out << ", ranks";
+  const RankGrid grid(p);
+  for (int rank :
+       p.hasOwnParts() ? grid.replicasOf(stage.id, stage.part) : grid.holdersOf(stage.id))
     out << " " << rank;
   out << "\n";
   printMemory(out, stage);

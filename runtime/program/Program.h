@@ -11,6 +11,7 @@
 #include "runtime/device/NormBlocks.h"
 #include "runtime/program/Adapters.h"
 #include "runtime/program/PictureGrid.h"
+#include "runtime/support/Shares.h"
 #include "runtime/support/Types.h"
 #include <compare>
 #include <cstdint>
@@ -245,9 +246,16 @@ struct Parameter {
   bool counted = true;      ///< false on the second copy of a shared parameter
   bool transposed = false;  ///< stored [in, out] in the arena although the checkpoint has [out, in]
   int32_t sharedGroup = -1; ///< copies of one parameter on several stages, else -1
-  int64_t elements() const {
+  std::optional<HeldUnits> held; ///< what a part of its stage has of it; none: all
+  /// The shape of what is in the arena, in the checkpoint's order of dimensions.
+  std::vector<int64_t> heldDims() const { return held ? heldShape(shape, *held) : shape; }
+  /// In the arena.
+  int64_t elements() const { return elementsOf(heldDims()); }
+  /// In the checkpoint.
+  int64_t wholeElements() const { return elementsOf(shape); }
+  static int64_t elementsOf(const std::vector<int64_t> &dims) {
     int64_t count = 1;
-    for (int64_t size : shape)
+    for (int64_t size : dims)
       count *= size;
     return count;
   }
@@ -286,6 +294,7 @@ struct Bucket {
 
 struct Stage {
   int32_t id = 0;
+  int32_t part = 0; ///< whose this is, where parts of a stage differ (Program::hasOwnParts)
   int64_t arenaBytes = 0;
   int64_t persistentBytes = 0; ///< parameters, gradients, moments, constants: [0, persistentBytes)
   int64_t reservedBytes = 0;   ///< messages, library workspaces, ... (part of arenaBytes)
@@ -355,9 +364,23 @@ struct Program {
   ModelInfo info;
   Adapters adapters; ///< that train in place of the model's own weights
   std::vector<Function> functions;
+  /// By stage; where the parts of a stage differ, by stage and within it by part.
   std::vector<Stage> stageList;
   /// What plans of single steps are made from, as JSON (docs/step-plans.md); empty: there are none.
   std::string stepProblem;
+
+  /// Whether each part of a stage has an entry of its own in the list; else all do the same.
+  bool hasOwnParts() const { return stageList.size() > static_cast<size_t>(stages); }
+  const Stage &stageOf(int stage, int part) const {
+    return stageList[static_cast<size_t>(hasOwnParts() ? stage * modelParallel + part : stage)];
+  }
+  /// Part 0 of each stage, which stands for all where they are alike.
+  std::vector<const Stage *> firstParts() const {
+    std::vector<const Stage *> list;
+    for (int stage = 0; stage < stages; ++stage)
+      list.push_back(&stageOf(stage, 0));
+    return list;
+  }
 
   /// The largest of the train modes: those of modes "evaluate" and "forward".
   MicrobatchCaps caps() const;

@@ -119,8 +119,13 @@ Status readStages(const std::string &text, const std::string &path, int rank, Pr
     return {Code::DataLoss, path + ": an array of stages is expected; compile the program again"};
   }
   const size_t count = texts->size();
-  const RankGrid replica(1, static_cast<int>(count), program.modelParallel);
-  const size_t own = rank == everyStage ? count : static_cast<size_t>(replica.placeOf(rank).stage);
+  // A rank's own entry, in whichever replica.
+  const size_t parts = static_cast<size_t>(program.modelParallel);
+  const bool apart =
+      program.stages > 0 && count == static_cast<size_t>(program.stages) * parts && parts > 1;
+  const size_t own = rank == everyStage ? count
+                     : apart            ? static_cast<size_t>(rank) % count
+                                        : static_cast<size_t>(rank) / parts % count;
   for (size_t s = 0; s < count; ++s) {
     const std::string where = "stages[" + std::to_string(s) + "]";
     const bool whole = rank == everyStage || s == own;

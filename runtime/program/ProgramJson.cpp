@@ -145,6 +145,21 @@ json write(const Bucket &b) {
           {"bounds", share.bounds},
           {"offsets", {share.moment1Offset, share.moment2Offset, share.masterOffset}}};
 }
+json write(const Parameter &p) {
+  json parameter = {
+      {"name", p.name},
+      {"dtype", nameOf(p.dtype)},
+      {"shape", p.shape},
+      {"trainable", p.trainable},
+      {"decay", p.decay},
+      {"counted", p.counted},
+      {"transposed", p.transposed},
+      {"shared_group", p.sharedGroup},
+      {"offsets", {p.dataOffset, p.gradOffset, p.moment1Offset, p.moment2Offset, p.masterOffset}}};
+  if (p.held)
+    parameter["held"] = {p.held->dim, p.held->units, p.held->inner, p.held->begin, p.held->end};
+  return parameter;
+}
 json write(const Stage &s) {
   json modes = json::object();
   for (const auto &[name, mode] : s.modes)
@@ -153,20 +168,7 @@ json write(const Stage &s) {
           {"arena_bytes", s.arenaBytes},
           {"persistent_bytes", s.persistentBytes},
           {"reserved_bytes", s.reservedBytes},
-          {"parameters", listOf(s.parameters,
-                                [](const Parameter &p) -> json {
-                                  return {{"name", p.name},
-                                          {"dtype", nameOf(p.dtype)},
-                                          {"shape", p.shape},
-                                          {"trainable", p.trainable},
-                                          {"decay", p.decay},
-                                          {"counted", p.counted},
-                                          {"transposed", p.transposed},
-                                          {"shared_group", p.sharedGroup},
-                                          {"offsets",
-                                           {p.dataOffset, p.gradOffset, p.moment1Offset,
-                                            p.moment2Offset, p.masterOffset}}};
-                                })},
+          {"parameters", listOf(s.parameters, [](const Parameter &p) { return write(p); })},
           {"constants", listOf(s.constants,
                                [](const Constant &c) -> json {
                                  return {{"name", c.name},
@@ -334,7 +336,7 @@ Mode readMode(Field f) {
 }
 Parameter readParameter(Field f) {
   f.onlyKeys({"name", "dtype", "shape", "trainable", "decay", "counted", "transposed",
-              "shared_group", "offsets"});
+              "shared_group", "offsets", "held"});
   Parameter p;
   p.name = f["name"].text();
   p.dtype = readName<DType>(f["dtype"], "dtype");
@@ -350,6 +352,11 @@ Parameter readParameter(Field f) {
   p.moment1Offset = t[2].integer();
   p.moment2Offset = t[3].integer();
   p.masterOffset = t[4].integer();
+  if (f.has("held")) {
+    auto h = f["held"].tuple(5);
+    p.held =
+        HeldUnits{h[0].integer(), h[1].integer(), h[2].integer(), h[3].integer(), h[4].integer()};
+  }
   return p;
 }
 Bucket readBucket(Field f) {
@@ -367,9 +374,11 @@ Bucket readBucket(Field f) {
 }
 Stage readStage(Field f) {
   f.onlyKeys({"id", "arena_bytes", "persistent_bytes", "reserved_bytes", "parameters", "constants",
-              "buckets", "modes"});
+              "buckets", "modes", "part"});
   Stage s;
   s.id = f["id"].small();
+  if (f.has("part"))
+    s.part = f["part"].small();
   s.arenaBytes = f["arena_bytes"].integer();
   s.persistentBytes = f["persistent_bytes"].integer();
   s.reservedBytes = f["reserved_bytes"].integer();
@@ -457,7 +466,12 @@ std::string functionsToJson(const Program &program) {
   return lines(program.functions, [](const Function &f) { return write(f); });
 }
 std::string stagesToJson(const Program &program) {
-  return lines(program.stageList, [](const Stage &s) { return write(s); });
+  return lines(program.stageList, [&](const Stage &s) {
+    json stage = write(s);
+    if (program.hasOwnParts())
+      stage["part"] = s.part;
+    return stage;
+  });
 }
 json settingsToJson(const Program &p) {
   json info = {{"image_token_id", p.info.imageTokenId},

@@ -39,6 +39,9 @@ Status verifySharedParts(const Program &program);
 /// p19.
 Status verifyAdapters(const Program &program);
 
+/// p20: the parts of each stage fit together.
+Status verifyOwnParts(const Program &program);
+
 /// p12.
 Status verifyPictures(const Program &program);
 

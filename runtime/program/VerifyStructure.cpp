@@ -192,6 +192,19 @@ Status checkBuckets(const Program &p, const Stage &stage, const std::string &whe
   return Status::ok();
 }
 
+/// Whether the units that a part holds are some of those that the parameter has.
+bool isHeldWell(const Parameter &q) {
+  if (!q.held)
+    return true;
+  const HeldUnits &h = *q.held;
+  if (h.dim < 0 || h.dim >= static_cast<int64_t>(q.shape.size()) || h.units < 1 || h.inner < 1 ||
+      h.units > sizeLimit || h.inner > sizeLimit || h.begin < 0 || h.end < h.begin ||
+      h.end > h.units)
+    return false;
+  const int64_t size = q.shape[static_cast<size_t>(h.dim)];
+  return size >= 0 && size % h.units == 0 && size / h.units % h.inner == 0;
+}
+
 Status checkPersistent(const Program &p, const Stage &stage, const std::string &where) {
   if (!sane(stage.arenaBytes) || !sane(stage.reservedBytes) || stage.persistentBytes < 0 ||
       stage.persistentBytes > stage.arenaBytes || stage.reservedBytes > stage.arenaBytes)
@@ -211,7 +224,9 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
   std::set<std::string> names;
   for (const Parameter &q : stage.parameters) {
     std::string name = "parameter \"" + q.name + "\"";
-    int64_t bytes = denseBytes(q.shape, DType::F32);
+    if (!isHeldWell(q))
+      return broken("p3", where + ", " + name, "held: these units do not divide its shape");
+    int64_t bytes = denseBytes(q.heldDims(), DType::F32);
     bool inBFloat16 = q.dtype == DType::BF16;
     if (!names.insert(q.name).second)
       return broken("p3", where + ", " + name, "the name occurs twice");
@@ -219,7 +234,7 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
       return broken("p3", where + ", " + name, "bad shape (transposed needs rank 2)");
     if (!inBFloat16 && q.dtype != DType::F32)
       return broken("p3", where + ", " + name, "its dtype must be f32 or bf16");
-    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, denseBytes(q.shape, q.dtype), q.dtype, name));
+    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, denseBytes(q.heldDims(), q.dtype), q.dtype, name));
     if (inBFloat16 && q.trainable && p.zero == 0)
       OMNIBAL_RETURN_IF_ERROR(add(q.masterOffset, bytes, DType::F32, name + " (float32 values)"));
     else if (q.masterOffset != -1)
@@ -367,7 +382,7 @@ Status checkLayerCall(const Program &p, const MicrobatchCaps &caps, const Stage 
     } else {
       const Parameter &q = stage.parameters[l.index];
       stored = l.space == Space::Parameter ? q.dtype : DType::F32;
-      size = denseBytes(q.shape, stored);
+      size = denseBytes(q.heldDims(), stored);
       if (l.space == Space::Gradient && !q.trainable)
         return broken("p4", at, "a frozen parameter has no gradient");
     }
@@ -563,12 +578,6 @@ Status verifyStructure(const Program &p) {
     if (trainModeNumber(name))
       OMNIBAL_RETURN_IF_ERROR(checkLoss(p, name));
   return verifySharedParts(p);
-}
-
-Status verifyProgram(const Program &program) {
-  OMNIBAL_RETURN_IF_ERROR(verifyStructure(program));
-  OMNIBAL_RETURN_IF_ERROR(verifyActions(program));
-  return verifyMemory(program);
 }
 
 } // namespace omnibal::rt

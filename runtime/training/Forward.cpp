@@ -360,8 +360,8 @@ Status forward(Session &s) {
   }
 
   std::vector<TensorHeader> layout;
-  for (const Stage &other : p.stageList)
-    for (const BatchValue &value : other.modes.at("forward").results) {
+  for (const Stage *other : p.firstParts())
+    for (const BatchValue &value : other->modes.at("forward").results) {
       OMNIBAL_ASSIGN_OR_RETURN(Output shape, Output::create(value, in));
       layout.push_back({value.name, StoredType::F32, shape.shape});
     }

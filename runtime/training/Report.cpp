@@ -102,9 +102,7 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
   for (const Stage &stage : p.stageList) {
     int64_t parameters = 0, trainable = 0;
     for (const Parameter &q : stage.parameters) {
-      int64_t n = 1;
-      for (int64_t d : q.shape)
-        n *= d;
+      const int64_t n = q.elements();
       parameters += n;
       trainable += q.trainable ? n : 0;
     }
@@ -114,14 +112,17 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
     for (const Chunk &chunk : mode.chunks)
       layers.insert(layers.end(), chunk.layers.begin(), chunk.layers.end());
     std::string ranks;
-    for (int rank : grid.holdersOf(stage.id))
+    for (int rank :
+         p.hasOwnParts() ? grid.replicasOf(stage.id, stage.part) : grid.holdersOf(stage.id))
       ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
-    const std::string &ofStage = beside.at(grid.rankOf({0, stage.id}));
-    text += "  stage " + std::to_string(stage.id) + "  rank " + ranks + "  " +
-            std::to_string(parameters) + " parameters (" + std::to_string(trainable) +
-            " trainable)  memory " + bytesToString(stage.arenaBytes) + " (weights and optimizer " +
-            bytesToString(stage.persistentBytes) + ")" + (ofStage.empty() ? "" : " + " + ofStage) +
-            "  layers " + summarize(layers) + "\n";
+    const std::string &ofStage = beside.at(grid.rankOf({0, stage.id, stage.part}));
+    text += "  " +
+            (p.hasOwnParts() ? grid.placeText(grid.rankOf({0, stage.id, stage.part}))
+                             : "stage " + std::to_string(stage.id)) +
+            "  rank " + ranks + "  " + std::to_string(parameters) + " parameters (" +
+            std::to_string(trainable) + " trainable)  memory " + bytesToString(stage.arenaBytes) +
+            " (weights and optimizer " + bytesToString(stage.persistentBytes) + ")" +
+            (ofStage.empty() ? "" : " + " + ofStage) + "  layers " + summarize(layers) + "\n";
   }
   return text;
 }

@@ -25,14 +25,24 @@ bool hasShares(const Session &s) { return s.program().zero > 0; }
 
 /// Whether this rank has anything of its own to write.
 bool writes(const Session &s) {
-  return s.executor->part() == 0 && (s.executor->replica() == 0 || hasShares(s));
+  return (s.executor->part() == 0 || s.program().hasOwnParts()) &&
+         (s.executor->replica() == 0 || hasShares(s));
+}
+
+/// Whether several ranks write a stage's shard.
+bool isWrittenTogether(const Session &s) { return hasShares(s) || s.program().hasOwnParts(); }
+
+NamedTensor namedTensor(const Session &s, const Parameter &q, const std::string &kind,
+                        float *data) {
+  NamedTensor tensor{kind + q.name, q.shape, data, q.transposed, &s.executor->backend()};
+  tensor.held = q.held;
+  return tensor;
 }
 
 /// Something of a parameter that this rank's optimizer knows, under its name in a checkpoint.
 NamedTensor stateTensor(const Session &s, const OptimizerState &state, const std::string &kind,
                         float *data) {
-  const Parameter &q = *state.parameter;
-  NamedTensor tensor{kind + q.name, q.shape, data, q.transposed, &s.executor->backend()};
+  NamedTensor tensor = namedTensor(s, *state.parameter, kind, data);
   if (hasShares(s)) {
     tensor.first = state.first;
     tensor.count = state.count;
@@ -44,7 +54,7 @@ NamedTensor stateTensor(const Session &s, const OptimizerState &state, const std
 std::vector<NamedTensor> writtenTensors(const Session &s) {
   std::vector<NamedTensor> list;
   for (const OptimizerState &state : s.executor->optimizerStates())
-    if (state.parameter->counted && writes(s))
+    if (s.executor->counts(*state.parameter) && writes(s))
       for (auto [kind, data] : {std::pair{weight, state.weight}, std::pair{moment1, state.moment1},
                                 std::pair{moment2, state.moment2}})
         list.push_back(stateTensor(s, state, kind, data));
@@ -55,7 +65,7 @@ std::vector<NamedTensor> writtenTensors(const Session &s) {
 std::vector<TensorHeader> sharedLayout(const Session &s) {
   std::vector<TensorHeader> layout;
   for (const Parameter &q : s.executor->stageInfo().parameters)
-    if (q.trainable && q.counted && hasShares(s))
+    if (q.trainable && q.counted && isWrittenTogether(s))
       for (const char *kind : {weight, moment1, moment2})
         layout.push_back({kind + q.name, StoredType::F32, q.shape});
   return layout;
@@ -71,8 +81,7 @@ std::vector<NamedTensor> readTensors(const Session &s) {
          {std::pair{weight, q.weightOffset()}, std::pair{moment1, q.moment1Offset},
           std::pair{moment2, q.moment2Offset}})
       if (offset >= 0)
-        list.push_back(
-            {kind + q.name, q.shape, s.executor->at(offset), q.transposed, &s.executor->backend()});
+        list.push_back(namedTensor(s, q, kind, s.executor->at(offset)));
   }
   return list;
 }
@@ -98,9 +107,8 @@ void tellAll(const std::vector<std::string> &notices) {
 std::vector<NamedTensor> trainedTensors(const Session &s) {
   std::vector<NamedTensor> mine;
   for (const Parameter &q : s.executor->stageInfo().parameters)
-    if (q.trainable && q.counted && s.executor->isFirstHolder())
-      mine.push_back({q.name, q.shape, s.executor->at(q.weightOffset()), q.transposed,
-                      &s.executor->backend()});
+    if (q.trainable && s.executor->counts(q) && s.executor->readsWeights())
+      mine.push_back(namedTensor(s, q, "", s.executor->at(q.weightOffset())));
   return mine;
 }
 
@@ -117,7 +125,8 @@ Result<bool> stagesCheckpoints(const Session &s) {
   OMNIBAL_RETURN_IF_ERROR(s.communicator.allReduce(std::span<double>(bytes), everyone));
   const double most = *std::max_element(bytes.begin(), bytes.end());
   const bool limited = s.options.checkpointBuffer > 0;
-  const int32_t writersOfStage = hasShares(s) ? s.program().dataParallel : 1;
+  const int32_t writersOfStage = (hasShares(s) ? s.program().dataParallel : 1) *
+                                 (s.program().hasOwnParts() ? s.program().modelParallel : 1);
   const double writers = s.program().stages * writersOfStage;
   const double writersHere = limited ? 1 : std::min<double>(s.ranksHere, writers);
   const double limit =

@@ -73,8 +73,8 @@ void describeSchedule(const LearningRateOptions &rate, json &run) {
 
 std::vector<const Parameter *> trainedParameters(const Program &program) {
   std::vector<const Parameter *> list;
-  for (const Stage &stage : program.stageList)
-    for (const Parameter &q : stage.parameters)
+  for (const Stage *stage : program.firstParts())
+    for (const Parameter &q : stage->parameters)
       if (q.trainable && q.counted)
         list.push_back(&q);
   return list;

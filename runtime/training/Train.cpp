@@ -421,7 +421,7 @@ private:
     std::vector<NamedTensor> mine;
     double factor = count > 0 ? 1.0 / count : 0;
     for (const Parameter &q : s.executor->stageInfo().parameters) {
-      if (!q.trainable || !q.counted || !s.executor->isFirstHolder())
+      if (!q.trainable || !s.executor->counts(q) || !s.executor->readsWeights())
         continue;
       auto &copy = copies.emplace_back(q.elements());
       OMNIBAL_RETURN_IF_ERROR(s.executor->backend().read(
@@ -433,6 +433,7 @@ private:
       for (float &value : copy)
         value = static_cast<float>(value * factor);
       mine.push_back({q.name, q.shape, copy.data(), q.transposed});
+      mine.back().held = q.held;
     }
     return writeSharedTensorFile({s.options.saveGradients, layout}, mine, s.leads(), s.agree);
   }

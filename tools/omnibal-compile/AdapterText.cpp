@@ -20,11 +20,11 @@ std::string adapterText(const rt::Program &program) {
   if (adapters.empty())
     return "";
   int64_t all = 0, trained = 0;
-  for (const rt::Stage &stage : program.stageList)
-    for (const rt::Parameter &q : stage.parameters)
+  for (const rt::Stage *stage : program.firstParts())
+    for (const rt::Parameter &q : stage->parameters)
       if (q.counted) {
-        all += q.elements();
-        trained += q.trainable ? q.elements() : 0;
+        all += q.wholeElements();
+        trained += q.trainable ? q.wholeElements() : 0;
       }
   char share[32];
   std::snprintf(share, sizeof share, "%.3g %%",

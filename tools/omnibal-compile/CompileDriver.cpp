@@ -111,6 +111,8 @@ private:
     pipeline.stages = options.stages;
     pipeline.dataParallel = options.dataParallel;
     pipeline.zero = options.zero;
+    pipeline.parts = options.modelParallel;
+    pipeline.layouts = options.layouts;
     pipeline.memoryLimitBytes = options.memoryLimitBytes;
     if (options.deviceGiven)
       pipeline.device = options.device;
@@ -229,9 +231,13 @@ private:
     facts.stepPlanned = options.schedule == "per-step";
     facts.caps = {options.tiles, options.tokens};
     const rt::Program &program = record->laidOut.program->program;
-    for (const rt::Stage &stage : program.stageList) {
-      facts.memoryBytes.push_back(stage.arenaBytes);
-      facts.beside.push_back(rt::workspaceOf(program, stage));
+    for (int32_t s = 0; s < program.stages; ++s) {
+      const rt::Stage *largest = &program.stageOf(s, 0);
+      for (int32_t part = 1; part < program.modelParallel; ++part)
+        if (program.stageOf(s, part).arenaBytes > largest->arenaBytes)
+          largest = &program.stageOf(s, part);
+      facts.memoryBytes.push_back(largest->arenaBytes);
+      facts.beside.push_back(rt::workspaceOf(program, *largest));
     }
     if (plans().size() > 1) { // of the mode alone; what the backend takes is the program's
       const rt::TrainMode &train = program.trainModes[mode];
@@ -253,7 +259,8 @@ private:
       return options.lengthGroups ? predictedEpoch() : "";
     const rt::Program &program = record->laidOut.program->program;
     std::string text = "\nprogram of " + std::to_string(plans().size()) + " training modes:\n";
-    for (const rt::Stage &stage : program.stageList) {
+    for (const rt::Stage *each : program.firstParts()) {
+      const rt::Stage &stage = *each;
       auto largest = llvm::max_element(plans(), [&](const auto &a, const auto &b) {
         return a.memory[stage.id].arenaBytes < b.memory[stage.id].arenaBytes;
       });

@@ -56,6 +56,13 @@ void describe(CLI::App &app, Options &o) {
                  "model computes in bfloat16, among themselves (ZeRO-1); with --ranks also auto")
       ->capture_default_str()
       ->transform(autoOr(0, 1, -1));
+  app.add_option("--model-parallel", o.modelParallel,
+                 "ranks that run a stage of a replica together, as its parts; needs --layouts")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}));
+  app.add_option("--layouts", o.layouts,
+                 "with --model-parallel: how the parts hold parameters (JSON)")
+      ->check(CLI::ExistingFile);
   app.add_option("--microbatches", o.microbatches,
                  "micro-batches of a step per replica (those of length groups, if there are some)")
       ->capture_default_str()
@@ -201,6 +208,26 @@ std::string checkRanks(const CLI::App &app, Options &options) {
   return "";
 }
 
+/// What is wrong with how the parts of stages are said to differ; empty: nothing.
+std::string checkLayouts(const CLI::App &app, const Options &options) {
+  if (app.count("--layouts") == 0)
+    return options.modelParallel == 1
+               ? ""
+               : "--model-parallel needs --layouts: without it all parts of a stage do the same";
+  if (options.modelParallel == 1)
+    return "--layouts needs --model-parallel, the number of parts of a stage";
+  if (app.count("--ranks") > 0)
+    return "--ranks divides ranks into stages and replicas, and no stage into parts; leave out "
+           "--layouts and --model-parallel, or say --stages and --data-parallel";
+  for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host"),
+                               {"--zero 1", options.zero != 0},
+                               {"--schedule per-step", options.schedule == "per-step"},
+                               {"--emit-length-groups", !options.emitLengthGroups.empty()}})
+    if (isWrong)
+      return std::string(flag) + " does not go together with --layouts yet";
+  return "";
+}
+
 /// What is wrong with the options that length groups are made by; empty: nothing.
 std::string checkLengthGroups(const CLI::App &app, const Options &options) {
   const bool emits = !options.emitLengthGroups.empty();
@@ -250,6 +277,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     return refuse("--emit-step-problem needs --schedule per-step");
   std::string wrong = checkRanks(app, options);
   if (wrong.empty())
+    wrong = checkLayouts(app, options);
+  if (wrong.empty())
     wrong = checkAdapterOptions(app, options);
   if (wrong.empty())
     wrong = checkLengthGroups(app, options);
@@ -262,6 +291,9 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
           plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
       !status)
     return refuse(status.message());
+  if (!options.layouts.empty() && options.hasModes())
+    return refuse("--batches " + options.batches +
+                  " has several length groups, which do not go together with --layouts yet");
   options.deviceGiven = app.count("--device") > 0;
   if (!options.deviceGiven && options.target == "cuda")
     options.device = "h100";

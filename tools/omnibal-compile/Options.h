@@ -16,6 +16,8 @@ struct Options {
   /// Of several training modes the largest caps; each mode has its own micro-batches.
   int64_t tiles = 0, tokens = 0, microbatches = 4;
   int64_t stages = 1, dataParallel = 1, zero = 0;
+  int64_t modelParallel = 1; ///< ranks that run a stage together
+  std::string layouts;       ///< of what they do; a file
   /// To divide into stages and replicas, of which 0 are as many as is best (of zero: -1); 0: the
   /// division is given.
   int64_t ranks = 0;

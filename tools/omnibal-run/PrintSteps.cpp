@@ -11,8 +11,8 @@ Result<std::string> printSteps(const Program &program, const RunOptions &options
                    program.trainModes[0].schedule +
                    ") in every step; compile it with --schedule per-step, or leave out --loads");
   OMNIBAL_ASSIGN_OR_RETURN(std::shared_ptr<StepPlans> plans, openStepPlans(program, 1));
-  for (const Stage &stage : program.stageList)
-    OMNIBAL_RETURN_IF_ERROR(StepRuns::open(program, stage, /*replica=*/0, plans).status());
+  for (const Stage *stage : program.firstParts())
+    OMNIBAL_RETURN_IF_ERROR(StepRuns::open(program, *stage, /*replica=*/0, plans).status());
   OMNIBAL_ASSIGN_OR_RETURN(std::vector<planner::StepLoads> steps,
                            planner::readStepLoads(options.loads, plans->problem()));
   std::string text = stepTextKey();

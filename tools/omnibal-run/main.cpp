@@ -133,13 +133,13 @@ Status checkOutputs(const RunOptions &o) {
   return Status::ok();
 }
 
-/// The first that holds a stage reads for all of them.
+/// The first that holds a stage, or its part, reads for all of them.
 Status openWeights(const RunOptions &options, const Program &program, int rank,
                    TensorFiles &weights, AdapterStart &adapters) {
   OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, program.adapters, options.program));
   adapters.seed = options.seed;
   const RankPlace place = RankGrid(program).placeOf(rank);
-  if (options.weights.empty() || place.replica > 0 || place.part > 0)
+  if (options.weights.empty() || place.replica > 0 || (place.part > 0 && !program.hasOwnParts()))
     return Status::ok(); // none are needed for measuring
   std::vector<std::string> linkFolders;
   if (!options.linkRoot.empty())

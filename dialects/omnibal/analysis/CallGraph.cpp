@@ -47,6 +47,18 @@ private:
     return false;
   }
 
+  LogicalResult addCallees(CallLayerOp op, StringRef attribute, SmallVector<LayerFnOp> &list) {
+    auto names = op->getAttrOfType<ArrayAttr>(attribute);
+    for (Attribute each : names ? names.getValue() : ArrayRef<Attribute>()) {
+      auto name = dyn_cast<FlatSymbolRefAttr>(each);
+      list.push_back(name ? module.lookupSymbol<LayerFnOp>(name.getAttr()) : LayerFnOp());
+      if (!list.back())
+        return op.emitOpError("has ")
+               << each << " among its " << attribute << ", which is not a layer function";
+    }
+    return success();
+  }
+
   LogicalResult addCall(CallLayerOp op) {
     Call call;
     call.name = op.getName().str();
@@ -55,15 +67,9 @@ private:
     call.callee = module.lookupSymbol<LayerFnOp>(op.getCallee());
     if (!call.callee)
       return op.emitOpError("calls @") << op.getCallee() << ", which is not a layer function";
-    if (auto variants = op->getAttrOfType<ArrayAttr>("omnibal.variants"))
-      for (Attribute each : variants) {
-        auto name = dyn_cast<FlatSymbolRefAttr>(each);
-        call.variants.push_back(name ? module.lookupSymbol<LayerFnOp>(name.getAttr())
-                                     : LayerFnOp());
-        if (!call.variants.back())
-          return op.emitOpError("has ") << each << " among its omnibal.variants, which is not a "
-                                        << "layer function";
-      }
+    if (failed(addCallees(op, "omnibal.variants", call.variants)) ||
+        failed(addCallees(op, calleesAttrName, call.partCallees)))
+      return failure();
     if (auto chunk = op->getAttrOfType<IntegerAttr>("omnibal.chunk"))
       call.chunk = chunk.getInt();
     int64_t before = graph.calls.empty() ? 0 : graph.calls.back().chunk;

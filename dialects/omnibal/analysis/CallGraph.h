@@ -24,16 +24,22 @@ struct Call {
   std::string name, kind;
   LayerFnOp callee;
   llvm::SmallVector<LayerFnOp> variants; ///< of `omnibal.variants`
+  /// By part, where parts of a stage run different functions (`omnibal.callees`); else none.
+  llvm::SmallVector<LayerFnOp> partCallees;
   CallLayerOp op;
   int64_t chunk = 0;
   llvm::SmallVector<int64_t> inputs, outputs; ///< edges
   llvm::SmallVector<std::string> parameters;
 
-  /// All functions that may run it: the variants, then the callee.
+  /// All functions that may run it: the variants, those of other parts, then the callee.
   llvm::SmallVector<LayerFnOp> callees() const {
     llvm::SmallVector<LayerFnOp> all = variants;
+    all.append(partCallees);
     all.push_back(callee);
     return all;
+  }
+  LayerFnOp calleeOf(int64_t part) const {
+    return partCallees.empty() ? callee : partCallees[part];
   }
 };
 

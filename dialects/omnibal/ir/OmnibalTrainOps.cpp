@@ -111,7 +111,7 @@ LogicalResult CallLayerOp::verify() {
   return verifyOutputNames(*this, "call_layer_c5");
 }
 
-/// Checks the types of `values` against those of the formals with `role`.
+/// Checks the types of `actuals` against those of the formals with `role`; a null type may be any.
 template <typename Attributes>
 static LogicalResult verifyRole(CallLayerOp call, func::FuncOp function, StringRef role,
                                 ArrayRef<Type> actuals, TypeRange formals, Attributes &&attribute) {
@@ -122,7 +122,7 @@ static LogicalResult verifyRole(CallLayerOp call, func::FuncOp function, StringR
       continue;
     const bool exists =
         index.getInt() >= 0 && index.getInt() < static_cast<int64_t>(actuals.size());
-    if (exists && actuals[index.getInt()] == type)
+    if (exists && (!actuals[index.getInt()] || actuals[index.getInt()] == type))
       continue;
     InFlightDiagnostic error = call.emitOpError() << "call_layer_c3: ";
     if (exists)
@@ -146,7 +146,8 @@ LogicalResult CallLayerOp::verifySymbolUses(SymbolTableCollection &symbols) {
     auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, name);
     if (!parameter)
       return emitOpError() << "call_layer_c2: " << name << " is not an omnibal.parameter";
-    parameters.push_back(parameter.getType());
+    // What a part has of it is the business of function_c12.
+    parameters.push_back(parameter->hasAttr("omnibal.held") ? Type() : parameter.getType());
   }
   SmallVector<FlatSymbolRefAttr> names = {callee.getForwardAttr(), callee.getEvaluateAttr(),
                                           callee.getInferenceAttr()};

@@ -337,6 +337,7 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case([&](PadOp o) { return emitPad(o); })
       .Case([&](ConcatOp o) { return emitConcat(o); })
       .Case([&](ReduceOp o) { return emitReduce(o); })
+      .Case([&](ReshardOp o) { return emitReshard(o); })
       .Case([&](GemmOp o) { return emitGemm(o); })
       .Case([&](FusedOp o) { return emitFused(o); })
       .Case([&](AttentionOp o) { return emitAttention(o); })

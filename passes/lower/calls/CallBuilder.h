@@ -3,6 +3,7 @@
 #define PASSES_LOWER_CALLS_CALLBUILDER_H
 
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "passes/lower/calls/CallList.h"
 #include "passes/lower/calls/Storage.h"
 #include "passes/lower/codegen/KernelLibraryInternal.h"
@@ -81,8 +82,9 @@ private:
   llvm::LogicalResult emitPad(PadOp op);
   llvm::LogicalResult emitConcat(ConcatOp op);
   llvm::LogicalResult emitReduce(ReduceOp op);
-  llvm::LogicalResult emitGemm(GemmOp op);   // EmitGemm.cpp
-  llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp
+  llvm::LogicalResult emitReshard(ReshardOp op); // EmitMoves.cpp
+  llvm::LogicalResult emitGemm(GemmOp op);       // EmitGemm.cpp
+  llvm::LogicalResult emitFused(FusedOp op);     // EmitFusedCall.cpp
   /// Emits, at the function's end, the sums of what blocks of generated kernels have left of
   /// gradients of parameters, in one launch, which takes no longer than a single sum would.
   void emitGradientSums(mlir::Operation *op);

@@ -2,6 +2,7 @@
 #include "runtime/backends/host/HostBackend.h"
 #include "runtime/backends/host/HostArena.h"
 #include "runtime/backends/host/Optimizer.h"
+#include "runtime/backends/host/PartExchange.h"
 #include "runtime/comm/StepSums.h"
 #include <cmath>
 #include <cstring>
@@ -42,6 +43,10 @@ public:
                              std::span<const int> ranks) override {
     OMNIBAL_RETURN_IF_ERROR(communicator.allGather(pieces, ranks));
     return performed;
+  }
+  Status exchange(const PartMove &move, std::span<const TensorView> operands, int64_t tiles,
+                  int64_t tokens, std::span<const int> ranks) override {
+    return exchangeParts(communicator, move, operands, tiles, tokens, ranks);
   }
   Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) override {
     const size_t length = slots.size() / ranks.size();

@@ -31,7 +31,7 @@ Status AttentionOperands::checkShapes(const CheckedKernel &kernel,
     return kernel.bad("shapes do not fit together: q " + printShape(vq) + ", k " + printShape(vk) +
                       ", v " + printShape(vv) + ", out " + printShape(vo) + ", lse " +
                       printShape(vl));
-  if (keyHeads == 0 || heads % keyHeads != 0)
+  if (keyHeads == 0 ? heads != 0 : heads % keyHeads != 0)
     return kernel.bad(std::to_string(heads) + " query heads do not divide among " +
                       std::to_string(keyHeads) + " key heads");
   if (dout >= 0)

@@ -115,6 +115,10 @@ private:
   /// Tasks by segment, key head and, forward, ranges of queries and of the heads of a group.
   Plan split(std::span<const TensorView> views, const Segments &list,
              const AttentionTask &common) const {
+    if (views[q].shape[1] == 0) { // of a part of a stage that has no heads
+      clearTail(views, 0);
+      return {};
+    }
     const int64_t keyHeads = views[k].shape[1], perKey = views[q].shape[1] / keyHeads;
     // Scratch holds a state per query and head: 384 of them keep it within a cache.
     const int64_t headsAtOnce = backward ? perKey : std::min<int64_t>(perKey, 4);

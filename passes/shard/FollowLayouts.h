@@ -1,0 +1,16 @@
+//===- FollowLayouts.h - Layouts inside a layer that follow from its parameters
+//----------------===//
+#ifndef PASSES_SHARD_FOLLOWLAYOUTS_H
+#define PASSES_SHARD_FOLLOWLAYOUTS_H
+
+#include "dialects/omnibal/ir/OmnibalOps.h"
+
+namespace omnibal::shard {
+
+/// Writes `omnibal.borders`, `omnibal.reads` and `omnibal.layouts` on a layer and its ops, as they
+/// follow from `omnibal.held` of its parameters; nothing where that divides no op. Borders are
+/// whole. What is written need not be legal (omnibal-verify-layouts).
+void followLayouts(LayerOp layer);
+
+} // namespace omnibal::shard
+#endif // PASSES_SHARD_FOLLOWLAYOUTS_H

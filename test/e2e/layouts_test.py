@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Parts of a stage that do different things: layouts_test.py BIN_FOLDER DATA_FOLDER CLASS [unittest options]
+
+Losses and gradients against PyTorch are those of reference_losses.py; here is what holds to the bit, what files hold, and what is
+refused.
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from outcomes import OutcomeCase, layout
+from run_case import BIN, DATA, MODEL, MPIRUN
+
+
+def file_of(name):
+    return os.path.join(DATA, "layouts", f"tiny-internvl-{name}.json")
+
+
+def parts(k, name):
+    return ("--model-parallel", str(k), "--layouts", file_of(name))
+
+
+class Bits(OutcomeCase):
+    layouts = {"heads": layout(1, 1, *parts(2, "key-heads")), "deep": layout(2, 2, *parts(2, "words")),
+               "uneven": layout(2, 1, *parts(3, "query-heads"))}
+
+    def test_however_ranks_are_started(self):
+        for name, ranks in (("heads", 2), ("deep", 8), ("uneven", 6)):
+            alone = self.outcome(name, 6, "--threads", "1")
+            with self.subTest(program=name, launch="threads"):
+                self.assertSame(alone, self.outcome(name, 6, "--threads", "2"), f"{name} by more compute threads")
+            for launch in ("mpirun", "tcp"):
+                with self.subTest(program=name, launch=launch):
+                    self.assertSame(alone, self.outcome(name, 6, "--threads", "1", ranks=ranks, launch=launch), f"{name} by {launch}")
+
+
+class Files(OutcomeCase):
+    layouts = {"one": layout(1, 1), "two": layout(1, 1, *parts(2, "key-heads")), "three": layout(2, 1, *parts(3, "query-heads")),
+               "deep": layout(2, 2, *parts(2, "words"))}
+
+    def test_losses_are_those_of_one_part(self):
+        expected = self.outcome("one", 6)[0]
+        for name in ("two", "three", "deep"):
+            for a, b in zip(expected, self.outcome(name, 6)[0], strict=True):
+                self.assertEqual(a["label_tokens"], b["label_tokens"])
+                for key in ("loss", "grad_norm"):
+                    self.assertAlmostEqual(a[key] / b[key], 1, delta=2e-5, msg=f"{name}: {a} {b}")
+
+    def resumed(self, program, name):
+        """Weights that a run holds which goes on from `name` without a step."""
+        self.run_tool("--resume", self.path(f"{name}.ck"), "--save", self.path("again.saved"), "--steps", 4, program=program, steps=self.groups(6))
+        return self.weights("again.saved")
+
+    def test_files_hold_whole_tensors(self):
+        for name in self.layouts:
+            saved = self.outcome(name, 6, name=name)[1]
+            for program in self.layouts:
+                with self.subTest(written=name, read=program):
+                    self.assertEqual(self.resumed(program, name), saved)
+
+    def test_a_run_goes_on_with_the_same_bits(self):
+        for name in ("three", "deep"):
+            with self.subTest(program=name):
+                whole = self.outcome(name, 6)
+                self.outcome(name, 6, "--steps", "2", name="half")
+                self.run_tool("--resume", self.path("half.ck"), "--save", self.path("rest.saved"), "--lr", "1e-3", "--clip", "0.5",
+                              program=name, steps=self.groups(6))
+                self.assertEqual(self.weights("rest.saved"), whole[1])
+
+    def test_a_checkpoint_without_a_copy_in_memory(self):
+        self.assertSame(self.outcome("three", 6), self.outcome("three", 6, "--checkpoint-buffer", "0"), "no buffer")
+
+    def test_modes_without_training(self):
+        counts = []
+        for name in ("one", "two"):
+            command = self.command("--evaluate", "--log", self.path("log"), program=name)
+            at = command.index("--steps-file")
+            subprocess.run(command[:at] + command[at + 2:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with open(self.path("log")) as file:
+                counts.append(json.load(file))
+        self.assertEqual(counts[0]["label_tokens"], counts[1]["label_tokens"])
+        self.assertAlmostEqual(counts[0]["loss"] / counts[1]["loss"], 1, delta=1e-5)
+
+    def test_a_part_holds_its_share(self):
+        said = self.run_tool("--steps", 1, program="two", steps=self.groups(6))
+        self.assertIn("stage 0, part 0  rank 0 ", said)
+        self.assertIn("stage 0, part 1  rank 1 ", said)
+
+    def test_a_wrong_number_of_ranks_is_refused(self):
+        said = self.run_tool(program="two", steps=self.groups(6), launcher=(*MPIRUN, "3"), code=1)
+        self.assertIn("mpirun started 3 ranks, but the program needs 2 ranks (1 stages x 1 data-parallel ranks x 2 parts)", said)
+
+
+class Refused(OutcomeCase):
+    layouts = {}
+
+    def compile(self, *flags):
+        result = subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *flags,
+                                 "-o", self.path("program")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertNotEqual(result.returncode, 0)
+        return result.stdout
+
+    def file(self, parameters, **fields):
+        with open(self.path("layouts.json"), "w") as file:
+            json.dump({"format": "omnibal.layouts/1", "parameters": parameters, **fields}, file)
+        return self.path("layouts.json")
+
+    def said(self, match, layout_of):
+        return self.compile("--model-parallel", "2", "--layouts", self.file([{"match": match, "layout": layout_of}]))
+
+    def test_files(self):
+        for match, of, says in (("nothing", "split(0 : 4)", "no parameter's name matches 'nothing'"),
+                                ("(", "whole", "'(' is not a regular expression"),
+                                ("lm_head", "partial", "'partial' is no layout of a parameter"),
+                                ("lm_head", "halves", "'halves' is no layout of a parameter"),
+                                ("lm_head", "split(0 : 5)", "split(0 : 5) does not fit parameter"),
+                                ("lm_head", "split(2 : 4)", "split(2 : 4) does not fit parameter"),
+                                ("lm_head", "split(0 : 128)", "layout_c5"),
+                                ("layers\\.0\\.self_attn\\.q_proj\\.weight", "split(0 : 64)", "layout_c5")):
+            with self.subTest(match=match, layout=of):
+                self.assertIn(says, self.said(match, of))
+        self.assertIn('the field "more" is unknown', self.compile("--model-parallel", "2", "--layouts", self.file([], more=1)))
+
+    def test_flags(self):
+        given = parts(2, "key-heads")
+        for flags, says in (((*given, "--zero", "1", "--data-parallel", "2"), "--zero"), ((*given, "--target", "cuda"), "--target"),
+                            ((*given, "--schedule", "per-step"), "--schedule"), (("--model-parallel", "2"), "--layouts"),
+                            (("--layouts", file_of("key-heads")), "--model-parallel"),
+                            ((*given, "--ranks", "4", "--groups", "4"), "--ranks")):
+            with self.subTest(flags=flags):
+                self.assertIn(says, self.compile(*flags))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
