@@ -300,7 +300,7 @@ public:
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 12, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 13, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

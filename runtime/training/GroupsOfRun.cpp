@@ -26,7 +26,7 @@ json describeStage(const Stage &stage) {
   json parameters = json::array();
   for (size_t i = 0; i < layers.size(); ++i)
     if (const Parameter &q = stage.parameters[i]; q.trainable && q.counted)
-      parameters.push_back({q.name, layers[i], q.elements(), q.decay});
+      parameters.push_back({q.name, layers[i], q.wholeElements(), q.decay});
   std::set<std::string> blocks; // a chunk may be there in several variants
   for (const Chunk &chunk : stage.modes.at(trainModeName(0)).chunks)
     for (const std::string &layer : chunk.layers)

@@ -83,6 +83,21 @@ class Files(OutcomeCase):
         self.assertEqual(counts[0]["label_tokens"], counts[1]["label_tokens"])
         self.assertAlmostEqual(counts[0]["loss"] / counts[1]["loss"], 1, delta=1e-5)
 
+    def test_a_block_sends_what_is_counted_by_hand(self):
+        """Megatron's: a sum behind attention and one behind the feed-forward layer, and their gradients' in front of them."""
+        moves = {}
+        with open(f"{self.programs}/two/functions.json") as file:
+            for function in json.load(file):
+                calls = [call for call in function["calls"] if call["kernel"].startswith(("all_", "reduce_", "take_", "place_", "keep_"))]
+                moves[function["name"]] = [(call["kernel"], dict(call["operands"])["src"][2]) for call in calls]
+        blocks = sorted({name.split(".")[0] for name, made in moves.items() if name.startswith("language") and made})
+        self.assertTrue(blocks)
+        for block in blocks:
+            self.assertIn(f"{block}.backward", moves)
+        for name, made in moves.items():
+            if name.split(".")[0] in blocks:
+                self.assertEqual(made, [("all_reduce", [1, [0, 0, 1], 64])] * 2, name)
+
     def test_a_part_holds_its_share(self):
         said = self.run_tool("--steps", 1, program="two", steps=self.groups(6))
         self.assertIn("stage 0, part 0  rank 0 ", said)

@@ -144,13 +144,12 @@ Status showSample(const Program &program, const RunOptions &options, std::ostrea
   OMNIBAL_ASSIGN_OR_RETURN(DataSource data, openData(options, program));
   const int64_t index = data.dataset->find(options.showSample);
   if (index < 0)
-    return invalid("--show-sample: no sample of --data has the key \"" + options.showSample +
-                   "\"; there are " + std::to_string(data.dataset->size()) +
-                   (data.dataset->size() > 0 ? ", the first is \"" + data.dataset->key(0) + "\""
-                                             : ""));
-  if (std::error_code error;
-      !options.output.empty() &&
-      (std::filesystem::create_directories(options.output, error), error))
+    return invalid(
+        "--show-sample: no sample of --data has the key \"" + options.showSample +
+        "\"; there are " + std::to_string(data.dataset->size()) +
+        (data.dataset->size() > 0 ? ", the first is \"" + data.dataset->key(0) + "\"" : ""));
+  if (std::error_code error; !options.output.empty() &&
+                             (std::filesystem::create_directories(options.output, error), error))
     return invalid("-o: " + options.output + ": creating the folder failed: " + error.message());
   OMNIBAL_ASSIGN_OR_RETURN(Sample sample, data.dataset->sample(index));
   out << data.dataset->describe(index) << ": " << counted(sample.tokens(), "token") << ", "
