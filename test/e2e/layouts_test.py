@@ -24,7 +24,13 @@ def parts(k, name):
 
 class Bits(OutcomeCase):
     layouts = {"heads": layout(1, 1, *parts(2, "key-heads")), "deep": layout(2, 2, *parts(2, "words")),
-               "uneven": layout(2, 1, *parts(3, "query-heads"))}
+               "uneven": layout(2, 1, *parts(3, "query-heads")), "replicas": layout(1, 2, *parts(3, "key-heads")),
+               "deep-zero": layout(2, 2, *parts(2, "words"), "--zero", "1"), "replicas-zero": layout(1, 2, *parts(3, "key-heads"), "--zero", "1")}
+
+    def test_dividing_the_optimizer_state_changes_no_bit(self):
+        for name in ("deep", "replicas"):
+            with self.subTest(program=name):
+                self.assertSame(self.outcome(name, 6), self.outcome(f"{name}-zero", 6), name)
 
     def test_however_ranks_are_started(self):
         for name, ranks in (("heads", 2), ("deep", 8), ("uneven", 6)):
@@ -38,7 +44,7 @@ class Bits(OutcomeCase):
 
 class Files(OutcomeCase):
     layouts = {"one": layout(1, 1), "two": layout(1, 1, *parts(2, "key-heads")), "three": layout(2, 1, *parts(3, "query-heads")),
-               "deep": layout(2, 2, *parts(2, "words"))}
+               "deep": layout(2, 2, *parts(2, "words")), "zero": layout(2, 2, *parts(3, "key-heads"), "--zero", "1")}
 
     def test_losses_are_those_of_one_part(self):
         expected = self.outcome("one", 6)[0]
@@ -98,6 +104,24 @@ class Files(OutcomeCase):
             if name.split(".")[0] in blocks:
                 self.assertEqual(made, [("all_reduce", [1, [0, 0, 1], 64])] * 2, name)
 
+    def test_what_is_counted_counts_once(self):
+        counted = {}
+        for name in self.layouts:
+            self.run_tool("--log", self.path("log"), program=name, steps=self.groups(6))
+            with open(self.path("log")) as file:
+                counted[name] = [{key: line[key] for key in ("samples", "tokens", "tiles", "label_tokens", "model_flops")}
+                                 for line in map(json.loads, file)]
+        for name, lines in counted.items():
+            self.assertEqual(lines, counted["one"], name)
+
+    def test_measuring_and_tracing(self):
+        self.run_tool("--calibrate", self.path("table.json"), program="three", steps=self.groups(6))
+        with open(self.path("table.json")) as file:
+            self.assertEqual(json.load(file)["program"]["model_parallel"], 3)
+        self.run_tool("--trace", self.path("trace.json"), program="deep", steps=self.groups(6))
+        with open(self.path("trace.json")) as file:
+            self.assertIn("all_reduce", file.read())
+
     def test_a_part_holds_its_share(self):
         said = self.run_tool("--steps", 1, program="two", steps=self.groups(6))
         self.assertIn("stage 0, part 0  rank 0 ", said)
@@ -140,7 +164,7 @@ class Refused(OutcomeCase):
 
     def test_flags(self):
         given = parts(2, "key-heads")
-        for flags, says in (((*given, "--zero", "1", "--data-parallel", "2"), "--zero"), ((*given, "--target", "cuda"), "--target"),
+        for flags, says in (((*given, "--target", "cuda"), "--target"),
                             ((*given, "--schedule", "per-step"), "--schedule"), (("--model-parallel", "2"), "--layouts"),
                             (("--layouts", file_of("key-heads")), "--model-parallel"),
                             ((*given, "--ranks", "4", "--groups", "4"), "--ranks")):

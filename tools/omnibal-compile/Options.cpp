@@ -220,7 +220,6 @@ std::string checkLayouts(const CLI::App &app, const Options &options) {
     return "--ranks divides ranks into stages and replicas, and no stage into parts; leave out "
            "--layouts and --model-parallel, or say --stages and --data-parallel";
   for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host"),
-                               {"--zero 1", options.zero != 0},
                                {"--schedule per-step", options.schedule == "per-step"},
                                {"--emit-length-groups", !options.emitLengthGroups.empty()}})
     if (isWrong)
