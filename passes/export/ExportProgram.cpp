@@ -220,9 +220,10 @@ private:
 
   /// The rows of the largest table that the layer looks tokens up in, of which a part may have
   /// some.
-  int64_t wordsOf(const analysis::Call &call) {
+  static int64_t wordsOf(const analysis::Call &call) {
     int64_t words = 0;
-    auto forward = module.lookupSymbol<func::FuncOp>(LayerFnOp(call.callee).getForward());
+    auto mode = CallLayerOp(call.op)->getParentOfType<ModuleOp>();
+    auto forward = mode.lookupSymbol<func::FuncOp>(LayerFnOp(call.callee).getForward());
     forward.walk([&](EmbeddingOp embedding) {
       Value table = embedding.getTable();
       auto type = cast<RankedTensorType>(table.getType());
@@ -231,7 +232,7 @@ private:
                                                            "omnibal.role") == "parameter") {
         auto index =
             forward.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "omnibal.index");
-        auto parameter = module.lookupSymbol<ParameterOp>(call.parameters[index.getInt()]);
+        auto parameter = mode.lookupSymbol<ParameterOp>(call.parameters[index.getInt()]);
         type = cast<RankedTensorType>(parameter.getType());
       }
       words = std::max(words, type.getDimSize(0));
